@@ -1,0 +1,31 @@
+"""From CANN's names to Python's: one mechanical rule, so that a user can guess a name from a document."""
+
+from __future__ import annotations
+
+import functools
+import keyword
+import re
+
+
+def snake_case(name: str) -> str:
+    """``RmsNormGrad`` -> ``rms_norm_grad``, ``NLLLoss`` -> ``nll_loss``, ``Im2Col`` -> ``im2_col``."""
+    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    return re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name).lower()
+
+
+@functools.lru_cache(maxsize=None)
+def operator_python_name(name: str) -> str:
+    """``aclnnRmsNormGrad`` -> ``rms_norm_grad``."""
+    bare = snake_case(re.sub(r"^acl(nn)?", "", name))
+    return bare + "_" if keyword.iskeyword(bare) else bare
+
+
+@functools.lru_cache(maxsize=None)
+def parameter_python_name(name: str, direction: str) -> str:
+    """``probsOptional`` -> ``probs``, ``dxOut`` -> ``dx`` (outputs only), ``lambda`` -> ``lambda_``."""
+    bare = re.sub(r"(Optional|Ref)+$", "", name) or name
+    if direction == "out":
+        bare = re.sub(r"Out$", "", bare) or bare
+    bare = snake_case(bare)
+    taken = keyword.iskeyword(bare) or (direction != "out" and bare in ("out", "stream"))
+    return bare + "_" if taken else bare

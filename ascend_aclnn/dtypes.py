@@ -1,0 +1,176 @@
+"""The one table that relates CANN's data types and formats to NumPy's."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Optional, Union
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+
+class DataType(enum.IntEnum):
+    """aclDataType: CANN's values and names, less the ``ACL_`` prefix."""
+
+    DT_UNDEFINED = -1
+    FLOAT = 0
+    FLOAT16 = 1
+    INT8 = 2
+    INT32 = 3
+    UINT8 = 4
+    INT16 = 6
+    UINT16 = 7
+    UINT32 = 8
+    INT64 = 9
+    UINT64 = 10
+    DOUBLE = 11
+    BOOL = 12
+    STRING = 13
+    COMPLEX64 = 16
+    COMPLEX128 = 17
+    BF16 = 27
+    INT4 = 29
+    UINT1 = 30
+    COMPLEX32 = 33
+    HIFLOAT8 = 34
+    FLOAT8_E5M2 = 35
+    FLOAT8_E4M3FN = 36
+    FLOAT8_E8M0 = 37
+    FLOAT6_E3M2 = 38
+    FLOAT6_E2M3 = 39
+    FLOAT4_E2M1 = 40
+    FLOAT4_E1M2 = 41
+
+    @property
+    def bits(self) -> int:
+        """Bits per element in device memory; 0 where CANN gives none (undefined, string)."""
+        return _BITS.get(self, 0)
+
+    @property
+    def numpy(self) -> Optional[np.dtype[Any]]:
+        """The NumPy (or ml_dtypes) dtype of host arrays, None where there is none."""
+        return _NUMPY.get(self)
+
+    @property
+    def packed(self) -> bool:
+        """True where device memory packs several elements into a byte and host arrays do not."""
+        return 0 < self.bits < 8
+
+
+class Format(enum.IntEnum):
+    """aclFormat: CANN's values and names, less the ``ACL_FORMAT_`` / ``ACL_`` prefix."""
+
+    UNDEFINED = -1
+    NCHW = 0
+    NHWC = 1
+    ND = 2
+    NC1HWC0 = 3
+    FRACTAL_Z = 4
+    NC1HWC0_C04 = 12
+    HWCN = 16
+    NDHWC = 27
+    FRACTAL_NZ = 29
+    NCDHW = 30
+    NDC1HWC0 = 32
+    FRACTAL_Z_3D = 33
+    NC = 35
+    NCL = 47
+    FRACTAL_NZ_C0_16 = 50
+    FRACTAL_NZ_C0_32 = 51
+    FRACTAL_NZ_C0_2 = 52
+    FRACTAL_NZ_C0_4 = 53
+    FRACTAL_NZ_C0_8 = 54
+
+    @property
+    def private(self) -> bool:
+        """True for blocked layouts whose storage shape differs from the view shape."""
+        return self in _PRIVATE
+
+
+_PRIVATE = frozenset(
+    {
+        Format.NC1HWC0,
+        Format.FRACTAL_Z,
+        Format.NC1HWC0_C04,
+        Format.FRACTAL_NZ,
+        Format.NDC1HWC0,
+        Format.FRACTAL_Z_3D,
+        Format.FRACTAL_NZ_C0_16,
+        Format.FRACTAL_NZ_C0_32,
+        Format.FRACTAL_NZ_C0_2,
+        Format.FRACTAL_NZ_C0_4,
+        Format.FRACTAL_NZ_C0_8,
+    }
+)
+
+# Host stand-ins. Types without a NumPy type of their own (COMPLEX32, HIFLOAT8, FLOAT4_E1M2) have none.
+_NUMPY: dict[DataType, np.dtype[Any]] = {
+    DataType.FLOAT: np.dtype(np.float32),
+    DataType.FLOAT16: np.dtype(np.float16),
+    DataType.INT8: np.dtype(np.int8),
+    DataType.INT32: np.dtype(np.int32),
+    DataType.UINT8: np.dtype(np.uint8),
+    DataType.INT16: np.dtype(np.int16),
+    DataType.UINT16: np.dtype(np.uint16),
+    DataType.UINT32: np.dtype(np.uint32),
+    DataType.INT64: np.dtype(np.int64),
+    DataType.UINT64: np.dtype(np.uint64),
+    DataType.DOUBLE: np.dtype(np.float64),
+    DataType.BOOL: np.dtype(np.bool_),
+    DataType.COMPLEX64: np.dtype(np.complex64),
+    DataType.COMPLEX128: np.dtype(np.complex128),
+    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DataType.INT4: np.dtype(ml_dtypes.int4),
+    DataType.FLOAT8_E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DataType.FLOAT8_E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+}
+# Names that older ml_dtypes releases lack.
+for _member, _name in (
+    (DataType.UINT1, "uint1"),
+    (DataType.FLOAT8_E8M0, "float8_e8m0fnu"),
+    (DataType.FLOAT6_E3M2, "float6_e3m2fn"),
+    (DataType.FLOAT6_E2M3, "float6_e2m3fn"),
+    (DataType.FLOAT4_E2M1, "float4_e2m1fn"),
+):
+    if hasattr(ml_dtypes, _name):
+        _NUMPY[_member] = np.dtype(getattr(ml_dtypes, _name))
+
+_FROM_NUMPY = {dtype: member for member, dtype in _NUMPY.items()}
+
+_BITS = {member: 8 * dtype.itemsize for member, dtype in _NUMPY.items()}
+_BITS.update(
+    {
+        DataType.INT4: 4,
+        DataType.UINT1: 1,
+        DataType.COMPLEX32: 32,
+        DataType.HIFLOAT8: 8,
+        DataType.FLOAT8_E8M0: 8,
+        DataType.FLOAT6_E3M2: 6,
+        DataType.FLOAT6_E2M3: 6,
+        DataType.FLOAT4_E2M1: 4,
+        DataType.FLOAT4_E1M2: 4,
+    }
+)
+
+DTypeLike = Union[DataType, npt.DTypeLike]
+
+
+def as_datatype(dtype: DTypeLike) -> DataType:
+    """The DataType that a NumPy / ml_dtypes dtype (or a DataType) stands for; TypeError where there is none."""
+    if isinstance(dtype, DataType):
+        return dtype
+    try:
+        return _FROM_NUMPY[np.dtype(dtype)]
+    except KeyError:
+        raise TypeError(f"CANN has no data type for NumPy's {np.dtype(dtype)}") from None
+
+
+def as_format(format: Union[Format, str, int]) -> Format:
+    """A Format from a member, its name or its value."""
+    if isinstance(format, str):
+        try:
+            return Format[format]
+        except KeyError:
+            raise ValueError(f"unknown format {format!r}; known: {', '.join(Format.__members__)}") from None
+    return Format(format)

@@ -1,0 +1,93 @@
+"""AclError and its few kinds; status numbers and their names."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+# The statuses that this package itself returns. All others are looked up by number in catalog/data/status.json.
+PARAM_NULLPTR = 161001
+PARAM_INVALID = 161002
+RUNTIME_ERROR = 361001
+INNER_ERROR = 561000
+TILING_ERROR = 561002
+FIND_KERNEL_ERROR = 561003
+INNER_NULLPTR = 561103
+
+
+@functools.lru_cache(maxsize=None)
+def _statuses() -> dict[int, tuple[str, str]]:
+    path = Path(__file__).parent / "catalog" / "data" / "status.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return {int(number): (name, hint) for number, (name, hint) in rows.items()}
+
+
+def status_name(status: int) -> str:
+    """CANN's name of a status number ("ACLNN_ERR_PARAM_INVALID"), "" where it has none."""
+    return _statuses().get(status, ("", ""))[0]
+
+
+def status_hint(status: int) -> str:
+    """What a status means in a few words, "" where nothing is known."""
+    return _statuses().get(status, ("", ""))[1]
+
+
+class Problem(NamedTuple):
+    """What a check found wrong: the status CANN returns, the C parameter it is about, what came and what is allowed."""
+
+    status: int
+    argument: Optional[str]
+    detail: str
+
+
+class AclError(RuntimeError):
+    """A CANN call failed, or would fail on the chip whose rules apply.
+
+    Attributes: status (int), name (CANN's constant), routine (the C function), operator (the aclnn name or None),
+    argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        routine: str,
+        detail: str = "",
+        *,
+        operator: Optional[str] = None,
+        argument: Optional[str] = None,
+    ) -> None:
+        self.status = status
+        self.name = status_name(status)
+        self.routine = routine
+        self.operator = operator
+        self.argument = argument
+        self.detail = detail or status_hint(status)
+        head = f"{operator}: " if operator else ""
+        text = f"{head}{self.detail or 'failed'}"
+        super().__init__(f"{text}\n  status {status} {self.name} from {routine}".rstrip())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"operator": self.operator, "argument": self.argument}
+        return _rebuild, (type(self), self.status, self.routine, self.detail, state)
+
+
+def _rebuild(kind: type[AclError], status: int, routine: str, detail: str, names: dict[str, Optional[str]]) -> AclError:
+    return kind(status, routine, detail, **names)
+
+
+class UnsupportedOperator(AclError):
+    """The operator is not in the installed CANN, or the NumPy backend has no reference for it (status 561003)."""
+
+    def __init__(
+        self, operator: str, detail: str, *, routine: Optional[str] = None, status: int = FIND_KERNEL_ERROR, argument: Optional[str] = None
+    ) -> None:
+        super().__init__(status, routine or operator, detail, operator=operator, argument=argument)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return UnsupportedOperator, (self.operator, self.detail)
+
+
+class LibraryNotFound(OSError):
+    """A CANN library could not be loaded: which, where it was looked for, why it was refused, what to do."""

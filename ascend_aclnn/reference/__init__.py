@@ -1,0 +1,59 @@
+"""NumPy references: for each operator one pure function on arrays, found by the operator's family.
+
+``reference/<family>.py`` holds the operators of a family ("ops-nn/norm" -> ``norm``). A module registers its functions with
+
+    @reference("aclnnRmsNorm")
+    def rms_norm(x, gamma, epsilon): ...
+        return y, rstd
+
+The function takes the in and inout parameters in C order and returns the inout and out values in C order (one bare,
+several as a tuple, None for one that is not wanted). Low-precision floats arrive widened to float32, aclScalars as
+Python numbers, absent optional tensors as None; what is returned is rounded once to the declared output dtype. With
+``raw=True`` the function gets arrays as they are stored and a tuple ``out`` of destination arrays to fill (None where
+an optional output is skipped): for operators whose speed or memory needs work in blocks. A destination never overlaps
+an input unless the parameter is inout.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from typing import Any, Callable, NamedTuple, Optional
+
+from ascend_aclnn.catalog import Operator
+
+
+class Reference(NamedTuple):
+    function: Callable[..., Any]
+    raw: bool
+
+
+_references: dict[str, Reference] = {}
+
+
+def reference(*names: str, raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a function as the reference of the named operators."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if name in _references:
+                raise ValueError(f"{name} has two references")
+            _references[name] = Reference(function, raw)
+        return function
+
+    return register
+
+
+def find(operator: Operator) -> Optional[Reference]:
+    """The reference of an operator, None where there is none."""
+    load_family(operator.family)
+    return _references.get(operator.name)
+
+
+@functools.lru_cache(maxsize=None)
+def load_family(family: str) -> None:
+    """Imports the module of a family, if it has one."""
+    module = f"{__name__}.{family.rpartition('/')[2]}"
+    if importlib.util.find_spec(module) is not None:
+        importlib.import_module(module)

@@ -1,0 +1,40 @@
+"""Scalar: a host value with a CANN data type, for aclScalar parameters."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from ascend_aclnn.dtypes import DataType, DTypeLike, as_datatype
+
+Number = Union[bool, int, float, complex, np.generic]
+
+
+class Scalar:
+    """A value and its aclDataType. Without ``dtype``: bool -> BOOL, int -> INT64, float -> FLOAT, complex -> COMPLEX64."""
+
+    __slots__ = ("value", "dtype")
+
+    def __init__(self, value: Number, dtype: Optional[DTypeLike] = None) -> None:
+        self.dtype = _default_dtype(value) if dtype is None else as_datatype(dtype)
+        self.value = value
+
+    def tobytes(self) -> bytes:
+        """The value as aclCreateScalar reads it; ValueError where the data type has no NumPy counterpart."""
+        if self.dtype.numpy is None:
+            raise ValueError(f"no host representation of a {self.dtype.name} scalar")
+        return bytes(np.array(self.value).astype(self.dtype.numpy).tobytes())
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.value!r}, {self.dtype.name})"
+
+
+def _default_dtype(value: Any) -> DataType:
+    if isinstance(value, np.generic):
+        return as_datatype(value.dtype)
+    if isinstance(value, bool):
+        return DataType.BOOL
+    if isinstance(value, int):
+        return DataType.INT64
+    return DataType.COMPLEX64 if isinstance(value, complex) else DataType.FLOAT
