@@ -101,9 +101,13 @@ class Operator:
     family: str  # "ops-nn/norm"
     document: Optional[str] = None
     products: Optional[tuple[str, ...]] = None  # "A2", "A3", "310P", "910", "310B", "950"
-    since: str = ""  # first CANN known to have it
+    since: str = ""  # oldest snapshot known to have it: "8.1.RC1", or the month of the public sources ("2026-08")
     experimental: bool = False
     product_dtypes: Optional[dict[str, dict[str, dict[str, list[str]]]]] = None
+    statuses: tuple[str, ...] = ()  # documented: "161002 rank", in the order of the document
+    determinism: Optional[dict[str, str]] = None  # product -> "deterministic", "switchable", ...
+    phase_two: tuple[tuple[str, str], ...] = ()  # (C type, name) of what phase two takes again, before the stream
+    variants: Optional[dict[str, list[dict[str, str]]]] = None  # snapshot -> parameters of an incompatible prototype
 
     @property
     def python_name(self) -> str:
@@ -192,9 +196,17 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
         )
         for row in rows
     )
-    rest = {key: entry[key] for key in ("document", "since", "experimental", "product_dtypes") if key in entry}
-    products = tuple(entry["products"].split()) if "products" in entry else None
-    return Operator(name, parameters, entry["header"], entry["family"], products=products, **rest)
+    same = ("document", "since", "experimental", "product_dtypes", "determinism", "variants")
+    return Operator(
+        name,
+        parameters,
+        entry["header"],
+        entry["family"],
+        products=tuple(entry["products"].split()) if "products" in entry else None,
+        statuses=tuple(entry.get("statuses", ())),
+        phase_two=tuple((row["ctype"], row["name"]) for row in entry.get("phase_two", ())),
+        **{key: entry[key] for key in same if key in entry},
+    )
 
 
 def register(operator: Operator) -> None:
