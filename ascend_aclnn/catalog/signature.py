@@ -1,0 +1,186 @@
+"""The Python face of a catalog entry: parameters with defaults, results, and the text that describes them.
+
+``ops.py``, the stub ``ops.pyi``, ``ascend-aclnn show`` and the reference in ``docs/`` all take it from here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
+
+# What a caller passes, in words.
+KIND_WORDS = {
+    Kind.TENSOR: "tensor",
+    Kind.TENSOR_LIST: "tensors",
+    Kind.SCALAR: "scalar",
+    Kind.SCALAR_LIST: "scalars",
+    Kind.INT_ARRAY: "ints",
+    Kind.FLOAT_ARRAY: "floats",
+    Kind.BOOL_ARRAY: "bools",
+    Kind.STRING: "str",
+    Kind.DATA_TYPE: "DataType",
+    Kind.FLOAT: "float",
+    Kind.DOUBLE: "float",
+    Kind.BOOL: "bool",
+}
+
+CONDITION_WORDS = {
+    "nullptr": "null pointer",
+    "dtype_unsupported": "dtype not supported",
+    "dtype_mismatch": "dtypes do not go together",
+    "dtype_promotion": "dtypes cannot be promoted",
+    "dtype_conversion": "dtype cannot be converted",
+    "format_unsupported": "format not supported",
+    "rank": "rank",
+    "shape_invalid": "shape",
+    "shape_mismatch": "shapes do not match",
+    "broadcast": "shapes cannot be broadcast",
+    "value_range": "value out of range",
+    "empty_tensor": "empty tensor",
+    "constraint": "a constraint of the document",
+    "noncontiguous": "not contiguous",
+    "platform_unsupported": "product not supported",
+}
+
+
+class PythonParameter(NamedTuple):
+    """A parameter of the Python function; ``default`` is ``inspect.Parameter.empty`` where there is none."""
+
+    name: str
+    parameter: Parameter
+    default: Any
+
+
+class ResultField(NamedTuple):
+    """One result of the Python function."""
+
+    name: str
+    parameter: Parameter
+
+
+def python_parameters(operator: Operator) -> list[PythonParameter]:
+    """What the function takes, in C order. Behind the first default, required ones have the sentinel ``REQUIRED``."""
+    rows = []
+    required: Any = inspect.Parameter.empty
+    for parameter in operator.inputs:
+        default = parameter.default
+        if default is REQUIRED and parameter.optional and parameter.kind.pointer:
+            default = None
+        if default is REQUIRED:
+            default = required
+        else:
+            required = REQUIRED
+        rows.append(PythonParameter(parameter.python_name, parameter, default))
+    return rows
+
+
+def result_fields(operator: Operator) -> list[ResultField]:
+    """What the function returns, in C order: the inout and out parameters."""
+    return [ResultField(parameter.python_name, parameter) for parameter in operator.outputs]
+
+
+def result_type_name(operator: Operator) -> str:
+    """Name of the named tuple of an operator with several results: ``RmsNormGradResult``."""
+    return operator.name[5 if operator.name.startswith("aclnn") else 3 :] + "Result"
+
+
+def python_signature(operator: Operator) -> str:
+    """``rms_norm_grad(dy, x, rstd, gamma, *, out=None, stream=None) -> (dx, dgamma)``."""
+    words = []
+    for name, _, default in python_parameters(operator):
+        words.append(name if default is inspect.Parameter.empty else f"{name}={default!r}")
+    results = [field.name for field in result_fields(operator)]
+    returned = results[0] if len(results) == 1 else f"({', '.join(results)})" if results else "None"
+    return f"{operator.python_name}({', '.join([*words, '*', 'out=None', 'stream=None'])}) -> {returned}"
+
+
+def c_prototype(operator: Operator) -> str:
+    """Both phases as C declares them."""
+    parameters = "".join(f"{p.ctype} {p.name}, " for p in operator.parameters)
+    again = "".join(f"{ctype} {name}, " for ctype, name in operator.phase_two)
+    return (
+        f"aclnnStatus {operator.phase_one}({parameters}uint64_t* workspaceSize, aclOpExecutor** executor);\n"
+        f"aclnnStatus {operator.name}(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, "
+        f"{again}aclrtStream stream);"
+    )
+
+
+def rank_words(rank: str) -> str:
+    """A documented rank or shape in words: "rank 1-8", "shape of x", "shape (B,S,H)"."""
+    if rank == "any":
+        return "any rank"
+    if rank.startswith("same:"):
+        return "shape of " + rank[len("same:") :]
+    return ("rank " if rank[0] in "0123456789<" else "shape ") + rank
+
+
+def product_words(operator: Operator, parameter: Parameter) -> list[str]:
+    """How a parameter's dtypes differ on single products: "910: not BF16"."""
+    words = []
+    for product in operator.products or ():
+        general, here = parameter.dtypes, operator.dtypes(parameter, product)
+        if general is None or here is None or {d.name for d in here} == set(general):
+            continue
+        missing = [name for name in general if name not in {d.name for d in here}]
+        extra = {d.name for d in here} - set(general)
+        some = " ".join(d.name for d in here)
+        words.append(f"{product}: not {' '.join(missing)}" if not extra else f"{product}: {some}")
+    return words
+
+
+def parameter_words(parameter: Parameter) -> list[str]:
+    """What a parameter is, in the columns that documentation shows: kind, dtypes, rank, formats, notes."""
+    rank = rank_words(parameter.rank) if parameter.rank else ""
+    formats = " ".join(parameter.formats or ())
+    notes = []
+    if parameter.optional:
+        notes.append("optional")
+    if parameter.default is not REQUIRED:
+        notes.append(f"default {parameter.default!r}")
+    if parameter.direction == "inout":
+        notes.append("changed in place")
+    if parameter.noncontiguous is False:
+        notes.append("contiguous only")
+    kind = KIND_WORDS.get(parameter.kind, "int")
+    return [kind, " ".join(parameter.dtypes or ()), rank, "" if formats == "ND" else formats, ", ".join(notes)]
+
+
+def status_words(operator: Operator) -> list[tuple[int, str]]:
+    """The documented statuses, each with its conditions in words."""
+    conditions: dict[int, list[str]] = {}
+    for row in operator.statuses:
+        code, _, condition = row.partition(" ")
+        conditions.setdefault(int(code), []).append(CONDITION_WORDS.get(condition, condition))
+    return [(code, ", ".join(word for word in words if word)) for code, words in conditions.items()]
+
+
+def docstring(operator: Operator) -> str:
+    """The docstring of the Python function."""
+    lines = [f"{operator.name}, an operator of {operator.family}{' (experimental)' if operator.experimental else ''}."]
+    for title, parameters in (("Parameters", operator.inputs), ("Results", operator.outputs)):
+        rows = []
+        for parameter in parameters:
+            words = "; ".join(word for word in parameter_words(parameter) if word)
+            differences = (
+                product_words(operator, parameter) if parameter.direction != "inout" or title == "Results" else []
+            )
+            rows.append(f"    {parameter.python_name}: {words}{''.join(f' [{d}]' for d in differences)}")
+        lines += ["", f"{title}:", *(rows or ["    none"])]
+    lines.append("")
+    if operator.products:
+        lines.append("Products: " + " ".join(operator.products))
+    lines.append("Since: " + since_words(operator))
+    for code, words in status_words(operator):
+        lines.append(f"Status {code}: {words}" if words else f"Status {code}")
+    if operator.document:
+        lines.append("Document: " + operator.document)
+    return "\n".join(lines)
+
+
+def since_words(operator: Operator) -> str:
+    """Since which CANN an operator is known, in words."""
+    if operator.since == "8.1.RC1":
+        return "CANN 8.1.RC1 or earlier"
+    return f"the public sources of {operator.since}" if operator.since else "unknown"
