@@ -12,7 +12,7 @@ Number = Union[bool, int, float, complex, np.generic]
 
 
 class Scalar:
-    """A value and its aclDataType. Without ``dtype``: bool -> BOOL, int -> INT64, float -> FLOAT, complex -> COMPLEX64."""
+    """A value and its aclDataType. Without ``dtype``: bool -> BOOL, int -> INT64, float -> DOUBLE, complex -> COMPLEX128."""
 
     __slots__ = ("value", "dtype")
 
@@ -37,4 +37,4 @@ def _default_dtype(value: Any) -> DataType:
         return DataType.BOOL
     if isinstance(value, int):
         return DataType.INT64
-    return DataType.COMPLEX64 if isinstance(value, complex) else DataType.FLOAT
+    return DataType.COMPLEX128 if isinstance(value, complex) else DataType.DOUBLE

@@ -91,7 +91,7 @@ def _kind(ctype: str) -> Kind:
     return Kind("int32_t" if bare == "int" else bare)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object per operator: compared and hashed by identity
 class Operator:
     """One aclnn operator: its C prototype and what its document says."""
 

@@ -1,0 +1,320 @@
+"""The NumPy backend: checks as CANN's phase one does, then answers with a reference, rounding once at the end.
+
+Memory is host memory and streams run at once, so everything is done when a call returns; the rules are those of the
+chip that the backend was made for.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import numerics, reference, rules
+from ascend_aclnn.backends import Backend, MemoryInfo, Prepared, Storage
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.errors import PARAM_INVALID, AclError, Problem, UnsupportedOperator
+from ascend_aclnn.scalar import Scalar
+from ascend_aclnn.socs import soc as find_soc
+from ascend_aclnn.streams import Stream
+from ascend_aclnn.tensor import Tensor
+
+OUT_OF_MEMORY = 207001
+_NO_HOST_TYPE = "has dtype {}, for which the NumPy backend has no host type"
+
+
+class HostStorage(Storage):
+    """Host memory, reserved at the first touch, or memory that was given."""
+
+    array: Optional[npt.NDArray[Any]]  # the ndarray that the storage stands for as a whole, strides and all
+
+    def __init__(self, backend: NumpyBackend, nbytes: int, buffer: Optional[npt.NDArray[np.uint8]] = None) -> None:
+        self.backend = backend
+        self.device = 0
+        self.nbytes = nbytes
+        self.array = None
+        self._buffer = buffer
+        self._owner: object = None
+
+    @classmethod
+    def over(cls, backend: NumpyBackend, buffer: npt.NDArray[np.uint8], owner: object = None) -> HostStorage:
+        """A storage over existing bytes; ``owner`` is kept alive with it."""
+        storage = cls(backend, buffer.nbytes, buffer)
+        storage._owner = owner
+        return storage
+
+    @property
+    def buffer(self) -> npt.NDArray[np.uint8]:
+        if self._buffer is None:
+            assert isinstance(self.backend, NumpyBackend)
+            self._buffer = self.backend.reserve(self)
+        return self._buffer
+
+    @property
+    def address(self) -> int:
+        return self.buffer.ctypes.data if self.array is None else self.array.ctypes.data
+
+    def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self.buffer[offset : offset + nbytes]
+
+    def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
+        self.buffer[offset : offset + data.nbytes] = data
+
+    def record_stream(self, stream: Stream) -> None:
+        return None  # streams run at once: nothing can still use the memory
+
+
+def wrap(backend: NumpyBackend, array: npt.NDArray[Any], dtype: Any) -> Tensor:
+    """A tensor over an ndarray's own memory. It is for one call: views of it are not made."""
+    storage = HostStorage(backend, array.nbytes)
+    storage.array = array
+    size = array.itemsize
+    return Tensor(storage, array.shape, dtype, tuple(s // size for s in array.strides))
+
+
+class NumpyBackend(Backend):
+    """See ascend_aclnn.backends.Backend."""
+
+    name = "numpy"
+    emulated = False
+
+    def __init__(self, soc: str) -> None:
+        self.chip = find_soc(soc)
+        self.soc = self.chip.name
+        self._limit: Optional[int] = None
+        self._used = 0
+        self._lock = threading.RLock()
+        self._handles = itertools.count(1)
+        self._recorded: dict[int, float] = {}
+
+    # operators
+    def check(self, operator: Operator, values: Sequence[Any]) -> Optional[Problem]:
+        """What CANN's phase one would refuse on this chip; None if nothing."""
+        return rules.check(operator, values, self.chip)
+
+    def has_reference(self, operator: Operator) -> bool:
+        return reference.find(operator) is not None
+
+    def execute(self, operator: Operator, values: Sequence[Any]) -> None:
+        """Runs the reference on values that ``check`` has passed; the results are in the output tensors."""
+        found = reference.find(operator)
+        if found is None:
+            raise UnsupportedOperator(operator.name, "the NumPy backend has no reference for this operator")
+        pairs = list(zip(operator.parameters, values))
+        inputs = [_argument(operator, p.name, v) for p, v in pairs if p.direction != "out"]
+        outputs = [_argument(operator, p.name, v) for p, v in pairs if p.direction != "in"]
+        try:
+            with np.errstate(all="ignore"):
+                if found.raw:
+                    written = [_argument(operator, p.name, v) for p, v in pairs if p.direction == "out"]
+                    found.function(*(_apart(a, written) for a in inputs), out=tuple(outputs))
+                else:
+                    results = found.function(*map(_widened, inputs))
+                    _store(operator, results, outputs)
+        except numerics.DataError as error:
+            position = operator.positions.get(error.argument)
+            argument = None if position is None else operator.parameters[position].python_name
+            detail = f"{argument} {error.detail}"
+            raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name, argument=argument) from None
+
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
+        problem = self.check(operator, values)
+        if problem is not None:
+            raise refusal(operator, problem)
+        return _NumpyPrepared(self, operator, values, repeatable)
+
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
+        problem = self.check(operator, values)
+        if problem is not None:
+            raise refusal(operator, problem)
+        self.execute(operator, values)
+
+    # memory
+    def allocate(self, nbytes: int, device: int) -> HostStorage:
+        return HostStorage(self, nbytes)
+
+    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> HostStorage:
+        import ctypes
+
+        raw = (ctypes.c_uint8 * nbytes).from_address(address)
+        return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)
+
+    def reserve(self, storage: HostStorage) -> npt.NDArray[np.uint8]:
+        """Memory for a storage, counted until the storage dies."""
+        with self._lock:
+            if self._limit is not None and self._used + storage.nbytes > self._limit:
+                detail = f"{storage.nbytes} bytes asked for, {self._used} in use, limit {self._limit}"
+                raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
+            self._used += storage.nbytes
+        weakref.finalize(storage, self._released, storage.nbytes)
+        return np.empty(storage.nbytes, np.uint8)
+
+    def _released(self, nbytes: int) -> None:
+        with self._lock:
+            self._used -= nbytes
+
+    def memory_info(self, device: int) -> MemoryInfo:
+        page = os.sysconf("SC_PAGE_SIZE")
+        total, free = os.sysconf("SC_PHYS_PAGES") * page, os.sysconf("SC_AVPHYS_PAGES") * page
+        if self._limit is not None:
+            free = min(free, max(0, self._limit - self._used))
+        return MemoryInfo(free, total, self._used, 0)
+
+    def empty_cache(self) -> None:
+        return None
+
+    def set_memory_limit(self, nbytes: Optional[int]) -> None:
+        self._limit = nbytes
+
+    def set_deterministic(self, enabled: bool) -> None:
+        return None  # the references sum in a fixed order
+
+    # devices, streams, events: one device, streams that run at once
+    def device_count(self) -> int:
+        return 1
+
+    def current_device(self) -> int:
+        return 0
+
+    def set_device(self, device: int) -> None:
+        if device != 0:
+            raise ValueError(f"device {device}: the NumPy backend has one device, 0")
+
+    def synchronize(self, device: int, timeout: Optional[float]) -> None:
+        return None
+
+    def create_stream(self, device: int) -> int:
+        return next(self._handles)
+
+    def destroy_stream(self, device: int, stream: int) -> None:
+        return None
+
+    def stream_synchronize(self, stream: Stream, timeout: Optional[float]) -> None:
+        return None
+
+    def stream_done(self, stream: Stream) -> bool:
+        return True
+
+    def stream_wait_event(self, stream: Stream, event: int) -> None:
+        return None
+
+    def create_event(self, device: int) -> int:
+        return next(self._handles)
+
+    def destroy_event(self, device: int, event: int) -> None:
+        self._recorded.pop(event, None)
+
+    def event_record(self, event: int, stream: Stream) -> None:
+        self._recorded[event] = time.perf_counter()
+
+    def event_synchronize(self, event: int, timeout: Optional[float]) -> None:
+        return None
+
+    def event_done(self, event: int) -> bool:
+        return True
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        missing = [e for e in (start, end) if e not in self._recorded]
+        if missing:
+            raise ValueError("elapsed_ms needs two recorded events")
+        return (self._recorded[end] - self._recorded[start]) * 1e3
+
+
+class _NumpyPrepared(Prepared):
+    def __init__(self, backend: NumpyBackend, operator: Operator, values: Sequence[Any], repeatable: bool) -> None:
+        self.workspace_size = 0
+        self.repeatable = repeatable
+        self._backend, self._operator, self._values = backend, operator, values
+
+    def run(self, stream: Optional[Stream]) -> None:
+        self._backend.execute(self._operator, self._values)
+
+    def close(self) -> None:
+        return None
+
+
+def refusal(operator: Operator, problem: Problem) -> AclError:
+    """The error of a failed phase one."""
+    position = operator.positions.get(problem.argument or "")
+    argument = None if position is None else operator.parameters[position].python_name
+    return AclError(problem.status, operator.phase_one, problem.detail, operator=operator.name, argument=argument)
+
+
+@functools.lru_cache(maxsize=None)
+def numpy_backend(soc: str) -> NumpyBackend:
+    """The NumPy backend with the rules of a chip."""
+    return NumpyBackend(soc)
+
+
+def host_view(tensor: Tensor) -> npt.NDArray[Any]:
+    """The elements of a NumPy-backend tensor as an ndarray over its own memory."""
+    storage = tensor.storage
+    assert isinstance(storage, HostStorage)
+    if storage.array is not None:
+        return storage.array
+    dtype = tensor.dtype.numpy
+    if dtype is None or tensor.dtype.packed:
+        raise TypeError(tensor.dtype.name)
+    if tensor.size == 0:
+        return np.empty(tensor.shape, dtype)
+    size = dtype.itemsize
+    return np.ndarray(tensor.shape, dtype, storage.buffer.data, tensor.offset * size, [s * size for s in tensor.strides])
+
+
+def _argument(operator: Operator, name: str, value: Any) -> Any:
+    """One value as a reference takes it."""
+    if isinstance(value, Tensor):
+        try:
+            return host_view(value)
+        except TypeError as error:
+            raise UnsupportedOperator(operator.name, f"{name} {_NO_HOST_TYPE.format(error)}") from None
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, list):
+        return [_argument(operator, name, item) for item in value]
+    return value
+
+
+def _apart(value: Any, written: Sequence[Any]) -> Any:
+    """An input that no destination overlaps: the input itself, or a copy."""
+    if isinstance(value, list):
+        return [_apart(item, written) for item in value]
+    if isinstance(value, np.ndarray):
+        for target in written:
+            for array in target if isinstance(target, list) else (target,):
+                if array is not None and np.may_share_memory(value, array):
+                    return value.copy()
+    return value
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_widened(item) for item in value]
+    return numerics.widen(value) if isinstance(value, np.ndarray) else value
+
+
+def _store(operator: Operator, results: Any, outputs: Sequence[Any]) -> None:
+    """Rounds what a reference returned into the outputs."""
+    several = results if isinstance(results, tuple) else (results,)
+    if len(several) != len(outputs):
+        raise RuntimeError(f"{operator.name}: the reference gave {len(several)} results for {len(outputs)} outputs")
+    for value, target in zip(several, outputs):
+        if target is None or value is None:
+            continue
+        pairs = zip(value, target) if isinstance(target, list) else ((value, target),)
+        for source, destination in pairs:
+            source = np.asarray(source)
+            if source.shape != destination.shape:
+                raise RuntimeError(f"{operator.name}: the reference gave shape {source.shape} for {destination.shape}")
+            numerics.round_into(destination, source)
+
+
+__all__ = ["HostStorage", "NumpyBackend", "host_view", "numpy_backend", "refusal", "wrap"]
