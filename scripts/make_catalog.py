@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import json
 import re
 import sys
@@ -121,18 +122,18 @@ def operator_entry(fact: dict[str, Any], document: dict[str, Any], defaults: dic
 
 
 def apply_overlay(entries: dict[str, dict[str, Any]], corrections: list[dict[str, Any]]) -> None:
-    """Overrides fields of operators and parameters; a field set to null is removed."""
+    """Overrides fields of operators and parameters (several names in one string); a field set to null is removed."""
     for correction in corrections:
-        target: dict[str, Any] = entries[correction["operator"]]
+        entry, name = entries[correction["operator"]], correction["operator"]
         if not correction.get("reason"):
-            raise SystemExit(f"overlay: the correction of {correction['operator']} gives no reason")
+            raise SystemExit(f"overlay: the correction of {name} gives no reason")
+        targets: list[dict[str, Any]] = [entry]
         if "parameter" in correction:
-            (target,) = (p for p in target["parameters"] if p["name"] == correction["parameter"])
-        for key, value in correction["set"].items():
+            rows = {p["name"]: p for p in entry["parameters"]}
+            targets = [rows[parameter] for parameter in correction["parameter"].split()]
+        for target, (key, value) in itertools.product(targets, correction["set"].items()):
             if target.get(key) == value:
-                raise SystemExit(
-                    f"overlay: {correction['operator']}: {key} already is {value!r}; remove the correction"
-                )
+                raise SystemExit(f"overlay: {name} {target.get('name', '')}: {key} already is {value!r}; remove that")
             if value is None:
                 del target[key]
             else:
