@@ -111,8 +111,11 @@ DtypeSet = Union[str, dict[str, str]]
 class Rule:
     """Checks in CANN's order, and what is known of the outputs."""
 
-    def __init__(self, name: str, checks: Sequence[Check], nullable: str = "", required: str = "") -> None:
+    def __init__(
+        self, name: str, checks: Sequence[Check], nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR
+    ) -> None:
         self.name = name
+        self.null_status = null_status
         self.checks = tuple(c for c in checks if not isinstance(c, (_Shape, _Result)) or c.is_check)
         self.shapes = {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()}
         self.dtypes = {k: v for c in checks if isinstance(c, _Result) for k, v in c.rules.items()}
@@ -123,7 +126,7 @@ class Rule:
         """Refusal at the first thing that CANN's phase one would refuse."""
         for parameter, value in zip(call.operator.parameters, call.values):
             if value is None and parameter.kind.pointer and not self.may_be_null(parameter):
-                call.refuse(parameter.name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+                call.refuse(parameter.name, "is None (a null pointer); it is required", self.null_status)
         for word in self.checks:
             word(call)
 
@@ -156,15 +159,18 @@ class Rule:
 _rules: dict[str, Rule] = {}
 
 
-def rule(names: str, *checks: Check, nullable: str = "", required: str = "") -> None:
+def rule(
+    names: str, *checks: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR
+) -> None:
     """Declares the rule of one or more operators (C names, separated by blanks).
 
-    ``nullable`` / ``required`` correct the catalog's word on which pointers may be null.
+    ``nullable`` / ``required`` correct the catalog's word on which pointers may be null; a few operators answer a null
+    pointer with another ``null_status`` (INNER_NULLPTR).
     """
     for name in names.split():
         if name in _rules:
             raise ValueError(f"{name} has two rules")
-        _rules[name] = Rule(name, checks, nullable, required)
+        _rules[name] = Rule(name, checks, nullable, required, null_status)
 
 
 def declared(name: str) -> Optional[Rule]:
