@@ -23,7 +23,7 @@ from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, Problem
+from ascend_aclnn.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, Problem
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import Soc
 from ascend_aclnn.tensor import Tensor
@@ -507,6 +507,22 @@ def shape(**rules: ShapeRule) -> Check:
 def infer(**rules: ShapeRule) -> Check:
     """What binding allocates, where phase one does not compare the shape."""
     return _Shape(rules, is_check=False)
+
+
+def copied(**rules: ShapeRule) -> Check:
+    """Outputs into which CANN copies its result: another shape fails the graph (561103), unless an input is empty."""
+    made = _Shape(rules, is_check=True)
+
+    def check(call: Call) -> None:
+        inputs = [t for p in call.operator.inputs for t in call.tensors(p.name)]
+        if not any(t.size == 0 for t in inputs):
+            call.status = INNER_NULLPTR
+            try:
+                made(call)
+            finally:
+                call.status = PARAM_INVALID
+
+    return _Staged(check, made.rules)
 
 
 def result(**rules: Union[DtypeRule, str]) -> Check:
