@@ -18,6 +18,7 @@ tiling status (561002), which is never reached when all outputs are empty.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
 
@@ -193,6 +194,11 @@ def dtype_set(call: Call, allowed: DtypeSet) -> frozenset[DataType]:
         if call.product in products.split():
             return parse_dtypes(names)
     return parse_dtypes(allowed.get("", ""))
+
+
+def plus_bf16(names: str) -> DtypeSet:
+    """The named data types, and BF16 on Atlas A2 and the later products."""
+    return {"A2 A3 950": names + " BF16", "": names}
 
 
 def dtypes(allowed: DtypeSet, *names: str) -> Check:
@@ -487,6 +493,18 @@ class _Shape:
                     call.refuse(name, f"has shape {_dims(tensor.shape)}; it must be {_dims(sizes)}")
 
 
+class _Fits(_Shape):
+    """Shape rules that a tensor of one element meets whenever the rule's shape has one element too."""
+
+    def __call__(self, call: Call) -> None:
+        for name, rule_ in self.rules.items():
+            wanted = rule_(call)
+            if isinstance(wanted, tuple):
+                for tensor in call.tensors(name):
+                    if tensor.shape != wanted and not (tensor.size == 1 and math.prod(wanted) == 1):
+                        call.refuse(name, f"has shape {_dims(tensor.shape)}; it must be {_dims(wanted)}")
+
+
 class _Result:
     """Data types of outputs that binding allocates; never a check."""
 
@@ -502,6 +520,11 @@ class _Result:
 def shape(**rules: ShapeRule) -> Check:
     """Outputs (or any tensors) have exactly these shapes; also what binding allocates."""
     return _Shape(rules, is_check=True)
+
+
+def fits(**rules: ShapeRule) -> Check:
+    """Like ``shape``, but any shape of one element will do where the rule's shape has one element."""
+    return _Fits(rules, is_check=True)
 
 
 def infer(**rules: ShapeRule) -> Check:
@@ -667,6 +690,15 @@ def axis_of(name: str, tensor: str) -> Check:
     return check
 
 
+def axes_of(name: str, tensor: str) -> Check:
+    """The items of an aclIntArray are different axes of a tensor; an absent array passes."""
+
+    def check(call: Call) -> None:
+        normalise_axes(call, name, call[name] or (), len(call.shape(tensor)))
+
+    return check
+
+
 def one_of(name: str, *allowed: Any) -> Check:
     """An attribute has one of the values."""
 
@@ -708,6 +740,18 @@ def tiling(*checks: Check) -> Check:
     # Shape words inside still tell binding what to allocate.
     shapes = {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()}
     return _Staged(check, shapes) if shapes else check
+
+
+def unless_empty(names: str, *checks: Check) -> Check:
+    """Checks that CANN reaches only when none of the named tensors is empty."""
+    keys = names.split()
+
+    def check(call: Call) -> None:
+        if all(t.size for name in keys for t in call.tensors(name)):
+            for word in checks:
+                word(call)
+
+    return _Staged(check, {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()})
 
 
 class _Staged(_Shape):
