@@ -179,6 +179,13 @@ def get(name: str) -> Operator:
     return operator_from_json(name, block[name])
 
 
+@functools.lru_cache(maxsize=None)
+def helpers() -> dict[str, dict[str, Any]]:
+    """The host-only functions beside the operators: header, family, since, return type and full argument list."""
+    found: dict[str, dict[str, Any]] = json.loads((DATA / "helpers.json").read_text(encoding="utf-8"))
+    return found
+
+
 def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
     """An Operator from its entry in the data files."""
     rows = (dict(row) for row in entry["parameters"])
