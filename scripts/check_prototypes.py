@@ -16,15 +16,14 @@ import argparse
 import os
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ascend_aclnn import catalog  # noqa: E402
-from ascend_aclnn.catalog.headers import header_files, parse_prototypes  # noqa: E402
-from ascend_aclnn.catalog.signature import c_prototype  # noqa: E402
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog.headers import header_files, parse_prototypes
+from ascend_aclnn.catalog.signature import c_prototype
 
 # Headers that are compiled together. One file per header would be exact about include guards that two headers share,
 # and slow; so a batch that fails is compiled again header by header.

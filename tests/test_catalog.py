@@ -155,7 +155,8 @@ def test_snake_case() -> None:
     [
         "moe_token_permute_grad(permuted_output_grad, sorted_indices, num_topk, padded_mode=False) -> out",
         "moe_token_permute(tokens, indices, num_out_tokens=0, padded_mode=False) -> (permute_tokens, sorted_indices)",
-        "moe_token_unpermute(permuted_tokens, sorted_indices, probs=None, padded_mode=False, restore_shape=None) -> out",
+        "moe_token_unpermute(permuted_tokens, sorted_indices, probs=None, padded_mode=False, restore_shape=None) "
+        "-> out",
         "moe_token_unpermute_grad(permuted_tokens, unpermuted_tokens_grad, sorted_indices, probs=None, "
         "padded_mode=False, restore_shape=None) -> (permuted_tokens_grad, probs_grad)",
         "rms_norm_grad(dy, x, rstd, gamma) -> (dx, dgamma)",
@@ -229,8 +230,8 @@ def test_data_files_are_valid_json_and_indexed() -> None:
     for path in catalog.DATA.glob("ops-*.json"):
         for name in json.loads(path.read_text(encoding="utf-8")):
             found[name] = path.stem
-    rows = (line.split() for line in (catalog.DATA / "index.txt").read_text(encoding="utf-8").splitlines())
-    assert {name: stem for name, stem in rows} == found
+    rows = (tuple(line.split()) for line in (catalog.DATA / "index.txt").read_text(encoding="utf-8").splitlines())
+    assert dict(rows) == found
 
 
 def run_script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -85,7 +85,7 @@ class Parameter:
         return parameter_python_name(self.name, self.direction)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _kind(ctype: str) -> Kind:
     bare = ctype.replace("const ", "").replace(" ", "")
     return Kind("int32_t" if bare == "int" else bare)
@@ -146,14 +146,14 @@ class Operator:
         return None if names is None else tuple(DataType[n] for n in names)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _index() -> dict[str, str]:
     """C name -> family file, in the order of the file (sorted by name)."""
     rows = (line.split() for line in (DATA / "index.txt").read_text(encoding="utf-8").splitlines())
     return {row[0]: row[1] for row in rows if row and not row[0].startswith("#")}
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _blocks(family_file: str) -> dict[str, str]:
     """The unparsed text of every entry of a family file."""
     text = (DATA / f"{family_file}.json").read_text(encoding="utf-8").strip()[1:-1]
@@ -170,7 +170,7 @@ def names() -> Iterator[str]:
     yield from _registered
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def get(name: str) -> Operator:
     """An operator's entry by its C name; KeyError where there is none."""
     if name in _registered:
@@ -179,7 +179,7 @@ def get(name: str) -> Operator:
     return operator_from_json(name, block[name])
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def helpers() -> dict[str, dict[str, Any]]:
     """The host-only functions beside the operators: header, family, since, return type and full argument list."""
     found: dict[str, dict[str, Any]] = json.loads((DATA / "helpers.json").read_text(encoding="utf-8"))
@@ -223,7 +223,7 @@ def register(operator: Operator) -> None:
     python_names.cache_clear()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def python_names() -> dict[str, str]:
     """Python name -> C name of every operator."""
     return {operator_python_name(name): name for name in names()}

@@ -13,14 +13,14 @@ def snake_case(name: str) -> str:
     return re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name).lower()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def operator_python_name(name: str) -> str:
     """``aclnnRmsNormGrad`` -> ``rms_norm_grad``."""
     bare = snake_case(re.sub(r"^acl(nn)?", "", name))
     return bare + "_" if keyword.iskeyword(bare) else bare
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def parameter_python_name(name: str, direction: str) -> str:
     """``probsOptional`` -> ``probs``, ``dxOut`` -> ``dx`` (outputs only), ``lambda`` -> ``lambda_``."""
     bare = re.sub(r"(Optional|Ref)+$", "", name) or name
