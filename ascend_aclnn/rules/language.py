@@ -70,6 +70,17 @@ class Call:
         tensor = self[name]
         return tensor.shape if isinstance(tensor, Tensor) else ()
 
+    def size(self, name: str, axis: int) -> int:
+        """The size of one axis of a tensor; Refusal where it has no such axis."""
+        sizes = self.shape(name)
+        if not -len(sizes) <= axis < len(sizes):
+            self.refuse(name, f"has rank {len(sizes)} (shape {_dims(sizes)}); it needs axis {axis}")
+        return sizes[axis]
+
+    def empty(self, name: str) -> bool:
+        """True for a tensor without elements; a null pointer is none."""
+        return any(tensor.size == 0 for tensor in self.tensors(name))
+
     def dtype(self, name: str) -> DataType:
         """Data type of a tensor or scalar, or of the first tensor of a list."""
         value = self[name]
@@ -453,6 +464,18 @@ def formats(allowed: str, *names: str) -> Check:
     return check
 
 
+def contiguous(*names: str) -> Check:
+    """Tensors are stored without gaps, in order."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if not tensor.is_contiguous:
+                    call.refuse(name, f"is not contiguous (shape {_dims(tensor.shape)}, strides {tensor.strides})")
+
+    return check
+
+
 def same_format(first: str, *others: str) -> Check:
     def check(call: Call) -> None:
         if not call.given(first):
@@ -565,11 +588,7 @@ def dims(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) -> Sha
         if isinstance(item, str):
             return int(call[item])
         if isinstance(item, tuple):
-            name, axis = item
-            sizes = call.shape(name)
-            if not -len(sizes) <= axis < len(sizes):
-                call.refuse(name, f"has rank {len(sizes)} (shape {_dims(sizes)}); it needs axis {axis}")
-            return sizes[axis]
+            return call.size(*item)
         return item(call) if callable(item) else int(item)
 
     return lambda call: tuple(part(call, item) for item in items)
@@ -773,7 +792,8 @@ def when(condition: Callable[[Call], bool], *checks: Check) -> Check:
             for word in checks:
                 word(call)
 
-    return check
+    shapes = {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()}
+    return _Staged(check, shapes) if shapes else check
 
 
 def on(products: str, *checks: Check) -> Check:
