@@ -784,6 +784,19 @@ class _Staged(_Shape):
         self._check(call)
 
 
+def unless_empty(names: str, *checks: Check) -> Check:
+    """Checks that CANN skips, with success, where one of the named tensors is empty."""
+    keys = names.split()
+
+    def check(call: Call) -> None:
+        if not any(t.size == 0 for key in keys for t in call.tensors(key)):
+            for word in checks:
+                if not isinstance(word, (_Shape, _Result)) or word.is_check:
+                    word(call)
+
+    return _Staged(check, {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()})
+
+
 def when(condition: Callable[[Call], bool], *checks: Check) -> Check:
     """Checks that apply under a condition only."""
 
