@@ -1,0 +1,298 @@
+"""Widening, rounding and threads: what the references compute with.
+
+Low-precision floats are widened to float32, computed, and rounded once, half to even: ``widen`` and ``round_into`` are
+the two ends of that. ``for_blocks`` spreads blocks of rows over the cores, ``scratch`` lends each thread memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Callable, Optional
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+# Elements in one block: 256 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
+# block lasts long enough (tens of microseconds) that handing the interpreter lock between threads does not show.
+BLOCK = 1 << 16
+
+
+class DataError(ValueError):
+    """An argument's data break the operator's rules (an index out of range): which C parameter, and what is wrong."""
+
+    def __init__(self, argument: str, detail: str) -> None:
+        super().__init__(f"{argument}: {detail}")
+        self.argument = argument
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataError, (self.argument, self.detail)
+
+
+# -------------------------------------------------------------------------------------------------------- threads
+
+_NAME = "ascend-aclnn-compute"
+_lock = threading.Lock()
+_pool: Optional[ThreadPoolExecutor] = None
+_pool_size = 0
+
+
+def _forget_pool() -> None:
+    """A forked child has none of its parent's threads."""
+    global _pool, _pool_size, _lock
+    _lock = threading.Lock()
+    _pool, _pool_size = None, 0
+
+
+os.register_at_fork(after_in_child=_forget_pool)
+
+
+def thread_count() -> int:
+    """Threads for a computation: ``ASCEND_ACLNN_THREADS``, at most (and by default) the cores we may run on."""
+    cores = len(os.sched_getaffinity(0))
+    wanted = os.environ.get("ASCEND_ACLNN_THREADS", "").strip()
+    if not wanted:
+        return cores
+    if not wanted.isdigit() or int(wanted) < 1:
+        raise ValueError(f"ASCEND_ACLNN_THREADS is {wanted!r}; allowed: a whole number from 1 on")
+    return min(int(wanted), cores)
+
+
+def _start_helpers(work: Callable[[], None], count: int) -> list[Future[None]]:
+    global _pool, _pool_size
+    futures: list[Future[None]] = []
+    with _lock:
+        if _pool_size < count:
+            if _pool is not None:
+                _pool.shutdown(wait=False)  # what was submitted still runs
+            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix=_NAME), count
+        while _pool is not None and len(futures) < count:
+            try:
+                futures.append(_pool.submit(work))
+            except RuntimeError:  # the interpreter is shutting down: the caller does the work alone
+                break
+    return futures
+
+
+def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
+    """Calls ``fn(lo, hi)`` for each block of ``range(n)``, on several threads where there is more than one block.
+
+    Blocks run in any order, so they must not depend on each other. The first exception stops the rest and is raised
+    here. Floating-point warnings are off inside, as on the device. Called from one of its own threads, it stays on it.
+    """
+    block = max(1, block)
+    blocks = -(-n // block)
+    numbers = itertools.count()
+    guard = threading.Lock()
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        with np.errstate(all="ignore"):
+            while not failures:
+                with guard:
+                    lo = next(numbers) * block
+                if lo >= n:
+                    return
+                try:
+                    fn(lo, min(lo + block, n))
+                except BaseException as failure:  # handed to the caller below
+                    failures.append(failure)
+
+    futures: list[Future[None]] = []
+    if blocks > 1 and not threading.current_thread().name.startswith(_NAME):
+        futures = _start_helpers(work, min(thread_count(), blocks) - 1)
+    work()
+    for future in futures:
+        if not future.cancel():  # one that has not started has nothing left to do
+            future.result()
+    if failures:
+        raise failures[0]
+
+
+_local = threading.local()
+_KEPT = 1 << 22
+
+
+def scratch(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    """Uninitialised memory that the calling thread gets again under the same name: valid until that next time."""
+    dtype = np.dtype(dtype)
+    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    kept: dict[str, npt.NDArray[np.uint8]] = _local.__dict__.setdefault("kept", {})
+    memory = kept.get(name)
+    if memory is None or memory.nbytes < nbytes:
+        memory = np.empty(nbytes, np.uint8)
+        if nbytes <= _KEPT:  # a giant row's scratch is not worth holding on to
+            kept[name] = memory
+    return memory[:nbytes].view(dtype).reshape(shape)
+
+
+def rows_per_block(width: int, elements: int = BLOCK) -> int:
+    """Rows of a given width that make a block of about so many elements."""
+    return max(1, elements // max(1, width))
+
+
+# ------------------------------------------------------------------------------------------------------- widening
+
+
+def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype to compute values of a dtype in: float32 for the low-precision floats, else the dtype itself."""
+    return np.dtype(np.float32) if is_low_precision(dtype) else dtype
+
+
+def is_low_precision(dtype: np.dtype[Any]) -> bool:
+    """True for float16, bfloat16 and the floats of 8 bits and less."""
+    if dtype == np.float16:
+        return True
+    return _is_ml_dtype(dtype) and dtype.name.startswith(("bfloat", "float"))
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """True for the integers, those of 4 bits and less included."""
+    return dtype.kind in "iu" or (_is_ml_dtype(dtype) and not is_low_precision(dtype))
+
+
+def _is_ml_dtype(dtype: np.dtype[Any]) -> bool:
+    return bool(dtype.type.__module__ == ml_dtypes.bfloat16.__module__)
+
+
+def widen(array: Array, out: Optional[Array] = None) -> Array:
+    """An array in the precision to compute in: low-precision floats as float32, everything else as it is, uncopied.
+
+    ``out`` is float32 memory of the array's shape to widen into; it is left alone where nothing needs widening.
+    """
+    if not is_low_precision(array.dtype):
+        return array
+    if out is None:
+        out = np.empty(array.shape, np.float32)
+    if array.dtype == np.float16:
+        for part in _parts(array.shape):
+            _decode_half(array[part], out[part])
+    else:
+        np.copyto(out, array, casting="unsafe")
+    return out
+
+
+def _parts(shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """Slices that cut an array into pieces of about BLOCK elements."""
+    size = int(np.prod(shape, dtype=np.int64))
+    if size <= BLOCK:
+        return [(...,)]
+    if size // shape[0] > BLOCK:
+        return [(slice(i, i + 1), *rest) for i in range(shape[0]) for rest in _parts(shape[1:])]
+    step = rows_per_block(size // shape[0])
+    return [(slice(i, i + step),) for i in range(0, shape[0], step)]
+
+
+def _decode_half(source: Array, out: Array) -> None:
+    """float16 -> float32: the bits moved to float32's places are the value times 2^-112, subnormals included.
+
+    Several times as fast as NumPy's own conversion, which takes one element at a time.
+    """
+    bits = source.view(np.int16)
+    # Infinity and NaN are the largest codes of either sign. They are rare: leave such a piece to NumPy.
+    if bits.size == 0:
+        return
+    if bits.max() >= 0x7C00 or source.view(np.uint16).max() >= 0xFC00 or not out.flags.c_contiguous:
+        with np.errstate(all="ignore"):
+            np.copyto(out, source)
+        return
+    moved = out.view(np.int32)
+    np.copyto(moved, bits)
+    np.left_shift(moved, 13, out=moved)
+    np.bitwise_and(moved, -0x70000001, out=moved)  # the sign's extension below bit 31
+    np.multiply(out, np.float32(2.0**112), out=out)
+
+
+# ------------------------------------------------------------------------------------------------------- rounding
+
+
+def round_into(dst: Array, src: Array) -> None:
+    """Stores computed values, rounded once, half to even; to an integer dst also saturated, with NaN as 0."""
+    with np.errstate(all="ignore"):
+        if dst.dtype == src.dtype:
+            np.copyto(dst, src)
+        elif dst.dtype == np.float16 and src.dtype == np.float32:
+            for part in _parts(src.shape):
+                _encode_half(dst[part], src[part])
+        elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:
+            np.copyto(dst, _round_to_odd(src), casting="unsafe")
+        elif is_integer(dst.dtype) and not is_integer(src.dtype) and src.dtype.kind not in "bc":
+            _round_to_integer(dst, widen(src))
+        else:
+            np.copyto(dst, src, casting="unsafe")
+
+
+def round_to_half(values: Array, out: Array, work: Array) -> int:
+    """Rounds float32 values to what float16 can hold, but keeps them in float32; ``out`` may be ``values``.
+
+    Adding and subtracting 1.5 * 2^(e + 13), e the value's exponent, leaves the bits that float16 has; e stops at -14,
+    below which float16 is spaced evenly. A negative value that rounds to zero gives +0. ``work`` is float32 scratch of
+    the same shape; the largest e is returned, from _LARGEST on for infinity and NaN.
+    """
+    exponent = work.view(np.int32)
+    np.bitwise_and(values.view(np.int32), 0x7F800000, out=exponent)
+    # clip, because maximum with a scalar is not vectorised; its upper end keeps the sum below finite
+    np.clip(exponent, (127 - 14) << 23, (127 + _LARGEST) << 23, out=exponent)
+    largest = (int(exponent.max(initial=0)) >> 23) - 127
+    np.add(exponent, (13 << 23) | (1 << 22), out=exponent)
+    np.add(values, work, out=out)
+    np.subtract(out, work, out=out)
+    if largest >= 15:  # 65520 and more overflow; 2^15 comes close enough to look
+        np.copyto(out, np.float32(np.inf), where=out > 65504)
+        np.copyto(out, np.float32(-np.inf), where=out < -65504)
+    return largest
+
+
+_LARGEST = 100
+
+
+def _encode_half(dst: Array, src: Array) -> None:
+    """float32 -> float16, exact for every input; faster than NumPy's conversion, also for subnormals and overflow."""
+    if src.size == 0:
+        return
+    if not src.flags.c_contiguous:
+        np.copyto(scratch("half.source", src.shape, np.float32), src)
+        src = scratch("half.source", src.shape, np.float32)
+    work, value = scratch("half.work", src.shape, np.float32), scratch("half.value", src.shape, np.float32)
+    largest = round_to_half(src, value, work)
+    # float16 has the value times 2^-112 in float32's places, 13 bits lower; exact, as the value is already rounded.
+    code, sign = value.view(np.int32), work.view(np.int32)
+    np.multiply(value, np.float32(2.0**-112), out=value)
+    np.right_shift(code, 13, out=code)
+    np.right_shift(src.view(np.int32), 31, out=sign)
+    np.bitwise_and(sign, 0x8000, out=sign)
+    if largest > 15:
+        np.copyto(code, 0x7C00, where=np.isinf(value))
+        np.copyto(code, 0x7E00, where=np.isnan(value))
+    np.bitwise_or(code, sign, out=code)
+    np.copyto(dst.view(np.int16), code, casting="unsafe")
+
+
+def _round_to_odd(values: Array) -> Array:
+    """float64 -> float32, inexact values to their neighbour with an odd last bit: rounding that again is like once."""
+    near = values.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.int32)
+    bits -= (np.abs(back) > np.abs(values)) & np.isfinite(values)  # towards zero
+    bits |= (back != values) & np.isfinite(values)
+    return near
+
+
+def _round_to_integer(dst: Array, values: Array) -> None:
+    iinfo: Any = np.iinfo if dst.dtype.kind in "iu" else ml_dtypes.iinfo
+    limits = iinfo(dst.dtype)
+    rounded = np.rint(values.astype(np.float64, copy=False))
+    above, below = rounded >= float(limits.max), rounded <= float(limits.min)
+    # Compared rather than clipped: the largest int64 is no float64.
+    np.copyto(dst, np.where(above | below | np.isnan(rounded), 0.0, rounded), casting="unsafe")
+    np.copyto(dst, np.array(limits.max, dst.dtype), where=above)
+    np.copyto(dst, np.array(limits.min, dst.dtype), where=below)

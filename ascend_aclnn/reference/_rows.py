@@ -1,0 +1,73 @@
+"""What the references share that move rows about: checked indices, gathered rows, orders and their inverses."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError, for_blocks, rows_per_block
+
+
+def check_range(argument: str, indices: Array, low: int, high: Optional[int]) -> None:
+    """Raises DataError for the first index outside [low, high) (``high`` None: no upper bound)."""
+    if indices.size == 0 or (indices.min() >= low and (high is None or indices.max() < high)):
+        return
+    flat = indices.ravel()
+    bad = flat < low
+    if high is not None:
+        bad |= flat >= high
+    position = int(np.argmax(bad))
+    allowed = f"{low} or more" if high is None else f"{low} to {high - 1}" if high > low else "none, there are no rows"
+    at = ", ".join(str(int(i)) for i in np.unravel_index(position, indices.shape))
+    raise DataError(argument, f"element [{at}] is {flat[position]}; allowed: {allowed}")
+
+
+def codes(array: Array) -> Array:
+    """The same memory as unsigned integers where an element has at most 8 bytes: to move data, not to compute."""
+    kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+    return array.view(kinds[array.dtype.itemsize]) if array.dtype.itemsize in kinds else array
+
+
+def take_rows(source: Array, rows: Array, out: Array) -> None:
+    """out[i] = source[rows[i]], for rows known to be in range."""
+    if source.flags.c_contiguous:
+        np.take(source, rows, axis=0, out=out, mode="clip")  # clip, because "raise" buffers the whole result
+    else:
+        np.copyto(out, source[rows])  # take would first copy all of the source
+
+
+def gather(source: Array, rows: Array, out: Array) -> None:
+    """take_rows in blocks, on several threads."""
+    source, out = codes(source), codes(out)
+    step = rows_per_block(source.shape[1], 1 << 18)
+    for_blocks(len(rows), step, lambda lo, hi: take_rows(source, rows[lo:hi], out[lo:hi]))
+
+
+@contextlib.contextmanager
+def as_matrix(out: Array, rows: int, columns: int) -> Iterator[Array]:
+    """A destination as (rows, columns): a view where its strides allow one, else a copy that is written back."""
+    matrix = out.reshape(rows, columns)
+    yield matrix
+    if not np.may_share_memory(matrix, out):
+        np.copyto(out, matrix.reshape(out.shape))
+
+
+def stable_order(keys: Array) -> Array:
+    """Stable argsort; integers that fit 8 or 16 bits are narrowed first, which makes NumPy use its radix sort."""
+    if keys.size and keys.dtype.kind in "iu":
+        low, high = int(keys.min()), int(keys.max())
+        for dtype in (np.uint8, np.uint16):
+            if high - low <= np.iinfo(dtype).max:
+                keys = (keys - low).astype(dtype)
+                break
+    return np.argsort(keys, kind="stable")
+
+
+def inverse(order: Array) -> Array:
+    """The permutation that undoes a permutation."""
+    places = np.empty(len(order), np.int32)
+    places[order] = np.arange(len(order), dtype=np.int32)
+    return places

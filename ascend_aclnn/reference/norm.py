@@ -1,0 +1,79 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, for_blocks, round_into, rows_per_block, scratch, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._rows import as_matrix
+
+# dgamma is summed over this many runs of rows, each from its first row to its last, and then over the runs: the same
+# bits whatever the number of threads.
+_RUNS = 32
+
+
+@reference("aclnnRmsNorm", raw=True)
+def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]) -> None:
+    """rstd = 1 / sqrt(mean(x^2) + epsilon), y = x * rstd * gamma, over gamma's axes, in float32.
+
+    The mean's order of summation is not the hardware's.
+    """
+    width = gamma.size
+    rows = x.size // max(1, width)
+    y, rstd = out
+    g = widen(gamma).reshape(width)
+    x = x.reshape(rows, width)
+    step = rows_per_block(width)
+
+    with as_matrix(y, rows, width) as y_rows, as_matrix(rstd, rows, 1) as rstd_rows:
+
+        def block(lo: int, hi: int) -> None:
+            xs = widen(x[lo:hi], scratch("a", (hi - lo, width), np.float32))
+            mean = np.einsum("ij,ij->i", xs, xs) * np.float32(1 / width)
+            r = 1 / np.sqrt(mean + np.float32(epsilon))
+            rstd_rows[lo:hi, 0] = r
+            ys = np.multiply(xs, r[:, None], out=scratch("b", xs.shape, np.float32))
+            ys *= g
+            round_into(y_rows[lo:hi], ys)
+
+        for_blocks(rows, step, block)
+
+
+@reference("aclnnRmsNormGrad", raw=True)
+def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[Array, Array]) -> None:
+    """xh = x * rstd, t = dy * gamma; dgamma = sum over rows of dy * xh; dx = (t - xh * mean(t * xh)) * rstd.
+
+    In float32. rstd is taken as given. Both sums run in an order of our own, which is always the same; the hardware's differs, and
+    for dgamma it is not even fixed.
+    """
+    width = gamma.size
+    rows = x.size // max(1, width)
+    dx, dgamma = out
+    g = widen(gamma).reshape(width)
+    dy, x, rstd = dy.reshape(rows, width), x.reshape(rows, width), rstd.reshape(rows, 1)
+    step = rows_per_block(width)
+    run = -(-rows // _RUNS)
+    sums = np.zeros((-(-rows // max(1, run)), width), np.float32)
+
+    with as_matrix(dx, rows, width) as dx_rows:
+
+        def block(lo: int, hi: int) -> None:
+            shape = (hi - lo, width)
+            r = rstd[lo:hi]
+            dys = widen(dy[lo:hi], scratch("a", shape, np.float32))
+            xh = np.multiply(widen(x[lo:hi], scratch("b", shape, np.float32)), r, out=scratch("b", shape, np.float32))
+            sums[lo // run] += np.einsum("ij,ij->j", dys, xh)
+            t = np.multiply(dys, g, out=scratch("a", shape, np.float32))
+            m = np.einsum("ij,ij->i", t, xh) * np.float32(1 / width)
+            xh *= m[:, None]
+            t -= xh
+            t *= r
+            round_into(dx_rows[lo:hi], t)
+
+        def rows_of_run(lo: int, hi: int) -> None:
+            for start in range(lo, hi, step):
+                block(start, min(start + step, hi))
+
+        for_blocks(rows, run, rows_of_run)
+    round_into(dgamma, np.add.reduce(sums, axis=0).reshape(gamma.shape))
