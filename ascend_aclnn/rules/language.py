@@ -289,6 +289,27 @@ def same_dtype(first: str, *others: str) -> Check:
     return check
 
 
+def has_dtype(name: str, wanted: DtypeRule) -> Check:
+    """A tensor has exactly the data type of a rule (an attribute's, a promoted one); an absent one passes."""
+
+    def check(call: Call) -> None:
+        if call.given(name) and call.dtype(name) is not wanted(call):
+            call.refuse(name, f"has dtype {call.dtype(name).name}; it must be {wanted(call).name}")
+
+    return check
+
+
+def dtype_in(source: DtypeRule, allowed: DtypeSet, name: str) -> Check:
+    """The data type of a rule (an attribute's, a promoted one) is one of a set; ``name`` is the parameter to blame."""
+
+    def check(call: Call) -> None:
+        came, members = source(call), dtype_set(call, allowed)
+        if came not in members:
+            call.refuse(name, f"makes the data type {came.name}; on {call.soc.name} it must be {_listed(members)}")
+
+    return check
+
+
 def dtype_of(name: str) -> DtypeRule:
     return lambda call: call.dtype(name)
 
@@ -759,18 +780,6 @@ def tiling(*checks: Check) -> Check:
     # Shape words inside still tell binding what to allocate.
     shapes = {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()}
     return _Staged(check, shapes) if shapes else check
-
-
-def unless_empty(names: str, *checks: Check) -> Check:
-    """Checks that CANN reaches only when none of the named tensors is empty."""
-    keys = names.split()
-
-    def check(call: Call) -> None:
-        if all(t.size for name in keys for t in call.tensors(name)):
-            for word in checks:
-                word(call)
-
-    return _Staged(check, {k: v for c in checks if isinstance(c, _Shape) for k, v in c.rules.items()})
 
 
 class _Staged(_Shape):
