@@ -1,0 +1,87 @@
+"""Every CANN aclnn operator from plain Python, on an Ascend NPU or, with the same results, on NumPy.
+
+    from ascend_aclnn import ops
+    ops.rms_norm_grad(dy, x, rstd, gamma)
+
+Importing this opens no library; the backend is chosen at first use.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ascend_aclnn import catalog as _catalog
+from ascend_aclnn.backends import MemoryInfo, backend, use_backend
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.errors import AclError, LibraryNotFound, UnsupportedOperator
+from ascend_aclnn.scalar import Scalar
+from ascend_aclnn.streams import (
+    Device,
+    Event,
+    Stream,
+    current_stream,
+    empty_cache,
+    memory_info,
+    set_deterministic,
+    set_memory_limit,
+    synchronize,
+)
+from ascend_aclnn.tensor import Tensor, asarray, empty, from_dlpack, zeros
+
+__version__ = "0.1.0"
+
+
+def signature(name: str) -> Operator:
+    """The prototype of an operator by its C name: ``signature("aclnnRmsNormGrad").parameters``."""
+    try:
+        return _catalog.get(name)
+    except KeyError:
+        raise ValueError(f"no operator {name!r} in the catalog") from None
+
+
+def operators() -> Any:
+    """Iterates over the C names of all operators."""
+    return _catalog.names()
+
+
+def __getattr__(name: str) -> Any:
+    """``ops`` and ``Executor`` pull in the backends: loaded when asked for."""
+    import importlib
+
+    if name == "ops":
+        return importlib.import_module("ascend_aclnn.ops")
+    if name == "Executor":
+        return importlib.import_module("ascend_aclnn.executor").Executor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "AclError",
+    "DataType",
+    "Device",
+    "Event",
+    "Executor",
+    "Format",
+    "LibraryNotFound",
+    "MemoryInfo",
+    "Scalar",
+    "Stream",
+    "Tensor",
+    "UnsupportedOperator",
+    "asarray",
+    "backend",
+    "current_stream",
+    "empty",
+    "empty_cache",
+    "from_dlpack",
+    "memory_info",
+    "operators",
+    "ops",
+    "set_deterministic",
+    "set_memory_limit",
+    "signature",
+    "synchronize",
+    "use_backend",
+    "zeros",
+]

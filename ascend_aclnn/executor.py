@@ -1,0 +1,63 @@
+"""Executor: the two phases by hand, with the exact C name and one argument for each C parameter."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Optional
+
+from ascend_aclnn import binding, catalog
+from ascend_aclnn.backends import backend
+from ascend_aclnn.streams import Stream
+
+
+class Executor:
+    """Phase one of an operator; ``run`` is phase two.
+
+    ``name`` is the C name ("aclnnRmsNormGrad"); ``args`` has one item for each C parameter in C order, without
+    workspaceSize and executor: Tensor (or ndarray on the NumPy backend), None for a null pointer, numbers for attributes,
+    Scalar for aclScalar, sequences for arrays and lists, str for char*. A one-shot executor runs once. With
+    ``repeatable=True`` it runs often; where CANN refuses that, each run repeats phase one (``repeatable`` tells which).
+    """
+
+    def __init__(self, name: str, *args: Any, repeatable: bool = False) -> None:
+        try:
+            operator = catalog.get(name)
+        except KeyError:
+            raise ValueError(f"no operator {name!r} in the catalog; names are as in C, like 'aclnnRmsNormGrad'") from None
+        engine = backend()
+        self.operator = operator
+        self._often = repeatable
+        self._spent = ""
+        self._prepared = engine.prepare(operator, binding.exact_values(engine, operator, args), repeatable)
+        self._run = self._prepared.run
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of device memory that phase two needs beside the tensors."""
+        return self._prepared.workspace_size
+
+    @property
+    def repeatable(self) -> bool:
+        """True when CANN itself repeats the executor; False for a one-shot one, or when phase one is repeated instead."""
+        return self._prepared.repeatable
+
+    def run(self, stream: Optional[Stream] = None) -> None:
+        """Phase two on a stream (the current one if none is given), asynchronously."""
+        if self._spent:
+            raise RuntimeError(f"{self.operator.name}: the executor {self._spent}")
+        if not self._often:
+            self._spent = "has run; make it with repeatable=True to run it often"
+        self._run(stream)
+
+    def close(self) -> None:
+        """Releases the executor and its handles; idempotent."""
+        self._spent = "is closed"
+        self._prepared.close()
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()

@@ -1,0 +1,71 @@
+"""Every aclnn operator as a function, made from its catalog entry on first use.
+
+``ops.rms_norm_grad`` is aclnnRmsNormGrad: drop the prefix, snake case. ``help(ops.rms_norm_grad)`` tells what it takes;
+``dir(ops)`` lists all; ``ops.pyi`` has the signatures for editors and type checkers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any, Callable
+
+from ascend_aclnn import binding, catalog
+from ascend_aclnn.catalog.signature import docstring, python_parameters
+from ascend_aclnn.errors import AclError
+
+# The body of every operator function. An AclError leaves with the caller's line as the last one but this.
+_SOURCE = """
+def {name}({head}*, out=None, stream=None):
+    try:
+        return _call(_plan, ({arguments}), out, stream)
+    except _AclError as error:
+        raise error.with_traceback(None) from error.__cause__
+"""
+
+
+def _make(name: str) -> Callable[..., Any]:
+    """The function of one operator."""
+    operator = catalog.get(name)
+    scope: dict[str, Any] = {"_call": binding.call, "_plan": binding.plan(operator), "_AclError": AclError}
+    head = ""
+    arguments = ""
+    for i, (parameter, _, default) in enumerate(python_parameters(operator)):
+        arguments += f"{parameter}, "
+        if default is inspect.Parameter.empty:
+            head += f"{parameter}, "
+        else:
+            scope[f"_{i}"] = default
+            head += f"{parameter}=_{i}, "
+    source = _SOURCE.format(name=operator.python_name, head=head, arguments=arguments)
+    exec(compile(source, "<ascend_aclnn.ops>", "exec"), scope)  # the text is made of catalog names only
+    function: Callable[..., Any] = scope[operator.python_name]
+    function.__doc__ = docstring(operator)
+    function.__module__ = __name__
+    return function
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    names = catalog.python_names()
+    if name.startswith("__") or name not in names:
+        raise AttributeError(f"module {__name__!r} has no operator {name!r}{_suggestion(name)}")
+    function = _make(names[name])
+    globals()[name] = function
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted(catalog.python_names())
+
+
+def _suggestion(name: str) -> str:
+    """"; did you mean ..." for names that match when case, underscores and the prefix are ignored, or nearly."""
+
+    def plain(text: str) -> str:
+        text = text.replace("_", "").lower()
+        return text[5:] if text.startswith("aclnn") else text
+
+    wanted = plain(name)
+    known = catalog.python_names()
+    close = [k for k in known if plain(k) == wanted] or difflib.get_close_matches(name, known, 3, 0.75)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
