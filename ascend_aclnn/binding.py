@@ -22,6 +22,7 @@ from ascend_aclnn.backends import Backend, backend
 from ascend_aclnn.backends.numpy import NumpyBackend, refusal, wrap
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
 from ascend_aclnn.dtypes import DataType, Format, as_datatype
+from ascend_aclnn.errors import AclError
 from ascend_aclnn.rules.language import OutputSpec
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import soc
@@ -65,10 +66,10 @@ class Plan:
         self.inferred: dict[Any, dict[str, OutputSpec]] = {}
         names = [operator.parameters[i].python_name for i in self.results]
         short = operator.name.replace("aclnn", "", 1)
-        self.result_type = collections.namedtuple(short + "Result", names) if len(names) > 1 else None  # type: ignore[misc]
+        self.result_type = collections.namedtuple(short + "Result", names) if len(names) > 1 else None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def plan(operator: Operator) -> Plan:
     return Plan(operator)
 
@@ -103,7 +104,9 @@ def exact_values(engine: Backend, operator: Operator, args: Sequence[Any]) -> li
     for position, (parameter, arg) in enumerate(zip(operator.parameters, args)):
         if isinstance(arg, np.ndarray) and parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST):
             if not isinstance(engine, NumpyBackend):
-                raise TypeError(_about(operator, parameter, "is an ndarray; an Executor on the npu backend takes Tensors"))
+                raise TypeError(
+                    _about(operator, parameter, "is an ndarray; an Executor on the npu backend takes Tensors")
+                )
             if parameter.direction != "in" and not arg.flags.writeable:
                 raise ValueError(_about(operator, parameter, "is read-only; the operator writes to it"))
         values.append(_value(engine, made, position, parameter, parameter.kind, arg, False, []))
@@ -370,9 +373,13 @@ def _given_output(
     if isinstance(item, Tensor):
         return _tensor(engine, plan, position, parameter, item, on_device, changed)
     if not isinstance(item, np.ndarray):
-        raise TypeError(_about(plan.operator, parameter, f"(out=) is a {type(item).__name__}; it must be a Tensor or ndarray"))
+        raise TypeError(
+            _about(plan.operator, parameter, f"(out=) is a {type(item).__name__}; it must be a Tensor or ndarray")
+        )
     if on_device:
-        raise TypeError(_about(plan.operator, parameter, "(out=) is an ndarray beside Tensors; it must be a Tensor too"))
+        raise TypeError(
+            _about(plan.operator, parameter, "(out=) is an ndarray beside Tensors; it must be a Tensor too")
+        )
     if not item.flags.writeable:
         raise ValueError(_about(plan.operator, parameter, "(out=) is read-only"))
     tensor = _to_backend(engine, plan.operator, parameter, item)
@@ -389,7 +396,7 @@ def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Outp
         try:
             found = rules.infer(plan.operator, values, soc(engine.soc))
         except rules.Refusal as error:
-            _refused(engine, plan, values, error)
+            raise _refused(engine, plan, values, error) from None
         if len(plan.inferred) >= 256:
             plan.inferred.clear()
         plan.inferred[key] = found
@@ -404,15 +411,15 @@ def _key(value: Any) -> Any:
     return (value.value, value.dtype) if isinstance(value, Scalar) else value
 
 
-def _refused(engine: Backend, plan: Plan, values: Sequence[Any], error: rules.Refusal) -> None:
-    """The inputs admit no output: let phase one say so about them with stand-ins as outputs, else say it ourselves."""
+def _refused(engine: Backend, plan: Plan, values: Sequence[Any], error: rules.Refusal) -> AclError:
+    """The inputs admit no output: phase one says so about them with stand-ins as outputs, else we say it."""
     full = list(values)
     stand_in = next((v for v in values if isinstance(v, Tensor)), None)
     for position, parameter in plan.outputs:
         if full[position] is None and not parameter.optional and stand_in is not None:
             full[position] = Tensor(engine.allocate(0, 0), stand_in.shape, stand_in.dtype, stand_in.strides)
     engine.prepare(plan.operator, full, False).close()
-    raise refusal(plan.operator, error.problem)
+    return refusal(plan.operator, error.problem)
 
 
 def _allocate(engine: Backend, plan: Plan, position: int, spec: OutputSpec, on_device: bool) -> Any:

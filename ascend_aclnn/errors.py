@@ -17,7 +17,7 @@ FIND_KERNEL_ERROR = 561003
 INNER_NULLPTR = 561103
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _statuses() -> dict[int, tuple[str, str]]:
     path = Path(__file__).parent / "catalog" / "data" / "status.json"
     rows = json.loads(path.read_text(encoding="utf-8"))
@@ -81,7 +81,13 @@ class UnsupportedOperator(AclError):
     """The operator is not in the installed CANN, or the NumPy backend has no reference for it (status 561003)."""
 
     def __init__(
-        self, operator: str, detail: str, *, routine: Optional[str] = None, status: int = FIND_KERNEL_ERROR, argument: Optional[str] = None
+        self,
+        operator: str,
+        detail: str,
+        *,
+        routine: Optional[str] = None,
+        status: int = FIND_KERNEL_ERROR,
+        argument: Optional[str] = None,
     ) -> None:
         super().__init__(status, routine or operator, detail, operator=operator, argument=argument)
 

@@ -23,7 +23,9 @@ class Executor:
         try:
             operator = catalog.get(name)
         except KeyError:
-            raise ValueError(f"no operator {name!r} in the catalog; names are as in C, like 'aclnnRmsNormGrad'") from None
+            raise ValueError(
+                f"no operator {name!r} in the catalog; names are as in C, like 'aclnnRmsNormGrad'"
+            ) from None
         engine = backend()
         self.operator = operator
         self._often = repeatable

@@ -59,7 +59,7 @@ def __dir__() -> list[str]:
 
 
 def _suggestion(name: str) -> str:
-    """"; did you mean ..." for names that match when case, underscores and the prefix are ignored, or nearly."""
+    """ "; did you mean ..." for names that match when case, underscores and the prefix are ignored, or nearly."""
 
     def plain(text: str) -> str:
         text = text.replace("_", "").lower()

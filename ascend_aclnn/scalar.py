@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Optional, Union
 
 import numpy as np
 
 from ascend_aclnn.dtypes import DataType, DTypeLike, as_datatype
 
-Number = Union[bool, int, float, complex, np.generic]
+Number = Union[numbers.Number, bool, int, float, complex, np.generic]
 
 
 class Scalar:
     """A value and its aclDataType. Without ``dtype``: bool -> BOOL, int -> INT64, float -> DOUBLE, complex -> COMPLEX128."""
 
-    __slots__ = ("value", "dtype")
+    __slots__ = ("dtype", "value")
 
     def __init__(self, value: Number, dtype: Optional[DTypeLike] = None) -> None:
         self.dtype = _default_dtype(value) if dtype is None else as_datatype(dtype)

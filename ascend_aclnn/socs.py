@@ -33,4 +33,6 @@ def soc(name: str) -> Soc:
     for pattern, short, product, title in _CHIPS:
         if re.fullmatch(pattern, name):
             return Soc(name, short, product, title)
-    raise ValueError(f"unknown SoC {name!r}; known: Ascend910B1, Ascend910_9391, Ascend910A, Ascend310P3, Ascend310B1, ...")
+    raise ValueError(
+        f"unknown SoC {name!r}; known: Ascend910B1, Ascend910_9391, Ascend910A, Ascend310P3, Ascend310B1, ..."
+    )

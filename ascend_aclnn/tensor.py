@@ -27,7 +27,7 @@ class Tensor:
     and before dropping the tensor call ``record_stream``.
     """
 
-    __slots__ = ("shape", "dtype", "strides", "offset", "storage", "_format", "_storage_shape", "handle", "__weakref__")
+    __slots__ = ("__weakref__", "_format", "_storage_shape", "dtype", "handle", "offset", "shape", "storage", "strides")
 
     shape: tuple[int, ...]
     dtype: DataType

@@ -156,8 +156,10 @@ def main() -> None:
     dout = rng.standard_normal((options.tokens, hidden), np.float32).astype(dtype)
 
     engine = aclnn.backend()
-    print(f"backend {engine.name} ({engine.soc}{', emulated' if engine.emulated else ''}), {options.dtype}: "
-          f"{options.tokens} tokens, hidden {hidden}, {experts} experts, {options.topk} per token")
+    print(
+        f"backend {engine.name} ({engine.soc}{', emulated' if engine.emulated else ''}), {options.dtype}: "
+        f"{options.tokens} tokens, hidden {hidden}, {experts} experts, {options.topk} per token"
+    )
     timer = Timer(steps=9 + 2 * experts)
     results, indices, probs = layer(ids, table, gamma, weights, dout, router, options.topk, dtype, timer)
     timer.table()

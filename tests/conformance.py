@@ -87,7 +87,9 @@ def _tensor(entry: dict[str, Any]) -> Tensor:
     storage = tuple(entry["storage"]) if entry.get("storage") is not None else None
     label = entry.get("format", "ACL_FORMAT_NCHW")
     format_ = Format[label.replace("ACL_FORMAT_", "").replace("ACL_", "")]
-    tensor = Tensor(_NO_STORAGE, shape, _dtype(entry.get("dtype", "ACL_FLOAT")), strides, entry.get("offset", 0), format_, storage)
+    tensor = Tensor(
+        _NO_STORAGE, shape, _dtype(entry.get("dtype", "ACL_FLOAT")), strides, entry.get("offset", 0), format_, storage
+    )
     tensor.storage = numpy_backend("Ascend910B1").allocate(0, 0)
     return tensor
 
@@ -105,7 +107,9 @@ def _number(value: Any) -> Any:
 
 def outcomes(path: Path = CASES, family: Optional[str] = None, name: Optional[str] = None) -> Iterator[Outcome]:
     for number, case in enumerate(cases(path), 1):
-        wanted = (family is None or catalog.get(case["op"]).family.endswith(family)) and (name is None or case["op"] == name)
+        wanted = (family is None or catalog.get(case["op"]).family.endswith(family)) and (
+            name is None or case["op"] == name
+        )
         if wanted:
             yield run(case, number)
 
@@ -122,7 +126,9 @@ def main() -> None:
     for outcome in outcomes(options.file, options.family, options.op):
         by_family[catalog.get(outcome.operator).family].append(outcome)
         if not outcome.agrees:
-            print(f"{outcome.number} {outcome.operator}: expected {outcome.expected}, got {outcome.got} {outcome.detail}")
+            print(
+                f"{outcome.number} {outcome.operator}: expected {outcome.expected}, got {outcome.got} {outcome.detail}"
+            )
             if options.args:
                 print("   ", everything[outcome.number - 1]["soc"], json.dumps(everything[outcome.number - 1]["args"]))
     total = [outcome for rows in by_family.values() for outcome in rows]

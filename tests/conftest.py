@@ -22,7 +22,9 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--backend", default="numpy,emulator", help="backends for tests with `engine`: numpy, emulator, npu")
+    parser.addoption(
+        "--backend", default="numpy,emulator", help="backends for tests with `engine`: numpy, emulator, npu"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -45,7 +45,7 @@ def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, Outp
     return rule_of(operator).infer(Call(operator, values, soc))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _load(family: str) -> None:
     module = f"{__name__}.{family.rpartition('/')[2]}"
     if importlib.util.find_spec(module) is not None:

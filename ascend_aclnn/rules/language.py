@@ -51,7 +51,7 @@ class OutputSpec(NamedTuple):
 class Call:
     """What a rule sees of one call: values by C name, the operator, the chip."""
 
-    __slots__ = ("operator", "values", "soc", "status")
+    __slots__ = ("operator", "soc", "status", "values")
 
     def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         self.operator = operator
@@ -124,7 +124,12 @@ class Rule:
     """Checks in CANN's order, and what is known of the outputs."""
 
     def __init__(
-        self, name: str, checks: Sequence[Check], nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR
+        self,
+        name: str,
+        checks: Sequence[Check],
+        nullable: str = "",
+        required: str = "",
+        null_status: int = PARAM_NULLPTR,
     ) -> None:
         self.name = name
         self.null_status = null_status
@@ -163,7 +168,11 @@ class Rule:
         if documented is not None and len(documented) == 1:
             return documented[0]
         for other in call.operator.parameters:
-            if other.direction != "out" and other.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and call[other.name] is not None:
+            if (
+                other.direction != "out"
+                and other.kind in (Kind.TENSOR, Kind.TENSOR_LIST)
+                and call[other.name] is not None
+            ):
                 return call.dtype(other.name)
         return DataType.FLOAT
 
@@ -171,9 +180,7 @@ class Rule:
 _rules: dict[str, Rule] = {}
 
 
-def rule(
-    names: str, *checks: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR
-) -> None:
+def rule(names: str, *checks: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR) -> None:
     """Declares the rule of one or more operators (C names, separated by blanks).
 
     ``nullable`` / ``required`` correct the catalog's word on which pointers may be null; a few operators answer a null
@@ -192,7 +199,7 @@ def declared(name: str) -> Optional[Rule]:
 # --------------------------------------------------------------------------------------------------- data types
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def parse_dtypes(names: str) -> frozenset[DataType]:
     return frozenset(DataType[name] for name in names.split())
 
@@ -265,7 +272,9 @@ def columns(names: str, *rows: str, products: str = "") -> Check:
             fitting = [row for row in left if row[position] is came]
             if not fitting:
                 allowed = {row[position] for row in left}
-                so_far = ", ".join(f"{call.python_name(k)} {call.dtype(k).name}" for k in keys[:position] if call.given(k))
+                so_far = ", ".join(
+                    f"{call.python_name(k)} {call.dtype(k).name}" for k in keys[:position] if call.given(k)
+                )
                 given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
                 call.refuse(key, f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}")
             left = fitting
@@ -392,7 +401,7 @@ def is_integral(dtype: DataType, with_bool: bool = False) -> bool:
     return dtype in _SIGNED or dtype in _UNSIGNED or (with_bool and dtype is DataType.BOOL)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def promote(a: DataType, b: DataType) -> DataType:
     """The common type of two tensors, as CANN's promotion table has it; DT_UNDEFINED where there is none.
 
@@ -581,7 +590,7 @@ def copied(**rules: ShapeRule) -> Check:
     made = _Shape(rules, is_check=True)
 
     def check(call: Call) -> None:
-        inputs = [t for p in call.operator.inputs for t in call.tensors(p.name)]
+        inputs = [t for p in call.operator.inputs if "Tensor" in p.ctype for t in call.tensors(p.name)]
         if not any(t.size == 0 for t in inputs):
             call.status = INNER_NULLPTR
             try:
@@ -834,7 +843,7 @@ def only_on(products: str) -> Check:
     return check
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def documented_rule(operator: Operator) -> Rule:
     """What the document alone says: dtypes by product, rank where it is a plain range."""
 

@@ -197,4 +197,3 @@ rule(
     result(expandedXOut="INT8"),
     _INDEXES,
 )
-

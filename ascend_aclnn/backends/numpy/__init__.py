@@ -248,7 +248,7 @@ def refusal(operator: Operator, problem: Problem) -> AclError:
     return AclError(problem.status, operator.phase_one, problem.detail, operator=operator.name, argument=argument)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def numpy_backend(soc: str) -> NumpyBackend:
     """The NumPy backend with the rules of a chip."""
     return NumpyBackend(soc)
@@ -266,7 +266,9 @@ def host_view(tensor: Tensor) -> npt.NDArray[Any]:
     if tensor.size == 0:
         return np.empty(tensor.shape, dtype)
     size = dtype.itemsize
-    return np.ndarray(tensor.shape, dtype, storage.buffer.data, tensor.offset * size, [s * size for s in tensor.strides])
+    return np.ndarray(
+        tensor.shape, dtype, storage.buffer.data, tensor.offset * size, [s * size for s in tensor.strides]
+    )
 
 
 def _argument(operator: Operator, name: str, value: Any) -> Any:
