@@ -66,9 +66,9 @@ def test_defaults_fit_their_types(operators: list[Operator]) -> None:
         Kind.DOUBLE: float,
         Kind.STRING: str,
         Kind.SCALAR: (bool, int, float),
-        Kind.INT_ARRAY: list,
-        Kind.FLOAT_ARRAY: list,
-        Kind.BOOL_ARRAY: list,
+        Kind.INT_ARRAY: tuple,
+        Kind.FLOAT_ARRAY: tuple,
+        Kind.BOOL_ARRAY: tuple,
     }
     count = 0
     for operator in operators:
@@ -76,6 +76,7 @@ def test_defaults_fit_their_types(operators: list[Operator]) -> None:
             if parameter.default is REQUIRED:
                 continue
             count += 1
+            hash(parameter)  # nothing mutable is shared between calls
             where = f"{operator.name}.{parameter.name}"
             assert parameter.direction == "in", where
             if parameter.kind.integer:
@@ -255,3 +256,34 @@ def test_check_notices_a_change(tmp_path: Path) -> None:
     done = run_script("make_catalog.py", "--check", "--facts", str(tmp_path))
     assert done.returncode == 1
     assert "aclnn_other.h" in done.stdout
+
+
+def test_committed_stub_is_what_the_script_makes() -> None:
+    done = run_script("make_stub.py", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_type_checker_accepts_the_stub(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np\n"
+        "from ascend_aclnn import ops\n"
+        "x = np.zeros((2, 4), np.float32)\n"
+        "print(ops.rms_norm_grad(x, x, x, gamma=x).dgamma)\n"
+        "ops.add(x, [1, 2], 1.5, out=x)\n"
+        "ops.moe_token_permute(x, x, out=(x, None))\n"
+        "ops.rms_norm(x, x, eps=1e-6)\n"
+        "ops.no_such_operator(x)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 2, done.stdout + done.stderr
+    assert ":7:" in errors[0] and "eps" in errors[0]
+    assert ":8:" in errors[1] and "no_such_operator" in errors[1]

@@ -199,7 +199,7 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
             formats=tuple(row["formats"].split()) if "formats" in row else None,
             rank=row.get("rank"),
             noncontiguous=row.get("noncontiguous"),
-            default=row.get("default", REQUIRED),
+            default=tuple(row["default"]) if isinstance(row.get("default"), list) else row.get("default", REQUIRED),
         )
         for row in rows
     )
