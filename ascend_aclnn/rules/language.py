@@ -606,12 +606,12 @@ def result(**rules: Union[DtypeRule, str]) -> Check:
     return _Result({k: dtype_is(v) if isinstance(v, str) else v for k, v in rules.items()})
 
 
-def same(name: str) -> ShapeRule:
+def same(name: str) -> Callable[[Call], Shape]:
     """The shape of a tensor."""
     return lambda call: call.shape(name)
 
 
-def dims(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) -> ShapeRule:
+def dims(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) -> Callable[[Call], Shape]:
     """A shape from parts: a number, an integer attribute's name, ("tensor", axis), or a function of the call."""
 
     def part(call: Call, item: Any) -> int:
@@ -624,7 +624,7 @@ def dims(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) -> Sha
     return lambda call: tuple(part(call, item) for item in items)
 
 
-def broadcast(*names: str) -> ShapeRule:
+def broadcast(*names: str) -> Callable[[Call], Shape]:
     """The shape to which tensors broadcast; Refusal where they do not. Absent ones do not count."""
 
     def shape_(call: Call) -> Shape:
@@ -654,7 +654,7 @@ def broadcast_shapes(a: Sequence[int], b: Sequence[int]) -> Optional[Shape]:
     return tuple(total)
 
 
-def reduced(name: str, axes: str, keep_dims: Union[str, bool] = False) -> ShapeRule:
+def reduced(name: str, axes: str, keep_dims: Union[str, bool] = False) -> Callable[[Call], Shape]:
     """A shape after reducing over the axes of an attribute (int or aclIntArray; empty or None: all of them).
 
     Axes outside the rank, or named twice, are refused.
