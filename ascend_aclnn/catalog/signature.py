@@ -117,17 +117,16 @@ def rank_words(rank: str) -> str:
 
 
 def product_words(operator: Operator, parameter: Parameter) -> list[str]:
-    """How a parameter's dtypes differ on single products: "910: not BF16"."""
-    words = []
+    """How a parameter's dtypes differ on some products: "310P 910: not BF16"."""
+    products: dict[str, list[str]] = {}
+    general = parameter.dtypes or ()
     for product in operator.products or ():
-        general, here = parameter.dtypes, operator.dtypes(parameter, product)
-        if general is None or here is None or {d.name for d in here} == set(general):
-            continue
-        missing = [name for name in general if name not in {d.name for d in here}]
-        extra = {d.name for d in here} - set(general)
-        some = " ".join(d.name for d in here)
-        words.append(f"{product}: not {' '.join(missing)}" if not extra else f"{product}: {some}")
-    return words
+        here = [d.name for d in operator.dtypes(parameter, product) or ()]
+        if set(here) != set(general):
+            missing = " ".join(name for name in general if name not in here)
+            words = " ".join(here) if set(here) - set(general) else f"not {missing}"
+            products.setdefault(words, []).append(product)
+    return [f"{' '.join(names)}: {words}" for words, names in products.items()]
 
 
 def parameter_words(parameter: Parameter) -> list[str]:
