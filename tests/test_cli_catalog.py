@@ -33,7 +33,7 @@ def test_ops_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["MoeTokenPermuteG", "moe_token_permute_g", "aclnnMoeTokenPermuteGrad", "permutegrad", "?oeTokenPermuteGr*"],
+    ["MoeTokenPermuteG", "moe_token_permute_g", "aclnnMoeTokenPermuteGrad", "tokenpermutegrad", "?oeTokenPermuteGr*"],
 )
 def test_ops_pattern(capsys: pytest.CaptureFixture[str], pattern: str) -> None:
     assert names(capsys, pattern) == ["aclnnMoeTokenPermuteGrad"]
