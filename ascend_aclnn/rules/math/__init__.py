@@ -1,5 +1,5 @@
 """Rules of ops-math/math, by kind of operator."""
 
-from ascend_aclnn.rules.math import linalg, reduction, sorting
+from ascend_aclnn.rules.math import arithmetic, comparison, elementwise, linalg, reduction, sorting
 
-__all__ = ["linalg", "reduction", "sorting"]
+__all__ = ["arithmetic", "comparison", "elementwise", "linalg", "reduction", "sorting"]

@@ -1,0 +1,466 @@
+"""Rules of ops-math/math: operators of one operand, of three, and of lists, whose output has their (broadcast) shape."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.errors import INNER_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    DtypeSet,
+    Shape,
+    between,
+    broadcast,
+    castable,
+    columns,
+    dtype_attr,
+    dtype_in,
+    dtype_is,
+    dtype_of,
+    dtypes,
+    has_dtype,
+    max_rank,
+    not_private,
+    on,
+    only_on,
+    parse_dtypes,
+    plus_bf16,
+    promoted,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_format,
+    same_shape,
+    shape,
+    tiling,
+)
+from ascend_aclnn.rules.pointwise import (
+    ALL,
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    NEW,
+    REAL,
+    UNSIGNED,
+    broadcast_of_list,
+    floated,
+    forms,
+    max_rank_if_strided,
+    no_null_item,
+    pair,
+    real_of,
+    unary,
+)
+
+# ----------------------------------------------------------------------------------------------------------------- unary
+
+
+def _no_private(*names: str) -> tuple[Check, ...]:
+    return (not_private(*names),)
+
+
+def _no_private_950(*names: str) -> tuple[Check, ...]:
+    return (on("950", not_private(*names)),)
+
+
+def _one_format(source: str, target: str) -> tuple[Check, ...]:
+    return (same_format(source, target),)
+
+
+def _one_plain_format(source: str, target: str) -> tuple[Check, ...]:
+    return same_format(source, target), not_private(source)
+
+
+def _abs(source: str, target: str) -> tuple[Check, ...]:
+    takes = {"A2 A3": f"{REAL} BF16 COMPLEX64", "950": f"{REAL} BF16 COMPLEX32 COMPLEX64", "": REAL}
+    checks = unary(takes, cast=real_of, extra=_one_plain_format)(source, target)
+    return (*checks, has_dtype(target, real_of(source)))
+
+
+_TRIG = (plus_bf16(ALL), f"{FLOATS} {COMPLEX} BF16")
+
+forms("Abs", _abs)
+forms("Acos", unary(plus_bf16(REAL), f"{FLOATS} BF16"), "input out", "inputRef inputRef")
+forms("Acosh", unary(*_TRIG, cast=dtype_of, extra=_no_private_950), inplace="selfRef selfRef")
+forms("Asin", unary(plus_bf16(REAL), plus_bf16(FLOATS)), inplace="selfRef selfRef")
+forms(
+    "Asinh",
+    unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}"), extra=_no_private_950),
+    "input out",
+    "inputRef inputRef",
+)
+forms("Atan", unary(plus_bf16(REAL), f"{FLOATS} BF16", changes=plus_bf16(FLOATS)), "input out", "inputRef inputRef")
+forms("Atanh", unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}")), "input out", "inputRef inputRef")
+forms("Ceil", unary(plus_bf16(FLOATS)), inplace="selfRef selfRef")
+forms("Cos", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}")), "input out", "inputRef inputRef")
+forms(
+    "Cosh",
+    unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}"), extra=_no_private_950),
+    inplace="selfRef selfRef",
+)
+forms("Digamma", unary(FLOATS, extra=_one_format))
+forms("Lgamma", unary(FLOATS, extra=_one_format))
+for _name in ("Erf", "Erfc"):
+    forms(
+        _name,
+        unary(plus_bf16(f"{FLOATS} BOOL INT64"), cast=floated, changes=plus_bf16(FLOATS)),
+        inplace="selfRef selfRef",
+    )
+forms(
+    "Exp",
+    unary(plus_bf16(f"{FLOATS} {COMPLEX} BOOL INT64"), cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
+    inplace="selfRef selfRef",
+)
+forms("Exp2", unary(plus_bf16(REAL), cast=floated, changes=plus_bf16(FLOATS)), inplace="selfRef selfRef")
+forms(
+    "Expm1",
+    unary(plus_bf16("FLOAT FLOAT16 INT64 BOOL"), cast=floated, changes=plus_bf16("FLOAT FLOAT16")),
+    inplace="selfRef selfRef",
+)
+forms("Floor", unary(plus_bf16(f"{FLOATS} {INTEGERS} {UNSIGNED}"), extra=_no_private), inplace="selfRef selfRef")
+forms("Frac", unary(plus_bf16(f"FLOAT FLOAT16 {INTEGERS}")), "input out", "inputRef inputRef")
+forms("Log", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef")
+forms("Log2", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef")
+forms(
+    "Log10",
+    lambda source, target: (
+        *unary(f"{ALL} BF16", cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}"))(source, target),
+        has_dtype(target, floated(source)),
+    ),
+    inplace="selfRef selfRef",
+)
+forms("Log1p", unary(plus_bf16(REAL), plus_bf16(FLOATS)), inplace="selfRef selfRef")
+forms("Neg", unary(plus_bf16(f"INT8 INT32 INT64 {FLOATS} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef")
+forms(
+    "Reciprocal",
+    unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), extra=_one_format),
+    inplace="selfRef selfRef",
+)
+_ROUND = unary({"910": f"{FLOATS} INT32 INT64", "": f"{FLOATS} INT32 INT64 BF16"}, extra=_no_private)
+forms("Round", _ROUND, inplace="selfRef selfRef")
+forms("RoundDecimals", _ROUND, inplace="selfRef selfRef")
+forms("Rsqrt", unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}")), inplace="selfRef selfRef")
+forms("Sin", unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}")), inplace="selfRef selfRef")
+forms(
+    "Sinc",
+    unary(plus_bf16(REAL), f"{FLOATS} BF16"),
+    inplace="selfRef selfRef",
+    null_status=INNER_NULLPTR,
+)
+forms("Sinh", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}")), inplace="selfRef selfRef")
+forms(
+    "Sqrt",
+    unary({"910": ALL, "": f"{ALL} BF16"}, cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
+    inplace="self self",
+)
+forms("Square", unary("INT64 FLOAT FLOAT16 INT32 BF16", extra=lambda *n: (only_on("950"), *_one_plain_format(*n))))
+forms("Tan", unary(plus_bf16(ALL), cast=floated), inplace="selfRef selfRef")
+_TANH = plus_bf16(f"FLOAT FLOAT16 BOOL {INTEGERS}")
+forms(
+    "Tanh",
+    unary(_TANH, _TANH, cast=floated, changes=plus_bf16("FLOAT FLOAT16"), extra=_one_plain_format),
+    inplace="selfRef selfRef",
+)
+forms(
+    "Trunc",
+    unary({"A2 A3": "FLOAT FLOAT16 BF16", "950": "FLOAT FLOAT16 BF16 INT8 UINT8 INT32", "": "FLOAT FLOAT16"}),
+    inplace="selfRef selfRef",
+)
+forms(
+    "NanToNum",
+    lambda source, target, *_: (
+        only_on(NEW),
+        *unary(f"FLOAT FLOAT16 BF16 {INTEGERS} BOOL")(source, target),
+    ),
+    inplace="selfRef selfRef",
+)
+rule("aclnnInplaceOne", dtypes(plus_bf16(REAL), "selfRef"), max_rank(8, "selfRef"))
+_ZERO = f"{ALL} UINT16 BF16"
+_ZERO_950 = f"{_ZERO} FLOAT8_E5M2 FLOAT8_E4M3FN HIFLOAT8 FLOAT4_E1M2 FLOAT4_E2M1"
+rule("aclnnInplaceZero", dtypes({"950": _ZERO_950, "": _ZERO}, "selfRef"))
+forms(
+    "BitwiseNot",
+    unary({"950": f"{INTEGERS} {UNSIGNED} BOOL", "": f"{INTEGERS} BOOL"}, extra=_no_private),
+    null_status=INNER_NULLPTR,
+)
+
+# Kernels of these three names take a dtype that only the operator's document or registry tells.
+rule(
+    "aclnnIsInf",
+    only_on(f"{NEW} 310P"),
+    columns("x out", "FLOAT16 BOOL", "FLOAT BOOL", "BF16 BOOL", products=NEW),
+    columns("x out", "FLOAT16 BOOL", "FLOAT BOOL", products="310P"),
+    shape(out=same("x")),
+    result(out="BOOL"),
+)
+_ANGLE = [f"{name} FLOAT" for name in ["FLOAT", "COMPLEX64", "BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64"]]
+
+
+def _angle(call: Call) -> DataType:
+    came = call.dtype("x")
+    return came if came in (DataType.FLOAT16, DataType.BF16) else DataType.FLOAT
+
+
+rule(
+    "aclnnAngleV2",
+    columns("x out", "FLOAT16 FLOAT16", "BF16 BF16", *_ANGLE, products=NEW),
+    columns("x out", "FLOAT16 FLOAT16", *_ANGLE, products="910"),
+    tiling(on("950", max_rank(8, "x"))),
+    shape(out=same("x")),
+    result(out=_angle),
+)
+
+# What has no infinity gives false everywhere, so every dtype passes.
+_FINITE = unary(plus_bf16(REAL), "BOOL", cast=lambda name: dtype_is("BOOL"))
+forms("IsFinite", _FINITE)
+_INFINITE = f"FLOAT FLOAT16 BOOL {INTEGERS}"
+for _name in ("IsNegInf", "IsPosInf"):
+    forms(
+        _name,
+        lambda source, target: (
+            only_on(f"{NEW} 310P"),
+            *unary(plus_bf16(_INFINITE), "BOOL", cast=lambda name: dtype_is("BOOL"))(source, target),
+        ),
+    )
+
+_LOGIC = f"{REAL} BF16"
+forms(
+    "LogicalNot",
+    unary(
+        _LOGIC,
+        _LOGIC,
+        cast=lambda name: dtype_is("BOOL"),
+        extra=lambda *names: (max_rank_if_strided(*names),),
+        most=None,
+    ),
+    inplace="selfRef selfRef",
+)
+_SIGNBIT = plus_bf16(f"{REAL} {UNSIGNED}")
+forms("Signbit", unary(_SIGNBIT, _SIGNBIT, cast=lambda name: dtype_is("BOOL")))
+
+forms(
+    "Real",
+    lambda source, target: (
+        *unary(
+            {
+                "950": "FLOAT FLOAT16 COMPLEX32 COMPLEX64",
+                "A2 A3": f"FLOAT FLOAT16 COMPLEX32 {COMPLEX}",
+                "": COMPLEX,
+            },
+            cast=real_of,
+            extra=_no_private_950,
+        )(source, target),
+        has_dtype(target, real_of(source)),
+    ),
+)
+
+_SIGN = f"{FLOATS} INT32 INT64 BOOL {COMPLEX}"
+
+
+def _sign(call: Call) -> None:
+    # CANN compares the two dtypes only for those it lists, and lists none for the products that are not named here.
+    if call.dtype("self") in parse_dtypes(_SIGN):
+        same_dtype("self", "result")(call)
+    elif call.product == "910":
+        dtypes(_SIGN, "self")(call)
+    elif call.product in NEW.split():
+        dtypes(f"{_SIGN} BF16", "self")(call)
+
+
+rule("aclnnSign", _sign, shape(result=same("self")), result(result=dtype_of("self")))
+
+_CAST_950 = f"{ALL} {UNSIGNED} BF16 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN COMPLEX32 FLOAT4_E1M2 FLOAT4_E2M1"
+
+
+def _packs_contiguous(call: Call) -> None:
+    strided = call.dtype("out") is DataType.INT4 and not call["self"].is_contiguous
+    call.require(not strided, "self", "is not contiguous; a cast to INT4 needs a contiguous tensor")
+
+
+rule(
+    "aclnnCast",
+    dtypes({"A2 A3": f"{ALL} {UNSIGNED} BF16", "950": _CAST_950, "": f"{ALL} {UNSIGNED}"}, "self"),
+    dtype_in(
+        dtype_attr("dtype"),
+        {"A2 A3": f"{ALL} {UNSIGNED} BF16", "950": f"{_CAST_950} INT4", "": f"{ALL} {UNSIGNED}"},
+        "dtype",
+    ),
+    max_rank(8, "self"),
+    shape(out=same("self")),
+    _packs_contiguous,
+    result(out=dtype_attr("dtype")),
+)
+
+# -------------------------------------------------------------------------------------------------------- three operands
+
+
+def _fused(takes: DtypeSet, formats: bool) -> Callable[..., tuple[Check, ...]]:
+    def make(a: str, out: str) -> tuple[Check, ...]:
+        common = promoted("tensor1", "tensor2", a)
+        return (
+            dtypes(takes, a, "tensor1", "tensor2"),
+            castable(common, out),
+            *((not_private(a, "tensor1", "tensor2", out),) if formats else ()),
+            *pair(a, "tensor1", "tensor2", out=out),
+            result(**{out: common}),
+        )
+
+    return make
+
+
+forms("Addcdiv", _fused(plus_bf16(f"{FLOATS} INT64"), False), "self out", "selfRef selfRef")
+forms("Addcmul", _fused(plus_bf16(f"{FLOATS} INT32 INT64 INT8 UINT8"), True), "self out", "selfRef selfRef")
+
+
+def _lerp(a: str, out: str) -> tuple[Check, ...]:
+    return (
+        dtypes(plus_bf16("FLOAT FLOAT16"), a),
+        same_dtype(a, "end", "weight", out),
+        shape(**{out: broadcast(a, "end", "weight")}),
+        max_rank_if_strided(a, "end", "weight", out),
+        result(**{out: dtype_of(a)}),
+    )
+
+
+def _lerps(a: str, out: str) -> tuple[Check, ...]:
+    return (
+        dtypes(plus_bf16("FLOAT FLOAT16"), a, "end"),
+        same_dtype(a, "end"),
+        dtypes(plus_bf16(FLOATS), out),
+        shape(**{out: broadcast(a, "end")}),
+        max_rank_if_strided(a, "end", out),
+        result(**{out: dtype_of(a)}),
+    )
+
+
+forms("Lerp", _lerp, "self out", "selfRef selfRef")
+forms("Lerps", _lerps, "self out", "selfRef selfRef")
+
+_WHERE: DtypeSet = {"910": f"{ALL} {UNSIGNED}", "": f"{ALL} {UNSIGNED} BF16"}
+rule(
+    "aclnnSWhere",
+    dtypes(_WHERE, "self", "other", "out"),
+    dtypes("BOOL UINT8", "condition"),
+    *pair("self", "other", "condition", out="out"),
+    result(out=promoted("self", "other")),
+)
+
+
+def _blob(call: Call) -> None:
+    """The shape of a scale: the axes of x from ``axis`` on, ``numAxes`` of them or as many as it has."""
+    x, scale, axes = call.shape("x"), call.shape("scale"), call["numAxes"]
+    start = call["axis"] % len(x)
+    if not call["scaleFromBlob"]:
+        fits = start + len(scale) <= len(x) and (scale in ((), (1,)) or x[start : start + len(scale)] == scale)
+        return call.require(fits, "scale", f"has shape {scale}; it must be the axes of x {x} from axis {start} on")
+    if axes == 0:
+        return call.require(call["scale"].size == 1, "scale", f"has shape {scale}; it must have one element")
+    count = len(x) - start if axes == -1 else axes
+    fits = start + count <= len(x) and x[start : start + count] == scale
+    return call.require(fits, "scale", f"has shape {scale}; it must be {x[start : start + count]}, axes of x")
+
+
+def _scale_axes(call: Call) -> None:
+    n = len(call.shape("x"))
+    call.require(-n <= call["axis"] < n, "axis", f"is {call['axis']}; it must be in [{-n}, {n - 1}]")
+    call.require(call["numAxes"] >= -1, "numAxes", f"is {call['numAxes']}; it must be -1 or more")
+
+
+rule(
+    "aclnnScale",
+    only_on(f"{NEW} 310P"),
+    dtypes(plus_bf16("FLOAT FLOAT16"), "x"),
+    same_dtype("scale", "bias"),
+    same_dtype("x", "scale", "y"),
+    shape(y=same("x")),
+    same_shape("scale", "bias"),
+    max_rank(8, "x", "scale"),
+    _scale_axes,
+    _blob,
+    result(y=dtype_of("x")),
+)
+rule(
+    "aclnnMaskedScale",
+    only_on("950"),
+    same_dtype("self", "out"),
+    dtypes("FLOAT FLOAT16 BF16", "self"),
+    dtypes("FLOAT FLOAT16 UINT8 INT8", "mask"),
+    same_shape("self", "mask"),
+    shape(out=same("self")),
+    max_rank(8, "self"),
+    same_format("self", "out"),
+    result(out=dtype_of("self")),
+)
+
+
+def _one_element_each(call: Call) -> None:
+    for name in ("currentScale", "growthTracker", "foundInf"):
+        sizes = call.shape(name)
+        call.require(sizes in ((), (1,)), name, f"has shape {sizes}; it must have one element")
+
+
+rule(
+    "aclnnAmpUpdateScale",
+    only_on(NEW),
+    columns(
+        "currentScale growthTracker foundInf updatedScale updatedGrowthTracker",
+        "FLOAT INT32 FLOAT FLOAT INT32",
+        "FLOAT16 INT32 FLOAT16 FLOAT16 INT32",
+        "BF16 INT32 BF16 BF16 INT32",
+    ),
+    tiling(between("growthInterval", 1, 2**31 - 1), _one_element_each),
+    shape(updatedScale=same("currentScale"), updatedGrowthTracker=same("growthTracker")),
+    result(updatedScale=dtype_of("currentScale"), updatedGrowthTracker="INT32"),
+)
+
+# ----------------------------------------------------------------------------------------------------------------- lists
+
+
+_MAX_N = "FLOAT16 FLOAT INT8 INT32 INT64"
+
+
+def _some_tensors(call: Call) -> None:
+    call.require(len(call["tensors"]) > 0, "tensors", "is an empty list")
+
+
+def _first_shape(call: Call) -> Shape:
+    tensors = call.tensors("tensors")
+    for tensor in tensors:
+        text = f"has tensors of shapes {tensors[0].shape} and {tensor.shape}; they must be the same"
+        call.require(tensor.shape == tensors[0].shape, "tensors", text)
+    return tensors[0].shape
+
+
+rule(
+    "aclnnSum",
+    no_null_item("tensors"),
+    _some_tensors,
+    dtypes("FLOAT16 FLOAT INT8 INT32 UINT8", "tensors", "out"),
+    max_rank(8, "tensors", "out"),
+    shape(out=broadcast_of_list("tensors")),
+    result(out=dtype_of("tensors")),
+)
+rule(
+    "aclnnAddN",
+    no_null_item("tensors"),
+    _some_tensors,
+    only_on(NEW),
+    dtypes("INT32 INT64 FLOAT16 BF16 FLOAT", "tensors", "out"),
+    has_dtype("out", dtype_of("tensors")),
+    max_rank(8, "tensors", "out"),
+    shape(out=_first_shape),
+    result(out=dtype_of("tensors")),
+)
+rule(
+    "aclnnMaxN aclnnMinN",
+    no_null_item("tensors"),
+    dtypes({"A2 A3": f"{_MAX_N} BF16", "950": f"{_MAX_N} BF16 UINT8", "": _MAX_N}, "tensors", "out"),
+    same_dtype("out", "tensors"),
+    max_rank(8, "tensors", "out"),
+    _some_tensors,
+    shape(out=broadcast_of_list("tensors")),
+    result(out=dtype_of("tensors")),
+)

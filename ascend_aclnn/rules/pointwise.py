@@ -1,0 +1,289 @@
+"""Words for operators that work element by element: their data types, and the usual checks of one or two operands.
+
+Many operators exist in two forms, ``aclnnX(self, ..., out)`` and ``aclnnInplaceX(selfRef, ...)``, with the same checks on
+other names; ``forms`` declares both from one function of the names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Union
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    DtypeRule,
+    DtypeSet,
+    Shape,
+    broadcast,
+    broadcast_shapes,
+    can_cast,
+    castable,
+    dtype_of,
+    dtypes,
+    is_complex,
+    is_floating,
+    is_integral,
+    max_rank,
+    promote,
+    promoted,
+    result,
+    rule,
+    same,
+    same_dtype,
+    shape,
+)
+
+Make = Callable[..., tuple[Check, ...]]  # a function of C names that gives the checks
+
+FLOATS = "FLOAT FLOAT16 DOUBLE"
+COMPLEX = "COMPLEX64 COMPLEX128"
+INTEGERS = "INT8 INT16 INT32 INT64 UINT8"
+UNSIGNED = "UINT16 UINT32 UINT64"
+REAL = f"{FLOATS} {INTEGERS} BOOL"
+ALL = f"{REAL} {COMPLEX}"
+
+NEW = "A2 A3 950"  # the products with BF16
+OLD = "A2 A3 910 310P 310B 310"  # those before Ascend 950
+
+PAIR = ("self other out", "selfRef other selfRef")  # C names of most operators of two operands
+
+
+def forms(name: str, make: Make, plain: str = "self out", inplace: str = "", **options: Any) -> None:
+    """Declares aclnn<name> and, where ``inplace`` gives names too, aclnnInplace<name>."""
+    rule(f"aclnn{name}", *make(*plain.split()), **options)
+    if inplace:
+        rule(f"aclnnInplace{name}", *make(*inplace.split()), **options)
+
+
+# --------------------------------------------------------------------------------------------------- data types
+
+
+def floated(source: Union[DtypeRule, str]) -> DtypeRule:
+    """FLOAT for integers and BOOL, else the data type itself."""
+    inner = dtype_of(source) if isinstance(source, str) else source
+
+    def dtype(call: Call) -> DataType:
+        came = inner(call)
+        return DataType.FLOAT if is_integral(came, with_bool=True) else came
+
+    return dtype
+
+
+def real_of(name: str) -> DtypeRule:
+    """The data type of a complex tensor's parts; other data types stay."""
+    parts = {
+        DataType.COMPLEX32: DataType.FLOAT16,
+        DataType.COMPLEX64: DataType.FLOAT,
+        DataType.COMPLEX128: DataType.DOUBLE,
+    }
+    return lambda call: parts.get(call.dtype(name), call.dtype(name))
+
+
+_AS_COMPLEX = {
+    DataType.BF16: DataType.COMPLEX64,
+    DataType.FLOAT16: DataType.COMPLEX32,
+    DataType.FLOAT: DataType.COMPLEX64,
+    DataType.DOUBLE: DataType.COMPLEX128,
+}
+
+
+def scalar_default(dtype: DataType) -> DataType:
+    """How a scalar counts beside a tensor: only its category matters, in single precision."""
+    if is_complex(dtype):
+        return DataType.COMPLEX64
+    return DataType.FLOAT if is_floating(dtype) else dtype
+
+
+def combine(higher: DataType, lower: DataType) -> DataType:
+    """The data type of a tensor with dimensions (``higher``) and a 0-d tensor or scalar; DT_UNDEFINED if there is none."""
+    if is_complex(higher):
+        return higher
+    if is_complex(lower):
+        return _AS_COMPLEX.get(higher, lower)
+    if is_floating(higher):
+        return higher
+    if higher is DataType.BOOL or is_floating(lower):
+        return promote(higher, lower)
+    return higher
+
+
+def with_scalar(tensor: str, scalar: str) -> DtypeRule:
+    """The data type of a tensor combined with a scalar: how Ascend 950 computes, and what binding allocates."""
+
+    def dtype(call: Call) -> DataType:
+        both = combine(call.dtype(tensor), scalar_default(call.dtype(scalar)))
+        if both is DataType.COMPLEX32:
+            return DataType.COMPLEX64
+        return _known(call, both, tensor, scalar)
+
+    return dtype
+
+
+def binary_promoted(first: str, second: str) -> DtypeRule:
+    """Two tensors' common type; on Ascend 950 a 0-d tensor beside one with dimensions counts like a scalar."""
+    plain = promoted(first, second)
+
+    def dtype(call: Call) -> DataType:
+        a, b = call[first], call[second]
+        if call.product != "950" or (a.ndim > 0) == (b.ndim > 0):
+            return plain(call)
+        high, low = (a, b) if a.ndim > 0 else (b, a)
+        return _known(call, combine(high.dtype, low.dtype), first, second)
+
+    return dtype
+
+
+def _known(call: Call, dtype: DataType, first: str, second: str) -> DataType:
+    if dtype is DataType.DT_UNDEFINED:
+        call.refuse(
+            second, f"has dtype {call.dtype(second).name}, which does not promote with {call.dtype(first).name}"
+        )
+    return dtype
+
+
+def by_product(products: str, here: DtypeRule, elsewhere: DtypeRule) -> DtypeRule:
+    """One DtypeRule on some products, another on the rest."""
+    chosen = products.split()
+    return lambda call: here(call) if call.product in chosen else elsewhere(call)
+
+
+def no_bool(source: DtypeRule, instead: str) -> DtypeRule:
+    """Another data type where a rule gives BOOL, because the kernel has none for it."""
+    member = DataType[instead]
+
+    def dtype(call: Call) -> DataType:
+        came = source(call)
+        return member if came is DataType.BOOL else came
+
+    return dtype
+
+
+def takes_dtype(source: DtypeRule, *names: str) -> Check:
+    """Tensors and scalars can be cast to the data type that is computed in."""
+
+    def check(call: Call) -> None:
+        target = source(call)
+        for name in names:
+            if not can_cast(call.dtype(name), target):
+                call.refuse(name, f"has dtype {call.dtype(name).name}, which cannot be cast to {target.name}")
+
+    return check
+
+
+def has_common(source: DtypeRule, name: str) -> Check:
+    """There is a data type to compute in; ``name`` is the parameter to blame."""
+
+    def check(call: Call) -> None:
+        if source(call) is DataType.DT_UNDEFINED:
+            call.refuse(name, f"has dtype {call.dtype(name).name}, which does not promote with the other operand's")
+
+    return check
+
+
+# --------------------------------------------------------------------------------------------------- shapes, nulls
+
+
+def broadcast_of_list(name: str) -> Callable[[Call], Shape]:
+    """The shape to which the tensors of a list broadcast."""
+
+    def shape_(call: Call) -> Shape:
+        total: Shape = ()
+        for tensor in call.tensors(name):
+            both = broadcast_shapes(total, tensor.shape)
+            if both is None:
+                call.refuse(name, f"has a tensor of shape {tensor.shape}, which does not broadcast with {total}")
+            total = both
+        return total
+
+    return shape_
+
+
+def no_null_item(*names: str) -> Check:
+    """Tensor lists have no null pointer among their items."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if any(item is None for item in call[name] or ()):
+                call.refuse(name, "has None (a null pointer) among its tensors", PARAM_NULLPTR)
+
+    return check
+
+
+def present(status: int, *names: str) -> Check:
+    """Pointers that CANN misses with a status of its own; for rules that name them ``nullable``."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if call[name] is None:
+                call.refuse(name, "is None (a null pointer); it is required", status)
+
+    return check
+
+
+def max_rank_if_strided(*names: str) -> Check:
+    """At most 8 dimensions, unless all the tensors are contiguous."""
+    limited = max_rank(8, *names)
+
+    def check(call: Call) -> None:
+        if not all(t.is_contiguous for name in names for t in call.tensors(name)):
+            limited(call)
+
+    return check
+
+
+def number(call: Call, name: str) -> Union[int, float, complex]:
+    """The value of an aclScalar."""
+    value: Union[int, float, complex] = call[name].value
+    return value
+
+
+# --------------------------------------------------------------------------------------------------- constructors
+
+
+def unary(
+    takes: DtypeSet,
+    gives: Optional[DtypeSet] = None,
+    cast: Optional[Callable[[str], DtypeRule]] = None,
+    changes: Optional[DtypeSet] = None,
+    extra: Optional[Make] = None,
+    most: Optional[int] = 8,
+) -> Make:
+    """Checks of one input and an output of its shape.
+
+    The output has the input's data type, unless ``gives`` lists others, or ``cast`` tells the data type of the result
+    that must be castable to it. ``changes`` limits what the in-place form takes.
+    """
+
+    def make(source: str, target: str) -> tuple[Check, ...]:
+        checks: list[Check] = [dtypes(takes, source)]
+        if gives is not None:
+            checks.append(dtypes(gives, target))
+        if cast is not None:
+            checks.append(castable(cast(source), target))
+        if gives is None and cast is None:
+            checks.append(same_dtype(source, target))
+        if source == target:
+            if changes is not None:
+                checks.append(dtypes(changes, source))
+        else:
+            computed = cast(source) if cast is not None else floated(source) if gives is not None else dtype_of(source)
+            checks.append(shape(**{target: same(source)}))
+            checks.append(result(**{target: computed}))
+        if most is not None:
+            checks.append(max_rank(most, source))
+        return (*checks, *(extra(source, target) if extra is not None else ()))
+
+    return make
+
+
+def otherwise(products: str, here: Check, elsewhere: Check) -> Check:
+    """One check on some products, another on the rest."""
+    chosen = products.split()
+    return lambda call: here(call) if call.product in chosen else elsewhere(call)
+
+
+def pair(*names: str, out: str, most: int = 8) -> tuple[Check, ...]:
+    """Inputs of at most 8 dimensions that broadcast to exactly the output's shape."""
+    return max_rank(most, *names), shape(**{out: broadcast(*names)})
