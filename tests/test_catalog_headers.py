@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from ascend_aclnn.catalog.headers import (
     operators_from_header,
     parse_headers,
     parse_prototypes,
+    register_operator,
+    variant,
 )
 from ascend_aclnn.catalog.signature import c_prototype, python_signature
 
@@ -231,3 +235,57 @@ def test_check_prototypes_script(include: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "aclnnAbs: " in done.stdout and "0 of 1" in done.stdout
+
+
+@pytest.fixture()
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Registrations of one test, undone at its end."""
+    before = dict(catalog._registered)
+    yield
+    catalog._registered.clear()
+    catalog._registered.update(before)
+    catalog.get.cache_clear()
+    catalog.python_names.cache_clear()
+
+
+@pytest.mark.usefixtures("registry")
+def test_register_operator(tmp_path: Path) -> None:
+    from ascend_aclnn import ops
+
+    register_operator(
+        "aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor* x, aclTensor* yOut, uint64_t*, aclOpExecutor**)"
+    )
+    assert "aclnnVendorThing" in catalog.names()
+    assert str(inspect.signature(ops.vendor_thing)) == "(x, *, out=None, stream=None)"
+    register_operator(
+        "aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor* x, bool flag, aclTensor* yOut, uint64_t*,"
+        " aclOpExecutor**)"
+    )
+    assert str(inspect.signature(ops.vendor_thing)) == "(x, flag, *, out=None, stream=None)"
+    path = tmp_path / "aclnn_two.h"
+    path.write_text(
+        "aclnnStatus aclnnVendorOneGetWorkspaceSize(const aclTensor* x, uint64_t*, aclOpExecutor**);\n"
+        "aclnnStatus aclnnVendorTwoGetWorkspaceSize(const aclTensor* x, uint64_t*, aclOpExecutor**);\n"
+    )
+    assert [operator.name for operator in register_operator(path)] == ["aclnnVendorOne", "aclnnVendorTwo"]
+    path.write_text("// nothing\n")
+    with pytest.raises(ValueError, match="declares no operator"):
+        register_operator(path)
+
+
+@pytest.mark.usefixtures("registry")
+def test_register_refuses_a_colliding_python_name() -> None:
+    with pytest.raises(ValueError, match=r"aclnnrms_norm would be ops\.rms_norm, which is aclnnRmsNorm already"):
+        register_operator("aclnnStatus aclnnrms_normGetWorkspaceSize(const aclTensor* x, uint64_t*, aclOpExecutor**)")
+
+
+@pytest.mark.usefixtures("registry")
+def test_register_a_variant() -> None:
+    old = variant("aclnnMlaPrologV3WeightNz", "2025-11")
+    register_operator(old)
+    assert list(catalog.names()).count("aclnnMlaPrologV3WeightNz") == 1
+    assert "queryNormFlag" in catalog.get("aclnnMlaPrologV3WeightNz").positions
+    directions = {p.name: p.direction for p in old.parameters}
+    assert directions["kvCacheRef"] == "inout" and directions["queryOut"] == "out"
+    with pytest.raises(ValueError, match="no variant '1999'"):
+        variant("aclnnAbs", "1999")

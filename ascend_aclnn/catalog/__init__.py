@@ -167,7 +167,7 @@ _registered: dict[str, Operator] = {}
 def names() -> Iterator[str]:
     """The C name of every operator."""
     yield from _index()
-    yield from _registered
+    yield from (name for name in _registered if name not in _index())
 
 
 @functools.cache
@@ -217,7 +217,10 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
 
 
 def register(operator: Operator) -> None:
-    """Adds an operator that is not in the catalog (a vendor's, or one of a newer CANN)."""
+    """Adds an operator that is not in the catalog (a vendor's, or one of a newer CANN), or replaces one for this process."""
+    other = python_names().get(operator.python_name)
+    if other not in (None, operator.name):
+        raise ValueError(f"{operator.name} would be ops.{operator.python_name}, which is {other} already")
     _registered[operator.name] = operator
     get.cache_clear()
     python_names.cache_clear()

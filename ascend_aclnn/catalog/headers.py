@@ -6,7 +6,9 @@ The reader knows the shape of these declarations, not C: it drops comments, prep
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,6 +192,51 @@ def operators_from_header(path: Union[str, Path], family: str = "vendor") -> lis
     path = Path(path)
     prototypes = parse_prototypes(path.read_text(encoding="utf-8", errors="replace"))
     return [_operator(n, p, {}, set(), f"aclnnop/{path.name}", family) for n, p in prototypes.items()]
+
+
+def register_operator(
+    source: Union[str, Path, Operator],
+    directions: Optional[Mapping[str, str]] = None,
+    optional: Iterable[str] = (),
+) -> list[Operator]:
+    """Makes operators callable that the catalog lacks: a vendor's, or those of a newer CANN.
+
+    Args:
+        source: the declaration of a phase one as a string, a ``Path`` of a header (all it declares), or an Operator.
+        directions: "in", "out" or "inout" of the parameters whose C type and name do not tell (see guess_direction).
+        optional: C names of parameters that may be null, beside those whose name ends in ``Optional``.
+    """
+    if isinstance(source, Operator):
+        found = [source]
+    elif isinstance(source, Path):
+        found = operators_from_header(source)
+        if not found:
+            raise ValueError(f"{source} declares no operator")
+    else:
+        found = [operator_from_prototype(source, directions, optional)]
+    ops = sys.modules.get("ascend_aclnn.ops")
+    for operator in found:
+        catalog.register(operator)
+        if ops is not None:  # functions are made once and kept; one of this name was made from another prototype
+            ops.__dict__.pop(operator.python_name, None)
+    return found
+
+
+def variant(name: str, snapshot: str) -> Operator:
+    """An operator with the incompatible prototype it has in another CANN, for ``register_operator``."""
+    operator = catalog.get(name)
+    variants = operator.variants or {}
+    if snapshot not in variants:
+        raise ValueError(f"{name} has no variant {snapshot!r}; it has {', '.join(variants) or 'none'}")
+    known = {(p.ctype, p.name): p for p in operator.parameters}
+    rows = [(row["ctype"], row["name"]) for row in variants[snapshot]]
+    made = _operator(name, rows, {}, set(), operator.header, operator.family)
+    return dataclasses.replace(
+        operator,
+        parameters=tuple(known.get((p.ctype, p.name), p) for p in made.parameters),
+        since=snapshot,
+        variants=None,
+    )
 
 
 def _operator(

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Writes docs/operators/: every operator by family, what is covered of each, and a picture of that.
+
+Run it after adding rules, references or catalog entries:
+
+    scripts/make_operator_docs.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog.signature import python_signature
+from ascend_aclnn.coverage import Coverage, coverage
+
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "operators"
+NOTE = "<!-- Made by scripts/make_operator_docs.py; do not edit. -->\n"
+
+# The picture: what a bar's parts mean, and their colours.
+PARTS = (
+    ("NumPy reference", "#1f5fa8"),
+    ("own rules, no reference yet", "#7fb0e0"),
+    ("bound: document's checks, outputs by out=", "#d5dee8"),
+)
+
+
+class Row(NamedTuple):
+    operator: Operator
+    known: Coverage
+
+
+def family_of(operator: Operator) -> str:
+    """The family page an operator is on: experimental ones stand beside the regular."""
+    return operator.family.replace("/experimental", "")
+
+
+def page_name(family: str) -> str:
+    return family.replace("/", ".") + ".md"
+
+
+def count(rows: Sequence[Row], what: str) -> int:
+    return sum(getattr(row.known, what) for row in rows)
+
+
+def mark(value: bool) -> str:
+    return "yes" if value else ""
+
+
+def overview(families: dict[str, list[Row]]) -> str:
+    rows = [row for some in families.values() for row in some]
+    regular = sum(not row.operator.experimental for row in rows)
+    lines = [
+        NOTE,
+        "# Operators",
+        "",
+        f"{len(rows)} operators: {regular} regular, {len(rows) - regular} experimental (contributed code that a default",
+        "build of CANN does not install). Every one is bound: it has a Python function with a real signature, and runs on a",
+        "device whose CANN has it. Beyond that, the columns count the operators",
+        "",
+        "- *outputs*: whose outputs are allocated by a rule; for the others pass `out=`;",
+        "- *checks*: whose arguments are checked by rules of their own, in CANN's order; for the others the tables of the",
+        "  operator's document speak: null pointers, dtypes, ranks;",
+        "- *NumPy*: that the NumPy backend computes.",
+        "",
+        "![Coverage by family: bars of operators with a reference, with own rules, and bound only](coverage.svg)",
+        "",
+        "| family | operators | outputs | checks | NumPy |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for family, some in families.items():
+        counts = " | ".join(str(count(some, what)) for what in ("outputs", "checks", "reference"))
+        lines.append(f"| [{family}]({page_name(family)}) | {len(some)} | {counts} |")
+    totals = " | ".join(str(count(rows, what)) for what in ("outputs", "checks", "reference"))
+    lines.append(f"| all | {len(rows)} | {totals} |")
+    lines += [
+        "",
+        "`ascend-aclnn show NAME` tells the rest: dtypes by product, ranks, formats, optional arguments, statuses and the C",
+        "prototype. `ascend-aclnn ops --from-headers DIR` compares the catalog with an installed CANN.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def family_page(family: str, rows: list[Row]) -> str:
+    lines = [NOTE, f"# {family}", ""]
+    for title, some in (
+        ("", [row for row in rows if not row.operator.experimental]),
+        ("## Experimental", [row for row in rows if row.operator.experimental]),
+    ):
+        if not some:
+            continue
+        lines += [title, ""] if title else []
+        lines += ["| operator | function | products | since | outputs | checks | NumPy |", "| --- " * 7 + "|"]
+        for operator, known in some:
+            signature = python_signature(operator).replace(", *, out=None, stream=None)", ")")
+            signature = signature.replace("(*, out=None, stream=None)", "()")
+            cells = [
+                operator.name,
+                f"`{signature}`",
+                " ".join(operator.products or ()),
+                operator.since,
+                mark(known.outputs),
+                mark(known.checks),
+                mark(known.reference),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    lines.append("Every function also takes `out=None` and `stream=None`. [All families](README.md)")
+    lines.append("")
+    return "\n".join(lines)
+
+
+def picture(families: dict[str, list[Row]]) -> str:
+    """Horizontal bars, one for each family, as SVG."""
+    left, bar, step, top = 220, 560, 22, 60
+    longest = max(map(len, families.values()))
+    width, height = left + bar + 100, top + step * len(families) + 20
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
+        '     font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="Coverage by family">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    x = 20
+    for name, colour in PARTS:
+        lines.append(f'<rect x="{x}" y="18" width="13" height="13" fill="{colour}"/>')
+        lines.append(f'<text x="{x + 19}" y="29" fill="#222222">{html.escape(name)}</text>')
+        x += 40 + 7 * len(name)
+    for i, (family, rows) in enumerate(families.items()):
+        y = top + step * i
+        lines.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end" fill="#222222">{html.escape(family)}</text>')
+        references = count(rows, "reference")
+        rules = sum(row.known.checks and not row.known.reference for row in rows)
+        start = float(left)
+        for number, (_, colour) in zip((references, rules, len(rows) - references - rules), PARTS):
+            length = bar * number / longest
+            if number:
+                lines.append(f'<rect x="{start:.1f}" y="{y}" width="{length:.1f}" height="15" fill="{colour}"/>')
+            start += length
+        lines.append(f'<text x="{start + 6:.1f}" y="{y + 12}" fill="#222222">{references} / {len(rows)}</text>')
+    lines.append("</svg>")
+    return "\n".join(lines) + "\n"
+
+
+def make() -> dict[str, str]:
+    """The text of every file, by name."""
+    families: dict[str, list[Row]] = {}
+    for operator in map(catalog.get, catalog.names()):
+        families.setdefault(family_of(operator), []).append(Row(operator, coverage(operator)))
+    families = dict(sorted(families.items()))
+    files = {page_name(family): family_page(family, rows) for family, rows in families.items()}
+    files["README.md"] = overview(families)
+    files["coverage.svg"] = picture(families)
+    return files
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed pages differ")
+    arguments = parser.parse_args()
+    files = make()
+    present = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*")}
+    if arguments.check:
+        stale = sorted(name for name in files.keys() | present.keys() if files.get(name) != present.get(name))
+        print(
+            f"run scripts/make_operator_docs.py: stale {', '.join(stale)}" if stale else "docs/operators is up to date"
+        )
+        return 1 if stale else 0
+    DOCS.mkdir(parents=True, exist_ok=True)
+    for name in present.keys() - files.keys():
+        (DOCS / name).unlink()
+    for name, text in files.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+    print(f"{len(files)} files in {DOCS}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
