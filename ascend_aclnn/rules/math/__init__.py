@@ -1,5 +1,5 @@
 """Rules of ops-math/math, by kind of operator."""
 
-from ascend_aclnn.rules.math import arithmetic, comparison, elementwise, linalg, reduction, sorting
+from ascend_aclnn.rules.math import arithmetic, comparison, creation, elementwise, linalg, reduction, sorting, special
 
-__all__ = ["arithmetic", "comparison", "elementwise", "linalg", "reduction", "sorting"]
+__all__ = ["arithmetic", "comparison", "creation", "elementwise", "linalg", "reduction", "sorting", "special"]
