@@ -8,7 +8,8 @@ Importing this opens no library; the backend is chosen at first use.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Optional
 
 from ascend_aclnn import catalog as _catalog
 from ascend_aclnn.backends import MemoryInfo, backend, use_backend
@@ -40,9 +41,24 @@ def signature(name: str) -> Operator:
         raise ValueError(f"no operator {name!r} in the catalog") from None
 
 
-def operators() -> Any:
+def operators() -> Iterator[str]:
     """Iterates over the C names of all operators."""
     return _catalog.names()
+
+
+def register_operator(
+    prototype: str, *, directions: Optional[Mapping[str, str]] = None, optional: Iterable[str] = ()
+) -> Operator:
+    """Makes an operator callable that the catalog does not have (a vendor's, or one of a newer CANN).
+
+    ``prototype`` is the C declaration of its phase one. ``directions`` ("in", "out", "inout" by C name) and ``optional``
+    say what the declaration does not. Its function is ``ops.<name>`` at once; see docs/adding-an-operator.md.
+    """
+    from ascend_aclnn.catalog.headers import operator_from_prototype
+
+    operator = operator_from_prototype(prototype, directions, optional)
+    _catalog.register(operator)
+    return operator
 
 
 def __getattr__(name: str) -> Any:
@@ -78,6 +94,7 @@ __all__ = [
     "memory_info",
     "operators",
     "ops",
+    "register_operator",
     "set_deterministic",
     "set_memory_limit",
     "signature",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.backends import Backend, Storage, backend
 from ascend_aclnn.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
+from ascend_aclnn.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
 
 if TYPE_CHECKING:
     from ascend_aclnn.streams import Stream
@@ -197,14 +198,18 @@ class Tensor:
     # -------------------------------------------------------------------------------------------- data
     def numpy(self) -> npt.NDArray[Any]:
         """The elements as a new ndarray; waits for the stream that wrote last."""
-        low, high = self._span()
-        if self.dtype.packed:
-            return _unpacked(self, self.storage.read(low * self.dtype.bits // 8, (high * self.dtype.bits + 7) // 8))
         dtype = _host_dtype(self.dtype)
+        if self.size == 0:
+            return np.empty(self.shape, dtype)
+        if self.format.private:
+            return self._from_private(dtype)
+        if self.dtype.packed:
+            return _unpacked(self)
+        low, high = self._span()
         raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize)
         strides = [s * dtype.itemsize for s in self.strides]
         at = (self.offset - low) * dtype.itemsize
-        return np.ndarray(self.shape, dtype, raw.data, at, strides).copy() if self.size else np.empty(self.shape, dtype)
+        return np.ndarray(self.shape, dtype, raw.data, at, strides).copy()
 
     def __array__(self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -221,12 +226,14 @@ class Tensor:
         if self.size == 0:
             return
         array = np.broadcast_to(array, self.shape)
+        if self.format.private:
+            array = to_nz(array, self._nz_storage())
         if self.dtype.packed:
             if not self.is_contiguous or self.offset:
                 raise ValueError(f"a strided {self.dtype.name} tensor cannot be written from the host")
             self.storage.write(0, pack_bits(array, self.dtype.bits))
             return
-        if self.is_contiguous:
+        if self.is_contiguous or self.format.private:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self.storage.write(self.offset * dtype.itemsize, data)
             return
@@ -252,6 +259,33 @@ class Tensor:
         from ascend_aclnn import dlpack
 
         return dlpack.device(self)
+
+    def to_format(self, format: FormatLike) -> Tensor:
+        """The same values stored in another format: "FRACTAL_NZ" (for the WeightNz operators) or "ND".
+
+        On a device the conversion is an operator of the installed CANN; it is queued on the current stream.
+        """
+        wanted = as_format(format)
+        if wanted is self.format:
+            return self
+        if wanted not in (Format.FRACTAL_NZ, Format.ND) or (
+            self.format.private and self.format is not Format.FRACTAL_NZ
+        ):
+            raise ValueError(f"cannot convert {self.format.name} to {wanted.name}; only ND <-> FRACTAL_NZ")
+        return self.backend.convert_format(self, wanted)
+
+    def _nz_storage(self) -> tuple[int, ...]:
+        """The storage shape of a FRACTAL_NZ tensor that can be read and written on the host."""
+        wanted = nz_shape(self.shape, self.dtype) if self.format is Format.FRACTAL_NZ and self.ndim >= 2 else None
+        if wanted is None or len(self.storage_shape) != len(wanted) or self.offset:
+            text = f"{self.format.name} with storage shape {self.storage_shape}"
+            raise ValueError(f"a tensor in {text} cannot be moved to or from the host")
+        return self.storage_shape
+
+    def _from_private(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        physical = self._nz_storage()
+        flat = Tensor(self.storage, physical, self.dtype, contiguous_strides(physical))
+        return from_nz(flat.numpy(), self.shape).copy()
 
     def _span(self) -> tuple[int, int]:
         """First and one past the last element that the view touches, counted from the start of the storage."""
@@ -340,28 +374,14 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def pack_bits(array: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
-    """Sub-byte elements as device memory holds them: the first element in the lowest bits."""
-    flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
-    planes = (flat[:, None] >> np.arange(bits, dtype=np.uint8)) & np.uint8(1)
-    return np.packbits(planes.reshape(-1), bitorder="little")
-
-
-def unpack_bits(data: npt.NDArray[np.uint8], count: int, bits: int) -> npt.NDArray[np.uint8]:
-    """The inverse of ``pack_bits``: one byte per element, unsigned."""
-    planes = np.unpackbits(data, count=count * bits, bitorder="little").reshape(count, bits)
-    return np.asarray((planes << np.arange(bits, dtype=np.uint8)).sum(axis=1, dtype=np.uint8))
-
-
-def _unpacked(tensor: Tensor, raw: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
+def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
+    """The elements of a tensor with several elements to the byte."""
     low, high = tensor._span()
-    dtype = _host_dtype(tensor.dtype)
-    first = low * tensor.dtype.bits // 8
-    skip = low - first * 8 // tensor.dtype.bits
-    values = unpack_bits(raw[: (high * tensor.dtype.bits + 7) // 8 - first], skip + high - low, tensor.dtype.bits)
-    if tensor.dtype is DataType.INT4:  # sign-extend
-        values = ((values ^ 8).astype(np.int8) - 8).view(np.uint8)
-    base = values.view(np.int8).astype(dtype) if tensor.dtype is DataType.INT4 else values.view(dtype)
+    bits = tensor.dtype.bits
+    first = low * bits // 8
+    skip = low - first * 8 // bits
+    raw = tensor.storage.read(first, (high * bits + 7) // 8 - first)
+    base = unpack_bits(raw, skip + high - low, tensor.dtype)
     return np.lib.stride_tricks.as_strided(base[skip:], tensor.shape, tensor.strides).copy()
 
 

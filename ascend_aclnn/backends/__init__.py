@@ -10,7 +10,7 @@ import abc
 import contextlib
 import contextvars
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from ascend_aclnn.catalog import Operator
+    from ascend_aclnn.dtypes import Format
     from ascend_aclnn.streams import Stream
+    from ascend_aclnn.tensor import Tensor
 
 
 class MemoryInfo(NamedTuple):
@@ -91,6 +93,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
         """Both phases, once, asynchronously on a stream (None: the current one)."""
+
+    def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
+        """A new tensor with the same values in ND or FRACTAL_NZ."""
+        raise NotImplementedError
 
     # memory
     @abc.abstractmethod
@@ -228,9 +234,3 @@ def _npu() -> Backend:
     from ascend_aclnn.backends.npu import npu_backend
 
     return npu_backend()
-
-
-def explicit() -> Iterator[Backend]:
-    """The backends made so far (for clean-up and doctor)."""
-    if _default is not None:
-        yield _default

@@ -31,6 +31,20 @@ class Reference(NamedTuple):
 
 _references: dict[str, Reference] = {}
 
+# Operators some of whose outputs are allocated for the worst case and cut to what the data gave: their references return
+# the smaller array, and the output tensor's shape is set to it (C: aclGetViewShape after phase two).
+DATA_DEPENDENT = frozenset(
+    {
+        "aclnnMaskedSelect",
+        "aclnnNonzero",
+        "aclnnNonzeroV2",
+        "aclnnUnique",
+        "aclnnUnique2",
+        "aclnnUniqueConsecutive",
+        "aclnnNonMaxSuppression",
+    }
+)
+
 
 def reference(*names: str, raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import os
 import threading
 import time
@@ -21,14 +22,15 @@ import numpy.typing as npt
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends import Backend, MemoryInfo, Prepared, Storage
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.dtypes import Format
 from ascend_aclnn.errors import PARAM_INVALID, AclError, Problem, UnsupportedOperator
+from ascend_aclnn.layouts import nz_shape
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import soc as find_soc
 from ascend_aclnn.streams import Stream
-from ascend_aclnn.tensor import Tensor
+from ascend_aclnn.tensor import Tensor, contiguous_strides, empty
 
 OUT_OF_MEMORY = 207001
-_NO_HOST_TYPE = "has dtype {}, for which the NumPy backend has no host type"
 
 
 class HostStorage(Storage):
@@ -108,22 +110,28 @@ class NumpyBackend(Backend):
         found = reference.find(operator)
         if found is None:
             raise UnsupportedOperator(operator.name, "the NumPy backend has no reference for this operator")
-        pairs = list(zip(operator.parameters, values))
-        inputs = [_argument(operator, p.name, v) for p, v in pairs if p.direction != "out"]
-        outputs = [_argument(operator, p.name, v) for p, v in pairs if p.direction != "in"]
+        held = [_held(operator, p.name, v, p.direction) for p, v in zip(operator.parameters, values)]
+        directions = [p.direction for p in operator.parameters]
+        inputs = [h for h, direction in zip(held, directions) if direction != "out"]
+        outputs = [h for h, direction in zip(held, directions) if direction != "in"]
         try:
             with np.errstate(all="ignore"):
                 if found.raw:
-                    written = [_argument(operator, p.name, v) for p, v in pairs if p.direction == "out"]
-                    found.function(*(_apart(a, written) for a in inputs), out=tuple(outputs))
+                    written = [_arrays(h) for h, direction in zip(held, directions) if direction == "out"]
+                    arguments = (_apart(_arrays(h), written) for h in inputs)
+                    found.function(*arguments, out=tuple(map(_arrays, outputs)))
                 else:
-                    results = found.function(*map(_widened, inputs))
+                    results = found.function(*(_widened(_arrays(h)) for h in inputs))
                     _store(operator, results, outputs)
         except numerics.DataError as error:
             position = operator.positions.get(error.argument)
             argument = None if position is None else operator.parameters[position].python_name
-            detail = f"{argument} {error.detail}"
+            detail = f"{argument or error.argument} {error.detail}"
             raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name, argument=argument) from None
+        for output in outputs:
+            for item in output if isinstance(output, list) else (output,):
+                if isinstance(item, _Held):
+                    item.commit()
 
     def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
         problem = self.check(operator, values)
@@ -137,6 +145,14 @@ class NumpyBackend(Backend):
             raise refusal(operator, problem)
         self.execute(operator, values)
 
+    def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
+        made = empty(tensor.shape, tensor.dtype, format=format)
+        if format is Format.FRACTAL_NZ:
+            physical = nz_shape(tensor.shape, tensor.dtype)
+            made = empty(tensor.shape, tensor.dtype, format=format, storage_shape=physical)
+        made.assign(tensor.numpy())
+        return made
+
     # memory
     def allocate(self, nbytes: int, device: int) -> HostStorage:
         return HostStorage(self, nbytes)
@@ -145,7 +161,7 @@ class NumpyBackend(Backend):
         import ctypes
 
         raw = (ctypes.c_uint8 * nbytes).from_address(address)
-        return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)
+        return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)  # type: ignore[call-overload]
 
     def reserve(self, storage: HostStorage) -> npt.NDArray[np.uint8]:
         """Memory for a storage, counted until the storage dies."""
@@ -261,28 +277,60 @@ def host_view(tensor: Tensor) -> npt.NDArray[Any]:
     if storage.array is not None:
         return storage.array
     dtype = tensor.dtype.numpy
-    if dtype is None or tensor.dtype.packed:
-        raise TypeError(tensor.dtype.name)
+    if dtype is None:
+        raise TypeError(f"{tensor.dtype.name} has no host type")
     if tensor.size == 0:
         return np.empty(tensor.shape, dtype)
     size = dtype.itemsize
-    return np.ndarray(
-        tensor.shape, dtype, storage.buffer.data, tensor.offset * size, [s * size for s in tensor.strides]
-    )
+    strides = [s * size for s in tensor.strides]
+    view: npt.NDArray[Any] = np.ndarray(tensor.shape, dtype, storage.buffer.data, tensor.offset * size, strides)
+    return view
 
 
-def _argument(operator: Operator, name: str, value: Any) -> Any:
-    """One value as a reference takes it."""
+class _Held:
+    """A tensor's elements as an ndarray: over its own memory, or decoded (packed and blocked storage) and put back."""
+
+    __slots__ = ("array", "decoded", "tensor")
+
+    def __init__(self, tensor: Tensor, direction: str) -> None:
+        self.tensor = tensor
+        self.decoded = _encoded(tensor)
+        if not self.decoded:
+            self.array = host_view(tensor)
+        elif direction == "out":
+            self.array = np.empty(tensor.shape, tensor.dtype.numpy)
+        else:
+            self.array = tensor.numpy()
+
+    def commit(self) -> None:
+        if self.decoded:
+            self.tensor.assign(self.array)
+
+
+def _encoded(tensor: Tensor) -> bool:
+    storage = tensor.storage
+    assert isinstance(storage, HostStorage)
+    return storage.array is None and (tensor.dtype.packed or tensor.format.private)
+
+
+def _held(operator: Operator, name: str, value: Any, direction: str) -> Any:
+    """One value as a reference takes it, tensors still with what is needed to write them."""
     if isinstance(value, Tensor):
         try:
-            return host_view(value)
-        except TypeError as error:
-            raise UnsupportedOperator(operator.name, f"{name} {_NO_HOST_TYPE.format(error)}") from None
+            return _Held(value, direction)
+        except (TypeError, ValueError) as error:
+            raise UnsupportedOperator(operator.name, f"{name}: the NumPy backend cannot use it: {error}") from None
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, list):
-        return [_argument(operator, name, item) for item in value]
+        return [_held(operator, name, item, direction) for item in value]
     return value
+
+
+def _arrays(held: Any) -> Any:
+    if isinstance(held, list):
+        return [_arrays(item) for item in held]
+    return held.array if isinstance(held, _Held) else held
 
 
 def _apart(value: Any, written: Sequence[Any]) -> Any:
@@ -314,9 +362,22 @@ def _store(operator: Operator, results: Any, outputs: Sequence[Any]) -> None:
         pairs = zip(value, target) if isinstance(target, list) else ((value, target),)
         for source, destination in pairs:
             source = np.asarray(source)
-            if source.shape != destination.shape:
-                raise RuntimeError(f"{operator.name}: the reference gave shape {source.shape} for {destination.shape}")
-            numerics.round_into(destination, source)
+            if source.shape != destination.array.shape:
+                _shrink(operator, destination, source.shape)
+            numerics.round_into(destination.array, source)
+
+
+def _shrink(operator: Operator, output: _Held, shape: tuple[int, ...]) -> None:
+    """An output whose shape depends on data takes the front of what was allocated, as aclGetViewShape then tells."""
+    tensor, whole = output.tensor, output.array
+    fits = math.prod(shape) <= whole.size and whole.flags.c_contiguous and not output.decoded
+    if operator.name not in reference.DATA_DEPENDENT or not fits:
+        raise RuntimeError(f"{operator.name}: the reference gave shape {shape} for {whole.shape}")
+    output.array = whole.reshape(-1)[: math.prod(shape)].reshape(shape)
+    tensor.shape, tensor.strides = shape, contiguous_strides(shape)
+    assert isinstance(tensor.storage, HostStorage)
+    if tensor.storage.array is not None:
+        tensor.storage.array = output.array
 
 
 __all__ = ["HostStorage", "NumpyBackend", "host_view", "numpy_backend", "refusal", "wrap"]
