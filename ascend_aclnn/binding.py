@@ -399,7 +399,8 @@ def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Outp
             raise _refused(engine, plan, values, error) from None
         if len(plan.inferred) >= 256:
             plan.inferred.clear()
-        plan.inferred[key] = found
+        if found:  # a rule may still be declared for an operator that has none yet
+            plan.inferred[key] = found
     return found
 
 
