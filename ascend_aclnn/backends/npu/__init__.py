@@ -1,0 +1,40 @@
+"""The device path: ctypes over libascendcl, libnnopbase and libopapi.
+
+``library`` finds and opens them, ``prototypes`` says how their functions are called, ``runtime`` keeps devices,
+threads, streams and the end in order, ``memory`` allocates, ``handles`` makes aclTensors and the like, ``executor``
+calls operators, ``backend`` puts it together.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Optional
+
+from ascend_aclnn.errors import LibraryNotFound
+
+if TYPE_CHECKING:
+    from ascend_aclnn.backends.npu.backend import NpuBackend
+
+_lock = threading.Lock()
+_backend: Optional[NpuBackend] = None
+_failure: Optional[str] = None
+
+
+def npu_backend() -> NpuBackend:
+    """The backend of this process, made at the first call; LibraryNotFound, with the reason, each time there is none."""
+    global _backend, _failure
+    if _backend is not None:
+        return _backend
+    with _lock:
+        if _backend is None and _failure is None:
+            from ascend_aclnn.backends.npu.backend import NpuBackend
+            from ascend_aclnn.backends.npu.library import Libraries
+
+            try:
+                _backend = NpuBackend(Libraries.open(os.environ))
+            except LibraryNotFound as error:
+                _failure = str(error)
+        if _backend is None:
+            raise LibraryNotFound(_failure)
+        return _backend

@@ -1,0 +1,188 @@
+"""The npu backend: what ``ascend_aclnn.backends.Backend`` asks for, on libascendcl and libopapi."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from ascend_aclnn.backends import Backend, MemoryInfo
+from ascend_aclnn.backends.npu import executor, prototypes
+from ascend_aclnn.backends.npu.executor import NpuPrepared, Plan
+from ascend_aclnn.backends.npu.handles import Handles
+from ascend_aclnn.backends.npu.library import Libraries
+from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
+from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.errors import Problem
+from ascend_aclnn.streams import Stream, _current
+from ascend_aclnn.tensor import Tensor
+
+
+class NpuBackend(Backend):
+    """See ascend_aclnn.backends.Backend. One per process."""
+
+    name = "npu"
+
+    def __init__(self, libraries: Libraries) -> None:
+        self.runtime = Runtime.start(libraries, Pool)
+        self.soc = self.runtime.soc
+        self.emulated = libraries.exports("aclemuLiveCount")
+        self.handles = Handles(self.runtime)
+        self.set_repeatable = libraries.function("aclSetAclOpExecutorRepeatable")
+        self.destroy_executor = libraries.function("aclDestroyAclOpExecutor")
+        self._plans: dict[Operator, Plan] = {}
+        self._prepared: weakref.WeakSet[NpuPrepared] = weakref.WeakSet()
+        self.runtime.at_exit.append(self._release_handles)
+
+    @property
+    def library_path(self) -> Path:
+        """The runtime library in use."""
+        assert self.runtime.libraries.found.runtime is not None
+        return self.runtime.libraries.found.runtime
+
+    def operator_library(self, operator: Operator) -> Path:
+        """The library that an operator comes from; UnsupportedOperator where none has it."""
+        return self.runtime.libraries.operator(operator)[2]
+
+    # ------------------------------------------------------------------------------------------ operators
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> NpuPrepared:
+        plan = self._plan(operator)
+        prepared = NpuPrepared(self, plan, values, repeatable, self.target(None))
+        self._prepared.add(prepared)
+        return prepared
+
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
+        plan = self._plans.get(operator) or self._plan(operator)
+        target = self.target(stream)
+        executor.run(self, plan, values, target)
+
+    def _plan(self, operator: Operator) -> Plan:
+        plan = self._plans.get(operator)
+        if plan is None:
+            plan = self._plans[operator] = Plan(operator, self.runtime.libraries)
+        return plan
+
+    def explain(self, operator: Operator, values: Sequence[Any]) -> Optional[Problem]:
+        """What the operator's rules find wrong with the arguments, for the text of CANN's refusal."""
+        from ascend_aclnn.backends.numpy import numpy_backend
+
+        return numpy_backend(self.soc).check(operator, values)
+
+    def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The shape that an operator with a data-dependent output has given it; waits for the operator.
+
+        The aclTensor with that shape is let go: the Tensor itself still has the shape it was made with.
+        """
+        if tensor.handle is None:
+            return tensor.shape
+        writer = tensor.storage.writer  # type: ignore[attr-defined]  # tensors of this backend have an NpuStorage
+        if writer is not None:
+            self.runtime.wait_stream(writer)
+        handle, tensor.handle = tensor.handle, None
+        return self.handles.view_shape(handle.pointer)
+
+    # ------------------------------------------------------------------------------------------ memory
+    def allocate(self, nbytes: int, device: int) -> NpuStorage:
+        return NpuStorage(self, self.runtime, device, nbytes)
+
+    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> NpuStorage:
+        return NpuStorage.borrow(self, self.runtime, device, nbytes, address, owner)
+
+    def memory_info(self, device: int) -> MemoryInfo:
+        info: MemoryInfo = self.runtime.stream(device, 0).device.pool.info()
+        return info
+
+    def empty_cache(self) -> None:
+        for state in list(self.runtime.devices.values()):
+            state.pool.empty()
+
+    def set_memory_limit(self, nbytes: Optional[int]) -> None:
+        """Counts for each device by itself."""
+        self.runtime.memory_limit = nbytes
+
+    def set_deterministic(self, enabled: bool) -> None:
+        self.runtime.set_deterministic(enabled)
+
+    # ------------------------------------------------------------------------------------------ devices
+    def device_count(self) -> int:
+        return self.runtime.count
+
+    def current_device(self) -> int:
+        return self.runtime.current().index
+
+    def set_device(self, device: int) -> None:
+        if not 0 <= device < self.runtime.count:
+            raise ValueError(f"device {device}: this host has {self.runtime.count} device(s)")
+        self.runtime.make_current(device)
+
+    def synchronize(self, device: int, timeout: Optional[float]) -> None:
+        self.runtime.synchronize(self.runtime.stream(device, 0).device, timeout)
+        self.runtime.drain()
+
+    # ------------------------------------------------------------------------------------------ streams and events
+    def target(self, stream: Optional[Stream]) -> StreamState:
+        """The stream to launch on (None: the current one), whose device must be current."""
+        state = self.runtime.current()
+        if stream is None:
+            return self.runtime.current_stream(state.index) if _current.stack() else state.default
+        if stream.device != state.index:
+            raise ValueError(
+                f"the stream is of device {stream.device}, the current device is {state.index}; "
+                f"run it under  with Device({stream.device})"
+            )
+        return state.streams.get(stream.handle) or self._state(stream)
+
+    def _state(self, stream: Stream) -> StreamState:
+        known = self.runtime.stream(stream.device, stream.handle)
+        if not known.owned and not stream._release.alive:
+            raise ValueError(f"{stream!r} is closed")
+        return known
+
+    def create_stream(self, device: int) -> int:
+        self.runtime.drain()
+        return self.runtime.create_stream(self.runtime.stream(device, 0).device)
+
+    def destroy_stream(self, device: int, stream: int) -> None:
+        self.runtime.destroy_stream(device, stream)
+
+    def stream_synchronize(self, stream: Stream, timeout: Optional[float]) -> None:
+        self.runtime.wait_stream(self._state(stream), timeout)
+
+    def stream_done(self, stream: Stream) -> bool:
+        return self.runtime.stream_done(self._state(stream))
+
+    def stream_wait_event(self, stream: Stream, event: int) -> None:
+        state = self._state(stream)
+        with self.runtime.on(state.device):
+            self.runtime.call("aclrtStreamWaitEvent", state.handle, event)
+
+    def create_event(self, device: int) -> int:
+        flags = prototypes.constant("constants", "ACL_EVENT_SYNC")
+        flags |= prototypes.constant("constants", "ACL_EVENT_TIME_LINE")
+        return self.runtime.create_event(self.runtime.stream(device, 0).device, flags)
+
+    def destroy_event(self, device: int, event: int) -> None:
+        self.runtime.destroy_event(device, event)
+
+    def event_record(self, event: int, stream: Stream) -> None:
+        state = self._state(stream)
+        with self.runtime.on(state.device):
+            self.runtime.check("aclrtRecordEvent", self.runtime.record_event(event, state.handle))
+
+    def event_synchronize(self, event: int, timeout: Optional[float]) -> None:
+        self.runtime.wait_event(event, timeout)
+
+    def event_done(self, event: int) -> bool:
+        return self.runtime.event_done(event)
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        return self.runtime.elapsed(start, end)
+
+    # ------------------------------------------------------------------------------------------ the end
+    def _release_handles(self) -> None:
+        """At exit: executors first, then the aclTensors that Tensors still hold."""
+        for prepared in list(self._prepared):
+            prepared.close()
+        self.handles.close()

@@ -1,0 +1,333 @@
+"""Calling an operator: arguments, phase one, workspace, phase two, and what must stay alive meanwhile.
+
+Phase one makes an executor from the handles. A plain executor is gone after phase two, whatever that returns; a
+repeatable one stays until it is destroyed, and reads the addresses of the very handles it was made with. Handles may go
+when phase two has returned; memory must stay until the stream has passed, which the storages see to (memory.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+from ascend_aclnn.backends import Prepared
+from ascend_aclnn.backends.npu import handles as made
+from ascend_aclnn.backends.npu.handles import Handles, Undo
+from ascend_aclnn.backends.npu.library import Libraries
+from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
+from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
+from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.errors import INNER_ERROR, AclError
+from ascend_aclnn.streams import Stream
+from ascend_aclnn.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ascend_aclnn.backends.npu.backend import NpuBackend
+
+_PLAIN = frozenset(kind for kind in Kind if not kind.pointer)
+_ARRAYS = frozenset({Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY})
+
+
+class Plan:
+    """What is the same in all calls of one operator, worked out once."""
+
+    __slots__ = ("again", "changed", "memory", "name", "operator", "phase_one", "phase_two", "pointers", "tensors")
+
+    def __init__(self, operator: Operator, libraries: Libraries) -> None:
+        self.operator = operator
+        self.name = operator.name
+        self.phase_one, self.phase_two, _ = libraries.operator(operator)
+        kinds = [p.kind for p in operator.parameters]
+        self.tensors = tuple(kind is Kind.TENSOR for kind in kinds)
+        # the other arguments that are more than passed on
+        self.pointers = tuple((i, k) for i, k in enumerate(kinds) if k is not Kind.TENSOR and k not in _PLAIN)
+        memory = [i for i, kind in enumerate(kinds) if kind in (Kind.TENSOR, Kind.TENSOR_LIST)]
+        self.memory = tuple(memory)
+        self.changed = tuple(i for i in memory if operator.parameters[i].direction != "in")
+        self.again = tuple(operator.positions[name] for _, name in operator.phase_two)
+
+    def arguments(
+        self, values: Sequence[Any], stream: StreamState, handles: Handles, undo: list[Undo], own: bool
+    ) -> list[Any]:
+        """The C arguments of phase one less its two results. ``own``: fresh aclTensors, not those the Tensors keep."""
+        if len(values) != len(self.tensors):
+            raise TypeError(f"{self.name} takes {len(self.tensors)} arguments, {len(values)} were given")
+        arguments = list(values)
+        for position, is_tensor in enumerate(self.tensors):
+            if is_tensor:
+                tensor = values[position]
+                if tensor is None:
+                    continue
+                storage = tensor.storage
+                if storage.home is not stream:
+                    storage.use(stream)
+                handle = tensor.handle
+                if own:
+                    arguments[position] = handles.tensor(tensor, undo)
+                elif handle is not None and handle.format is tensor._format:
+                    arguments[position] = handle.pointer
+                else:
+                    arguments[position] = handles.shared(tensor, undo)
+        for position, kind in self.pointers:
+            value = values[position]
+            if value is not None:
+                arguments[position] = self._pointer(kind, value, stream, handles, undo)
+        return arguments
+
+    def _pointer(self, kind: Kind, value: Any, stream: StreamState, handles: Handles, undo: list[Undo]) -> Any:
+        if kind in _ARRAYS:
+            return handles.array(kind, value, undo)
+        if kind is Kind.SCALAR:
+            return handles.scalar(value, undo)
+        if kind is Kind.STRING:
+            return value.encode()
+        if kind is Kind.SCALAR_LIST:
+            return handles.scalar_list(value, undo)
+        for storage in _storages([value]):
+            if storage.home is not stream:
+                storage.use(stream)
+        return handles.tensor_list(value, undo)
+
+    def written(self, values: Sequence[Any]) -> list[NpuStorage]:
+        """The storages that the operator changes."""
+        return _storages(values[position] for position in self.changed)
+
+    def storages(self, values: Sequence[Any]) -> list[NpuStorage]:
+        """The storages that the operator reads or changes."""
+        return _storages(values[position] for position in self.memory)
+
+
+def _storages(values: Iterable[Any]) -> list[NpuStorage]:
+    found: list[NpuStorage] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found += [tensor.storage for tensor in value if tensor is not None]
+        elif value is not None:
+            found.append(value.storage)
+    return found
+
+
+def phase_one(backend: NpuBackend, plan: Plan, values: Sequence[Any], arguments: list[Any]) -> tuple[int, int]:
+    """Workspace size and executor; AclError with CANN's status."""
+    cells = backend.runtime.cells
+    status = plan.phase_one(*arguments, cells.workspace_size_at, cells.executor_at)
+    if status:
+        raise _phase_one_error(backend, plan, status, values)
+    return cells.workspace_size.value, cells.executor.value or 0
+
+
+def _phase_one_error(backend: NpuBackend, plan: Plan, status: int, values: Sequence[Any]) -> AclError:
+    """Names the argument and says what is allowed, where the operator's rules come to the same status as CANN."""
+    text = backend.runtime.recent_error()
+    argument = None
+    try:
+        problem = backend.explain(plan.operator, values)
+    except Exception as error:  # the explanation must not stand in the way of what it explains
+        text += f"\n  (the rules of {plan.name} cannot tell the argument: {error!r})"
+        problem = None
+    if problem is not None and problem.status == status:
+        position = plan.operator.positions.get(problem.argument or "")
+        argument = None if position is None else plan.operator.parameters[position].python_name
+        about = problem.detail if argument is None else f"{argument} {problem.detail}"
+        text = f"{about}\n  CANN: {text}" if text else about
+    return AclError(status, plan.operator.phase_one, text, operator=plan.name, argument=argument)
+
+
+def launch(
+    backend: NpuBackend,
+    plan: Plan,
+    executor: int,
+    size: int,
+    arguments: Sequence[Any],
+    stream: StreamState,
+    keep: bool,
+) -> None:
+    """Phase two on a stream, whose device is current. Without ``keep`` the executor is gone afterwards in any case."""
+    again = [arguments[i] for i in plan.again] if plan.again else ()
+    if size:
+        with stream.lock:  # nobody else may exchange the workspace between here and the launch
+            try:
+                address = workspace(stream, size)
+            except BaseException:
+                if not keep:
+                    backend.destroy_executor(executor)
+                raise
+            status = plan.phase_two(address, size, executor, *again, stream.handle)
+    else:
+        status = plan.phase_two(None, 0, executor, *again, stream.handle)
+    runtime = backend.runtime
+    if status:
+        raise runtime.error(plan.name, status, plan.name)
+    stream.launched.append(plan.name)
+    if runtime.blocking:  # so that a fault of the device carries the operator's name
+        status = runtime.synchronize_stream(stream.handle)
+        stream.launched.clear()
+        runtime.check("aclrtSynchronizeStream", status, plan.name)
+
+
+def workspace(stream: StreamState, size: int) -> int:
+    """Address of the stream's workspace, grown where it is too small. The stream's lock is held.
+
+    One is enough: what runs on a stream runs one after another. A smaller one goes back to the stream's memory, where
+    only later work of the same stream can get it.
+    """
+    block = stream.workspace
+    if block is None or block.size < block_size(size):
+        larger = stream.device.pool.allocate(size, stream)
+        stream.workspace = larger
+        if block is not None:
+            stream.device.pool.give_back(block)
+        block = larger
+    address: int = block.address
+    return address
+
+
+def run(backend: NpuBackend, plan: Plan, values: Sequence[Any], stream: StreamState) -> None:
+    """Both phases, once. The stream's device is current."""
+    undo: list[Undo] = []
+    try:
+        arguments = plan.arguments(values, stream, backend.handles, undo, False)
+        size, executor = phase_one(backend, plan, values, arguments)
+        for storage in plan.written(values):
+            storage.writer = stream
+        launch(backend, plan, executor, size, arguments, stream, False)
+    finally:
+        if undo:
+            made.destroy(undo)
+
+
+class NpuPrepared(Prepared):
+    """An executor with its handles and tensors. It is used by one thread at a time.
+
+    ``repeatable`` tells whether CANN keeps it; where that was wished for and refused, ``run`` repeats phase one.
+    """
+
+    def __init__(
+        self, backend: NpuBackend, plan: Plan, values: Sequence[Any], repeatable: bool, stream: StreamState
+    ) -> None:
+        self.workspace_size = 0
+        self.repeatable = False
+        self._backend = backend
+        self._plan = plan
+        self._values = list(values)
+        self._device: DeviceState = stream.device
+        self._undo: list[Undo] = []
+        self._arguments: list[Any] = []
+        self._executor = 0
+        self._often = repeatable
+        self._spent = ""
+        self._noted = stream  # the stream that all storages know of
+        try:
+            self._phase_one(stream)
+        except BaseException:
+            self.close()
+            raise
+        self._written = plan.written(self._values)
+
+    def _phase_one(self, stream: StreamState) -> None:
+        backend, plan = self._backend, self._plan
+        self._arguments = plan.arguments(self._values, stream, backend.handles, self._undo, self._often)
+        if not self._often:
+            self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
+            return
+        # The executor must be kept directly after phase one, on the same thread; the lock keeps finalizers out.
+        with backend.runtime.lock:
+            self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
+            status = backend.set_repeatable(self._executor)
+        if status == INNER_ERROR:
+            backend.runtime.recent_error()  # CANN repeats this operator not at all; its text belongs to no later error
+        else:
+            backend.runtime.check("aclSetAclOpExecutorRepeatable", status, plan.name)
+            self.repeatable = True
+
+    def run(self, stream: Optional[Stream] = None) -> None:
+        executor = self._executor
+        if not executor:
+            self._run_again(stream)
+            return
+        backend = self._backend
+        target = backend.target(stream)
+        if target is not self._noted:
+            self._note(target)
+        for storage in self._written:
+            storage.writer = target
+        if self.repeatable:
+            launch(backend, self._plan, executor, self.workspace_size, self._arguments, target, True)
+            return
+        self._executor, self._spent = 0, "has run"
+        try:
+            launch(backend, self._plan, executor, self.workspace_size, self._arguments, target, False)
+        finally:
+            made.destroy(self._undo)
+
+    def _note(self, stream: StreamState) -> None:
+        """Tells every storage that work on another stream than before uses it."""
+        if stream.device is not self._device:
+            raise ValueError(
+                f"{self._plan.name}: the executor was made on device {self._device.index}, "
+                f"the stream is of device {stream.device.index}"
+            )
+        for storage in self._plan.storages(self._values):
+            if storage.home is not stream:
+                storage.use(stream)
+        self._noted = stream
+
+    def _run_again(self, stream: Optional[Stream]) -> None:
+        """The executor is gone: repeats phase one if that was wished for."""
+        if not self._often or self._spent == "is closed":
+            raise RuntimeError(f"{self._plan.name}: the executor {self._spent}")
+        self._backend.run(self._plan.operator, self._values, stream)
+
+    def replace(self, position: int, tensor: Tensor, member: Optional[int] = None) -> None:
+        """Another tensor in place of a tensor argument (or of a member of a list) from the next run on.
+
+        Only the memory may differ: CANN takes a new address, not a new description.
+        """
+        values, plan = self._values, self._plan
+        before: Tensor = values[position] if member is None else values[position][member]
+        if _description(before) != _description(tensor):
+            raise ValueError(f"{plan.name}: {tensor!r} cannot take the place of {before!r}: only the memory may differ")
+        storage: NpuStorage = tensor.storage  # type: ignore[assignment]  # a tensor of this backend
+        storage.use(self._noted)
+        if self.repeatable:
+            self._refresh(position, storage.address, member)
+        if member is None:
+            values[position] = tensor
+        else:
+            values[position] = [tensor if i == member else t for i, t in enumerate(values[position])]
+        self._written = plan.written(values)
+
+    def _refresh(self, position: int, address: int, member: Optional[int]) -> None:
+        plan = self._plan
+        output = plan.operator.parameters[position].direction == "out"
+        side = "Output" if output else "Input"
+        earlier = [
+            self._values[i]
+            for i, p in enumerate(plan.operator.parameters[:position])
+            if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and (p.direction == "out") is output
+        ]
+        if member is None:
+            index = sum(len(value) if isinstance(value, (list, tuple)) else 1 for value in earlier)
+            arguments: tuple[int, ...] = (self._executor, index, self._arguments[position], address)
+            routine = f"aclSet{side}TensorAddr"
+        else:
+            arguments = (self._executor, len(earlier), member, self._arguments[position], address)
+            routine = f"aclSetDynamic{side}TensorAddr"
+        runtime = self._backend.runtime
+        runtime.check(routine, runtime.libraries.function(routine)(*arguments), plan.name)
+
+    def close(self) -> None:
+        self._spent = "is closed"
+        executor, self._executor = self._executor, 0
+        if self._backend.runtime.usable():
+            if executor:
+                self._backend.destroy_executor(executor)
+            made.destroy(self._undo)
+
+    def __del__(self) -> None:
+        if self._executor or self._undo:
+            self.close()
+
+
+def _description(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.dtype, tensor.strides, tensor.offset, tensor.format, tensor.storage_shape

@@ -1,0 +1,196 @@
+"""aclTensor, aclScalar, arrays and lists: made from Python values, owned by exactly one place, destroyed once.
+
+A tensor's aclTensor is kept with the Tensor and shared by its calls, for plain ND tensors: operators that take other
+formats (convolutions) may rewrite the description they are given. A list owns its members, so they are made afresh.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+from ascend_aclnn.backends.npu.library import Libraries
+from ascend_aclnn.backends.npu.runtime import Runtime
+from ascend_aclnn.catalog import Kind
+from ascend_aclnn.dtypes import Format
+from ascend_aclnn.errors import INNER_NULLPTR
+from ascend_aclnn.scalar import Scalar
+from ascend_aclnn.tensor import Tensor, contiguous_strides
+
+Undo = tuple[Callable[[int], int], int]  # what destroys a handle, and the handle
+
+
+@functools.lru_cache(maxsize=8192)
+def _int64s(values: tuple[int, ...]) -> tuple[int, Any]:
+    """Address of the values as int64_t[], and the array that lives there; 0 for none."""
+    if not values:
+        return 0, None
+    array = (ctypes.c_int64 * len(values))(*values)
+    return ctypes.addressof(array), array
+
+
+_row_major = functools.lru_cache(maxsize=8192)(contiguous_strides)
+
+
+class TensorHandle:
+    """An aclTensor that lives as long as its Tensor (or as long as nobody needs another one)."""
+
+    __slots__ = ("format", "handles", "pointer")
+
+    def __init__(self, handles: Handles, pointer: int, format: Optional[Format]) -> None:
+        self.handles = handles
+        self.pointer = pointer
+        self.format = format  # the tensor's label when it was made; "auto" may be settled later
+
+    def __del__(self) -> None:
+        self.handles.destroy_tensor(self.pointer)
+
+
+class Handles:
+    """Makes and destroys nnopbase's objects."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        libraries: Libraries = runtime.libraries
+        self.runtime = runtime
+        self.live: set[int] = set()  # the aclTensors that Tensors own
+        get = libraries.function
+        self._create_tensor = get("aclCreateTensor")
+        self._destroy_tensor = get("aclDestroyTensor")
+        self._create_list = get("aclCreateTensorList")
+        self._destroy_list = get("aclDestroyTensorList")
+        self._create_scalar = get("aclCreateScalar")
+        self._destroy_scalar = get("aclDestroyScalar")
+        self._create_scalars = get("aclCreateScalarList")
+        self._destroy_scalars = get("aclDestroyScalarList")
+        # kind -> element type, create, destroy
+        self._arrays: dict[Kind, tuple[Any, Any, Any]] = {
+            Kind.INT_ARRAY: (ctypes.c_int64, get("aclCreateIntArray"), get("aclDestroyIntArray")),
+            Kind.FLOAT_ARRAY: (ctypes.c_float, get("aclCreateFloatArray"), get("aclDestroyFloatArray")),
+            Kind.BOOL_ARRAY: (ctypes.c_bool, get("aclCreateBoolArray"), get("aclDestroyBoolArray")),
+        }
+        self._cplusplus: Any = None
+
+    # ---------------------------------------------------------------------------------------- tensors
+    def shared(self, tensor: Tensor, undo: list[Undo]) -> int:
+        """The aclTensor that the Tensor keeps, or a fresh one where it must not be shared."""
+        if tensor.format is not Format.ND:
+            return self.tensor(tensor, undo)
+        handle = TensorHandle(self, self._tensor(tensor), tensor._format)
+        self.live.add(handle.pointer)
+        tensor.handle = handle
+        return handle.pointer
+
+    def tensor(self, tensor: Tensor, undo: list[Undo]) -> int:
+        """An aclTensor of the caller's own."""
+        pointer = self._tensor(tensor)
+        undo.append((self._destroy_tensor, pointer))
+        return pointer
+
+    def _tensor(self, tensor: Tensor) -> int:
+        storage_shape = _physical_shape(tensor)
+        dims, strides, physical = _int64s(tensor.shape), _int64s(tensor.strides), _int64s(storage_shape)
+        pointer = self._create_tensor(
+            dims[0],
+            len(tensor.shape),
+            tensor.dtype,
+            strides[0],
+            tensor.offset,
+            tensor.format,
+            physical[0],
+            len(storage_shape),
+            tensor.storage.address,
+        )
+        return self._made("aclCreateTensor", pointer)
+
+    def destroy_tensor(self, pointer: int) -> None:
+        """For finalizers: once for each kept aclTensor, never after the end, never raising."""
+        if not self.runtime.closed:
+            self.live.discard(pointer)
+            self._destroy_tensor(pointer)
+
+    def tensor_list(self, tensors: Sequence[Optional[Tensor]], undo: list[Undo]) -> int:
+        members: list[Undo] = []
+        try:
+            pointers = [None if tensor is None else self.tensor(tensor, members) for tensor in tensors]
+            pointer = self._made("aclCreateTensorList", self._create_list(_pointers(pointers), len(pointers)))
+        except BaseException:
+            destroy(members)
+            raise
+        undo.append((self._destroy_list, pointer))  # and with it its members
+        return pointer
+
+    # ---------------------------------------------------------------------------------------- host values
+    def scalar(self, scalar: Scalar, undo: list[Undo]) -> int:
+        pointer = self._made("aclCreateScalar", self._create_scalar(scalar.tobytes(), scalar.dtype))
+        undo.append((self._destroy_scalar, pointer))
+        return pointer
+
+    def scalar_list(self, scalars: Sequence[Scalar], undo: list[Undo]) -> int:
+        members: list[Undo] = []
+        try:
+            pointers = [self.scalar(scalar, members) for scalar in scalars]
+            pointer = self._made("aclCreateScalarList", self._create_scalars(_pointers(pointers), len(pointers)))
+        except BaseException:
+            destroy(members)
+            raise
+        undo.append((self._destroy_scalars, pointer))
+        return pointer
+
+    def array(self, kind: Kind, values: Sequence[Any], undo: list[Undo]) -> int:
+        element, create, release = self._arrays[kind]
+        data = (element * len(values))(*values) if values else None
+        pointer = self._made("aclCreate" + kind.value[3:-1], create(data, len(values)))
+        undo.append((release, pointer))
+        return pointer
+
+    def _made(self, routine: str, pointer: Optional[int]) -> int:
+        if not pointer:
+            raise self.runtime.error(routine, INNER_NULLPTR)
+        return pointer
+
+    # ---------------------------------------------------------------------------------------- reading back
+    def view_shape(self, pointer: int) -> tuple[int, ...]:
+        """The view shape of an aclTensor, which operators with data-dependent outputs rewrite."""
+        dims, rank = ctypes.c_void_p(), ctypes.c_uint64()
+        self.runtime.call("aclGetViewShape", pointer, ctypes.byref(dims), ctypes.byref(rank))
+        if not dims.value:
+            return ()
+        try:
+            return tuple((ctypes.c_int64 * rank.value).from_address(dims.value))
+        finally:
+            self._delete_array(dims)
+
+    def _delete_array(self, pointer: ctypes.c_void_p) -> None:
+        """C++'s delete[], which memory of aclGetViewShape wants; free() would be another allocator's."""
+        if self._cplusplus is None:
+            self._cplusplus = ctypes.CDLL("libstdc++.so.6")._ZdaPv
+            self._cplusplus.argtypes = [ctypes.c_void_p]
+            self._cplusplus.restype = None
+        self._cplusplus(pointer)
+
+    def close(self) -> None:
+        """At exit: destroys what Tensors still hold."""
+        while self.live:
+            self._destroy_tensor(self.live.pop())
+
+
+def destroy(undo: list[Undo]) -> None:
+    """Destroys what was made, last first. Never raises; a destroyed handle's status says nothing one could act on."""
+    while undo:
+        function, pointer = undo.pop()
+        function(pointer)
+
+
+def _physical_shape(tensor: Tensor) -> tuple[int, ...]:
+    """storageDims: as given, else the view's own shape, else the storage as a row of elements."""
+    if tensor._storage_shape is not None:
+        return tensor._storage_shape
+    if tensor.offset == 0 and tensor.strides == _row_major(tensor.shape):
+        return tensor.shape
+    return (tensor.storage.nbytes * 8 // tensor.dtype.bits,) if tensor.dtype.bits else ()
+
+
+def _pointers(values: Sequence[Optional[int]]) -> Any:
+    return (ctypes.c_void_p * len(values))(*values) if values else None

@@ -1,0 +1,366 @@
+"""Where CANN's libraries are, which are refused and why, and the functions they export.
+
+``search()`` only looks at the file system; ``Libraries`` opens what was found and resolves functions when they are
+first asked for. All libraries of a process come from one directory: mixing releases is undefined.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+from ascend_aclnn.backends.npu import prototypes
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.errors import LibraryNotFound, UnsupportedOperator
+
+DEFAULT_PREFIXES = (Path("/usr/local/Ascend/ascend-toolkit/latest"), Path("/usr/local/Ascend/cann"))
+INSTALL_INFO = Path("/etc/ascend_install.info")  # written by the driver's installer
+RUNTIME_NAMES = ("libascendcl.so", "libacl_rt.so")  # the second is the newer name of the same functions
+BASE_NAME = "libnnopbase.so"
+DRIVER_NAME = "libascend_hal.so"
+# Operator libraries without the split: the whole, then the parts of CANN 8.1.
+WHOLE_NAMES = (
+    "libopapi.so",
+    "libaclnn_ops_infer.so",
+    "libaclnn_ops_train.so",
+    "libaclnn_math.so",
+    "libaclnn_sparse.so",
+    "libaclnn_fft.so",
+    "libaclnn_rand.so",
+)
+# A split that has these serves everything; CANN says that libopapi.so must then stay out of the process.
+SPLIT_CORE = frozenset({"libopapi_math.so", "libopapi_nn.so"})
+
+HOW_TO_INSTALL = "to use a card: install CANN 8.1.RC1 or later, then  source <CANN>/set_env.sh"
+
+_MACHINES = {62: "x86_64", 183: "aarch64"}  # ELF e_machine
+
+
+class Refusal(NamedTuple):
+    """A file that was found and not used."""
+
+    path: Path
+    reason: str
+
+
+@dataclass
+class Search:
+    """What looking for the runtime found."""
+
+    looked_in: list[str] = field(default_factory=list)  # one readable entry for each place
+    refused: list[Refusal] = field(default_factory=list)
+    runtime: Optional[Path] = None
+
+    def explain(self) -> str:
+        """Why nothing was found, in lines."""
+        lines = [f"no usable {RUNTIME_NAMES[0]} found", "looked in " + ", ".join(self.looked_in)]
+        lines += [f"refused {path}: {reason}" for path, reason in self.refused]
+        return "\n  ".join([*lines, self.remedy()])
+
+    def remedy(self) -> str:
+        """The one thing to do."""
+        reasons = " ".join(reason for _, reason in self.refused)
+        if "built for" in reasons:
+            return f"install the CANN package for {os.uname().machine}"
+        if "stub" in reasons:
+            return "take devlib out of LD_LIBRARY_PATH; on a host with a card, install driver and CANN toolkit"
+        return HOW_TO_INSTALL
+
+
+def flaw(path: Path) -> Optional[str]:
+    """Why a shared library cannot be used on this host; None if nothing speaks against it."""
+    real = path.resolve()
+    if {"devlib", "stub", "stubs"} & set(real.parts) or {"devlib", "stub", "stubs"} & set(path.parts):
+        return "a stub for compiling (devlib), whose functions do nothing"
+    try:
+        with real.open("rb") as stream:
+            header = stream.read(20)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    if len(header) < 20 or header[:4] != b"\x7fELF":
+        return "not a shared library"
+    machine = int.from_bytes(header[18:20], "little" if header[5] == 1 else "big")
+    if _MACHINES.get(machine) != os.uname().machine or header[4] != 2:
+        built_for = _MACHINES.get(machine, f"ELF machine {machine}")
+        return f"built for {built_for}{'' if header[4] == 2 else ' (32 bit)'}, this host is {os.uname().machine}"
+    return None
+
+
+def _directories(environ: Mapping[str, str], prefixes: tuple[Path, ...], looked_in: list[str]) -> Iterator[Path]:
+    """Directories that may hold the runtime, in the order of preference; notes each place."""
+    # LD_LIBRARY_PATH first: the dynamic linker resolves the libraries' own dependencies through it.
+    entries = [Path(entry) for entry in environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
+    looked_in.append(f"LD_LIBRARY_PATH ({len(entries)} entries)" if entries else "LD_LIBRARY_PATH (not set)")
+    yield from entries
+    for variable in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
+        home = environ.get(variable)
+        looked_in.append(f"{variable} ({home or 'not set'})")
+        if home:
+            yield Path(home) / "lib64"
+    for prefix in prefixes:
+        looked_in.append(str(prefix) if prefix.is_dir() else f"{prefix} (absent)")
+        yield prefix / "lib64"
+
+
+def search(environ: Mapping[str, str], prefixes: tuple[Path, ...] = DEFAULT_PREFIXES) -> Search:
+    """Looks for the runtime library without opening anything."""
+    found = Search()
+    seen: set[Path] = set()
+    for directory in _directories(environ, prefixes, found.looked_in):
+        for path in (directory / name for name in RUNTIME_NAMES):
+            if not path.is_file() or path in seen:
+                continue
+            seen.add(path)
+            reason = flaw(path)
+            if reason is None:
+                found.runtime = path
+                return found
+            found.refused.append(Refusal(path, reason))
+    return found
+
+
+def driver_directories() -> list[Path]:
+    """Where the driver keeps libascend_hal.so; CANN 8.1's set_env.sh does not name these."""
+    prefix = Path("/usr/local/Ascend")
+    try:
+        match = re.search(r"^Driver_Install_Path_Param=(.+)$", INSTALL_INFO.read_text(encoding="utf-8"), re.MULTILINE)
+        prefix = Path(match.group(1).strip()) if match else prefix
+    except OSError:
+        pass  # no driver has been installed with its installer
+    root = prefix / "driver" / "lib64"
+    return [root, root / "driver", root / "common"]
+
+
+_opened_first: list[ctypes.CDLL] = []  # dependencies that were opened by path; they stay for the life of the process
+
+
+def open_library(path: Path) -> ctypes.CDLL:
+    """Opens a library and, where the dynamic linker does not find them, the libraries beside it that it needs.
+
+    A dependency that is already loaded satisfies the linker by its SONAME, whatever directory it came from.
+    """
+    places = [path.parent, *driver_directories()]
+    tried = {path.name}
+    while True:
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            match = re.match(r"(\S+): cannot open shared object file", str(error))
+            missing = Path(match.group(1)).name if match else path.name
+            found = next((d / missing for d in places if (d / missing).is_file() and flaw(d / missing) is None), None)
+            if missing in tried or found is None:
+                raise LibraryNotFound(_why_not_opened(path, missing, str(error))) from None
+        tried.add(missing)
+        _opened_first.append(open_library(found))
+
+
+def _why_not_opened(path: Path, missing: str, error: str) -> str:
+    if missing == DRIVER_NAME:
+        places = ", ".join(str(d) for d in driver_directories())
+        return (
+            f"{path} needs {DRIVER_NAME} of the Ascend driver, which was not found (LD_LIBRARY_PATH, {places})\n"
+            "  install the driver, or add its lib64/driver directory to LD_LIBRARY_PATH"
+        )
+    if missing != path.name:
+        return f"{path} needs {missing}, which was not found\n  source the set_env.sh of that CANN, or reinstall it"
+    return f"{path} cannot be loaded: {error}\n  reinstall the CANN package, or source its set_env.sh"
+
+
+class _DlInfo(ctypes.Structure):
+    _fields_ = [
+        ("dli_fname", ctypes.c_char_p),
+        ("dli_fbase", ctypes.c_void_p),
+        ("dli_sname", ctypes.c_char_p),
+        ("dli_saddr", ctypes.c_void_p),
+    ]
+
+
+@functools.cache
+def _dladdr() -> Any:
+    function = ctypes.CDLL(None).dladdr
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    function.restype = ctypes.c_int
+    return function
+
+
+def library_of(function: Any) -> Path:
+    """The file that a function really comes from: dlsym also searches a library's dependencies."""
+    info = _DlInfo()
+    _dladdr()(ctypes.cast(function, ctypes.c_void_p), ctypes.byref(info))
+    return Path(os.fsdecode(info.dli_fname or b"?"))
+
+
+def already_loaded(name: str) -> Optional[ctypes.CDLL]:
+    """A library that somebody else (torch_npu) has loaded into this process, None if nobody has."""
+    try:
+        return ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+def loaded_stubs() -> list[str]:
+    """Libraries of this process that came from a devlib or stub directory."""
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    except OSError:
+        return []
+    paths = {line.split(maxsplit=5)[5] for line in maps.splitlines() if len(line.split(maxsplit=5)) == 6}
+    return sorted(p for p in paths if {"devlib", "stub", "stubs"} & set(Path(p).parts) and ".so" in p)
+
+
+@dataclass
+class Libraries:
+    """The opened libraries of one CANN and the functions resolved so far."""
+
+    found: Search
+    environ: Mapping[str, str]
+    runtime: ctypes.CDLL
+    base: ctypes.CDLL
+    directory: Path
+    _functions: dict[str, Any] = field(default_factory=dict)
+    _opened: dict[Path, ctypes.CDLL] = field(default_factory=dict)
+    _operators: dict[str, tuple[Any, Any, Path]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, environ: Mapping[str, str], prefixes: tuple[Path, ...] = DEFAULT_PREFIXES) -> Libraries:
+        """Opens runtime and libnnopbase; LibraryNotFound with the places, the refusals and the remedy."""
+        runtime = next((library for library in map(already_loaded, RUNTIME_NAMES) if library is not None), None)
+        if runtime is not None:
+            path = library_of(runtime.aclInit)
+            found = Search([f"this process ({path} is loaded)"], runtime=path)
+            reason = flaw(path)
+            if reason is not None:
+                found.refused.append(Refusal(path, reason))
+                raise LibraryNotFound(found.explain())
+        else:
+            found = search(environ, prefixes)
+            if found.runtime is None:
+                raise LibraryNotFound(found.explain())
+            path = found.runtime
+            runtime = open_library(path)
+        base_path = path.parent / BASE_NAME
+        base = already_loaded(BASE_NAME)
+        if base is None:
+            reason = flaw(base_path) if base_path.is_file() else "absent"
+            if reason is not None:
+                raise LibraryNotFound(f"{path} was found, but not {base_path}: {reason}\n  reinstall the CANN toolkit")
+            base = open_library(base_path)
+        return cls(found, environ, runtime, base, path.parent)
+
+    # ------------------------------------------------------------------------------------ runtime functions
+    def function(self, name: str) -> Any:
+        """A runtime or nnopbase function with its prototype; LibraryNotFound where this CANN lacks it."""
+        resolved = self.optional(name)
+        if resolved is None:
+            since = prototypes.runtime_function(name).since
+            raise LibraryNotFound(f"{self.directory} exports no {name} (in CANN since {since})\n  {HOW_TO_INSTALL}")
+        return resolved
+
+    def optional(self, name: str) -> Optional[Any]:
+        """The same, None where this CANN lacks it."""
+        if name not in self._functions:
+            prototype = prototypes.runtime_function(name)
+            function = next((f for f in (getattr(lib, name, None) for lib in (self.runtime, self.base)) if f), None)
+            if function is not None:
+                function.restype = prototype.returns
+                function.argtypes = prototype.parameters
+            self._functions[name] = function
+        return self._functions[name]
+
+    def exports(self, name: str) -> bool:
+        """True if the runtime library has a symbol of that name."""
+        return hasattr(self.runtime, name)
+
+    # ------------------------------------------------------------------------------------ operators
+    @functools.cached_property
+    def opp(self) -> Path:
+        """The operator package directory, which also holds the vendors' operators."""
+        given = self.environ.get("ASCEND_OPP_PATH")
+        return Path(given) if given else self.directory.parent / "opp"
+
+    @functools.cached_property
+    def operator_paths(self) -> tuple[list[Path], list[Refusal]]:
+        """Operator libraries in the order of look-up, and those refused: vendors first, then CANN's own."""
+        candidates = list(_vendor_libraries(self.environ, self.opp))
+        split = sorted(p for p in self.directory.glob("libopapi_*.so") if p.is_file())
+        candidates += split
+        if not {p.name for p in split} >= SPLIT_CORE:
+            candidates += [self.directory / name for name in WHOLE_NAMES]
+        usable: list[Path] = []
+        refused: list[Refusal] = []
+        for path in candidates:
+            if not path.is_file():
+                continue
+            reason = flaw(path) or (_foreign(path) if path.name == VENDOR_NAME else None)
+            if reason is None:
+                usable.append(path)
+            else:
+                refused.append(Refusal(path, reason))
+        return usable, refused
+
+    def operator(self, operator: Operator) -> tuple[Any, Any, Path]:
+        """Both phases of an operator, from one library, and that library; UnsupportedOperator where none has it."""
+        if operator.name not in self._operators:
+            self._operators[operator.name] = self._find(operator)
+        return self._operators[operator.name]
+
+    def _find(self, operator: Operator) -> tuple[Any, Any, Path]:
+        usable, refused = self.operator_paths
+        failed = list(refused)
+        for path in usable:
+            try:
+                library = self._open(path)
+            except LibraryNotFound as error:
+                failed.append(Refusal(path, str(error).splitlines()[0]))
+                continue
+            one, two = getattr(library, operator.phase_one, None), getattr(library, operator.name, None)
+            if one is not None and two is not None:
+                one.restype = two.restype = prototypes.STATUS
+                one.argtypes, two.argtypes = prototypes.phase_one(operator), prototypes.phase_two(operator)
+                return one, two, library_of(one)
+        raise UnsupportedOperator(operator.name, _not_exported(operator, self.directory, usable, failed))
+
+    def _open(self, path: Path) -> ctypes.CDLL:
+        if path not in self._opened:
+            self._opened[path] = open_library(path)
+        return self._opened[path]
+
+
+VENDOR_NAME = "libcust_opapi.so"
+
+
+def _vendor_libraries(environ: Mapping[str, str], opp: Path) -> Iterator[Path]:
+    """Custom operator libraries by priority: ASCEND_CUSTOM_OPP_PATH, then the vendors that config.ini lists."""
+    for entry in environ.get("ASCEND_CUSTOM_OPP_PATH", "").split(":"):
+        if entry:
+            yield Path(entry) / "op_api" / "lib" / VENDOR_NAME
+    try:
+        config = (opp / "vendors" / "config.ini").read_text(encoding="utf-8")
+    except OSError:
+        return  # no vendor has installed operators
+    match = re.search(r"^\s*load_priority\s*=\s*(.+)$", config, re.MULTILINE)
+    for vendor in match.group(1).split(",") if match else ():
+        if vendor.strip():
+            yield opp / "vendors" / vendor.strip() / "op_api" / "lib" / VENDOR_NAME
+
+
+def _foreign(path: Path) -> Optional[str]:
+    """Why a vendor's library is not trusted: code of another user must not run as this one."""
+    owner, user = path.stat().st_uid, os.geteuid()
+    if owner in (0, user):
+        return None
+    return f"owned by user {owner}; user {user} may load only " + ("root's" if user == 0 else "its own and root's")
+
+
+def _not_exported(operator: Operator, directory: Path, usable: list[Path], failed: list[Refusal]) -> str:
+    names = ", ".join(p.name if p.parent == directory else str(p) for p in usable) or "none found"
+    since = f"; it is known since CANN {operator.since}" if operator.since else ""
+    lines = [f"not in this CANN: no library in {directory} exports {operator.phase_one} (searched: {names}){since}"]
+    lines += [f"not searched: {path}: {reason}" for path, reason in failed]
+    return "\n  ".join(lines)

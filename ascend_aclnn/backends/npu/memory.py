@@ -1,0 +1,443 @@
+"""Device memory: a caching allocator whose reuse is ordered by streams, and the Storage that tensors hold.
+
+A block belongs to the stream on which it was first used. When it is dropped it goes back to that stream at once,
+because whatever is launched there next runs after the work that still uses it. Work on other streams is noted in the
+Storage; then the block comes back only after an event on each of those streams has passed. aclrtFree does not wait for
+the device, so memory is given back to it only after its stream has been waited for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.backends import Backend, MemoryInfo, Storage
+from ascend_aclnn.backends.npu import prototypes
+from ascend_aclnn.backends.npu.runtime import (
+    DEVICE_TO_HOST,
+    HOST_TO_DEVICE,
+    DeviceState,
+    Runtime,
+    StreamState,
+)
+from ascend_aclnn.errors import AclError
+from ascend_aclnn.streams import Stream
+
+GRAIN = 512  # blocks start at and span multiples of this
+SEGMENT = 2 << 20  # what the device hands out in one piece (a huge page)
+SMALL = 1 << 20  # blocks up to this share segments of 2 MiB; larger ones never mix with them
+
+MEMORY_ALLOCATION = 207001
+OUT_OF_MEMORY = frozenset({MEMORY_ALLOCATION, 207018, 200000})
+
+
+def block_size(nbytes: int) -> int:
+    """Bytes that a block for ``nbytes`` takes: kernels may read up to 32 bytes past the rounded end."""
+    return (((nbytes + 31) & -32) + 32 + GRAIN - 1) & -GRAIN
+
+
+class Segment:
+    """One aclrtMalloc; all its blocks belong to one stream."""
+
+    __slots__ = ("address", "size", "small", "stream")
+
+    def __init__(self, address: int, size: int, stream: StreamState, small: bool) -> None:
+        self.address = address
+        self.size = size
+        self.stream = stream
+        self.small = small
+
+
+class Block:
+    """A piece of a segment, in use or free, and its neighbours there."""
+
+    __slots__ = ("address", "after", "before", "free", "fresh", "segment", "size")
+
+    def __init__(self, segment: Segment, address: int, size: int) -> None:
+        self.segment = segment
+        self.address = address
+        self.size = size
+        self.free = False
+        self.fresh = True  # nothing has been launched on it since the device handed it out
+        self.before: Optional[Block] = None
+        self.after: Optional[Block] = None
+
+    @property
+    def whole(self) -> bool:
+        """True if the block is its entire segment."""
+        return self.before is None and self.after is None
+
+
+def _size(block: Block) -> int:
+    return block.size
+
+
+def _address(block: Block) -> int:
+    return block.address
+
+
+class Pool:
+    """The memory of one device. Its methods are called with the runtime's lock held, except where they say so.
+
+    Freed blocks first go to a bin of their exact size, which the common case (the same shapes again) takes them from.
+    Only when that fails are the free blocks of the stream joined with their neighbours and searched for the best fit.
+    """
+
+    def __init__(self, runtime: Runtime, device: DeviceState) -> None:
+        self.runtime = runtime
+        self.device = device
+        self.reserved = 0
+        self.used = 0
+        self.segments: dict[int, Segment] = {}
+        self.spare: list[Block] = []  # whole free segments whose stream is gone: anybody's
+        # what waits for events: a block, or the owner of borrowed memory
+        self.pending: list[tuple[list[int], Optional[Block], object]] = []
+        self.free_events: list[int] = []
+        align32 = runtime.libraries.optional("aclrtMallocAlign32")
+        # aclrtMalloc adds 32 bytes to each request, which would cost a second huge page.
+        self._malloc = align32 or runtime.libraries.function("aclrtMalloc")
+        self._routine = "aclrtMallocAlign32" if align32 else "aclrtMalloc"
+        self._slack = 0 if align32 else 32
+
+    # ---------------------------------------------------------------------------------------- allocate
+    def allocate(self, nbytes: int, stream: StreamState) -> Block:
+        """A block for use on a stream. Takes the lock itself."""
+        size = block_size(nbytes)
+        runtime = self.runtime
+        with runtime.lock:
+            if runtime.dropped:
+                runtime.work_off()
+            bin_ = stream.bins.get(size)
+            block = bin_.pop() if bin_ else self._search(size, stream)
+            block.free = False
+            self.used += block.size
+            return block
+
+    def _search(self, size: int, stream: StreamState) -> Block:
+        with self.runtime.on(self.device):
+            return self._search_here(size, stream)
+
+    def _search_here(self, size: int, stream: StreamState) -> Block:
+        self._poll()
+        self._join(stream)
+        small = size <= SMALL
+        for blocks in (stream.free, self.spare):
+            fits = (block for block in blocks if block.size >= size and block.segment.small is small)
+            best = min(fits, key=_size, default=None)
+            if best is not None:
+                blocks.remove(best)
+                best.segment.stream = stream
+                return self._split(best, size, stream)
+        return self._split(self._reserve(size, stream, small), size, stream)
+
+    def _join(self, stream: StreamState) -> None:
+        """Merges the stream's free blocks with free neighbours; afterwards all are in ``stream.free``."""
+        if not stream.bins:
+            return
+        loose = [block for bin_ in stream.bins.values() for block in bin_] + stream.free
+        stream.bins.clear()
+        kept: list[Block] = []
+        for block in sorted(loose, key=_address):
+            adjacent = bool(kept) and kept[-1].after is block
+            if adjacent:
+                last = kept[-1]
+                last.size += block.size
+                last.after = block.after
+                if block.after is not None:
+                    block.after.before = last
+                last.fresh = last.fresh and block.fresh
+            else:
+                kept.append(block)
+        stream.free[:] = kept
+
+    def _split(self, block: Block, size: int, stream: StreamState) -> Block:
+        rest = block.size - size
+        if rest < (GRAIN if block.segment.small else SMALL):
+            return block
+        tail = Block(block.segment, block.address + size, rest)
+        tail.free, tail.fresh = True, block.fresh
+        tail.before, tail.after = block, block.after
+        if block.after is not None:
+            block.after.before = tail
+        block.after, block.size = tail, size
+        stream.free.append(tail)
+        return block
+
+    def _reserve(self, size: int, stream: StreamState, small: bool) -> Block:
+        """A new segment; if the device (or the limit) has none left, once more without the cache."""
+        wanted = SEGMENT if small else -(-size // SEGMENT) * SEGMENT
+        for attempt in (0, 1):
+            limit = self.runtime.memory_limit
+            if limit is not None and self.reserved + wanted > limit:
+                status, text = MEMORY_ALLOCATION, f"the limit is {limit} bytes (set_memory_limit)"
+            else:
+                pointer = ctypes.c_void_p()
+                status = self._malloc(ctypes.byref(pointer), wanted - self._slack, _huge_first())
+                if status == 0:
+                    segment = Segment(pointer.value or 0, wanted, stream, small)
+                    self.segments[segment.address] = segment
+                    self.reserved += wanted
+                    return Block(segment, segment.address, wanted)
+                text = self.runtime.recent_error()
+            if attempt or status not in OUT_OF_MEMORY:
+                break
+            self.reclaim()
+        detail = (
+            f"cannot allocate {size} bytes on device {self.device.index}: {self.used} in use, {self.reserved} reserved"
+        )
+        raise AclError(status, self._routine, f"{detail}; {text}" if text else detail)
+
+    # ---------------------------------------------------------------------------------------- give back
+    def release(self, block: Optional[Block], others: tuple[StreamState, ...], owner: object) -> None:
+        """Takes a dropped block (or lets an owner of borrowed memory go) once the other streams have passed."""
+        waiting = [stream for stream in others if stream.alive]
+        events: list[int] = []
+        try:
+            if waiting:
+                with self.runtime.on(self.device):
+                    for stream in waiting:
+                        events.append(self._event())
+                        self.runtime.check("aclrtRecordEvent", self.runtime.record_event(events[-1], stream.handle))
+        except AclError as error:
+            # Whether the kernels have passed cannot be known: the memory stays out of circulation.
+            self.runtime.warn(error.routine, error.status)
+            self.free_events += events
+            return
+        if events:
+            self.pending.append((events, block, owner))
+        elif block is not None:
+            self._take(block)
+
+    def give_back(self, block: Block) -> None:
+        """Takes a block that only its own stream has used. Takes the lock itself."""
+        with self.runtime.lock:
+            self._take(block)
+
+    def _event(self) -> int:
+        if self.free_events:
+            return self.free_events.pop()
+        flags = prototypes.constant(
+            "constants", "ACL_EVENT_CAPTURE_STREAM_PROGRESS"
+        )  # enough for asking whether it passed
+        return self.runtime.create_event(self.device, flags)
+
+    def _take(self, block: Block) -> None:
+        self.used -= block.size
+        block.free, block.fresh = True, False
+        stream = block.segment.stream
+        stream.bins.setdefault(block.size, []).append(block)
+        if not stream.alive:
+            self.forget(stream)
+
+    def _poll(self) -> None:
+        """Takes back what waited for events that have passed."""
+        still = []
+        for events, block, owner in self.pending:
+            if all(map(self.runtime.event_done, events)):
+                self.free_events += events
+                if block is not None:
+                    self._take(block)
+            else:
+                still.append((events, block, owner))
+        self.pending = still
+
+    def forget(self, stream: StreamState) -> None:
+        """After a stream's end: its whole free segments become anybody's, the rest follows when it is dropped."""
+        if stream.workspace is not None:
+            workspace, stream.workspace = stream.workspace, None
+            self._take(workspace)
+            return
+        self._join(stream)
+        self.spare += [block for block in stream.free if block.whole]
+        stream.free[:] = [block for block in stream.free if not block.whole]
+
+    def reclaim(self) -> None:
+        """Gives every segment that holds nothing back to the device, after waiting for the work that used it."""
+        with self.runtime.on(self.device):
+            for events, _, _ in self.pending:
+                for event in events:
+                    self.runtime.wait_event(event, None)
+            self._poll()
+            for stream in list(self.device.streams.values()):
+                self._join(stream)
+                whole = [block for block in stream.free if block.whole]
+                if whole and not all(block.fresh for block in whole):
+                    self.runtime.wait_stream(stream)
+                stream.free[:] = [block for block in stream.free if not block.whole]
+                self.spare += whole
+            while self.spare:
+                self._free(self.spare.pop().segment)
+
+    def _free(self, segment: Segment) -> None:
+        del self.segments[segment.address]
+        self.reserved -= segment.size
+        self.runtime.warn("aclrtFree", self.runtime.libraries.function("aclrtFree")(segment.address))
+
+    def close(self) -> None:
+        """At exit, after the device has been waited for: gives everything back. Never raises."""
+        for event in [e for events, _, _ in self.pending for e in events] + self.free_events:
+            self.runtime.destroy_event(self.device.index, event)
+        self.pending, self.free_events = [], []
+        try:
+            with self.runtime.on(self.device):
+                for segment in list(self.segments.values()):
+                    self._free(segment)
+        except AclError as error:
+            self.runtime.warn(error.routine, error.status)
+
+    # ---------------------------------------------------------------------------------------- look
+    def empty(self) -> None:
+        """Gives what is kept for reuse back to the device. Takes the lock itself."""
+        self.runtime.drain()
+        for stream in list(self.device.streams.values()):
+            with stream.lock:
+                workspace, stream.workspace = stream.workspace, None
+            if workspace is not None:
+                self.give_back(workspace)
+        with self.runtime.lock:
+            self.reclaim()
+            while self.free_events:
+                self.runtime.destroy_event(self.device.index, self.free_events.pop())
+
+    def info(self) -> MemoryInfo:
+        """Takes the lock itself."""
+        runtime = self.runtime
+        runtime.drain()
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        with runtime.on(self.device):
+            for kind in ("ACL_HBM_MEM", "ACL_DDR_MEM"):  # parts with DDR answer 0 for HBM
+                attribute = prototypes.constant("aclrtMemAttr", kind)
+                runtime.call("aclrtGetMemInfo", attribute, ctypes.byref(free), ctypes.byref(total))
+                if total.value:
+                    break
+            with runtime.lock:
+                self._poll()
+        return MemoryInfo(free.value, total.value, self.used, self.reserved - self.used)
+
+
+class NpuStorage(Storage):
+    """Memory on a device: a block of the pool, reserved when it is first touched, or memory that somebody else owns.
+
+    ``home`` is the stream whose launches need no note: the block's own, or the first that used borrowed memory.
+    ``others`` are the streams that must have passed before the memory is reused, ``writer`` the one that wrote last.
+    """
+
+    __slots__ = (
+        "_address",
+        "backend",
+        "block",
+        "borrowed",
+        "device",
+        "home",
+        "nbytes",
+        "others",
+        "owner",
+        "runtime",
+        "writer",
+    )
+
+    def __init__(self, backend: Backend, runtime: Runtime, device: int, nbytes: int) -> None:
+        self.backend = backend
+        self.runtime = runtime
+        self.device = device
+        self.nbytes = nbytes
+        self._address = 0
+        self.block: Optional[Block] = None
+        self.borrowed = False
+        self.owner: object = None
+        self.home: Optional[StreamState] = None
+        self.others: tuple[StreamState, ...] = ()
+        self.writer: Optional[StreamState] = None
+
+    @classmethod
+    def borrow(
+        cls, backend: Backend, runtime: Runtime, device: int, nbytes: int, address: int, owner: object
+    ) -> NpuStorage:
+        """Memory of somebody else, whose owner is kept until the streams that used it have passed."""
+        storage = cls(backend, runtime, device, nbytes)
+        storage._address, storage.borrowed, storage.owner = address, True, owner
+        return storage
+
+    @property
+    def address(self) -> int:
+        if self.block is None and self.nbytes and not self.borrowed:
+            self._reserve(self.runtime.current_stream(self.device))
+        return self._address
+
+    def _reserve(self, stream: StreamState) -> Block:
+        self.block = stream.device.pool.allocate(self.nbytes, stream)
+        self._address = self.block.address
+        return self.block
+
+    def use(self, stream: StreamState) -> None:
+        """Notes that work on a stream is about to use the memory."""
+        if stream.device.index != self.device:
+            raise ValueError(
+                f"a tensor on device {self.device} is used on a stream of device {stream.device.index}; "
+                f"run it under  with Device({self.device})"
+            )
+        if self.block is None and self.nbytes and not self.borrowed:
+            self._reserve(stream)
+        if self.block is not None and self.block.segment.stream is stream:
+            self.home = stream
+            return
+        if self.home is None:
+            self.home = stream
+        if stream not in self.others:
+            self.others = (*self.others, stream)
+
+    def record_stream(self, stream: Stream) -> None:
+        self.use(self.runtime.stream(stream.device, stream.handle))
+
+    def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        address = self._inside(offset, nbytes)
+        host = np.empty(nbytes, np.uint8)
+        if nbytes:
+            if self.writer is not None:
+                self.runtime.wait_stream(self.writer)
+            self._copy(_address_of(host), address, nbytes, DEVICE_TO_HOST)
+        return host
+
+    def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
+        address = self._inside(offset, data.nbytes)
+        if not data.nbytes:
+            return
+        host = np.ascontiguousarray(data)
+        streams = {self.home, self.writer, *self.others}
+        if self.block is not None and not self.block.fresh:
+            streams.add(self.block.segment.stream)  # kernels of the block's former user may still run there
+        for stream in streams:
+            if stream is not None:
+                self.runtime.wait_stream(stream)
+        # aclrtMemcpy is not ordered with any stream, which is why they were waited for.
+        self._copy(address, _address_of(host), host.nbytes, HOST_TO_DEVICE)
+        self.writer = None
+
+    def _inside(self, offset: int, nbytes: int) -> int:
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise IndexError(f"bytes {offset} to {offset + nbytes} of a storage of {self.nbytes} bytes")
+        return self.address + offset
+
+    def _copy(self, target: int, source: int, nbytes: int, kind: int) -> None:
+        runtime = self.runtime
+        with runtime.on(runtime.devices[self.device]):
+            runtime.check("aclrtMemcpy", runtime.memcpy(target, nbytes, source, nbytes, kind))
+
+    def __del__(self) -> None:
+        # Only a note, because this runs anywhere; and nothing once the runtime is closed, whose memory is gone.
+        if (self.block is not None or self.others) and not self.runtime.closed:
+            pool = self.runtime.devices[self.device].pool
+            self.runtime.dropped.append(functools.partial(pool.release, self.block, self.others, self.owner))
+
+
+def _address_of(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _huge_first() -> int:
+    return prototypes.constant("aclrtMemMallocPolicy", "ACL_MEM_MALLOC_HUGE_FIRST")

@@ -1,0 +1,525 @@
+"""libascendcl as this package uses it: start and end, device and context per thread, streams, events, copies.
+
+Rules kept here, because breaking them is undefined on the device:
+
+- A thread calls nothing before a device's context is current; ``current()`` sees to that. It asks CANN every time,
+  because other components of the process (torch_npu) change the device of a thread too.
+- Finalizers of Python objects run anywhere, even between two native calls that belong together. Those that would take
+  a lock or wait leave a note instead, which the next ordinary call works off.
+- At exit: wait for the devices, then executors and tensors, events and streams, memory, devices, aclFinalize; the last
+  two only if nobody else in this process initialised ACL.
+- A forked child shares the device's state with its parent and must not touch it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import ctypes
+import itertools
+import math
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+from ascend_aclnn.backends.npu import prototypes
+from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
+from ascend_aclnn.errors import AclError, LibraryNotFound, status_hint, status_name
+from ascend_aclnn.streams import _current
+
+REPEAT_INITIALIZE = 100002
+STUB_MODE = 100039
+CONTEXT_NULL = 107002
+STREAM_TIMEOUT = 507046
+EVENT_TIMEOUT = 507047
+
+EVENT_COMPLETE = 1  # aclrtQueryEventStatus; the older aclrtQueryEvent has it the other way round
+STREAM_COMPLETE = 0
+
+HOST_TO_DEVICE = 1
+DEVICE_TO_HOST = 2
+
+_LAUNCHES_KEPT = 64  # names of launched operators that a late device fault reports
+_EXIT_WAIT_SECONDS = 60.0
+
+
+class StreamState:
+    """What is known of one stream: its handle, its memory cache, and what was launched since it was last waited for."""
+
+    __slots__ = ("alive", "bins", "device", "free", "handle", "launched", "lock", "owned", "workspace")
+
+    def __init__(self, device: DeviceState, handle: int, owned: bool) -> None:
+        self.device = device
+        self.handle = handle
+        self.owned = owned
+        self.alive = True  # False once destroyed: everything on it has passed
+        self.launched: collections.deque[str] = collections.deque(maxlen=_LAUNCHES_KEPT)
+        self.lock = threading.Lock()  # held from choosing the workspace to launching with it
+        self.workspace: Any = None  # a memory.Block
+        self.bins: dict[int, list[Any]] = {}  # free blocks by exact size, see memory.Pool
+        self.free: list[Any] = []  # free blocks sorted by size
+
+
+class DeviceState:
+    """One device that this process uses: its default context, streams and memory."""
+
+    __slots__ = ("context", "default", "index", "ours", "pool", "streams")
+
+    def __init__(self, index: int, context: int, ours: bool) -> None:
+        self.index = index
+        self.context = context
+        self.ours = ours  # aclrtSetDevice was called here, so aclrtResetDevice is due
+        self.default = StreamState(self, 0, owned=False)
+        self.streams: dict[int, StreamState] = {0: self.default}
+        self.pool: Any  # a memory.Pool
+
+
+class Cells(threading.local):
+    """Per thread, the cells into which CANN writes what it answers most often, and their addresses."""
+
+    def __init__(self) -> None:
+        self.device = ctypes.c_int32()
+        self.workspace_size = ctypes.c_uint64()
+        self.executor = ctypes.c_void_p()
+        self.device_at = ctypes.addressof(self.device)
+        self.workspace_size_at = ctypes.addressof(self.workspace_size)
+        self.executor_at = ctypes.addressof(self.executor)
+
+
+class Runtime:
+    """One initialised ACL. Made once per process by ``start``."""
+
+    def __init__(
+        self, libraries: Libraries, new_pool: Callable[[Runtime, DeviceState], Any], shared: bool, soc: str, count: int
+    ) -> None:
+        self.libraries = libraries
+        self.new_pool = new_pool
+        self.shared = shared  # another component initialised ACL first, so it finalizes
+        self.soc = soc
+        self.count = count
+        self.blocking = os.environ.get("ASCEND_ACLNN_BLOCKING", "0") not in ("", "0")
+        self.cells = Cells()
+        self.lock = threading.Lock()  # guards devices, pools and the work on ``dropped``
+        self.devices: dict[int, DeviceState] = {}
+        self.dropped: collections.deque[Callable[[], None]] = collections.deque()  # worked off under the lock
+        self.dying: collections.deque[tuple[int, int]] = collections.deque()  # streams to wait for and destroy
+        self.at_exit: list[Callable[[], None]] = []  # run before events and streams go
+        self.events: dict[int, int] = {}  # event handle -> device, of those not destroyed yet
+        self.deterministic: Optional[bool] = None
+        self.memory_limit: Optional[int] = None
+        self.closed = ""  # why nothing may be called any more
+        self._closer: Optional[int] = None  # the thread that shuts down, which may
+        self._bind()
+        os.register_at_fork(after_in_child=self._forked)
+        atexit.register(self.close)
+
+    def _bind(self) -> None:
+        get = self.libraries.function
+        self.get_device = get("aclrtGetDevice")
+        self.set_current_context = get("aclrtSetCurrentContext")
+        self.memcpy = get("aclrtMemcpy")
+        self.synchronize_stream = get("aclrtSynchronizeStream")
+        self.query_event = get("aclrtQueryEventStatus")
+        self.record_event = get("aclrtRecordEvent")
+        self.recent_error_message = get("aclGetRecentErrMsg")
+
+    # ------------------------------------------------------------------------------------------ start and end
+    @classmethod
+    def start(cls, libraries: Libraries, new_pool: Callable[[Runtime, DeviceState], Any]) -> Runtime:
+        """aclInit, and the questions whose answers tell that there is a device; LibraryNotFound where there is none."""
+        initialise, finalize, soc_name, device_count = (
+            libraries.function(name) for name in ("aclInit", "aclFinalize", "aclrtGetSocName", "aclrtGetDeviceCount")
+        )
+        status = initialise(None)
+        if status not in (0, REPEAT_INITIALIZE):
+            raise LibraryNotFound(_no_device(libraries, "aclInit", status))
+        shared = status == REPEAT_INITIALIZE
+        try:
+            count = ctypes.c_uint32()
+            status = device_count(ctypes.byref(count))
+            if status or not count.value:
+                raise LibraryNotFound(_no_device(libraries, "aclrtGetDeviceCount", status))
+            name = soc_name()
+            if not name:
+                raise LibraryNotFound(_no_device(libraries, "aclrtGetSocName", 0))
+            return cls(libraries, new_pool, shared, name.decode(), count.value)
+        except LibraryNotFound:
+            if not shared:
+                finalize()
+            raise
+
+    def _forked(self) -> None:
+        self.closed = (
+            "this process was forked after the NPU had been initialised, and the two cannot share it. Start children "
+            'with multiprocessing.get_context("spawn"), or use the NPU only in the children'
+        )
+        self.lock = threading.Lock()  # the parent's may have been held
+
+    def close(self) -> None:
+        """Gives everything back in the right order. Runs once, at exit; never raises."""
+        if self.closed:
+            return
+        self.closed = "the npu backend was shut down at exit"
+        self._closer = threading.get_ident()
+        if self._idle():
+            self._release_all()
+        self._closer = None
+
+    def _idle(self) -> bool:
+        """Waits for the devices; False if one does not answer, and then nothing more is touched."""
+        for state in list(self.devices.values()):
+            try:
+                self.synchronize(state, _EXIT_WAIT_SECONDS)
+            except (AclError, TimeoutError) as error:
+                if not self.shared:  # else the owner of ACL has probably shut it down before us
+                    warnings.warn(f"device {state.index} is not released: {error}", ResourceWarning, stacklevel=1)
+                return False
+        return True
+
+    def _release_all(self) -> None:
+        self.drain()
+        for release in self.at_exit:
+            release()
+        for event, index in list(self.events.items()):
+            self._clean_up("aclrtDestroyEvent", self.devices[index], event)
+        self.events.clear()
+        for state in self.devices.values():
+            for stream in [s for s in state.streams.values() if s.owned and s.alive]:
+                stream.alive = False
+                self._clean_up("aclrtDestroyStream", state, stream.handle)
+            state.pool.close()
+        if self.shared:
+            return
+        for state in self.devices.values():
+            if state.ours:
+                self._clean_up("aclrtResetDevice", state, state.index)
+        self.warn("aclFinalize", self.libraries.function("aclFinalize")())
+
+    def _clean_up(self, routine: str, state: DeviceState, argument: int) -> None:
+        """A call that gives something back: warns where others raise."""
+        try:
+            with self.on(state):
+                status = self.libraries.function(routine)(argument)
+        except AclError as error:
+            status = error.status
+        self.warn(routine, status)
+
+    def warn(self, routine: str, status: int) -> None:
+        if status and not sys.is_finalizing():
+            warnings.warn(f"{routine} failed: {status} {status_name(status)}", ResourceWarning, stacklevel=2)
+
+    # ------------------------------------------------------------------------------------------ errors
+    def recent_error(self) -> str:
+        """CANN's text of what failed last on this thread; reading clears it."""
+        text = self.recent_error_message()
+        return text.decode(errors="replace").strip() if text else ""
+
+    def error(self, routine: str, status: int, operator: Optional[str] = None) -> AclError:
+        """The exception of a failed call; asks for CANN's text at once, on this thread."""
+        return AclError(status, routine, self.recent_error(), operator=operator)
+
+    def check(self, routine: str, status: int, operator: Optional[str] = None) -> None:
+        if status:
+            raise self.error(routine, status, operator)
+
+    def call(self, routine: str, *arguments: Any) -> None:
+        """Calls a runtime function by name and checks its status."""
+        self.check(routine, self.libraries.function(routine)(*arguments))
+
+    def create(self, routine: str, *arguments: Any) -> int:
+        """Calls a function whose first parameter receives a handle; the handle."""
+        handle = ctypes.c_void_p()
+        self.call(routine, ctypes.byref(handle), *arguments)
+        return handle.value or 0
+
+    # ------------------------------------------------------------------------------------------ device and thread
+    def current(self) -> DeviceState:
+        """The device that is current on this thread; makes device 0 current where none is."""
+        if self.closed:
+            self._refuse()
+        cells = self.cells
+        if self.get_device(cells.device_at) == 0:
+            state = self.devices.get(cells.device.value)
+            if state is not None:
+                return state
+        return self._look_up_current()
+
+    def usable(self) -> bool:
+        """False after the end and in a forked child, except for the thread that is shutting down."""
+        return not self.closed or self._closer == threading.get_ident()
+
+    def _refuse(self) -> None:
+        if not self.usable():
+            raise RuntimeError(self.closed)
+
+    def _look_up_current(self) -> DeviceState:
+        status = self.get_device(self.cells.device_at)
+        if status == CONTEXT_NULL:
+            return self.make_current(0)
+        self.check("aclrtGetDevice", status)
+        return self._open(self.cells.device.value)
+
+    def make_current(self, index: int) -> DeviceState:
+        """Makes a device current on this thread."""
+        if self.closed:
+            self._refuse()
+        state = self.devices.get(index) or self._open(index)
+        self.check("aclrtSetCurrentContext", self.set_current_context(state.context))
+        return state
+
+    def _open(self, index: int) -> DeviceState:
+        """First use of a device by this process. aclrtSetDevice counts its calls, so it is called once."""
+        with self.lock:
+            if index in self.devices:
+                return self.devices[index]
+            ours = self.get_device(self.cells.device_at) != 0 or self.cells.device.value != index
+            if ours:
+                self.call("aclrtSetDevice", index)
+            state = DeviceState(index, self.create("aclrtGetCurrentContext"), ours)
+            state.pool = self.new_pool(self, state)
+            if self.deterministic is not None:
+                self.call("aclrtCtxSetSysParamOpt", _deterministic_option(), int(self.deterministic))
+            self.devices[index] = state
+            return state
+
+    @contextlib.contextmanager
+    def on(self, state: DeviceState) -> Iterator[None]:
+        """Makes a device current for a block, and the one before it again afterwards."""
+        if self.closed:
+            self._refuse()
+        cells = self.cells
+        before = self.devices.get(cells.device.value) if self.get_device(cells.device_at) == 0 else None
+        if before is state:
+            yield
+            return
+        self.make_current(state.index)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self.make_current(before.index)
+
+    def set_deterministic(self, enabled: bool) -> None:
+        """For the process (what phase one reads today) and for each context (what it read earlier)."""
+        option = _deterministic_option()
+        self.current()
+        self.call("aclrtSetSysParamOpt", option, int(enabled))
+        self.deterministic = enabled
+        for state in list(self.devices.values()):
+            with self.on(state):
+                self.call("aclrtCtxSetSysParamOpt", option, int(enabled))
+
+    # ------------------------------------------------------------------------------------------ what finalizers left
+    def drop(self, work: Callable[[], None]) -> None:
+        """Does clean-up work now if nothing is in the way, else leaves it for the next call. Never raises."""
+        self.dropped.append(work)
+        if self._undisturbed():
+            self.drain()
+
+    def _undisturbed(self) -> bool:
+        """False inside a section that holds the lock: a finalizer that runs there must not wait for it."""
+        if self.closed or not self.lock.acquire(blocking=False):
+            return False
+        self.lock.release()
+        return True
+
+    def drain(self) -> None:
+        """Works off what finalizers left."""
+        with self.lock:
+            self.work_off()
+        while self.dying:
+            try:
+                index, handle = self.dying.popleft()
+            except IndexError:  # another thread was faster
+                return
+            self._destroy_stream(index, handle)
+
+    def work_off(self) -> None:
+        """The part of it that needs the lock, for callers that hold it."""
+        while self.dropped:
+            try:
+                work = self.dropped.popleft()
+            except IndexError:
+                return
+            work()
+
+    # ------------------------------------------------------------------------------------------ waiting
+    def stream(self, index: int, handle: int) -> StreamState:
+        """The state of a stream; a foreign one is noted at first sight."""
+        state = self.devices.get(index)
+        if state is None:
+            before = self.current()
+            state = self.make_current(index)
+            self.make_current(before.index)
+        known = state.streams.get(handle)
+        if known is None:
+            known = state.streams[handle] = StreamState(state, handle, owned=False)
+        return known
+
+    def current_stream(self, index: int) -> StreamState:
+        """The stream that this thread uses on a device: the innermost entered with ``with``, else the default."""
+        for entered in reversed(_current.stack()):
+            if entered.device == index and entered.backend.name == "npu":
+                return self.stream(index, entered.handle)
+        return self.stream(index, 0)
+
+    def wait_stream(self, stream: StreamState, timeout: Optional[float] = None) -> None:
+        """Waits for a stream; TimeoutError after ``timeout`` seconds."""
+        if not stream.alive:
+            return
+        with self.on(stream.device):
+            if timeout is None:
+                status = self.synchronize_stream(stream.handle)
+            elif timeout <= 0:
+                status = 0 if self.stream_done(stream) else STREAM_TIMEOUT
+            else:
+                wait = self.libraries.function("aclrtSynchronizeStreamWithTimeout")
+                status = wait(stream.handle, _milliseconds(timeout))
+            if status == STREAM_TIMEOUT and timeout is not None:
+                raise TimeoutError(f"the stream has not finished after {timeout} s")
+            if status:
+                raise self._late_fault("aclrtSynchronizeStream", status, [stream])
+        stream.launched.clear()
+
+    def synchronize(self, state: DeviceState, timeout: Optional[float] = None) -> None:
+        """Waits for everything on a device; TimeoutError after ``timeout`` seconds."""
+        streams = [stream for stream in list(state.streams.values()) if stream.alive]
+        with self.on(state):
+            if timeout is None:
+                status = self.libraries.function("aclrtSynchronizeDevice")()
+            elif timeout <= 0:
+                status = 0 if all(map(self.stream_done, streams)) else STREAM_TIMEOUT
+            else:
+                status = self.libraries.function("aclrtSynchronizeDeviceWithTimeout")(_milliseconds(timeout))
+            if status == STREAM_TIMEOUT and timeout is not None:
+                raise TimeoutError(f"device {state.index} has not finished after {timeout} s")
+            if status:
+                raise self._late_fault("aclrtSynchronizeDevice", status, streams)
+        for stream in streams:
+            stream.launched.clear()
+
+    def _late_fault(self, routine: str, status: int, streams: list[StreamState]) -> AclError:
+        """A fault that surfaces while waiting: the operator is unknown, what may have caused it is not."""
+        launched = [name for stream in streams for name in stream.launched]
+        text = self.recent_error() or status_hint(status)
+        if launched:
+            text += "\n  launched since the last synchronisation: " + ", ".join(_counted(launched))
+            text += "\n  ASCEND_ACLNN_BLOCKING=1 waits after each launch and names the operator"
+        for stream in streams:
+            stream.launched.clear()
+        return AclError(status, routine, text)
+
+    def stream_done(self, stream: StreamState) -> bool:
+        if not stream.alive:
+            return True
+        answer = ctypes.c_int32()
+        with self.on(stream.device):
+            status = self.libraries.function("aclrtStreamQuery")(stream.handle, ctypes.byref(answer))
+            if status:
+                raise self._late_fault("aclrtStreamQuery", status, [stream])
+        return answer.value == STREAM_COMPLETE
+
+    # ------------------------------------------------------------------------------------------ streams and events
+    def create_stream(self, state: DeviceState) -> int:
+        flags = prototypes.constant("constants", "ACL_STREAM_FAST_LAUNCH")
+        flags |= prototypes.constant("constants", "ACL_STREAM_FAST_SYNC")
+        with self.on(state):
+            handle = self.create("aclrtCreateStreamWithConfig", 0, flags)
+        state.streams[handle] = StreamState(state, handle, owned=True)
+        return handle
+
+    def destroy_stream(self, index: int, handle: int) -> None:
+        """Waits for the stream and destroys it, now or at the next call. Never raises."""
+        self.dying.append((index, handle))
+        if self._undisturbed():
+            self.drain()
+
+    def _destroy_stream(self, index: int, handle: int) -> None:
+        state = self.devices[index]
+        stream = state.streams.get(handle)
+        if stream is None or not stream.alive:
+            return
+        try:
+            self.wait_stream(stream)
+        except AclError as error:
+            self.warn(error.routine, error.status)
+        with self.lock:
+            stream.alive = False
+            del state.streams[handle]
+            state.pool.forget(stream)
+        self._clean_up("aclrtDestroyStream", state, handle)
+
+    def create_event(self, state: DeviceState, flags: int) -> int:
+        with self.on(state):
+            event = self.create("aclrtCreateEventExWithFlag", flags)
+        self.events[event] = state.index
+        return event
+
+    def destroy_event(self, index: int, event: int) -> None:
+        """Never raises."""
+        if not self.closed and self.events.pop(event, None) is not None:
+            self._clean_up("aclrtDestroyEvent", self.devices[index], event)
+
+    def event_done(self, event: int) -> bool:
+        answer = ctypes.c_int32()
+        with self.on(self.devices[self.events[event]]):
+            self.check("aclrtQueryEventStatus", self.query_event(event, ctypes.byref(answer)))
+        return answer.value == EVENT_COMPLETE
+
+    def wait_event(self, event: int, timeout: Optional[float]) -> None:
+        """Waits for an event; TimeoutError after ``timeout`` seconds."""
+        with self.on(self.devices[self.events[event]]):
+            if timeout is None:
+                status = self.libraries.function("aclrtSynchronizeEvent")(event)
+            elif timeout <= 0:
+                status = 0 if self.event_done(event) else EVENT_TIMEOUT
+            else:
+                status = self.libraries.function("aclrtSynchronizeEventWithTimeout")(event, _milliseconds(timeout))
+            if status == EVENT_TIMEOUT and timeout is not None:
+                raise TimeoutError(f"the event has not passed after {timeout} s")
+            self.check("aclrtSynchronizeEvent", status)
+
+    def elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two events that have passed."""
+        milliseconds = ctypes.c_float()
+        with self.on(self.devices[self.events[end]]):
+            self.call("aclrtEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        return milliseconds.value
+
+
+def _no_device(libraries: Libraries, routine: str, status: int) -> str:
+    """Why a CANN that was found cannot be used."""
+    message = libraries.optional("aclGetRecentErrMsg")
+    text = message() if message is not None and status != STUB_MODE else None
+    answer = f"{routine} returned {status} {status_name(status)}".rstrip()
+    lines = [f"{libraries.found.runtime} was found, but there is no usable NPU: {answer}"]
+    if status_hint(status):
+        lines[0] += f" ({status_hint(status)})"
+    if text:
+        lines.append(text.decode(errors="replace").strip())
+    stubs = loaded_stubs()
+    if status == STUB_MODE:
+        lines.append("it is a stub for compiling: remove its directory from LD_LIBRARY_PATH, source <CANN>/set_env.sh")
+    elif stubs:
+        lines.append(f"{', '.join(stubs)} is a stub for compiling: the driver is not installed, or was not found")
+    else:
+        lines.append("check the card and the driver with  npu-smi info , and ASCEND_RT_VISIBLE_DEVICES")
+    return "\n  ".join(lines)
+
+
+def _deterministic_option() -> int:
+    return prototypes.constant("aclSysParamOpt", "ACL_OPT_DETERMINISTIC")
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(max(1, math.ceil(seconds * 1000)), 2**31 - 1)
+
+
+def _counted(names: list[str]) -> Iterator[str]:
+    for name, group in itertools.groupby(names):
+        times = len(list(group))
+        yield name if times == 1 else f"{name} x{times}"
