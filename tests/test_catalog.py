@@ -201,6 +201,19 @@ def test_every_operator_can_be_described(operators: list[Operator]) -> None:
         assert result_type_name(operator).endswith("Result")
 
 
+def test_functions_have_the_signature_of_the_catalog(operators: list[Operator]) -> None:
+    from ascend_aclnn import ops
+
+    assert sorted(dir(ops)) == sorted(catalog.python_names())
+    for operator in operators:
+        function = getattr(ops, operator.python_name)
+        parameters = inspect.signature(function).parameters.values()
+        found = [(p.name, p.default) for p in parameters]
+        expected = [(name, default) for name, _, default in python_parameters(operator)]
+        assert found == [*expected, ("out", None), ("stream", None)], operator.name
+        assert function.__doc__ == docstring(operator)
+
+
 def test_irregular_operators() -> None:
     assert [name for _, name in catalog.get("aclnnGaussianBlur").phase_two][:2] == ["src", "ksize"]
     assert "src" in c_prototype(catalog.get("aclnnGaussianBlur")).splitlines()[1]
