@@ -1,0 +1,12 @@
+"""Rules of ops-nn/control."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.language import Call, array_length, only_on, rule, tiling
+
+
+def _positive(call: Call) -> None:
+    call.require(call["cycles"][0] > 0, "cycles", f"is {call['cycles']}; it must be positive")
+
+
+rule("aclnnSleep", only_on("950"), tiling(array_length("cycles", 1), _positive))

@@ -1,0 +1,227 @@
+"""Rules of the cross entropies."""
+
+from __future__ import annotations
+
+from ascend_aclnn.errors import INNER_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    Shape,
+    broadcast,
+    broadcastable,
+    castable,
+    columns,
+    dims,
+    dtype_of,
+    dtypes,
+    fits,
+    infer,
+    max_rank,
+    only_on,
+    promoted,
+    rank,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_format,
+    same_shape,
+    shape,
+    tiling,
+    unless_empty,
+    when,
+)
+from ascend_aclnn.rules.loss.pointwise import FLOATS, NONE, reduction
+
+
+def _self_or_one(call: Call) -> Shape:
+    return call.shape("self") if call["reduction"] == NONE else ()
+
+
+# ------------------------------------------------------------------------------------------------- binary
+
+rule(
+    "aclnnBinaryCrossEntropy",
+    dtypes(FLOATS, "self", "target", "out", "weight"),
+    when(lambda call: call.given("weight"), same_dtype("self", "target", "weight", "out")),
+    same_shape("self", "target"),
+    reduction,
+    unless_empty("self", fits(out=_self_or_one)),
+    result(out=dtype_of("self")),
+    null_status=INNER_NULLPTR,
+)
+
+
+rule(
+    "aclnnBinaryCrossEntropyBackward",
+    max_rank(8, "gradOutput", "self", "target", "weightOptional", "out"),
+    dtypes(FLOATS, "self", "gradOutput", "target", "out", "weightOptional"),
+    same_format("self", "target", "weightOptional"),
+    unless_empty(
+        "self",
+        shape(out=same("self")),
+        broadcastable("target", "self"),
+        broadcastable("weightOptional", "self"),
+        broadcastable("gradOutput", "self"),
+    ),
+    reduction,
+    castable(promoted("self", "target", "gradOutput", "weightOptional"), "out"),
+    result(out=dtype_of("self")),
+)
+
+
+def _weights_broadcast(call: Call) -> None:
+    """The weights and target broadcast to some shape; which one is not checked."""
+    broadcast("target", "weightOptional")(call)
+    broadcast("target", "posWeightOptional")(call)
+
+
+rule(
+    "aclnnBinaryCrossEntropyWithLogits",
+    dtypes(FLOATS, "self", "target", "out"),
+    same_dtype("target", "out"),
+    reduction,
+    max_rank(8, "self", "target", "weightOptional", "posWeightOptional"),
+    same_shape("self", "target"),
+    unless_empty("target", _weights_broadcast),
+    unless_empty("self", when(lambda call: call["reduction"] == NONE, same_shape("self", "out"))),
+    infer(out=_self_or_one),
+    result(out=dtype_of("target")),
+)
+rule(
+    "aclnnBinaryCrossEntropyWithLogitsBackward",
+    max_rank(8, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
+    dtypes(FLOATS, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
+    same_dtype("target", "out"),
+    same_format("self", "target", "out"),
+    unless_empty(
+        "self",
+        same_shape("self", "target"),
+        shape(out=same("self")),
+        broadcastable("gradOutput", "self"),
+        broadcastable("weightOptional", "self"),
+        broadcastable("posWeightOptional", "self"),
+    ),
+    reduction,
+    unless_empty(
+        "self", castable(promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional"), "out")
+    ),
+    result(out=dtype_of("target")),
+)
+
+# ------------------------------------------------------------------------------------------------- of classes
+
+
+def _target_columns(names: str, *rows: str) -> tuple[Check, Check]:
+    """Rows with an INT64 target; Ascend 950 takes INT32 as well."""
+    position = names.split().index("target")
+    narrow = tuple(" ".join("INT32" if i == position else c for i, c in enumerate(row.split())) for row in rows)
+    return columns(names, *rows, products="A2 A3"), columns(names, *rows, *narrow, products="950")
+
+
+def _reduction_word(call: Call) -> None:
+    word = call["reductionOptional"]
+    allowed = ("mean", "sum", "none")
+    call.require(word is None or word in allowed, "reductionOptional", f"is {word!r}; it must be {', '.join(allowed)}")
+
+
+def _smoothing(call: Call) -> None:
+    value = call["labelSmoothing"]
+    call.require(0 <= value < 1, "labelSmoothing", f"is {value}; it must be in [0, 1)")
+
+
+def _class_weights(logits: str) -> Check:
+    """target has one class for every row of the logits, weight one number for every class."""
+
+    def check(call: Call) -> None:
+        rank(2, 2, logits)(call)
+        rank(1, 1, "target", "weightOptional")(call)
+        rows, classes = call.shape(logits)
+        came = call.size("target", 0)
+        call.require(came == rows, "target", f"has {came} items; {call.python_name(logits)} has {rows} rows")
+        if call.given("weightOptional"):
+            came = call.size("weightOptional", 0)
+            call.require(came == classes, "weightOptional", f"has {came} items; there are {classes} classes")
+
+    return check
+
+
+def _class_loss(call: Call) -> Shape:
+    return (call.size("input", 0),) if call["reductionOptional"] == "none" else (1,)
+
+
+rule(
+    "aclnnCrossEntropyLoss",
+    only_on("A2 A3 950"),
+    *_target_columns(
+        "input target weightOptional lossOut logProbOut zlossOut lseForZlossOut",
+        "FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16 FLOAT16",
+        "FLOAT INT64 FLOAT FLOAT FLOAT FLOAT FLOAT",
+        "BF16 INT64 FLOAT BF16 BF16 BF16 BF16",
+    ),
+    tiling(_reduction_word, _smoothing, _class_weights("input")),
+    infer(
+        lossOut=_class_loss,
+        logProbOut=same("input"),
+        zlossOut=lambda call: (1,),
+        lseForZlossOut=dims(("input", 0)),
+    ),
+    result(**dict.fromkeys(("lossOut", "logProbOut", "zlossOut", "lseForZlossOut"), dtype_of("input"))),
+)
+rule(
+    "aclnnCrossEntropyLossGrad",
+    only_on("A2 A3 950"),
+    *_target_columns(
+        "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional out",
+        "BF16 BF16 INT64 FLOAT BF16 BF16 BF16",
+        "FLOAT16 FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16",
+        "FLOAT FLOAT INT64 FLOAT FLOAT FLOAT FLOAT",
+    ),
+    tiling(_reduction_word, _class_weights("logProb")),
+    infer(out=same("logProb")),
+    result(out=dtype_of("logProb")),
+)
+rule(
+    "aclnnCrossEntropySumExpAndIndexLogit",
+    only_on("950"),
+    columns(
+        "vocabParallelLogits target globalLogitsMax "
+        "predictedLogitsOut sumExpLogitsOut expLogitsOut targetOffsetOut targetMaskOut",
+        "FLOAT INT32 FLOAT FLOAT FLOAT FLOAT INT32 INT32",
+        "BF16 INT32 BF16 FLOAT FLOAT FLOAT INT32 INT32",
+    ),
+    infer(
+        predictedLogitsOut=same("target"),
+        sumExpLogitsOut=same("target"),
+        expLogitsOut=same("vocabParallelLogits"),
+        targetOffsetOut=same("target"),
+        targetMaskOut=same("target"),
+    ),
+)
+
+
+def _no_smoothing(call: Call) -> None:
+    call.require(call["labelSmoothing"] == 0, "labelSmoothing", f"is {call['labelSmoothing']}; it must be 0")
+
+
+rule(
+    "aclnnFusedCrossEntropyLossWithMaxSum",
+    dtypes("FLOAT", "logitsMax", "sumExpLogits", "predictedLogits", "lossOut"),
+    when(
+        lambda call: call.given("vocabParallelLogitsOptional"),
+        dtypes("FLOAT FLOAT16 BF16", "vocabParallelLogitsOptional"),
+        dtypes("FLOAT", "softMaxOutOptional"),
+    ),
+    rank(1, 1, "logitsMax"),
+    same_shape("logitsMax", "sumExpLogits", "predictedLogits"),
+    shape(lossOut=same("logitsMax")),
+    rank(2, 2, "vocabParallelLogitsOptional"),
+    same_shape("vocabParallelLogitsOptional", "softMaxOutOptional"),
+    _no_smoothing,
+    infer(
+        softMaxOutOptional=lambda call: (
+            call.shape("vocabParallelLogitsOptional") if call.given("vocabParallelLogitsOptional") else None
+        )
+    ),
+    result(softMaxOutOptional="FLOAT", lossOut="FLOAT"),
+)

@@ -1,0 +1,221 @@
+"""Rules of the losses that compare self with target element by element."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    Shape,
+    broadcast,
+    broadcast_shapes,
+    castable,
+    documented,
+    dtype_in,
+    dtype_of,
+    dtypes,
+    infer,
+    is_floating,
+    max_rank,
+    not_private,
+    only_on,
+    plus_bf16,
+    promoted,
+    result,
+    rule,
+    same,
+    same_dtype,
+    shape,
+)
+
+NONE, MEAN, SUM = 0, 1, 2
+FLOATS = plus_bf16("FLOAT FLOAT16")
+
+
+def reduction(call: Call) -> None:
+    """The attribute reduction is none, mean or sum."""
+    value = call["reduction"]
+    call.require(NONE <= value <= SUM, "reduction", f"is {value}; it must be 0 (none), 1 (mean) or 2 (sum)")
+
+
+def loss_shape(call: Call) -> Shape:
+    """Of the loss: self and target broadcast, or one number after a reduction."""
+    wanted = broadcast("self", "target")(call)
+    return wanted if isinstance(wanted, tuple) and call["reduction"] == NONE else ()
+
+
+def _loss_output(name: str) -> Check:
+    """The output has the shape of the loss."""
+    return shape(**{name: loss_shape})
+
+
+def _numbers_or_floats(call: Call) -> None:
+    """What L1Loss asks of its data types before it promotes them."""
+    real, wanted = is_floating(call.dtype("self")), is_floating(call.dtype("target"))
+    if call["reduction"] == NONE:
+        text = f"has dtype {call.dtype('self').name}; with a floating target it must be floating"
+        call.require(real or not wanted, "self", text)
+    if call["reduction"] == MEAN:
+        text = f"has dtype {call.dtype('self').name}, as target an integer; the mean needs floating values"
+        call.require(real or wanted, "self", text)
+
+
+_PAIR = promoted("self", "target")
+_L1 = "FLOAT FLOAT16 INT64"
+
+rule(
+    "aclnnL1Loss",
+    reduction,
+    _numbers_or_floats,
+    dtype_in(_PAIR, {"A2 A3 950": f"{_L1} BF16", "": _L1}, "self"),
+    castable(_PAIR, "out"),
+    max_rank(8, "self", "target"),
+    _loss_output("out"),
+    result(out=_PAIR),
+)
+
+
+def _backward(name: str, grad: str, out: str, *before: Check) -> None:
+    """The gradient has the shape to which gradient, self and target broadcast."""
+    rule(
+        name,
+        *before,
+        max_rank(8, grad, "self", "target"),
+        shape(**{out: broadcast(grad, "self", "target")}),
+        result(**{out: promoted(grad, "self", "target")}),
+    )
+
+
+_backward(
+    "aclnnL1LossBackward",
+    "gradOutput",
+    "gradInput",
+    reduction,
+    castable(promoted("gradOutput", "self", "target"), "gradInput"),
+    dtype_in(promoted("gradOutput", "self", "target"), FLOATS, "gradOutput"),
+    max_rank(8, "gradInput"),
+)
+
+_MSE = (dtype_in(_PAIR, FLOATS, "self"), dtypes(FLOATS, "self", "target", "out"), reduction, max_rank(8, "self", "target"))
+rule("aclnnMseLoss", *_MSE, _loss_output("out"), result(out=_PAIR))
+
+
+def _rows_summed(call: Call) -> Shape:
+    """MseLossOut reduces over the first axis only."""
+    wanted = broadcast("self", "target")(call)
+    sizes = wanted if isinstance(wanted, tuple) else ()
+    return sizes if call["reduction"] == NONE else sizes[1:]
+
+
+rule("aclnnMseLossOut", *_MSE, shape(out=_rows_summed), result(out=_PAIR))
+_backward(
+    "aclnnMseLossBackward",
+    "gradOutput",
+    "out",
+    same_dtype("self", "gradOutput", "target"),
+    dtypes(FLOATS, "self", "out"),
+    reduction,
+)
+
+rule(
+    "aclnnSoftMarginLoss",
+    dtypes(FLOATS, "self", "target", "out"),
+    max_rank(8, "self", "target"),
+    _loss_output("out"),
+    result(out=_PAIR),
+)
+_backward("aclnnSoftMarginLossBackward", "gradOutput", "out", dtypes(FLOATS, "gradOutput", "self", "target", "out"))
+
+
+def _beta(call: Call) -> None:
+    call.require(call["beta"] >= 0, "beta", f"is {call['beta']}; it must not be negative")
+
+
+def _elementwise_output(call: Call) -> None:
+    wanted, came = broadcast("self", "target")(call), call.shape("result")
+    fits = call["reduction"] != NONE or came == wanted
+    call.require(fits, "result", f"has shape {came}; it must be {wanted}")
+
+
+rule(
+    "aclnnSmoothL1Loss",
+    dtypes(FLOATS, "self", "target"),
+    castable(_PAIR, "result"),
+    reduction,
+    max_rank(8, "self", "target"),
+    _elementwise_output,
+    _beta,
+    infer(result=loss_shape),
+    result(result=_PAIR),
+)
+rule(
+    "aclnnSmoothL1LossBackward",
+    dtypes(FLOATS, "gradOut", "self", "target", "gradInput"),
+    max_rank(8, "gradOut", "self", "target"),
+    reduction,
+    _beta,
+    dtype_in(promoted("gradOut", "self", "target"), FLOATS, "gradOut"),
+    castable(promoted("gradOut", "self", "target"), "gradInput"),
+    shape(gradInput=broadcast("gradOut", "self", "target")),
+    result(gradInput=promoted("gradOut", "self", "target")),
+)
+
+
+# ------------------------------------------------------------------------------------------------- KL divergence
+
+
+def _grad_fits_pair(call: Call) -> None:
+    """gradOutput broadcasts to what self and target broadcast to."""
+    pair = broadcast("self", "target")(call)
+    came = call.shape("gradOutput")
+    sizes = pair if isinstance(pair, tuple) else ()
+    call.require(broadcast_shapes(came, sizes) == sizes, "gradOutput", f"has shape {came}, which does not broadcast to {sizes}")
+
+
+rule(
+    "aclnnKlDivBackward",
+    castable("self", "out"),
+    dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "910 310P": "FLOAT FLOAT16", "": ""}, "gradOutput", "self", "target", "out"),
+    max_rank(8, "gradOutput", "self", "target", "out"),
+    _grad_fits_pair,
+    shape(out=same("self")),
+    result(out=dtype_of("self")),
+)
+rule(
+    "aclnnKlDivTargetBackward",
+    castable("self", "gradTarget"),
+    dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "": ""}, "gradOutput", "self", "target", "gradTarget"),
+    same_dtype("target", "gradTarget"),
+    max_rank(8, "gradOutput", "self", "target", "gradTarget"),
+    _grad_fits_pair,
+    shape(gradTarget=same("target")),
+    not_private("gradOutput", "self", "target", "gradTarget"),
+    result(gradTarget=dtype_of("target")),
+)
+
+# ------------------------------------------------------------------------------------------------- generated wrappers
+
+rule(
+    "aclnnLogit",
+    only_on("A2 A3 950"),
+    documented("input"),
+    same_dtype("input", "out"),
+    infer(out=same("input")),
+    result(out=dtype_of("input")),
+)
+rule(
+    "aclnnLogitGrad",
+    only_on("A2 A3 950"),
+    documented("x"),
+    same_dtype("x", "dy", "out"),
+    infer(out=same("x")),
+    result(out=dtype_of("x")),
+)
+
+rule(
+    "aclnnChamferDistanceBackward",
+    dtypes("FLOAT FLOAT16", "xyz1", "xyz2"),
+    dtypes("INT32", "idx1", "idx2"),
+    dtypes("FLOAT FLOAT16", "gradDist1", "gradDist2", "gradXyz1", "gradXyz2"),
+    infer(gradXyz1=same("xyz1"), gradXyz2=same("xyz2")),
+    result(gradXyz1=dtype_of("xyz1"), gradXyz2=dtype_of("xyz2")),
+)

@@ -1,0 +1,217 @@
+"""Rules of ops-nn/vfusion: modulation, masked softmax, deformable attention."""
+
+from __future__ import annotations
+
+from ascend_aclnn.dtypes import Format
+from ascend_aclnn.errors import INNER_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    ShapeRule,
+    dims,
+    dtype_of,
+    dtypes,
+    infer,
+    on,
+    rank,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_shape,
+    shape,
+)
+
+_FLOATS = "FLOAT FLOAT16 BF16"
+
+# ------------------------------------------------------------------------------------------------- Modulate
+
+
+def _modulation(call: Call) -> None:
+    """scale and shift have one row for every sample of self (B, L, D): (B, D) or (B, 1, D)."""
+    for name in ("scaleOptional", "shiftOptional"):
+        call.require(call.given(name), name, "is None; both scale and shift are needed")
+    rank(3, 3, "self")(call)
+    b, _, d = call.shape("self")
+    for name in ("scaleOptional", "shiftOptional"):
+        came = call.shape(name)
+        call.require(not call.empty("self") or call.empty(name), name, f"has shape {came}; it must be empty, as self")
+        call.require(came in ((b, d), (b, 1, d)), name, f"has shape {came}; it must be {(b, d)} or {(b, 1, d)}")
+
+
+rule(
+    "aclnnModulate",
+    dtypes({"A2 A3 950": _FLOATS, "": ""}, "self", "out", "scaleOptional", "shiftOptional"),
+    same_dtype("self", "scaleOptional", "shiftOptional", "out"),
+    _modulation,
+    shape(out=same("self")),
+    result(out=dtype_of("self")),
+)
+
+
+def _modulation_backward(call: Call) -> None:
+    rank(3, 3, "grad_output", "input")(call)
+    b, _, d = call.shape("grad_output")
+    nothing = call.empty("grad_output") or call.empty("input")
+    for name in ("scale", "shift"):
+        if call.given(name):
+            came = call.shape(name)
+            call.require(not nothing or call.empty(name), name, f"has shape {came}; it must be empty, as input")
+            call.require(came == (b, d), name, f"has shape {came}; it must be {(b, d)}")
+
+
+def _like_optional(name: str) -> ShapeRule:
+    return lambda call: call.shape(name) if call.given(name) else None
+
+
+rule(
+    "aclnnModulateBackward",
+    dtypes(_FLOATS, "grad_output", "input", "scale", "shift", "grad_scale", "grad_shift", "grad_input"),
+    _modulation_backward,
+    infer(grad_input=same("input"), grad_scale=_like_optional("scale"), grad_shift=_like_optional("shift")),
+    result(grad_input=dtype_of("input"), grad_scale=dtype_of("scale"), grad_shift=dtype_of("shift")),
+)
+
+# ------------------------------------------------------------------------------------------------- ScaledMaskedSoftmax
+
+
+def _most_columns(call: Call) -> int:
+    return 8192 if call.product == "950" else 4096
+
+
+def _masked(values: str, least: int) -> Check:
+    """The mask covers the last two axes and broadcasts over the first two; rows are not too long."""
+
+    def check(call: Call) -> None:
+        sizes, mask = call.shape(values), call.shape("mask")
+        fits = mask[2:] == sizes[2:] and all(m in (1, n) for m, n in zip(mask[:2], sizes[:2]))
+        call.require(fits, "mask", f"has shape {mask}; it must be {sizes}, with 1 allowed on the first two axes")
+        most = _most_columns(call)
+        text = f"has shape {sizes}; on {call.soc.name} the last axis must be in [{least}, {most}]"
+        call.require(least <= sizes[3] <= most, values, text)
+
+    return check
+
+
+def _no_fixed_mask(name: str) -> Check:
+    def check(call: Call) -> None:
+        call.require(not call[name], name, "is True; only False is supported")
+
+    return check
+
+
+rule(
+    "aclnnScaledMaskedSoftmax",
+    dtypes(_FLOATS, "x"),
+    dtypes("BOOL", "mask"),
+    dtypes(_FLOATS, "y"),
+    same_dtype("x", "y"),
+    rank(4, 4, "x", "mask", "y"),
+    _masked("x", 1),
+    _no_fixed_mask("fixedTriuMask"),
+    infer(y=same("x")),
+    result(y=dtype_of("x")),
+    null_status=INNER_NULLPTR,
+)
+
+
+def _not_nz(*names: str) -> Check:
+    def check(call: Call) -> None:
+        for name in names:
+            came = call[name].format
+            call.require(came is not Format.FRACTAL_NZ, name, "has format FRACTAL_NZ; it must be a plain format")
+
+    return check
+
+
+rule(
+    "aclnnScaledMaskedSoftmaxBackward",
+    dtypes(_FLOATS, "gradOutput", "y"),
+    dtypes("BOOL", "mask"),
+    dtypes(_FLOATS, "out"),
+    on("A2 A3 910 310P 310B 310", _not_nz("gradOutput", "y", "out", "mask")),
+    rank(4, 4, "gradOutput", "mask"),
+    same_shape("gradOutput", "y"),
+    _masked("gradOutput", 0),
+    shape(out=same("gradOutput")),
+    _no_fixed_mask("fixTriuMask"),
+    result(out=dtype_of("gradOutput")),
+)
+
+# ------------------------------------------------------------------------------------------------- deformable attention
+
+_ATTENTION = ("value", "location", "attnWeight")
+
+
+def _attention_ranks(call: Call) -> None:
+    for name, n in (("value", 4), ("spatialShape", 2), ("levelStartIndex", 1), ("location", 6), ("attnWeight", 5)):
+        rank(n, n, name)(call)
+    for name, axis in (("spatialShape", 1), ("location", 5)):
+        came = call.size(name, axis)
+        call.require(came == 2, name, f"has {came} on its last axis; it must have 2 coordinates")
+
+
+def _attention_limits(call: Call, levels: int, least_queries: int) -> None:
+    channels, heads = call.size("value", 3), call.size("value" if least_queries == 0 else "location", 2)
+    fits = channels % 8 == 0 and channels <= 256
+    call.require(fits, "value", f"has {channels} channels; it must be a multiple of 8, at most 256")
+    points = call.size("location", 4)
+    for name, came in (("heads", heads), ("levels", levels), ("points", points)):
+        call.require(came <= 16, "location", f"stands for {came} {name}; at most 16 are supported")
+
+
+def _attention(call: Call) -> None:
+    _attention_ranks(call)
+    queries = call.size("location", 1)
+    call.require(queries >= 32, "location", f"has {queries} queries; it must have at least 32")
+    levels = call.size("location", 3)
+    _attention_limits(call, levels, 32)
+    for name, axis in (("spatialShape", 0), ("attnWeight", 3)):
+        came = call.size(name, axis)
+        call.require(came == levels, name, f"has {came} levels; location has {levels}")
+
+
+rule(
+    "aclnnMultiScaleDeformableAttnFunction",
+    dtypes(_FLOATS, "value"),
+    dtypes("INT32 INT64", "spatialShape", "levelStartIndex"),
+    dtypes(_FLOATS, "location", "attnWeight", "output"),
+    same_dtype("value", "location", "attnWeight", "output"),
+    on("310P", dtypes("FLOAT FLOAT16", "value")),
+    rank(3, 3, "output"),
+    _attention,
+    infer(output=dims(("value", 0), ("location", 1), lambda call: call.size("value", 2) * call.size("value", 3))),
+    result(output=dtype_of("value")),
+)
+
+
+def _attention_grad(call: Call) -> None:
+    _attention_ranks(call)
+    rank(3, 3, "gradOutput")(call)
+    levels, queries = call.size("spatialShape", 0), call.size("location", 1)
+    call.require(queries < 500000, "location", f"has {queries} queries; it must have fewer than 500000")
+    _attention_limits(call, levels, 0)
+    b, _, heads, channels = call.shape("value")
+    points = call.size("location", 4)
+    for name, wanted in (
+        ("location", (b, queries, heads, levels, points, 2)),
+        ("attnWeight", (b, queries, heads, levels, points)),
+        ("levelStartIndex", (levels,)),
+        ("gradOutput", (b, queries, heads * channels)),
+    ):
+        came = call.shape(name)
+        call.require(came == wanted, name, f"has shape {came}; it must be {wanted}")
+
+
+rule(
+    "aclnnMultiScaleDeformableAttentionGrad",
+    dtypes(_FLOATS, "value"),
+    dtypes("INT32 INT64", "spatialShape", "levelStartIndex"),
+    dtypes(_FLOATS, *_ATTENTION[1:], "gradOutput", "gradValue", "gradLocation", "gradAttnWeight"),
+    _not_nz("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput"),
+    _attention_grad,
+    shape(gradValue=same("value"), gradLocation=same("location"), gradAttnWeight=same("attnWeight")),
+    result(
+        gradValue=dtype_of("value"), gradLocation=dtype_of("location"), gradAttnWeight=dtype_of("attnWeight")
+    ),
+)
