@@ -89,9 +89,21 @@ def call(plan: Plan, args: Sequence[Any], out: Any, stream: Optional[Stream]) ->
     if stream is None and on_device:
         stream = current_stream()
     engine.run(operator, values, stream)
+    if operator.name in rules.DATA_DEPENDENT:
+        _cut_to_data(engine, plan, values)
     if not on_device:
         return _host_results(engine, plan, values, results, changed)
     return _pack(plan, [values[i] for i in plan.results])
+
+
+def _cut_to_data(engine: Backend, plan: Plan, values: Sequence[Any]) -> None:
+    """Gives outputs whose shape depends on data the shape they got: the front of what was allocated. Waits for it."""
+    for position, _ in plan.outputs:
+        tensor = values[position]
+        if isinstance(tensor, Tensor):
+            shape = engine.view_shape(tensor)
+            if shape != tensor.shape:
+                tensor.shape, tensor.strides = shape, contiguous_strides(shape)
 
 
 def exact_values(engine: Backend, operator: Operator, args: Sequence[Any]) -> list[Any]:

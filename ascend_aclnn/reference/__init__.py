@@ -31,20 +31,6 @@ class Reference(NamedTuple):
 
 _references: dict[str, Reference] = {}
 
-# Operators some of whose outputs are allocated for the worst case and cut to what the data gave: their references return
-# the smaller array, and the output tensor's shape is set to it (C: aclGetViewShape after phase two).
-DATA_DEPENDENT = frozenset(
-    {
-        "aclnnMaskedSelect",
-        "aclnnNonzero",
-        "aclnnNonzeroV2",
-        "aclnnUnique",
-        "aclnnUnique2",
-        "aclnnUniqueConsecutive",
-        "aclnnNonMaxSuppression",
-    }
-)
-
 
 def reference(*names: str, raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators."""
@@ -65,7 +51,7 @@ def find(operator: Operator) -> Optional[Reference]:
     return _references.get(operator.name)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def load_family(family: str) -> None:
     """Imports the module of a family, if it has one."""
     module = f"{__name__}.{family.rpartition('/')[2]}"

@@ -19,6 +19,20 @@ from ascend_aclnn.errors import Problem
 from ascend_aclnn.rules.language import Call, OutputSpec, Refusal, Rule, declared, documented_rule
 from ascend_aclnn.socs import Soc
 
+# Operators some of whose outputs are allocated for the worst case and cut to what the data gave: a reference returns the
+# smaller array, and the output tensor's shape is set to it (C: aclGetViewShape after phase two).
+DATA_DEPENDENT = frozenset(
+    {
+        "aclnnMaskedSelect",
+        "aclnnNonzero",
+        "aclnnNonzeroV2",
+        "aclnnUnique",
+        "aclnnUnique2",
+        "aclnnUniqueConsecutive",
+        "aclnnNonMaxSuppression",
+    }
+)
+
 
 def find(operator: Operator) -> Optional[Rule]:
     """The declared rule of an operator, None where only its document speaks."""
@@ -52,4 +66,4 @@ def _load(family: str) -> None:
         importlib.import_module(module)
 
 
-__all__ = ["Call", "DataType", "OutputSpec", "Refusal", "Rule", "check", "find", "infer", "rule_of"]
+__all__ = ["DATA_DEPENDENT", "Call", "DataType", "OutputSpec", "Refusal", "Rule", "check", "find", "infer", "rule_of"]

@@ -371,7 +371,7 @@ def _shrink(operator: Operator, output: _Held, shape: tuple[int, ...]) -> None:
     """An output whose shape depends on data takes the front of what was allocated, as aclGetViewShape then tells."""
     tensor, whole = output.tensor, output.array
     fits = math.prod(shape) <= whole.size and whole.flags.c_contiguous and not output.decoded
-    if operator.name not in reference.DATA_DEPENDENT or not fits:
+    if operator.name not in rules.DATA_DEPENDENT or not fits:
         raise RuntimeError(f"{operator.name}: the reference gave shape {shape} for {whole.shape}")
     output.array = whole.reshape(-1)[: math.prod(shape)].reshape(shape)
     tensor.shape, tensor.strides = shape, contiguous_strides(shape)
