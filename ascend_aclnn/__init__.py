@@ -9,7 +9,8 @@ Importing this opens no library; the backend is chosen at first use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Optional
+from pathlib import Path
+from typing import Any, Optional, Union
 
 from ascend_aclnn import catalog as _catalog
 from ascend_aclnn.backends import MemoryInfo, backend, use_backend
@@ -47,16 +48,24 @@ def operators() -> Iterator[str]:
 
 
 def register_operator(
-    prototype: str, *, directions: Optional[Mapping[str, str]] = None, optional: Iterable[str] = ()
+    prototype: Union[str, Path, Operator],
+    *,
+    directions: Optional[Mapping[str, str]] = None,
+    optional: Iterable[str] = (),
 ) -> Operator:
     """Makes an operator callable that the catalog does not have (a vendor's, or one of a newer CANN).
 
-    ``prototype`` is the C declaration of its phase one. ``directions`` ("in", "out", "inout" by C name) and ``optional``
-    say what the declaration does not. Its function is ``ops.<name>`` at once; see docs/adding-an-operator.md.
+    ``prototype`` is the C declaration of its phase one, the ``Path`` of a header that declares one operator, or an
+    Operator (``catalog.headers.variant`` makes those that another CANN has). ``directions`` ("in", "out", "inout" by C
+    name) and ``optional`` say what the declaration does not. Its function is ``ops.<name>`` at once; see
+    docs/adding-an-operator.md.
     """
     from ascend_aclnn.catalog.headers import operator_from_prototype
 
-    operator = operator_from_prototype(prototype, directions, optional)
+    if isinstance(prototype, Operator):
+        operator = prototype
+    else:
+        operator = operator_from_prototype(prototype, directions, optional)
     _catalog.register(operator)
     return operator
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import functools
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -229,6 +230,9 @@ def register(operator: Operator) -> None:
     _registered[operator.name] = operator
     get.cache_clear()
     python_names.cache_clear()
+    ops = sys.modules.get("ascend_aclnn.ops")
+    if ops is not None:  # functions are made once and kept; one of this name was made from another prototype
+        ops.__dict__.pop(operator.python_name, None)
 
 
 @functools.cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -162,7 +161,7 @@ def guess_direction(ctype: str, name: str) -> str:
 
 
 def operator_from_prototype(
-    text: str,
+    source: Union[str, Path],
     directions: Optional[Mapping[str, str]] = None,
     optional: Iterable[str] = (),
     header: str = "",
@@ -171,18 +170,22 @@ def operator_from_prototype(
     """An Operator from the declaration of its phase one.
 
     Args:
-        text: ``"aclnnStatus aclnnMyOpGetWorkspaceSize(const aclTensor* x, ..., uint64_t*, aclOpExecutor**)"``.
+        source: ``"aclnnStatus aclnnMyOpGetWorkspaceSize(const aclTensor* x, ..., uint64_t*, aclOpExecutor**)"``, or the
+            ``Path`` of a header that declares one operator.
         directions: "in", "out" or "inout" of the parameters whose type and name do not tell, by their C name.
         optional: C names of parameters that may be null, beside those whose name ends in ``Optional``.
         header: its include path.
         family: what to list it under.
     """
+    text = source if isinstance(source, str) else source.read_text(encoding="utf-8", errors="replace")
     found = parse_prototypes(text)
     if len(found) != 1:
         raise ValueError(
             f"expected one declaration 'aclnnStatus NAMEGetWorkspaceSize(..., uint64_t*, aclOpExecutor**)', "
-            f"found {', '.join(found) or 'none'} in {text.strip()[:80]!r}"
+            f"found {', '.join(found) or 'none'} in {str(source).strip()[:80]!r}"
         )
+    if isinstance(source, Path) and not header:
+        header = f"aclnnop/{source.name}"
     ((name, prototype),) = found.items()
     return _operator(name, prototype, directions or {}, set(optional), header, family)
 
@@ -192,34 +195,6 @@ def operators_from_header(path: Union[str, Path], family: str = "vendor") -> lis
     path = Path(path)
     prototypes = parse_prototypes(path.read_text(encoding="utf-8", errors="replace"))
     return [_operator(n, p, {}, set(), f"aclnnop/{path.name}", family) for n, p in prototypes.items()]
-
-
-def register_operator(
-    source: Union[str, Path, Operator],
-    directions: Optional[Mapping[str, str]] = None,
-    optional: Iterable[str] = (),
-) -> list[Operator]:
-    """Makes operators callable that the catalog lacks: a vendor's, or those of a newer CANN.
-
-    Args:
-        source: the declaration of a phase one as a string, a ``Path`` of a header (all it declares), or an Operator.
-        directions: "in", "out" or "inout" of the parameters whose C type and name do not tell (see guess_direction).
-        optional: C names of parameters that may be null, beside those whose name ends in ``Optional``.
-    """
-    if isinstance(source, Operator):
-        found = [source]
-    elif isinstance(source, Path):
-        found = operators_from_header(source)
-        if not found:
-            raise ValueError(f"{source} declares no operator")
-    else:
-        found = [operator_from_prototype(source, directions, optional)]
-    ops = sys.modules.get("ascend_aclnn.ops")
-    for operator in found:
-        catalog.register(operator)
-        if ops is not None:  # functions are made once and kept; one of this name was made from another prototype
-            ops.__dict__.pop(operator.python_name, None)
-    return found
 
 
 def variant(name: str, snapshot: str) -> Operator:
