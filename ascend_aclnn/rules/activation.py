@@ -1,0 +1,855 @@
+"""Rules of ops-nn/activation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.errors import PARAM_NULLPTR, RUNTIME_ERROR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    DtypeSet,
+    Shape,
+    axis_of,
+    broadcast,
+    broadcastable,
+    can_cast,
+    castable,
+    columns,
+    copied,
+    dtype_attr,
+    dtype_in,
+    dtype_is,
+    dtype_of,
+    dtypes,
+    has_dtype,
+    infer,
+    is_floating,
+    max_rank,
+    not_private,
+    on,
+    one_of,
+    only_on,
+    plus_bf16,
+    promoted,
+    rank,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_format,
+    same_shape,
+    shape,
+    tiling,
+    unless_empty,
+    when,
+)
+from ascend_aclnn.rules.pointwise import (
+    ALL,
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    NEW,
+    OLD,
+    PAIR,
+    floated,
+    forms,
+    number,
+    pair,
+    takes_dtype,
+    unary,
+)
+
+HALVES = "FLOAT FLOAT16"  # with BF16 on the later products, the dtypes of most kernels here
+# Some operators shut BF16 out on two old products only, and so let it pass on 310B and 310.
+NOT_910_310P: DtypeSet = {"910 310P": HALVES, "": f"{HALVES} BF16"}
+
+
+def _value(name: str, allowed: str, test: Any) -> Check:
+    """The value of an aclScalar passes a test; ``allowed`` says it in words."""
+
+    def check(call: Call) -> None:
+        value = number(call, name)
+        if not isinstance(value, complex):
+            call.require(test(value), name, f"is {value}; it must be {allowed}")
+
+    return check
+
+
+def _not_negative(name: str) -> Check:
+    return _value(name, "0 or more", lambda value: not value < 0)
+
+
+def _as_float(*names: str) -> Check:
+    """Scalars that can be cast to FLOAT; absent ones pass."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            fits = not call.given(name) or can_cast(call.dtype(name), DataType.FLOAT)
+            call.require(fits, name, f"has dtype {call.dtype(name).name}, which cannot be cast to FLOAT")
+
+    return check
+
+
+# ------------------------------------------------------------------------------------------------------ one input
+
+
+def _formatted(source: str, target: str) -> tuple[Check, ...]:
+    return (same_format(source, target),)
+
+
+forms(
+    "Celu",
+    unary(
+        NOT_910_310P,
+        cast=dtype_of,
+        extra=lambda *names: (_as_float("alpha"), _value("alpha", "something else than 0", lambda value: value != 0)),
+    ),
+    inplace="selfRef selfRef",
+)
+forms(
+    "Elu",
+    unary(f"{FLOATS} BF16", cast=dtype_of, extra=lambda *names: (_as_float("alpha", "scale", "inputScale"),)),
+    inplace="selfRef selfRef",
+)
+forms("Erfinv", unary(plus_bf16(f"{HALVES} BOOL {INTEGERS}"), cast=floated), inplace="selfRef selfRef")
+forms("FastGelu", unary({NEW: f"{HALVES} BF16", "": ""}, extra=_formatted))
+forms("Gelu", unary(plus_bf16(HALVES), extra=lambda *names: (not_private(*names),)))
+forms("GeluV2", unary(plus_bf16(HALVES), most=None), "x y")
+forms("Hardshrink", unary(NOT_910_310P, NOT_910_310P))
+forms("Hardsigmoid", unary(plus_bf16(f"{HALVES} INT32"), extra=_formatted), inplace="self self")
+forms("Hardswish", unary(plus_bf16(HALVES), plus_bf16(HALVES), most=None), inplace="self self")
+forms("LeakyRelu", unary(plus_bf16(FLOATS), cast=dtype_of), inplace="selfRef selfRef")
+forms("LogSigmoid", unary(plus_bf16(HALVES), most=None))
+# The buffer is for other devices: no kernel writes it, and the one of torch_npu is empty.
+rule(
+    "aclnnLogSigmoidForward",
+    *unary(plus_bf16(HALVES), most=None)("self", "out"),
+    infer(buffer=same("self")),
+    result(buffer=dtype_of("self")),
+)
+forms("Mish", unary(plus_bf16(HALVES)), inplace="selfRef selfRef")
+forms("Relu", unary(plus_bf16(f"{HALVES} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
+_SELU = plus_bf16(f"{HALVES} INT32 INT8")
+forms("Selu", unary(_SELU, _SELU, cast=dtype_of, most=None), inplace="selfRef selfRef")
+forms("Shrink", unary(HALVES, HALVES, most=None, extra=lambda *n: (_not_negative("lambd"), *_formatted(*n))))
+forms(
+    "Sigmoid",
+    unary(plus_bf16(ALL), f"{FLOATS} {COMPLEX} BF16", changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
+    inplace="selfRef selfRef",
+)
+forms("Silu", unary(plus_bf16(HALVES), most=None))
+forms("Softshrink", unary(plus_bf16(HALVES), plus_bf16(HALVES), extra=lambda *names: (_not_negative("lambd"),)))
+forms(
+    "Softplus",
+    unary(
+        plus_bf16(HALVES),
+        cast=dtype_of,
+        extra=lambda *names: (takes_dtype(dtype_of("self"), "beta", "threshold"),),
+    ),
+)
+forms("Swish", unary(plus_bf16(HALVES), extra=lambda *names: (_as_float("betaOptional"),)))
+
+
+def _threshold(source: str, target: str) -> tuple[Check, ...]:
+    takes = plus_bf16(f"{HALVES} INT8 UINT8 INT16 INT32 INT64")
+    return (
+        dtypes(takes, source),
+        on(OLD, castable(source, target)),
+        max_rank(8, source),
+        shape(**{target: same(source)}),
+        result(**{target: dtype_of(source)}),
+    )
+
+
+forms("Threshold", _threshold, inplace="selfRef selfRef")
+
+
+def _rrelu(source: str, target: str) -> tuple[Check, ...]:
+    def noise(call: Call) -> None:
+        fits = not call["training"] or call[source].size <= call["noise"].size
+        call.require(fits, "noise", f"has {call['noise'].size} elements; training needs one for each of self")
+
+    return (
+        dtypes(plus_bf16(HALVES), source, "noise", target),
+        dtypes(f"{HALVES} BF16 DOUBLE", "lower", "upper"),
+        same_dtype(source, "noise", target),
+        shape(**{target: same(source)}),
+        noise,
+        max_rank(32, source, "noise"),
+        same_format(target, source, "noise"),
+        result(**{target: dtype_of(source)}),
+    )
+
+
+forms("RReluWithNoise", _rrelu, inplace="self self")
+
+
+def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
+    common = promoted(a, b)
+    takes = plus_bf16(f"{HALVES} {INTEGERS}")
+    return (
+        dtypes(takes, a, b),
+        takes_dtype(common, "alpha"),
+        castable(common, out),
+        *pair(a, b, out=out),
+        result(**{out: common}),
+    )
+
+
+forms("AddRelu", _add_relu, *PAIR)
+
+# These three have no checks of their own in CANN, only what their registry lists.
+_SAME = [f"{name} {name}" for name in (*HALVES.split(), "BF16")]
+rule(
+    "aclnnHardSigmoid",
+    only_on("950"),
+    columns("inputX out", *_SAME, "INT32 INT32"),
+    tiling(shape(out=same("inputX"))),
+)
+rule("aclnnHardSwish", only_on("950"), columns("x out", *_SAME), tiling(shape(out=same("x"))))
+rule("aclnnSquaredRelu", only_on(NEW), columns("input out", *_SAME), tiling(shape(out=same("input"))))
+
+
+def _heaviside_size(call: Call) -> None:
+    wanted, out = math.prod(broadcast("input", "values")(call)), call["out"].size
+    call.require(out == wanted, "out", f"has {out} elements; it must have {wanted}")
+
+
+rule(
+    "aclnnHeaviside",
+    dtypes(f"{HALVES} BF16", "input", "values", "out"),
+    max_rank(8, "input", "values"),
+    _heaviside_size,
+    infer(out=broadcast("input", "values")),
+    result(out=dtype_of("input")),
+)
+
+
+def _channels(name: str) -> Any:
+    def count(call: Call) -> int:
+        sizes = call.shape(name)
+        return sizes[1] if len(sizes) > 1 else 1
+
+    return count
+
+
+def _per_channel(call: Call) -> None:
+    count, size = _channels("self")(call), call["weight"].size
+    call.require(size in (1, count), "weight", f"has {size} elements; it must have 1 or {count}, the channels of self")
+
+
+rule(
+    "aclnnPrelu",
+    dtypes(plus_bf16(HALVES), "self", "weight", "out"),
+    castable(promoted("self", "weight"), "out"),
+    max_rank(8, "self", "weight"),
+    shape(out=same("self")),
+    _per_channel,
+    result(out=promoted("self", "weight")),
+)
+
+
+def _weight_grad(call: Call) -> Shape:
+    return call.shape("weight") if call["weight"].size == 1 else (_channels("self")(call),)
+
+
+rule(
+    "aclnnPreluBackward",
+    dtypes(plus_bf16(HALVES), "self"),
+    same_dtype("self", "gradOutput", "weight", "gradInput", "gradWeight"),
+    max_rank(8, "gradOutput", "self", "weight"),
+    when(lambda call: call["weight"].size != 1, rank(1, 8, "self")),
+    _per_channel,
+    shape(gradInput=same("self"), gradWeight=_weight_grad),
+    broadcastable("gradOutput", "self"),
+    result(gradInput=dtype_of("self"), gradWeight=dtype_of("self")),
+)
+
+
+# ------------------------------------------------------------------------------------------------------ gradients
+
+
+def _backward(
+    takes: DtypeSet,
+    *extra: Check,
+    first: str = "gradOutput",
+    second: str = "self",
+    out: str = "gradInput",
+    most: int = 8,
+) -> tuple[Check, ...]:
+    """A gradient and what it belongs to: one data type, one shape."""
+    return (
+        dtypes(takes, first, second),
+        same_dtype(first, second, out),
+        max_rank(most, first, second),
+        same_shape(first, second),
+        shape(**{out: same(second)}),
+        *extra,
+        result(**{out: dtype_of(second)}),
+    )
+
+
+def _mixed_backward(
+    takes: DtypeSet, *extra: Check, out: str = "gradInput", second: str = "self", first: str = "gradOutput"
+) -> tuple[Check, ...]:
+    """A gradient that broadcasts and promotes with what it belongs to."""
+    common = promoted(first, second)
+    return (
+        dtypes(takes, first, second),
+        castable(common, out),
+        *extra,
+        *pair(first, second, out=out),
+        result(**{out: common}),
+    )
+
+
+_ANY_RANK = 99
+
+rule(
+    "aclnnEluBackward",
+    dtypes(plus_bf16(HALVES), "gradOutput"),
+    same_dtype("gradOutput", "selfOrResult"),
+    _as_float("alpha", "scale", "inputScale"),
+    castable("gradOutput", "gradInput"),
+    max_rank(8, "gradOutput"),
+    same_shape("gradOutput", "selfOrResult"),
+    shape(gradInput=same("gradOutput")),
+    when(lambda call: bool(call["isResult"]), _not_negative("alpha")),
+    result(gradInput=dtype_of("gradOutput")),
+)
+rule(
+    "aclnnFastGeluBackward",
+    *_backward({NEW: f"{HALVES} BF16", "": ""}, same_format("self", "gradOutput", "gradInput")),
+)
+rule(
+    "aclnnGeluBackward",
+    dtype_in(promoted("gradOutput", "self"), plus_bf16(HALVES), "self"),
+    *pair("gradOutput", "self", out="gradInput"),
+    result(gradInput=promoted("gradOutput", "self")),
+)
+rule(
+    "aclnnGeluBackwardV2",
+    dtype_in(promoted("gradOutput", "self"), plus_bf16(HALVES), "self"),
+    has_dtype("gradInput", promoted("gradOutput", "self")),
+    shape(gradInput=broadcast("gradOutput", "self")),
+    one_of("approximate", "none", "tanh"),
+    result(gradInput=promoted("gradOutput", "self")),
+)
+
+
+rule(
+    "aclnnHardshrinkBackward",
+    dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
+    max_rank(8, "gradOutput", "self", "gradInput"),
+    castable(promoted("gradOutput", "self"), "gradInput"),
+    unless_empty("gradOutput self", shape(gradInput=broadcast("gradOutput", "self"))),
+    result(gradInput=promoted("gradOutput", "self")),
+)
+rule(
+    "aclnnHardsigmoidBackward",
+    dtypes(plus_bf16(HALVES), "gradOutput", "self"),
+    castable(promoted("gradOutput", "self"), "out"),
+    max_rank(8, "gradOutput", "self"),
+    same_shape("self", "gradOutput"),
+    shape(out=same("self")),
+    result(out=promoted("gradOutput", "self")),
+)
+rule("aclnnHardswishBackward aclnnHardswishBackwardV2", *_backward(plus_bf16(HALVES), out="out"))
+rule(
+    "aclnnHardtanhBackward",
+    dtypes(plus_bf16(HALVES), "gradOutput", "self", "out"),
+    same_dtype("self", "gradOutput"),
+    max_rank(8, "gradOutput", "self"),
+    same_shape("self", "gradOutput"),
+    infer(out=same("self")),
+    result(out=dtype_of("self")),
+)
+rule(
+    "aclnnLeakyReluBackward",
+    dtypes(plus_bf16(f"{FLOATS} {INTEGERS} BOOL"), "negativeSlope"),
+    when(lambda call: bool(call["selfIsResult"]), _not_negative("negativeSlope")),
+    *_mixed_backward(plus_bf16(FLOATS), out="out"),
+)
+rule("aclnnLogSigmoidBackward", *_backward(plus_bf16(HALVES), most=_ANY_RANK))
+rule(
+    "aclnnMishBackward",
+    dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
+    *pair("gradOutput", "self", out="gradInput"),
+    result(gradInput=promoted("gradOutput", "self")),
+)
+rule(
+    "aclnnSeluBackward",
+    *_backward(plus_bf16(f"{HALVES} INT32 INT8"), second="result", most=_ANY_RANK),
+)
+rule(
+    "aclnnSigmoidBackward",
+    dtypes(plus_bf16(f"{FLOATS} {COMPLEX}"), "gradOutput"),
+    dtypes(f"{FLOATS} {COMPLEX} BF16", "output", "gradInput"),
+    *_mixed_backward(f"{FLOATS} {COMPLEX} BF16", second="output"),
+)
+
+
+def _silu_dtypes(call: Call) -> None:
+    if call.product == "950" and call.dtype("gradOutput") is not call.dtype("self"):
+        return has_dtype("gradInput", dtype_is("FLOAT"))(call)
+    return same_dtype("gradInput", "gradOutput", "self")(call)
+
+
+rule(
+    "aclnnSiluBackward",
+    dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
+    _silu_dtypes,
+    max_rank(8, "gradOutput", "self"),
+    on(OLD, same_shape("self", "gradOutput")),
+    shape(gradInput=broadcast("gradOutput", "self")),
+    result(gradInput=promoted("gradOutput", "self")),
+)
+rule(
+    "aclnnSoftshrinkBackward",
+    dtypes(NOT_910_310P, "gradOutput", "self", "gradInput"),
+    *pair("gradOutput", "self", out="gradInput"),
+    _not_negative("lambda"),
+    result(gradInput=promoted("gradOutput", "self")),
+)
+rule(
+    "aclnnSoftplusBackward",
+    dtypes(plus_bf16(FLOATS), "gradOutput", "gradInput"),
+    dtypes(plus_bf16(f"{FLOATS} {INTEGERS} BOOL"), "self"),
+    max_rank(8, "gradOutput", "self"),
+    same_shape("self", "gradOutput"),
+    shape(gradInput=same("self")),
+    result(gradInput=dtype_of("gradOutput")),
+    nullable="beta threshold",
+)
+rule("aclnnSwishBackward", *_backward(plus_bf16(HALVES), _as_float("betaOptional")))
+
+
+def _threshold_backward(call: Call) -> None:
+    value = number(call, "threshold")
+    zero = abs(value) <= 2.0**-23  # CANN's comparison with zero, which picks the kernel that also has INT64
+    names = f"{HALVES} INT32 INT8 UINT8"
+    late = f"{names} BF16 INT64" if zero else f"{names} BF16"
+    dtypes({"950": late, "A2 A3": f"{names} BF16", "": names}, "gradOutput", "self")(call)
+
+
+rule(
+    "aclnnThresholdBackward",
+    _threshold_backward,
+    same_dtype("self", "gradOutput", "out"),
+    *pair("gradOutput", "self", out="out"),
+    result(out=dtype_of("self")),
+)
+
+_BCE = f"{HALVES} BF16"
+
+
+def _bce_common(call: Call) -> DataType:
+    common = promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional")(call)
+    return DataType.FLOAT if is_floating(common) and common is not DataType.DOUBLE else common
+
+
+rule(
+    "aclnnBinaryCrossEntropyWithLogitsTargetBackward",
+    max_rank(8, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "gradTarget"),
+    dtypes(_BCE, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "gradTarget"),
+    same_dtype("target", "gradTarget"),
+    same_format("self", "target", "gradTarget"),
+    unless_empty(
+        "self",
+        same_shape("self", "target"),
+        shape(gradTarget=same("self")),
+        *(broadcastable(name, "self") for name in ("gradOutput", "weightOptional", "posWeightOptional")),
+    ),
+    one_of("reduction", 0, 1, 2),
+    unless_empty("self", castable(_bce_common, "gradTarget")),
+    result(gradTarget=dtype_of("target")),
+)
+
+# ------------------------------------------------------------------------------------------------------ softmax
+
+rule(
+    "aclnnSoftmax",
+    unless_empty(
+        "self",
+        dtypes(plus_bf16(FLOATS), "self", "out"),
+        axis_of("dim", "self"),
+        max_rank(8, "self"),
+        shape(out=same("self")),
+    ),
+    result(out=dtype_of("self")),
+)
+rule(
+    "aclnnLogSoftmax",
+    axis_of("dim", "self"),
+    dtypes(plus_bf16(FLOATS), "self", "out"),
+    max_rank(8, "self"),
+    shape(out=same("self")),
+    result(out=dtype_of("self")),
+)
+
+
+_SOFTMAX_BACKWARD = (
+    dtypes(plus_bf16(HALVES), "gradOutput", "output"),
+    same_dtype("gradOutput", "output"),
+    axis_of("dim", "gradOutput"),
+    max_rank(8, "gradOutput"),
+    same_shape("gradOutput", "output"),
+    shape(out=same("gradOutput")),
+)
+rule(
+    "aclnnSoftmaxBackward aclnnLogSoftmaxBackward",
+    on("950", *_SOFTMAX_BACKWARD),
+    on(OLD, unless_empty("gradOutput output", *_SOFTMAX_BACKWARD)),
+    result(out=dtype_of("gradOutput")),
+)
+rule(
+    "aclnnSoftmaxCrossEntropyWithLogits",
+    dtypes(plus_bf16(HALVES), "features", "labels", "loss", "backprop"),
+    same_dtype("features", "loss", "backprop"),
+    rank(2, 2, "features", "labels"),
+    max_rank(8, "loss", "backprop"),
+    copied(loss=lambda call: broadcast("features", "labels")(call)[:1], backprop=broadcast("features", "labels")),
+    result(loss=dtype_of("features"), backprop=dtype_of("features")),
+)
+
+# ------------------------------------------------------------------------------------------------------ gated units
+
+
+def _halved(name: str, axis: str = "dim") -> Any:
+    """The shape of a tensor with one axis halved; refuses an axis out of range or of odd length."""
+
+    def shape_(call: Call) -> Shape:
+        sizes = list(call.shape(name))
+        at = call[axis] if axis else -1
+        text = f"is {at}; it must be an axis of {name}, which has rank {len(sizes)}"
+        call.require(-len(sizes) <= at < len(sizes), axis or name, text)
+        call.require(sizes[at] % 2 == 0, name, f"has {sizes[at]} elements along axis {at}; the number must be even")
+        sizes[at] //= 2
+        return tuple(sizes)
+
+    return shape_
+
+
+_GLU = plus_bf16(FLOATS)
+rule(
+    "aclnnGlu",
+    dtypes(_GLU, "self", "out"),
+    rank(1, 8, "self"),
+    shape(out=_halved("self")),
+    result(out=dtype_of("self")),
+)
+rule(
+    "aclnnGluBackward",
+    dtypes(_GLU, "self"),
+    same_dtype("self", "gradOut", "out"),
+    rank(1, 8, "self"),
+    shape(gradOut=_halved("self"), out=same("self")),
+    result(out=dtype_of("self")),
+)
+
+
+def _geglu_dtypes(call: Call) -> None:
+    if call["self"].size and call.shape("self"):
+        same_dtype("self", "out", "outGelu")(call)
+
+
+rule(
+    "aclnnGeGlu aclnnGeGluV3",
+    dtypes(plus_bf16("FLOAT16 FLOAT"), "self", "out", "outGelu"),
+    _geglu_dtypes,
+    max_rank(8, "self", "out", "outGelu"),
+    shape(out=_halved("self"), outGelu=_halved("self")),
+    one_of("approximate", 0, 1),
+    result(out=dtype_of("self"), outGelu=dtype_of("self")),
+)
+rule(
+    "aclnnGeGluBackward aclnnGeGluV3Backward",
+    dtypes(plus_bf16("FLOAT16 FLOAT"), "gradOutput"),
+    same_dtype("gradOutput", "self", "gelu", "gradInput"),
+    same_shape("gradOutput", "gelu"),
+    shape(gradInput=same("self"), gradOutput=_halved("self")),
+    one_of("approximate", 0, 1),
+    result(gradInput=dtype_of("self")),
+)
+
+_THREE = [f"{row} {row.split()[0]}" for row in _SAME]
+
+
+def _registered(names: str, products: str, rows: list[str], few: list[str] | None = None) -> tuple[Check, ...]:
+    """The dtype rows of an operator's registry, and fewer of them on 310P."""
+    if few is None:
+        return only_on(products), columns(names, *rows)
+    return (
+        only_on(f"{products} 310P"),
+        columns(names, *rows, products=products),
+        columns(names, *few, products="310P"),
+    )
+
+
+rule(
+    "aclnnSwiGlu",
+    *_registered("x out", NEW, _SAME, _SAME[:2]),
+    tiling(rank(1, 8, "x"), shape(out=_halved("x"))),
+    result(out=dtype_of("x")),
+)
+rule(
+    "aclnnSwiGluGrad",
+    *_registered("yGrad x out", NEW, _THREE, _THREE[:2]),
+    tiling(rank(1, 8, "x"), shape(yGrad=_halved("x"), out=same("x"))),
+    result(out=dtype_of("x")),
+)
+
+
+def _fatrelu(name: str) -> tuple[Check, ...]:
+    """Kernels that take rows of at most 1024 elements, and at most 200,000 of them."""
+
+    def rows(call: Call) -> None:
+        sizes = call.shape(name)
+        last, count = sizes[-1], math.prod(sizes[:-1])
+        call.require(0 < last <= 1024, name, f"has a last axis of {last}; it must be between 2 and 1024")
+        call.require(count <= 200000, name, f"has {count} rows; at most 200000 are supported")
+
+    return rank(2, 8, name), rows
+
+
+rule(
+    "aclnnFatreluMul",
+    *_registered("input threshold out", "A2 A3", _THREE),
+    tiling(
+        *_fatrelu("input"),
+        lambda call: call.require(call["threshold"].size == 1, "threshold", "must have one element"),
+        shape(out=_halved("input", "")),
+    ),
+    result(out=dtype_of("input")),
+)
+rule(
+    "aclnnGeluMul",
+    *_registered("input out", NEW, _SAME),
+    tiling(
+        one_of("approximateOptional", "none", "tanh"),
+        *_fatrelu("input"),
+        shape(out=_halved("input", "")),
+    ),
+    result(out=dtype_of("input")),
+)
+
+_CLIPPED = tuple(f"{row} INT64" for row in _SAME)
+
+
+def _positive(name: str) -> Check:
+    return lambda call: call.require(call[name] > 0, name, f"is {call[name]}; it must be more than 0")
+
+
+rule(
+    "aclnnClippedSwiglu",
+    only_on(NEW),
+    columns("x out groupIndexOptional", *_CLIPPED),
+    tiling(rank(1, 8, "x"), rank(1, 1, "groupIndexOptional"), _positive("limit"), shape(out=_halved("x"))),
+    result(out=dtype_of("x")),
+)
+rule(
+    "aclnnClippedSwigluV2",
+    only_on("950"),
+    columns("x out groupIndexOptional", *_CLIPPED),
+    tiling(
+        rank(1, 8, "x"),
+        rank(1, 1, "groupIndexOptional"),
+        _positive("limit"),
+        one_of("clampMode", 0, 1),
+        shape(out=_halved("x")),
+    ),
+    result(out=dtype_of("x")),
+)
+rule(
+    "aclnnClippedSwigluGrad",
+    only_on(NEW),
+    columns("gradY x gradXOut groupIndexOptional", *(f"{row} INT64" for row in _THREE)),
+    tiling(
+        rank(1, 8, "x"),
+        rank(1, 1, "groupIndexOptional"),
+        _positive("limit"),
+        shape(gradY=_halved("x"), gradXOut=same("x")),
+    ),
+    result(gradXOut=dtype_of("x")),
+)
+rule(
+    "aclnnSituGlu",
+    *_registered("x out", NEW, _SAME),
+    tiling(rank(1, 8, "x"), shape(out=_halved("x"))),
+    result(out=dtype_of("x")),
+)
+rule(
+    "aclnnSituGluGrad",
+    *_registered("gradY x out", NEW, _THREE),
+    tiling(rank(1, 8, "x"), shape(gradY=_halved("x"), out=same("x"))),
+    result(out=dtype_of("x")),
+)
+
+
+def _clamp(call: Call) -> None:
+    limit = call["clampLimit"]
+    call.require(limit == -1 or limit > 0, "clampLimit", f"is {limit}; it must be -1 (no clamping) or more than 0")
+
+
+def _weight_per_row(call: Call) -> None:
+    if call.given("weightOptional"):
+        rows, size = math.prod(call.shape("x")[:-1]), call["weightOptional"].size
+        call.require(size == rows, "weightOptional", f"has {size} elements; it must have {rows}, one for each row of x")
+
+
+def _groups(call: Call) -> None:
+    sizes = call.shape("groupIndexOptional")
+    fits = not call.given("groupIndexOptional") or (len(sizes) == 1 and sizes[0] > 0)
+    call.require(fits, "groupIndexOptional", f"has shape {sizes}; it must have one axis with at least one element")
+
+
+_GROUP = (rank(1, 8, "x"), _clamp, _weight_per_row, _groups)
+rule(
+    "aclnnSwigluGroup",
+    *_registered("x out", "950", _SAME),
+    dtypes("FLOAT", "weightOptional"),
+    dtypes("INT64", "groupIndexOptional"),
+    tiling(*_GROUP, shape(out=_halved("x", ""))),
+    result(out=dtype_of("x")),
+)
+
+_BLOCK, _MX, _STATIC, _DYNAMIC = 0, 1, 2, 3  # quantMode
+
+
+def _y_scale(call: Call) -> Shape:
+    half = _halved("x", "")(call)
+    mode = call["quantMode"]
+    if mode == _STATIC:
+        return (0,)
+    if mode == _DYNAMIC:
+        return (call.shape("groupIndexOptional")[0] if call.given("groupIndexOptional") else 1,)
+    if mode == _MX:
+        return (*half[:-1], -(-half[-1] // 64), 2)
+    return (*half[:-1], -(-half[-1] // 128))
+
+
+rule(
+    "aclnnSwigluGroupQuant",
+    only_on("950"),
+    dtypes(f"{HALVES} BF16", "x"),
+    dtypes("FLOAT", "weightOptional", "scaleOptional"),
+    dtypes("INT64", "groupIndexOptional"),
+    dtypes("HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT4_E2M1 FLOAT4_E1M2", "yOut"),
+    dtypes("FLOAT FLOAT8_E8M0", "yScaleOut"),
+    same_dtype("x", "yOriginOut"),
+    tiling(
+        *_GROUP,
+        one_of("quantMode", _BLOCK, _MX, _STATIC, _DYNAMIC),
+        shape(yOut=_halved("x", ""), yScaleOut=_y_scale),
+        infer(yOriginOut=_halved("x", "")),
+    ),
+    result(
+        yOut=lambda call: DataType.HIFLOAT8 if call["quantMode"] >= _STATIC else dtype_attr("dstType")(call),
+        yScaleOut=lambda call: DataType.FLOAT8_E8M0 if call["quantMode"] == _MX else DataType.FLOAT,
+        yOriginOut=dtype_of("x"),
+    ),
+)
+
+
+def _weight_of(call: Call) -> Any:
+    return call.shape("weightOptional") if call.given("weightOptional") else None
+
+
+rule(
+    "aclnnSwigluGroupQuantGrad",
+    only_on("950"),
+    dtypes(f"{HALVES} BF16", "gradY"),
+    same_dtype("gradY", "x", "yOriginOptional", "gradXOut"),
+    dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
+    dtypes("INT64", "groupIndexOptional"),
+    tiling(
+        *_GROUP,
+        same_shape("gradY", "yOriginOptional"),
+        shape(gradY=_halved("x", ""), gradXOut=same("x"), gradWeightOutOptional=_weight_of),
+    ),
+    result(gradXOut=dtype_of("x"), gradWeightOutOptional="FLOAT"),
+)
+
+# ------------------------------------------------------------------------------------------------------ quantised
+
+_QUANTISED = "FLOAT8_E4M3FN FLOAT8_E5M2 INT8 HIFLOAT8"
+
+
+def _is_dynamic(call: Call) -> bool:
+    return str(call["quantMode"]).startswith("dynamic")
+
+
+def _gelu_quant_nulls(call: Call) -> None:
+    if call.product != "950":
+        call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on 950", RUNTIME_ERROR)
+    needed = ["quantMode", "self", "approximate", "roundMode", "y"]
+    if call.given("quantMode"):
+        call.require(
+            _is_dynamic(call) or str(call["quantMode"]).startswith("static"),
+            "quantMode",
+            f"is {call['quantMode']!r}; it must be 'dynamic' or 'static'",
+        )
+        needed.append("outScaleOptional" if _is_dynamic(call) else "inputScaleOptional")
+    for name in needed:
+        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+
+
+def _gelu_quant_options(call: Call) -> None:
+    scale, offset, out = (call.given(n) for n in ("inputScaleOptional", "inputOffsetOptional", "outScaleOptional"))
+    call.require(scale or not offset, "inputOffsetOptional", "needs inputScaleOptional beside it")
+    call.require(_is_dynamic(call) or not out, "outScaleOptional", "must be None unless quantMode is 'dynamic'")
+
+
+def _gelu_quant_scale(call: Call) -> None:
+    if call.given("inputScaleOptional"):
+        x, scale = call.dtype("self"), call.dtype("inputScaleOptional")
+        mixed = {x, scale} == {DataType.FLOAT16, DataType.BF16}
+        call.require(not mixed, "inputScaleOptional", f"has dtype {scale.name}, which does not go with {x.name}")
+
+
+def _out_scale(call: Call) -> Any:
+    return call.shape("self")[:-1] if _is_dynamic(call) else None
+
+
+def _gelu_quant_shapes(call: Call) -> None:
+    if _is_dynamic(call):
+        rank(2, 8, "self")(call)
+        rank(1, 7, "outScaleOptional")(call)
+    for name in ("inputScaleOptional", "inputOffsetOptional"):
+        rank(1, 1, name)(call)
+    same_shape("inputScaleOptional", "inputOffsetOptional")(call)
+
+
+def _round_mode(call: Call) -> None:
+    allowed = ("round", "hybrid") if call["dstType"] == DataType.HIFLOAT8 else ("rint",)
+    one_of("roundMode", *allowed)(call)
+
+
+def _no_empty(call: Call) -> None:
+    for name in ("self", "inputScaleOptional", "inputOffsetOptional", "y", "outScaleOptional"):
+        empty = call.given(name) and call[name].size == 0
+        call.require(not empty, name, "is empty; the operator needs elements")
+
+
+rule(
+    "aclnnGeluQuant",
+    _gelu_quant_nulls,
+    _gelu_quant_options,
+    dtypes("FLOAT16 BF16 FLOAT", "self", "inputScaleOptional", "inputOffsetOptional"),
+    dtypes(_QUANTISED, "y"),
+    _gelu_quant_scale,
+    same_dtype("inputScaleOptional", "inputOffsetOptional"),
+    dtypes("FLOAT", "outScaleOptional"),
+    one_of("approximate", "none", "tanh"),
+    has_dtype("y", dtype_attr("dstType")),
+    _gelu_quant_shapes,
+    max_rank(8, "self"),
+    shape(y=same("self"), outScaleOptional=_out_scale),
+    _round_mode,
+    _no_empty,
+    result(y=dtype_attr("dstType"), outScaleOptional="FLOAT"),
+    nullable="self approximate quantMode roundMode y",
+)
