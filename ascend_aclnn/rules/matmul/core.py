@@ -483,7 +483,7 @@ def _normalised(equation: str) -> str:
 def _einsum_out(call: Call) -> Shape:
     tensors, equation = call["tensors"], call["equation"]
     call.require(len(tensors) == 2, "tensors", f"has {len(tensors)} tensors; it must have 2")
-    a, b = (t.shape for t in tensors)
+    a, b = call.tensors("tensors")[0].shape, call.tensors("tensors")[-1].shape
     form = _normalised(equation)
     if form == "a,b->ab":
         call.require(len(a) == len(b) == 1, "tensors", f"has shapes {a} and {b}; {equation!r} takes two vectors")
