@@ -1,0 +1,304 @@
+"""Rules of ops-math/conversion: operators that write values into a tensor, limit them, or keep a part of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    DtypeRule,
+    Shape,
+    broadcast,
+    broadcastable,
+    can_cast,
+    castable,
+    copied,
+    dtype_in,
+    dtype_of,
+    dtypes,
+    fits,
+    infer,
+    is_integral,
+    max_rank,
+    not_private,
+    on,
+    plus_bf16,
+    promote,
+    promoted,
+    rank,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_format,
+    shape,
+    unless_empty,
+    when,
+)
+from ascend_aclnn.rules.pointwise import combine, scalar_default
+
+# ------------------------------------------------------------------------------------------------- limits
+
+_LIMITED = plus_bf16("FLOAT16 FLOAT INT32 INT64 INT16 INT8 UINT8 DOUBLE")
+
+
+def _one_limit(*names: str) -> Check:
+    def check(call: Call) -> None:
+        if not any(call.given(name) for name in names):
+            call.refuse(names[0], "is None, and so is the other limit; one must be given", PARAM_NULLPTR)
+
+    return check
+
+
+def _limited_by(tensor: str, *limits: str) -> DtypeRule:
+    """The data type in which a tensor is compared with scalar limits on Ascend 950."""
+
+    def dtype(call: Call) -> DataType:
+        given = [scalar_default(call.dtype(name)) for name in limits if call.given(name)]
+        scalar = given[0] if len(given) == 1 else promote(*given)
+        return combine(call.dtype(tensor), scalar)
+
+    return dtype
+
+
+def _clamp(names: str, tensor: str, out: str, *limits: str) -> None:
+    """Limits that are scalars: elsewhere than on Ascend 950 they take the output's data type."""
+    common = _limited_by(tensor, *limits)
+    rule(
+        names,
+        _one_limit(*limits),
+        dtypes(_LIMITED, tensor, out),
+        *((shape(out=same(tensor)),) if out == "out" else ()),
+        max_rank(8, tensor),
+        unless_empty(
+            tensor,
+            on("950", castable(common, out), dtype_in(common, _LIMITED, limits[0])),
+            when(lambda call: call.product != "950", castable(tensor, out)),
+        ),
+        result(out=dtype_of(tensor)),
+        nullable=" ".join(limits) if len(limits) > 1 else "",
+    )
+
+
+_clamp("aclnnClamp", "self", "out", "clipValueMin", "clipValueMax")
+_clamp("aclnnClampMin", "self", "out", "clipValueMin")
+_clamp("aclnnClampMax", "self", "out", "clipValueMax")
+_clamp("aclnnInplaceClampMax", "selfRef", "selfRef", "clipValueMax")
+
+
+def _clamp_tensor(names: str, tensor: str, out: str, *limits: str) -> None:
+    """Limits that are tensors: all promote, and broadcast, together."""
+    common, together = promoted(tensor, *limits), broadcast(tensor, *limits)
+    fitting = shape(out=together) if out == "out" else shape(selfRef=together)
+    rule(
+        names,
+        _one_limit(*limits),
+        dtypes(_LIMITED, tensor, out),
+        max_rank(8, tensor, out, *limits),
+        unless_empty(
+            " ".join((tensor, *limits)), castable(common, out), dtype_in(common, _LIMITED, limits[-1]), fitting
+        ),
+        result(out=common),
+        nullable=" ".join(limits) if len(limits) > 1 else "",
+    )
+
+
+_clamp_tensor("aclnnClampTensor", "self", "out", "clipValueMin", "clipValueMax")
+_clamp_tensor("aclnnClampMinTensor", "self", "out", "clipValueMin")
+_clamp_tensor("aclnnClampMaxTensor", "self", "out", "max")
+_clamp_tensor("aclnnInplaceClampMinTensor", "selfRef", "selfRef", "clipValueMin")
+_clamp_tensor("aclnnInplaceClampMaxTensor", "selfRef", "selfRef", "max")
+
+
+def _ordered_limits(call: Call) -> None:
+    whole = is_integral(call.dtype("clipValueMin"))
+    low, high = (call[name].value for name in ("clipValueMin", "clipValueMax"))
+    low, high = (int(low), int(high)) if whole else (float(low), float(high))
+    call.require(not low > high, "clipValueMax", f"is {high}; it must be at least clip_value_min, {low}")
+
+
+rule(
+    "aclnnHardtanh",
+    dtypes(_LIMITED, "self", "clipValueMin", "clipValueMax"),
+    same_dtype("self", "out"),
+    max_rank(8, "self"),
+    shape(out=same("self")),
+    _ordered_limits,
+)
+rule(
+    "aclnnInplaceHardtanh",
+    dtypes(_LIMITED, "selfRef", "clipValueMin", "clipValueMax"),
+    max_rank(8, "selfRef"),
+    _ordered_limits,
+)
+
+# ------------------------------------------------------------------------------------------------- values
+
+_FILLED = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL COMPLEX64 COMPLEX128"
+
+
+def _value_promotes(call: Call) -> None:
+    dtype = call.dtype("value")
+    text = f"has dtype {dtype.name}, which does not promote with {call.dtype('selfRef').name}"
+    call.require(promote(call.dtype("selfRef"), dtype) is not DataType.DT_UNDEFINED, "value", text)
+
+
+rule(
+    "aclnnInplaceFillScalar",
+    dtypes({"A2 A3 950": _FILLED + " BF16 UINT16 UINT32 UINT64", "": _FILLED}, "selfRef"),
+    _value_promotes,
+    max_rank(8, "selfRef"),
+)
+
+
+def _one_value(call: Call) -> None:
+    sizes = call.shape("value")
+    call.require(sizes in ((), (1,)), "value", f"has shape {sizes}; it must be () or (1,)")
+
+
+rule("aclnnInplaceFillTensor", dtypes(plus_bf16(_FILLED), "selfRef"), max_rank(8, "selfRef"), _one_value)
+
+_MASKED = plus_bf16("FLOAT INT32 INT64 FLOAT16 INT8 BOOL")
+rule(
+    "aclnnInplaceMaskedFillScalar",
+    dtypes(_MASKED, "selfRef"),
+    dtypes("BOOL", "mask"),
+    max_rank(8, "selfRef", "mask"),
+    broadcastable("mask", "selfRef"),
+)
+rule(
+    "aclnnInplaceMaskedFillTensor",
+    dtypes(_MASKED, "selfRef"),
+    dtypes("FLOAT INT32 INT64 FLOAT16 INT8 BOOL BF16", "value"),
+    dtypes("BOOL", "mask"),
+    max_rank(8, "selfRef", "mask"),
+    rank(0, 0, "value"),
+    broadcastable("mask", "selfRef"),
+)
+rule(
+    "aclnnInplaceCopy",
+    dtypes(
+        _FILLED + " UINT16 UINT32 UINT64 BF16 FLOAT8_E5M2 FLOAT8_E4M3FN HIFLOAT8 FLOAT8_E8M0", "selfRef", "src"
+    ),
+    max_rank(8, "selfRef", "src"),
+    broadcastable("src", "selfRef"),
+)
+
+
+def _one_size(call: Call) -> None:
+    sizes = call.shape("selfRef")
+    text = f"has shape {sizes}; beyond two axes all sizes must be equal"
+    call.require(len(sizes) <= 2 or len(set(sizes)) == 1, "selfRef", text)
+
+
+def _value_fits(call: Call) -> None:
+    value, dtype = call["fillValue"], call.dtype("selfRef")
+    text = f"has dtype {value.dtype.name}; it must be real"
+    call.require(can_cast(value.dtype, DataType.FLOAT), "fillValue", text)
+    if dtype in (DataType.BF16, DataType.BOOL):
+        return  # CANN looks at no limits for these
+    number = value.value
+    if is_integral(dtype):
+        limits = np.iinfo(dtype.numpy)
+        inside = math.isfinite(number) and limits.min <= int(number) <= limits.max
+    else:
+        inside = not math.isfinite(number) or abs(number) <= float(np.finfo(dtype.numpy).max)
+    call.require(inside, "fillValue", f"is {number}, which {dtype.name} cannot hold")
+
+
+rule(
+    "aclnnInplaceFillDiagonal",
+    dtypes(plus_bf16("FLOAT16 FLOAT DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"), "selfRef"),
+    rank(2, 8, "selfRef"),
+    _one_size,
+    _value_fits,
+)
+
+# ------------------------------------------------------------------------------------------------- triangles
+
+_TRIANGLE = "UINT8 INT8 INT16 INT32 INT64 FLOAT16 FLOAT DOUBLE BOOL UINT16 UINT32 UINT64"
+_TRIANGLES = {"A2 A3": _TRIANGLE + " BF16", "950": _TRIANGLE + " BF16 COMPLEX64 COMPLEX32", "": _TRIANGLE}
+
+
+def _rank_unless_empty(name: str) -> Check:
+    """Triu takes any rank of empty tensors."""
+    limited = rank(2, 8, name)
+
+    def check(call: Call) -> None:
+        max_rank(8, name)(call)
+        if call[name].size > 0:
+            limited(call)
+
+    return check
+
+
+rule(
+    "aclnnTril",
+    dtypes(_TRIANGLES, "self", "out"),
+    same_dtype("self", "out"),
+    same_format("self", "out"),
+    rank(2, 8, "self"),
+    shape(out=same("self")),
+)
+rule("aclnnInplaceTril", dtypes(_TRIANGLES, "selfRef"), rank(2, 8, "selfRef"))
+rule(
+    "aclnnTriu",
+    dtypes(_TRIANGLES, "self"),
+    same_dtype("self", "out"),
+    not_private("self"),
+    same_format("self", "out"),
+    _rank_unless_empty("self"),
+    shape(out=same("self")),
+)
+rule("aclnnInplaceTriu", dtypes(_TRIANGLES, "selfRef"), not_private("selfRef"), _rank_unless_empty("selfRef"))
+
+# ------------------------------------------------------------------------------------------------- diagonals
+
+_DIAGONAL = plus_bf16("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL COMPLEX64")
+
+
+def _diagonal_shape(call: Call) -> Shape:
+    """A vector becomes the diagonal of a square matrix; a matrix gives its diagonal."""
+    sizes, offset = call.shape("self"), call["diagonal"]
+    if len(sizes) < 2:
+        side = math.prod(sizes) + abs(offset)
+        return side, side
+    return (max(0, min(sizes[0] + min(offset, 0), sizes[1] - max(offset, 0))),)
+
+
+def _matrix_shape(call: Call) -> Shape:
+    side = call["self"].size + abs(call["diagonal"])
+    return side, side
+
+
+def _beyond_last(call: Call) -> bool:
+    """The diagonal just outside a matrix, for which CANN does nothing."""
+    sizes, offset = call.shape("self"), call["diagonal"]
+    return len(sizes) == 2 and ((offset > 0 and sizes[1] == offset) or (offset < 0 and sizes[0] == -offset))
+
+
+rule(
+    "aclnnDiag",
+    dtypes(_DIAGONAL, "self"),
+    same_dtype("self", "out"),
+    max_rank(2, "self"),
+    when(
+        lambda call: call["self"].size == 0 and call["diagonal"] != 0 and not _beyond_last(call),
+        dtypes("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL BF16", "out"),
+    ),
+    when(lambda call: call["self"].size > 0 and not _beyond_last(call), fits(out=_diagonal_shape)),
+    infer(out=_diagonal_shape),
+)
+rule(
+    "aclnnDiagFlat",
+    dtypes(_DIAGONAL, "self", "out"),
+    max_rank(8, "self", "out"),
+    copied(out=_matrix_shape),
+    result(out=dtype_of("self")),
+    null_status=INNER_NULLPTR,
+)

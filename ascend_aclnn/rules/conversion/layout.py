@@ -1,0 +1,254 @@
+"""Rules of ops-math/conversion: axes in another order, other shapes, other storage formats."""
+
+from __future__ import annotations
+
+import math
+
+from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.errors import INNER_NULLPTR, PARAM_NULLPTR, RUNTIME_ERROR
+from ascend_aclnn.rules.language import (
+    Call,
+    Shape,
+    axes_of,
+    contiguous,
+    copied,
+    dtypes,
+    fits,
+    formats,
+    infer,
+    max_rank,
+    normalise_axes,
+    on,
+    only_on,
+    plus_bf16,
+    rank,
+    rule,
+    same,
+    same_dtype,
+    shape,
+    unless_empty,
+)
+from ascend_aclnn.rules.pointwise import present
+
+# ------------------------------------------------------------------------------------------------- axes
+
+_PERMUTED = (
+    "FLOAT FLOAT16 INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 BOOL DOUBLE COMPLEX64 COMPLEX128 HIFLOAT8 "
+    "FLOAT8_E5M2 FLOAT8_E4M3FN"
+)
+
+
+def _ranks_agree(call: Call) -> None:
+    sizes, out, dims_ = call.shape("self"), call.shape("out"), call["dims"]
+    call.require(len(out) == len(sizes), "out", f"has shape {out}; it must have rank {len(sizes)}, as self")
+    call.require(len(dims_) == len(sizes), "dims", f"has {len(dims_)} items; it must have {len(sizes)}")
+
+
+def _permuted(call: Call) -> Shape:
+    sizes = call.shape("self")
+    return tuple(sizes[axis] for axis in normalise_axes(call, "dims", call["dims"], len(sizes)))
+
+
+def _empty_stays_empty(call: Call) -> None:
+    if call["self"].size == 0 and call["out"].size:
+        call.refuse("out", f"has shape {call.shape('out')}; self is empty", INNER_NULLPTR)
+
+
+rule(
+    "aclnnPermute",
+    dtypes(plus_bf16(_PERMUTED), "self"),
+    same_dtype("self", "out"),
+    _ranks_agree,
+    max_rank(8, "self"),
+    axes_of("dims", "self"),
+    _empty_stays_empty,
+    unless_empty("self", fits(out=_permuted)),
+    infer(out=_permuted),
+)
+
+_ROLLED = "FLOAT FLOAT16 INT8 UINT8 INT32 UINT32 BOOL INT64"
+
+
+def _shift_per_axis(call: Call) -> None:
+    shifts, axes = call["shifts"], call["dims"]
+    wanted = len(axes) or 1
+    text = f"has {len(shifts)} items; it must have {wanted}, one for each of dims {axes}"
+    call.require(len(shifts) == wanted, "shifts", text)
+
+
+def _roll_axes(call: Call) -> None:
+    """Axes may be named more than once; a 0-d tensor has none to name."""
+    ndim, axes = len(call.shape("x")), call["dims"]
+    if call["x"].size:
+        fits_ = all(-ndim <= axis < ndim for axis in axes)
+        call.require(fits_, "dims", f"is {axes}; items must be axes of x {call.shape('x')}")
+
+
+rule(
+    "aclnnRoll",
+    dtypes({"A2 A3": _ROLLED + " BF16 INT16", "950": _ROLLED + " BF16 INT16 COMPLEX64", "": _ROLLED}, "x", "out"),
+    same_dtype("x", "out"),
+    shape(out=same("x")),
+    _shift_per_axis,
+    max_rank(8, "x"),
+    _roll_axes,
+)
+
+
+def _flattened(call: Call) -> Shape:
+    sizes, axis = call.shape("self"), call["axis"]
+    positive = axis + max(len(sizes), 1) if axis < 0 else axis
+    most = max(len(sizes) - 1, 0)
+    call.require(0 <= positive <= most, "axis", f"is {axis}; it must be in [{-max(len(sizes), 1)}, {most}]")
+    return math.prod(sizes[:positive]), math.prod(sizes[positive:])
+
+
+rule(
+    "aclnnFlatten",
+    same_dtype("self", "out"),
+    dtypes(plus_bf16("FLOAT FLOAT16 INT32 INT8 UINT8 INT64 INT16 UINT16 UINT32 UINT64 BOOL"), "self"),
+    max_rank(8, "self"),
+    shape(out=_flattened),
+)
+
+
+def _groups(call: Call) -> None:
+    groups, sizes = call["groups"], call.shape("self")
+    channels = sizes[1] if len(sizes) > 1 else 0
+    text = f"is {groups}; it must be positive and divide the {channels} channels of self"
+    call.require(groups > 0 and channels % groups == 0, "groups", text)
+
+
+rule(
+    "aclnnChannelShuffle",
+    same_dtype("self", "out"),
+    dtypes("FLOAT16 FLOAT DOUBLE INT8 UINT8 INT16 INT32 INT64 BOOL COMPLEX64 COMPLEX128 BF16", "self"),
+    _groups,
+    shape(out=same("self")),
+    rank(3, 7, "self"),
+)
+
+
+def _confused(call: Call) -> Shape:
+    """Transposed and then reshaped, or the other way round."""
+    wanted = tuple(call["shape"])
+    if call["transpose_first"]:
+        return wanted
+    return tuple(wanted[axis] for axis in normalise_axes(call, "perm", call["perm"], len(wanted)))
+
+
+rule(
+    "aclnnConfusionTranspose",
+    dtypes("INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT16 FLOAT BF16", "x"),
+    same_dtype("x", "out"),
+    copied(out=_confused),
+)
+
+# ------------------------------------------------------------------------------------------------- weights
+
+
+def _weight_dimensions(call: Call) -> None:
+    ndim = len(call.shape("weightIn"))
+    call.require(ndim == 4, "weightIn", f"has rank {ndim}; it must be 4")
+    call.require(not call["transposed"], "transposed", "is True; it must be False")
+    call.require(call["groups"] != 0, "groups", "is 0")
+
+
+def _both_empty(call: Call) -> None:
+    text = f"has shape {call.shape('weightOut')}; it must be empty just when weight_in is"
+    call.require((call["weightIn"].size == 0) == (call["weightOut"].size == 0), "weightOut", text)
+
+
+rule(
+    # The blocked copy is larger than the weight: its size comes from a helper of CANN's, so it must be given.
+    "aclnnTransConvolutionWeight",
+    _weight_dimensions,
+    only_on("310P"),
+    dtypes("FLOAT16 FLOAT", "weightIn"),
+    dtypes("FLOAT16", "weightOut"),
+    formats("NCHW", "weightIn", "weightOut"),
+    contiguous("weightOut"),
+    _both_empty,
+)
+
+
+def _weight_rank(call: Call) -> None:
+    most = 6 if call.product in ("A2", "A3") or call.dtype("mmWeightRef") is DataType.INT8 else 2
+    rank(2, most, "mmWeightRef")(call)
+
+
+_WEIGHTS = "FLOAT16 BF16 INT8 FLOAT8_E4M3FN HIFLOAT8 UINT8"
+rule(
+    "aclnnTransMatmulWeight",
+    dtypes({"A2 A3 950": _WEIGHTS, "310P": "FLOAT16 INT8", "": "FLOAT16"}, "mmWeightRef"),
+    formats("ND", "mmWeightRef"),
+    max_rank(8, "mmWeightRef"),
+    unless_empty("mmWeightRef", _weight_rank),
+)
+
+# ------------------------------------------------------------------------------------------------- formats
+
+_CAST = "INT8 UINT8 FLOAT FLOAT16 BF16 INT32 UINT32"
+_CAST_ANY = _CAST + " FLOAT8_E4M3FN FLOAT4_E2M1 HIFLOAT8 FLOAT4_E1M2"
+# Plain layouts and the blocked ones to which Atlas A2 / A3 cast them, and back.
+_BLOCKED = {
+    "FRACTAL_NZ": "ND NCL NCHW NCDHW",
+    "NDC1HWC0": "NCDHW NDHWC",
+    "FRACTAL_Z_3D": "NCDHW",
+    "NC1HWC0": "NCHW NHWC",
+    "FRACTAL_Z": "NCHW HWCN",
+}
+
+
+def _castable_formats(call: Call) -> None:
+    """CANN leaves its executor unset, and reports success, for other pairs."""
+    source, target = call["srcTensor"].format, call["dstTensor"].format
+    pairs = ((source, target), (target, source))
+    known = any(plain.name in _BLOCKED.get(blocked.name, "").split() for plain, blocked in pairs)
+    call.require(known, "dstTensor", f"has format {target.name}, to which {source.name} cannot be cast")
+
+
+def _nz_cast(call: Call) -> None:
+    """Ascend 950 casts between plain layouts and FRACTAL_NZ of matrix weights."""
+    source, target = call["srcTensor"], call["dstTensor"]
+    if target.format is Format.FRACTAL_NZ:
+        plain = source.format.name in ["ND", "NCL", "NCHW", "NCDHW"]
+        text = f"has format {source.format.name} and rank {source.ndim}; a weight of 2 to 6 axes in ND is needed"
+        call.require(plain and 2 <= source.ndim <= 6, "srcTensor", text)
+        text = f"has a storage of rank {len(target.storage_shape)}; it must be between 4 and 8"
+        call.require(4 <= len(target.storage_shape) <= 8, "dstTensor", text)
+    elif source.format.name.startswith("FRACTAL_NZ"):
+        text = f"has a storage of shape {source.storage_shape}; it must have two axes more than dst_tensor"
+        call.require(len(source.storage_shape) == target.ndim + 2, "srcTensor", text)
+    else:
+        dtypes(_CAST, "srcTensor", "dstTensor")(call)
+        _castable_formats(call)
+
+
+rule(
+    # The blocked copy's storage comes from a helper of CANN's, so it must be given.
+    "aclnnNpuFormatCast",
+    only_on("A2 A3 950"),
+    contiguous("srcTensor", "dstTensor"),
+    dtypes(_CAST_ANY, "srcTensor", "dstTensor"),
+    on("A2 A3", dtypes(_CAST, "srcTensor", "dstTensor"), _castable_formats),
+    on("950", _nz_cast),
+)
+
+
+def _known_chip(call: Call) -> None:
+    call.require(call.product == "950", None, f"the operator is not supported on {call.soc.name}", RUNTIME_ERROR)
+
+
+rule(
+    # Weights are blocked for the kernel that reads them: the outputs must be given.
+    "aclnnWeightQuantPreprocess",
+    _known_chip,
+    present(PARAM_NULLPTR, "weight", "weightScale", "outWeight", "outWeightScale"),
+    dtypes("FLOAT4_E2M1", "weight", "outWeight"),
+    dtypes("FLOAT8_E8M0", "weightScale", "outWeightScale"),
+    dtypes("FLOAT16 BF16", "biasOptional", "outBiasOptional"),
+    rank(2, 3, "weight"),
+    rank(3, 4, "weightScale"),
+    nullable="weight weightScale outWeight outWeightScale",
+)
