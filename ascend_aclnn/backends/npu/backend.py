@@ -77,9 +77,7 @@ class NpuBackend(Backend):
         """
         if tensor.handle is None:
             return tensor.shape
-        writer = tensor.storage.writer  # type: ignore[attr-defined]  # tensors of this backend have an NpuStorage
-        if writer is not None:
-            self.runtime.wait_stream(writer)
+        tensor.storage.wait()  # type: ignore[attr-defined]  # tensors of this backend have an NpuStorage
         handle, tensor.handle = tensor.handle, None
         return self.handles.view_shape(handle.pointer)
 

@@ -96,7 +96,8 @@ def _directories(environ: Mapping[str, str], prefixes: tuple[Path, ...], looked_
     """Directories that may hold the runtime, in the order of preference; notes each place."""
     # LD_LIBRARY_PATH first: the dynamic linker resolves the libraries' own dependencies through it.
     entries = [Path(entry) for entry in environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
-    looked_in.append(f"LD_LIBRARY_PATH ({len(entries)} entries)" if entries else "LD_LIBRARY_PATH (not set)")
+    count = f"{len(entries)} entries" if len(entries) != 1 else "1 entry"
+    looked_in.append(f"LD_LIBRARY_PATH ({count if entries else 'not set'})")
     yield from entries
     for variable in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"):
         home = environ.get(variable)
@@ -108,11 +109,11 @@ def _directories(environ: Mapping[str, str], prefixes: tuple[Path, ...], looked_
         yield prefix / "lib64"
 
 
-def search(environ: Mapping[str, str], prefixes: tuple[Path, ...] = DEFAULT_PREFIXES) -> Search:
+def search(environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = None) -> Search:
     """Looks for the runtime library without opening anything."""
     found = Search()
     seen: set[Path] = set()
-    for directory in _directories(environ, prefixes, found.looked_in):
+    for directory in _directories(environ, DEFAULT_PREFIXES if prefixes is None else prefixes, found.looked_in):
         for path in (directory / name for name in RUNTIME_NAMES):
             if not path.is_file() or path in seen:
                 continue
@@ -125,15 +126,20 @@ def search(environ: Mapping[str, str], prefixes: tuple[Path, ...] = DEFAULT_PREF
     return found
 
 
-def driver_directories() -> list[Path]:
-    """Where the driver keeps libascend_hal.so; CANN 8.1's set_env.sh does not name these."""
+def driver_home() -> Path:
+    """Where the driver is installed, by its installer's note or by default."""
     prefix = Path("/usr/local/Ascend")
     try:
         match = re.search(r"^Driver_Install_Path_Param=(.+)$", INSTALL_INFO.read_text(encoding="utf-8"), re.MULTILINE)
         prefix = Path(match.group(1).strip()) if match else prefix
     except OSError:
         pass  # no driver has been installed with its installer
-    root = prefix / "driver" / "lib64"
+    return prefix / "driver"
+
+
+def driver_directories() -> list[Path]:
+    """Where the driver keeps libascend_hal.so; CANN 8.1's set_env.sh does not name these."""
+    root = driver_home() / "lib64"
     return [root, root / "driver", root / "common"]
 
 
@@ -228,7 +234,7 @@ class Libraries:
     _operators: dict[str, tuple[Any, Any, Path]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, environ: Mapping[str, str], prefixes: tuple[Path, ...] = DEFAULT_PREFIXES) -> Libraries:
+    def open(cls, environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = None) -> Libraries:
         """Opens runtime and libnnopbase; LibraryNotFound with the places, the refusals and the remedy."""
         runtime = next((library for library in map(already_loaded, RUNTIME_NAMES) if library is not None), None)
         if runtime is not None:
@@ -303,6 +309,14 @@ class Libraries:
             else:
                 refused.append(Refusal(path, reason))
         return usable, refused
+
+    def has(self, operator: Operator) -> bool:
+        """True if some library exports the operator."""
+        try:
+            self.operator(operator)
+        except UnsupportedOperator:
+            return False
+        return True
 
     def operator(self, operator: Operator) -> tuple[Any, Any, Path]:
         """Both phases of an operator, from one library, and that library; UnsupportedOperator where none has it."""

@@ -397,10 +397,14 @@ class NpuStorage(Storage):
         address = self._inside(offset, nbytes)
         host = np.empty(nbytes, np.uint8)
         if nbytes:
-            if self.writer is not None:
-                self.runtime.wait_stream(self.writer)
+            self.wait()
             self._copy(_address_of(host), address, nbytes, DEVICE_TO_HOST)
         return host
+
+    def wait(self) -> None:
+        """Waits for the stream that wrote last, and only for it."""
+        if self.writer is not None:
+            self.runtime.wait_stream(self.writer)
 
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
         address = self._inside(offset, data.nbytes)
