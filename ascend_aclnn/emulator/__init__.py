@@ -1,0 +1,7 @@
+"""An emulated Ascend device: drop-in CANN libraries for a plain host that answer with this package's NumPy references."""
+
+from __future__ import annotations
+
+from ascend_aclnn.emulator.build import CompilerError, build
+
+__all__ = ["CompilerError", "build"]

@@ -1,0 +1,247 @@
+"""Builds the emulated CANN: headers and drop-in libraries, with the system's C compiler.
+
+    directory/include/      acl/, aclnn/, aclnnop/, hccl/: made from the catalog (headers.py)
+    directory/lib64/        libascendcl.so, libnnopbase.so, libopapi.so, libhccl.so, emulator.conf
+
+The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
+interface that the emulator lacks, are generated.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.emulator import headers
+from ascend_aclnn.emulator.layout import kinds, member
+
+CSRC = Path(__file__).parent / "csrc"
+PACKAGE = Path(__file__).parent.parent
+
+_FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
+_LINK = ("-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN", "-Wl,--no-undefined")
+
+# Library -> its sources, the libraries it needs, and whose functions of the runtime's list it exports.
+_LIBRARIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    "libascendcl.so": (
+        ("core.c", "memory.c", "link.c", "stream.c", "runtime.c"),
+        (),
+        ("libascendcl.so", "libacl_rt.so"),
+    ),
+    "libnnopbase.so": (("objects.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)),
+    "libopapi.so": ((), ("libnnopbase.so", "libascendcl.so"), ()),
+    "libhccl.so": ((), ("libascendcl.so",), ("libhccl.so", "libhcomm.so")),
+}
+
+# What a refusing stub returns, by its return type; everything else returns 0 or a null pointer.
+_REFUSALS = {
+    "aclError": "ACL_ERROR_FEATURE_UNSUPPORTED",
+    "aclnnStatus": "ACLNN_ERR_INNER_FIND_KERNEL_ERROR",
+    "HcclResult": "HCCL_E_NOT_SUPPORT",
+    "aclDataType": "ACL_DT_UNDEFINED",
+    "aclFormat": "ACL_FORMAT_UNDEFINED",
+}
+
+_CHUNKS = 4
+
+
+class CompilerError(RuntimeError):
+    """There is no C compiler, or it failed."""
+
+
+def find_compiler() -> str:
+    """The C compiler: ``CC``, cc or gcc; CompilerError when there is none."""
+    for name in filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")):
+        found = shutil.which(name)
+        if found:
+            return found
+    raise CompilerError("the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found")
+
+
+def build(directory: Path | str | None = None) -> Path:
+    """Headers and libraries in a directory, or, without one, in the user's cache; returns the directory.
+
+    A build in the cache is made once for each state of the package, the compiler and the interpreter. Several processes
+    may build at the same time: each works in a directory of its own, and the first to be done puts it in place.
+    """
+    compiler = find_compiler()
+    if directory is not None:
+        target = Path(directory).absolute()
+        with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as work:
+            made = Path(work) / "build"
+            _build_in(made, compiler)
+            for part in ("include", "lib64"):
+                shutil.rmtree(target / part, ignore_errors=True)
+                shutil.copytree(made / part, target / part)
+        return target
+    target = cache_directory() / fingerprint(compiler)
+    if (target / "lib64").is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work_directory = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
+    try:
+        _build_in(work_directory, compiler)
+        os.chmod(work_directory, 0o755)
+        try:
+            os.rename(work_directory, target)
+        except OSError:
+            if not (target / "lib64").is_dir():
+                raise
+    finally:
+        shutil.rmtree(work_directory, ignore_errors=True)
+    return target
+
+
+def cache_directory() -> Path:
+    """Where builds are kept: ``ASCEND_EMULATOR_CACHE``, else ascend_aclnn/emulator in the user's cache directory."""
+    given = os.environ.get("ASCEND_EMULATOR_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "ascend_aclnn" / "emulator"
+
+
+def fingerprint(compiler: str) -> str:
+    """A name for what a build is made of."""
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+    digest = hashlib.sha256("\0".join([version, *_FLAGS, *_LINK, _configuration()]).encode())
+    for path in sorted(_inputs()):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _inputs() -> Iterator[Path]:
+    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", "emulator/*.py", "catalog/*.py", "catalog/data/*"):
+        yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
+
+
+def _configuration() -> str:
+    """How the libraries start the device process: this interpreter, with this package and what it needs."""
+    paths = [str(PACKAGE.parent)]
+    for name in ("numpy", "ml_dtypes"):
+        spec = importlib.util.find_spec(name)
+        origin = None if spec is None else spec.origin
+        if origin is not None and str(Path(origin).parent.parent) not in paths:
+            paths.append(str(Path(origin).parent.parent))
+    return f"python={sys.executable}\npath={':'.join(paths)}\n"
+
+
+# ------------------------------------------------------------------------------------------------------------ compiling
+
+
+def _build_in(directory: Path, compiler: str) -> None:
+    include, lib64, work = directory / "include", directory / "lib64", directory / "work"
+    lib64.mkdir(parents=True)
+    work.mkdir()
+    headers.write(include)
+    sources: dict[str, list[Path]] = {}
+    for library, (names, _, functions) in _LIBRARIES.items():
+        sources[library] = [CSRC / name for name in names]
+        stubs = work / f"{library.split('.')[0]}_stubs.c"
+        stubs.write_text("\n".join(_stub_lines(functions)), encoding="utf-8")
+        sources[library].append(stubs)
+    for chunk in range(_CHUNKS):
+        path = work / f"operators_{chunk}.c"
+        path.write_text("\n".join(_operator_lines(chunk)), encoding="utf-8")
+        sources["libopapi.so"].append(path)
+
+    def compile_one(source: Path) -> Path:
+        made = work / (source.stem + ".o")
+        _run([compiler, *_FLAGS, f"-I{include}", f"-I{CSRC}", "-c", str(source), "-o", str(made)])
+        return made
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        objects = {library: [pool.submit(compile_one, path) for path in paths] for library, paths in sources.items()}
+        for library, (_, needed, _) in _LIBRARIES.items():
+            parts = [str(future.result()) for future in objects[library]]
+            links = [f"-L{lib64}", "-Wl,--no-as-needed", *(f"-l:{name}" for name in needed)]
+            _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *parts, *links])
+    shutil.rmtree(work)
+    (lib64 / "emulator.conf").write_text(_configuration(), encoding="utf-8")
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        first = "\n".join(done.stderr.strip().splitlines()[:30])
+        raise CompilerError(f"{' '.join(command)}\n{first}")
+
+
+# ----------------------------------------------------------------------------------------------------------- generating
+
+
+@functools.lru_cache(maxsize=None)
+def emulated_functions() -> frozenset[str]:
+    """The functions of CANN's interface that csrc/ implements."""
+    found: set[str] = set()
+    for path in sorted(CSRC.glob("*.c")):
+        text = path.read_text(encoding="utf-8")
+        found.update(re.findall(r"^API [^(]*?\b(\w+)\(", text, re.M))
+        for pair in re.findall(r"^SET_(?:TENSOR|MEMBER)\((\w+), (\w+),", text, re.M):
+            found.update(pair)
+    return frozenset(found)
+
+
+def _stub_lines(libraries: tuple[str, ...]) -> Iterator[str]:
+    """A refusing function for everything in these libraries that csrc/ does not have."""
+    yield "#include <stddef.h>\n#include <stdint.h>"
+    for name, row in headers.runtime_functions().items():
+        if row["library"] in libraries and name not in emulated_functions():
+            yield from _stub(name, row["returns"])
+
+
+def _stub(name: str, returns: str) -> Iterator[str]:
+    """One refusing function. It takes no parameters: in Linux's calling conventions the caller removes its arguments."""
+    refusal = _enum(returns)[_REFUSALS[returns]] if returns in _REFUSALS else 0
+    status = refusal if refusal > 0 else _enum("aclError")[_REFUSALS["aclError"]]
+    ctype = "void *" if returns.endswith("*") or returns in _HANDLES else "int" if returns in _REFUSALS else returns
+    result = "" if returns == "void" else f" return {f'({ctype})' if ctype == 'void *' else ''}{refusal};"
+    yield "int emu_not_emulated(const char *routine, int refusal);"
+    yield f'__attribute__((visibility("default"))) {ctype} {name}(void) {{ emu_not_emulated("{name}", {status});{result} }}'
+
+
+def _enum(name: str) -> dict[str, int]:
+    return headers.enums().get(name, {})
+
+
+# Handles that are returned by value and are pointers.
+_HANDLES = ("aclrtBinary", "aclrtAllocatorDesc")
+
+
+def _operator_lines(chunk: int) -> Iterator[str]:
+    """Both phases of every fourth operator, and the helpers in the first file."""
+    yield '#include "objects.h"'
+    for number, name in enumerate(catalog.names()):
+        if number % _CHUNKS == chunk:
+            yield from _operator(catalog.get(name))
+    if chunk == 0:
+        for name, row in headers.helper_functions().items():
+            yield from _stub(name, row["returns"])
+
+
+def _operator(operator: Operator) -> Iterator[str]:
+    one, two = (text.rstrip(";") for text in headers.operator_prototypes(operator))
+    names = " ".join(p.name for p in operator.parameters)
+    directions = "".join({"in": "i", "out": "o", "inout": "x"}[p.direction] for p in operator.parameters)
+    values = ", ".join(f"{{.{member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
+    yield f"static const emu_operator operator_{operator.name} = {{"
+    yield f'    "{operator.name}", "{operator.phase_one}", "{kinds(operator)}", "{directions}", "{names}"}};'
+    yield f"LINK {one};\nLINK {one} {{"
+    yield f"    const emu_value emu_values[] = {{{values}}};"
+    yield f"    return emu_phase_one(&operator_{operator.name}, emu_values, workspaceSize, executor);\n}}"
+    yield f"LINK {two};\nLINK {two} {{"
+    yield "".join(f"    (void){name};\n" for _, name in operator.phase_two)
+    yield f"    return emu_phase_two(&operator_{operator.name}, workspace, workspaceSize, executor, stream);\n}}"

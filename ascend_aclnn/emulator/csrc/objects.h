@@ -1,0 +1,56 @@
+/* The objects behind aclTensor, aclScalar, arrays and lists, and what the operators' library calls. */
+#ifndef EMU_OBJECTS_H
+#define EMU_OBJECTS_H
+
+#include "emu.h"
+
+typedef struct {
+    aclDataType dtype;
+    aclFormat format;
+    int64_t offset;
+    uint64_t rank, storage_rank;
+    int64_t *numbers; /* rank dims, rank strides, storage_rank storage dims */
+    void *data;
+} emu_tensor;
+
+typedef struct {
+    aclDataType dtype;
+    uint64_t size;
+    uint8_t bytes[16];
+} emu_scalar;
+
+/* An array's elements as 64-bit words: integers, or the bits of a double. */
+typedef struct {
+    uint64_t count;
+    int64_t words[];
+} emu_array;
+
+typedef struct {
+    uint64_t count;
+    const void *members[]; /* handles, some may be NULL */
+} emu_list;
+
+/* Bytes from the start of the storage to the end of what an operator may touch. */
+uint64_t emu_tensor_extent(const emu_tensor *tensor);
+/* Another shape of a tensor, contiguous: what an operator with a data-dependent output found. */
+void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
+
+/* One value of a phase one, by the letter of its kind:
+ * T tensor, L tensor list, S scalar, M scalar list, I F B arrays of int, float, bool, s string, i any integer, d float. */
+typedef union {
+    const void *pointer;
+    int64_t integer;
+    double number;
+} emu_value;
+
+typedef struct {
+    const char *name, *phase_one;
+    const char *kinds;       /* a letter per parameter */
+    const char *directions;  /* i, o or x (both) per parameter */
+    const char *parameters;  /* their names, separated by spaces */
+} emu_operator;
+
+LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);
+LINK int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
+
+#endif

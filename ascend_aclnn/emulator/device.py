@@ -1,0 +1,319 @@
+"""The device process: answers the emulated libraries' operators with the NumPy backend, on memory shared with the client.
+
+It is started by libascendcl (``csrc/link.c``) with two descriptors: 3, the control socket, over which connections
+arrive, and 4, the device memory. Each connection has a thread. Requests and answers are a length, a word (the call, or
+the status of the answer) and a payload; see ``csrc/executor.c`` for the payloads. The process ends with its client: when
+the control socket does.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import backends, catalog
+from ascend_aclnn.backends.numpy import HostStorage, NumpyBackend, numpy_backend
+from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.emulator.layout import kinds
+from ascend_aclnn.errors import FIND_KERNEL_ERROR, INNER_ERROR, PARAM_INVALID, AclError
+from ascend_aclnn.scalar import Scalar
+from ascend_aclnn.tensor import Tensor
+
+CONTROL, MEMORY = 3, 4
+PREPARE, LAUNCH, DROP = 1, 2, 3
+OUT_OF_MEMORY = 207001
+
+# Phase one asks for a workspace as real operators do: elementwise families need none, all others this much.
+WORKSPACE = 32 << 10
+NO_WORKSPACE = ("ops-math/math", "ops-math/conversion", "ops-nn/activation", "ops-nn/foreach")
+# Random tasks cannot be repeated on the device.
+NOT_REPEATABLE = ("ops-math/random",)
+BOUND = 8  # address sets that a plan remembers the tensors of
+
+
+class BadArgument(ValueError):
+    """An argument that no tensor or scalar can be made of."""
+
+
+class TensorSpec:
+    """A tensor without its address."""
+
+    __slots__ = ("shape", "dtype", "strides", "offset", "format", "storage_shape", "extent")
+
+    def __init__(self, words: Sequence[int], position: int) -> None:
+        dtype, format, self.offset, self.extent, rank, storage_rank = words[position : position + 6]
+        try:
+            self.dtype = DataType(dtype)
+        except ValueError:
+            raise BadArgument(f"has data type {dtype}, which CANN does not have") from None
+        try:
+            self.format = Format(format)
+        except ValueError:
+            raise BadArgument(f"has format {format}, which CANN does not have") from None
+        at = position + 6
+        self.shape = tuple(words[at : at + rank])
+        self.strides = tuple(words[at + rank : at + 2 * rank])
+        self.storage_shape = tuple(words[at + 2 * rank : at + 2 * rank + storage_rank])
+
+    @property
+    def words(self) -> int:
+        return 6 + 2 * len(self.shape) + len(self.storage_shape)
+
+    def tensor(self, storage: HostStorage) -> Tensor:
+        return Tensor(storage, self.shape, self.dtype, self.strides, self.offset, self.format, self.storage_shape)
+
+
+# A value in a plan: the number of a tensor, the numbers of a list's tensors, or the value itself.
+_TENSOR, _TENSORS, _VALUE = range(3)
+Slot = tuple[int, Any]
+
+
+class Plan:
+    """Arguments that phase one has checked, ready to run on any addresses."""
+
+    def __init__(self, operator: Operator, words: Sequence[int]) -> None:
+        self.operator = operator
+        self.specs: list[Optional[TensorSpec]] = []  # None: a null pointer
+        self.slots: list[Slot] = []
+        self.bound: dict[bytes, tuple[list[Optional[Tensor]], list[Any]]] = {}
+        self._words = words
+        self._at = 0
+        for parameter in operator.parameters:
+            try:
+                self.slots.append(self._slot(parameter.kind))
+            except BadArgument as error:
+                raise BadArgument(f"{parameter.python_name} {error}") from None
+        if self._at != len(words):
+            raise RuntimeError(f"{len(words) - self._at} words too many")
+
+    # -- reading the words of executor.c
+    def _next(self) -> int:
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def _take(self, count: int) -> Sequence[int]:
+        self._at += count
+        return self._words[self._at - count : self._at]
+
+    def _slot(self, kind: Kind) -> Slot:
+        if kind is Kind.TENSOR:
+            return _TENSOR, self._tensor()
+        if kind is Kind.TENSOR_LIST:
+            count = self._next()
+            return (_VALUE, None) if count < 0 else (_TENSORS, [self._tensor() for _ in range(count)])
+        if kind is Kind.SCALAR:
+            return _VALUE, self._scalar()
+        if kind is Kind.SCALAR_LIST:
+            count = self._next()
+            return _VALUE, None if count < 0 else [self._scalar() for _ in range(count)]
+        if kind in (Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY):
+            count = self._next()
+            return _VALUE, None if count < 0 else _array(kind, self._take(count))
+        if kind is Kind.STRING:
+            size = self._next()
+            raw = b"" if size < 0 else struct.pack(f"<{-(-size // 8)}q", *self._take(-(-size // 8)))[:size]
+            return _VALUE, None if size < 0 else raw.decode("utf-8", "replace")
+        return _VALUE, _number(kind, self._next())
+
+    def _tensor(self) -> int:
+        spec = None
+        if self._next():
+            spec = TensorSpec(self._words, self._at)
+            self._at += spec.words
+        self.specs.append(spec)
+        return len(self.specs) - 1
+
+    def _scalar(self) -> Optional[Scalar]:
+        if not self._next():
+            return None
+        number, *raw = self._take(3)
+        dtype = DataType(number)
+        if dtype.numpy is None:
+            raise BadArgument(f"has data type {dtype.name}, for which the emulator has no host type")
+        value = np.frombuffer(struct.pack("<2q", *raw), dtype.numpy, 1)[0]
+        return Scalar(value.item(), dtype)
+
+    # -- values
+    def values(self, tensors: Sequence[Optional[Tensor]]) -> list[Any]:
+        """One value for each parameter, as backends take them."""
+        made: list[Any] = []
+        for tag, what in self.slots:
+            made.append(tensors[what] if tag == _TENSOR else [tensors[i] for i in what] if tag == _TENSORS else what)
+        return made
+
+    def checked_values(self, backend: NumpyBackend) -> list[Any]:
+        """Values for phase one, whose tensors have no memory."""
+        return self.values([spec and spec.tensor(HostStorage(backend, spec.extent)) for spec in self.specs])
+
+    def bind(
+        self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
+    ) -> tuple[list[Optional[Tensor]], list[Any]]:
+        """The tensors and values on given addresses (offsets in the device memory)."""
+        found = self.bound.get(addresses)
+        if found is not None:
+            return found
+        offsets = struct.unpack(f"<{len(self.specs)}q", addresses)
+        tensors = [
+            spec and spec.tensor(HostStorage.over(backend, memory[offset : offset + spec.extent]))
+            for spec, offset in zip(self.specs, offsets)
+        ]
+        made = tensors, self.values(tensors)
+        if len(self.bound) >= BOUND:
+            self.bound.clear()
+        self.bound[addresses] = made
+        return made
+
+
+def _array(kind: Kind, words: Sequence[int]) -> tuple[Union[int, float, bool], ...]:
+    if kind is Kind.BOOL_ARRAY:
+        return tuple(map(bool, words))
+    return tuple(words) if kind is Kind.INT_ARRAY else struct.unpack(f"<{len(words)}d", struct.pack(f"<{len(words)}q", *words))
+
+
+def _number(kind: Kind, word: int) -> Union[int, float, bool]:
+    if kind in (Kind.FLOAT, Kind.DOUBLE):
+        number: float = struct.unpack("<d", struct.pack("<q", word))[0]
+        return number
+    if kind is Kind.BOOL:
+        return bool(word)
+    return word % (1 << 64) if kind is Kind.UINT64 else word
+
+
+class Device:
+    """The plans, the memory and the backend that all connections share."""
+
+    def __init__(self, backend: NumpyBackend, memory: npt.NDArray[np.uint8]) -> None:
+        self.backend = backend
+        self.memory = memory
+        self.plans: dict[int, Plan] = {}
+
+    def serve(self, connection: socket.socket) -> None:
+        """Answers the requests of one connection until it ends."""
+        calls = {PREPARE: self.prepare, LAUNCH: self.launch, DROP: self.drop}
+        header = struct.Struct("<Ii")
+        buffer = bytearray(1 << 16)
+        while True:
+            size = connection.recv_into(buffer)
+            if size == 0:
+                return
+            while size < header.size or size < header.unpack_from(buffer)[0] + 4:
+                if size == len(buffer):
+                    buffer.extend(bytes(len(buffer)))
+                got = connection.recv_into(memoryview(buffer)[size:])
+                if got == 0:
+                    return
+                size += got
+            status, answer = calls[header.unpack_from(buffer)[1]](bytes(memoryview(buffer)[header.size : size]))
+            connection.sendall(header.pack(len(answer) + 4, status) + answer)
+
+    def prepare(self, payload: bytes) -> tuple[int, bytes]:
+        """Phase one: u64 plan, u32 and u32 lengths of the operator's name and kinds, words, name, kinds."""
+        number, name_size, kinds_size = struct.unpack_from("<QII", payload)
+        tail = len(payload) - name_size - kinds_size
+        name = payload[tail : tail + name_size].decode()
+        try:
+            operator = catalog.get(name)
+        except KeyError:
+            return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: not in this package's catalog".encode()
+        if kinds(operator).encode() != payload[tail + name_size :]:
+            return INNER_ERROR, f"{name}: the libraries were built from another catalog; build them again".encode()
+        try:
+            words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
+            plan = Plan(operator, words[1:])  # the first one is the deterministic option: references always are
+            problem = self.backend.check(operator, plan.checked_values(self.backend))
+        except BadArgument as error:
+            return PARAM_INVALID, f"{name}: {error}".encode()
+        except AclError as error:
+            return error.status, _text(name, error)
+        except Exception:
+            return INNER_ERROR, _unexpected(name)
+        if problem is not None:
+            return problem.status, f"{name}: {problem.detail}".encode()
+        if not self.backend.has_reference(operator):
+            text = f"EMULATOR_NOT_SUPPORTED: {name}: the emulator has no reference for this operator"
+            return FIND_KERNEL_ERROR, text.encode()
+        self.plans[number] = plan
+        workspace = 0 if operator.family in NO_WORKSPACE else WORKSPACE
+        return 0, struct.pack("<QQ", workspace, operator.family not in NOT_REPEATABLE)
+
+    def launch(self, payload: bytes) -> tuple[int, bytes]:
+        """Phase two: u64 plan, an offset in device memory for each tensor. Answers the new shapes of outputs."""
+        plan = self.plans[int.from_bytes(payload[:8], "little")]
+        name = plan.operator.name
+        try:
+            tensors, values = plan.bind(self.backend, self.memory, payload[8:])
+            self.backend.execute(plan.operator, values)
+        except AclError as error:
+            return error.status, _text(name, error)
+        except MemoryError:
+            return OUT_OF_MEMORY, f"EMULATOR_OUT_OF_MEMORY: {name}: no host memory".encode()
+        except Exception:
+            return INNER_ERROR, _unexpected(name)
+        changed = b""
+        for number, (tensor, spec) in enumerate(zip(tensors, plan.specs)):
+            if tensor is not None and spec is not None and tensor.shape is not spec.shape and tensor.shape != spec.shape:
+                changed += struct.pack(f"<{2 + tensor.ndim}q", number, tensor.ndim, *tensor.shape)
+        if changed:
+            plan.bound.pop(payload[8:], None)
+        return 0, changed
+
+    def drop(self, payload: bytes) -> tuple[int, bytes]:
+        """Forgets plans: their numbers."""
+        for (number,) in struct.iter_unpack("<Q", payload):
+            self.plans.pop(number, None)
+        return 0, b""
+
+
+def _text(name: str, error: AclError) -> bytes:
+    return f"{name}: {error.detail}".encode()
+
+
+def _unexpected(name: str) -> bytes:
+    """The message of an error in the reference itself; its trace goes to standard error."""
+    traceback.print_exc()
+    kind, value, _ = sys.exc_info()
+    return f"{name}: {'' if kind is None else kind.__name__}: {value}".encode()
+
+
+def main() -> None:
+    """Serves until the client ends."""
+    os.closerange(MEMORY + 1, 1 << 12)
+    control = socket.socket(fileno=CONTROL)
+    try:
+        backend = numpy_backend(os.environ.get("ASCEND_ACLNN_SOC") or backends.DEFAULT_SOC)
+        mapped = mmap.mmap(MEMORY, os.fstat(MEMORY).st_size)
+        device = Device(backend, np.frombuffer(mapped, np.uint8))
+        sys.setswitchinterval(1e-3)  # a connection whose request has come in should not wait long for the others
+        while True:
+            data, received, _, _ = socket.recv_fds(control, 1, 16)
+            if not data:
+                break
+            for descriptor in received:
+                connection = socket.socket(fileno=descriptor)
+                threading.Thread(target=_serve, args=(device, connection), daemon=True).start()
+    except ConnectionError:
+        pass
+    os._exit(0)  # the threads may be in the middle of an operator, and nobody waits for it any more
+
+
+def _serve(device: Device, connection: socket.socket) -> None:
+    try:
+        device.serve(connection)
+    except ConnectionError:
+        pass  # the client has ended; the control socket tells the main thread so
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    finally:
+        connection.close()

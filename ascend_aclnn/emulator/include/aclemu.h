@@ -1,0 +1,70 @@
+/*
+ * Looking into the emulated device: only the emulator's libascendcl.so has these functions.
+ *
+ * Misuse that real hardware answers with a crash or with silence is a named error here: the call returns a status other
+ * than 0 (or NULL) and aclGetRecentErrMsg starts with the name:
+ *
+ *   EMULATOR_NULL_HANDLE        a handle is null
+ *   EMULATOR_NOT_A_HANDLE       the value was never returned by a create function
+ *   EMULATOR_WRONG_KIND         a handle of another kind
+ *   EMULATOR_USE_AFTER_DESTROY  the handle has been destroyed
+ *   EMULATOR_DOUBLE_DESTROY     the handle is destroyed a second time
+ *   EMULATOR_LIST_MEMBER        the handle belongs to a list, which owns it
+ *   EMULATOR_NO_DEVICE          no device is set on this thread
+ *   EMULATOR_WRONG_CONTEXT      a stream or event of another context or device
+ *   EMULATOR_WRONG_THREAD       the call must come from the thread that ran phase one
+ *   EMULATOR_WRONG_EXECUTOR     the executor is of another operator
+ *   EMULATOR_INVALID_ADDRESS    the address is not in device memory
+ *   EMULATOR_UNALIGNED_ADDRESS  a tensor's data is not 32-byte aligned
+ *   EMULATOR_OUT_OF_BOUNDS      the range leaves its allocation
+ *   EMULATOR_USE_AFTER_FREE     the range has been freed
+ *   EMULATOR_DOUBLE_FREE        the memory is freed a second time
+ *   EMULATOR_FREE_IN_USE        queued work still uses the memory
+ *   EMULATOR_COPY_DIRECTION     the kind of a copy contradicts its addresses
+ *   EMULATOR_OUT_OF_MEMORY      the device's (or host's) memory is used up
+ *   EMULATOR_NOT_SUPPORTED      the emulator lacks this function
+ *   EMULATOR_DEVICE_LOST        the device process has ended
+ *   EMULATOR_FORKED             the process was forked after the libraries were in use
+ *   EMULATOR_INJECTED           the failure that aclemuFailAt asked for
+ *   EMULATOR_LEAK               (standard error, at aclFinalize or at exit) what was never released
+ */
+#ifndef ASCEND_ACLNN_ACLEMU_H
+#define ASCEND_ACLNN_ACLEMU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many objects of a kind are alive: "aclTensor", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray",
+ * "aclTensorList", "aclScalarList", "aclOpExecutor", "aclrtStream", "aclrtEvent", "aclrtContext" (explicit ones), ...,
+ * "device memory", "host memory"; NULL counts all of them. */
+uint64_t aclemuLiveCount(const char *kind);
+
+/* What is alive, as JSON; returns the length without the final zero, and writes at most size bytes. */
+size_t aclemuDump(char *buffer, size_t size);
+
+/* Native calls since the start or the last aclemuReset. aclGetRecentErrMsg and aclemu* do not count. */
+uint64_t aclemuCallCount(void);
+
+/* The nth call from now (1 is the next) of a function, or of any function when name is NULL, fails with the status.
+ * It has no other effect, except that calls which release something (destroy, free, phase two) still release it.
+ * nth 0 disarms. */
+void aclemuFailAt(const char *name, uint64_t nth, int32_t status);
+
+/* The function that aclemuFailAt made fail, or NULL as long as none has. */
+const char *aclemuFailedCall(void);
+
+/* Disarms fault injection and sets the counters to 0. */
+void aclemuReset(void);
+
+/* Process id of a device's process, 0 when it does not run. */
+int32_t aclemuDevicePid(int32_t device);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
