@@ -1,0 +1,51 @@
+"""What the tests of the rules share: tensors without data, the status of a call, what binding would allocate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from ascend_aclnn import catalog, rules
+from ascend_aclnn.backends.numpy import numpy_backend
+from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.scalar import Scalar
+from ascend_aclnn.socs import soc as find_soc
+from ascend_aclnn.tensor import Tensor, contiguous_strides
+
+A2, A3, OLD, OLD_310P, NEW_950 = "Ascend910B1", "Ascend910_9391", "Ascend910A", "Ascend310P3", "Ascend950PR_9599"
+
+
+def t(
+    shape: Sequence[int], dtype: str = "FLOAT", format: str = "ND", strides: Optional[Sequence[int]] = None
+) -> Tensor:
+    """A tensor of a shape and data type, without memory."""
+    storage = numpy_backend(A2).allocate(0, 0)
+    steps = tuple(strides) if strides is not None else contiguous_strides(tuple(shape))
+    return Tensor(storage, tuple(shape), DataType[dtype], steps, 0, Format[format])
+
+
+def s(value: Any, dtype: str) -> Scalar:
+    scalar = Scalar(value)
+    scalar.dtype = DataType[dtype]
+    return scalar
+
+
+def status(name: str, *values: Any, soc: str = A2) -> int:
+    """What phase one returns."""
+    problem = rules.check(catalog.get(name), values, find_soc(soc))
+    return 0 if problem is None else problem.status
+
+
+def detail(name: str, *values: Any, soc: str = A2) -> str:
+    problem = rules.check(catalog.get(name), values, find_soc(soc))
+    return "" if problem is None else problem.detail
+
+
+def inferred(name: str, *values: Any, soc: str = A2) -> list[tuple[Any, str]]:
+    """Shape and data type of each pure output, from the values of the other parameters."""
+    operator = catalog.get(name)
+    left = iter(values)
+    full = [None if p.direction == "out" else next(left) for p in operator.parameters]
+    specs = rules.infer(operator, full, find_soc(soc))
+    outputs = [p.name for p in operator.parameters if p.direction == "out"]
+    return [(specs[n].shape, specs[n].dtype.name) for n in outputs]
