@@ -1,4 +1,4 @@
-"""An emulated Ascend device: drop-in CANN libraries for a plain host that answer with this package's NumPy references."""
+"""An emulated Ascend device: drop-in CANN libraries for a plain host that answer with the NumPy references."""
 
 from __future__ import annotations
 

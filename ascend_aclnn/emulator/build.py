@@ -183,7 +183,7 @@ def _run(command: list[str]) -> None:
 # ----------------------------------------------------------------------------------------------------------- generating
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def emulated_functions() -> frozenset[str]:
     """The functions of CANN's interface that csrc/ implements."""
     found: set[str] = set()
@@ -204,13 +204,14 @@ def _stub_lines(libraries: tuple[str, ...]) -> Iterator[str]:
 
 
 def _stub(name: str, returns: str) -> Iterator[str]:
-    """One refusing function. It takes no parameters: in Linux's calling conventions the caller removes its arguments."""
+    """One refusing function, without parameters: by Linux's calling conventions the caller removes its arguments."""
     refusal = _enum(returns)[_REFUSALS[returns]] if returns in _REFUSALS else 0
     status = refusal if refusal > 0 else _enum("aclError")[_REFUSALS["aclError"]]
     ctype = "void *" if returns.endswith("*") or returns in _HANDLES else "int" if returns in _REFUSALS else returns
     result = "" if returns == "void" else f" return {f'({ctype})' if ctype == 'void *' else ''}{refusal};"
     yield "int emu_not_emulated(const char *routine, int refusal);"
-    yield f'__attribute__((visibility("default"))) {ctype} {name}(void) {{ emu_not_emulated("{name}", {status});{result} }}'
+    yield f'__attribute__((visibility("default"))) {ctype} {name}(void) {{'
+    yield f'    emu_not_emulated("{name}", {status});{result}\n}}'
 
 
 def _enum(name: str) -> dict[str, int]:

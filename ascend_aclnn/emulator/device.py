@@ -1,9 +1,9 @@
-"""The device process: answers the emulated libraries' operators with the NumPy backend, on memory shared with the client.
+"""The device process: answers the emulated libraries' operators with the NumPy backend, on shared memory.
 
 It is started by libascendcl (``csrc/link.c``) with two descriptors: 3, the control socket, over which connections
 arrive, and 4, the device memory. Each connection has a thread. Requests and answers are a length, a word (the call, or
-the status of the answer) and a payload; see ``csrc/executor.c`` for the payloads. The process ends with its client: when
-the control socket does.
+the status of the answer) and a payload; see ``csrc/executor.c`` for the payloads. The process ends with its client:
+when the control socket does.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BadArgument(ValueError):
 class TensorSpec:
     """A tensor without its address."""
 
-    __slots__ = ("shape", "dtype", "strides", "offset", "format", "storage_shape", "extent")
+    __slots__ = ("dtype", "extent", "format", "offset", "shape", "storage_shape", "strides")
 
     def __init__(self, words: Sequence[int], position: int) -> None:
         dtype, format, self.offset, self.extent, rank, storage_rank = words[position : position + 6]
@@ -154,7 +154,7 @@ class Plan:
 
     def checked_values(self, backend: NumpyBackend) -> list[Any]:
         """Values for phase one, whose tensors have no memory."""
-        return self.values([spec and spec.tensor(HostStorage(backend, spec.extent)) for spec in self.specs])
+        return self.values([None if spec is None else spec.tensor(HostStorage(backend, spec.extent)) for spec in self.specs])
 
     def bind(
         self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
@@ -165,7 +165,7 @@ class Plan:
             return found
         offsets = struct.unpack(f"<{len(self.specs)}q", addresses)
         tensors = [
-            spec and spec.tensor(HostStorage.over(backend, memory[offset : offset + spec.extent]))
+            None if spec is None else spec.tensor(HostStorage.over(backend, memory[offset : offset + spec.extent]))
             for spec, offset in zip(self.specs, offsets)
         ]
         made = tensors, self.values(tensors)
@@ -178,7 +178,9 @@ class Plan:
 def _array(kind: Kind, words: Sequence[int]) -> tuple[Union[int, float, bool], ...]:
     if kind is Kind.BOOL_ARRAY:
         return tuple(map(bool, words))
-    return tuple(words) if kind is Kind.INT_ARRAY else struct.unpack(f"<{len(words)}d", struct.pack(f"<{len(words)}q", *words))
+    if kind is Kind.INT_ARRAY:
+        return tuple(words)
+    return struct.unpack(f"<{len(words)}d", struct.pack(f"<{len(words)}q", *words))
 
 
 def _number(kind: Kind, word: int) -> Union[int, float, bool]:
@@ -262,7 +264,7 @@ class Device:
             return INNER_ERROR, _unexpected(name)
         changed = b""
         for number, (tensor, spec) in enumerate(zip(tensors, plan.specs)):
-            if tensor is not None and spec is not None and tensor.shape is not spec.shape and tensor.shape != spec.shape:
+            if tensor is not None and spec is not None and tensor.shape is not spec.shape:
                 changed += struct.pack(f"<{2 + tensor.ndim}q", number, tensor.ndim, *tensor.shape)
         if changed:
             plan.bound.pop(payload[8:], None)

@@ -1,7 +1,7 @@
 """The C headers of the emulated CANN: written from the package's data, at the include paths that CANN uses.
 
-Hand-written are only the structures (``include/``); enums, constants, runtime prototypes and all operators come from the
-catalog, so that the headers, the libraries and the Python layer cannot disagree.
+Hand-written are only the structures (``include/``); enums, constants, runtime prototypes and all operators come from
+the catalog, so that the headers, the libraries and the Python layer cannot disagree.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _RUNTIME_HEADERS = {
     "hccl/hccl_comm.h": ("hccl/hccl_types.h",),
 }
 
-_C_TYPES = frozenset(
-    "void char int float double bool size_t int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t".split()
-)
+_C_TYPES = {"void", "char", "int", "float", "double", "bool", "size_t"} | {
+    f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 
 def runtime_functions() -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _needs(row: dict[str, Any]) -> set[str]:
 
 def _known_types(directory: Path) -> set[str]:
     """The types that the headers define; a prototype that needs another one is left out (the library still has it)."""
-    known = set(_C_TYPES) | {name for name in enums() if name not in _NOT_ENUMS}
+    known = _C_TYPES | {name for name in enums() if name not in _NOT_ENUMS}
     for header in INCLUDE.rglob("*_types.h"):
         text = header.read_text(encoding="utf-8")
         known |= set(re.findall(r"^(?:typedef .*?|\} )(\w+);", text, re.M))
@@ -152,7 +152,8 @@ def _literal(value: int) -> str:
 
 def _write(directory: Path, header: str, includes: Sequence[str], lines: Iterable[str]) -> None:
     guard = "ASCEND_ACLNN_" + re.sub(r"\W", "_", header).upper()
-    text = [f"/* {header}: made by ascend_aclnn from its operator catalog. */", f"#ifndef {guard}", f"#define {guard}", ""]
+    text = [f"/* {header}: made by ascend_aclnn from its operator catalog. */"]
+    text += [f"#ifndef {guard}", f"#define {guard}", ""]
     text += [f'#include "{include}"' for include in includes]
     text += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", *lines, ""]
     text += ["#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
