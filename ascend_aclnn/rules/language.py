@@ -141,17 +141,21 @@ class Rule:
 
     def check(self, call: Call) -> None:
         """Refusal at the first thing that CANN's phase one would refuse."""
-        for parameter, value in zip(call.operator.parameters, call.values):
-            if value is None and parameter.kind.pointer and not self.may_be_null(parameter):
-                call.refuse(parameter.name, "is None (a null pointer); it is required", self.null_status)
+        self._check_null(call, call.operator.parameters)
         for word in self.checks:
             word(call)
+
+    def _check_null(self, call: Call, parameters: Sequence[Parameter]) -> None:
+        for parameter in parameters:
+            if parameter.kind.pointer and call[parameter.name] is None and not self.may_be_null(parameter):
+                call.refuse(parameter.name, "is None (a null pointer); it is required", self.null_status)
 
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
 
     def infer(self, call: Call) -> dict[str, OutputSpec]:
-        """Shape and dtype of the outputs that have a shape rule."""
+        """Shape and dtype of the outputs that have a shape rule; the rules need not look for null inputs."""
+        self._check_null(call, call.operator.inputs)
         return {
             name: OutputSpec(rule(call), self.output_dtype(call, name))
             for name, rule in self.shapes.items()
