@@ -23,7 +23,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 # Elements in one block: 256 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
 # block lasts long enough (tens of microseconds) that handing the interpreter lock between threads does not show.
-BLOCK = 1 << 16
+BLOCK = 1 << 18
 
 
 class DataError(ValueError):
@@ -215,8 +215,15 @@ def _decode_half(source: Array, out: Array) -> None:
 # ------------------------------------------------------------------------------------------------------- rounding
 
 
+def workplace(dst: Array, name: str) -> Array:
+    """Where to compute what ``round_into`` then stores in dst: float32 scratch, or dst itself if that is float32."""
+    return dst if dst.dtype == np.float32 else scratch(name, dst.shape, np.float32)
+
+
 def round_into(dst: Array, src: Array) -> None:
     """Stores computed values, rounded once, half to even; to an integer dst also saturated, with NaN as 0."""
+    if src is dst:
+        return
     with np.errstate(all="ignore"):
         if dst.dtype == src.dtype:
             np.copyto(dst, src)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_aclnn.numerics import (
+    BLOCK,
     Array,
     DataError,
     for_blocks,
@@ -14,12 +15,9 @@ from ascend_aclnn.numerics import (
     widen,
 )
 from ascend_aclnn.reference import reference
-from ascend_aclnn.reference._rows import as_matrix, check_range, gather, stable_order
-
-# Rows of this many columns and more are added one by one: the call costs less than the row. Narrower ones go by blocks.
-_WIDE = 256
-# Rows of one index that are added up before the sum joins the total: sums of long runs stay accurate.
-_RUN = 32
+from ascend_aclnn.reference._rows import as_matrix, check_range, codes, gather, stable_order, take_rows
+# Elements of a run that are worth a call of their own.
+_LONG = 1 << 14
 
 
 @reference("aclnnEmbedding", raw=True)
@@ -37,7 +35,7 @@ def embedding_dense_backward(
     """out[w] = sum of the rows of grad whose index is w; zero for w = paddingIdx; divided by their number if asked.
 
     Sums are float32 and start from +0, for every dtype; the quotient is a product with the count's float32 reciprocal.
-    Rows are added in the order of grad, 32 at a time; the hardware's order is not fixed.
+    Rows are added in pairs, in an order of our own that is always the same; the hardware's is not fixed.
     """
     (dst,) = out
     width = dst.shape[1]
@@ -49,13 +47,9 @@ def embedding_dense_backward(
     check_range("indices", wanted, 0, num_weights)
 
     order = stable_order(wanted)
-    order = order[wanted[order] != padding_idx] if padding_idx < num_weights else order
-    names, starts = np.unique(wanted[order], return_index=True)
-    bounds = np.append(starts, len(order))
-    add = _add_wide if width >= _WIDE else _add_narrow
-    _zero(dst)
-    with np.errstate(all="ignore"):
-        add(rows, order, names, bounds, scale_grad_by_freq, dst)
+    if padding_idx < num_weights:
+        order = order[wanted[order] != padding_idx]
+    _sum_rows(rows, order, wanted[order], scale_grad_by_freq, dst)
 
 
 def _as_integers(indices: Array) -> Array:
@@ -69,64 +63,85 @@ def _as_integers(indices: Array) -> Array:
     return values.astype(np.int64)
 
 
-def _zero(dst: Array) -> None:
-    def block(lo: int, hi: int) -> None:
-        dst[lo:hi] = 0
+def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) -> None:
+    """dst[n] = sum of rows[order[i]] over the i with names[i] = n; names ascend, and the rows they leave out are zeroed.
 
-    for_blocks(len(dst), rows_per_block(dst.shape[1], 1 << 18), block)
+    Blocks of sorted rows are summed apart. A name whose rows lie in one block is done there; of the others each block
+    leaves a partial sum, and these are added in order afterwards.
+    """
+    count, width = len(order), dst.shape[1]
+    step = rows_per_block(width, 4 * BLOCK)
+    starts = np.flatnonzero(np.diff(names, prepend=-1))
+    sizes = np.diff(starts, append=count)
+    runs = np.union1d(starts, np.arange(0, count, step))  # a run: the part of a name that lies in one block
+    name_of_run = np.searchsorted(starts, runs, side="right") - 1
+    length = np.diff(runs, append=count)
+    whole = length == sizes[name_of_run]
+    copied = (sizes[name_of_run] == 1) & (rows.dtype == dst.dtype)  # nothing to add, nothing to round
+    partial_of_run = np.cumsum(~whole) - 1
+    partial = np.empty((np.count_nonzero(~whole), width), np.float32)
 
-
-def _add_wide(rows: Array, order: Array, names: Array, bounds: Array, scale: bool, dst: Array) -> None:
-    """One index after the other, row by row."""
-    total, part = scratch("total", (rows.shape[1],), np.float32), scratch("part", (rows.shape[1],), np.float32)
-    for name, lo, hi in zip(names.tolist(), bounds[:-1].tolist(), bounds[1:].tolist()):
-        total[:] = 0
-        for start in range(lo, hi, _RUN):
-            run = order[start : min(start + _RUN, hi)]
-            part[:] = 0
-            for row in run.tolist():
-                np.add(part, rows[row], out=part, casting="unsafe", dtype=np.float32)
-            total += part
+    def store(which: Array, sums: Array) -> None:
         if scale:
-            total *= np.float32(1) / np.float32(hi - lo)
-        round_into(dst[name], total)
-
-
-def _add_narrow(rows: Array, order: Array, names: Array, bounds: Array, scale: bool, dst: Array) -> None:
-    """Blocks of sorted rows, summed index by index; an index that goes on in the next block carries its sum there."""
-    width = rows.shape[1]
-    counts = np.diff(bounds)
-    group = np.repeat(np.arange(len(names)), counts)
-    step = rows_per_block(width)
-    carry = np.zeros(width, np.float32)
-    for lo in range(0, len(order), step):
-        hi = min(lo + step, len(order))
-        block = np.add(widen(rows[order[lo:hi]]), np.float32(0))
-        sums = _sum_groups(block, group[lo:hi])
-        first, last = int(group[lo]), int(group[hi - 1])
-        if bounds[first] < lo:
-            sums[0] += carry
-        if bounds[last + 1] > hi:
-            carry = sums[-1].copy()
-            sums, last = sums[:-1], last - 1
-        if scale:
-            sums *= (np.float32(1) / counts[first : last + 1].astype(np.float32))[:, None]
-        stored = np.empty(sums.shape, dst.dtype)
+            sums *= (np.float32(1) / sizes[which].astype(np.float32))[:, None]
+        stored = sums if dst.dtype == np.float32 else scratch("stored", sums.shape, dst.dtype)
         round_into(stored, sums)
-        dst[names[first : last + 1]] = stored
+        codes(dst)[names[starts[which]]] = codes(stored)
+
+    def copy(which: Array) -> None:
+        taken = scratch("taken", (len(which), width), rows.dtype)
+        take_rows(codes(rows), order[which], codes(taken))
+        _clear_minus_zeros(taken)
+        codes(dst)[names[which]] = codes(taken)
+
+    def add(here: Array, lengths: Array) -> None:
+        begins = np.cumsum(lengths) - lengths
+        picked = np.arange(lengths.sum()) + np.repeat(runs[here] - begins, lengths)
+        values = scratch("values", (len(picked), width), np.float32)
+        taken = values if rows.dtype == np.float32 else scratch("taken", values.shape, rows.dtype)
+        take_rows(codes(rows), order[picked], codes(taken))
+        widen(taken, values)
+        _sum_runs(values, begins, lengths)
+        done = whole[here]
+        values += np.float32(0)
+        partial[partial_of_run[here[~done]]] = values[begins[~done]]
+        store(name_of_run[here[done]], values[begins[done]])
+
+    def block(lo: int, hi: int) -> None:
+        codes(dst)[names[lo] if lo else 0 : names[hi] if hi < count else len(dst)] = 0
+        here = np.arange(*np.searchsorted(runs, (lo, hi)))
+        copy(runs[here[copied[here]]])
+        here = here[~copied[here]]
+        add(here, length[here])
+
+    for_blocks(count, step, block)
+
+    names_of_partials = name_of_run[~whole]
+    for which in np.unique(names_of_partials):
+        first, last = np.searchsorted(names_of_partials, (which, which + 1))
+        store(np.array([which]), np.add.reduce(partial[first:last], axis=0, keepdims=True))
 
 
-def _sum_groups(values: Array, group: Array) -> Array:
-    """Sums of runs of rows with the same group number: neighbours are added in pairs until each run has one row."""
-    while True:
-        starts = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
-        if len(starts) == len(group):
-            return values
-        place = np.arange(len(group)) - np.repeat(starts, np.diff(np.append(starts, len(group))))
-        left = np.flatnonzero(place % 2 == 0)
-        paired = np.zeros(len(left), np.bool_)
-        paired[:-1] = place[left[:-1] + 1] == place[left[:-1]] + 1
-        paired[-1] = left[-1] + 1 < len(group)
-        sums = values[left]
-        sums[paired] += values[left[paired] + 1]
-        values, group = sums, group[left]
+def _clear_minus_zeros(values: Array) -> None:
+    """Makes -0 +0, which it is in a sum that starts from +0."""
+    signed = values.view(np.int16 if values.itemsize == 2 else np.int32)
+    least = np.iinfo(signed.dtype).min
+    if signed.min(initial=0) == least:
+        np.copyto(signed, 0, where=signed == least)
+
+
+def _sum_runs(values: Array, starts: Array, sizes: Array) -> None:
+    """Adds runs of consecutive rows, each into its first row.
+
+    Long runs go row by row; in short ones neighbours are added in pairs, then pairs of those, all runs at a time.
+    """
+    long = (sizes > 2) & (sizes * values.shape[1] >= _LONG)
+    for start, size in zip(starts[long].tolist(), sizes[long].tolist()):
+        values[start] = np.add.reduce(values[start : start + size], axis=0)
+    left_over = np.repeat(np.where(long, 1, sizes), sizes)
+    place = np.arange(len(values)) - np.repeat(starts, sizes)
+    reach = 1
+    while reach < left_over.max(initial=0):
+        left = np.flatnonzero((place % (2 * reach) == 0) & (place + reach < left_over))
+        values[left] += values[left + reach]
+        reach *= 2

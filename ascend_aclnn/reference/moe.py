@@ -7,14 +7,15 @@ from typing import Optional
 import numpy as np
 
 from ascend_aclnn.numerics import (
+    BLOCK,
     Array,
     DataError,
     for_blocks,
     round_into,
-    round_to_half,
     rows_per_block,
     scratch,
     widen,
+    workplace,
 )
 from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import (
@@ -87,29 +88,26 @@ def _combine(source: Array, picks: Array, weights: Optional[Array], out: Array) 
         weights = widen(weights)
         picked &= weights != 0
     complete = bool(picked.all())
-    in_place = out.dtype == np.float32
 
     def block(lo: int, hi: int) -> None:
-        shape = (hi - lo, width)
-        total = out[lo:hi] if in_place else scratch("total", shape, np.float32)
-        taken, term = scratch("taken", shape, source.dtype), scratch("term", shape, np.float32)
+        dst = out[lo:hi]
+        total = workplace(dst, "total")
         for j in range(picks.shape[1]):
+            term = scratch("term", dst.shape, np.float32) if j else total
+            taken = term if source.dtype == np.float32 else scratch("taken", dst.shape, source.dtype)
             if count:
                 take_rows(codes(source), picks[lo:hi, j], codes(taken))
-            values = widen(taken, term)
+            widen(taken, term)
             if weights is not None:
-                values = np.multiply(values, weights[lo:hi, j, None], out=term)
+                term *= weights[lo:hi, j, None]
             if not complete:
                 # The device skips such a row. Adding -0 does too: it changes nothing, not even a -0.
-                values[~picked[lo:hi, j]] = -0.0 if j else 0.0
+                term[~picked[lo:hi, j]] = -0.0 if j else 0.0
             if j:
-                total += values
-            else:
-                np.copyto(total, values)
-        if not in_place:
-            round_into(out[lo:hi], total)
+                total += term
+        round_into(dst, total)
 
-    for_blocks(len(out), rows_per_block(width), block)
+    for_blocks(len(out), rows_per_block(width, 2 * BLOCK), block)
 
 
 @reference("aclnnMoeTokenUnpermuteGrad", raw=True)
@@ -204,13 +202,14 @@ def moe_init_routing_quant(
     """MoeInitRouting with expandedX quantised to int8 on the way, in half precision whatever x is.
 
     h = half(x); h = half(h * half(scale)); h = half(h + half(offset)); then to the nearest integer, halves to even,
-    saturated. NaN gives 0. scale and offset reach half by way of float32.
+    saturated; an overflowing half is infinite, and NaN gives 0. scale and offset reach half by way of float32.
     """
     expanded_x, expanded_row_idx, expanded_expert_idx = out
     source = _route(x, row_idx, expert_idx, expanded_row_idx, expanded_expert_idx)
     # Each token once, then copies of int8 rows: K times less arithmetic than the other way round.
     quantised = np.empty(x.shape, np.int8)
-    _quantise(x, _as_half(scale), _as_half(offset), quantised)
+    with np.errstate(all="ignore"):
+        _quantise(x, np.float16(np.float32(scale)), np.float16(np.float32(offset)), quantised)
     gather(quantised, source[: len(expanded_x)], expanded_x)
 
 
@@ -230,24 +229,32 @@ def _route(x: Array, row_idx: Array, expert_idx: Array, expanded_row_idx: Array,
     return r % max(1, len(x))
 
 
-def _as_half(value: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.float16(np.float32(value)))
+def _quantise(x: Array, scale: np.float16, offset: np.float16, out: Array) -> None:
+    """x -> int8. Above a few values it is a table of what becomes of each of the 65,536 codes of a 16-bit x."""
 
+    def formula(values: Array) -> Array:
+        h = values.astype(np.float16)
+        h = h * scale
+        h = h + offset
+        result = np.empty(h.shape, np.int8)
+        round_into(result, h)
+        return result
 
-def _quantise(x: Array, scale: float, offset: float, out: Array) -> None:
-    """x -> int8, three roundings to half precision and one to an integer."""
+    every_code = np.arange(1 << 16, dtype=np.uint16)
+    if x.size < len(every_code):
+        out[...] = formula(x)
+        return
+    dtype = np.dtype(np.float16) if x.dtype == np.float32 else x.dtype
+    table = formula(every_code.view(dtype))
 
     def block(lo: int, hi: int) -> None:
-        shape = (hi - lo, *x.shape[1:])
-        h, work = scratch("value", shape, np.float32), scratch("work", shape, np.float32)
-        round_to_half(widen(x[lo:hi], h), h, work)
-        np.multiply(h, scale, out=h)
-        round_to_half(h, h, work)
-        np.add(h, offset, out=h)
-        round_to_half(h, h, work)
-        np.rint(h, out=h)
-        np.clip(h, -128, 127, out=h)
-        np.copyto(out[lo:hi], np.nan_to_num(h, copy=False, nan=0.0), casting="unsafe")
+        shape = (hi - lo, x.shape[1])
+        values = x[lo:hi]
+        if x.dtype != dtype:
+            values = scratch("half", shape, dtype)
+            round_into(values, x[lo:hi])
+        index = scratch("index", shape, np.intp)
+        np.copyto(index, codes(values))
+        np.take(table, index, out=out[lo:hi], mode="wrap")  # nothing to wrap, but the fastest mode
 
-    for_blocks(len(x), rows_per_block(int(np.prod(x.shape[1:], dtype=np.int64))), block)
+    for_blocks(len(x), rows_per_block(x.shape[1]), block)

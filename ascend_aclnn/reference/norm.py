@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, for_blocks, round_into, rows_per_block, scratch, widen
+from ascend_aclnn.numerics import Array, for_blocks, round_into, rows_per_block, scratch, widen, workplace
 from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import as_matrix
 
@@ -29,13 +29,14 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
     with as_matrix(y, rows, width) as y_rows, as_matrix(rstd, rows, 1) as rstd_rows:
 
         def block(lo: int, hi: int) -> None:
-            xs = widen(x[lo:hi], scratch("a", (hi - lo, width), np.float32))
+            dst = y_rows[lo:hi]
+            xs = widen(x[lo:hi], scratch("x", dst.shape, np.float32))
             mean = np.einsum("ij,ij->i", xs, xs) * np.float32(1 / width)
             r = 1 / np.sqrt(mean + np.float32(epsilon))
             rstd_rows[lo:hi, 0] = r
-            ys = np.multiply(xs, r[:, None], out=scratch("b", xs.shape, np.float32))
+            ys = np.multiply(xs, r[:, None], out=workplace(dst, "y"))
             ys *= g
-            round_into(y_rows[lo:hi], ys)
+            round_into(dst, ys)
 
         for_blocks(rows, step, block)
 
@@ -59,17 +60,17 @@ def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[
     with as_matrix(dx, rows, width) as dx_rows:
 
         def block(lo: int, hi: int) -> None:
-            shape = (hi - lo, width)
-            r = rstd[lo:hi]
-            dys = widen(dy[lo:hi], scratch("a", shape, np.float32))
-            xh = np.multiply(widen(x[lo:hi], scratch("b", shape, np.float32)), r, out=scratch("b", shape, np.float32))
+            dst, r = dx_rows[lo:hi], rstd[lo:hi]
+            xh, t = scratch("xh", dst.shape, np.float32), workplace(dst, "t")
+            dys = widen(dy[lo:hi], t)
+            np.multiply(widen(x[lo:hi], xh), r, out=xh)
             sums[lo // run] += np.einsum("ij,ij->j", dys, xh)
-            t = np.multiply(dys, g, out=scratch("a", shape, np.float32))
+            np.multiply(dys, g, out=t)
             m = np.einsum("ij,ij->i", t, xh) * np.float32(1 / width)
             xh *= m[:, None]
             t -= xh
             t *= r
-            round_into(dx_rows[lo:hi], t)
+            round_into(dst, t)
 
         def rows_of_run(lo: int, hi: int) -> None:
             for start in range(lo, hi, step):
