@@ -36,7 +36,7 @@ _LINK = ("-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,-rpath,$OR
 # Library -> its sources, the libraries it needs, and whose functions of the runtime's list it exports.
 _LIBRARIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "libascendcl.so": (
-        ("core.c", "memory.c", "link.c", "stream.c", "runtime.c"),
+        ("core.c", "memory.c", "link.c", "stream.c", "event.c", "runtime.c"),
         (),
         ("libascendcl.so", "libacl_rt.so"),
     ),

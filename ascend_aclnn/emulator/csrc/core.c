@@ -295,6 +295,12 @@ static uintptr_t handle_base;
 static uint32_t table_size, table_cursor, table_live;
 static uint64_t serials, live_by_kind[KIND_COUNT];
 
+/* Kinds as aclemuLiveCount names them. */
+static const char *const kind_keys[KIND_COUNT] = {
+    "", "tensor", "scalar", "int_array", "float_array", "bool_array", "tensor_list", "scalar_list", "executor", "context",
+    "stream", "event", "data_buffer", "tensor_desc", "stream_config",
+};
+
 static const char *const kind_names[KIND_COUNT] = {
     "handle", "aclTensor", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray", "aclTensorList", "aclScalarList",
     "aclOpExecutor", "aclrtContext", "aclrtStream", "aclrtEvent", "aclDataBuffer", "aclTensorDesc",
@@ -465,17 +471,20 @@ static uint64_t live_device_memory(void) {
     return total;
 }
 
-API uint64_t aclemuLiveCount(const char *kind) {
+API int64_t aclemuLiveCount(const char *kind) {
     emu_config();
-    uint64_t total = 0;
+    int64_t total = 0;
+    bool known = kind == NULL;
     bool locked = lock_unless_mine();
     for (int i = 1; i < KIND_COUNT; i++) {
-        if (kind == NULL || strcmp(kind, kind_names[i]) == 0) total += live_by_kind[i];
+        if (kind != NULL && strcmp(kind, kind_keys[i]) != 0) continue;
+        known = true;
+        total += (int64_t)live_by_kind[i];
     }
     unlock_if(locked);
-    if (kind == NULL || strcmp(kind, "device memory") == 0) total += live_device_memory();
-    if (kind == NULL || strcmp(kind, "host memory") == 0) total += emu_host_live();
-    return total;
+    if (kind == NULL || strcmp(kind, "allocation") == 0) known = true, total += (int64_t)live_device_memory();
+    if (kind == NULL || strcmp(kind, "host_allocation") == 0) known = true, total += (int64_t)emu_host_live();
+    return known ? total : -1;
 }
 
 API size_t aclemuDump(char *buffer, size_t size) {
@@ -487,7 +496,7 @@ API size_t aclemuDump(char *buffer, size_t size) {
     const char *comma = "";
     for (uint32_t i = 0; slots != NULL && i < table_size; i++) {
         if (!slots[i].live || slots[i].hidden) continue;
-        PUT("%s{\"kind\": \"%s\", \"handle\": %llu, \"number\": %llu, \"in_list\": %s}", comma, kind_names[slots[i].kind],
+        PUT("%s{\"kind\": \"%s\", \"handle\": %llu, \"number\": %llu, \"in_list\": %s}", comma, kind_keys[slots[i].kind],
             (unsigned long long)(handle_base + (uintptr_t)i * HANDLE_STEP), (unsigned long long)slots[i].serial,
             slots[i].owner != NULL ? "true" : "false");
         comma = ", ";

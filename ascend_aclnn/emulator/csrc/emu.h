@@ -5,7 +5,8 @@
  *   core.c     settings, messages, call counting and fault injection, the handle table, the leak report
  *   memory.c   device and host memory: blocks, checks, copies
  *   link.c     the device process and the connections to it
- *   stream.c   streams, events, host callbacks
+ *   stream.c   streams: queues with a worker thread each
+ *   event.c    events and host callbacks
  *   runtime.c  initialisation, devices, contexts, options, queries
  *   objects.c  aclTensor, aclScalar, arrays and lists        (libnnopbase)
  *   executor.c both phases, plans, repeatable executors       (libnnopbase)

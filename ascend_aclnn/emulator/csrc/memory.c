@@ -328,7 +328,7 @@ uint64_t emu_host_live(void) { return host_allocated; }
 size_t emu_memory_describe(char *buffer, size_t size) {
     size_t at = 0;
 #define PUT(...) at += (size_t)snprintf(at < size ? buffer + at : NULL, at < size ? size - at : 0, __VA_ARGS__)
-    PUT("\"device_memory\": [");
+    PUT("\"allocations\": [");
     const char *comma = "";
     for (int i = 0; i < emu_config()->devices; i++) {
         emu_device *device = &emu_devices[i];
@@ -341,7 +341,7 @@ size_t emu_memory_describe(char *buffer, size_t size) {
         }
         pthread_mutex_unlock(&device->lock);
     }
-    PUT("], \"host_memory\": [");
+    PUT("], \"host_allocations\": [");
     comma = "";
     pthread_mutex_lock(&host_lock);
     for (size_t k = 0; k < host_count; k++) {
