@@ -122,9 +122,13 @@ class NpuBackend(Backend):
     # ------------------------------------------------------------------------------------------ streams and events
     def target(self, stream: Optional[Stream]) -> StreamState:
         """The stream to launch on (None: the current one), whose device must be current."""
-        state = self.runtime.current()
+        runtime, cells = self.runtime, self.runtime.cells
+        if runtime.closed or runtime.get_device(cells.device_at):
+            state = runtime.current()
+        else:  # what current() does where all is well, without the call
+            state = runtime.devices.get(cells.device.value) or runtime.current()
         if stream is None:
-            return self.runtime.current_stream(state.index) if _current.stack() else state.default
+            return runtime.current_stream(state.index) if _current.stack() else state.default
         if stream.device != state.index:
             raise ValueError(
                 f"the stream is of device {stream.device}, the current device is {state.index}; "

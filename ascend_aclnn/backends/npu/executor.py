@@ -188,8 +188,13 @@ def run(backend: NpuBackend, plan: Plan, values: Sequence[Any], stream: StreamSt
     try:
         arguments = plan.arguments(values, stream, backend.handles, undo, False)
         size, executor = phase_one(backend, plan, values, arguments)
-        for storage in plan.written(values):
-            storage.writer = stream
+        for position in plan.changed:
+            value = values[position]
+            if value.__class__ is Tensor:
+                value.storage.writer = stream
+            else:
+                for storage in _storages([value]):
+                    storage.writer = stream
         launch(backend, plan, executor, size, arguments, stream, False)
     finally:
         if undo:
@@ -223,6 +228,8 @@ class NpuPrepared(Prepared):
             self.close()
             raise
         self._written = plan.written(self._values)
+        # nothing to be done in phase two but the call
+        self._plain = self.repeatable and not (self.workspace_size or plan.again or backend.runtime.blocking)
 
     def _phase_one(self, stream: StreamState) -> None:
         backend, plan = self._backend, self._plan
@@ -251,12 +258,19 @@ class NpuPrepared(Prepared):
             self._note(target)
         for storage in self._written:
             storage.writer = target
+        plan = self._plan
+        if self._plain:
+            status = plan.phase_two(None, 0, executor, target.handle)
+            if status:
+                raise backend.runtime.error(plan.name, status, plan.name)
+            target.launched.append(plan.name)
+            return
         if self.repeatable:
-            launch(backend, self._plan, executor, self.workspace_size, self._arguments, target, True)
+            launch(backend, plan, executor, self.workspace_size, self._arguments, target, True)
             return
         self._executor, self._spent = 0, "has run"
         try:
-            launch(backend, self._plan, executor, self.workspace_size, self._arguments, target, False)
+            launch(backend, plan, executor, self.workspace_size, self._arguments, target, False)
         finally:
             made.destroy(self._undo)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from ascend_aclnn.backends.npu.library import Libraries
+from ascend_aclnn.backends.npu.memory import NpuStorage
 from ascend_aclnn.backends.npu.runtime import Runtime
 from ascend_aclnn.catalog import Kind
 from ascend_aclnn.dtypes import Format
@@ -22,16 +23,24 @@ from ascend_aclnn.tensor import Tensor, contiguous_strides
 Undo = tuple[Callable[[int], int], int]  # what destroys a handle, and the handle
 
 
+class _Numbers(NamedTuple):
+    """Numbers as int64_t[]: where, how many (0 where they are none), and the array that lives there."""
+
+    address: int
+    length: int
+    array: Any
+
+
 @functools.lru_cache(maxsize=8192)
-def _int64s(values: tuple[int, ...]) -> tuple[int, Any]:
-    """Address of the values as int64_t[], and the array that lives there; 0 for none."""
-    if not values:
-        return 0, None
+def _int64s(values: tuple[int, ...]) -> _Numbers:
     array = (ctypes.c_int64 * len(values))(*values)
-    return ctypes.addressof(array), array
+    return _Numbers(ctypes.addressof(array) if values else 0, len(values), array)
 
 
-_row_major = functools.lru_cache(maxsize=8192)(contiguous_strides)
+@functools.lru_cache(maxsize=8192)
+def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[_Numbers, _Numbers, bool]:
+    """Dimensions and strides for C, and whether the strides are row-major."""
+    return _int64s(shape), _int64s(strides), strides == contiguous_strides(shape)
 
 
 class TensorHandle:
@@ -75,12 +84,13 @@ class Handles:
     # ---------------------------------------------------------------------------------------- tensors
     def shared(self, tensor: Tensor, undo: list[Undo]) -> int:
         """The aclTensor that the Tensor keeps, or a fresh one where it must not be shared."""
-        if tensor.format is not Format.ND:
+        label = tensor._format
+        if label is not None and label is not Format.ND:
             return self.tensor(tensor, undo)
-        handle = TensorHandle(self, self._tensor(tensor), tensor._format)
-        self.live.add(handle.pointer)
-        tensor.handle = handle
-        return handle.pointer
+        pointer = self._tensor(tensor)
+        self.live.add(pointer)
+        tensor.handle = TensorHandle(self, pointer, label)
+        return pointer
 
     def tensor(self, tensor: Tensor, undo: list[Undo]) -> int:
         """An aclTensor of the caller's own."""
@@ -89,20 +99,28 @@ class Handles:
         return pointer
 
     def _tensor(self, tensor: Tensor) -> int:
-        storage_shape = _physical_shape(tensor)
-        dims, strides, physical = _int64s(tensor.shape), _int64s(tensor.strides), _int64s(storage_shape)
-        pointer = self._create_tensor(
-            dims[0],
-            len(tensor.shape),
+        """aclCreateTensor; the storage has been told of its use, so its memory is there."""
+        storage: NpuStorage = tensor.storage  # type: ignore[assignment]  # a tensor of this backend
+        dims, strides, row_major = _layout(tensor.shape, tensor.strides)
+        if tensor._storage_shape is not None:
+            physical = _int64s(tensor._storage_shape)
+        elif row_major and tensor.offset == 0:
+            physical = dims
+        else:  # the storage as a row of elements
+            bits = tensor.dtype.bits
+            physical = _int64s((storage.nbytes * 8 // bits,) if bits else ())
+        pointer: Optional[int] = self._create_tensor(
+            dims.address,
+            dims.length,
             tensor.dtype,
-            strides[0],
+            strides.address,
             tensor.offset,
             tensor.format,
-            physical[0],
-            len(storage_shape),
-            tensor.storage.address,
+            physical.address,
+            physical.length,
+            storage.base,
         )
-        return self._made("aclCreateTensor", pointer)
+        return pointer or self._made("aclCreateTensor", pointer)
 
     def destroy_tensor(self, pointer: int) -> None:
         """For finalizers: once for each kept aclTensor, never after the end, never raising."""
@@ -181,15 +199,6 @@ def destroy(undo: list[Undo]) -> None:
     while undo:
         function, pointer = undo.pop()
         function(pointer)
-
-
-def _physical_shape(tensor: Tensor) -> tuple[int, ...]:
-    """storageDims: as given, else the view's own shape, else the storage as a row of elements."""
-    if tensor._storage_shape is not None:
-        return tensor._storage_shape
-    if tensor.offset == 0 and tensor.strides == _row_major(tensor.shape):
-        return tensor.shape
-    return (tensor.storage.nbytes * 8 // tensor.dtype.bits,) if tensor.dtype.bits else ()
 
 
 def _pointers(values: Sequence[Optional[int]]) -> Any:

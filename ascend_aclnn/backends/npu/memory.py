@@ -8,6 +8,7 @@ the device, so memory is given back to it only after its stream has been waited 
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 from typing import Any, Optional
@@ -43,9 +44,10 @@ def block_size(nbytes: int) -> int:
 class Segment:
     """One aclrtMalloc; all its blocks belong to one stream."""
 
-    __slots__ = ("address", "size", "small", "stream")
+    __slots__ = ("address", "pool", "size", "small", "stream")
 
-    def __init__(self, address: int, size: int, stream: StreamState, small: bool) -> None:
+    def __init__(self, pool: Pool, address: int, size: int, stream: StreamState, small: bool) -> None:
+        self.pool = pool
         self.address = address
         self.size = size
         self.stream = stream
@@ -55,13 +57,12 @@ class Segment:
 class Block:
     """A piece of a segment, in use or free, and its neighbours there."""
 
-    __slots__ = ("address", "after", "before", "free", "fresh", "segment", "size")
+    __slots__ = ("address", "after", "before", "fresh", "segment", "size")
 
     def __init__(self, segment: Segment, address: int, size: int) -> None:
         self.segment = segment
         self.address = address
         self.size = size
-        self.free = False
         self.fresh = True  # nothing has been launched on it since the device handed it out
         self.before: Optional[Block] = None
         self.after: Optional[Block] = None
@@ -93,6 +94,7 @@ class Pool:
         self.reserved = 0
         self.used = 0
         self.segments: dict[int, Segment] = {}
+        self.returned: collections.deque[Block] = collections.deque()  # dropped, used on their own stream only
         self.spare: list[Block] = []  # whole free segments whose stream is gone: anybody's
         # what waits for events: a block, or the owner of borrowed memory
         self.pending: list[tuple[list[int], Optional[Block], object]] = []
@@ -109,13 +111,19 @@ class Pool:
         size = block_size(nbytes)
         runtime = self.runtime
         with runtime.lock:
-            if runtime.dropped:
-                runtime.work_off()
+            if runtime.dropped or self.returned:
+                self.collect()
             bin_ = stream.bins.get(size)
             block = bin_.pop() if bin_ else self._search(size, stream)
-            block.free = False
             self.used += block.size
             return block
+
+    def collect(self) -> None:
+        """Takes what tensors have left."""
+        self.runtime.work_off()
+        returned = self.returned
+        while returned:
+            self._take(returned.popleft())
 
     def _search(self, size: int, stream: StreamState) -> Block:
         with self.runtime.on(self.device):
@@ -159,7 +167,7 @@ class Pool:
         if rest < (GRAIN if block.segment.small else SMALL):
             return block
         tail = Block(block.segment, block.address + size, rest)
-        tail.free, tail.fresh = True, block.fresh
+        tail.fresh = block.fresh
         tail.before, tail.after = block, block.after
         if block.after is not None:
             block.after.before = tail
@@ -178,7 +186,7 @@ class Pool:
                 pointer = ctypes.c_void_p()
                 status = self._malloc(ctypes.byref(pointer), wanted - self._slack, _huge_first())
                 if status == 0:
-                    segment = Segment(pointer.value or 0, wanted, stream, small)
+                    segment = Segment(self, pointer.value or 0, wanted, stream, small)
                     self.segments[segment.address] = segment
                     self.reserved += wanted
                     return Block(segment, segment.address, wanted)
@@ -227,9 +235,13 @@ class Pool:
 
     def _take(self, block: Block) -> None:
         self.used -= block.size
-        block.free, block.fresh = True, False
+        block.fresh = False
         stream = block.segment.stream
-        stream.bins.setdefault(block.size, []).append(block)
+        bin_ = stream.bins.get(block.size)
+        if bin_ is None:
+            stream.bins[block.size] = [block]
+        else:
+            bin_.append(block)
         if not stream.alive:
             self.forget(stream)
 
@@ -261,6 +273,7 @@ class Pool:
             for events, _, _ in self.pending:
                 for event in events:
                     self.runtime.wait_event(event, None)
+            self.collect()
             self._poll()
             for stream in list(self.device.streams.values()):
                 self._join(stream)
@@ -315,6 +328,7 @@ class Pool:
                 if total.value:
                     break
             with runtime.lock:
+                self.collect()
                 self._poll()
         return MemoryInfo(free.value, total.value, self.used, self.reserved - self.used)
 
@@ -345,7 +359,7 @@ class NpuStorage(Storage):
         self.runtime = runtime
         self.device = device
         self.nbytes = nbytes
-        self._address = 0
+        self.base = 0
         self.block: Optional[Block] = None
         self.borrowed = False
         self.owner: object = None
@@ -359,18 +373,18 @@ class NpuStorage(Storage):
     ) -> NpuStorage:
         """Memory of somebody else, whose owner is kept until the streams that used it have passed."""
         storage = cls(backend, runtime, device, nbytes)
-        storage._address, storage.borrowed, storage.owner = address, True, owner
+        storage.base, storage.borrowed, storage.owner = address, True, owner
         return storage
 
     @property
     def address(self) -> int:
         if self.block is None and self.nbytes and not self.borrowed:
             self._reserve(self.runtime.current_stream(self.device))
-        return self._address
+        return self.base
 
     def _reserve(self, stream: StreamState) -> Block:
         self.block = stream.device.pool.allocate(self.nbytes, stream)
-        self._address = self.block.address
+        self.base = self.block.address
         return self.block
 
     def use(self, stream: StreamState) -> None:
@@ -433,9 +447,14 @@ class NpuStorage(Storage):
 
     def __del__(self) -> None:
         # Only a note, because this runs anywhere; and nothing once the runtime is closed, whose memory is gone.
-        if (self.block is not None or self.others) and not self.runtime.closed:
+        block = self.block
+        if self.runtime.closed:
+            return
+        if self.others:
             pool = self.runtime.devices[self.device].pool
-            self.runtime.dropped.append(functools.partial(pool.release, self.block, self.others, self.owner))
+            self.runtime.dropped.append(functools.partial(pool.release, block, self.others, self.owner))
+        elif block is not None:
+            block.segment.pool.returned.append(block)
 
 
 def _address_of(array: npt.NDArray[Any]) -> int:
