@@ -1,0 +1,134 @@
+"""Rules of the vector norms and of renormalisation, and of the masked softmax that stands beside the norms."""
+
+from __future__ import annotations
+
+from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    axes_of,
+    columns,
+    dtype_attr,
+    dtype_of,
+    dtypes,
+    has_dtype,
+    is_complex,
+    max_rank,
+    on,
+    only_on,
+    plus_bf16,
+    promoted,
+    rank,
+    reduced,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_format,
+    shape,
+    tiling,
+)
+
+_FLOATS = "FLOAT FLOAT16 BF16"
+
+
+def _widens(call: Call, came: DataType, name: str) -> None:
+    """On Ascend 950 a norm is computed in self's type or FLOAT."""
+    own = call.dtype("self")
+    allowed = (own, DataType.FLOAT)
+    call.require(came in allowed, name, f"has dtype {came.name}; with self {own.name} it must be {own.name} or FLOAT")
+
+
+def _promotes(call: Call) -> None:
+    promoted("self", "out")(call)
+
+
+def _real(call: Call) -> None:
+    for name in ("self", "out"):
+        call.require(not is_complex(call.dtype(name)), name, f"has dtype {call.dtype(name).name}; it must be real")
+
+
+def _convertible(call: Call) -> None:
+    dtypes(_FLOATS, "self", "out")(call)
+    _widens(call, dtype_attr("dtype")(call), "dtype")
+
+
+rule(
+    "aclnnNorm",
+    on("950", dtypes(_FLOATS, "self", "out")),
+    _promotes,
+    axes_of("dim", "self"),
+    max_rank(8, "self", "out"),
+    shape(out=reduced("self", "dim", "keepdim")),
+    result(out=dtype_of("self")),
+)
+rule(
+    "aclnnLinalgVectorNorm",
+    has_dtype("out", dtype_attr("dtype")),
+    _real,
+    on("950", _convertible),
+    _promotes,
+    axes_of("dims", "self"),
+    max_rank(8, "self", "out"),
+    shape(out=reduced("self", "dims", "keepDims")),
+    result(out=dtype_attr("dtype")),
+)
+
+
+def _renorm_values(target: str) -> Check:
+    def check(call: Call) -> None:
+        p, most = call["p"].value, call["maxNorm"].value
+        call.require(p >= 0, "p", f"is {p}; it must not be negative")
+        n, axis = len(call.shape(target)), call["dim"]
+        call.require(-n <= axis < n, "dim", f"is {axis}; it must be in [{-n}, {n - 1}]")
+        call.require(most >= 0, "maxNorm", f"is {most}; it must not be negative")
+
+    return check
+
+
+_RENORM = {"910": "FLOAT FLOAT16", "": _FLOATS}
+rule(
+    "aclnnRenorm",
+    dtypes(_RENORM, "self", "out"),
+    same_dtype("self", "out"),
+    same_format("self", "out"),
+    rank(2, 8, "self", "out"),
+    shape(out=same("self")),
+    _renorm_values("self"),
+    result(out=dtype_of("self")),
+)
+rule("aclnnInplaceRenorm", dtypes(_RENORM, "selfRef"), rank(2, 8, "selfRef"), _renorm_values("selfRef"))
+
+
+def _no_nz(call: Call) -> None:
+    for name in ("selfRef", "indices"):
+        call.require(call[name].format is not Format.FRACTAL_NZ, name, "has format FRACTAL_NZ; it must be a plain format")
+
+
+rule(
+    "aclnnEmbeddingRenorm",
+    dtypes(plus_bf16("FLOAT FLOAT16"), "selfRef"),
+    dtypes("INT32 INT64", "indices"),
+    rank(2, 2, "selfRef"),
+    max_rank(8, "indices"),
+    _no_nz,
+)
+
+
+# ------------------------------------------------------------------------------------------------- masked softmax
+
+_BIAS = "x attenMaskOptional relativePosBias out"
+
+
+def _row(dtype: str) -> str:
+    return " ".join([dtype] * 4)
+
+
+rule(
+    "aclnnMaskedSoftmaxWithRelPosBias",
+    only_on("A2 A3 310P 950"),
+    columns(_BIAS, *map(_row, ("FLOAT16", "BF16", "FLOAT")), products="A2 A3 950"),
+    columns(_BIAS, *map(_row, ("FLOAT16", "FLOAT")), products="310P"),
+    tiling(rank(4, 5, "x"), shape(out=same("x"))),
+    result(out=dtype_of("x")),
+)
