@@ -123,7 +123,8 @@ _all_items("aclnnNanMedian", "out", empty=unless_empty("self", fits(out=lambda c
 
 def _median_ranks(call: Call) -> None:
     n = len(call.shape("self"))
-    rank(*(2 * (n if call["keepDim"] or n == 0 else n - 1,)), "valuesOut", "indicesOut")(call)
+    kept = n if call["keepDim"] or n == 0 else n - 1
+    rank(kept, kept, "valuesOut", "indicesOut")(call)
 
 
 def _something_on_axis(call: Call) -> None:
