@@ -94,9 +94,9 @@ def _steps_and_batch(call: Call) -> tuple[int, int]:
 
 
 def _hidden_size(call: Call, gates: int) -> int:
-    params = call["params"] or ()
+    params = call.tensors("params")
     call.require(bool(params) and params[0].ndim == 2, "params", "must begin with a matrix")
-    return int(params[0].shape[0] // gates)
+    return params[0].shape[0] // gates
 
 
 # ------------------------------------------------------------------------------------------------- forward
