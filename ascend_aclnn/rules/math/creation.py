@@ -36,6 +36,7 @@ from ascend_aclnn.rules.language import (
     same_shape,
     shape,
     unless_empty,
+    when,
 )
 
 # ------------------------------------------------------------------------------------------------- sequences
@@ -226,7 +227,7 @@ rule(
     same_dtype("self", "out"),
     _repeats,
     max_rank(8, "self"),
-    unless_empty("self out", shape(out=_repeated)),
+    when(lambda call: 0 not in call["repeats"], unless_empty("self out", shape(out=_repeated))),
 )
 
 
