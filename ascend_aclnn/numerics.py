@@ -238,48 +238,37 @@ def round_into(dst: Array, src: Array) -> None:
             np.copyto(dst, src, casting="unsafe")
 
 
-def round_to_half(values: Array, out: Array, work: Array) -> int:
-    """Rounds float32 values to what float16 can hold, but keeps them in float32; ``out`` may be ``values``.
+def _encode_half(dst: Array, src: Array) -> None:
+    """float32 -> float16, exact for every input; faster than NumPy's conversion, also for subnormals and overflow.
 
     Adding and subtracting 1.5 * 2^(e + 13), e the value's exponent, leaves the bits that float16 has; e stops at -14,
-    below which float16 is spaced evenly. A negative value that rounds to zero gives +0. ``work`` is float32 scratch of
-    the same shape; the largest e is returned, from _LARGEST on for infinity and NaN.
+    below which float16 is spaced evenly. Times 2^-112 the result has them in float32's places, 13 bits up.
     """
-    exponent = work.view(np.int32)
-    np.bitwise_and(values.view(np.int32), 0x7F800000, out=exponent)
-    # clip, because maximum with a scalar is not vectorised; its upper end keeps the sum below finite
-    np.clip(exponent, (127 - 14) << 23, (127 + _LARGEST) << 23, out=exponent)
-    largest = (int(exponent.max(initial=0)) >> 23) - 127
-    np.add(exponent, (13 << 23) | (1 << 22), out=exponent)
-    np.add(values, work, out=out)
-    np.subtract(out, work, out=out)
-    if largest >= 15:  # 65520 and more overflow; 2^15 comes close enough to look
-        np.copyto(out, np.float32(np.inf), where=out > 65504)
-        np.copyto(out, np.float32(-np.inf), where=out < -65504)
-    return largest
-
-
-_LARGEST = 100
-
-
-def _encode_half(dst: Array, src: Array) -> None:
-    """float32 -> float16, exact for every input; faster than NumPy's conversion, also for subnormals and overflow."""
     if src.size == 0:
         return
     if not src.flags.c_contiguous:
         np.copyto(scratch("half.source", src.shape, np.float32), src)
         src = scratch("half.source", src.shape, np.float32)
-    work, value = scratch("half.work", src.shape, np.float32), scratch("half.value", src.shape, np.float32)
-    largest = round_to_half(src, value, work)
-    # float16 has the value times 2^-112 in float32's places, 13 bits lower; exact, as the value is already rounded.
-    code, sign = value.view(np.int32), work.view(np.int32)
+    bits = src.view(np.int32)
+    shift, value = scratch("half.shift", src.shape, np.float32), scratch("half.value", src.shape, np.float32)
+    exponent, code = shift.view(np.int32), value.view(np.int32)
+
+    np.bitwise_and(bits, 0x7F800000, out=exponent)
+    # clip, because maximum with a scalar is not vectorised; the upper end keeps the shift finite
+    np.clip(exponent, (127 - 14) << 23, (127 + 100) << 23, out=exponent)
+    overflow = bool(exponent.max() >= (127 + 16) << 23)  # or infinity, or NaN
+    np.add(exponent, (13 << 23) | (1 << 22), out=exponent)
+    np.add(src, shift, out=value)
+    np.subtract(value, shift, out=value)
+
     np.multiply(value, np.float32(2.0**-112), out=value)
     np.right_shift(code, 13, out=code)
-    np.right_shift(src.view(np.int32), 31, out=sign)
+    if overflow:
+        np.copyto(code, 0x7C00, where=np.abs(src) >= 65520)
+        np.copyto(code, 0x7E00, where=np.isnan(src))
+    sign = exponent
+    np.right_shift(bits, 31, out=sign)  # the sign was lost where the value became zero
     np.bitwise_and(sign, 0x8000, out=sign)
-    if largest > 15:
-        np.copyto(code, 0x7C00, where=np.isinf(value))
-        np.copyto(code, 0x7E00, where=np.isnan(value))
     np.bitwise_or(code, sign, out=code)
     np.copyto(dst.view(np.int16), code, casting="unsafe")
 

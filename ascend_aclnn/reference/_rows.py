@@ -32,11 +32,11 @@ def codes(array: Array) -> Array:
 
 
 def take_rows(source: Array, rows: Array, out: Array) -> None:
-    """out[i] = source[rows[i]], for rows known to be in range."""
+    """out[i] = source[rows[i]]; rows out of range give the first or last."""
     if source.flags.c_contiguous:
         np.take(source, rows, axis=0, out=out, mode="clip")  # clip, because "raise" buffers the whole result
     else:
-        np.copyto(out, source[rows])  # take would first copy all of the source
+        np.copyto(out, source[np.clip(rows, 0, len(source) - 1)])  # take would first copy all of the source
 
 
 def gather(source: Array, rows: Array, out: Array) -> None:

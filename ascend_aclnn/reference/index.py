@@ -42,14 +42,14 @@ def embedding_dense_backward(
     if grad.size == 0 or indices.size == 0:
         dst[...] = 0
         return
-    rows = grad.reshape(-1, width)
-    wanted = _as_integers(indices).reshape(-1)
+    wanted = _as_integers(indices)
     check_range("indices", wanted, 0, num_weights)
-
+    wanted = wanted.reshape(-1)
     order = stable_order(wanted)
     if padding_idx < num_weights:
         order = order[wanted[order] != padding_idx]
-    _sum_rows(rows, order, wanted[order], scale_grad_by_freq, dst)
+    with np.errstate(all="ignore"):
+        _sum_rows(grad.reshape(-1, width), order, wanted[order], scale_grad_by_freq, dst)
 
 
 def _as_integers(indices: Array) -> Array:
@@ -70,6 +70,9 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
     leaves a partial sum, and these are added in order afterwards.
     """
     count, width = len(order), dst.shape[1]
+    if count == 0:
+        codes(dst)[...] = 0
+        return
     step = rows_per_block(width, 4 * BLOCK)
     starts = np.flatnonzero(np.diff(names, prepend=-1))
     sizes = np.diff(starts, append=count)
