@@ -201,23 +201,29 @@ class Device:
         self.plans: dict[int, Plan] = {}
 
     def serve(self, connection: socket.socket) -> None:
-        """Answers the requests of one connection until it ends."""
+        """Answers the requests of one connection, in order, until it ends; several may come in at once."""
         calls = {PREPARE: self.prepare, LAUNCH: self.launch, DROP: self.drop}
         header = struct.Struct("<Ii")
         buffer = bytearray(1 << 16)
+        have = 0  # bytes of the buffer that have come in
         while True:
-            size = connection.recv_into(buffer)
-            if size == 0:
+            got = connection.recv_into(memoryview(buffer)[have:])
+            if got == 0:
                 return
-            while size < header.size or size < header.unpack_from(buffer)[0] + 4:
-                if size == len(buffer):
-                    buffer.extend(bytes(len(buffer)))
-                got = connection.recv_into(memoryview(buffer)[size:])
-                if got == 0:
-                    return
-                size += got
-            status, answer = calls[header.unpack_from(buffer)[1]](bytes(memoryview(buffer)[header.size : size]))
-            connection.sendall(header.pack(len(answer) + 4, status) + answer)
+            have += got
+            at = 0
+            while have - at >= header.size:
+                length, call = header.unpack_from(buffer, at)
+                end = at + 4 + length
+                if end > have:
+                    break
+                status, answer = calls[call](bytes(buffer[at + header.size : end]))
+                connection.sendall(header.pack(len(answer) + 4, status) + answer)
+                at = end
+            buffer[: have - at] = buffer[at:have]
+            have -= at
+            if have == len(buffer):
+                buffer.extend(bytes(len(buffer)))
 
     def prepare(self, payload: bytes) -> tuple[int, bytes]:
         """Phase one: u64 plan, u32 and u32 lengths of the operator's name and kinds, words, name, kinds."""

@@ -8,6 +8,7 @@
  *   stream.c   streams: queues with a worker thread each
  *   event.c    events and host callbacks
  *   runtime.c  initialisation, devices, contexts, options, queries
+ *   op.c       descriptions and attributes of single operators; internal.c: what CANN's inner layers export
  *   objects.c  aclTensor, aclScalar, arrays and lists        (libnnopbase)
  *   executor.c both phases, plans, repeatable executors       (libnnopbase)
  *
@@ -190,6 +191,8 @@ LINK int emu_current_context(emu_context **context);
 LINK emu_device *emu_context_device(emu_context *context);
 /* What the generated stubs of everything else return. */
 LINK int emu_not_emulated(const char *routine, int refusal);
+/* Refuses to run a single operator by its type name. */
+LINK int emu_refuse_operator(const char *routine, const char *type);
 /* The process-wide or context's value of an option, 0 when it was never set. */
 LINK int64_t emu_option(emu_context *context, int option);
 
@@ -229,6 +232,25 @@ LINK void emu_buffer_free(emu_buffer *buffer);
 
 enum { CALL_PREPARE = 1, CALL_LAUNCH = 2, CALL_DROP = 3 };
 
+/* A connection to the device process, used by one stream or for one call. */
+typedef struct {
+    emu_device *device;
+    int fd; /* -1: closed */
+    uint64_t incarnation;
+} emu_connection;
+
+typedef enum { LINK_SENT, LINK_FULL, LINK_LOST } emu_sent;
+
+int emu_link_open(emu_device *device, emu_connection *connection);
+void emu_link_close(emu_connection *connection);
+/* False when the process it leads to has ended or been replaced. */
+bool emu_link_current(const emu_connection *connection);
+/* wait false: LINK_FULL rather than waiting; for requests of at most 16 KiB. */
+emu_sent emu_link_send(emu_connection *connection, uint32_t call, const emu_buffer *request, bool wait);
+/* Whether an answer comes in within some milliseconds (negative: for ever). */
+bool emu_link_answered(const emu_connection *connection, int32_t timeout);
+/* The status of the next answer, and what came with it. */
+int emu_link_receive(emu_connection *connection, emu_buffer *answer);
 /* Sends a request and waits for the answer: its status, and what came with it. A lost device is 507899. */
 LINK int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, emu_buffer *answer);
 
@@ -236,12 +258,17 @@ LINK int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *requ
 
 typedef struct emu_task emu_task;
 
+/* A task is either a request to the device process (`answered` is set) or runs here (`run` is set). Statuses are the
+ * task's; its message is left with the thread. */
 struct emu_task {
     emu_task *next;
     uint64_t sequence;
     uint64_t *number;                                   /* where its number is wanted, or NULL */
     const char *routine;                                /* the function that queued it */
-    int (*run)(emu_task *task, emu_stream *stream);     /* a status; the message is this thread's */
+    int (*run)(emu_task *task, emu_stream *stream);
+    bool slow;                                          /* run may wait for other threads: only a worker runs it */
+    emu_buffer request;                                 /* of a launch */
+    int (*answered)(emu_task *task, int status, emu_buffer *answer);
     void (*finish)(emu_task *task);                     /* once, whether it ran or not; frees the task */
 };
 
@@ -252,6 +279,8 @@ LINK void emu_stream_release(emu_stream *stream);
 LINK emu_device *emu_stream_device(const emu_stream *stream);
 /* Queues a task; it belongs to the stream from now on. */
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
+/* Takes in the answers that have come, so that what finished launches used is free. */
+void emu_streams_poll(emu_device *device);
 /* Waits for what has been queued so far (timeout in ms, negative: for ever), and hands out the stream's error. */
 int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status);
 int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **stream);

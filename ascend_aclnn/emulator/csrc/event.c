@@ -156,10 +156,10 @@ static int run_wait(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
-static emu_task *make_event_task(recording *record, int (*run)(emu_task *, emu_stream *)) {
+static emu_task *make_event_task(recording *record, int (*run)(emu_task *, emu_stream *), bool slow) {
     event_task *made = calloc(1, sizeof *made);
     if (made == NULL) abort();
-    made->task = (emu_task){.run = run, .finish = finish_event, .routine = emu_routine()};
+    made->task = (emu_task){.run = run, .slow = slow, .finish = finish_event, .routine = emu_routine()};
     made->record = record;
     return &made->task;
 }
@@ -180,7 +180,7 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
     record->references = 2; /* the event's and the task's */
     record->stream = stream;
     stream->references++;
-    emu_task *task = make_event_task(record, run_record);
+    emu_task *task = make_event_task(record, run_record, false);
     task->number = &record->sequence;
     status = emu_stream_enqueue(stream, task);
     if (status == 0) set_latest(which, record);
@@ -211,7 +211,7 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", which->flags);
     }
     recording *record = latest_of(which);
-    if (record != NULL) status = emu_stream_enqueue(stream, make_event_task(record, run_wait));
+    if (record != NULL) status = emu_stream_enqueue(stream, make_event_task(record, run_wait, true));
     emu_stream_release(stream);
     return status;
 }
@@ -241,27 +241,13 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     return 0;
 }
 
-static bool recording_done(const recording *record) {
-    if (record->done) return true;
-    pthread_mutex_lock(&record->stream->lock);
-    bool done = record->stream->completed >= record->sequence;
-    pthread_mutex_unlock(&record->stream->lock);
-    return done;
-}
-
-/* Whether what was recorded has passed; lets deferred streams advance as aclrtStreamQuery does. */
+/* Whether what was recorded has passed. */
 static int query_event(aclrtEvent handle, bool *done) {
     event *which;
     int status = find_event(handle, &which);
     if (status != 0) return status;
     recording *record = latest_of(which);
-    *done = record != NULL ? recording_done(record) : which->made == EVENT_EX;
-    if (record != NULL && !*done) {
-        pthread_mutex_lock(&record->stream->lock);
-        uint64_t next = record->stream->completed + 1;
-        pthread_mutex_unlock(&record->stream->lock);
-        emu_stream_let_run(record->stream, next);
-    }
+    *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : which->made == EVENT_EX;
     drop_recording(record);
     return 0;
 }
@@ -411,7 +397,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     if (status != 0) return status;
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
-    call->task = (emu_task){.run = run_host_function, .finish = finish_callback, .routine = emu_routine()};
+    call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
     status = emu_stream_enqueue(target, &call->task);
@@ -517,7 +503,7 @@ API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallback
     }
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
-    call->task = (emu_task){.run = run_callback, .finish = finish_callback, .routine = emu_routine()};
+    call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
     call->blocks = blockType == ACL_CALLBACK_BLOCK;

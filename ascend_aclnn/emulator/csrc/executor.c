@@ -89,6 +89,13 @@ static plan *find_plan(const emu_operator *operator, emu_device *device, uint64_
     return p;
 }
 
+static void hold_plan(plan *p) {
+    if (p == NULL) return;
+    pthread_mutex_lock(&plans_lock);
+    p->uses++;
+    pthread_mutex_unlock(&plans_lock);
+}
+
 static void release_plan(plan *p) {
     if (p == NULL) return;
     pthread_mutex_lock(&plans_lock);
@@ -491,6 +498,7 @@ static void finish_launch(emu_task *task) {
     }
     if (l->workspace != NULL) emu_memory_unpin(l->device, l->workspace);
     release_plan(l->plan);
+    emu_buffer_free(&l->task.request);
     free(l);
 }
 
@@ -511,25 +519,23 @@ static void reshape_outputs(const launch *l, const emu_buffer *answer) {
     emu_table_unlock();
 }
 
-static int run_launch(emu_task *task, emu_stream *stream) {
-    (void)stream;
-    launch *l = (launch *)task;
-    if (l->plan == NULL) return 0;
-    if (l->plan->incarnation != l->device->incarnation)
-        return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the device process has been replaced");
-    static __thread emu_buffer answer; /* the stream's worker keeps it */
-    emu_buffer request = {0};
-    emu_buffer_put(&request, &l->plan->id, sizeof l->plan->id);
-    for (uint32_t i = 0; i < l->count; i++) emu_buffer_put(&request, &l->tensors[i].offset, sizeof(uint64_t));
-    int status = emu_link_call(l->device, CALL_LAUNCH, &request, &answer);
-    emu_buffer_free(&request);
-    if (status == 0 && answer.size > 0) reshape_outputs(l, &answer);
-    if (status != 0 && answer.size > 0) {
-        emu_buffer_put(&answer, "", 1);
-        emu_fail_with(status, (const char *)answer.data);
+static int answer_launch(emu_task *task, int status, emu_buffer *answer) {
+    if (status == 0 && answer->size > 0) reshape_outputs((launch *)task, answer);
+    if (status != 0 && answer->size > 0) {
+        emu_buffer_put(answer, "", 1);
+        emu_fail_with(status, (const char *)answer->data);
     }
-    emu_buffer_free(&answer);
     return status;
+}
+
+/* Makes the request of a launch: the plan and the tensors' addresses. */
+static int address_launch(launch *l) {
+    if (l->plan->incarnation != l->device->incarnation)
+        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_DEVICE_LOST", "the device process has been replaced since phase one");
+    emu_buffer_put(&l->task.request, &l->plan->id, sizeof l->plan->id);
+    for (uint32_t i = 0; i < l->count; i++) emu_buffer_put(&l->task.request, &l->tensors[i].offset, sizeof(uint64_t));
+    l->task.answered = answer_launch;
+    return 0;
 }
 
 /* Checks one tensor of a launch and pins its memory. */
@@ -585,7 +591,7 @@ static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream
     emu_device *device = emu_stream_device(stream);
     launch *l = calloc(1, sizeof *l + e->tensor_count * sizeof l->tensors[0]);
     if (l == NULL) abort();
-    l->task = (emu_task){.run = run_launch, .finish = finish_launch, .routine = e->operator->name};
+    l->task = (emu_task){.finish = finish_launch, .routine = e->operator->name};
     l->device = device;
     int status = check_objects(e);
     if (status == 0 && e->workspace > 0) {
@@ -597,17 +603,11 @@ static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream
     if (status == 0 && emu_context_device(e->context) != device)
         status = emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_WRONG_CONTEXT", "the executor is of device %d, the stream of device %d",
                           emu_context_device(e->context)->id, device->id);
-    if (status == 0) {
-        l->plan = e->plan;
-        if (l->plan != NULL) {
-            pthread_mutex_lock(&plans_lock);
-            l->plan->uses++;
-            pthread_mutex_unlock(&plans_lock);
-        }
-        status = emu_stream_enqueue(stream, &l->task) == 0 ? 0 : ACLNN_ERR_RUNTIME_ERROR;
-    } else {
-        finish_launch(&l->task);
-    }
+    l->plan = e->plan;
+    hold_plan(l->plan);
+    if (status == 0 && l->plan != NULL) status = address_launch(l);
+    if (status == 0 && l->plan != NULL) status = emu_stream_enqueue(stream, &l->task) == 0 ? 0 : ACLNN_ERR_RUNTIME_ERROR;
+    else finish_launch(&l->task); /* refused, or ASCEND_EMULATOR_NOOP */
     emu_stream_release(stream);
     return status;
 }

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -237,46 +238,6 @@ static bool send_descriptor(int control, int fd) {
     return sent == 1;
 }
 
-static void lost_connection(emu_device *device);
-
-/* A connection nobody uses, or a new one, and to which process it leads; -1 when the device is lost. */
-static int take_connection(emu_device *device, uint64_t *incarnation) {
-    int fd = -1;
-    pthread_mutex_lock(&device->link_lock);
-    bool running = start_locked(device) == 0;
-    *incarnation = device->incarnation;
-    if (running) {
-        if (device->idle_count > 0) {
-            fd = device->idle[--device->idle_count];
-        } else {
-            int pair[2];
-            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
-                if (send_descriptor(device->control, pair[1]) &&
-                    keep(&device->sockets, &device->socket_count, &device->socket_room, pair[0]))
-                    fd = pair[0];
-                else
-                    close(pair[0]);
-                close(pair[1]);
-            }
-        }
-    }
-    pthread_mutex_unlock(&device->link_lock);
-    if (running && fd < 0) lost_connection(device);
-    return fd;
-}
-
-static void give_connection(emu_device *device, int fd, uint64_t incarnation) {
-    pthread_mutex_lock(&device->link_lock);
-    if (device->lost || device->control < 0 || incarnation != device->incarnation ||
-        !keep(&device->idle, &device->idle_count, &device->idle_room, fd)) {
-        for (size_t k = 0; k < device->socket_count; k++) {
-            if (device->sockets[k] == fd) device->sockets[k] = device->sockets[--device->socket_count];
-        }
-        close(fd);
-    }
-    pthread_mutex_unlock(&device->link_lock);
-}
-
 /* The process has ended, or is about to: finds out how. */
 static void lost_connection(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
@@ -304,12 +265,72 @@ static void lost_connection(emu_device *device) {
     pthread_mutex_unlock(&device->link_lock);
 }
 
-static bool send_all(int fd, struct iovec *parts, int count) {
+/* A connection nobody uses, or a new one. */
+static int take_connection(emu_device *device, uint64_t *incarnation) {
+    int fd = -1;
+    pthread_mutex_lock(&device->link_lock);
+    bool running = start_locked(device) == 0;
+    *incarnation = device->incarnation;
+    if (running) {
+        if (device->idle_count > 0) {
+            fd = device->idle[--device->idle_count];
+        } else {
+            int pair[2];
+            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+                if (send_descriptor(device->control, pair[1]) &&
+                    keep(&device->sockets, &device->socket_count, &device->socket_room, pair[0]))
+                    fd = pair[0];
+                else
+                    close(pair[0]);
+                close(pair[1]);
+            }
+        }
+    }
+    pthread_mutex_unlock(&device->link_lock);
+    if (running && fd < 0) lost_connection(device);
+    return fd;
+}
+
+int emu_link_open(emu_device *device, emu_connection *connection) {
+    connection->device = device;
+    connection->fd = take_connection(device, &connection->incarnation);
+    return connection->fd >= 0 ? 0 : report_lost(device);
+}
+
+bool emu_link_current(const emu_connection *connection) {
+    return connection->fd >= 0 && connection->incarnation == connection->device->incarnation && !connection->device->lost;
+}
+
+void emu_link_close(emu_connection *connection) {
+    emu_device *device = connection->device;
+    if (connection->fd < 0) return;
+    pthread_mutex_lock(&device->link_lock);
+    bool usable = !device->lost && device->control >= 0 && connection->incarnation == device->incarnation;
+    if (!usable || !keep(&device->idle, &device->idle_count, &device->idle_room, connection->fd)) {
+        for (size_t k = 0; k < device->socket_count; k++) {
+            if (device->sockets[k] == connection->fd) device->sockets[k] = device->sockets[--device->socket_count];
+        }
+        close(connection->fd);
+    }
+    connection->fd = -1;
+    pthread_mutex_unlock(&device->link_lock);
+}
+
+/* Request: u32 bytes that follow, u32 call, payload. Answer: u32 bytes that follow, i32 status, payload. */
+typedef struct {
+    uint32_t bytes;
+    int32_t word;
+} frame;
+
+/* Sends everything; with MSG_DONTWAIT, everything or (EAGAIN) nothing, as the kernel does for what fits into one of its
+ * buffers. */
+static bool send_all(int fd, struct iovec *parts, int count, int flags) {
     while (count > 0) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) return false;
+        flags = 0;
         while (count > 0 && (size_t)sent >= parts->iov_len) {
             sent -= (ssize_t)parts->iov_len;
             parts++;
@@ -335,21 +356,23 @@ static bool receive_all(int fd, void *data, size_t size) {
     return true;
 }
 
-/* Request: u32 bytes that follow, u32 call, payload. Answer: u32 bytes that follow, i32 status, payload. */
-typedef struct {
-    uint32_t bytes;
-    int32_t word;
-} frame;
-
-int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, emu_buffer *answer) {
-    uint64_t incarnation;
-    int fd = take_connection(device, &incarnation);
-    if (fd < 0) return report_lost(device);
-    frame head = {(uint32_t)(request->size + sizeof head.word), (int32_t)call}, reply;
+emu_sent emu_link_send(emu_connection *connection, uint32_t call, const emu_buffer *request, bool wait) {
+    frame head = {(uint32_t)(request->size + sizeof head.word), (int32_t)call};
     struct iovec parts[2] = {{&head, sizeof head}, {request->data, request->size}};
+    if (send_all(connection->fd, parts, request->size > 0 ? 2 : 1, wait ? 0 : MSG_DONTWAIT)) return LINK_SENT;
+    return errno == EAGAIN || errno == EWOULDBLOCK ? LINK_FULL : LINK_LOST;
+}
+
+bool emu_link_answered(const emu_connection *connection, int32_t timeout) {
+    struct pollfd poller = {connection->fd, POLLIN, 0};
+    return poll(&poller, 1, timeout) != 0; /* an error is an answer, too: reading tells which */
+}
+
+int emu_link_receive(emu_connection *connection, emu_buffer *answer) {
+    frame reply;
     answer->size = 0;
-    bool good = send_all(fd, parts, request->size > 0 ? 2 : 1) && receive_all(fd, &reply, sizeof reply);
-    if (good && reply.bytes >= sizeof reply.word) {
+    bool good = receive_all(connection->fd, &reply, sizeof reply) && reply.bytes >= sizeof reply.word;
+    if (good) {
         size_t size = reply.bytes - sizeof reply.word;
         if (size > answer->room) {
             emu_buffer_free(answer);
@@ -357,10 +380,25 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
             if (answer->data == NULL) abort();
             answer->room = size;
         }
-        good = receive_all(fd, answer->data, size);
+        good = receive_all(connection->fd, answer->data, size);
         answer->size = size;
     }
-    if (!good) lost_connection(device);
-    give_connection(device, fd, incarnation);
-    return good ? reply.word : report_lost(device);
+    if (good) return reply.word;
+    lost_connection(connection->device);
+    return report_lost(connection->device);
+}
+
+int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, emu_buffer *answer) {
+    emu_connection connection;
+    answer->size = 0;
+    int status = emu_link_open(device, &connection);
+    if (status != 0) return status;
+    if (emu_link_send(&connection, call, request, true) == LINK_SENT) {
+        status = emu_link_receive(&connection, answer);
+    } else {
+        lost_connection(device);
+        status = report_lost(device);
+    }
+    emu_link_close(&connection);
+    return status;
 }

@@ -323,6 +323,14 @@ static void host_unpin(const void *address) {
     pthread_mutex_unlock(&host_lock);
 }
 
+static uint32_t host_pins(const void *address) {
+    pthread_mutex_lock(&host_lock);
+    const host_block *block = host_at(address);
+    uint32_t pins = block != NULL ? block->pins : 0;
+    pthread_mutex_unlock(&host_lock);
+    return pins;
+}
+
 uint64_t emu_host_live(void) { return host_allocated; }
 
 size_t emu_memory_describe(char *buffer, size_t size) {
@@ -376,12 +384,21 @@ static int malloc_device(void **address, size_t size, int policy, uint64_t tail)
     return reserve_block(device, size, tail, address);
 }
 
+static bool pinned(emu_device *device, uint64_t offset) {
+    pthread_mutex_lock(&device->lock);
+    const emu_block *block = block_at(device, offset);
+    bool result = block != NULL && block->pins > 0;
+    pthread_mutex_unlock(&device->lock);
+    return result;
+}
+
 static int free_device(const void *address) {
     if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "devPtr is a null pointer");
     emu_device *device = emu_memory_device(address);
     if (device == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
     uint64_t offset = emu_memory_offset(device, address);
+    if (pinned(device, offset)) emu_streams_poll(device); /* the work may have ended without anybody having looked */
     pthread_mutex_lock(&device->lock);
     emu_block *block = block_at(device, offset);
     bool inside = block != NULL && block->start != offset;
@@ -465,6 +482,9 @@ static int malloc_host(void **address, size_t size) {
 
 static int free_host(void *address) {
     if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "hostPtr is a null pointer");
+    for (int i = 0; i < emu_config()->devices; i++) {
+        if (host_pins(address) > 0) emu_streams_poll(&emu_devices[i]);
+    }
     int status = host_remove(address, false);
     if (status == 0) free(address);
     return status;

@@ -38,10 +38,10 @@ int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_
     stream->priority = priority;
     stream->flags = flags;
     stream->references = 1;
+    stream->connection.fd = -1;
     stream->id = stream_ids++;
     stream->released = emu_config()->streams == STREAMS_DEFERRED ? 0 : UINT64_MAX;
     pthread_mutex_init(&stream->lock, NULL);
-    pthread_mutex_init(&stream->running, NULL);
     emu_make_condition(&stream->wake);
     emu_make_condition(&stream->progress);
     stream->handle = emu_handle_new(KIND_STREAM, stream);
@@ -55,8 +55,8 @@ int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_
 
 void emu_stream_release(emu_stream *stream) {
     if (--stream->references > 0) return;
+    emu_link_close(&stream->connection);
     pthread_mutex_destroy(&stream->lock);
-    pthread_mutex_destroy(&stream->running);
     pthread_cond_destroy(&stream->wake);
     pthread_cond_destroy(&stream->progress);
     free(stream->error_text);
@@ -94,17 +94,30 @@ int emu_stream_acquire(aclrtStream handle, emu_stream **result) {
 
 /* ----------------------------------------------------------------------------------------------------------- execution */
 
-/* Runs one task in this thread and notes its error. */
-static void run_task(emu_stream *stream, emu_task *task) {
-    uint64_t sequence = task->sequence;
-    pthread_mutex_lock(&stream->lock);
-    bool skip = stream->dropping || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
-    pthread_mutex_unlock(&stream->lock);
-    const char *routine = emu_routine();
-    emu_set_routine(task->routine);
-    int status = skip ? 0 : task->run(task, stream);
+/*
+ * The head of the queue is driven by one thread at a time: by a thread that waits for the stream, or by its worker.
+ * Launches are sent to the device process as soon as only launches are before them, by the thread that queues them; so
+ * the device goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker
+ * is there for everything else. Answers are taken in when somebody looks at the stream.
+ */
+
+#define WINDOW 64u                 /* launches that may be on their way, */
+#define WINDOW_BYTES (48u << 10)   /* and how much: less than the sockets hold, so nobody is kept waiting */
+
+typedef enum { STEP_DONE, STEP_NOTHING, STEP_TIMEOUT } step_result;
+
+/* Ends a task at the head of the queue. The lock is held. */
+static void end_head(emu_stream *stream, emu_task *task, int status) {
     char *text = status != 0 ? emu_take_message() : NULL;
-    emu_set_routine(routine);
+    if (task->answered != NULL && stream->unsent != task) {
+        stream->in_flight--;
+        stream->in_flight_bytes -= task->request.size;
+    }
+    stream->head = task->next;
+    if (stream->head == NULL) stream->tail = NULL;
+    if (stream->unsent == task) stream->unsent = task->next;
+    uint64_t sequence = task->sequence;
+    pthread_mutex_unlock(&stream->lock);
     task->finish(task);
     pthread_mutex_lock(&stream->lock);
     if (status != 0 && stream->error == 0) {
@@ -112,25 +125,89 @@ static void run_task(emu_stream *stream, emu_task *task) {
         stream->error_text = text;
         text = NULL;
     }
-    stream->completed = sequence;
-    if (stream->waiters > 0) pthread_cond_broadcast(&stream->progress);
-    pthread_mutex_unlock(&stream->lock);
     free(text);
+    stream->completed = sequence;
+}
+
+/* Sends what may be sent; with `wait`, at least the head. The lock is held. */
+static int send_launches(emu_stream *stream, bool wait) {
+    while (stream->unsent != NULL && stream->unsent->answered != NULL && stream->unsent->sequence <= stream->released) {
+        emu_task *task = stream->unsent;
+        bool head = task == stream->head;
+        uint32_t window = stream->failure_mode == ACL_STOP_ON_FAILURE ? 1 : WINDOW;
+        if (!head && (stream->in_flight >= window || stream->in_flight_bytes + task->request.size > WINDOW_BYTES)) return 0;
+        if (head && task->request.size > WINDOW_BYTES / 4 && !wait) return 0;
+        if (stream->in_flight == 0 && !emu_link_current(&stream->connection)) {
+            emu_link_close(&stream->connection);
+            int status = emu_link_open(stream->device, &stream->connection);
+            if (status != 0) return status;
+        }
+        emu_sent sent = emu_link_send(&stream->connection, CALL_LAUNCH, &task->request, wait && head);
+        /* A lost connection is told by reading from it, in the order of the launches. */
+        if (sent == LINK_FULL) return 0;
+        stream->unsent = task->next;
+        stream->in_flight++;
+        stream->in_flight_bytes += task->request.size;
+    }
+    return 0;
+}
+
+/* Nobody drives the stream any more: whoever waits for it may. The lock is held. */
+static void let_go(emu_stream *stream) {
+    stream->driven = false;
+    if (stream->waiters > 0) pthread_cond_broadcast(&stream->progress);
+    if (stream->ending) pthread_cond_signal(&stream->wake);
+}
+
+/* Drives the head of the queue by one task. The lock is held, and nobody drives the stream. */
+static step_result step(emu_stream *stream, bool worker, int32_t timeout) {
+    static __thread emu_buffer answer; /* kept for the next one */
+    emu_task *task = stream->head;
+    if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
+    bool skip = task == stream->unsent &&
+                (stream->dropping || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE));
+    const char *routine = emu_routine();
+    int status = 0;
+    stream->driven = true;
+    emu_set_routine(task->routine);
+    if (!skip && task->answered != NULL) {
+        status = send_launches(stream, true);
+        pthread_mutex_unlock(&stream->lock);
+        bool in_time = status != 0 || timeout < 0 || emu_link_answered(&stream->connection, timeout);
+        if (in_time && status == 0) {
+            status = emu_link_receive(&stream->connection, &answer);
+            status = task->answered(task, status, &answer);
+            if (answer.room > (64u << 10)) emu_buffer_free(&answer);
+        }
+        pthread_mutex_lock(&stream->lock);
+        if (!in_time) {
+            emu_set_routine(routine);
+            let_go(stream);
+            return STEP_TIMEOUT;
+        }
+    } else if (!skip) {
+        pthread_mutex_unlock(&stream->lock);
+        status = task->run(task, stream);
+        pthread_mutex_lock(&stream->lock);
+    }
+    end_head(stream, task, status);
+    if (stream->unsent != NULL) send_launches(stream, false);
+    emu_set_routine(routine);
+    let_go(stream);
+    return STEP_DONE;
+}
+
+/* There is a task that the device process will not do by itself. */
+static bool needs_driver(const emu_stream *stream) {
+    return stream->unsent != NULL && stream->unsent->sequence <= stream->released;
 }
 
 static void *work(void *argument) {
     emu_stream *stream = argument;
     pthread_mutex_lock(&stream->lock);
-    for (;;) {
-        while ((stream->head == NULL || stream->head->sequence > stream->released) && !stream->ending)
-            pthread_cond_wait(&stream->wake, &stream->lock);
-        emu_task *task = stream->head;
-        if (task == NULL) break;
-        stream->head = task->next;
-        if (stream->head == NULL) stream->tail = NULL;
-        pthread_mutex_unlock(&stream->lock);
-        run_task(stream, task);
-        pthread_mutex_lock(&stream->lock);
+    while (!stream->ending || stream->head != NULL || stream->driven) {
+        bool useful = !stream->driven && (needs_driver(stream) || (stream->ending && stream->head != NULL));
+        if (!useful || step(stream, true, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
     }
     pthread_mutex_unlock(&stream->lock);
     emu_stream_release(stream);
@@ -156,61 +233,80 @@ static int start_worker(emu_stream *stream) {
     return failed;
 }
 
-static void take_number(emu_stream *stream, emu_task *task) {
+/* Wakes the worker if it is needed. The lock is held. */
+static int call_worker(emu_stream *stream) {
+    if (stream->driven || !needs_driver(stream)) return 0;
+    int failed = stream->worker ? 0 : start_worker(stream);
+    if (failed == 0) pthread_cond_signal(&stream->wake);
+    return failed;
+}
+
+static uint64_t add_task(emu_stream *stream, emu_task *task) {
+    task->next = NULL;
     task->sequence = ++stream->submitted;
     if (task->number != NULL) *task->number = task->sequence;
+    if (stream->tail != NULL) stream->tail->next = task;
+    else stream->head = task;
+    stream->tail = task;
+    if (stream->unsent == NULL) stream->unsent = task;
+    return task->sequence;
 }
 
 int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
-    if (emu_config()->streams == STREAMS_EAGER) {
-        pthread_mutex_lock(&stream->running);
-        pthread_mutex_lock(&stream->lock);
-        take_number(stream, task);
-        pthread_mutex_unlock(&stream->lock);
-        run_task(stream, task);
-        pthread_mutex_unlock(&stream->running);
-        return 0;
-    }
     pthread_mutex_lock(&stream->lock);
-    int failed = stream->worker ? 0 : start_worker(stream);
-    if (failed == 0) {
-        task->next = NULL;
-        take_number(stream, task);
-        if (stream->tail != NULL) stream->tail->next = task;
-        else stream->head = task;
-        stream->tail = task;
-        if (task->sequence <= stream->released) pthread_cond_signal(&stream->wake);
-    }
+    uint64_t sequence = add_task(stream, task);
+    /* What cannot be sent now is sent, or fails, when the stream is driven. */
+    if (stream->unsent == task && send_launches(stream, false) != 0) free(emu_take_message());
+    int failed = call_worker(stream);
     pthread_mutex_unlock(&stream->lock);
-    if (failed == 0) return 0;
-    task->finish(task);
-    return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "cannot start a stream's thread: %s", strerror(failed));
+    if (failed != 0)
+        return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "cannot start a stream's thread: %s", strerror(failed));
+    if (emu_config()->streams == STREAMS_EAGER) emu_stream_wait_for(stream, sequence, -1);
+    return 0;
 }
 
 void emu_stream_let_run(emu_stream *stream, uint64_t sequence) {
     if (emu_config()->streams != STREAMS_DEFERRED) return;
     pthread_mutex_lock(&stream->lock);
-    if (stream->released < sequence) {
-        stream->released = sequence;
-        pthread_cond_signal(&stream->wake);
-    }
+    if (stream->released < sequence) stream->released = sequence;
+    call_worker(stream);
     pthread_mutex_unlock(&stream->lock);
 }
 
 bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout) {
-    emu_stream_let_run(stream, sequence);
+    uint64_t end = emu_now() + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
     struct timespec until = emu_deadline(timeout > 0 ? timeout : 0);
     bool in_time = true;
     pthread_mutex_lock(&stream->lock);
-    stream->waiters++;
+    if (stream->released < sequence) stream->released = sequence;
     while (stream->completed < sequence && in_time) {
+        if (!stream->driven) {
+            uint64_t at = timeout < 0 ? 0 : emu_now();
+            int32_t left = timeout < 0 ? -1 : at < end ? (int32_t)((end - at + 999999) / 1000000ull) : 0;
+            step_result result = step(stream, false, left);
+            in_time = result != STEP_TIMEOUT;
+            if (result != STEP_NOTHING) continue;
+            call_worker(stream);
+        }
+        stream->waiters++;
         if (timeout < 0) pthread_cond_wait(&stream->progress, &stream->lock);
         else in_time = pthread_cond_timedwait(&stream->progress, &stream->lock, &until) != ETIMEDOUT;
+        stream->waiters--;
     }
-    stream->waiters--;
     in_time = stream->completed >= sequence;
+    call_worker(stream); /* what lies behind is the worker's again */
     pthread_mutex_unlock(&stream->lock);
     return in_time;
+}
+
+/* Takes in the answers that have come. */
+static void poll_stream(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    while (!stream->driven && stream->head != NULL && stream->head != stream->unsent && stream->head->answered != NULL) {
+        if (step(stream, false, 0) != STEP_DONE) break;
+    }
+    call_worker(stream);
+    pthread_mutex_unlock(&stream->lock);
 }
 
 static uint64_t last_submitted(emu_stream *stream) {
@@ -218,6 +314,16 @@ static uint64_t last_submitted(emu_stream *stream) {
     uint64_t sequence = stream->submitted;
     pthread_mutex_unlock(&stream->lock);
     return sequence;
+}
+
+bool emu_stream_passed(emu_stream *stream, uint64_t sequence) {
+    poll_stream(stream);
+    pthread_mutex_lock(&stream->lock);
+    uint64_t completed = stream->completed;
+    pthread_mutex_unlock(&stream->lock);
+    /* So that a program which polls comes to an end in deferred mode, too, each question lets one more task run. */
+    if (completed < sequence) emu_stream_let_run(stream, completed + 1);
+    return completed >= sequence;
 }
 
 /* Hands the stream's error to the calling thread, once. */
@@ -243,15 +349,12 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status) {
 }
 
 int emu_stream_end(emu_stream *stream, bool force) {
+    int status = force ? 0 : emu_stream_wait(stream, -1, 0);
     pthread_mutex_lock(&stream->lock);
     stream->dropping = stream->dropping || force;
-    pthread_mutex_unlock(&stream->lock);
-    int status = 0;
-    if (force) emu_stream_let_run(stream, UINT64_MAX);
-    else status = emu_stream_wait(stream, -1, 0);
-    pthread_mutex_lock(&stream->lock);
     stream->ending = true;
     stream->released = UINT64_MAX;
+    if (stream->head != NULL && !stream->worker) start_worker(stream);
     pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&stream->lock);
     emu_stream_release(stream);
@@ -406,22 +509,36 @@ API aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeo
 
 #define MOST_STREAMS 2048 /* no chip has more */
 
-/* All streams of a device, whatever their context. */
+/* All streams of a device, whatever their context; to be released. */
+static size_t all_streams(const emu_device *device, emu_stream **streams) {
+    size_t count = 0;
+    pthread_mutex_lock(&emu_world);
+    for (emu_context *context = device->contexts; context != NULL; context = context->next) {
+        for (emu_stream *s = context->streams; s != NULL && count < MOST_STREAMS; s = s->next) {
+            s->references++;
+            streams[count++] = s;
+        }
+    }
+    pthread_mutex_unlock(&emu_world);
+    return count;
+}
+
+void emu_streams_poll(emu_device *device) {
+    emu_stream *streams[MOST_STREAMS];
+    size_t count = all_streams(device, streams);
+    for (size_t i = 0; i < count; i++) {
+        poll_stream(streams[i]);
+        emu_stream_release(streams[i]);
+    }
+}
+
 static int synchronize_device(int32_t timeout) {
     emu_context *context;
     int status = emu_current_context(&context);
     if (status != 0) return status;
     uint64_t end = timeout < 0 ? 0 : emu_now() + (uint64_t)timeout * 1000000ull;
     emu_stream *streams[MOST_STREAMS];
-    size_t count = 0;
-    pthread_mutex_lock(&emu_world);
-    for (emu_context *c = context->device->contexts; c != NULL; c = c->next) {
-        for (emu_stream *s = c->streams; s != NULL && count < MOST_STREAMS; s = s->next) {
-            s->references++;
-            streams[count++] = s;
-        }
-    }
-    pthread_mutex_unlock(&emu_world);
+    size_t count = all_streams(context->device, streams);
     for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
     for (size_t i = 0; i < count; i++) {
         int32_t left = timeout;
@@ -452,13 +569,22 @@ API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
     if (status == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "status is a null pointer");
     int failed = emu_stream_acquire(stream, &found);
     if (failed != 0) return failed;
-    pthread_mutex_lock(&found->lock);
-    uint64_t completed = found->completed;
-    *status = completed == found->submitted ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    pthread_mutex_unlock(&found->lock);
-    /* So that a program which polls comes to an end in deferred mode, too: each question lets one task run. */
-    if (*status != ACL_STREAM_STATUS_COMPLETE) emu_stream_let_run(found, completed + 1);
+    *status = emu_stream_passed(found, last_submitted(found)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     emu_stream_release(found);
+    return 0;
+}
+
+/* No stream is ever captured: aclmdlRICaptureBegin is refused. */
+API aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
+    ENTER("aclmdlRICaptureGetInfo");
+    emu_stream *found;
+    if (status == NULL || modelRI == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", status == NULL ? "status" : "modelRI");
+    int failed = emu_stream_acquire(stream, &found);
+    if (failed != 0) return failed;
+    emu_stream_release(found);
+    *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    *modelRI = NULL;
     return 0;
 }
 
