@@ -96,7 +96,7 @@ class FakeRuntime:
     def wait_event(self, event: int, timeout: Optional[float]) -> None:
         self.passed.add(self.tickets[event])
 
-    def wait_stream(self, stream: StreamState) -> None:
+    def wait_for_memory(self, stream: StreamState) -> None:
         self.waited.append(stream)
 
     def recent_error(self) -> str:

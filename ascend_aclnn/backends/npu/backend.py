@@ -137,10 +137,9 @@ class NpuBackend(Backend):
         return state.streams.get(stream.handle) or self._state(stream)
 
     def _state(self, stream: Stream) -> StreamState:
-        known = self.runtime.stream(stream.device, stream.handle)
-        if not known.owned and not stream._release.alive:
+        if not stream._release.alive:
             raise ValueError(f"{stream!r} is closed")
-        return known
+        return self.runtime.stream(stream.device, stream.handle)
 
     def create_stream(self, device: int) -> int:
         self.runtime.drain()

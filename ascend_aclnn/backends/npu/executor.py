@@ -128,8 +128,8 @@ def _phase_one_error(backend: NpuBackend, plan: Plan, status: int, values: Seque
     if problem is not None and problem.status == status:
         position = plan.operator.positions.get(problem.argument or "")
         argument = None if position is None else plan.operator.parameters[position].python_name
-        about = problem.detail if argument is None else f"{argument} {problem.detail}"
-        text = f"{about}\n  CANN: {text}" if text else about
+        known = problem.detail in text or not text  # the emulated device answers by the same rules
+        text = problem.detail if known else f"{problem.detail}\n  CANN: {text}"
     return AclError(status, plan.operator.phase_one, text, operator=plan.name, argument=argument)
 
 
@@ -191,7 +191,7 @@ def run(backend: NpuBackend, plan: Plan, values: Sequence[Any], stream: StreamSt
         for position in plan.changed:
             value = values[position]
             if value.__class__ is Tensor:
-                value.storage.writer = stream
+                value.storage.writer = stream  # type: ignore[attr-defined]  # tensors of this backend have an NpuStorage
             else:
                 for storage in _storages([value]):
                     storage.writer = stream

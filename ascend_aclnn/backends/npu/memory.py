@@ -279,7 +279,7 @@ class Pool:
                 self._join(stream)
                 whole = [block for block in stream.free if block.whole]
                 if whole and not all(block.fresh for block in whole):
-                    self.runtime.wait_stream(stream)
+                    self.runtime.wait_for_memory(stream)
                 stream.free[:] = [block for block in stream.free if not block.whole]
                 self.spare += whole
             while self.spare:

@@ -349,7 +349,7 @@ class Runtime:
 
     # ------------------------------------------------------------------------------------------ waiting
     def stream(self, index: int, handle: int) -> StreamState:
-        """The state of a stream; a foreign one is noted at first sight."""
+        """The state of a stream; a foreign one is noted at first sight, and must outlive the tensors it writes."""
         state = self.devices.get(index)
         if state is None:
             before = self.current()
@@ -366,6 +366,13 @@ class Runtime:
             if entered.device == index and entered.backend.name == "npu":
                 return self.stream(index, entered.handle)
         return self.stream(index, 0)
+
+    def wait_for_memory(self, stream: StreamState) -> None:
+        """Waits before memory of a stream goes back to the device; a foreign stream may have been destroyed by now."""
+        if stream.owned or not stream.handle:
+            self.wait_stream(stream)
+        else:
+            self.synchronize(stream.device)
 
     def wait_stream(self, stream: StreamState, timeout: Optional[float] = None) -> None:
         """Waits for a stream; TimeoutError after ``timeout`` seconds."""
@@ -391,8 +398,6 @@ class Runtime:
         with self.on(state):
             if timeout is None:
                 status = self.libraries.function("aclrtSynchronizeDevice")()
-            elif timeout <= 0:
-                status = 0 if all(map(self.stream_done, streams)) else STREAM_TIMEOUT
             else:
                 status = self.libraries.function("aclrtSynchronizeDeviceWithTimeout")(_milliseconds(timeout))
             if status == STREAM_TIMEOUT and timeout is not None:
