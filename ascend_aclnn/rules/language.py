@@ -24,7 +24,14 @@ from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, Problem
+from ascend_aclnn.errors import (
+    INNER_NULLPTR,
+    PARAM_INVALID,
+    PARAM_NULLPTR,
+    RUNTIME_ERROR,
+    TILING_ERROR,
+    Problem,
+)
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import Soc
 from ascend_aclnn.tensor import Tensor
@@ -845,6 +852,14 @@ def only_on(products: str) -> Check:
             call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on {products}")
 
     return check
+
+
+def supported(call: Call) -> None:
+    """The operator's document names the chip's product; the runtime looks for a kernel in vain elsewhere (361001)."""
+    products = call.operator.products
+    if products and call.product not in products:
+        text = f"the operator is not supported on {call.soc.name}; it is on {' '.join(products)}"
+        call.refuse(None, text, RUNTIME_ERROR)
 
 
 @functools.cache

@@ -1,0 +1,238 @@
+"""Rules of quantising with scales that the operator finds itself."""
+
+from __future__ import annotations
+
+import math
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.errors import INNER_ERROR, PARAM_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    Shape,
+    documented,
+    dtype_attr,
+    dtypes,
+    infer,
+    one_of,
+    rank,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_shape,
+    shape,
+    supported,
+    tiling,
+)
+from ascend_aclnn.rules.quant.static import packed
+
+# --------------------------------------------------------------------------------------------------- DynamicQuant
+
+
+def _mode(call: Call) -> str:
+    return str(call["quantMode"]) if "quantMode" in call.operator.positions else "pertoken"
+
+
+def _scale_shape(call: Call) -> Shape:
+    """One scale for each row, for each item of the last axis, or for the tensor."""
+    rank(2, 8, "x")(call)
+    sizes = call.shape("x")
+    return {"pertoken": sizes[:-1], "perchannel": (*sizes[:-2], sizes[-1])}.get(_mode(call), (1,))
+
+
+def _smooth(call: Call) -> None:
+    """One factor for each item of the last axis (or of the groups' rows)."""
+    if not call.given("smoothScalesOptional"):
+        return
+    name = "smoothScalesOptional"
+    if "groupIndexOptional" in call.operator.positions and call.given("groupIndexOptional"):
+        rank(1, 1, "groupIndexOptional")(call)
+        return
+    wanted = (call.shape("x")[-2 if _mode(call) == "perchannel" else -1],)
+    call.require(call.shape(name) == wanted, name, f"has shape {call.shape(name)}; it must be {wanted}")
+
+
+def _quant_mode(call: Call) -> None:
+    symmetric = bool(call["isSymmetrical"])
+    wanted = "must be None" if symmetric else "is None; it is required"
+    call.require(call.given("offsetOut") is not symmetric, "offsetOut", f"{wanted} where is_symmetrical is {symmetric}")
+    one_of("quantMode", "pertensor", "pertoken", "perchannel")(call)
+    if call["quantMode"] == "perchannel":
+        call.require(not call.given("groupIndexOptional"), "groupIndexOptional", "must be None with perchannel")
+
+
+def _only_950(call: Call) -> None:
+    """Looked at before null pointers are."""
+    call.require(call.product == "950", None, f"the operator is not implemented on {call.soc.name}", INNER_ERROR)
+    for name in ("x", "quantMode", "yOut", "scaleOut"):
+        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+
+
+def _group_dtypes(call: Call) -> None:
+    if call.given("smoothScalesOptional"):
+        dtypes("INT32 INT64", "groupIndexOptional")(call)
+
+
+_X = {"A2 A3 950": "FLOAT16 BF16", "310P 910": "FLOAT16"}
+_Y = {"A2 A3": "INT4 INT8 INT32", "310P 910": "INT8", "950": "INT4 INT8 INT32 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN"}
+_BEFORE: tuple[Check, ...] = (
+    dtypes(_X, "x", "smoothScalesOptional"),
+    same_dtype("x", "smoothScalesOptional"),
+)
+_AFTER: tuple[Check, ...] = (
+    rank(2, 8, "x"),
+    _smooth,
+)
+
+rule(
+    "aclnnDynamicQuant",
+    *_BEFORE,
+    dtypes(_Y, "yOut"),
+    dtypes("FLOAT", "scaleOut"),
+    *_AFTER,
+    shape(yOut=lambda call: packed("x", "yOut", "yOut")(call) if call.given("yOut") else call.shape("x")),
+    shape(scaleOut=_scale_shape),
+    result(yOut="INT8", scaleOut="FLOAT"),
+)
+rule(
+    "aclnnDynamicQuantV2",
+    *_BEFORE,
+    _group_dtypes,
+    dtypes(_Y, "yOut"),
+    dtypes("FLOAT", "scaleOut", "offsetOut"),
+    *_AFTER,
+    shape(yOut=packed("x", "yOut"), scaleOut=_scale_shape, offsetOut=_scale_shape),
+    result(yOut=dtype_attr("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+    nullable="offsetOut",
+)
+for _name in ("aclnnDynamicQuantV3", "aclnnDynamicQuantV4"):
+    rule(
+        _name,
+        _only_950,
+        _quant_mode,
+        *_BEFORE,
+        _group_dtypes,
+        dtypes(_Y, "yOut"),
+        dtypes("FLOAT", "scaleOut", "offsetOut"),
+        *_AFTER,
+        shape(
+            yOut=packed("x", "yOut"),
+            scaleOut=_scale_shape,
+            offsetOut=lambda call: None if call["isSymmetrical"] else _scale_shape(call),
+        ),
+        result(yOut=dtype_attr("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+        nullable="x quantMode yOut scaleOut offsetOut",
+    )
+
+# --------------------------------------------------------------------------------------------------- behind a gate
+
+
+def _halved(call: Call) -> Shape:
+    """x with half of the gated axis, the last one unless ``activateDim`` says otherwise."""
+    rank(2, 8, "x")(call)
+    sizes = list(call.shape("x"))
+    axis = call["activateDim"] if "activateDim" in call.operator.positions else -1
+    call.require(-len(sizes) <= axis < len(sizes), "activateDim", f"is {axis}; it must be an axis of x")
+    even = sizes[axis] % 2 == 0
+    call.require(even, "x", f"has shape {tuple(sizes)}; its axis {axis} must be even")
+    sizes[axis] //= 2
+    return tuple(sizes)
+
+
+def _rows(call: Call) -> Shape:
+    rank(2, 8, "x")(call)
+    return call.shape("x")[:-1]
+
+
+rule(
+    "aclnnDequantSwigluQuant",
+    supported,
+    documented(),
+    tiling(shape(yOut=_halved, scaleOut=_rows), one_of("quantModeOptional", "static", "dynamic")),
+    result(yOut="INT8", scaleOut="FLOAT"),
+)
+rule(
+    "aclnnDequantSwigluQuantV2",
+    supported,
+    documented(),
+    tiling(
+        shape(yOut=_halved, scaleOut=lambda call: _halved(call)[:-1]),
+        one_of("quantModeOptional", "static", "dynamic"),
+        one_of("swigluMode", 0, 1),
+    ),
+    result(yOut=dtype_attr("dstType"), scaleOut="FLOAT"),
+)
+rule(
+    "aclnnDequantSituQuant",
+    supported,
+    documented(),
+    tiling(
+        shape(
+            yOut=_halved,
+            yScaleOut=lambda call: _rows(call) if call.dtype("x") is DataType.INT8 else call.shape("x")[:1],
+        ),
+        one_of("quantTypeOptional", "static", "dynamic"),
+    ),
+    result(yOut="INT8", yScaleOut="FLOAT"),
+)
+for _name in ("aclnnSwiGluQuant", "aclnnSwiGluQuantV2"):
+    rule(
+        _name,
+        supported,
+        documented(),
+        tiling(
+            shape(yOut=_halved, scaleOut=_rows),
+            one_of("quantModeOptional", "static", "dynamic", "dynamic_msd"),
+        ),
+        result(
+            yOut=dtype_attr("dstType") if _name.endswith("V2") else "INT8",
+            scaleOut="FLOAT",
+        ),
+    )
+
+
+def _both_or_none(call: Call) -> None:
+    both = call.given("weightOptional") is call.given("yOriginOptional")
+    call.require(both, "yOriginOptional", "and weight_optional must both be given, or neither")
+    call.require(call["clampLimit"] >= 0, "clampLimit", f"is {call['clampLimit']}; it must not be negative")
+
+
+def _gate_gradient(call: Call) -> None:
+    rank(2, 3, "gradY")(call)
+    sizes = call.shape("gradY")
+    wanted = (*sizes[:-1], sizes[-1] * 2)
+    call.require(call.shape("x") == wanted, "x", f"has shape {call.shape('x')}; it must be {wanted}")
+    call.require(sizes[-1] > 0, "gradY", f"has shape {sizes}; its last axis must not be empty")
+    same_shape("x", "gradXOut")(call)
+    if call.given("weightOptional"):
+        rows = math.prod(sizes[:-1])
+        got = call["weightOptional"].size
+        call.require(got == rows, "weightOptional", f"has {got} elements; it must have {rows}, one for each row")
+        same_shape("weightOptional", "gradWeightOutOptional")(call)
+    same_shape("gradY", "yOriginOptional")(call)
+    if call.given("groupIndexOptional"):
+        groups = call.shape("groupIndexOptional")
+        call.require(len(groups) == 1 and groups[0] > 0, "groupIndexOptional", f"has shape {groups}; it must be (n,)")
+
+
+def _weight_gradient(call: Call) -> None:
+    missing = call.given("weightOptional") and not call.given("gradWeightOutOptional")
+    call.require(not missing, "gradWeightOutOptional", "is None (a null pointer); it is required", PARAM_NULLPTR)
+
+
+rule(
+    "aclnnSwigluGroupGrad",
+    _weight_gradient,
+    _both_or_none,
+    dtypes("FLOAT16 FLOAT BF16", "gradY", "x"),
+    same_dtype("gradY", "x", "gradXOut", "yOriginOptional"),
+    dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
+    dtypes("INT64", "groupIndexOptional"),
+    _gate_gradient,
+    infer(
+        gradXOut=same("x"),
+        gradWeightOutOptional=lambda call: call.shape("weightOptional") if call.given("weightOptional") else None,
+    ),
+    result(gradWeightOutOptional="FLOAT"),
+)
