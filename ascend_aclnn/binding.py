@@ -455,19 +455,22 @@ def _host_results(
     """Results as ndarrays, the caller's own where it gave them."""
     originals = {id(tensor.storage): array for tensor, array in changed}
     for tensor, array in changed:
-        array[...] = tensor.numpy()
+        array[...] = _held(tensor)
 
     def host(value: Any) -> Any:
         if value is None:
             return None
         if isinstance(value, list):
             return [host(item) for item in value]
-        array = getattr(value.storage, "array", None)
-        if array is not None:
-            return array
-        return originals.get(id(value.storage)) if id(value.storage) in originals else value.numpy()
+        return originals[id(value.storage)] if id(value.storage) in originals else _held(value)
 
     return _pack(plan, [taken[i] if i in taken else host(values[i]) for i in plan.results])
+
+
+def _held(tensor: Tensor) -> npt.NDArray[Any]:
+    """The elements as an ndarray: the one that stands for the tensor, or a copy of the storage."""
+    array: Optional[npt.NDArray[Any]] = getattr(tensor.storage, "array", None)
+    return tensor.numpy() if array is None else array
 
 
 def _pack(plan: Plan, results: list[Any]) -> Any:
