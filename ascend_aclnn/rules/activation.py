@@ -133,7 +133,7 @@ rule(
 forms("Mish", unary(plus_bf16(HALVES)), inplace="selfRef selfRef")
 forms("Relu", unary(plus_bf16(f"{HALVES} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
 _SELU = plus_bf16(f"{HALVES} INT32 INT8")
-forms("Selu", unary(_SELU, _SELU, cast=dtype_of, most=None), inplace="selfRef selfRef")
+forms("Selu", unary(_SELU, _SELU, makes=dtype_of("self"), most=None), inplace="selfRef selfRef")
 forms("Shrink", unary(HALVES, HALVES, most=None, extra=lambda *n: (_not_negative("lambd"), *_formatted(*n))))
 forms(
     "Sigmoid",

@@ -249,11 +249,13 @@ def unary(
     changes: Optional[DtypeSet] = None,
     extra: Optional[Make] = None,
     most: Optional[int] = 8,
+    makes: Optional[DtypeRule] = None,
 ) -> Make:
     """Checks of one input and an output of its shape.
 
     The output has the input's data type, unless ``gives`` lists others, or ``cast`` tells the data type of the result
-    that must be castable to it. ``changes`` limits what the in-place form takes.
+    that must be castable to it. ``makes`` is the one to allocate if that is not plain from these. ``changes`` limits
+    what the in-place form takes.
     """
 
     def make(source: str, target: str) -> tuple[Check, ...]:
@@ -268,9 +270,9 @@ def unary(
             if changes is not None:
                 checks.append(dtypes(changes, source))
         else:
-            computed = cast(source) if cast is not None else floated(source) if gives is not None else dtype_of(source)
+            from_input = cast or (floated if gives is not None else dtype_of)
             checks.append(shape(**{target: same(source)}))
-            checks.append(result(**{target: computed}))
+            checks.append(result(**{target: from_input(source) if makes is None else makes}))
         if most is not None:
             checks.append(max_rank(most, source))
         return (*checks, *(extra(source, target) if extra is not None else ()))

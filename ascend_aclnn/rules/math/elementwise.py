@@ -84,7 +84,7 @@ _TRIG = (plus_bf16(ALL), f"{FLOATS} {COMPLEX} BF16")
 
 forms("Abs", _abs)
 forms("Acos", unary(plus_bf16(REAL), f"{FLOATS} BF16"), "input out", "inputRef inputRef")
-forms("Acosh", unary(*_TRIG, cast=dtype_of, extra=_no_private_950), inplace="selfRef selfRef")
+forms("Acosh", unary(*_TRIG, cast=floated, extra=_no_private_950), inplace="selfRef selfRef")
 forms("Asin", unary(plus_bf16(REAL), plus_bf16(FLOATS)), inplace="selfRef selfRef")
 forms(
     "Asinh",
@@ -122,8 +122,8 @@ forms(
 )
 forms("Floor", unary(plus_bf16(f"{FLOATS} {INTEGERS} {UNSIGNED}"), extra=_no_private), inplace="selfRef selfRef")
 forms("Frac", unary(plus_bf16(f"FLOAT FLOAT16 {INTEGERS}")), "input out", "inputRef inputRef")
-forms("Log", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef")
-forms("Log2", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef")
+forms("Log", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=floated), inplace="selfRef selfRef")
+forms("Log2", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=floated), inplace="selfRef selfRef")
 forms(
     "Log10",
     lambda source, target: (
@@ -214,7 +214,7 @@ rule(
 )
 
 # What has no infinity gives false everywhere, so every dtype passes.
-_FINITE = unary(plus_bf16(REAL), "BOOL", cast=lambda name: dtype_is("BOOL"))
+_FINITE = unary(plus_bf16(REAL), "BOOL", makes=dtype_is("BOOL"))
 forms("IsFinite", _FINITE)
 _INFINITE = f"FLOAT FLOAT16 BOOL {INTEGERS}"
 for _name in ("IsNegInf", "IsPosInf"):
@@ -222,7 +222,7 @@ for _name in ("IsNegInf", "IsPosInf"):
         _name,
         lambda source, target: (
             only_on(f"{NEW} 310P"),
-            *unary(plus_bf16(_INFINITE), "BOOL", cast=lambda name: dtype_is("BOOL"))(source, target),
+            *unary(plus_bf16(_INFINITE), "BOOL", makes=dtype_is("BOOL"))(source, target),
         ),
     )
 
@@ -232,14 +232,14 @@ forms(
     unary(
         _LOGIC,
         _LOGIC,
-        cast=lambda name: dtype_is("BOOL"),
+        makes=dtype_is("BOOL"),
         extra=lambda *names: (max_rank_if_strided(*names),),
         most=None,
     ),
     inplace="selfRef selfRef",
 )
 _SIGNBIT = plus_bf16(f"{REAL} {UNSIGNED}")
-forms("Signbit", unary(_SIGNBIT, _SIGNBIT, cast=lambda name: dtype_is("BOOL")))
+forms("Signbit", unary(_SIGNBIT, _SIGNBIT, makes=dtype_is("BOOL")))
 
 forms(
     "Real",

@@ -1,0 +1,173 @@
+"""Functions of one operand, of three, and of lists, element by element."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.numerics import Array, is_integer, round_into
+from ascend_aclnn.reference import _special as special
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows
+
+# ------------------------------------------------------------------------------------------------------ functions of reals
+
+for _names, _function in (
+    ("Acos*", np.arccos),
+    ("Acosh*", np.arccosh),
+    ("Asin*", np.arcsin),
+    ("Asinh*", np.arcsinh),
+    ("Atan*", np.arctan),
+    ("Atanh*", np.arctanh),
+    ("Cos*", np.cos),
+    ("Cosh*", np.cosh),
+    ("Digamma", special.digamma),
+    ("Erf*", special.erf),
+    ("Erfc*", special.erfc),
+    ("Exp*", np.exp),
+    ("Exp2*", np.exp2),
+    ("Expm1*", np.expm1),
+    ("Lgamma", special.lgamma),
+    ("Log*", np.log),
+    ("Log10*", np.log10),
+    ("Log1p*", np.log1p),
+    ("Log2*", np.log2),
+    ("Reciprocal*", np.reciprocal),
+    ("Rsqrt*", lambda x: 1 / np.sqrt(x)),
+    ("Sin*", np.sin),
+    ("Sinc*", np.sinc),
+    ("Sinh*", np.sinh),
+    ("Sqrt*", np.sqrt),
+    ("Tan*", np.tan),
+    ("Tanh*", np.tanh),
+):
+    rows(_names, on_floats(_function))
+
+# ------------------------------------------------------------------------------------------------------ exact functions
+
+
+def _sign(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        return np.where(x == 0, 0, x / np.abs(x))
+    return x if x.dtype.kind == "b" else np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
+
+
+def _angle(x: Array) -> Array:
+    return (
+        np.angle(x)
+        if x.dtype.kind == "c"
+        else np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0)).astype(floats(x).dtype)
+    )
+
+
+def _nowhere(x: Array) -> Array:
+    return np.zeros(x.shape, bool)
+
+
+for _names, _function in (
+    ("Abs", np.abs),
+    ("AngleV2", _angle),
+    ("BitwiseNot", np.invert),
+    ("Ceil*", keep_whole(np.ceil)),
+    ("Floor*", keep_whole(np.floor)),
+    ("Frac*", lambda x: np.zeros_like(x) if is_whole(x) else x - np.trunc(x)),
+    ("IsFinite", np.isfinite),
+    ("IsInf", np.isinf),
+    ("IsNegInf", lambda x: _nowhere(x) if is_whole(x) else np.isneginf(x)),
+    ("IsPosInf", lambda x: _nowhere(x) if is_whole(x) else np.isposinf(x)),
+    ("LogicalNot*", lambda x: x == 0),
+    ("Neg*", np.negative),
+    ("Real", np.real),
+    ("Round*", keep_whole(np.rint)),
+    ("Sign", _sign),
+    # The document counts -0 as negative. That is so on Ascend 950; earlier kernels compare with zero.
+    ("Signbit", lambda x: x < 0 if is_whole(x) else np.signbit(x)),
+    ("Square", np.square),
+    ("Trunc*", keep_whole(np.trunc)),
+):
+    rows(_names, _function)
+
+rows("InplaceOne", np.ones_like)
+rows("InplaceZero", np.zeros_like)
+
+
+def _round_decimals(x: Array, decimals: int) -> Any:
+    """Half to even at a decimal place; integers too, where it lies left of the point."""
+    if is_whole(x) and decimals >= 0:
+        return x
+    scale = floats(x).dtype.type(10.0 ** abs(decimals))
+    return np.rint(x * scale) / scale if decimals >= 0 else np.rint(x / scale) * scale
+
+
+rows("RoundDecimals*", _round_decimals)
+
+
+def _nan_to_num(x: Array, nan: float, posinf: float, neginf: float) -> Array:
+    if is_whole(x):
+        return x
+    return np.where(np.isnan(x), nan, np.where(np.isposinf(x), posinf, np.where(np.isneginf(x), neginf, x)))
+
+
+rows("NanToNum*", _nan_to_num)
+
+
+@reference("aclnnCast", raw=True)
+def cast(x: Array, dtype: int, *, out: tuple[Array]) -> None:
+    """Floats to integers are cut off and saturated; integers wrap around; to BOOL everything but zero is True."""
+    wanted = DataType(dtype).numpy
+    if wanted is not None and is_integer(wanted) and not is_whole(x):
+        x = np.trunc(x.astype(np.float64 if x.dtype.itemsize == 8 else np.float32))
+    if wanted is not None and wanted.kind == "b":
+        x = x.astype(np.float32, copy=False) != 0 if x.dtype.itemsize < 4 else x != 0
+    round_into(out[0], x)
+
+
+# ------------------------------------------------------------------------------------------------------ three operands
+
+
+def _addcmul(x: Array, a: Array, b: Array, value: Any) -> Any:
+    return x + number(value, a) * a * b
+
+
+def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
+    return x + value * (a / b)
+
+
+rows("Addcmul*", _addcmul)
+rows("Addcdiv*", _addcdiv)
+rows("Lerp* Lerps*", lambda start, end, weight: start + weight * (end - start))
+rows("SWhere", lambda condition, x, y: np.where(condition, x, y))
+rows("MaskedScale", lambda x, mask, scale: x * mask * np.float32(scale))
+
+
+@reference("aclnnScale")
+def scaled(x: Array, scale: Array, bias: Optional[Array], axis: int, num_axes: int, scale_from_blob: bool) -> Any:
+    """x * scale + bias, with scale along the axes of x from ``axis`` on."""
+    if scale.size == 1:
+        shape: tuple[int, ...] = (1,)
+    else:
+        shape = scale.shape + (1,) * (x.ndim - axis % x.ndim - scale.ndim)
+    product = x * scale.reshape(shape)
+    return product if bias is None else product + bias.reshape(shape)
+
+
+@reference("aclnnAmpUpdateScale")
+def amp_update_scale(
+    current: Array, tracker: Array, found_inf: Array, growth: float, backoff: float, interval: int
+) -> tuple[Array, Array]:
+    """Shrinks the loss scale after an overflow, and grows it after ``interval`` steps without one unless it would overflow."""
+    bad = found_inf.reshape(current.shape) != 0
+    due = tracker.reshape(current.shape) + 1 == interval
+    grown = current * np.float32(growth)
+    calm = np.where(due & np.isfinite(grown), grown, current)
+    count = np.where(bad | due, 0, tracker.reshape(current.shape) + 1)
+    return np.where(bad, current * np.float32(backoff), calm), count.reshape(tracker.shape)
+
+
+# ------------------------------------------------------------------------------------------------------ lists
+
+rows("Sum AddN", lambda tensors: extreme(np.add, tensors))
+rows("MaxN", lambda tensors: extreme(np.maximum, tensors))
+rows("MinN", lambda tensors: extreme(np.minimum, tensors))
