@@ -7,6 +7,7 @@ when phase two has returned; memory must stay until the stream has passed, which
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -18,7 +19,7 @@ from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
 from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.errors import INNER_ERROR, AclError
-from ascend_aclnn.streams import Stream
+from ascend_aclnn.streams import Stream, _current
 from ascend_aclnn.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -216,6 +217,8 @@ class NpuPrepared(Prepared):
         self._plan = plan
         self._values = list(values)
         self._device: DeviceState = stream.device
+        self._cell = ctypes.c_int32()
+        self._cell_at = ctypes.addressof(self._cell)
         self._undo: list[Undo] = []
         self._arguments: list[Any] = []
         self._executor = 0
@@ -252,17 +255,22 @@ class NpuPrepared(Prepared):
         if not executor:
             self._run_again(stream)
             return
-        backend = self._backend
-        target = backend.target(stream)
+        backend, plan, device = self._backend, self._plan, self._device
+        runtime = backend.runtime
+        # what target() does in the common case, without the call
+        common = stream is None and not runtime.closed and runtime.get_device(self._cell_at) == 0
+        if common and self._cell.value == device.index and not _current.stack():
+            target = device.default
+        else:
+            target = backend.target(stream)
         if target is not self._noted:
             self._note(target)
         for storage in self._written:
             storage.writer = target
-        plan = self._plan
         if self._plain:
             status = plan.phase_two(None, 0, executor, target.handle)
             if status:
-                raise backend.runtime.error(plan.name, status, plan.name)
+                raise runtime.error(plan.name, status, plan.name)
             target.launched.append(plan.name)
             return
         if self.repeatable:

@@ -1,0 +1,104 @@
+#!/usr/bin/env python
+"""What one call costs the host, and where the time goes: on the emulated device, with operators that do nothing.
+
+python scripts/bench_host_cost.py             one ops.* call on Tensors, one Executor.run, and their parts
+python scripts/bench_host_cost.py --device    the same on the Ascend device of this host (kernels run meanwhile)
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import timeit
+from typing import Any, Callable
+
+import numpy as np
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+from ascend_aclnn.backends.npu.backend import NpuBackend
+
+
+def microseconds(call: Callable[[], Any], number: int, after: Callable[[], Any]) -> float:
+    """Best of five: the time of one call, without the queue (``after`` empties it)."""
+    times = []
+    for _ in range(5):
+        times.append(timeit.timeit(call, number=number) / number * 1e6)
+        after()
+    return min(times)
+
+
+def measure(number: int) -> list[tuple[str, float, str]]:
+    """Rows of the table: what, microseconds, remark. Two spaces of indent mark a part of the row above."""
+    npu = aclnn.backend()
+    assert isinstance(npu, NpuBackend)
+    a, b = (aclnn.asarray(np.ones((4, 4), np.float32)) for _ in range(2))
+    x, gamma, rstd = (aclnn.asarray(np.ones(shape, np.float32)) for shape in ((4, 4), (4,), (4, 1)))
+    out = aclnn.empty((4, 4), np.float32)
+    operator = aclnn.signature("aclnnMm")
+    values = [a, b, out, 0]
+    ops.mm(a, b, out=out)
+    stream = npu.target(None)
+    plan = npu._plans[operator]
+    undo: list[Any] = []
+    arguments = plan.arguments(values, stream, npu.handles, undo, False)
+    cells = npu.runtime.cells
+    executor = aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True)
+    prepared: Any = executor._prepared
+    raw = prepared._executor
+
+    def phases() -> None:
+        plan.phase_one(*arguments, cells.workspace_size_at, cells.executor_at)
+        plan.phase_two(None, 0, cells.executor.value, None)
+
+    def handle() -> None:
+        out.handle = None
+        npu.handles.shared(out, undo)
+
+    def storage() -> None:
+        npu.allocate(64, 0).use(stream)
+
+    def time(call: Callable[[], Any]) -> float:
+        return microseconds(call, number, aclnn.synchronize)
+
+    rows = [
+        ("ops.mm(a, b)", time(lambda: ops.mm(a, b)), "one output"),
+        ("ops.mm(a, b, out=out)", time(lambda: ops.mm(a, b, out=out)), "no output to make"),
+        ("  backend.run", time(lambda: npu.run(operator, values, None)), "the rest is binding"),
+        ("    thread's device and stream", time(lambda: npu.target(None)), ""),
+        ("    arguments", time(lambda: plan.arguments(values, stream, npu.handles, undo, False)), "kept aclTensors"),
+        ("    both phases, bare", time(phases), "ctypes and the library"),
+        ("  aclTensor of an output", time(handle), "create and destroy"),
+        ("  memory of an output", time(storage), "from the cache and back"),
+        ("ops.rms_norm_grad(dy, x, rstd, gamma)", time(lambda: ops.rms_norm_grad(x, x, rstd, gamma)), "two outputs"),
+        ("Executor.run, repeatable", time(executor.run), ""),
+        ("  phase two, bare", time(lambda: plan.phase_two(None, 0, raw, None)), "ctypes and the library"),
+    ]
+    executor.close()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", action="store_true", help="measure on this host's device")
+    parser.add_argument("--number", type=int, default=5000, help="calls per measurement")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not options.device and not options.measure:
+        from ascend_aclnn.emulator.build import build
+        from ascend_aclnn.emulator.cli import environment
+
+        variables = environment(build(), ASCEND_EMULATOR_NOOP="1")
+        command = [sys.executable, __file__, "--measure", "--number", str(options.number)]
+        sys.exit(subprocess.run(command, env=variables, check=False).returncode)
+    os.environ["ASCEND_ACLNN_BACKEND"] = "npu"
+    where = "emulated device, operators do nothing" if options.measure else aclnn.backend().soc
+    print(f"host cost of one call in microseconds ({where}; Python {sys.version.split()[0]})\n")
+    for what, cost, remark in measure(options.number):
+        print(f"{what:<42}{cost:8.2f}   {remark}".rstrip())
+
+
+if __name__ == "__main__":
+    main()
