@@ -1,7 +1,7 @@
 """Builds the emulated CANN: headers and drop-in libraries, with the system's C compiler.
 
     directory/include/      acl/, aclnn/, aclnnop/, hccl/: made from the catalog (headers.py)
-    directory/lib64/        libascendcl.so, libnnopbase.so, libopapi.so, libhccl.so, emulator.conf
+    directory/lib64/        libascendcl.so, libnnopbase.so, libopapi.so and those that clients want beside them; emulator.conf
 
 The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
 interface that the emulator lacks, are generated.
@@ -36,18 +36,26 @@ _LINK = ("-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,-rpath,$OR
 # Library -> its sources, the libraries it needs, and whose functions of the runtime's list it exports.
 _LIBRARIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "libascendcl.so": (
-        ("core.c", "memory.c", "link.c", "stream.c", "event.c", "runtime.c"),
+        ("core.c", "memory.c", "link.c", "stream.c", "event.c", "runtime.c", "op.c", "internal.c"),
         (),
         ("libascendcl.so", "libacl_rt.so"),
     ),
     "libnnopbase.so": (("objects.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)),
     "libopapi.so": ((), ("libnnopbase.so", "libascendcl.so"), ()),
     "libhccl.so": ((), ("libascendcl.so",), ("libhccl.so", "libhcomm.so")),
+    "libacl_op_compiler.so": (("op_compiler.c",), ("libascendcl.so",), ("libacl_op_compiler.so",)),
+    # torch_npu links against these and uses nothing of them before it needs a compiled graph or a data channel.
+    "libge_runner.so": ((), (), ()),
+    "libgraph.so": ((), (), ()),
+    "libacl_tdt_channel.so": ((), (), ()),
 }
+
+# Newer CANN's name of a library, and the library that answers for it: it has nothing but the names.
+_FILTERS = {"libacl_rt.so": "libascendcl.so"}
 
 # What a refusing stub returns, by its return type; everything else returns 0 or a null pointer.
 _REFUSALS = {
-    "aclError": "ACL_ERROR_FEATURE_UNSUPPORTED",
+    "aclError": "ACL_ERROR_RT_FEATURE_NOT_SUPPORT",
     "aclnnStatus": "ACLNN_ERR_INNER_FIND_KERNEL_ERROR",
     "HcclResult": "HCCL_E_NOT_SUPPORT",
     "aclDataType": "ACL_DT_UNDEFINED",
@@ -163,12 +171,21 @@ def _build_in(directory: Path, compiler: str) -> None:
         _run([compiler, *_FLAGS, f"-I{include}", f"-I{CSRC}", "-c", str(source), "-o", str(made)])
         return made
 
+    for library in _FILTERS:
+        path = work / f"{library.split('.')[0]}_names.c"
+        path.write_text("\n".join(_name_lines(library)), encoding="utf-8")
+        sources[library] = [path]
+
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = {library: [pool.submit(compile_one, path) for path in paths] for library, paths in sources.items()}
         for library, (_, needed, _) in _LIBRARIES.items():
             parts = [str(future.result()) for future in objects[library]]
             links = [f"-L{lib64}", "-Wl,--no-as-needed", *(f"-l:{name}" for name in needed)]
             _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *parts, *links])
+        for library, behind in _FILTERS.items():
+            parts = [str(future.result()) for future in objects[library]]
+            names = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
+            _run([compiler, *_LINK, *names, "-o", str(lib64 / library), *parts])
     shutil.rmtree(work)
     (lib64 / "emulator.conf").write_text(_configuration(), encoding="utf-8")
 
@@ -198,9 +215,17 @@ def emulated_functions() -> frozenset[str]:
 def _stub_lines(libraries: tuple[str, ...]) -> Iterator[str]:
     """A refusing function for everything in these libraries that csrc/ does not have."""
     yield "#include <stddef.h>\n#include <stdint.h>"
-    for name, row in headers.runtime_functions().items():
+    rows = {**headers.runtime_functions(), **headers.single_operator_functions()}
+    for name, row in rows.items():
         if row["library"] in libraries and name not in emulated_functions():
             yield from _stub(name, row["returns"])
+
+
+def _name_lines(library: str) -> Iterator[str]:
+    """The functions of a library whose code lies in another one, which the dynamic linker asks first."""
+    for name, row in headers.runtime_functions().items():
+        if library in (row["library"], row.get("newest_library")):
+            yield f'__attribute__((visibility("default"))) void {name}(void) {{}}'
 
 
 def _stub(name: str, returns: str) -> Iterator[str]:

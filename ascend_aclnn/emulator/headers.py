@@ -25,7 +25,6 @@ _RUNTIME_HEADERS = {
     "acl/acl_rt_memory_soma.h": ("acl/acl_base.h",),
     "acl/acl_mdl.h": ("acl/acl_base.h", "acl/acl_rt.h"),
     "acl/acl_platform.h": ("acl/acl_base.h",),
-    "acl/acl_op.h": ("acl/acl_base.h", "acl/acl_rt.h"),
     "acl/acl.h": ("acl/acl_rt.h", "acl/acl_op.h", "acl/acl_mdl.h"),
     "aclnn/acl_meta.h": ("aclnn/acl_meta_types.h",),
     "aclnn/aclnn_base.h": ("aclnn/acl_meta.h",),
@@ -42,6 +41,16 @@ def runtime_functions() -> dict[str, Any]:
     """Every function outside the operators: name -> returns, params, since, library, header."""
     data: dict[str, Any] = json.loads((catalog.DATA / "runtime_functions.json").read_text(encoding="utf-8"))
     return data
+
+
+def single_operator_functions() -> dict[str, Any]:
+    """The functions of the headers that are written by hand: name -> what it returns, and its library."""
+    found: dict[str, Any] = {}
+    for header, library in (("acl_op.h", "libascendcl.so"), ("acl_op_compiler.h", "libacl_op_compiler.so")):
+        text = (INCLUDE / "acl" / header).read_text(encoding="utf-8")
+        for returns, name in re.findall(r"^(?!typedef|static)(\w[\w ]*[ *])(\w+)\([^;{]*\);", text, re.M):
+            found[name] = {"returns": returns.strip(), "library": library}
+    return found
 
 
 def helper_functions() -> dict[str, Any]:

@@ -16,22 +16,26 @@ emu_device emu_devices[EMU_MAX_DEVICES];
 #define GIB (1ULL << 30)
 #define MIB (1ULL << 20)
 
-/* First match counts. Core counts and limits are those that CANN's documents give. */
+/* First match counts. Core counts, memory and L2 are those of CANN 8.1's platform files, limits those of its documents. */
 static const struct {
     const char *prefix;
     emu_chip chip;
 } chips[] = {
     {"Ascend910B3", {NULL, true, 64 * GIB, 20, 40, 192 * MIB, 1984, 65535, true, true, true}},
+    {"Ascend910B4-1", {NULL, true, 32 * GIB, 20, 40, 168 * MIB, 1984, 65535, true, true, true}},
     {"Ascend910B4", {NULL, true, 32 * GIB, 20, 40, 96 * MIB, 1984, 65535, true, true, true}},
     {"Ascend910B1", {NULL, true, 64 * GIB, 24, 48, 192 * MIB, 1984, 65535, true, true, true}},
     {"Ascend910B2", {NULL, true, 64 * GIB, 24, 48, 192 * MIB, 1984, 65535, true, true, true}},
-    {"Ascend910_936", {NULL, true, 64 * GIB, 20, 40, 0, 1984, 65535, true, true, true}},
-    {"Ascend910_937", {NULL, true, 64 * GIB, 20, 40, 0, 1984, 65535, true, true, true}},
-    {"Ascend910_93", {NULL, true, 64 * GIB, 24, 48, 0, 1984, 65535, true, true, true}},
-    {"Ascend910", {NULL, true, 32 * GIB, 32, 0, 0, 2048, 65535, false, false, false}},
-    {"Ascend310P", {NULL, true, 24 * GIB, 8, 7, 0, 1024, 1023, false, false, false}},
-    {"Ascend310B", {NULL, true, 16 * GIB, 1, 1, 0, 512, 65535, false, false, false}},
-    {"Ascend950", {NULL, true, 64 * GIB, 24, 48, 0, 1984, 65535, true, true, true}},
+    {"Ascend910_936", {NULL, true, 32 * GIB, 20, 40, 168 * MIB, 1984, 65535, true, true, true}},
+    {"Ascend910_937", {NULL, true, 64 * GIB, 20, 40, 192 * MIB, 1984, 65535, true, true, true}},
+    {"Ascend910_93", {NULL, true, 64 * GIB, 24, 48, 192 * MIB, 1984, 65535, true, true, true}},
+    {"Ascend910B", {NULL, true, 32 * GIB, 30, 0, 32 * MIB, 2048, 65535, false, false, false}},
+    {"Ascend910ProB", {NULL, true, 32 * GIB, 30, 0, 32 * MIB, 2048, 65535, false, false, false}},
+    {"Ascend910", {NULL, true, 32 * GIB, 32, 0, 32 * MIB, 2048, 65535, false, false, false}},
+    {"Ascend310P1", {NULL, true, 24000000000, 10, 8, 16 * MIB, 1024, 1023, false, false, false}},
+    {"Ascend310P", {NULL, true, 24000000000, 8, 7, 16 * MIB, 1024, 1023, false, false, false}},
+    {"Ascend310B", {NULL, true, 32 * GIB, 1, 1, 4 * MIB, 512, 65535, false, false, false}},
+    {"Ascend950", {NULL, true, 128 * GIB, 32, 64, 128 * MIB, 1984, 65535, true, true, true}},
 };
 
 static emu_settings settings;

@@ -45,7 +45,7 @@ typedef struct {
     bool known;            /* false: aclInit refuses it */
     uint64_t memory;       /* bytes of device memory */
     int cube_cores, vector_cores;
-    uint64_t l2_bytes;     /* 0: not known */
+    uint64_t l2_bytes;
     int streams, events;   /* limits */
     bool inf_nan, bf16;
     bool page_1g;

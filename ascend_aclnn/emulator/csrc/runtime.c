@@ -10,10 +10,6 @@ static int null_argument(const char *name) {
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name);
 }
 
-static int not_emulated(const char *what) {
-    return emu_fail(ACL_ERROR_FEATURE_UNSUPPORTED, "EMULATOR_NOT_SUPPORTED", "the emulator lacks %s", what);
-}
-
 /* ------------------------------------------------------------------------------------------------------------ contexts */
 
 static __thread void *current; /* this thread's context, as a handle */
@@ -356,40 +352,32 @@ API aclError aclFinalizeReference(uint64_t *refCount) {
 
 #define OPTIONS 4
 
+/* What the process has set last, be it for all or for a context. */
 static int64_t process_options[OPTIONS];
-static bool process_option_set[OPTIONS];
 
 static int check_option(aclSysParamOpt opt) {
     if ((unsigned)opt < OPTIONS) return 0;
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "option %d; allowed: 0 to %d", (int)opt, OPTIONS - 1);
 }
 
-static int not_set(aclSysParamOpt opt) {
-    return emu_fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, NULL, "option %d has not been set", (int)opt);
-}
-
 int64_t emu_option(emu_context *context, int option) {
-    if (context->option_set[option]) return context->options[option];
-    return process_option_set[option] ? process_options[option] : 0;
+    return context->option_set[option] ? context->options[option] : process_options[option];
 }
 
 API aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     ENTER("aclrtSetSysParamOpt");
     int status = check_option(opt);
-    if (status != 0) return status;
-    process_options[opt] = value;
-    process_option_set[opt] = true;
-    return 0;
+    if (status == 0) process_options[opt] = value;
+    return status;
 }
 
+/* Options are 0 until they are set; only a context tells whether it has one. */
 API aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     ENTER("aclrtGetSysParamOpt");
     if (value == NULL) return null_argument("value");
     int status = check_option(opt);
-    if (status != 0) return status;
-    if (!process_option_set[opt]) return not_set(opt);
-    *value = process_options[opt];
-    return 0;
+    if (status == 0) *value = process_options[opt];
+    return status;
 }
 
 API aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
@@ -398,7 +386,7 @@ API aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     int status = check_option(opt);
     if (status == 0) status = emu_current_context(&context);
     if (status != 0) return status;
-    context->options[opt] = value;
+    context->options[opt] = process_options[opt] = value;
     context->option_set[opt] = true;
     return 0;
 }
@@ -410,7 +398,8 @@ API aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     int status = check_option(opt);
     if (status == 0) status = emu_current_context(&context);
     if (status != 0) return status;
-    if (!context->option_set[opt]) return not_set(opt);
+    if (!context->option_set[opt])
+        return emu_fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, NULL, "the context's option %d has not been set", (int)opt);
     *value = context->options[opt];
     return 0;
 }
@@ -551,10 +540,23 @@ API aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
     switch (deviceInfo) {
         case ACL_DEVICE_INFO_AI_CORE_NUM: *value = chip->cube_cores; return 0;
         case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = chip->vector_cores; return 0;
-        case ACL_DEVICE_INFO_L2_SIZE:
-            *value = (int64_t)chip->l2_bytes;
-            return chip->l2_bytes > 0 ? 0 : not_emulated("the L2 size of this chip");
+        case ACL_DEVICE_INFO_L2_SIZE: *value = (int64_t)chip->l2_bytes; return 0;
         default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "information %d; allowed: 0 to 2", (int)deviceInfo);
+    }
+}
+
+API aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
+    ENTER("aclrtGetDeviceInfo");
+    if (value == NULL) return null_argument("value");
+    int status = check_device((int32_t)deviceId);
+    if (status != 0) return status;
+    const emu_chip *chip = &emu_config()->chip;
+    switch (attr) {
+        case ACL_DEV_ATTR_AICORE_CORE_NUM: case ACL_DEV_ATTR_CUBE_CORE_NUM: *value = chip->cube_cores; return 0;
+        case ACL_DEV_ATTR_VECTOR_CORE_NUM: *value = chip->vector_cores; return 0;
+        case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: *value = (int64_t)chip->memory; return 0;
+        case ACL_DEV_ATTR_L2_CACHE_SIZE: *value = (int64_t)chip->l2_bytes; return 0;
+        default: return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_NOT_SUPPORTED", "the emulator lacks attribute %d", (int)attr);
     }
 }
 
