@@ -57,6 +57,7 @@ typedef struct {
     emu_stream_mode streams;
     bool noop;             /* operators succeed without doing anything */
     bool strict;           /* leaks make the exit status non-zero */
+    bool tell_leaks;
     bool repeatable;       /* aclSetAclOpExecutorRepeatable is not always refused */
     int64_t workspace;     /* bytes that phase one asks for; -1: by the device process's rule */
     char directory[4096];  /* where the libraries are */
@@ -82,7 +83,7 @@ LINK const char *emu_routine(void);
 LINK int emu_enter(const char *routine);
 #define ENTER(routine) do { int entered_ = emu_enter(routine); if (entered_ != 0) return entered_; } while (0)
 #define ENTER_OR_NULL(routine) do { if (emu_enter(routine) != 0) return NULL; } while (0)
-/* For functions that release something: they do so, and then return this if it is not 0. */
+/* For functions that release something or wait: they do so, and then return this if it is not 0. */
 #define ENTER_RELEASE(routine) int entered_ = emu_enter(routine)
 /* The message of an injected failure must survive the release. */
 LINK int emu_leave(int entered, int status);

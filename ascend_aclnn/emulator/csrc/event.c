@@ -302,14 +302,14 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
 }
 
 API aclError aclrtSynchronizeEvent(aclrtEvent event) {
-    ENTER("aclrtSynchronizeEvent");
-    return synchronize_event(event, -1);
+    ENTER_RELEASE("aclrtSynchronizeEvent");
+    LEAVE(synchronize_event(event, -1));
 }
 
 API aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
-    ENTER("aclrtSynchronizeEventWithTimeout");
+    ENTER_RELEASE("aclrtSynchronizeEventWithTimeout");
     int status = emu_check_timeout(timeout);
-    return status != 0 ? status : synchronize_event(event, timeout);
+    LEAVE(status != 0 ? status : synchronize_event(event, timeout));
 }
 
 /* When an event passed, in nanoseconds. */

@@ -492,8 +492,8 @@ static int synchronize(aclrtStream handle, int32_t timeout) {
 }
 
 API aclError aclrtSynchronizeStream(aclrtStream stream) {
-    ENTER("aclrtSynchronizeStream");
-    return synchronize(stream, -1);
+    ENTER_RELEASE("aclrtSynchronizeStream");
+    LEAVE(synchronize(stream, -1));
 }
 
 int emu_check_timeout(int32_t timeout) {
@@ -502,9 +502,9 @@ int emu_check_timeout(int32_t timeout) {
 }
 
 API aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-    ENTER("aclrtSynchronizeStreamWithTimeout");
+    ENTER_RELEASE("aclrtSynchronizeStreamWithTimeout");
     int status = emu_check_timeout(timeout);
-    return status != 0 ? status : synchronize(stream, timeout);
+    LEAVE(status != 0 ? status : synchronize(stream, timeout));
 }
 
 #define MOST_STREAMS 2048 /* no chip has more */
@@ -553,14 +553,14 @@ static int synchronize_device(int32_t timeout) {
 }
 
 API aclError aclrtSynchronizeDevice(void) {
-    ENTER("aclrtSynchronizeDevice");
-    return synchronize_device(-1);
+    ENTER_RELEASE("aclrtSynchronizeDevice");
+    LEAVE(synchronize_device(-1));
 }
 
 API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
-    ENTER("aclrtSynchronizeDeviceWithTimeout");
+    ENTER_RELEASE("aclrtSynchronizeDeviceWithTimeout");
     int status = emu_check_timeout(timeout);
-    return status != 0 ? status : synchronize_device(timeout);
+    LEAVE(status != 0 ? status : synchronize_device(timeout));
 }
 
 API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {

@@ -50,7 +50,8 @@ size_t aclemuDump(char *buffer, size_t size);
 uint64_t aclemuCallCount(void);
 
 /* The nth call from now (1 is the next) of a function, or of any function when name is NULL, fails with the status.
- * It has no other effect, except that calls which release something (destroy, free, phase two) still release it.
+ * It has no other effect, except that calls which release something (destroy, free, phase two) still release it, and
+ * calls which wait (synchronize) still wait.
  * nth 0 disarms. */
 void aclemuFailAt(const char *name, uint64_t nth, int32_t status);
 
