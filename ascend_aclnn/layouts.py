@@ -54,8 +54,9 @@ def unpack_bits(data: npt.NDArray[np.uint8], count: int, dtype: DataType) -> npt
     planes = np.unpackbits(data, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
     values = (planes << np.arange(dtype.bits, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
     if dtype is DataType.INT4:
-        return ((values ^ 8).astype(np.int8) - 8).astype(dtype.numpy)
-    return values.view(dtype.numpy)
+        values = ((values ^ 8).astype(np.int8) - np.int8(8)).astype(dtype.numpy)
+    made: npt.NDArray[Any] = values.view(dtype.numpy)
+    return made
 
 
 def elements(shape: Sequence[int]) -> int:

@@ -52,7 +52,9 @@ class Stream:
         self.backend: Backend = backend()
         self.device = self.backend.current_device() if device is None else device
         self.handle = self.backend.create_stream(self.device)
-        self._release = weakref.finalize(self, self.backend.destroy_stream, self.device, self.handle)
+        self._release: weakref.finalize[..., Stream] = weakref.finalize(
+            self, self.backend.destroy_stream, self.device, self.handle
+        )
         self._release.atexit = False  # the backend destroys what is left, in the right order
 
     @classmethod
@@ -62,7 +64,7 @@ class Stream:
         stream.backend = backend()
         stream.device = stream.backend.current_device() if device is None else device
         stream.handle = handle
-        stream._release = weakref.finalize(stream, lambda kept: None, owner)
+        stream._release = weakref.finalize(stream, _let_go, owner)
         stream._release.atexit = False
         return stream
 
@@ -127,6 +129,10 @@ class Event:
 
     def close(self) -> None:
         self._release()
+
+
+def _let_go(owner: object) -> None:
+    """Ends the borrowing of a stream: nothing to destroy, the owner is no longer kept alive."""
 
 
 class _Current(threading.local):

@@ -209,7 +209,8 @@ class Tensor:
         raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize)
         strides = [s * dtype.itemsize for s in self.strides]
         at = (self.offset - low) * dtype.itemsize
-        return np.ndarray(self.shape, dtype, raw.data, at, strides).copy()
+        view: npt.NDArray[Any] = np.ndarray(self.shape, dtype, raw.data, at, strides)
+        return np.array(view)
 
     def __array__(self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None) -> npt.NDArray[Any]:
         if copy is False:
@@ -285,7 +286,7 @@ class Tensor:
     def _from_private(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         physical = self._nz_storage()
         flat = Tensor(self.storage, physical, self.dtype, contiguous_strides(physical))
-        return from_nz(flat.numpy(), self.shape).copy()
+        return np.array(from_nz(flat.numpy(), self.shape), dtype)
 
     def _span(self) -> tuple[int, int]:
         """First and one past the last element that the view touches, counted from the start of the storage."""
@@ -382,7 +383,7 @@ def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
     skip = low - first * 8 // bits
     raw = tensor.storage.read(first, (high * bits + 7) // 8 - first)
     base = unpack_bits(raw, skip + high - low, tensor.dtype)
-    return np.lib.stride_tricks.as_strided(base[skip:], tensor.shape, tensor.strides).copy()
+    return np.array(np.lib.stride_tricks.as_strided(base[skip:], tensor.shape, tensor.strides))
 
 
 def _host_dtype(dtype: DataType) -> np.dtype[Any]:
