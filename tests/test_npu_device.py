@@ -552,3 +552,65 @@ def test_a_list_that_cannot_be_made_leaves_no_member_behind(npu: NpuBackend, emu
             npu.prepare(operator, [inputs, outputs], False)
         emulator.reset()
         assert emulator.alive("tensor") == emulator.alive("tensor_list") == 0
+
+
+# ------------------------------------------------------------------------------------------ the rest
+
+
+def test_dlpack_shares_device_memory(npu: NpuBackend) -> None:
+    tensor = aclnn.asarray(X)
+
+    class Producer:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return tensor.T.__dlpack_device__()
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return tensor.T.__dlpack__(**options)
+
+    assert Producer().__dlpack_device__() == (12, 0)
+    other = aclnn.from_dlpack(Producer())
+    assert other.strides == (1, 3)
+    np.testing.assert_array_equal(other.numpy(), X.T)
+    tensor.assign(5)
+    np.testing.assert_array_equal(other.numpy(), np.full((3, 2), 5))
+    np.testing.assert_array_equal(ops.mm(tensor, other).numpy(), np.full((2, 2), 75))
+    with pytest.raises(BufferError, match="asarray"):
+        aclnn.from_dlpack(np.ones(3))
+
+
+def test_dlpack_copies_to_the_host_when_asked(npu: NpuBackend) -> None:
+    tensor = aclnn.asarray(X)
+
+    class Consumer:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return tensor.__dlpack__(dl_device=(1, 0))
+
+    np.testing.assert_array_equal(np.from_dlpack(Consumer()), X)
+
+
+def test_the_view_shape_is_read_back_and_the_description_let_go(npu: NpuBackend) -> None:
+    a, b = tensors()
+    result = ops.mm(a, b)
+    assert npu.view_shape(result) == (2, 2)
+    assert result.handle is None
+    assert npu.view_shape(result) == (2, 2)
+
+
+def test_a_finalizer_in_a_guarded_section_waits_until_it_is_over(npu: NpuBackend, emulator: Emulator) -> None:
+    stream, event, tensor = aclnn.Stream(), aclnn.Event(), aclnn.asarray(X)
+    tensor.record_stream(stream)
+    with npu.runtime.lock:  # as in the allocator, where the garbage collector may run anything
+        del tensor
+        stream.close()
+        event.close()
+        assert emulator.alive("stream") == 1
+    aclnn.synchronize()
+    assert emulator.alive("stream") == 0
+
+
+def test_the_library_of_an_operator_can_be_asked_for(npu: NpuBackend) -> None:
+    assert npu.operator_library(aclnn.signature("aclnnMm")).name == "libopapi.so"
+    assert npu.library_path.name == "libascendcl.so" and npu.soc == "Ascend910B1"

@@ -5,6 +5,7 @@ The libraries here are a few lines of C each, compiled where a test needs someth
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import struct
@@ -18,6 +19,7 @@ import pytest
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.npu import library, prototypes
 from ascend_aclnn.backends.npu.library import Libraries, flaw, search
+from ascend_aclnn.catalog.headers import variant
 from ascend_aclnn.errors import LibraryNotFound, UnsupportedOperator
 
 NOWHERE: tuple[Path, ...] = ()
@@ -242,6 +244,39 @@ def test_both_phases_come_from_one_library(tmp_path: Path) -> None:
     home = cann(tmp_path, "libaclnn_math.so")
     compile_library(home / "lib64" / "libopapi.so", "aclnnAddGetWorkspaceSize")
     assert from_library(opened(home)) == "libaclnn_math.so"
+
+
+def declare(home: Path, operator: str, header: str, parameters: str) -> None:
+    path = home / "include" / header
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"aclnnStatus {operator}GetWorkspaceSize({parameters}, uint64_t *size, aclOpExecutor **executor);")
+
+
+def test_a_header_that_contradicts_the_catalog_stops_the_call(tmp_path: Path) -> None:
+    home = cann(tmp_path, "libopapi.so")
+    good = "const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out"
+    declare(home, "aclnnAdd", ADD.header, good)
+    assert from_library(opened(home)) == "libopapi.so"
+    declare(home, "aclnnAdd", ADD.header, good.replace("const aclScalar *alpha", "double alpha"))
+    with pytest.raises(UnsupportedOperator, match=r"aclnn_add\.h declares another prototype"):
+        opened(home).operator(ADD)
+
+
+def test_an_operator_whose_releases_differ_needs_the_header(tmp_path: Path) -> None:
+    name = "aclnnMlaPrologV3WeightNz"
+    home = cann(tmp_path)
+    compile_library(home / "lib64" / "libopapi.so", name + "GetWorkspaceSize", name)
+    with pytest.raises(UnsupportedOperator, match="releases differ"):
+        opened(home).operator(catalog.get(name))
+    assert opened(home).operator(variant(name, "2025-11"))[2].name == "libopapi.so"
+
+
+def test_an_operator_declared_anew_has_its_own_prototype(tmp_path: Path) -> None:
+    libraries = opened(cann(tmp_path, "libopapi.so"))
+    first = libraries.operator(ADD)[0]
+    other = dataclasses.replace(ADD, parameters=ADD.parameters[:2])
+    second = libraries.operator(other)[0]
+    assert (len(first.argtypes), len(second.argtypes)) == (6, 4)
 
 
 # ------------------------------------------------------------------------------------------ prototypes

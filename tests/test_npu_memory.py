@@ -195,6 +195,44 @@ def test_events_are_used_again(bench: Bench) -> None:
     assert len(bench.runtime.events) == 1
 
 
+def test_a_question_that_fails_takes_nothing_back_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size in (1000, 2000, 3000):
+        bench.drop(bench.allocate(size, bench.one), bench.two)
+    answers = iter([True, AclError(507899, "aclrtQueryEventStatus")])
+
+    def answer(event: int) -> bool:
+        value = next(answers)
+        if isinstance(value, AclError):
+            raise value
+        return value
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.runtime, "event_done", answer)
+        with pytest.raises(AclError):
+            bench.allocate(10_000, bench.one)
+    bench.runtime.pass_all()
+    bench.pool.empty()
+    assert bench.pool.used == 0 and bench.pool.reserved == 0 and not bench.runtime.events
+
+
+def test_memory_whose_passing_cannot_be_learnt_is_never_handed_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = bench.allocate(1000, bench.one)
+    warned: list[str] = []
+
+    def refuse(routine: str, status: int) -> None:
+        raise AclError(507899, "aclrtRecordEvent")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.runtime, "check", refuse)
+        patch.setattr(bench.runtime, "warn", lambda routine, status: warned.append(routine))
+        bench.drop(block, bench.two)
+    assert warned == ["aclrtRecordEvent"]
+    bench.runtime.pass_all()
+    assert not any(overlap(bench.allocate(1000, bench.one), block) for _ in range(3000))
+
+
 def test_neighbours_are_joined_when_something_larger_is_wanted(bench: Bench) -> None:
     blocks = [bench.allocate(SEGMENT // 4 - 32) for _ in range(4)]
     assert len(bench.runtime.held) == 1

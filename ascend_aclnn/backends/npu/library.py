@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog.headers import Change, parse_prototypes
 from ascend_aclnn.errors import LibraryNotFound, UnsupportedOperator
 
 DEFAULT_PREFIXES = (Path("/usr/local/Ascend/ascend-toolkit/latest"), Path("/usr/local/Ascend/cann"))
@@ -231,7 +232,7 @@ class Libraries:
     directory: Path
     _functions: dict[str, Any] = field(default_factory=dict)
     _opened: dict[Path, ctypes.CDLL] = field(default_factory=dict)
-    _operators: dict[str, tuple[Any, Any, Path]] = field(default_factory=dict)
+    _operators: dict[Operator, tuple[Any, Any, Path]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = None) -> Libraries:
@@ -320,9 +321,9 @@ class Libraries:
 
     def operator(self, operator: Operator) -> tuple[Any, Any, Path]:
         """Both phases of an operator, from one library, and that library; UnsupportedOperator where none has it."""
-        if operator.name not in self._operators:
-            self._operators[operator.name] = self._find(operator)
-        return self._operators[operator.name]
+        if operator not in self._operators:
+            self._operators[operator] = self._find(operator)
+        return self._operators[operator]
 
     def _find(self, operator: Operator) -> tuple[Any, Any, Path]:
         usable, refused = self.operator_paths
@@ -333,12 +334,32 @@ class Libraries:
             except LibraryNotFound as error:
                 failed.append(Refusal(path, str(error).splitlines()[0]))
                 continue
-            one, two = getattr(library, operator.phase_one, None), getattr(library, operator.name, None)
+            one, two = _symbol(library, operator.phase_one), _symbol(library, operator.name)
             if one is not None and two is not None:
+                self._require_prototype(operator, path)
                 one.restype = two.restype = prototypes.STATUS
                 one.argtypes, two.argtypes = prototypes.phase_one(operator), prototypes.phase_two(operator)
                 return one, two, library_of(one)
         raise UnsupportedOperator(operator.name, _not_exported(operator, self.directory, usable, failed))
+
+    def _require_prototype(self, operator: Operator, path: Path) -> None:
+        """Refuses an operator whose installed header contradicts the catalog: a call by it would corrupt memory."""
+        if path.name == VENDOR_NAME:
+            candidates = [path.parents[1] / "include" / Path(operator.header).name]
+        else:
+            homes = (self.directory.parent, self.directory.resolve().parent)
+            candidates = [home / "include" / operator.header for home in homes]
+        header = next((h for h in candidates if h.is_file()), None)
+        ours = [(p.ctype, p.name) for p in operator.parameters]
+        if header is not None:
+            theirs = parse_prototypes(header.read_text(encoding="utf-8", errors="replace")).get(operator.name)
+            if theirs is not None and Change(operator.name, theirs, ours).abi:
+                detail = f"{header} declares another prototype than the catalog's"
+                raise UnsupportedOperator(operator.name, f"{detail}; {_REGISTER.format(operator.name)}")
+        elif operator.variants:
+            known = ", ".join(operator.variants)
+            detail = f"releases differ in its prototype ({known}, newer), and {candidates[0]} is absent to tell which"
+            raise UnsupportedOperator(operator.name, f"{detail}; {_REGISTER.format(operator.name)}")
 
     def _open(self, path: Path) -> ctypes.CDLL:
         if path not in self._opened:
@@ -347,6 +368,15 @@ class Libraries:
 
 
 VENDOR_NAME = "libcust_opapi.so"
+_REGISTER = "declare the one of this CANN with register_operator()  (ascend-aclnn show {})"
+
+
+def _symbol(library: ctypes.CDLL, name: str) -> Optional[Any]:
+    """A function object of its own: operators may be declared anew with another prototype."""
+    try:
+        return library[name]
+    except AttributeError:
+        return None
 
 
 def _vendor_libraries(environ: Mapping[str, str], opp: Path) -> Iterator[Path]:

@@ -99,6 +99,9 @@ class Pool:
         # what waits for events: a block, or the owner of borrowed memory
         self.pending: list[tuple[list[int], Optional[Block], object]] = []
         self.free_events: list[int] = []
+        # out of circulation for good: whether the kernels that use it have passed could not be learnt
+        self.lost: list[tuple[Optional[Block], object]] = []
+        self.passed_owners: list[object] = []  # to be let go outside the lock: their finalizers may do anything
         align32 = runtime.libraries.optional("aclrtMallocAlign32")
         # aclrtMalloc adds 32 bytes to each request, which would cost a second huge page.
         self._malloc = align32 or runtime.libraries.function("aclrtMalloc")
@@ -116,7 +119,14 @@ class Pool:
             bin_ = stream.bins.get(size)
             block = bin_.pop() if bin_ else self._search(size, stream)
             self.used += block.size
-            return block
+        if self.passed_owners:
+            self._let_owners_go()
+        return block
+
+    def _let_owners_go(self) -> bool:
+        """Drops owners of borrowed memory whose streams have passed; True if there were any. Without the lock."""
+        owners, self.passed_owners = self.passed_owners, []
+        return bool(owners)
 
     def collect(self) -> None:
         """Takes what tensors have left."""
@@ -211,14 +221,14 @@ class Pool:
                         events.append(self._event())
                         self.runtime.check("aclrtRecordEvent", self.runtime.record_event(events[-1], stream.handle))
         except AclError as error:
-            # Whether the kernels have passed cannot be known: the memory stays out of circulation.
             self.runtime.warn(error.routine, error.status)
             self.free_events += events
+            self.lost.append((block, owner))
             return
         if events:
             self.pending.append((events, block, owner))
-        elif block is not None:
-            self._take(block)
+        else:
+            self._passed(block, owner)
 
     def give_back(self, block: Block) -> None:
         """Takes a block that only its own stream has used. Takes the lock itself."""
@@ -228,9 +238,8 @@ class Pool:
     def _event(self) -> int:
         if self.free_events:
             return self.free_events.pop()
-        flags = prototypes.constant(
-            "constants", "ACL_EVENT_CAPTURE_STREAM_PROGRESS"
-        )  # enough for asking whether it passed
+        # enough for an event that is only asked whether it has passed
+        flags = prototypes.constant("constants", "ACL_EVENT_CAPTURE_STREAM_PROGRESS")
         return self.runtime.create_event(self.device, flags)
 
     def _take(self, block: Block) -> None:
@@ -247,15 +256,20 @@ class Pool:
 
     def _poll(self) -> None:
         """Takes back what waited for events that have passed."""
-        still = []
-        for events, block, owner in self.pending:
-            if all(map(self.runtime.event_done, events)):
-                self.free_events += events
-                if block is not None:
-                    self._take(block)
-            else:
-                still.append((events, block, owner))
-        self.pending = still
+        at = 0
+        while at < len(self.pending):
+            if not all(map(self.runtime.event_done, self.pending[at][0])):
+                at += 1
+                continue
+            events, block, owner = self.pending.pop(at)
+            self.free_events += events
+            self._passed(block, owner)
+
+    def _passed(self, block: Optional[Block], owner: object) -> None:
+        if block is not None:
+            self._take(block)
+        else:
+            self.passed_owners.append(owner)
 
     def forget(self, stream: StreamState) -> None:
         """After a stream's end: its whole free segments become anybody's, the rest follows when it is dropped."""
@@ -311,10 +325,13 @@ class Pool:
                 workspace, stream.workspace = stream.workspace, None
             if workspace is not None:
                 self.give_back(workspace)
-        with self.runtime.lock:
-            self.reclaim()
-            while self.free_events:
-                self.runtime.destroy_event(self.device.index, self.free_events.pop())
+        while True:
+            with self.runtime.lock:
+                self.reclaim()
+                while self.free_events:
+                    self.runtime.destroy_event(self.device.index, self.free_events.pop())
+            if not self._let_owners_go():  # else their memory may have come back
+                return
 
     def info(self) -> MemoryInfo:
         """Takes the lock itself."""
@@ -330,6 +347,7 @@ class Pool:
             with runtime.lock:
                 self.collect()
                 self._poll()
+        self._let_owners_go()
         return MemoryInfo(free.value, total.value, self.used, self.reserved - self.used)
 
 
