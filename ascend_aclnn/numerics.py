@@ -220,8 +220,11 @@ def workplace(dst: Array, name: str) -> Array:
     return dst if dst.dtype == np.float32 else scratch(name, dst.shape, np.float32)
 
 
-def round_into(dst: Array, src: Array) -> None:
-    """Stores computed values, rounded once, half to even; to an integer dst also saturated, with NaN as 0."""
+def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
+    """Stores computed values, rounded once, half to even; to an integer dst also saturated, with NaN as 0.
+
+    ``work``: contiguous float32 memory of the same shape that the caller no longer needs; it saves allocating some.
+    """
     if src is dst:
         return
     with np.errstate(all="ignore"):
@@ -229,7 +232,7 @@ def round_into(dst: Array, src: Array) -> None:
             np.copyto(dst, src)
         elif dst.dtype == np.float16 and src.dtype == np.float32:
             for part in _parts(src.shape):
-                _encode_half(dst[part], src[part])
+                _encode_half(dst[part], src[part], None if work is None else work[part])
         elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:
             np.copyto(dst, _round_to_odd(src), casting="unsafe")
         elif is_integer(dst.dtype) and not is_integer(src.dtype) and src.dtype.kind not in "bc":
@@ -238,7 +241,7 @@ def round_into(dst: Array, src: Array) -> None:
             np.copyto(dst, src, casting="unsafe")
 
 
-def _encode_half(dst: Array, src: Array) -> None:
+def _encode_half(dst: Array, src: Array, work: Optional[Array]) -> None:
     """float32 -> float16, exact for every input; faster than NumPy's conversion, also for subnormals and overflow.
 
     Adding and subtracting 1.5 * 2^(e + 13), e the value's exponent, leaves the bits that float16 has; e stops at -14,
@@ -250,7 +253,8 @@ def _encode_half(dst: Array, src: Array) -> None:
         np.copyto(scratch("half.source", src.shape, np.float32), src)
         src = scratch("half.source", src.shape, np.float32)
     bits = src.view(np.int32)
-    shift, value = scratch("half.shift", src.shape, np.float32), scratch("half.value", src.shape, np.float32)
+    shift = scratch("half.shift", src.shape, np.float32)
+    value = scratch("half.value", src.shape, np.float32) if work is None else work
     exponent, code = shift.view(np.int32), value.view(np.int32)
 
     np.bitwise_and(bits, 0x7F800000, out=exponent)

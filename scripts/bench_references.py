@@ -4,19 +4,22 @@
 
 torch answers at very different speeds, depending on whether its results land in memory that is already mapped. Both
 sides run here with malloc told to keep what it has (the script starts itself again with those settings), so the ratio
-is about the work and not about page faults. Results are compared before they are timed. Without torch only NumPy's times
-are shown. Memory is the peak resident set during one call, less what was there before it, less the outputs.
+is about the work and not about page faults. Results are compared before they are timed. Without torch only NumPy's
+times are shown. Memory is the peak of what one call allocates beside its outputs.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import resource
 import statistics
 import sys
 import threading
 import time
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -28,7 +31,7 @@ class Case(NamedTuple):
 
     name: str
     target: float
-    outputs: list[tuple[tuple[int, ...], Any]]
+    outputs: Sequence[tuple[tuple[int, ...], Any]]
     ours: Callable[[tuple[Any, ...]], None]
     theirs: Callable[[Any], Any]
     tolerance: Optional[float]  # None: bit for bit
@@ -64,32 +67,33 @@ def import_torch(threads: int) -> Any:
 def bench(pattern: str, repeat: int, torch: Any) -> int:
     """Prints the table; the number of cases beyond their target (15 % are allowed for noise)."""
     print(f"{'case':34} {'numpy ms':>9} {'torch ms':>9} {'ratio':>6} {'target':>6}  {'extra MB':>8}")
-    beyond = 0
-    for name, make in cases().items():
-        if pattern not in name:
-            continue
-        case = make()
-        extra = extra_memory(case)
-        difference = compare(case, torch) if torch else ""
-        sides = [lambda: run(case)] + ([lambda: case.theirs(torch)] if torch else [])
-        warm_up(sides)
-        times: list[list[float]] = [[], []]
-        for _ in range(repeat):  # alternately, so that a busy machine disturbs both
-            for side, call in zip(times, sides):
-                side.append(warm_milliseconds(call))
-        ours, theirs = times
-        if os.environ.get("DBG"):
-            print([round(x,1) for x in ours], [round(x,1) for x in theirs])
-        line = f"{name:34} {statistics.median(ours):9.1f}"
-        if torch:
-            ratio = statistics.median(ours) / statistics.median(theirs)
-            verdict = "" if ratio <= case.target * 1.15 else "  SLOW"
-            beyond += bool(verdict or difference)
-            line += f" {statistics.median(theirs):9.1f} {ratio:6.2f} {case.target:6.2f}  {extra:8.1f}{verdict}{difference}"
-        else:
-            line += f" {'-':>9} {'-':>6} {case.target:6.2f}  {extra:8.1f}"
-        print(line, flush=True)
-    return beyond
+    return sum(bench_case(make(), repeat, torch) for name, make in cases().items() if pattern in name)
+
+
+def bench_case(case: Case, repeat: int, torch: Any) -> bool:
+    """Prints one row; True if it misses its target."""
+    extra = extra_memory(case)
+    difference = compare(case, torch) if torch else ""
+    sides: list[Callable[[], Any]] = [lambda: run(case)]
+    if torch:
+        sides.append(lambda: case.theirs(torch))
+    warm_up(sides)
+    times: list[list[float]] = [[] for _ in sides]
+    for _ in range(repeat):  # alternately, so that a busy machine disturbs both
+        for side, call in zip(times, sides):
+            side.append(warm_milliseconds(call))
+    middle = [statistics.median(side) for side in times]
+    row = [f"{case.name:34} {middle[0]:9.1f}"]
+    slow = False
+    if torch:
+        ratio = middle[0] / middle[1]
+        slow = ratio > case.target * 1.15
+        row.append(f"{middle[1]:9.1f} {ratio:6.2f} {case.target:6.2f}")
+    else:
+        row.append(f"{'-':>9} {'-':>6} {case.target:6.2f}")
+    row.append(f" {extra:8.1f}{'  SLOW' if slow else ''}{difference}")
+    print(*row, flush=True)
+    return slow or bool(difference)
 
 
 def run(case: Case) -> tuple[Any, ...]:
@@ -127,31 +131,27 @@ def warm_up(sides: list[Callable[[], Any]]) -> None:
 
 
 def extra_memory(case: Case) -> float:
-    """Megabytes beyond inputs and outputs: the peak while one call runs, sampled beside it."""
+    """Megabytes allocated at the peak of one call, beyond inputs and outputs.
+
+    In a child process and a new thread, because threads keep scratch memory from call to call.
+    """
     import numpy as np
 
-    out = tuple(np.zeros(shape, dtype) for shape, dtype in case.outputs)
-    for array in out:
-        array.view(np.uint8).reshape(-1)[:: 4096] = 1  # map every page
-    peak = before = resident()
-    done = threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.0005):
-            peak = max(peak, resident())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    case.ours(out)
-    done.set()
-    watcher.join()
-    return (peak - before) / 1e6
-
-
-def resident() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        out = tuple(np.empty(shape, dtype) for shape, dtype in case.outputs)
+        worker = threading.Thread(target=case.ours, args=(out,))
+        tracemalloc.start()
+        worker.start()
+        worker.join()
+        os.write(write, str(tracemalloc.get_traced_memory()[1] / 1e6).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        megabytes = float(answer.read())
+    os.waitpid(child, 0)
+    return megabytes
 
 
 def compare(case: Case, torch: Any) -> str:
@@ -181,7 +181,7 @@ def cases() -> dict[str, Callable[[], Case]]:
     def add(name: str, targets: tuple[float, float, float], make: Callable[..., Case], *arguments: Any) -> None:
         for (label, dtype), target in zip(dtypes.items(), targets):
             full = f"{name} {label}"
-            found[full] = lambda full=full, target=target, dtype=dtype: make(full, target, dtype, *arguments)
+            found[full] = functools.partial(make, full, target, dtype, *arguments)
 
     add("RmsNormGrad 8192x7168", (0.4, 0.4, 1.0), rms_norm_grad, 8192, 7168)
     add("MoeTokenPermuteGrad 4096x8x7168", (0.7, 1.0, 2.0), permute_grad, 4096, 8, 7168)

@@ -45,7 +45,8 @@ def test_backward(dtype, how, rows, names, width, scale):
     grad, indices = floats(rng, (rows, width), dtype), draw(rng, rows, names, how)
     padding = int(indices[0])
     for pad in (NO_PADDING, padding):
-        expected, size, times = np.zeros((names, width)), np.zeros((names, width)), np.bincount(indices, minlength=names)
+        expected, size = np.zeros((names, width)), np.zeros((names, width))
+        times = np.bincount(indices, minlength=names)
         for row, name in zip(grad.astype(np.float64), indices):
             if name != pad:
                 expected[name] += row

@@ -44,9 +44,8 @@ def test_permute(dtype, tokens, top_k, width, strided):
     x = floats(rng, (tokens, width), dtype)
     ids, order, places = routing(rng, tokens, top_k)
     for rows in {0, len(order) // 2, len(order)}:
-        permuted, inverse = run(
-            moe.moe_token_permute, x, ids, rows, False, out=[((rows, width), dtype), ((len(order),), I32)], strided=strided
-        )
+        out = [((rows, width), dtype), ((len(order),), I32)]
+        permuted, inverse = run(moe.moe_token_permute, x, ids, rows, False, out=out, strided=strided)
         same(permuted, x[order[:rows] // top_k])
         same(inverse, places)
 
@@ -72,8 +71,9 @@ def test_permute_is_stable_however_ids_are_sorted(top):
 
 @pytest.mark.parametrize("bad", [-1, 16_777_215])
 def test_permute_refuses_ids_that_its_sort_confuses(bad):
+    ids, out = np.array([[0], [bad]]), [((2, 1), F32), ((2,), I32)]
     with pytest.raises(DataError, match=rf"indices: element \[1, 0\] is {bad}; allowed: 0 to 16777214"):
-        run(moe.moe_token_permute, np.ones((2, 1), F32), np.array([[0], [bad]]), 0, False, out=[((2, 1), F32), ((2,), I32)])
+        run(moe.moe_token_permute, np.ones((2, 1), F32), ids, 0, False, out=out)
 
 
 # ------------------------------------------------------------------------------------------ permute's gradient
@@ -160,22 +160,22 @@ def test_unpermute_bit_for_bit(dtype, probs_dtype, tokens, top_k, width, strided
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_unpermute_without_probs_is_a_gather(dtype):
+    def gather(permuted, indices):
+        out = [((len(indices), 1), dtype)]
+        return run(moe.moe_token_unpermute, permuted, np.array(indices, I32), None, False, None, out=out)[0]
+
     permuted = np.arange(65536, dtype=np.uint16).view(dtype if dtype != F32 else F16).astype(dtype)[:, None]
     indices = np.random.default_rng(0).permutation(40).astype(I32) * 1600
-    (result,) = run(moe.moe_token_unpermute, permuted, indices, None, False, None, out=[((40, 1), dtype)])
-    same(result, permuted[indices])
-    (result,) = run(moe.moe_token_unpermute, permuted[:1], np.array([1, 0], I32), None, False, None, out=[((2, 1), dtype)])
-    same(result, np.zeros((2, 1), dtype))
+    same(gather(permuted, indices), permuted[indices])
+    same(gather(permuted[:1], [1, 0]), np.zeros((2, 1), dtype))
 
 
 def test_unpermute_skips_rows_of_probability_zero():
     permuted = np.array([[np.nan], [np.inf], [2]], np.float32)
-    probs = np.array([[0, -0.0, 0.5]], np.float32)
-    (result,) = run(moe.moe_token_unpermute, permuted, np.array([0, 1, 2], I32), probs, False, None, out=[((1, 1), F32)])
-    same(result, np.array([[1]], np.float32))
-    probs = np.array([[np.nan, 0, 1]], np.float32)
-    (result,) = run(moe.moe_token_unpermute, permuted, np.array([2, 1, 2], I32), probs, False, None, out=[((1, 1), F32)])
-    assert np.isnan(result).all()
+    for indices, probs, expected in [([0, 1, 2], [0, -0.0, 0.5], 1), ([2, 1, 2], [np.nan, 0, 1], np.nan)]:
+        given = permuted, np.array(indices, I32), np.array([probs], np.float32), False, None
+        (result,) = run(moe.moe_token_unpermute, *given, out=[((1, 1), F32)])
+        same(result, np.array([[expected]], np.float32))
 
 
 # ---------------------------------------------------------------------------------------- unpermute's gradient
@@ -308,17 +308,20 @@ def test_routing_sorts_experts_as_float32():
     same(places, np.array([2, 3, 4, 0, 1], I32))
 
 
-def quantise_in_float16(x, scale, offset):
-    """The steps of the kernel in NumPy's float16."""
+def quantise_in_steps(x, scale, offset):
+    """The kernel's steps, each exact in float64 and then rounded to half."""
+
+    def half(values):
+        return values.astype(np.float16).astype(np.float64)
+
     with np.errstate(all="ignore"):
-        h = x.astype(np.float16)
-        h = h * np.float16(np.float32(scale))
-        h = h + np.float16(np.float32(offset))
-        rounded = np.rint(h.astype(np.float64))
+        scale, offset = half(np.float32(scale)), half(np.float32(offset))
+        rounded = np.rint(half(half(half(x.astype(np.float64)) * scale) + offset))
         return np.where(np.isnan(rounded), 0, np.clip(rounded, -128, 127)).astype(np.int8)
 
 
-SCALES = [(1, 0), (4, 0.25), (23.5, -7.25), (-0.5, 100), (0.001, 0.5), (1e-9, 3), (1e6, 0), (65504, -65504), (1, np.inf)]
+SCALES = [(1, 0), (4, 0.25), (23.5, -7.25), (-0.5, 100), (0.001, 0.5), (1e-9, 3), (1e6, 0), (65504, -65504)]
+SCALES += [(1, np.inf), (np.nan, 1)]
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -333,7 +336,7 @@ def test_quantisation_bit_for_bit(dtype, scale, offset, rows):
         x = x.astype(np.float32)
     else:
         x = (codes >> 16).astype(np.uint16).view(dtype)
-    expected = quantise_in_float16(x, scale, offset)
+    expected = quantise_in_steps(x, scale, offset)
     expanded, places, _ = route(x, column_major(rows, 1), np.zeros((rows, 1), I32), rows, scale, offset)
     same(expanded, expected)
     same(places, np.arange(rows, dtype=I32))
@@ -342,7 +345,7 @@ def test_quantisation_bit_for_bit(dtype, scale, offset, rows):
 def test_quantisation_of_strided_tokens():
     x = floats(np.random.default_rng(4), (300, 257), F32)
     expanded, _, _ = route(x, column_major(300, 1), np.zeros((300, 1), I32), 300, 30.0, 1.0, strided=True)
-    same(expanded, quantise_in_float16(x, 30.0, 1.0))
+    same(expanded, quantise_in_steps(x, 30.0, 1.0))
 
 
 def test_quantisation_of_an_empty_row():

@@ -80,12 +80,11 @@ def test_gradient_agrees_with_torchs_derivative(dtype):
 
 
 def test_gradient_without_rows():
-    dx, dgamma = run(
+    _, dgamma = run(
         norm.rms_norm_grad, *(np.ones(s, F32) for s in [(0, 4), (0, 4), (0, 1), (4,)]), out=[((0, 4), F32), ((4,), F32)]
     )
     same(dgamma, np.zeros(4, np.float32))
-    y, rstd = run(norm.rms_norm, np.ones((0, 4), F32), np.ones(4, F32), 1e-6, out=[((0, 4), F32), ((0, 1), F32)])
-    assert y.shape == (0, 4)
+    run(norm.rms_norm, np.ones((0, 4), F32), np.ones(4, F32), 1e-6, out=[((0, 4), F32), ((0, 1), F32)])
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -29,7 +29,7 @@ def numpy_cast(values, dtype):
 
 
 def edge_values():
-    """Every float16 and bfloat16, all midpoints between neighbours, and the float32 next to each of these, both signs."""
+    """Every float16 and bfloat16, all midpoints between neighbours, the float32 next to each of these; both signs."""
     with np.errstate(all="ignore"):
         exact = np.concatenate([EVERY_CODE.view(dtype).astype(np.float32) for dtype in (F16, BF16)])
         finite = np.unique(exact[np.isfinite(exact)])

@@ -8,7 +8,7 @@ from typing import Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, for_blocks, rows_per_block
+from ascend_aclnn.numerics import BLOCK, Array, DataError, for_blocks, rows_per_block, scratch, widen
 
 
 def check_range(argument: str, indices: Array, low: int, high: Optional[int]) -> None:
@@ -32,17 +32,29 @@ def codes(array: Array) -> Array:
 
 
 def take_rows(source: Array, rows: Array, out: Array) -> None:
-    """out[i] = source[rows[i]]; rows out of range give the first or last."""
-    if source.flags.c_contiguous:
+    """out[i] = source[rows[i]]; a row out of range gives the first or last, or zeros if there are none."""
+    source, out = codes(source), codes(out)
+    if len(source) == 0:
+        out[...] = 0
+    elif source.flags.c_contiguous:
         np.take(source, rows, axis=0, out=out, mode="clip")  # clip, because "raise" buffers the whole result
     else:
         np.copyto(out, source[np.clip(rows, 0, len(source) - 1)])  # take would first copy all of the source
 
 
+def take_wide(source: Array, rows: Array, out: Array) -> None:
+    """take_rows of low-precision rows into float32, or of float32 rows."""
+    if source.dtype == out.dtype:
+        take_rows(source, rows, out)
+    else:
+        taken = scratch("taken", out.shape, source.dtype)
+        take_rows(source, rows, taken)
+        widen(taken, out)
+
+
 def gather(source: Array, rows: Array, out: Array) -> None:
     """take_rows in blocks, on several threads."""
-    source, out = codes(source), codes(out)
-    step = rows_per_block(source.shape[1], 1 << 18)
+    step = rows_per_block(source.shape[1], 4 * BLOCK)
     for_blocks(len(rows), step, lambda lo, hi: take_rows(source, rows[lo:hi], out[lo:hi]))
 
 

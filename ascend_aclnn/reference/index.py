@@ -15,8 +15,9 @@ from ascend_aclnn.numerics import (
     widen,
 )
 from ascend_aclnn.reference import reference
-from ascend_aclnn.reference._rows import as_matrix, check_range, codes, gather, stable_order, take_rows
-# Elements of a run that are worth a call of their own.
+from ascend_aclnn.reference._rows import as_matrix, check_range, codes, gather, stable_order, take_rows, take_wide
+
+# Elements of a run of rows that are worth a call of their own.
 _LONG = 1 << 14
 
 
@@ -64,10 +65,10 @@ def _as_integers(indices: Array) -> Array:
 
 
 def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) -> None:
-    """dst[n] = sum of rows[order[i]] over the i with names[i] = n; names ascend, and the rows they leave out are zeroed.
+    """dst[n] = sum of rows[order[i]] over the i with names[i] = n; names ascend, and all other rows become zero.
 
-    Blocks of sorted rows are summed apart. A name whose rows lie in one block is done there; of the others each block
-    leaves a partial sum, and these are added in order afterwards.
+    Each block of sorted rows zeroes its stretch of dst, and while that is in the cache, stores the names that lie in
+    this block alone. Of the others each block leaves a partial sum; these are added in order afterwards.
     """
     count, width = len(order), dst.shape[1]
     if count == 0:
@@ -92,8 +93,8 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
         codes(dst)[names[starts[which]]] = codes(stored)
 
     def copy(which: Array) -> None:
-        taken = scratch("taken", (len(which), width), rows.dtype)
-        take_rows(codes(rows), order[which], codes(taken))
+        taken = scratch("copied", (len(which), width), rows.dtype)
+        take_rows(rows, order[which], taken)
         _clear_minus_zeros(taken)
         codes(dst)[names[which]] = codes(taken)
 
@@ -101,12 +102,10 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
         begins = np.cumsum(lengths) - lengths
         picked = np.arange(lengths.sum()) + np.repeat(runs[here] - begins, lengths)
         values = scratch("values", (len(picked), width), np.float32)
-        taken = values if rows.dtype == np.float32 else scratch("taken", values.shape, rows.dtype)
-        take_rows(codes(rows), order[picked], codes(taken))
-        widen(taken, values)
+        take_wide(rows, order[picked], values)
         _sum_runs(values, begins, lengths)
-        done = whole[here]
         values += np.float32(0)
+        done = whole[here]
         partial[partial_of_run[here[~done]]] = values[begins[~done]]
         store(name_of_run[here[done]], values[begins[done]])
 

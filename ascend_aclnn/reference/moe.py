@@ -7,7 +7,6 @@ from typing import Optional
 import numpy as np
 
 from ascend_aclnn.numerics import (
-    BLOCK,
     Array,
     DataError,
     for_blocks,
@@ -25,7 +24,7 @@ from ascend_aclnn.reference._rows import (
     gather,
     inverse,
     stable_order,
-    take_rows,
+    take_wide,
 )
 
 _EXPERTS = (1 << 24) - 1  # MoeTokenPermute's ids are sorted as float32
@@ -82,8 +81,7 @@ def moe_token_unpermute(
 
 def _combine(source: Array, picks: Array, weights: Optional[Array], out: Array) -> None:
     """out[t] = sum over j of source[picks[t, j]] * weights[t, j] in float32, j by j, rounded once."""
-    count, width = source.shape
-    picked = picks < count
+    picked = picks < len(source)
     if weights is not None:
         weights = widen(weights)
         picked &= weights != 0
@@ -91,13 +89,10 @@ def _combine(source: Array, picks: Array, weights: Optional[Array], out: Array) 
 
     def block(lo: int, hi: int) -> None:
         dst = out[lo:hi]
-        total = workplace(dst, "total")
+        total, other = workplace(dst, "total"), scratch("term", dst.shape, np.float32)
         for j in range(picks.shape[1]):
-            term = scratch("term", dst.shape, np.float32) if j else total
-            taken = term if source.dtype == np.float32 else scratch("taken", dst.shape, source.dtype)
-            if count:
-                take_rows(codes(source), picks[lo:hi, j], codes(taken))
-            widen(taken, term)
+            term = other if j else total
+            take_wide(source, picks[lo:hi, j], term)
             if weights is not None:
                 term *= weights[lo:hi, j, None]
             if not complete:
@@ -105,9 +100,9 @@ def _combine(source: Array, picks: Array, weights: Optional[Array], out: Array) 
                 term[~picked[lo:hi, j]] = -0.0 if j else 0.0
             if j:
                 total += term
-        round_into(dst, total)
+        round_into(dst, total, other)
 
-    for_blocks(len(out), rows_per_block(width, 2 * BLOCK), block)
+    for_blocks(len(out), rows_per_block(out.shape[1]), block)
 
 
 @reference("aclnnMoeTokenUnpermuteGrad", raw=True)
@@ -133,20 +128,19 @@ def moe_token_unpermute_grad(
     top_k = 1 if probs is None else probs.shape[1]
     picks = sorted_indices.reshape(-1, top_k) if top_k else sorted_indices.reshape(len(grad), 0)
 
-    copy = np.full(rows, -1, np.int64)  # the copy t * K + j that each permuted row came from
+    copy = np.full(rows, -1, np.int64)  # the copy t * K + j that went to each permuted row
     named = np.flatnonzero(sorted_indices < rows)
     copy[sorted_indices[named]] = named
     scale = None if probs is None else widen(probs).reshape(-1)
 
     def tokens_block(lo: int, hi: int) -> None:
-        shape = (hi - lo, width)
-        taken = scratch("taken", shape, grad.dtype)
-        take_rows(codes(grad), copy[lo:hi] // top_k, codes(taken))
-        values = widen(taken, scratch("term", shape, np.float32))
+        dst, copies = permuted_grad[lo:hi], copy[lo:hi]
+        values = workplace(dst, "total")
+        take_wide(grad, copies // top_k, values)
         if scale is not None:
-            values = np.multiply(values, scale[copy[lo:hi], None], out=scratch("term", shape, np.float32))
-        values[copy[lo:hi] < 0] = 0
-        round_into(permuted_grad[lo:hi], values)
+            values *= scale[copies, None]
+        values[copies < 0] = 0
+        round_into(dst, values)
 
     if len(named):
         for_blocks(rows, rows_per_block(width), tokens_block)
@@ -161,15 +155,12 @@ def moe_token_unpermute_grad(
 
     def probs_block(lo: int, hi: int) -> None:
         shape = (hi - lo, width)
-        g = widen(grad[lo:hi], scratch("grad", shape, np.float32))
+        g, term = widen(grad[lo:hi], scratch("grad", shape, np.float32)), scratch("term", shape, np.float32)
         sums = np.empty((hi - lo, top_k), np.float32)
-        taken = scratch("taken", shape, permuted_tokens.dtype)
         for j in range(top_k):
-            if rows:
-                take_rows(codes(permuted_tokens), picks[lo:hi, j], codes(taken))
-            values = widen(taken, scratch("term", shape, np.float32))
-            values[picks[lo:hi, j] >= rows] = 0
-            np.einsum("ij,ij->i", values, g, out=sums[:, j])
+            take_wide(permuted_tokens, picks[lo:hi, j], term)
+            term[picks[lo:hi, j] >= rows] = 0
+            np.einsum("ij,ij->i", term, g, out=sums[:, j])
         round_into(probs_grad[lo:hi], sums)
 
     for_blocks(len(grad), rows_per_block(width), probs_block)

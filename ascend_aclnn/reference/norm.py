@@ -8,9 +8,9 @@ from ascend_aclnn.numerics import Array, for_blocks, round_into, rows_per_block,
 from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import as_matrix
 
-# dgamma is summed over this many runs of rows, each from its first row to its last, and then over the runs: the same
-# bits whatever the number of threads.
-_RUNS = 32
+# dgamma is summed over at most so many runs of rows, each from its first row to its last, and then over the runs: the
+# same bits whatever the number of threads.
+_RUNS = 16
 
 
 @reference("aclnnRmsNorm", raw=True)
@@ -45,8 +45,8 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
 def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[Array, Array]) -> None:
     """xh = x * rstd, t = dy * gamma; dgamma = sum over rows of dy * xh; dx = (t - xh * mean(t * xh)) * rstd.
 
-    In float32. rstd is taken as given. Both sums run in an order of our own, which is always the same; the hardware's differs, and
-    for dgamma it is not even fixed.
+    In float32. rstd is taken as given. Both sums run in an order of our own, which is always the same; the hardware's
+    differs, and for dgamma it is not even fixed.
     """
     width = gamma.size
     rows = x.size // max(1, width)
@@ -54,8 +54,8 @@ def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[
     g = widen(gamma).reshape(width)
     dy, x, rstd = dy.reshape(rows, width), x.reshape(rows, width), rstd.reshape(rows, 1)
     step = rows_per_block(width)
-    run = -(-rows // _RUNS)
-    sums = np.zeros((-(-rows // max(1, run)), width), np.float32)
+    run = max(step, -(-rows // _RUNS))
+    sums = np.zeros((-(-rows // run), width), np.float32)
 
     with as_matrix(dx, rows, width) as dx_rows:
 
@@ -70,7 +70,7 @@ def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[
             xh *= m[:, None]
             t -= xh
             t *= r
-            round_into(dst, t)
+            round_into(dst, t, xh)
 
         def rows_of_run(lo: int, hi: int) -> None:
             for start in range(lo, hi, step):
