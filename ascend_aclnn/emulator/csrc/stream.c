@@ -129,9 +129,14 @@ static void end_head(emu_stream *stream, emu_task *task, int status) {
     stream->completed = sequence;
 }
 
+/* Tasks that have not begun are dropped: the stream is being destroyed by force, or stops at its first error. */
+static bool drops(const emu_stream *stream) {
+    return stream->dropping || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
+}
+
 /* Sends what may be sent; with `wait`, at least the head. The lock is held. */
 static int send_launches(emu_stream *stream, bool wait) {
-    while (stream->unsent != NULL && stream->unsent->answered != NULL && stream->unsent->sequence <= stream->released) {
+    while (!drops(stream) && stream->unsent != NULL && stream->unsent->answered != NULL && stream->unsent->sequence <= stream->released) {
         emu_task *task = stream->unsent;
         bool head = task == stream->head;
         uint32_t window = stream->failure_mode == ACL_STOP_ON_FAILURE ? 1 : WINDOW;
@@ -164,8 +169,7 @@ static step_result step(emu_stream *stream, bool worker, int32_t timeout) {
     static __thread emu_buffer answer; /* kept for the next one */
     emu_task *task = stream->head;
     if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
-    bool skip = task == stream->unsent &&
-                (stream->dropping || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE));
+    bool skip = task == stream->unsent && drops(stream);
     const char *routine = emu_routine();
     int status = 0;
     stream->driven = true;
