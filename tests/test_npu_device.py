@@ -461,6 +461,13 @@ def test_a_refusal_names_the_argument_and_cleans_up(npu: NpuBackend, emulator: E
     assert emulator.alive("executor") == 0
 
 
+def test_missing_kernels_are_explained(npu: NpuBackend, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ASCEND_OPP_PATH", raising=False)
+    emulator.fail(1, "aclnnMmGetWorkspaceSize", 561107)
+    with pytest.raises(AclError, match=r"ASCEND_OPP_PATH, which is not set: source <CANN>/set_env\.sh"):
+        ops.mm(*tensors())
+
+
 def test_a_null_pointer_is_passed_on(npu: NpuBackend) -> None:
     with pytest.raises(AclError) as caught:
         aclnn.Executor("aclnnMm", None, None, None, 0)

@@ -224,6 +224,8 @@ print((ops.mm(out, out).numpy() == x @ y @ x @ y).all())
 
 def test_no_device_is_no_backend(emulator_home: Path) -> None:
     program = """
+import logging
+logging.basicConfig(stream=sys.stdout)
 from ascend_aclnn.backends.npu import npu_backend
 try:
     npu_backend()
@@ -234,4 +236,5 @@ print(aclnn.backend().name)
 """
     text = run(emulator_home, program, ASCEND_EMULATOR_DEVICES="0")
     assert "no usable NPU: aclrtGetDeviceCount returned 207004" in text and "npu-smi" in text
+    assert text.startswith("WARNING:ascend_aclnn:CANN is installed but cannot be used")
     assert text.splitlines()[-1] == "numpy"

@@ -7,6 +7,7 @@ calls operators, ``backend`` puts it together.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import TYPE_CHECKING, Optional
@@ -29,12 +30,15 @@ def npu_backend() -> NpuBackend:
     with _lock:
         if _backend is None and _failure is None:
             from ascend_aclnn.backends.npu.backend import NpuBackend
-            from ascend_aclnn.backends.npu.library import Libraries
+            from ascend_aclnn.backends.npu.library import Libraries, search
 
             try:
                 _backend = NpuBackend(Libraries.open(os.environ))
             except LibraryNotFound as error:
                 _failure = str(error)
+                found = search(os.environ)
+                if found.runtime is not None or found.refused:  # one that is meant to work and does not
+                    logging.getLogger("ascend_aclnn").warning("CANN is installed but cannot be used: %s", _failure)
         if _backend is None:
             raise LibraryNotFound(_failure)
         return _backend

@@ -8,6 +8,7 @@ when phase two has returned; memory must stay until the stream has passed, which
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -25,6 +26,7 @@ from ascend_aclnn.tensor import Tensor
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
 
+_NO_KERNELS = frozenset({148049, 561107, 561112})  # the operator package was not found
 _PLAIN = frozenset(kind for kind in Kind if not kind.pointer)
 _ARRAYS = frozenset({Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY})
 
@@ -126,6 +128,10 @@ def _phase_one_error(backend: NpuBackend, plan: Plan, status: int, values: Seque
     except Exception as error:  # the explanation must not stand in the way of what it explains
         text += f"\n  (the rules of {plan.name} cannot tell the argument: {error!r})"
         problem = None
+    if status in _NO_KERNELS:
+        opp = os.environ.get("ASCEND_OPP_PATH")
+        place = f"is {opp}" if opp else "is not set"
+        text += f"\n  operators look for their kernels in ASCEND_OPP_PATH, which {place}: source <CANN>/set_env.sh"
     if problem is not None and problem.status == status:
         position = plan.operator.positions.get(problem.argument or "")
         argument = None if position is None else plan.operator.parameters[position].python_name

@@ -114,8 +114,10 @@ class Pool:
         size = block_size(nbytes)
         runtime = self.runtime
         with runtime.lock:
-            if runtime.dropped or self.returned:
-                self.collect()
+            if runtime.dropped:
+                runtime.work_off()
+            while self.returned:
+                self._take(self.returned.popleft())
             bin_ = stream.bins.get(size)
             block = bin_.pop() if bin_ else self._search(size, stream)
             self.used += block.size
@@ -131,9 +133,8 @@ class Pool:
     def collect(self) -> None:
         """Takes what tensors have left."""
         self.runtime.work_off()
-        returned = self.returned
-        while returned:
-            self._take(returned.popleft())
+        while self.returned:
+            self._take(self.returned.popleft())
 
     def _search(self, size: int, stream: StreamState) -> Block:
         with self.runtime.on(self.device):
@@ -414,6 +415,8 @@ class NpuStorage(Storage):
             )
         if self.block is None and self.nbytes and not self.borrowed:
             self._reserve(stream)
+            self.home = stream
+            return
         if self.block is not None and self.block.segment.stream is stream:
             self.home = stream
             return
