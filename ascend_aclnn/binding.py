@@ -12,7 +12,7 @@ import math
 import numbers
 import operator as python_operator
 from collections.abc import Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from ascend_aclnn.errors import AclError
 from ascend_aclnn.rules.language import OutputSpec
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import soc
-from ascend_aclnn.streams import Stream, current_stream
+from ascend_aclnn.streams import Stream
 from ascend_aclnn.tensor import Tensor, contiguous_strides, empty
 
 # Ranges of the by-value integers.
@@ -53,6 +53,19 @@ class _WriteBack(NamedTuple):
     array: npt.NDArray[Any]
 
 
+class _Allocation(NamedTuple):
+    """How to make an inferred output."""
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    strides: tuple[int, ...]
+    nbytes: int
+    format: Optional[Format]
+
+
+Made = Union[_Allocation, list[_Allocation], None]  # of an output: a tensor, a tensor list, a null pointer
+
+
 class Plan:
     """What binding knows of an operator, worked out once."""
 
@@ -63,7 +76,7 @@ class Plan:
         self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
         self.results = [i for i, p in positions if p.direction != "in"]
         self.formats = {i: _auto_formats(p) for i, p in positions if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST)}
-        self.inferred: dict[Any, dict[str, OutputSpec]] = {}
+        self.inferred: dict[Any, dict[str, Made]] = {}
         names = [operator.parameters[i].python_name for i in self.results]
         short = operator.name.replace("aclnn", "", 1)
         self.result_type = collections.namedtuple(short + "Result", names) if len(names) > 1 else None
@@ -84,10 +97,11 @@ def call(plan: Plan, args: Sequence[Any], out: Any, stream: Optional[Stream]) ->
     for (position, parameter, kind), arg in zip(plan.inputs, args):
         if arg is REQUIRED:
             raise TypeError(f"{operator.python_name}() missing required argument: {parameter.python_name!r}")
+        if kind is Kind.TENSOR and type(arg) is Tensor and arg.storage.backend is engine and not plan.formats[position]:
+            values[position] = arg  # what happens most, without a further call
+            continue
         values[position] = _value(engine, plan, position, parameter, kind, arg, on_device, changed)
     results = _outputs(engine, plan, values, out, on_device, changed)
-    if stream is None and on_device:
-        stream = current_stream()
     engine.run(operator, values, stream)
     if operator.name in rules.DATA_DEPENDENT:
         _cut_to_data(engine, plan, values)
@@ -130,7 +144,7 @@ def exact_values(engine: Backend, operator: Operator, args: Sequence[Any]) -> li
 
 def _holds_tensor(items: Any) -> bool:
     for item in items:
-        if isinstance(item, Tensor):
+        if type(item) is Tensor:
             return True
         if isinstance(item, (list, tuple)) and any(isinstance(part, Tensor) for part in item):
             return True
@@ -331,7 +345,7 @@ def _outputs(
     given = _given(plan, out)
     if not outputs:
         return {}
-    specs: Optional[dict[str, OutputSpec]] = None
+    specs: Optional[dict[str, Made]] = None
     taken: dict[int, Any] = {}
     for (position, parameter), item in zip(outputs, given):
         if item is not None:
@@ -344,14 +358,14 @@ def _outputs(
             specs = _infer(engine, plan, values)
         spec = specs.get(parameter.name)
         if spec is None:
-            if parameter.optional:
+            if parameter.optional or parameter.name in specs:
                 continue
             shape = f" with shape {parameter.rank}" if parameter.rank else ""
             known = f" and dtype {' / '.join(parameter.dtypes)}" if parameter.dtypes else ""
             raise TypeError(
                 f"{plan.operator.name}: no rule tells the output {parameter.python_name}; pass out= a tensor{shape}{known}"
             )
-        values[position] = _allocate(engine, plan, position, spec, on_device)
+        values[position] = _make(engine, spec, on_device)
     return taken
 
 
@@ -400,15 +414,17 @@ def _given_output(
     return _formatted(plan, position, tensor)
 
 
-def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, OutputSpec]:
-    """Shapes and dtypes of the outputs, remembered by what they can depend on."""
+def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Made]:
+    """How to make the outputs that a rule tells, remembered by what that can depend on."""
     key = (engine.soc, *map(_key, values))
     found = plan.inferred.get(key)
     if found is None:
         try:
-            found = rules.infer(plan.operator, values, soc(engine.soc))
+            specs = rules.infer(plan.operator, values, soc(engine.soc))
         except rules.Refusal as error:
             raise _refused(engine, plan, values, error) from None
+        positions = plan.operator.positions
+        found = {name: _allocation(plan, positions[name], spec) for name, spec in specs.items()}
         if len(plan.inferred) >= 256:
             plan.inferred.clear()
         if found:  # a rule may still be declared for an operator that has none yet
@@ -416,8 +432,19 @@ def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Outp
     return found
 
 
+def _allocation(plan: Plan, position: int, spec: OutputSpec) -> Made:
+    if spec.shape is None:
+        return None
+    if isinstance(spec.shape, list):
+        made = (_allocation(plan, position, OutputSpec(shape, spec.dtype)) for shape in spec.shape)
+        return [item for item in made if isinstance(item, _Allocation)]
+    shape = tuple(max(n, 0) for n in spec.shape)  # a negative size comes of a bad attribute, which phase one refuses
+    nbytes = (math.prod(shape) * spec.dtype.bits + 7) // 8
+    return _Allocation(shape, spec.dtype, contiguous_strides(shape), nbytes, plan.formats[position].get(len(shape)))
+
+
 def _key(value: Any) -> Any:
-    if isinstance(value, Tensor):
+    if type(value) is Tensor:
         return value.shape, value.dtype
     if isinstance(value, list):
         return tuple(map(_key, value))
@@ -435,18 +462,15 @@ def _refused(engine: Backend, plan: Plan, values: Sequence[Any], error: rules.Re
     return refusal(plan.operator, error.problem)
 
 
-def _allocate(engine: Backend, plan: Plan, position: int, spec: OutputSpec, on_device: bool) -> Any:
-    if spec.shape is None:
-        return None
-    if isinstance(spec.shape, list):
-        return [_allocate(engine, plan, position, OutputSpec(s, spec.dtype), on_device) for s in spec.shape]
-    shape = tuple(max(n, 0) for n in spec.shape)  # a negative size comes of a bad attribute, which phase one refuses
-    if not on_device and isinstance(engine, NumpyBackend) and spec.dtype.numpy is not None:
-        return _formatted(plan, position, wrap(engine, np.empty(shape, spec.dtype.numpy), spec.dtype))
-    storage = engine.allocate((math.prod(shape) * spec.dtype.bits + 7) // 8, engine.current_device())
-    formats = plan.formats[position]
-    label = formats.get(len(shape)) if formats else None
-    return Tensor(storage, shape, spec.dtype, contiguous_strides(shape), 0, label)
+def _make(engine: Backend, made: Union[_Allocation, list[_Allocation]], on_device: bool) -> Any:
+    """An inferred output: a tensor of the backend, or over an ndarray where the caller gets ndarrays from NumPy."""
+    if isinstance(made, list):
+        return [_make(engine, item, on_device) for item in made]
+    shape, dtype, strides, nbytes, label = made
+    if not on_device and isinstance(engine, NumpyBackend) and dtype.numpy is not None:
+        tensor = wrap(engine, np.empty(shape, dtype.numpy), dtype)
+        return tensor if label is None else tensor.with_format(label)
+    return Tensor(engine.allocate(nbytes, engine.current_device()), shape, dtype, strides, 0, label)
 
 
 def _host_results(
