@@ -236,6 +236,7 @@ def _wanted(call: Call) -> tuple[bool, bool]:
     mask = call["outputMask"]
     if mask is None:
         return True, call.given("smoothScale1Optional") and call.given("smoothScale2Optional")
+    call.require(len(mask) == 2, "outputMask", f"has {len(mask)} items; it must have 2")
     return bool(mask[0]), bool(mask[1])
 
 

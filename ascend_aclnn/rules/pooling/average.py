@@ -30,9 +30,9 @@ KEEP_DTYPE, ALLOW_FP32_DOWN, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)
 
 
 def _windows(call: Call, axes: int, kernel: str, stride: str, padding: str) -> list[Window]:
-    kernels = spread(call[kernel], axes)
-    strides = spread(call[stride] or (), axes, kernels)
-    pads = spread(call[padding], axes)
+    kernels = spread(call, kernel, axes)
+    strides = spread(call, stride, axes, kernels)
+    pads = spread(call, padding, axes)
     return [Window(k, s, p, p) for k, s, p in zip(kernels, strides, pads)]
 
 
@@ -62,7 +62,7 @@ def _pads_fit(padding: str) -> Check:
     """Padding is at most half the kernel, on both axes."""
 
     def check(call: Call) -> None:
-        pads, kernels = spread(call[padding], 2), spread(call["kernelSize"], 2)
+        pads, kernels = spread(call, padding, 2), spread(call, "kernelSize", 2)
         fits = all(k >= 2 * p for k, p in zip(kernels, pads))
         text = f"is {call[padding]}; it must be at most half of kernel_size {call['kernelSize']}"
         call.require(bool(pads) and fits, padding, text)
@@ -140,7 +140,7 @@ def _backward_cube_math_type(call: Call) -> None:
 
 def _is_global(call: Call) -> bool:
     """One window over the whole plane: computed by a division, without further checks."""
-    kernels = spread(call["kernelSize"], 2)
+    kernels = spread(call, "kernelSize", 2)
     sizes, grad = call.shape("self"), call.shape("gradOutput")
     return tuple(kernels) == sizes[-2:] and grad[-2:] == (1, 1) and call["divisorOverride"] == 0
 

@@ -64,9 +64,10 @@ def _some_window(call: Call, windows: Sequence[Window], kernel: str) -> None:
 
 def _max_pool_windows(call: Call) -> list[Window]:
     """An empty stride is 1 here; pads are one number, (H, W) or (top, left, bottom, right)."""
-    kernels, strides = spread(call["kernelShape"], 2), spread(call["strides"], 2, (1, 1))
+    kernels, strides = spread(call, "kernelShape", 2), spread(call, "strides", 2, (1, 1))
     pads = tuple(call["pads"]) or (0,)
     pads = pads * 4 if len(pads) == 1 else pads * 2 if len(pads) == 2 else pads
+    call.require(len(pads) == 4, "pads", f"has {len(pads)} items; it must have 1, 2 or 4")
     return [Window(k, s, pads[i], pads[i + 2]) for i, (k, s) in enumerate(zip(kernels, strides))]
 
 
@@ -112,9 +113,9 @@ rule(
 
 
 def _windows(call: Call, axes: int) -> list[Window]:
-    kernels = spread(call["kernelSize"], axes)
-    strides = spread(call["stride"], axes, kernels)
-    pads, dilations = spread(call["padding"], axes), spread(call["dilation"], axes)
+    kernels = spread(call, "kernelSize", axes)
+    strides = spread(call, "stride", axes, kernels)
+    pads, dilations = spread(call, "padding", axes), spread(call, "dilation", axes)
     return [Window(k, s, p, p, d) for k, s, p, d in zip(kernels, strides, pads, dilations)]
 
 
@@ -147,7 +148,7 @@ def _plane_output(call: Call) -> Shape:
 
 def _mask_shape(call: Call) -> Shape:
     """Bits of the chosen positions: a row for every place in the kernel, a bit for every window, in blocks."""
-    kh, kw = spread(call["kernelSize"], 2)
+    kh, kw = spread(call, "kernelSize", 2)
     lead, counts = _plane_output(call)[:-2], _plane_output(call)[-2:]
     blocks = -(-math.prod(counts) // _BLOCK)
     return (*lead, kh * kw, (blocks + 1) * 2 * _BLOCK)

@@ -37,9 +37,11 @@ class Window(NamedTuple):
         return total
 
 
-def spread(values: Sequence[int], axes: int, default: Sequence[int] = ()) -> list[int]:
-    """One number for every spatial axis: an empty array is the default, a single number stands for all."""
-    chosen = list(values) or list(default)
+def spread(call: Call, name: str, axes: int, default: Sequence[int] = ()) -> list[int]:
+    """One number for every spatial axis: an empty (or absent) array is the default, a single number stands for all."""
+    chosen = list(call[name] or ()) or list(default)
+    if len(chosen) not in (1, axes):
+        call.refuse(name, f"has {len(chosen)} items; it must have 1 or {axes}")
     return chosen * axes if len(chosen) == 1 else chosen
 
 
