@@ -1,5 +1,14 @@
 """References of ops-math/math, by kind of operator."""
 
-from ascend_aclnn.reference.math import arithmetic, comparison, elementwise
+from ascend_aclnn.reference.math import (
+    arithmetic,
+    comparison,
+    creation,
+    elementwise,
+    linalg,
+    reduction,
+    sorting,
+    special,
+)
 
-__all__ = ["arithmetic", "comparison", "elementwise"]
+__all__ = ["arithmetic", "comparison", "creation", "elementwise", "linalg", "reduction", "sorting", "special"]

@@ -1,0 +1,226 @@
+"""References of ops-math/math: operators that reduce axes to one value, and pooling over whole planes.
+
+CANN leaves the output as it is where an extreme of no elements is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import cast, count, reduced_axes, sum_type, total
+from ascend_aclnn.reference._pointwise import floats, is_whole
+
+Axes = Optional[Sequence[int]]
+
+# ------------------------------------------------------------------------------------------------- logical
+
+
+@reference("aclnnAll")
+def all_(x: Array, dim: Axes, keepdim: bool) -> Any:
+    return np.all(x, reduced_axes(dim, x.ndim), keepdims=keepdim)
+
+
+@reference("aclnnAny")
+def any_(x: Array, dim: Axes, keepdim: bool) -> Any:
+    return np.any(x, reduced_axes(dim, x.ndim), keepdims=keepdim)
+
+
+@reference("aclnnEqual")
+def equal(x: Array, other: Array) -> Any:
+    """True for two tensors of the same shape and the same values; NaN equals nothing."""
+    return np.array([x.shape == other.shape and bool(np.all(x == other))])
+
+
+# ------------------------------------------------------------------------------------------------- extremes
+
+
+def _extreme(function: Callable[..., Any], x: Array, dim: Axes = None, keepdim: bool = False) -> Any:
+    """NaN wins over all numbers."""
+    axes = reduced_axes(dim, x.ndim)
+    return None if count(x, axes) == 0 else function(x, axes, keepdims=keepdim)
+
+
+def _extreme_unless_noop(x: Array, dims: Axes, keepdims: bool, noop: bool) -> Any:
+    return x if noop and not dims else _extreme(np.max, x, dims, keepdims)
+
+
+def _both(x: Array, dim: Axes = None, keepdim: bool = False) -> Any:
+    return _extreme(np.min, x, dim, keepdim), _extreme(np.max, x, dim, keepdim)
+
+
+reference("aclnnMax")(lambda x: _extreme(np.max, x))
+reference("aclnnMin")(lambda x: _extreme(np.min, x))
+reference("aclnnAmax")(lambda x, dim, keepdim: _extreme(np.max, x, dim, keepdim))
+reference("aclnnAmin")(lambda x, dim, keepdim: _extreme(np.min, x, dim, keepdim))
+reference("aclnnMaxV2")(_extreme_unless_noop)
+reference("aclnnAminmax", "aclnnAminmaxAll")(_both)
+reference("aclnnAminmaxDim")(lambda x, dim, keepdim: _both(x, [dim], keepdim))
+
+
+def _position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -> Any:
+    """Where an extreme is along an axis: the first of several, the first NaN where there is one."""
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    if x.shape[dim] == 0:
+        return None
+    # argmax is many times faster along the last axis
+    found = argument(np.ascontiguousarray(np.moveaxis(x, dim, -1)), -1)
+    return np.expand_dims(found, dim) if keepdim else found
+
+
+def _with_position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -> Any:
+    positions = _position(argument, x, dim, True)
+    if positions is None or x.ndim == 0:
+        return (None, None) if positions is None else (x, positions)
+    values = np.take_along_axis(x, positions, dim)
+    return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
+
+
+reference("aclnnArgMax")(lambda x, dim, keepdim: _position(np.argmax, x, dim, keepdim))
+reference("aclnnArgMin")(lambda x, dim, keepdim: _position(np.argmin, x, dim, keepdim))
+reference("aclnnMaxDim")(lambda x, dim, keepdim: _with_position(np.argmax, x, dim, keepdim))
+reference("aclnnMinDim")(lambda x, dim, keepdim: _with_position(np.argmin, x, dim, keepdim))
+
+# ------------------------------------------------------------------------------------------------- sums and products
+
+
+@reference("aclnnReduceSum")
+def reduce_sum(x: Array, dims: Axes, keepdims: bool, dtype: int) -> Any:
+    """The sum of the elements after a cast to the data type."""
+    return total(cast(x, dtype), reduced_axes(dims, x.ndim), keepdims)
+
+
+@reference("aclnnReduceNansum")
+def reduce_nansum(x: Array, dim: Axes, keepdim: bool, dtype: int) -> Any:
+    """The sum with NaN counted as 0."""
+    return reduce_sum(x if is_whole(x) else np.where(np.isnan(x), x.dtype.type(0), x), dim, keepdim, dtype)
+
+
+@reference("aclnnReduceLogSum")
+def reduce_log_sum(x: Array, axes: Axes, keepdims: bool, noop: bool) -> Any:
+    """The logarithm of a sum."""
+    return x if noop and not axes else np.log(total(x, reduced_axes(axes, x.ndim), keepdims))
+
+
+@reference("aclnnLogSumExp")
+def log_sum_exp(x: Array, dim: Axes, keepdim: bool) -> Any:
+    """log(sum(exp(x))), without overflow."""
+    x, axes = floats(x), reduced_axes(dim, x.ndim)
+    most = np.max(x, axes, keepdims=True, initial=-np.inf)
+    base = np.where(np.isfinite(most), most, x.dtype.type(0))
+    result = base + np.log(total(np.exp(x - base), axes, keepdims=True))
+    return result if keepdim else np.squeeze(result, axes)
+
+
+def _average(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+    mean = np.true_divide(total(x, axes, keepdims), count(x, axes))
+    return np.trunc(mean) if is_whole(x) else mean
+
+
+@reference("aclnnMean")
+def mean(x: Array, dim: Axes, keepdim: bool, dtype: int) -> Any:
+    """The mean of the elements after a cast to the data type; NaN for none. Integers are cut off."""
+    return _average(cast(x, dtype), reduced_axes(dim, x.ndim), keepdim)
+
+
+@reference("aclnnMeanV2")
+def mean_unless_noop(x: Array, dim: Axes, keepdim: bool, noop: bool) -> Any:
+    return x if noop and not dim else _average(x, reduced_axes(dim, x.ndim), keepdim)
+
+
+def _product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
+    return np.prod(x, axes, sum_type(x.dtype), keepdims=keepdims)
+
+
+@reference("aclnnProd")
+def prod(x: Array, dtype: int) -> Any:
+    """The product of the elements after a cast to the data type."""
+    return _product(cast(x, dtype), reduced_axes(None, x.ndim), False)
+
+
+@reference("aclnnProdDim")
+def prod_dim(x: Array, dim: int, keepdim: bool, dtype: int) -> Any:
+    return _product(cast(x, dtype), reduced_axes([dim], x.ndim), keepdim)
+
+
+# ------------------------------------------------------------------------------------------------- moments
+
+
+def moments(x: Array, axes: tuple[int, ...], correction: int, keepdims: bool) -> tuple[Any, Any]:
+    """Variance, with ``correction`` taken off the number of elements, and mean."""
+    n = count(x, axes)
+    mean_ = np.true_divide(total(x, axes, True), n)
+    from_mean = np.asarray(x - mean_)
+    spread = np.true_divide(total(np.square(from_mean, out=from_mean), axes, True), max(n - correction, 0))
+    return (spread, mean_) if keepdims else (np.squeeze(spread, axes), np.squeeze(mean_, axes))
+
+
+@reference("aclnnVar", "aclnnVarCorrection")
+def variance(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
+    """Var's boolean "unbiased" is a correction of 1."""
+    return moments(x, reduced_axes(dim, x.ndim), int(correction), keepdim)[0]
+
+
+@reference("aclnnStd")
+def deviation(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
+    return np.sqrt(variance(x, dim, correction, keepdim))
+
+
+@reference("aclnnVarMean")
+def variance_and_mean(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
+    return moments(x, reduced_axes(dim, x.ndim), correction, keepdim)
+
+
+@reference("aclnnStdMeanCorrection")
+def deviation_and_mean(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
+    spread, mean_ = moments(x, reduced_axes(dim, x.ndim), correction, keepdim)
+    return np.sqrt(spread), mean_
+
+
+@reference("aclnnBatchNormStats")
+def batch_norm_stats(x: Array, eps: float) -> Any:
+    """Mean and inverse deviation of each channel."""
+    spread, mean_ = moments(x, (0, *range(2, x.ndim)), 0, False)
+    return mean_, 1 / np.sqrt(spread + eps)
+
+
+# ------------------------------------------------------------------------------------------------- whole planes
+
+
+@reference("aclnnGlobalAveragePool")
+def global_average_pool(x: Array) -> Any:
+    return _average(x, tuple(range(2, x.ndim)), True)
+
+
+@reference("aclnnGlobalMaxPool")
+def global_max_pool(x: Array) -> Any:
+    return _extreme(np.max, x, range(2, x.ndim), True)
+
+
+# ------------------------------------------------------------------------------------------------- comparisons
+
+_NONE, _MEAN, _SUM, _BATCH_MEAN = range(4)
+
+
+@reference("aclnnKlDiv")
+def kl_div(x: Array, target: Array, reduction: int, log_target: bool) -> Any:
+    """target * (log(target) - x), 0 for a target of 0 (as the kernel and torch have it; the document says NaN)."""
+    if log_target:
+        loss = np.exp(target) * (target - x)
+    else:
+        loss = target * (np.log(np.where(target == 0, target.dtype.type(1), target)) - x)
+    if reduction == _NONE:
+        return loss
+    divisor = {_MEAN: loss.size, _SUM: 1, _BATCH_MEAN: loss.shape[0] if loss.ndim else 1}[reduction]
+    return np.true_divide(total(loss), divisor)
+
+
+@reference("aclnnPrecisionCompare")
+def precision_compare(golden: Array, real: Array) -> Any:
+    """0 for tensors with the same values."""
+    return np.array(not np.array_equal(golden, real), np.uint32)

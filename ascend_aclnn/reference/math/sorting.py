@@ -1,0 +1,114 @@
+"""References of ops-math/math: sorting, searching, and running sums, products and extremes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import cast, sum_type
+from ascend_aclnn.reference._rows import stable_order
+
+# ------------------------------------------------------------------------------------------------- order
+
+
+def order(x: Array, dim: int, descending: bool) -> Any:
+    """A stable order along an axis; NaN counts as the largest value."""
+    if x.ndim == 0:
+        return np.zeros((), np.int64)
+    if not descending:
+        return stable_order(x) if x.ndim == 1 else np.argsort(x, dim, kind="stable")
+    turned = order(np.flip(x, dim), dim, False)  # the last of equals comes first here, and last when turned back
+    return np.subtract(x.shape[dim] - 1, np.flip(turned, dim))
+
+
+@reference("aclnnSort")
+def sort(x: Array, stable: bool, dim: int, descending: bool) -> Any:
+    """Sorted values and where they were; always stable."""
+    positions = order(x, dim, descending)
+    return (np.take_along_axis(x, positions, dim) if x.ndim else x), positions
+
+
+reference("aclnnArgsort")(order)
+
+# ------------------------------------------------------------------------------------------------- search
+
+
+@reference("aclnnSearchSorted")
+def search_sorted(sequence: Array, values: Array, out_int32: bool, right: bool, sorter: Optional[Array]) -> Any:
+    """Where values fit into a sorted sequence, or each row of values into a row of sequences."""
+    if sorter is not None:
+        sequence = np.take_along_axis(sequence, sorter, -1)
+    rows = sequence.reshape(math.prod(sequence.shape[:-1]), sequence.shape[-1])
+    wanted = values.reshape(len(rows), values.shape[-1] if sequence.ndim > 1 else values.size)
+    low = np.zeros(wanted.shape, np.int64)
+    high = np.full(wanted.shape, rows.shape[1], np.int64)
+    # Bisection of all at once. What is not below (or not above) the value bounds its place; so NaN goes to the end.
+    for _ in range(rows.shape[1].bit_length()):
+        middle = (low + high) // 2
+        at = np.take_along_axis(rows, np.minimum(middle, rows.shape[1] - 1), 1)
+        bounds = (at > wanted) if right else (at >= wanted)
+        low, high = np.where(bounds | (low >= high), low, middle + 1), np.where(bounds, middle, high)
+    return low.reshape(values.shape)
+
+
+@reference("aclnnSearchSorteds")
+def search_sorted_number(sequence: Array, value: Any, out_int32: bool, right: bool, sorter: Optional[Array]) -> Any:
+    return search_sorted(sequence, np.array([value]), out_int32, right, sorter)
+
+
+# ------------------------------------------------------------------------------------------------- running
+
+
+def _running(function: Any, x: Array, dim: int) -> Any:
+    """A running sum or product, added up as ``total`` does."""
+    return function.accumulate(x, dim, sum_type(x.dtype)) if x.ndim else x
+
+
+@reference("aclnnCumsum")
+def cumsum(x: Array, dim: int, dtype: int) -> Any:
+    """Running sums of the elements after a cast to the data type."""
+    return _running(np.add, cast(x, dtype), dim)
+
+
+@reference("aclnnCumsumV2")
+def cumsum_v2(x: Array, dim: int, exclusive: bool, reverse: bool) -> Any:
+    """``exclusive`` leaves each element out of its own sum; ``reverse`` adds up from the end."""
+    if x.ndim == 0:
+        return np.zeros_like(x) if exclusive else x
+    sums = _running(np.add, np.flip(x, dim) if reverse else x, dim)
+    if exclusive:
+        sums = np.roll(sums, 1, dim)
+        sums[(slice(None),) * (dim % x.ndim) + (slice(0, 1),)] = 0
+    return np.flip(sums, dim) if reverse else sums
+
+
+@reference("aclnnCumprod")
+def cumprod(x: Array, dim: Any, dtype: int) -> Any:
+    """Running products of the elements after a cast to the data type, where one is named."""
+    return _running(np.multiply, x if dtype == DataType.DT_UNDEFINED else cast(x, dtype), int(dim))
+
+
+@reference("aclnnInplaceCumprod")
+def cumprod_in_place(x: Array, dim: Any) -> Any:
+    return _running(np.multiply, x, int(dim))
+
+
+def _running_extreme(function: Any) -> Callable[[Array, int], Any]:
+    """Running extremes and where they are: of equal ones the last so far. After a NaN there are only NaN."""
+
+    def running(x: Array, dim: int) -> Any:
+        values = function.accumulate(x, dim)
+        here = (x == values) | (x != x)
+        places = np.arange(x.shape[dim]).reshape([-1 if axis == dim % x.ndim else 1 for axis in range(x.ndim)])
+        return values, np.maximum.accumulate(np.where(here, places, 0), dim)
+
+    return running
+
+
+reference("aclnnCummax")(_running_extreme(np.maximum))
+reference("aclnnCummin")(_running_extreme(np.minimum))
