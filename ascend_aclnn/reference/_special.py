@@ -288,9 +288,9 @@ digamma = _in_double(_digamma_double)
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow."""
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)) if x.dtype.kind != "c" else 1 / (1 + np.exp(-x))
+    """1 / (1 + exp(-x)): where exp overflows, the result is a zero that lacks only what is below the normal numbers."""
+    result: Array = 1 / (1 + np.exp(-x))
+    return result
 
 
 def log_sigmoid(x: Array) -> Array:

@@ -1,0 +1,563 @@
+"""Activations and their gradients (ops-nn/activation).
+
+Where a document and CANN's kernels differ at a single point (the border of a range), the kernel is followed, which then
+does what torch does. NaN goes through unless a comparison is all that there is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.reference import _special as special
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._pointwise import floats, is_whole, number, on_floats, rows
+from ascend_aclnn.reference._special import sigmoid
+
+_ALPHA, _SCALE = 1.6732632423543772848, 1.0507009873554804934  # of SELU
+_STEEP = 1.702  # of FastGelu
+_BEND, _TWICE = 0.044715, 2 * math.sqrt(2 / math.pi)  # of GELU with tanh; tanh(u) = 2 sigmoid(2u) - 1
+
+# ------------------------------------------------------------------------------------------------------ GELU and others
+
+
+def gelu(x: Array, tanh: bool) -> Any:
+    """x times the normal distribution function of x, exact or by tanh."""
+    if tanh:
+        return x * sigmoid(_TWICE * (x + _BEND * x * x * x))
+    return x * (0.5 + 0.5 * special.erf(x * math.sqrt(0.5)))
+
+
+def gelu_slope(x: Array, tanh: bool) -> Any:
+    """The derivative of ``gelu``."""
+    square = x * x
+    if tanh:
+        s = sigmoid(_TWICE * (x + _BEND * x * square))
+        curve = x * s * (1 - s) * _TWICE * (1 + 3 * _BEND * square)
+        return s + np.where(np.isnan(curve), 0, curve)  # NaN where the square overflows
+    density = np.exp(-0.5 * square) * (1 / math.sqrt(2 * math.pi))
+    return 0.5 + 0.5 * special.erf(x * math.sqrt(0.5)) + x * density
+
+
+def silu(x: Array) -> Any:
+    return x * sigmoid(x)
+
+
+def silu_slope(x: Array) -> Any:
+    """The derivative of ``silu``."""
+    s = sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+def _relu(x: Array) -> Any:
+    return np.maximum(x, 0)
+
+
+def _hard_sigmoid(x: Array, alpha: float = 1 / 6, beta: float = 0.5) -> Any:
+    clipped = np.clip(alpha * floats(x) + beta, 0, 1)
+    return np.trunc(clipped) if is_whole(x) else clipped
+
+
+def _hard_swish(x: Array) -> Any:
+    return x * np.clip(x + 3, 0, 6) / 6
+
+
+def _selu(x: Array) -> Any:
+    y = floats(x)
+    y = _SCALE * np.where(y > 0, y, _ALPHA * np.expm1(y))
+    if not is_whole(x):
+        return y
+    return np.trunc(y).astype(np.int16) if x.dtype == np.int8 else np.trunc(y)  # INT8 wraps around, INT32 saturates
+
+
+def _mish(x: Array) -> Any:
+    return x * np.tanh(special.softplus(x))
+
+
+for _names, _function in (
+    ("Erfinv*", on_floats(special.erfinv)),
+    ("FastGelu", lambda x: x * sigmoid(_STEEP * x)),
+    ("Gelu", lambda x: gelu(x, True)),
+    ("GeluV2", lambda x, approximate: gelu(x, approximate == 1)),
+    ("Hardsigmoid* HardSigmoid", _hard_sigmoid),
+    ("Hardswish* HardSwish", _hard_swish),
+    ("LogSigmoid", special.log_sigmoid),
+    ("LogSigmoidForward", lambda x: (special.log_sigmoid(x), None)),  # the buffer is for other devices
+    ("Mish*", _mish),
+    ("Relu*", _relu),
+    ("Selu*", _selu),
+    ("Sigmoid*", on_floats(sigmoid)),
+    ("Silu", silu),
+    ("SquaredRelu", lambda x: np.square(_relu(x))),
+):
+    rows(_names, _function)
+
+# ------------------------------------------------------------------------------------------------------ with scalars
+
+
+def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
+    return np.where(x > 0, scale * x, alpha * scale * np.expm1(x * input_scale))
+
+
+def _soft_shrink(x: Array, lambd: float) -> Array:
+    return np.where(np.abs(x) <= lambd, 0, x - np.copysign(x.dtype.type(lambd), x))
+
+
+def _shrink(x: Array, lambd: float, bias: float) -> Array:
+    return np.where(x > lambd, x - bias, np.where(x < -lambd, x + bias, 0))
+
+
+def _softplus(x: Array, beta: float, threshold: float) -> Array:
+    bx = beta * x
+    return np.where(bx > threshold, x, special.softplus(bx) / beta)
+
+
+def _threshold(x: Array, threshold: float, value: float) -> Array:
+    if is_whole(x):
+        threshold, value = number(int(threshold), x), number(int(value), x)
+    return np.where(x <= threshold, value, x)
+
+
+for _names, _scalar_function in (
+    ("Celu*", lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)),
+    ("Elu*", _elu),
+    ("Hardshrink", lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x)),
+    ("LeakyRelu*", lambda x, slope: np.where(x > 0, x, slope * x)),
+    ("Shrink", _shrink),
+    ("Softplus", _softplus),
+    ("Softshrink", _soft_shrink),
+    ("Swish", lambda x, beta: x * sigmoid((1.0 if beta is None else beta) * x)),
+    ("Threshold*", _threshold),
+    ("AddRelu*", lambda x, y, alpha: _relu(x + number(alpha, y) * y)),
+):
+    rows(_names, _scalar_function)
+
+
+@reference("aclnnHeaviside", raw=True)
+def heaviside(x: Array, values: Array, *, out: tuple[Array]) -> None:
+    """0 below zero (and for NaN), ``values`` at zero, 1 above; the output may have another shape of the same size."""
+    round_into(out[0], np.where(x == 0, widen(values), x > 0).reshape(out[0].shape))
+
+
+def _per_channel(x: Array, weight: Array) -> Array:
+    """PReLU's weights beside x: one for all, or one for each index of axis 1."""
+    if weight.size == 1:
+        return weight.reshape(())
+    return weight.reshape(-1, *[1] * (x.ndim - 2))
+
+
+@reference("aclnnPrelu")
+def prelu(x: Array, weight: Array) -> Array:
+    return np.where(x > 0, x, _per_channel(x, weight) * x)
+
+
+@reference("aclnnPreluBackward")
+def prelu_backward(grad: Array, x: Array, weight: Array) -> tuple[Array, Array]:
+    """The weights' gradient is summed over all axes but the channels'."""
+    grad = np.broadcast_to(grad, x.shape)
+    terms = np.where(x > 0, 0, grad * x)
+    axes = None if weight.size == 1 else tuple(axis for axis in range(x.ndim) if axis != 1)
+    sums = terms.sum(axis=axes, dtype=np.float64)
+    shape = weight.shape if weight.size == 1 else sums.shape
+    return np.where(x > 0, grad, _per_channel(x, weight) * grad), sums.reshape(shape)
+
+
+@reference("aclnnRReluWithNoise", "aclnnInplaceRReluWithNoise", raw=True)
+def rrelu_with_noise(
+    x: Array,
+    noise: Array,
+    lower: float,
+    upper: float,
+    training: bool,
+    seed: int,
+    offset: int,
+    *,
+    out: tuple[Array],
+) -> None:
+    """x times its slope below zero: the middle of the range, or in training a random number, which ``noise`` keeps.
+
+    CANN declares ``noise`` an input and yet writes it. The numbers come from a counter-based generator of seed and
+    offset; they are not the hardware's.
+    """
+    wide = widen(x)
+    if not training:
+        round_into(out[0], np.where(wide > 0, wide, (lower + upper) / 2 * wide))
+        return
+    if not noise.flags.writeable:
+        raise DataError("noise", "is read-only; training writes the slopes to it")
+    generator = np.random.Generator(np.random.Philox(key=seed % 2**64, counter=offset % 2**64))
+    slopes = lower + (upper - lower) * generator.random(x.shape, np.float32)
+    slopes = np.where(wide < 0, slopes, 1)
+    round_into(out[0], wide * slopes)
+    kept = np.empty(noise.shape, noise.dtype)
+    kept[...] = noise
+    round_into(kept.reshape(-1)[: x.size], slopes.reshape(-1))
+    noise[...] = kept
+
+
+# ------------------------------------------------------------------------------------------------------ gradients
+
+
+def _elu_backward(grad: Array, alpha: float, scale: float, input_scale: float, is_result: bool, x: Array) -> Any:
+    low = x + alpha * scale if is_result else alpha * scale * np.exp(x * input_scale)
+    return grad * np.where(x > 0, scale, input_scale * low)
+
+
+def _mish_backward(grad: Array, x: Array) -> Any:
+    t = np.tanh(special.softplus(x))
+    return grad * (t + x * sigmoid(x) * (1 - t * t))
+
+
+def _fast_gelu_backward(grad: Array, x: Array) -> Any:
+    return grad * silu_slope(_STEEP * x)
+
+
+def _selu_backward(grad: Array, result: Array) -> Any:
+    return grad * np.where(result > 0, _SCALE, floats(result) + _SCALE * _ALPHA)
+
+
+def _sigmoid_backward(grad: Array, y: Array) -> Any:
+    y = np.conj(y)
+    return grad * y * (1 - y)
+
+
+def _softplus_backward(grad: Array, x: Array, beta: float, threshold: float) -> Any:
+    bx = beta * x
+    return grad * np.where(bx > threshold, 1, sigmoid(bx))
+
+
+def _swish_backward(grad: Array, x: Array, beta: Optional[float]) -> Any:
+    return grad * silu_slope((1.0 if beta is None else beta) * x)
+
+
+def _outside(grad: Array, x: Array, lambd: float) -> Any:
+    """The gradient, but nothing where |x| <= lambd."""
+    return np.where(np.abs(x) <= lambd, 0, grad)
+
+
+def _bce_target_backward(
+    grad: Array, x: Array, target: Array, weight: Optional[Array], pos_weight: Optional[Array], reduction: int
+) -> Array:
+    """The gradient of binary cross entropy with logits for the targets; reduction 1 is the mean."""
+    positive = special.log_sigmoid(x) if pos_weight is None else pos_weight * special.log_sigmoid(x)
+    result: Array = grad * (special.log_sigmoid(-x) - positive)
+    if weight is not None:
+        result = result * weight
+    return result / target.size if reduction == 1 else result
+
+
+for _names, _gradient in (
+    ("BinaryCrossEntropyWithLogitsTargetBackward", _bce_target_backward),
+    ("EluBackward", _elu_backward),
+    ("FastGeluBackward", _fast_gelu_backward),
+    ("GeluBackward", lambda grad, x: grad * gelu_slope(x, True)),  # the slope of aclnnGelu, as in its kernels
+    ("GeluBackwardV2", lambda grad, x, approximate: grad * gelu_slope(x, approximate == "tanh")),
+    ("HardshrinkBackward SoftshrinkBackward", _outside),
+    ("HardsigmoidBackward", lambda grad, x: np.where((x > -3) & (x < 3), grad / 6, 0)),
+    ("HardswishBackward", lambda grad, x: grad * np.where(x < -3, 0, np.where(x > 3, 1, x / 3 + 0.5))),
+    ("HardswishBackwardV2", lambda grad, x: grad * np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5))),
+    ("HardtanhBackward", lambda grad, x, low, high: np.where((x <= low) | (x >= high), 0, grad)),
+    ("LeakyReluBackward", lambda grad, x, slope, _: np.where(x > 0, grad, slope * grad)),
+    ("LogSigmoidBackward", lambda grad, x, buffer: grad * sigmoid(-x)),
+    ("MishBackward", _mish_backward),
+    ("SeluBackward", _selu_backward),
+    ("SigmoidBackward", _sigmoid_backward),
+    ("SiluBackward", lambda grad, x: grad * silu_slope(x)),
+    ("SoftplusBackward", _softplus_backward),
+    ("SwishBackward", _swish_backward),
+    ("ThresholdBackward", lambda grad, x, threshold: np.where(x <= threshold, 0, grad)),
+):
+    rows(_names, _gradient)
+
+# ------------------------------------------------------------------------------------------------------ softmax
+
+
+def _along(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of arrays and an axis; an array without axes counts as one of one element."""
+
+    def on_axis(*arguments: Any) -> Any:
+        *arrays, dim = arguments
+        shape = arrays[0].shape
+        return function(*map(np.atleast_1d, arrays), dim).reshape(shape)
+
+    return on_axis
+
+
+def _sum(x: Array, axis: int) -> Any:
+    """A sum that keeps its axis, good to one rounding."""
+    return x.sum(axis=axis, dtype=np.float64, keepdims=True).astype(x.dtype)
+
+
+def _shifted(x: Array, axis: int) -> Any:
+    return x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+
+
+def softmax(x: Array, axis: int) -> Any:
+    e = np.exp(_shifted(x, axis))
+    return e / _sum(e, axis)
+
+
+def log_softmax(x: Array, axis: int) -> Any:
+    y = _shifted(x, axis)
+    return y - np.log(_sum(np.exp(y), axis))
+
+
+def _softmax_backward(grad: Array, y: Array, axis: int) -> Any:
+    product = grad * y
+    return product - _sum(product, axis) * y
+
+
+def _log_softmax_backward(grad: Array, y: Array, axis: int) -> Any:
+    return grad - _sum(grad, axis) * np.exp(y)
+
+
+rows("Softmax", _along(softmax))
+rows("LogSoftmax", _along(log_softmax))
+rows("SoftmaxBackward", _along(_softmax_backward))
+rows("LogSoftmaxBackward", _along(_log_softmax_backward))
+
+
+@reference("aclnnSoftmaxCrossEntropyWithLogits")
+def softmax_cross_entropy_with_logits(features: Array, labels: Array) -> tuple[Array, Array]:
+    """The loss of each row and its gradient for the features, with labels that sum to one."""
+    features, labels = np.broadcast_arrays(features, labels)
+    loss = -_sum(labels * log_softmax(features, 1), 1)
+    return loss[:, 0], softmax(features, 1) - labels
+
+
+# ------------------------------------------------------------------------------------------------------ gated units
+
+
+def _halves(x: Array, axis: int, interleaved: bool = False) -> tuple[Array, Array]:
+    """The first and second half of an axis, or its even and odd places."""
+    x = np.moveaxis(x, axis, -1)
+    if interleaved:
+        first, second = x[..., 0::2], x[..., 1::2]
+    else:
+        first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return np.moveaxis(first, -1, axis), np.moveaxis(second, -1, axis)
+
+
+def _joined(first: Array, second: Array, axis: int, interleaved: bool = False) -> Array:
+    """What ``_halves`` took apart."""
+    if not interleaved:
+        return np.concatenate((first, second), axis)
+    whole = np.empty((*np.moveaxis(first, axis, -1).shape, 2), np.result_type(first, second))
+    whole[..., 0], whole[..., 1] = np.moveaxis(first, axis, -1), np.moveaxis(second, axis, -1)
+    return np.moveaxis(whole.reshape(*whole.shape[:-2], -1), -1, axis)
+
+
+def _gate_and_other(x: Array, dim: int, activate_left: bool) -> tuple[Array, Array]:
+    """The half to activate, and the one that it multiplies."""
+    first, second = _halves(x, dim)
+    return (first, second) if activate_left else (second, first)
+
+
+@reference("aclnnGlu")
+def glu(x: Array, dim: int) -> Any:
+    a, b = _halves(x, dim)
+    return a * sigmoid(b)
+
+
+@reference("aclnnGluBackward")
+def glu_backward(grad: Array, x: Array, dim: int) -> Array:
+    a, b = _halves(x, dim)
+    s = sigmoid(b)
+    return _joined(grad * s, grad * s * (1 - s) * a, dim)
+
+
+@reference("aclnnSwiGlu")
+def swi_glu(x: Array, dim: int) -> Any:
+    a, b = _halves(x, dim)
+    return silu(a) * b
+
+
+@reference("aclnnSwiGluGrad")
+def swi_glu_grad(grad: Array, x: Array, dim: int) -> Array:
+    a, b = _halves(x, dim)
+    return _joined(grad * silu_slope(a) * b, grad * silu(a), dim)
+
+
+@reference("aclnnGeGlu", "aclnnGeGluV3")
+def ge_glu(x: Array, dim: int, approximate: int, activate_left: bool = False) -> tuple[Array, Array]:
+    """One half times GELU of the other, and GELU alone."""
+    active, plain = _gate_and_other(x, dim, activate_left)
+    activated = gelu(active, approximate == 1)
+    return plain * activated, activated
+
+
+@reference("aclnnGeGluBackward", "aclnnGeGluV3Backward")
+def ge_glu_backward(
+    grad: Array, x: Array, activated: Array, dim: int, approximate: int, activate_left: bool = False
+) -> Array:
+    active, plain = _gate_and_other(x, dim, activate_left)
+    grad_active, grad_plain = grad * plain * gelu_slope(active, approximate == 1), grad * activated
+    return _joined(grad_active, grad_plain, dim) if activate_left else _joined(grad_plain, grad_active, dim)
+
+
+@reference("aclnnGeluMul")
+def gelu_mul(x: Array, approximate: str) -> Any:
+    a, b = _halves(x, -1)
+    return gelu(a, approximate == "tanh") * b
+
+
+@reference("aclnnFatreluMul")
+def fatrelu_mul(x: Array, threshold: Array) -> Any:
+    a, b = _halves(x, -1)
+    return np.where(a < threshold.reshape(()), 0, a) * b
+
+
+@reference("aclnnSituGlu")
+def situ_glu(x: Array, dim: int, beta: float, linear_beta: float, activate_left: bool) -> Any:
+    """beta * tanh(gate / beta) * sigmoid(gate) * up, with up bent by tanh too where ``linear_beta`` is positive."""
+    gate, up = _gate_and_other(x, dim, activate_left)
+    if linear_beta > 0:
+        up = linear_beta * np.tanh(up / linear_beta)
+    return beta * np.tanh(gate / beta) * sigmoid(gate) * up
+
+
+@reference("aclnnSituGluGrad")
+def situ_glu_grad(grad: Array, x: Array, dim: int, beta: float, linear_beta: float, activate_left: bool) -> Array:
+    gate, up = _gate_and_other(x, dim, activate_left)
+    t, s = np.tanh(gate / beta), sigmoid(gate)
+    grad_up = grad * (beta * t * s)
+    if linear_beta > 0:
+        bent = np.tanh(up / linear_beta)
+        up, grad_up = linear_beta * bent, grad_up * (1 - bent * bent)
+    grad_gate = grad * up * s * ((1 - t * t) + beta * t * (1 - s))
+    return _joined(grad_gate, grad_up, dim) if activate_left else _joined(grad_up, grad_gate, dim)
+
+
+def _in_groups(rows: int, group_index: Optional[Array]) -> int:
+    """How many leading rows the groups' sizes add up to; all where there are no groups."""
+    return rows if group_index is None else max(0, min(rows, int(group_index.sum())))
+
+
+def _blank_rest(x: Array, group_index: Optional[Array], dim: int) -> Array:
+    """Zeros in the rows beyond the groups, which CANN's forward operators leave as they were."""
+    if group_index is None:
+        return x
+    dim = dim % x.ndim
+    count = math.prod(x.shape[:dim])
+    x = np.array(x, order="C")
+    x.reshape(count, math.prod(x.shape[dim:]))[_in_groups(count, group_index) :] = 0
+    return x
+
+
+def _clipped_halves(x: Array, dim: int, limit: float, interleaved: bool = False) -> tuple[Array, Array]:
+    """The gate limited above, the other half on both sides."""
+    a, b = _halves(x, dim, interleaved)
+    return np.minimum(a, limit), np.clip(b, -limit, limit)
+
+
+@reference("aclnnClippedSwiglu", "aclnnClippedSwigluV2")
+def clipped_swiglu(
+    x: Array,
+    group_index: Optional[Array],
+    dim: int,
+    alpha: float,
+    limit: float,
+    bias: float,
+    interleaved: bool,
+    clamp_mode: int = 0,
+) -> Array:
+    """SwiGlu of limited halves with a steepness and a bias; in mode 1 the activated gate is limited, without these."""
+    if clamp_mode == 1:
+        a, b = _halves(x, dim, interleaved)
+        y = np.minimum(silu(a), limit) * np.clip(b, -limit, limit)
+    else:
+        a, b = _clipped_halves(x, dim, limit, interleaved)
+        y = a * sigmoid(alpha * a) * (b + bias)
+    return _blank_rest(y, group_index, dim)
+
+
+@reference("aclnnClippedSwigluGrad")
+def clipped_swiglu_grad(
+    grad: Array,
+    x: Array,
+    group_index: Optional[Array],
+    dim: int,
+    alpha: float,
+    limit: float,
+    bias: float,
+    interleaved: bool,
+) -> Array:
+    first, second = _halves(x, dim, interleaved)
+    a, b = _clipped_halves(x, dim, limit, interleaved)
+    grad_a = grad * (b + bias) * silu_slope(alpha * a) * (first <= limit)
+    grad_b = grad * a * sigmoid(alpha * a) * (np.abs(second) <= limit)
+    return _blank_rest(_joined(grad_a, grad_b, dim, interleaved), group_index, dim)
+
+
+def _per_row(weight: Array, x: Array) -> Array:
+    return weight.reshape(*x.shape[:-1], 1)
+
+
+def _group_swiglu(x: Array, weight: Optional[Array], clamp_limit: float) -> Any:
+    a, b = _clipped_halves(x, -1, clamp_limit if clamp_limit > 0 else math.inf)
+    y = silu(a) * b
+    return y if weight is None else y * _per_row(weight, x)
+
+
+@reference("aclnnSwigluGroup")
+def swiglu_group(x: Array, weight: Optional[Array], group_index: Optional[Array], clamp_limit: float) -> Array:
+    """SwiGlu of the last axis' halves, limited where ``clamp_limit`` is positive, times a weight of each row."""
+    return _blank_rest(_group_swiglu(x, weight, clamp_limit), group_index, -1)
+
+
+@reference("aclnnSwigluGroupQuantGrad")
+def swiglu_group_quant_grad(
+    grad: Array,
+    x: Array,
+    weight: Optional[Array],
+    y_origin: Optional[Array],
+    group_index: Optional[Array],
+    clamp_limit: float,
+) -> tuple[Array, Optional[Array]]:
+    """Gradients of SwigluGroup's input and weights; quantising counts as the identity."""
+    grad_weight = None
+    if weight is not None and y_origin is not None:
+        grad_weight = _blank_rest(_sum(grad * y_origin, -1), group_index, -1).reshape(weight.shape)
+    if weight is not None:
+        grad = grad * _per_row(weight, x)
+    limit = clamp_limit if clamp_limit > 0 else math.inf
+    first, second = _halves(x, -1)
+    a, b = _clipped_halves(x, -1, limit)
+    grad_a = grad * b * silu_slope(a) * (first < limit)
+    grad_b = grad * silu(a) * (np.abs(second) < limit)
+    return _blank_rest(_joined(grad_a, grad_b, -1), group_index, -1), grad_weight
+
+
+# ------------------------------------------------------------------------------------------------------ quantised
+
+_LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+
+
+@reference("aclnnGeluQuant", raw=True)
+def gelu_quant(
+    x: Array,
+    scale: Optional[Array],
+    offset: Optional[Array],
+    approximate: str,
+    quant_mode: str,
+    round_mode: str,
+    dst_type: int,
+    *,
+    out: tuple[Array, Optional[Array]],
+) -> None:
+    """GELU times given scales plus offsets, or divided by what makes the largest of each row the largest of the type."""
+    y, row_scale = out
+    values = gelu(widen(x), approximate == "tanh")
+    if scale is not None:
+        values = values * widen(scale)
+    if quant_mode == "dynamic":
+        scales = np.abs(values).max(axis=-1) * np.float32(1 / _LARGEST[y.dtype.name])
+        values = values / scales[..., None]
+        if row_scale is not None:
+            round_into(row_scale, scales)
+    elif offset is not None:
+        values = values + widen(offset)
+    round_into(y, values.astype(np.float16) if y.dtype == np.int8 else values)  # kernels make INT8 from FLOAT16
