@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Optional
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.catalog.headers import Change, parse_prototypes
+from ascend_aclnn.catalog.signature import since_words
 from ascend_aclnn.errors import LibraryNotFound, UnsupportedOperator
 
 DEFAULT_PREFIXES = (Path("/usr/local/Ascend/ascend-toolkit/latest"), Path("/usr/local/Ascend/cann"))
@@ -404,7 +405,8 @@ def _foreign(path: Path) -> Optional[str]:
 
 def _not_exported(operator: Operator, directory: Path, usable: list[Path], failed: list[Refusal]) -> str:
     names = ", ".join(p.name if p.parent == directory else str(p) for p in usable) or "none found"
-    since = f"; it is known since CANN {operator.since}" if operator.since else ""
-    lines = [f"not in this CANN: no library in {directory} exports {operator.phase_one} (searched: {names}){since}"]
+    searched = f"no library in {directory} exports {operator.phase_one} (searched: {names})"
+    since = f"; it is known since {since_words(operator)}" if operator.since else ""
+    lines = [f"not in this CANN: {searched}{since}"]
     lines += [f"not searched: {path}: {reason}" for path, reason in failed]
     return "\n  ".join(lines)

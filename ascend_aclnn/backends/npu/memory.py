@@ -222,9 +222,9 @@ class Pool:
                         events.append(self._event())
                         self.runtime.check("aclrtRecordEvent", self.runtime.record_event(events[-1], stream.handle))
         except AclError as error:
-            self.runtime.warn(error.routine, error.status)
             self.free_events += events
             self.lost.append((block, owner))
+            self.runtime.warn(error.routine, error.status)
             return
         if events:
             self.pending.append((events, block, owner))

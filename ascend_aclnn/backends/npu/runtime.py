@@ -171,11 +171,13 @@ class Runtime:
 
     def _idle(self) -> bool:
         """Waits for the devices; False if one does not answer, and then nothing more is touched."""
+        if self.shared and self.get_device(self.cells.device_at):
+            return False  # the owner of ACL has shut it down before us
         for state in list(self.devices.values()):
             try:
                 self.synchronize(state, _EXIT_WAIT_SECONDS)
             except (AclError, TimeoutError) as error:
-                if not self.shared:  # else the owner of ACL has probably shut it down before us
+                if not self.shared:
                     warnings.warn(f"device {state.index} is not released: {error}", ResourceWarning, stacklevel=1)
                 return False
         return True
@@ -194,9 +196,10 @@ class Runtime:
             state.pool.close()
         if self.shared:
             return
+        reset = self.libraries.function("aclrtResetDevice")
         for state in self.devices.values():
-            if state.ours:
-                self._clean_up("aclrtResetDevice", state, state.index)
+            if state.ours:  # without making the device before it current again, whose context may be gone
+                self.warn("aclrtResetDevice", self.set_current_context(state.context) or reset(state.index))
         self.warn("aclFinalize", self.libraries.function("aclFinalize")())
 
     def _clean_up(self, routine: str, state: DeviceState, argument: int) -> None:
@@ -448,15 +451,18 @@ class Runtime:
         stream = state.streams.get(handle)
         if stream is None or not stream.alive:
             return
+        fault = None
         try:
             self.wait_stream(stream)
         except AclError as error:
-            self.warn(error.routine, error.status)
+            fault = error
         with self.lock:
             stream.alive = False
             del state.streams[handle]
             state.pool.forget(stream)
         self._clean_up("aclrtDestroyStream", state, handle)
+        if fault is not None:
+            self.warn(fault.routine, fault.status)
 
     def create_event(self, state: DeviceState, flags: int) -> int:
         with self.on(state):
