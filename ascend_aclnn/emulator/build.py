@@ -10,6 +10,7 @@ interface that the emulator lacks, are generated.
 from __future__ import annotations
 
 import concurrent.futures
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,6 +65,7 @@ _REFUSALS = {
 }
 
 _CHUNKS = 4
+_KEPT_SECONDS = 30 * 24 * 3600  # how long the cache keeps a build
 
 
 class CompilerError(RuntimeError):
@@ -81,8 +84,8 @@ def find_compiler() -> str:
 def build(directory: Path | str | None = None) -> Path:
     """Headers and libraries in a directory, or, without one, in the user's cache; returns the directory.
 
-    A build in the cache is made once for each state of the package, the compiler and the interpreter. Several processes
-    may build at the same time: each works in a directory of its own, and the first to be done puts it in place.
+    A build in the cache is made once for each state of the package, the compiler and the interpreter; of several
+    processes that need it at the same time, one builds and the others wait.
     """
     compiler = find_compiler()
     if directory is not None:
@@ -98,18 +101,25 @@ def build(directory: Path | str | None = None) -> Path:
     if (target / "lib64").is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    work_directory = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
-    try:
-        _build_in(work_directory, compiler)
-        os.chmod(work_directory, 0o755)
-        try:
-            os.rename(work_directory, target)
-        except OSError:
-            if not (target / "lib64").is_dir():
-                raise
-    finally:
-        shutil.rmtree(work_directory, ignore_errors=True)
+    with (target.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds the build done
+        if not (target / "lib64").is_dir():
+            _build_cached(target, compiler)
     return target
+
+
+def _build_cached(target: Path, compiler: str) -> None:
+    """A build that appears under its name when it is complete; builds of long ago go."""
+    for old in target.parent.iterdir():
+        if old.is_dir() and old.stat().st_mtime < time.time() - _KEPT_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
+    try:
+        _build_in(work, compiler)
+        os.chmod(work, 0o755)
+        os.rename(work, target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def cache_directory() -> Path:
@@ -184,8 +194,8 @@ def _build_in(directory: Path, compiler: str) -> None:
             _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *parts, *links])
         for library, behind in _FILTERS.items():
             parts = [str(future.result()) for future in objects[library]]
-            names = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
-            _run([compiler, *_LINK, *names, "-o", str(lib64 / library), *parts])
+            flags = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
+            _run([compiler, *_LINK, *flags, "-o", str(lib64 / library), *parts])
     shutil.rmtree(work)
     (lib64 / "emulator.conf").write_text(_configuration(), encoding="utf-8")
 

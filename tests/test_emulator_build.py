@@ -1,0 +1,143 @@
+"""Building the emulated libraries, and the commands that use them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_aclnn import catalog, cli
+from ascend_aclnn.emulator import build as building
+from ascend_aclnn.emulator import headers
+
+NAMES = ("libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so")
+
+
+def exported(library: Path) -> set[str]:
+    """The functions that a library defines."""
+    done = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True, check=True)
+    return {line.split()[2] for line in done.stdout.splitlines() if line.split()[1] in "TW"}
+
+
+def dynamic(library: Path) -> dict[str, list[str]]:
+    """SONAME, NEEDED and RUNPATH of a library."""
+    done = subprocess.run(["readelf", "-dW", str(library)], capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        if "[" in line and "(" in line:
+            found.setdefault(line.split("(")[1].split(")")[0], []).append(line.split("[")[1].split("]")[0])
+    return found
+
+
+def test_libraries_have_the_names_of_cann(emulator_home: Path) -> None:
+    lib64 = emulator_home / "lib64"
+    for name in NAMES:
+        found = dynamic(lib64 / name)
+        assert found["SONAME"] == [name]
+        assert found["RUNPATH"] == ["$ORIGIN"]
+    assert "libascendcl.so" in dynamic(lib64 / "libnnopbase.so")["NEEDED"]
+    assert "libnnopbase.so" in dynamic(lib64 / "libopapi.so")["NEEDED"]
+
+
+def test_every_function_of_the_catalog_is_exported(emulator_home: Path) -> None:
+    lib64 = emulator_home / "lib64"
+    operators = {name for op in map(catalog.get, catalog.names()) for name in (op.name, op.phase_one)}
+    assert exported(lib64 / "libopapi.so") >= operators | set(headers.helper_functions())
+    runtime = headers.runtime_functions()
+    for library, names in (
+        ("libascendcl.so", ("libascendcl.so", "libacl_rt.so")),
+        ("libnnopbase.so", ("libnnopbase.so",)),
+        ("libhccl.so", ("libhccl.so", "libhcomm.so")),
+    ):
+        assert exported(lib64 / library) >= {name for name, row in runtime.items() if row["library"] in names}
+    # Fast paths that a client takes when it finds them: without a cache behind them they would be wrong.
+    cache = {"PTAGetExecCache", "PTAFindExecCache", "CanUsePTACache", "InitHugeMemThreadLocal", "SetPTAHashKey"}
+    assert not cache & exported(lib64 / "libnnopbase.so")
+
+
+def test_only_cann_and_the_emulator_are_exported(emulator_home: Path) -> None:
+    for name in NAMES:
+        known = ("acl", "Acl", "emu_", "Hccl", "Msprof", "rt")
+        assert not [symbol for symbol in exported(emulator_home / "lib64" / name) if not symbol.startswith(known)]
+
+
+def test_one_library_is_enough_to_open_the_others(emulator_home: Path) -> None:
+    code = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).aclrtGetDeviceCount(None))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(emulator_home / "lib64" / "libopapi.so")], capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "107000", done.stderr
+
+
+def test_builders_do_not_disturb_each_other(tmp_path: Path) -> None:
+    code = "from ascend_aclnn.emulator.build import build; print(build())"
+    environment = {**os.environ, "ASCEND_EMULATOR_CACHE": str(tmp_path)}
+    builders = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    found = {builder.communicate()[0].strip() for builder in builders}
+    assert len(found) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([Path(found.pop()).name, "lock"])
+    runtime = ctypes.CDLL(str(next(tmp_path.glob("*/lib64/libascendcl.so"))))
+    assert runtime.aclrtGetVersion(None, None, None) == 107000
+
+
+def test_a_host_without_a_compiler_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(building.CompilerError, match="needs a C compiler"):
+        building.build()
+
+
+def test_a_failing_compiler_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "broken-cc"
+    broken.write_text("#!/bin/sh\necho 'no space left' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(building.CompilerError, match="no space left"):
+        building.build()
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["lock"]
+
+
+def test_emulator_run_finds_the_libraries(emulator_home: Path) -> None:
+    code = (
+        "import ctypes, os; r = ctypes.CDLL('libascendcl.so'); r.aclrtGetSocName.restype = ctypes.c_char_p;"
+        "n = ctypes.c_uint32(); r.aclrtGetDeviceCount(ctypes.byref(n));"
+        "print(r.aclrtGetSocName().decode(), n.value, os.environ['ASCEND_EMULATOR_STREAMS'])"
+    )
+    options = ["--streams", "deferred", "--devices", "3", "--soc", "Ascend310P3", "--memory", "1G"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ascend_aclnn.cli", "emulator", "run", *options, "--", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["Ascend310P3", "3", "deferred"], done.stderr
+
+
+def test_emulator_run_passes_the_exit_status_on(emulator_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-m", "ascend_aclnn.cli", "emulator", "run"]
+    done = subprocess.run([*command, "--", sys.executable, "-c", "raise SystemExit(7)"])
+    assert done.returncode == 7
+    assert cli.main(["emulator", "run", "--"]) == 1
+    assert "no program given" in capsys.readouterr().err
+    assert cli.main(["emulator", "run", "--", "no-such-program-anywhere"]) == 1
+    assert "was not found" in capsys.readouterr().err
+
+
+def test_emulator_build_leaves_a_cann(emulator_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["emulator", "build", str(tmp_path / "cann")]) == 0
+    assert "libopapi" not in capsys.readouterr().err
+    assert (tmp_path / "cann" / "lib64" / "libopapi.so").is_file()
+    assert (tmp_path / "cann" / "include" / "aclnnop" / "aclnn_rms_norm_grad.h").is_file()
+
+
+def test_emulator_doctor(emulator_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["emulator", "doctor"]) == 0
+    output = capsys.readouterr().out
+    assert "operators    work" in output
+    assert "Ascend910B1 (Atlas A2)" in output
