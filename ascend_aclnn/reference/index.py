@@ -67,17 +67,20 @@ def _as_integers(indices: Array) -> Array:
 def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) -> None:
     """dst[n] = sum of rows[order[i]] over the i with names[i] = n; names ascend, and all other rows become zero.
 
-    Each block of sorted rows zeroes its stretch of dst, and while that is in the cache, stores the names that lie in
-    this block alone. Of the others each block leaves a partial sum; these are added in order afterwards.
+    A block has some sorted rows and the stretch of dst that their names lie in. It zeroes the stretch, and while that is
+    in the cache, stores the sums of names that no other block has. Of the others each block leaves a partial sum; these
+    are added in order afterwards.
     """
     count, width = len(order), dst.shape[1]
     if count == 0:
         codes(dst)[...] = 0
         return
     step = rows_per_block(width, 4 * BLOCK)
+    cuts, ends = _cut_evenly(names, step, len(dst))
     starts = np.flatnonzero(np.diff(names, prepend=-1))
     sizes = np.diff(starts, append=count)
-    runs = np.union1d(starts, np.arange(0, count, step))  # a run: the part of a name that lies in one block
+    runs = np.union1d(starts, cuts[:-1])  # a run: the part of a name that lies in one block
+    runs = runs[runs < count]
     name_of_run = np.searchsorted(starts, runs, side="right") - 1
     length = np.diff(runs, append=count)
     whole = length == sizes[name_of_run]
@@ -86,6 +89,7 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
     partial = np.empty((np.count_nonzero(~whole), width), np.float32)
 
     def store(which: Array, sums: Array) -> None:
+        sums += np.float32(0)  # a sum that starts from +0 is never -0
         if scale:
             sums *= (np.float32(1) / sizes[which].astype(np.float32))[:, None]
         stored = sums if dst.dtype == np.float32 else scratch("stored", sums.shape, dst.dtype)
@@ -104,24 +108,37 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
         values = scratch("values", (len(picked), width), np.float32)
         take_wide(rows, order[picked], values)
         _sum_runs(values, begins, lengths)
-        values += np.float32(0)
         done = whole[here]
         partial[partial_of_run[here[~done]]] = values[begins[~done]]
         store(name_of_run[here[done]], values[begins[done]])
 
-    def block(lo: int, hi: int) -> None:
-        codes(dst)[names[lo] if lo else 0 : names[hi] if hi < count else len(dst)] = 0
-        here = np.arange(*np.searchsorted(runs, (lo, hi)))
+    def block(number: int, _: int) -> None:
+        codes(dst)[ends[number] : ends[number + 1]] = 0
+        here = np.arange(*np.searchsorted(runs, cuts[number : number + 2]))
         copy(runs[here[copied[here]]])
         here = here[~copied[here]]
         add(here, length[here])
 
-    for_blocks(count, step, block)
+    for_blocks(len(cuts) - 1, 1, block)
 
     names_of_partials = name_of_run[~whole]
     for which in np.unique(names_of_partials):
         first, last = np.searchsorted(names_of_partials, (which, which + 1))
         store(np.array([which]), np.add.reduce(partial[first:last], axis=0, keepdims=True))
+
+
+def _cut_evenly(names: Array, step: int, end: int) -> tuple[Array, Array]:
+    """Cuts sorted names and the range [0, end) they come from into blocks: where each begins in names, and in the range.
+
+    A block has at most ``step`` names, and at most about twice its share of the range, however the names cluster.
+    """
+    count = len(names)
+    by_count = np.arange(0, count, step)
+    by_range = np.arange(0, end, min(2 * end * step // count + 1, 16 * step))
+    cuts = np.concatenate([by_count, np.searchsorted(names, by_range), [count]])
+    ends = np.concatenate([names[by_count], by_range, [end]])
+    order = np.lexsort((ends, cuts))
+    return cuts[order], ends[order]
 
 
 def _clear_minus_zeros(values: Array) -> None:
