@@ -42,6 +42,8 @@ class DataType(enum.IntEnum):
     FLOAT4_E2M1 = 40
     FLOAT4_E1M2 = 41
 
+    __hash__ = int.__hash__  # Enum's own runs in Python, and these are the keys of every call
+
     @property
     def bits(self) -> int:
         """Bits per element in device memory; 0 where CANN gives none (undefined, string)."""
@@ -81,6 +83,8 @@ class Format(enum.IntEnum):
     FRACTAL_NZ_C0_2 = 52
     FRACTAL_NZ_C0_4 = 53
     FRACTAL_NZ_C0_8 = 54
+
+    __hash__ = int.__hash__
 
     @property
     def private(self) -> bool:

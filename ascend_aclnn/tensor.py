@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -193,7 +194,7 @@ class Tensor:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
         if not self.is_contiguous:
             raise ValueError("reshape needs a contiguous tensor")
-        return self.view(dims, contiguous_strides(dims), self.offset)
+        return self.view(dims, contiguous_strides(tuple(dims)), self.offset)
 
     # -------------------------------------------------------------------------------------------- data
     def numpy(self) -> npt.NDArray[Any]:
@@ -366,7 +367,8 @@ def from_dlpack(x: Any) -> Tensor:
     return dlpack.import_(x)
 
 
-def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+@functools.lru_cache(maxsize=4096)
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Row-major strides, in elements."""
     strides, step = [], 1
     for n in reversed(shape):

@@ -94,13 +94,13 @@ class Backend(abc.ABC):
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
         """Both phases, once, asynchronously on a stream (None: the current one)."""
 
+    @abc.abstractmethod
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The shape that an operator with a data-dependent output has given a tensor; waits for the operator."""
-        return tensor.shape
 
+    @abc.abstractmethod
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         """A new tensor with the same values in ND or FRACTAL_NZ."""
-        raise NotImplementedError
 
     # memory
     @abc.abstractmethod

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn.backends import Backend, MemoryInfo
-from ascend_aclnn.backends.npu import executor, prototypes
+from ascend_aclnn.backends.npu import executor, formats, prototypes
 from ascend_aclnn.backends.npu.executor import NpuPrepared, Plan
 from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
 from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.dtypes import Format
 from ascend_aclnn.errors import Problem
 from ascend_aclnn.streams import Stream, _current
 from ascend_aclnn.tensor import Tensor
@@ -69,6 +70,9 @@ class NpuBackend(Backend):
         from ascend_aclnn.backends.numpy import numpy_backend
 
         return numpy_backend(self.soc).check(operator, values)
+
+    def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
+        return formats.convert(self, tensor, format)
 
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The shape that an operator with a data-dependent output has given it; waits for the operator.

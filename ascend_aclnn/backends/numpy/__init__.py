@@ -145,6 +145,9 @@ class NumpyBackend(Backend):
             raise refusal(operator, problem)
         self.execute(operator, values)
 
+    def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tensor.shape
+
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         made = empty(tensor.shape, tensor.dtype, format=format)
         if format is Format.FRACTAL_NZ:
