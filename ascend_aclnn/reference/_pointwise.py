@@ -41,6 +41,13 @@ def keep_whole(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: x if is_whole(x) else function(x)
 
 
+def sign(x: Array) -> Array:
+    """-1, 0 or 1, and 0 for NaN; x / |x| of complex numbers."""
+    if x.dtype.kind == "c":
+        return np.where(x == 0, 0, x / np.abs(x))
+    return x if x.dtype.kind == "b" else np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
+
+
 def number(value: Number, like: Array) -> Any:
     """A number beside an array: an integer beside integers takes their data type and wraps around, as a cast does."""
     if isinstance(value, (bool, np.bool_, float, complex, np.inexact)):
@@ -84,7 +91,6 @@ def quotient(mode: int, a: Any, b: Any) -> Any:
 
 def power(base: Any, exponent: Any) -> Any:
     """base ** exponent; integers wrap around, and have no negative powers but those of 1 and -1."""
-    base, exponent = np.asarray(base), np.asarray(exponent)
     base, exponent = common(base, exponent)
     if base.dtype.kind != "i":
         return np.power(base, exponent)

@@ -16,6 +16,7 @@ from ascend_aclnn.rules.language import (
     infer,
     max_rank,
     not_private,
+    one_of,
     only_on,
     parse_dtypes,
     result,
@@ -184,7 +185,7 @@ rule("aclnnForeachMulList", *_lists(f"{_WITH_INT} {SMALL}", "x1 x2"), not_privat
 rule("aclnnForeachMaximumList aclnnForeachMinimumList aclnnForeachPowList", *_lists(_WITH_INT, "x1 x2"))
 rule("aclnnForeachDivListInplace", *_lists(FLOATS, "x1 x2", "", "950"))
 rule("aclnnForeachMulListInplace", *_lists(_WITH_INT, "x1 x2", "", "950"))
-rule("aclnnForeachBinaryOp", *_lists(_WITH_INT, "x1 x2", products="950"))
+rule("aclnnForeachBinaryOp", *_lists(_WITH_INT, "x1 x2", products="950"), tiling(one_of("opCode", 0, 1, 2, 3)))
 
 rule("aclnnForeachAddList", *_lists(_WITH_INT, "x1 x2"), _number_like("alpha", "x1"), not_private(*_PLAIN))
 rule(

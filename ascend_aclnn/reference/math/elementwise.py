@@ -10,7 +10,7 @@ from ascend_aclnn.dtypes import DataType
 from ascend_aclnn.numerics import Array, is_integer, round_into
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference import reference
-from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows
+from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows, sign
 
 # ------------------------------------------------------------------------------------------------------ functions of reals
 
@@ -48,12 +48,6 @@ for _names, _function in (
 # ------------------------------------------------------------------------------------------------------ exact functions
 
 
-def _sign(x: Array) -> Array:
-    if x.dtype.kind == "c":
-        return np.where(x == 0, 0, x / np.abs(x))
-    return x if x.dtype.kind == "b" else np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
-
-
 def _angle(x: Array) -> Array:
     return (
         np.angle(x)
@@ -81,7 +75,7 @@ for _names, _function in (
     ("Neg*", np.negative),
     ("Real", np.real),
     ("Round*", keep_whole(np.rint)),
-    ("Sign", _sign),
+    ("Sign", sign),
     # The document counts -0 as negative. That is so on Ascend 950; earlier kernels compare with zero.
     ("Signbit", lambda x: x < 0 if is_whole(x) else np.signbit(x)),
     ("Square", np.square),

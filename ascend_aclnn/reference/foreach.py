@@ -1,0 +1,256 @@
+"""Operators on lists of tensors (ops-nn/foreach): elementwise functions of their first, second, ... tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Union
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import _special as special
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._pointwise import (
+    Number,
+    floats,
+    is_whole,
+    keep_whole,
+    number,
+    on_floats,
+    power,
+    rows,
+    sign,
+    trunc_quotient,
+)
+
+Arrays = list[Array]
+
+# ------------------------------------------------------------------------------------------------------ how lists are walked
+
+
+def _value(given: Union[Number, Array]) -> Number:
+    """A number that comes as one or as a tensor of one element."""
+    if isinstance(given, np.ndarray):
+        value: Number = given.reshape(-1)[0].item()
+        return value
+    return given
+
+
+def _values(given: Any) -> list[Number]:
+    """Numbers that come as a list or as the elements of a tensor."""
+    return [_value(item) for item in (given.reshape(-1) if isinstance(given, np.ndarray) else given)]
+
+
+def _one(function: Callable[..., Any]) -> Callable[..., Arrays]:
+    return lambda x: [function(a) for a in x]
+
+
+def _two(function: Callable[..., Any]) -> Callable[..., Arrays]:
+    return lambda x1, x2: [function(a, b) for a, b in zip(x1, x2)]
+
+
+def _three(function: Callable[..., Any]) -> Callable[..., Arrays]:
+    return lambda x1, x2, x3: [function(a, b, c) for a, b, c in zip(x1, x2, x3)]
+
+
+def _with_number(function: Callable[..., Any]) -> Callable[..., Arrays]:
+    """Lists, then a number for all their tensors."""
+
+    def walk(*given: Any) -> Arrays:
+        *lists, scalar = given
+        value = _value(scalar)
+        return [function(*tensors, number(value, tensors[0])) for tensors in zip(*lists)]
+
+    return walk
+
+
+def _with_numbers(function: Callable[..., Any]) -> Callable[..., Arrays]:
+    """Lists, then a number for each of their tensors."""
+
+    def walk(*given: Any) -> Arrays:
+        *lists, scalars = given
+        return [function(*tensors, number(value, tensors[0])) for *tensors, value in zip(*lists, _values(scalars))]
+
+    return walk
+
+
+def _add_scaled(a: Array, b: Array, alpha: Any) -> Any:
+    return a + alpha * b
+
+
+def _subtract_scaled(a: Array, b: Array, alpha: Any) -> Any:
+    return a - alpha * b
+
+
+def _lerp(start: Array, end: Array, weight: Any) -> Any:
+    return start + weight * (end - start)
+
+
+def _addcmul(x: Array, a: Array, b: Array, value: Any) -> Any:
+    return x + value * a * b
+
+
+def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
+    return x + value * (a / b)
+
+
+def _foreach(names: str) -> str:
+    return " ".join(f"Foreach{name}" for name in names.split())
+
+
+# ------------------------------------------------------------------------------------------------------ one list
+
+for _names, _function in (
+    ("Abs", np.abs),
+    ("Acos ACosInplace", np.arccos),
+    ("Asin", np.arcsin),
+    ("Atan", np.arctan),
+    ("Copy", lambda x: x),
+    ("Cos", np.cos),
+    ("Cosh", np.cosh),
+    ("Erf", special.erf),
+    ("Erfc", special.erfc),
+    ("Exp", on_floats(np.exp)),
+    ("Expm1", on_floats(np.expm1)),
+    ("Log LogInplace", np.log),
+    ("Log10", np.log10),
+    ("Log1p", np.log1p),
+    ("Log2", np.log2),
+    ("Neg", np.negative),
+    ("Reciprocal", np.reciprocal),
+    ("Sigmoid", special.sigmoid),
+    ("Sign", sign),
+    ("Sin", np.sin),
+    ("Sinh", np.sinh),
+    ("Sqrt", np.sqrt),
+    ("Tan", np.tan),
+    ("Tanh", np.tanh),
+    ("ZeroInplace", np.zeros_like),
+):
+    rows(_foreach(_names), _one(_function))
+
+
+def _half_away(x: Array) -> Any:
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+def _to_odd(x: Array) -> Any:
+    """What is between two integers becomes the odd one."""
+    below = np.floor(x)
+    return np.where((below == x) | (below % 2 != 0), below, below + 1)
+
+
+def _fraction(x: Array) -> Any:
+    return np.zeros_like(x) if is_whole(x) else x - np.trunc(x)
+
+
+_ROUND_MODES: dict[int, Callable[..., Any]] = {
+    1: keep_whole(np.rint),
+    2: keep_whole(np.floor),
+    3: keep_whole(np.ceil),
+    4: keep_whole(_half_away),
+    5: keep_whole(np.trunc),
+    6: keep_whole(_to_odd),
+    7: _fraction,
+}
+
+
+@reference("aclnnForeachRoundOffNumber", "aclnnForeachRoundOffNumberV2")
+def round_off_number(x: Arrays, round_mode: Union[int, Array]) -> Arrays:
+    """Rounds to integers: to nearest even (1), down (2), up (3), to nearest away from zero (4), towards zero (5), to odd
+    (6); 7 keeps the fraction instead, and other modes leave everything as it is."""
+    function = _ROUND_MODES.get(int(_value(round_mode).real))
+    return x if function is None else [function(a) for a in x]
+
+
+def _norm(x: Array, order: float) -> Any:
+    """(sum of |x|^order)^(1 / order), summed in float64; the largest and smallest for the infinities."""
+    magnitudes = np.abs(x).astype(np.float64)
+    if math.isinf(order):
+        extreme = np.max if order > 0 else np.min
+        return extreme(magnitudes, initial=0.0 if order > 0 else math.inf)
+    if order == 0:
+        return np.count_nonzero(magnitudes)
+    if order == 1:
+        return magnitudes.sum()
+    if order == 2:
+        return np.sqrt(np.square(magnitudes).sum())
+    return np.power(np.power(magnitudes, order).sum(), 1 / order)
+
+
+@reference("aclnnForeachNorm", raw=True)
+def norms(x: Arrays, scalar: float, *, out: tuple[Arrays]) -> None:
+    """The norm of each tensor, whatever the shape of the one element that takes it.
+
+    Of any order, as the documents of A2 and A3 say; those of Ascend 950 know 1, 2 and infinity.
+    """
+    for tensor, destination in zip(x, out[0]):
+        round_into(destination, np.full(destination.shape, _norm(widen(tensor), float(scalar))))
+
+
+@reference("aclnnForeachNonFiniteCheckAndUnscale")
+def non_finite_check_and_unscale(grads: Arrays, found_inf: Array, inv_scale: Array) -> tuple[Arrays, Array]:
+    """Gradients times a number, and 1 where any was infinite or NaN before."""
+    finite = all(np.isfinite(grad).all() for grad in grads)
+    scale = _value(inv_scale)
+    return [grad * scale for grad in grads], found_inf if finite else np.ones_like(found_inf)
+
+
+# ------------------------------------------------------------------------------------------------------ two, three lists
+
+for _names, _binary in (
+    ("DivList DivListInplace", np.true_divide),
+    ("MaximumList", np.maximum),
+    ("MinimumList", np.minimum),
+    ("MulList MulListInplace", np.multiply),
+    ("PowList", power),
+):
+    rows(_foreach(_names), _two(_binary))
+
+rows(_foreach("LerpList"), _three(_lerp))
+rows(_foreach("LerpScalar"), _with_number(_lerp))
+rows(_foreach("AddList AddListV2 AddListInplace"), _with_number(_add_scaled))
+rows(_foreach("SubList SubListV2 SubListInplace"), _with_number(_subtract_scaled))
+rows(_foreach("AddcdivScalar AddcdivScalarV2"), _with_number(_addcdiv))
+rows(_foreach("AddcmulScalar AddcmulScalarV2"), _with_number(_addcmul))
+rows(_foreach("AddcdivList AddcdivScalarList"), _with_numbers(_addcdiv))
+rows(_foreach("AddcmulList AddcmulScalarList"), _with_numbers(_addcmul))
+
+
+def _quotient_or_zero(a: Array, b: Array) -> Any:
+    """Integers are divided towards zero, and by zero to zero."""
+    if not is_whole(a):
+        return a / b
+    return np.where(b == 0, 0, trunc_quotient(a, np.where(b == 0, 1, b).astype(b.dtype)))
+
+
+_OPCODES: tuple[Callable[..., Any], ...] = (np.add, np.subtract, np.multiply, _quotient_or_zero)
+
+
+@reference("aclnnForeachBinaryOp")
+def binary_op(x1: Arrays, x2: Arrays, op_code: int) -> Arrays:
+    """Sums (0), differences (1), products (2) or quotients (3)."""
+    return _two(_OPCODES[op_code])(x1, x2)
+
+
+# ------------------------------------------------------------------------------------------------------ a list and numbers
+
+for _name, _scalar_function in (
+    ("Add", np.add),
+    ("Div", lambda x, value: floats(x) / value),
+    ("Maximum", np.maximum),
+    ("Minimum", np.minimum),
+    ("Mul", np.multiply),
+    ("Pow", power),
+    ("Sub", np.subtract),
+):
+    rows(_foreach(f"{_name}Scalar {_name}ScalarV2"), _with_number(_scalar_function))
+    rows(_foreach(f"{_name}ScalarList"), _with_numbers(_scalar_function))
+rows(_foreach("MulScalarInplace"), _with_number(np.multiply))
+rows(_foreach("SubScalarInplace"), _with_number(np.subtract))
+
+
+@reference("aclnnForeachPowScalarAndTensor")
+def pow_scalar_and_tensor(scalar: Number, x: Arrays) -> Arrays:
+    """A number to the powers that the tensors hold."""
+    return [power(number(scalar, a), a) for a in x]
