@@ -7,7 +7,7 @@ import threading
 
 import ml_dtypes
 import numpy as np
-from emulator_client import Cann, CannError, client, int64s
+from emulator_client import H2D, Cann, CannError, Tensor, client, int64s
 
 PERMUTE_GRAD = "aclnnMoeTokenPermuteGrad"
 
@@ -50,6 +50,106 @@ def test_attributes_arrive_as_they_were_passed(cann: Cann) -> None:
     none = 2**64 - 1  # uint64_t paddingIdx
     cann.run("aclnnEmbeddingDenseBackward", gradient, indices, 4, none, True, out)
     assert np.allclose(cann.read(out), [[3, 4], [9, 10], [13 / 3, 16 / 3], [0, 0]], rtol=1e-6)
+
+
+@client()
+def test_scalars_arrays_strings_and_enums_arrive(cann: Cann) -> None:
+    x = cann.tensor(np.array([[1, 2], [3, 4]], np.float32))
+    out = cann.tensor(np.zeros((2, 2), np.float32))
+    scalars = [scalar(cann, ctypes.c_double(10), 11), scalar(cann, ctypes.c_int64(3), 9)]
+    cann.run("aclnnAdds", x, *scalars, out)
+    assert cann.read(out).tolist() == [[31, 32], [33, 34]]
+    half = scalar(cann, ctypes.c_uint16(0x4000), 1)  # 2.0 in float16
+    cann.run("aclnnMuls", x, half, out)
+    assert cann.read(out).tolist() == [[2, 4], [6, 8]]
+    dims = cann.aclCreateIntArray(int64s((1,)), 1)
+    total = cann.tensor(np.zeros((2, 1), np.float32))
+    cann.run("aclnnReduceSum", x, dims, True, 0, total)
+    assert cann.read(total).tolist() == [[3], [7]]
+    two = vector(cann)
+    cann.run("aclnnNanToNum", cann.tensor(np.array([np.nan, np.inf], np.float32)), 1.5, 2.5, -3.5, two)
+    assert cann.read(two).tolist() == [1.5, 2.5]
+    ones = cann.tensor(np.ones((2, 2), np.float32))
+    results = []
+    for approximate in (b"none", b"tanh"):
+        cann.run("aclnnGeluBackwardV2", ones, x, approximate, out)
+        results.append(cann.read(out))
+    assert np.abs(results[0] - results[1]).max() > 1e-5
+    assert np.allclose(results[0], results[1], atol=1e-2)
+    for made in (*scalars, half):
+        cann.aclDestroyScalar(made)
+    cann.aclDestroyIntArray(dims)
+
+
+def scalar(cann: Cann, value: ctypes._SimpleCData[int], dtype: int) -> int:
+    return int(cann.aclCreateScalar(ctypes.byref(value), dtype))
+
+
+def vector(cann: Cann, count: int = 2) -> Tensor:
+    return cann.tensor(np.zeros(count, np.float32))
+
+
+@client()
+def test_lists_of_tensors_arrive_in_launches_of_any_size(cann: Cann) -> None:
+    """The larger one is more than what is sent ahead of the answers."""
+    for count in (3, 5000):
+        block, target = cann.malloc(32 * count), vector(cann, 1)
+        ones = np.ones(8 * count, np.float32)
+        cann.aclrtMemcpy(block, ones.nbytes, ones.ctypes.data, ones.nbytes, H2D)
+        members = (ctypes.c_void_p * count)(*(cann.describe((1,), np.float32, block + 32 * i) for i in range(count)))
+        tensors = cann.aclCreateTensorList(members, count)
+        for _ in range(3):
+            cann.run("aclnnAddN", tensors, target)
+            assert cann.read(target).tolist() == [count]
+        cann.aclDestroyTensorList(tensors)
+        cann.aclrtFree(block)
+
+
+@client()
+def test_members_of_lists_take_new_addresses(cann: Cann) -> None:
+    first, second = (cann.tensor(np.full(2, n, np.float32)) for n in (1, 2))
+    handles = [cann.describe((2,), np.float32, tensor.address) for tensor in (first, second)]
+    tensors, out = cann.aclCreateTensorList((ctypes.c_void_p * 2)(*handles), 2), vector(cann)
+    executor, size = cann.prepare("aclnnAddN", tensors, out)
+    cann.aclSetAclOpExecutorRepeatable(executor)
+    cann.launch("aclnnAddN", executor, size)
+    other = cann.tensor(np.full(2, 10, np.float32))
+    cann.aclSetDynamicInputTensorAddr(executor, 0, 1, tensors, other.address)
+    cann.launch("aclnnAddN", executor, size)
+    cann.aclrtSynchronizeStream(None)
+    assert cann.read(out).tolist() == [11, 11]
+    cann.aclSetDynamicTensorAddr(executor, 0, 0, tensors, other.address)
+    cann.aclSetTensorAddr(executor, 2, out.handle, out.address)  # members count one by one
+    cann.launch("aclnnAddN", executor, size)
+    cann.aclrtSynchronizeStream(None)
+    assert cann.read(out).tolist() == [20, 20]
+    for index, member in ((0, 2), (1, 0)):
+        error = cann.failure("aclSetDynamicInputTensorAddr", executor, index, member, tensors, other.address)
+        assert error.status == 161002
+    cann.aclDestroyAclOpExecutor(executor)
+    cann.aclDestroyTensorList(tensors)
+
+
+@client()
+def test_more_kinds_of_arguments_than_are_remembered(cann: Cann) -> None:
+    """Plans that were not used for long are forgotten, here and in the device process; one in use is kept."""
+    x, out = cann.tensor(np.zeros(1, np.float32)), vector(cann, 1)
+    alpha = scalar(cann, ctypes.c_int64(1), 9)
+    kept = scalar(cann, ctypes.c_int64(-5), 9)
+    executor, size = cann.prepare("aclnnAdds", x, kept, alpha, out)
+    assert size == 0
+    for value in range(10_000):
+        other = scalar(cann, ctypes.c_int64(value), 9)
+        one, _ = cann.prepare("aclnnAdds", x, other, alpha, out)
+        cann.aclnnAdds(None, 0, one, None)
+        cann.aclDestroyScalar(other)
+    cann.aclrtSynchronizeStream(None)
+    assert cann.read(out).tolist() == [9999]
+    cann.aclnnAdds(None, 0, executor, None)
+    cann.aclrtSynchronizeStream(None)
+    assert cann.read(out).tolist() == [-5]
+    for made in (alpha, kept):
+        cann.aclDestroyScalar(made)
 
 
 @client()

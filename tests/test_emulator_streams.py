@@ -129,31 +129,6 @@ def test_many_launches_may_be_on_their_way(cann: Cann) -> None:
 
 
 @client()
-def test_requests_of_any_size_arrive(cann: Cann) -> None:
-    """A list of so many tensors that the launch is larger than what is sent ahead."""
-    count = 5000
-    block, target = cann.malloc(32 * count), cann.malloc(4 * count)
-    ones = np.ones(8 * count, np.float32)
-    cann.aclrtMemcpy(block, ones.nbytes, ones.ctypes.data, ones.nbytes, H2D)
-    members = (ctypes.c_void_p * count)(*(cann.describe((1,), np.float32, block + 32 * i) for i in range(count)))
-    tensors = cann.aclCreateTensorList(members, count)
-    out = cann.describe((count,), np.float32, target)
-    for _ in range(2):
-        executor, size = cann.prepare("aclnnCat", tensors, 0, out)
-        workspace = cann.malloc(max(size, 1))
-        cann.aclnnCat(workspace, size, executor, None)
-        cann.aclrtSynchronizeStream(None)
-        cann.aclrtFree(workspace)
-    host = np.empty(count, np.float32)
-    cann.aclrtMemcpy(host.ctypes.data, host.nbytes, target, host.nbytes, D2H)
-    assert (host == 1).all()
-    cann.aclDestroyTensorList(tensors)
-    cann.aclDestroyTensor(out)
-    cann.aclrtFree(block)
-    cann.aclrtFree(target)
-
-
-@client()
 def test_host_memory_of_copies(cann: Cann) -> None:
     stream, gate, block = cann.create("aclrtCreateStream"), Gate(), cann.malloc(4)
     pinned = cann.create("aclrtMallocHost", 4)
