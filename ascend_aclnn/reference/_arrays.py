@@ -10,25 +10,34 @@ import numpy as np
 from ascend_aclnn.dtypes import DataType
 from ascend_aclnn.numerics import Array, is_integer, round_into, widen
 from ascend_aclnn.reference._pointwise import is_whole
+from ascend_aclnn.reference._rows import codes
 
 
 def cast(x: Array, dtype: int) -> Array:
     """What CANN's Cast makes of values, widened: floats are cut off and saturated, to BOOL all but 0 becomes True."""
     wanted = DataType(dtype).numpy
-    if wanted is None or wanted == x.dtype:
-        return x
-    made = np.empty(x.shape, wanted)
+    return x if wanted is None or wanted == x.dtype else widen(converted(x, wanted))
+
+
+def converted(value: Any, dtype: np.dtype[Any]) -> Array:
+    """An array or a number as CANN's Cast gives it in a data type."""
+    x = np.asarray(value)
+    made = np.empty(x.shape, dtype)
     cast_into(made, x)
-    return widen(made)
+    return made
 
 
 def cast_into(out: Array, x: Array) -> None:
-    """Stores values as CANN's Cast does."""
+    """Stores values as CANN's Cast does; within one data type bit by bit. Two single elements may differ in rank."""
+    if x.shape != out.shape and x.size == out.size == 1:
+        x = x.reshape(out.shape)
+    if x.dtype == out.dtype:
+        np.copyto(codes(out), codes(x))
+        return
     if x.dtype.kind == "c" and out.dtype.kind != "c":
         x = x != 0 if out.dtype.kind == "b" else x.real
-    if is_integer(out.dtype) and not is_whole(x):
-        x = np.trunc(widen(x))
-    round_into(out, x)
+    x = widen(x)
+    round_into(out, np.trunc(x) if is_integer(out.dtype) and not is_whole(x) else x)
 
 
 def reduced_axes(named: Optional[Sequence[int]], ndim: int) -> tuple[int, ...]:

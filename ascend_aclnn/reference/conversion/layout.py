@@ -1,0 +1,53 @@
+"""References of ops-math/conversion: axes in another order, other shapes, other storage formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference._rows import codes
+
+
+@reference("aclnnPermute", raw=True)
+def permute(x: Array, dims: Sequence[int], *, out: tuple[Array]) -> None:
+    cast_into(out[0], np.transpose(x, dims))
+
+
+@reference("aclnnRoll", raw=True)
+def roll(x: Array, shifts: Sequence[int], dims: Sequence[int], *, out: tuple[Array]) -> None:
+    """Axes shifted, what leaves at their end coming in at their start; the flattened tensor if none are named."""
+    x = codes(x)
+    cast_into(codes(out[0]), np.roll(x, shifts, dims) if dims and x.ndim else np.roll(x, sum(shifts)))
+
+
+@reference("aclnnFlatten", raw=True)
+def flatten(x: Array, axis: int, *, out: tuple[Array]) -> None:
+    cast_into(out[0], x.reshape(out[0].shape))
+
+
+@reference("aclnnChannelShuffle", raw=True)
+def channel_shuffle(x: Array, groups: int, *, out: tuple[Array]) -> None:
+    """The first channel of each group, then the second of each, and so on."""
+    batch, channels, *rest = x.shape
+    grouped = codes(x).reshape(batch, groups, channels // groups, *rest)
+    cast_into(codes(out[0]), np.swapaxes(grouped, 1, 2).reshape(x.shape))
+
+
+@reference("aclnnConfusionTranspose", raw=True)
+def confusion_transpose(
+    x: Array, perm: Sequence[int], shape: Sequence[int], transpose_first: bool, *, out: tuple[Array]
+) -> None:
+    """Transposed and then reshaped, or the other way round."""
+    x = codes(x)
+    made = np.transpose(x, perm).reshape(shape) if transpose_first else np.transpose(x.reshape(shape), perm)
+    cast_into(codes(out[0]), made)
+
+
+@reference("aclnnNpuFormatCast", raw=True)
+def npu_format_cast(x: Array, *, out: tuple[Array]) -> None:
+    """The same elements in another storage format, which is the tensors' affair."""
+    cast_into(out[0], x.reshape(out[0].shape))
