@@ -49,3 +49,18 @@ def inferred(name: str, *values: Any, soc: str = A2) -> list[tuple[Any, str]]:
     specs = rules.infer(operator, full, find_soc(soc))
     outputs = [p.name for p in operator.parameters if p.direction == "out"]
     return [(specs[n].shape, specs[n].dtype.name) for n in outputs]
+
+
+def accepted(name: str, *values: Any, soc: str = A2) -> int:
+    """What phase one returns for outputs as they are allocated."""
+    operator = catalog.get(name)
+    left, made = iter(values), iter(inferred(name, *values, soc=soc))
+
+    def output() -> Any:
+        shape, dtype = next(made)
+        if isinstance(shape, list):
+            return [t(sizes, dtype) for sizes in shape]
+        return None if shape is None else t(shape, dtype)
+
+    full = [output() if p.direction == "out" else next(left) for p in operator.parameters]
+    return status(name, *full, soc=soc)
