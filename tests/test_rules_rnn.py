@@ -8,7 +8,7 @@ import pytest
 from rule_tools import NEW_950, accepted, detail, inferred, status, t
 
 OK, NULL, INVALID = 0, 161001, 161002
-T, B, I, H = 5, 2, 3, 4  # steps, batch, input features, hidden features
+T, B, F, H = 5, 2, 3, 4  # steps, batch, input features, hidden features
 
 
 def weights(gates: int, layers: int = 1, directions: int = 1, bias: bool = True) -> list[Any]:
@@ -16,7 +16,7 @@ def weights(gates: int, layers: int = 1, directions: int = 1, bias: bool = True)
     made = []
     for layer in range(layers):
         for _ in range(directions):
-            made += [t([gates * H, I if layer == 0 else H * directions]), t([gates * H, H])]
+            made += [t([gates * H, F if layer == 0 else H * directions]), t([gates * H, H])]
             made += [t([gates * H])] * 2 if bias else []
     return made
 
@@ -27,7 +27,7 @@ def states(count: int = 1, kinds: int = 2) -> list[Any]:
 
 def lstm(**changed: Any) -> tuple[Any, ...]:
     values: dict[str, Any] = {
-        "input": t([T, B, I]),
+        "input": t([T, B, F]),
         "params": weights(4),
         "hx": states(),
         "batchSizes": None,
@@ -55,7 +55,7 @@ def test_lstm_keeps_gates_for_training() -> None:
 def test_lstm_in_both_directions_and_batch_first() -> None:
     both = lstm(bidirectional=True, params=weights(4, 1, 2), hx=states(2))
     assert inferred("aclnnLSTM", *both)[:2] == [((T, B, 2 * H), "FLOAT"), ((2, B, H), "FLOAT")]
-    first = lstm(batchFirst=True, input=t([B, T, I]))
+    first = lstm(batchFirst=True, input=t([B, T, F]))
     assert inferred("aclnnLSTM", *first)[0] == ((B, T, H), "FLOAT")
     assert accepted("aclnnLSTM", *both) == accepted("aclnnLSTM", *first) == OK
 
@@ -66,8 +66,8 @@ def test_lstm_in_both_directions_and_batch_first() -> None:
         ({"params": weights(3)}, INVALID),
         ({"params": weights(4)[:3]}, INVALID),
         ({"params": weights(4, bias=False)}, INVALID),
-        ({"input": t([T, B, I + 1])}, INVALID),
-        ({"input": t([T, I])}, INVALID),
+        ({"input": t([T, B, F + 1])}, INVALID),
+        ({"input": t([T, F])}, INVALID),
         ({"hx": states(2)}, INVALID),
         ({"input": None}, NULL),
         ({"params": None}, NULL),
@@ -80,9 +80,9 @@ def test_lstm_refuses(changed: dict[str, Any], expected: int) -> None:
 
 
 def test_gru_has_three_gates_and_one_state() -> None:
-    values = (t([T, B, I]), weights(3), t([1, B, H]), None, True, 1, 0.0, False, False, False)
+    values = (t([T, B, F]), weights(3), t([1, B, H]), None, True, 1, 0.0, False, False, False)
     assert inferred("aclnnGRU", *values, soc=NEW_950)[:2] == [((T, B, H), "FLOAT"), ((1, B, H), "FLOAT")]
-    wrong = (t([T, B, I]), weights(4), t([1, B, H]), None, True, 1, 0.0, False, False, False)
+    wrong = (t([T, B, F]), weights(4), t([1, B, H]), None, True, 1, 0.0, False, False, False)
     outputs = (t([T, B, H]), t([1, B, H]), None, None, None, None, None)
     assert status("aclnnGRU", *wrong, *outputs) == INVALID
 
