@@ -75,56 +75,68 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
     if count == 0:
         codes(dst)[...] = 0
         return
-    step = rows_per_block(width, 4 * BLOCK)
-    cuts, ends = _cut_evenly(names, step, len(dst))
+    cuts, ends = _cut_evenly(names, rows_per_block(width, 4 * BLOCK), len(dst))
     starts = np.flatnonzero(np.diff(names, prepend=-1))
     sizes = np.diff(starts, append=count)
-    runs = np.union1d(starts, cuts[:-1])  # a run: the part of a name that lies in one block
+
+    # A run is the part of a name that lies in one block.
+    runs = np.union1d(starts, cuts[:-1])
     runs = runs[runs < count]
-    name_of_run = np.searchsorted(starts, runs, side="right") - 1
-    length = np.diff(runs, append=count)
-    whole = length == sizes[name_of_run]
-    copied = (sizes[name_of_run] == 1) & (rows.dtype == dst.dtype)  # nothing to add, nothing to round
+    lengths = np.diff(runs, append=count)
+    of_name = sizes[np.searchsorted(starts, runs, side="right") - 1]
+
+    # Where a name has one row, there is nothing to add, nor to round unless the dtypes differ.
+    single = (of_name == 1) & (rows.dtype == dst.dtype)
+    copies, runs, lengths, of_name = runs[single], runs[~single], lengths[~single], of_name[~single]
+    copied, copied_to = order[copies], names[copies]
+
+    begins = np.cumsum(lengths) - lengths
+    added = order[np.arange(lengths.sum()) + np.repeat(runs - begins, lengths)]
+    added_to, whole = names[runs], lengths == of_name
     partial_of_run = np.cumsum(~whole) - 1
     partial = np.empty((np.count_nonzero(~whole), width), np.float32)
 
-    def store(which: Array, sums: Array) -> None:
+    first_copy, first_run = np.searchsorted(copies, cuts), np.searchsorted(runs, cuts)
+    first_added = np.append(begins, len(added))[first_run]
+
+    def copy(which: slice) -> None:
+        taken = scratch("copied", (which.stop - which.start, width), rows.dtype)
+        take_rows(rows, copied[which], taken)
+        _clear_minus_zeros(taken)
+        codes(dst)[copied_to[which]] = codes(taken)
+
+    def add(which: slice, lo: int, hi: int) -> None:
+        values = scratch("values", (hi - lo, width), np.float32)
+        take_wide(rows, added[lo:hi], values)
+        here, done = begins[which] - lo, whole[which]
+        _sum_runs(values, here, lengths[which])
+        partial[partial_of_run[which][~done]] = values[here[~done]]
+        store(added_to[which][done], values[here[done]], of_name[which][done])
+
+    def store(targets: Array, sums: Array, counts: Array) -> None:
         sums += np.float32(0)  # a sum that starts from +0 is never -0
         if scale:
-            sums *= (np.float32(1) / sizes[which].astype(np.float32))[:, None]
+            sums *= (np.float32(1) / counts.astype(np.float32))[:, None]
         stored = sums if dst.dtype == np.float32 else scratch("stored", sums.shape, dst.dtype)
         round_into(stored, sums)
-        codes(dst)[names[starts[which]]] = codes(stored)
-
-    def copy(which: Array) -> None:
-        taken = scratch("copied", (len(which), width), rows.dtype)
-        take_rows(rows, order[which], taken)
-        _clear_minus_zeros(taken)
-        codes(dst)[names[which]] = codes(taken)
-
-    def add(here: Array, lengths: Array) -> None:
-        begins = np.cumsum(lengths) - lengths
-        picked = np.arange(lengths.sum()) + np.repeat(runs[here] - begins, lengths)
-        values = scratch("values", (len(picked), width), np.float32)
-        take_wide(rows, order[picked], values)
-        _sum_runs(values, begins, lengths)
-        done = whole[here]
-        partial[partial_of_run[here[~done]]] = values[begins[~done]]
-        store(name_of_run[here[done]], values[begins[done]])
+        codes(dst)[targets] = codes(stored)
 
     def block(number: int, _: int) -> None:
         codes(dst)[ends[number] : ends[number + 1]] = 0
-        here = np.arange(*np.searchsorted(runs, cuts[number : number + 2]))
-        copy(runs[here[copied[here]]])
-        here = here[~copied[here]]
-        add(here, length[here])
+        which = slice(*first_copy[number : number + 2].tolist())
+        if which.start < which.stop:
+            copy(which)
+        which = slice(*first_run[number : number + 2].tolist())
+        if which.start < which.stop:
+            add(which, *first_added[number : number + 2].tolist())
 
     for_blocks(len(cuts) - 1, 1, block)
 
-    names_of_partials = name_of_run[~whole]
-    for which in np.unique(names_of_partials):
-        first, last = np.searchsorted(names_of_partials, (which, which + 1))
-        store(np.array([which]), np.add.reduce(partial[first:last], axis=0, keepdims=True))
+    names_of_partials, counts = added_to[~whole], of_name[~whole]
+    for name in np.unique(names_of_partials):
+        here = slice(*np.searchsorted(names_of_partials, (name, name + 1)).tolist())
+        total = np.add.reduce(partial[here], axis=0, keepdims=True)
+        store(names_of_partials[here][:1], total, counts[here][:1])
 
 
 def _cut_evenly(names: Array, step: int, end: int) -> tuple[Array, Array]:
