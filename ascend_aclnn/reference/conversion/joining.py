@@ -37,7 +37,7 @@ def stack(tensors: list[Array], dim: int, *, out: tuple[Array]) -> None:
     """Tensors side by side along a new axis."""
     (dst,) = out
     for i, x in enumerate(tensors if dst.size else []):
-        cast_into(dst[(slice(None),) * (dim % dst.ndim) + (i,)], x)
+        cast_into(dst[(slice(None),) * (dim % dst.ndim) + (i, ...)], x)  # the dots: a view of 0-d items, too
 
 
 @reference("aclnnChunkCat", raw=True)
