@@ -1,0 +1,103 @@
+"""torch_npu, unmodified, as a client of the emulated device.
+
+The suite lies in ``clients/``: pytest files, and programs that must end by themselves. Each run is a process of its own,
+started as a user would: ``ascend-aclnn emulator run -- ...``. ``-m clients_short`` is the part that CI runs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLIENTS = Path(__file__).parent / "clients"
+SECONDS = 600  # far more than any run takes: only a hang reaches it
+
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch_npu") is None,
+        reason="torch_npu is not installed: ./scripts/test --clients runs its tests on the emulated device",
+    ),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc): the emulated device cannot be built"),
+]
+
+short = pytest.mark.clients_short
+
+
+def run(program: list[str], *options: str, status: int = 0, **variables: str) -> str:
+    """Runs a Python program on the emulated device; its output. It must end with the status."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "TORCH_DEVICE", "TASK_QUEUE"))}
+    command = [sys.executable, "-m", "ascend_aclnn.cli", "emulator", "run", *options, "--", sys.executable, *program]
+    done = subprocess.run(
+        command, cwd=CLIENTS, env={**environment, **variables}, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == status, (
+        f"{' '.join(program)} ended with {done.returncode}\n{done.stdout}\n{done.stderr[-3000:]}"
+    )
+    return done.stdout
+
+
+def run_suite(name: str, *options: str, chosen: str = "", **variables: str) -> None:
+    """Runs one file of the suite; some tests must have run, and all of them passed."""
+    pytest_options = ["-q", "-c", "pytest.ini", "--rootdir=.", "--confcutdir=.", *(["-k", chosen] if chosen else [])]
+    output = run(["-m", "pytest", *pytest_options, f"suite_{name}.py"], *options, **variables)
+    assert re.search(r"[1-9]\d* passed", output), output
+    print(output)
+
+
+MODES = [pytest.param("0"), pytest.param("1", marks=short), pytest.param("2")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_device(mode: str) -> None:
+    run_suite("device", TASK_QUEUE_ENABLE=mode)
+
+
+@pytest.mark.parametrize("mode", [pytest.param("0", marks=short), "1", "2"])
+def test_operators(mode: str) -> None:
+    run_suite("operators", TASK_QUEUE_ENABLE=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_training(mode: str) -> None:
+    run_suite("training", TASK_QUEUE_ENABLE=mode)
+
+
+@pytest.mark.parametrize("mode", [pytest.param("0", marks=short), "1"])
+def test_errors(mode: str) -> None:
+    run_suite("errors", TASK_QUEUE_ENABLE=mode)
+
+
+@short
+def test_npu_functions() -> None:
+    run_suite("npu_functions")
+
+
+@pytest.mark.parametrize("streams", ["eager", "deferred"])
+def test_stream_modes(streams: str) -> None:
+    run_suite("device", "--streams", streams)
+    run_suite("training", "--streams", streams, chosen="foreach")
+
+
+@pytest.mark.parametrize("soc", ["Ascend910_9391", "Ascend310P3", "Ascend910A"])
+def test_other_chips(soc: str) -> None:
+    run_suite("training", "--soc", soc, chosen="test_language_model and (foreach or momentum)")
+
+
+@pytest.mark.parametrize("mode", [pytest.param("0"), pytest.param("1", marks=short), pytest.param("2", marks=short)])
+def test_nothing_hangs(mode: str) -> None:
+    assert run(["programs.py", "all"], TASK_QUEUE_ENABLE=mode).endswith("done\n")
+
+
+@pytest.mark.parametrize("program", ["exit_with_work_pending", "exit_by_sys_exit", "exit_by_an_error"])
+@pytest.mark.parametrize("mode", [pytest.param("0"), pytest.param("1", marks=short), pytest.param("2", marks=short)])
+def test_exit(mode: str, program: str) -> None:
+    status = 1 if program == "exit_by_an_error" else 0
+    assert run(["programs.py", program], status=status, TASK_QUEUE_ENABLE=mode).endswith("done\n")
