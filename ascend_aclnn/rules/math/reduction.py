@@ -249,7 +249,6 @@ rule(
 )
 
 
-
 def _logsumexp_dtype(call: Call) -> DataType:
     dtype = call.dtype("self")
     return dtype if dtype in (DataType.FLOAT, DataType.FLOAT16, DataType.BF16) else DataType.FLOAT

@@ -158,7 +158,10 @@ rule(
     dtypes("FLOAT16", "y", "x", "weightB", "weightAOptional", "out"),
     dtypes("INT32", "indices"),
     tiling(
-        rank(2, 2, "y", "x"), rank(4, 4, "weightB", "weightAOptional"), rank(1, 1, "indices"), _lora_weights,
+        rank(2, 2, "y", "x"),
+        rank(4, 4, "weightB", "weightAOptional"),
+        rank(1, 1, "indices"),
+        _lora_weights,
         shape(out=same("y")),
     ),
 )
