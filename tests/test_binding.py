@@ -290,8 +290,9 @@ def test_an_operator_without_a_reference_is_still_checked() -> None:
         with pytest.raises(AclError) as caught:
             aclnn.Executor(name, *[None if "*" in p.ctype else 0 for p in aclnn.signature(name).parameters])
         assert caught.value.status == 161001
-        half = aclnn.empty((16, 16), np.float16)
-        executor = aclnn.Executor(name, half, half, None, "group", 0, 0, 1, half, half)
+        half = aclnn.empty((512, 512), np.float16)
+        gathered = aclnn.empty((1024, 512), np.float16)  # of two ranks
+        executor = aclnn.Executor(name, half, half, None, "group", 0, 0, 1, gathered, gathered)
         with pytest.raises(aclnn.UnsupportedOperator, match=name) as unsupported:
             executor.run()
         assert unsupported.value.status == 561003
