@@ -302,16 +302,19 @@ def _scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
         arg = arg[()]
     if not isinstance(arg, (numbers.Number, np.generic)):
         raise TypeError(_about(operator, parameter, f"is {arg!r}; it must be a number or a Scalar"))
-    made = Scalar(arg)
     known = parameter.dtypes
-    for wide, narrow in (
-        (DataType.DOUBLE, DataType.FLOAT),
-        (DataType.COMPLEX128, DataType.COMPLEX64),
-        (DataType.INT64, DataType.INT32),
-        (DataType.INT64, DataType.FLOAT),
-    ):
-        if known and made.dtype is wide and wide.name not in known and narrow.name in known:
-            return Scalar(arg, narrow)
+    try:
+        made = Scalar(arg)
+        for wide, narrow in (
+            (DataType.DOUBLE, DataType.FLOAT),
+            (DataType.COMPLEX128, DataType.COMPLEX64),
+            (DataType.INT64, DataType.INT32),
+            (DataType.INT64, DataType.FLOAT),
+        ):
+            if known and made.dtype is wide and wide.name not in known and narrow.name in known:
+                return Scalar(arg, narrow)
+    except ValueError as error:
+        raise ValueError(_about(operator, parameter, f"cannot be passed: {error}")) from None
     return made
 
 

@@ -328,3 +328,24 @@ def test_bfloat16_goes_through(engine: Backend) -> None:
     x = np.array([[1, 2], [3, 4]], ml_dtypes.bfloat16)
     assert aclnn.asarray(x).numpy().dtype == x.dtype
     assert ops.moe_token_permute_grad(x, [0, 1], 2).astype(float).tolist() == [[4, 6]]
+
+
+# ------------------------------------------------------------------------------------------ scalars
+
+
+def test_a_scalar_holds_what_its_type_holds() -> None:
+    assert aclnn.Scalar(0.1, np.float32).value == float(np.float32(0.1))
+    assert aclnn.Scalar(0.1, ml_dtypes.bfloat16).value == 0.10009765625
+    assert aclnn.Scalar(np.float32(0.5)).dtype is aclnn.DataType.FLOAT
+    assert aclnn.Scalar(3.7, np.int32).value == 3  # as C converts
+    assert aclnn.Scalar(1e300, np.float32).value == float("inf")
+    assert aclnn.Scalar(2, np.bool_).value is True
+    assert aclnn.Scalar(np.array(7, np.int8)).value == 7
+    for value, dtype in [(300, np.int8), (float("inf"), np.int32), (2**63, None), (1j, np.float32)]:
+        with pytest.raises(ValueError, match="INT8|INT32|INT64|FLOAT"):
+            aclnn.Scalar(value, dtype)
+    for wrong in ("1", np.zeros(2), None):
+        with pytest.raises(TypeError, match="not a number"):
+            aclnn.Scalar(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="aclnnAdds: other cannot be passed: 9223372036854775808 is outside INT64"):
+        ops.adds(np.zeros(2, np.int64), 2**63, 1)
