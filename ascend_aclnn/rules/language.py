@@ -726,6 +726,72 @@ def broadcastable(name: str, target: str) -> Check:
     return check
 
 
+class _Fit(_Shape):
+    """Sizes by name, bound by the first tensor that has them."""
+
+    def __init__(self, leading: tuple[int, int], patterns: dict[str, str]) -> None:
+        super().__init__({name: functools.partial(self.made, name) for name in patterns}, is_check=True)
+        self.leading = leading
+        self.patterns = {name: text.split() for name, text in patterns.items()}
+
+    def __call__(self, call: Call) -> None:
+        bound: dict[str, Shape] = {}
+        for name, pattern in self.patterns.items():
+            if name in call.operator.positions and call.given(name):
+                self.match(call, name, pattern, bound)
+
+    def match(self, call: Call, name: str, pattern: list[str], bound: dict[str, Shape]) -> None:
+        sizes = call.shape(name)
+        rest = len(sizes) - len(pattern)
+        text = f"has shape {_dims(sizes)}; it must be ({', '.join(pattern)})"
+        if pattern[0] == "*":
+            low, high = self.leading
+            rest += 1
+            call.require("*" in bound or low <= rest <= high, name, f"{text} with {low} to {high} leading axes")
+            lead = bound.setdefault("*", sizes[: max(rest, 0)])
+            known = f", where * is {_dims(lead)}"
+            call.require(rest == len(lead) and sizes[:rest] == lead, name, text + known)
+            sizes, pattern = sizes[rest:], pattern[1:]
+        else:
+            call.require(rest == 0, name, text)
+        for size, part in zip(sizes, pattern):
+            if part.isidentifier() and part not in bound and part not in call.operator.positions:
+                bound[part] = (size,)
+            wanted = self.value(call, part, bound)
+            call.require(size == wanted, name, f"{text}, where {part} is {wanted}")
+
+    def value(self, call: Call, part: str, bound: dict[str, Shape]) -> int:
+        """Of a sum of products of numbers, bound sizes and integer attributes."""
+
+        def factor(word: str) -> int:
+            if word.isdigit():
+                return int(word)
+            return bound[word][0] if word in bound else int(call[word])
+
+        return sum(math.prod(factor(word) for word in term.split("*")) for term in part.split("+"))
+
+    def made(self, name: str, call: Call) -> Shape:
+        """The shape of one tensor, from those of the inputs."""
+        bound: dict[str, Shape] = {}
+        inputs = {p.name for p in call.operator.inputs}
+        for other, pattern in self.patterns.items():
+            if other in inputs and call.given(other):
+                self.match(call, other, pattern, bound)
+        sizes: list[int] = []
+        for part in self.patterns[name]:
+            sizes += bound.get("*", ()) if part == "*" else (self.value(call, part, bound),)
+        return tuple(sizes)
+
+
+def fit(leading: tuple[int, int] = (0, 99), **patterns: str) -> Check:
+    """Tensors fit patterns of named sizes: ``fit(x="* n d", phi="n*n+2*n n*d", out="* d")``.
+
+    A size is bound where it first stands alone, then compared; sums of products of sizes, numbers and integer attributes
+    are computed. ``*`` at the front is any leading axes (between ``leading`` many), the same for all. Outputs are inferred.
+    """
+    return _Fit(leading, patterns)
+
+
 # --------------------------------------------------------------------------------------------------- attributes
 
 

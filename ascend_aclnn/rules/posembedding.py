@@ -1,0 +1,394 @@
+"""Rules of ops-transformer/posembedding: rotary embeddings, alone and with norms, caches and quantising around them."""
+
+from __future__ import annotations
+
+from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    Shape,
+    array_length,
+    broadcastable,
+    contiguous,
+    documented,
+    dtypes,
+    infer,
+    one_of,
+    rank,
+    result,
+    rule,
+    same,
+    same_dtype,
+    same_shape,
+    shape,
+    supported,
+    tiling,
+    unless_empty,
+    when,
+)
+
+# --------------------------------------------------------------------------------------------------- rotary embeddings
+
+
+def _rotary(x: str, mode: str) -> Check:
+    """cos and sin broadcast to x, their last axis is its; half and interleaved rotations need an even one."""
+
+    def check(call: Call) -> None:
+        one_of(mode, *((0, 1, 2, 3) if call.product == "950" else (0, 1)))(call)
+        rank(3 if call.product == "950" else 4, 4, x)(call)
+        same_shape("cos", "sin")(call)
+        broadcastable("cos", x)(call)
+        width = call.shape(x)[-1]
+        call.require(
+            call.shape("cos")[-1:] == (width,), "cos", f"has shape {call.shape('cos')}; its last axis must be {width}"
+        )
+        parts = 4 if call[mode] == 2 else 2
+        call.require(width % parts == 0, x, f"has shape {call.shape(x)}; its last axis must be a multiple of {parts}")
+
+    return check
+
+
+def _rotation(call: Call) -> None:
+    """A matrix instead of the mode."""
+    if call.given("rotate"):
+        call.require(call.product in ("A2", "A3"), "rotate", f"is given; on {call.soc.name} it must be None")
+
+
+for _name, _more in (("aclnnRotaryPositionEmbedding", ()), ("aclnnRotaryPositionEmbeddingV2", (_rotation,))):
+    rule(
+        _name,
+        *_more,
+        unless_empty(
+            "out",
+            documented("x", "cos", "sin", "out"),
+            same_dtype("x", "out"),
+            tiling(_rotary("x", "mode"), shape(out=same("x"))),
+        ),
+    )
+
+
+rule(
+    "aclnnRotaryPositionEmbeddingGrad",
+    supported,
+    documented(),
+    tiling(_rotary("dy", "mode"), shape(dxOut=same("dy"))),
+    infer(dcosOut=same("cos"), dsinOut=same("sin")),
+    result(dcosOut=lambda call: call.dtype("cos"), dsinOut=lambda call: call.dtype("sin")),
+)
+rule(
+    "aclnnInterleaveRope",
+    supported,
+    documented(),
+    tiling(same_shape("cos", "sin"), rank(4, 4, "x"), shape(out=same("x"))),
+)
+
+
+def _partial(x: str) -> Check:
+    def check(call: Call) -> None:
+        rank(4, 4, x)(call)
+        same_shape("cos", "sin")(call)
+        ends = call["partialSlice"]
+        if ends is not None:
+            array_length("partialSlice", 2)(call)
+            width = call.shape("cos")[-1]
+            fits = 0 <= ends[0] < ends[1] <= call.shape(x)[-1] and ends[1] - ends[0] == width
+            call.require(fits, "partialSlice", f"is {ends}; it must cut {width} items from x's last axis")
+
+    return check
+
+
+rule("aclnnInplacePartialRotaryMul", supported, documented(), tiling(_partial("xRef")))
+rule("aclnnInplacePartialRotaryMulGrad", supported, documented(), tiling(_partial("dyRef")))
+
+
+def _query_and_key(call: Call) -> None:
+    rank(3, 4, "queryRef", "keyRef", "cos", "sin")(call)
+    same_shape("cos", "sin")(call)
+    one_of("layout", 1, 2, 3, 4)(call)
+    query, key = call.shape("queryRef"), call.shape("keyRef")
+    fits = len(query) == len(key) and query[-1] == key[-1]
+    call.require(fits, "keyRef", f"has shape {key}, which does not fit query, {query}")
+
+
+for _name, _modes in (
+    ("aclnnApplyRotaryPosEmb", ()),
+    ("aclnnApplyRotaryPosEmbV2", ("half", "interleave", "quarter", "interleave-half", "")),
+):
+    rule(
+        _name,
+        supported,
+        documented(),
+        same_dtype("queryRef", "keyRef"),
+        tiling(_query_and_key, *(one_of("rotaryMode", *_modes) for _ in _modes[:1])),
+    )
+
+# --------------------------------------------------------------------------------------------------- by positions
+
+_SECTIONS = ((16, 24, 24), (8, 12, 12), (24, 20, 20), (11, 11, 10), (16, 16, 16, 16))
+
+
+def _positions(call: Call) -> None:
+    """queries and keys (tokens, heads * width), the cache of cosines and sines (positions, rotated width)."""
+    rank(2, 2, "queryIn", "keyIn", "cosSinCache")(call)
+    for name in ("queryIn", "keyIn", "cosSinCache", "positions"):
+        call.require(call[name].size > 0, name, "is empty")
+    tokens = call.shape("queryIn")[0]
+    call.require(
+        call.shape("keyIn")[0] == tokens, "keyIn", f"has shape {call.shape('keyIn')}; it must have {tokens} rows"
+    )
+
+
+def _section(call: Call) -> None:
+    name = "mropeSection"
+    parts = call[name]
+    if parts is None:
+        return
+    array_length(name, 3, 4)(call)
+    call.require(min(parts) >= 0, name, f"is {parts}; it must not be negative")
+    if parts[0] > 0:
+        width = call.shape("cosSinCache")[1]
+        fits = sum(parts) * 2 == width and tuple(parts) in _SECTIONS
+        call.require(fits, name, f"is {parts}; it must be one of {_SECTIONS}, half as many as {width} together")
+
+
+def _head_size(call: Call) -> None:
+    call.require(call["headSize"] != 0, "headSize", "is 0")
+
+
+for _name, _modes_of_cache in (("aclnnRopeWithSinCosCache", ()), ("aclnnRopeWithSinCosCacheV2", (0, 1))):
+    rule(
+        _name,
+        *(one_of("cacheMode", *_modes_of_cache) for _ in _modes_of_cache[:1]),
+        when(
+            lambda call: call.product in ("A2", "A3", "950"),
+            dtypes("INT64", "positions"),
+            dtypes("FLOAT16 BF16 FLOAT", "queryIn"),
+        ),
+        same_dtype("queryIn", "keyIn", "cosSinCache", "queryOut", "keyOut"),
+        _positions,
+        shape(queryOut=same("queryIn"), keyOut=same("keyIn")),
+        _section,
+        _head_size,
+        result(queryOut=lambda call: call.dtype("queryIn"), keyOut=lambda call: call.dtype("keyIn")),
+    )
+
+# --------------------------------------------------------------------------------------------------- into caches
+
+
+def _split(call: Call) -> tuple[Shape, int, int]:
+    """Leading axes, heads of keys, width of a head."""
+    rank(2, 3, "x")(call)
+    rank(4, 4, "kCacheRef")(call)
+    return call.shape("x")[:-1], call.shape("kCacheRef")[2], call.shape("kCacheRef")[3]
+
+
+def _queries(call: Call) -> Shape:
+    lead, _heads, width = _split(call)
+    sizes = call["sizeSplits"]
+    call.require(len(sizes) == 3, "sizeSplits", f"is {sizes}; it must have 3 items")
+    return (*lead, sizes[0] // width if width else 0, width)
+
+
+def _keys(call: Call) -> Shape:
+    lead, heads, width = _split(call)
+    return (*lead, heads, width) if call["kvOutput"] else (0,)
+
+
+def _dtype_of_cos(call: Call) -> DataType:
+    return call.dtype("cos")
+
+
+rule(
+    "aclnnDequantRopeQuantKvcache",
+    supported,
+    documented(),
+    tiling(shape(qOut=_queries, kOut=_keys, vOut=_keys)),
+    result(qOut=_dtype_of_cos, kOut=_dtype_of_cos, vOut=_dtype_of_cos),
+)
+
+
+def _key_rope(call: Call) -> Shape:
+    rank(4, 4, "kv")(call)
+    return (*call.shape("kv")[:-1], call.shape("cos")[-1])
+
+
+def _compressed(call: Call) -> Shape:
+    rank(4, 4, "kv")(call)
+    return (*call.shape("kv")[:-1], call.shape("gamma")[-1])
+
+
+for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
+    rule(
+        _name,
+        supported,
+        documented(),
+        tiling(
+            when(lambda call: bool(call["isOutputKv"]), shape(kRopeOut=_key_rope, cKvOut=_compressed)),
+            one_of("cacheModeOptional", "Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ", ""),
+        ),
+    )
+
+
+rule(
+    "aclnnQkvRmsNormRopeCache",
+    supported,
+    documented(),
+    infer(qOutBeforeQuant=lambda call: None, kOutBeforeQuant=lambda call: None, vOutBeforeQuant=lambda call: None),
+)
+
+
+def _paged(call: Call) -> None:
+    """Queries are quantised for each token and head unless the mode says otherwise."""
+    one_of("qQuantMode", "per_token_per_head", "no_quant", "")(call)
+    one_of("layoutQkv", "TND", "NTD", "")(call)
+    one_of("layoutQOut", "TND", "NTD", "")(call)
+    array_length("headNums", 3)(call)
+
+
+def _tokens_and_width(call: Call) -> tuple[int, int, int]:
+    heads = call["headNums"]
+    rank(2, 3, "qkv")(call)
+    sizes = call.shape("qkv")
+    if len(sizes) == 2:
+        return sizes[0], heads[0], sizes[1] // max(sum(heads), 1)
+    tokens = sizes[1] if call["layoutQkv"] == "NTD" else sizes[0]
+    return tokens, heads[0], sizes[2]
+
+
+def _paged_queries(call: Call) -> Shape:
+    tokens, heads, width = _tokens_and_width(call)
+    return (heads, tokens, width) if call["layoutQOut"] == "NTD" else (tokens, heads, width)
+
+
+rule(
+    "aclnnQkvRmsNormRopeCacheWithKScale",
+    _paged,
+    documented(),
+    supported,
+    infer(
+        qOut=_paged_queries,
+        qScaleOptional=lambda call: None if call["qQuantMode"] == "no_quant" else _paged_queries(call)[:-1],
+    ),
+    result(
+        qOut=lambda call: call.dtype("qkv") if call["qQuantMode"] == "no_quant" else call.dtype("kCacheRef"),
+        qScaleOptional="FLOAT",
+    ),
+    nullable="layoutQkv layoutQOut qQuantMode",
+)
+
+
+def _pairs(call: Call) -> None:
+    if call.given("genQkvOptional"):
+        for name in ("genWeightsQOptional", "genWeightsKOptional"):
+            text = "is None (a null pointer); with gen_qkv it is required"
+            call.require(call.given(name), name, text, PARAM_NULLPTR)
+
+
+def _und_gen_queries(call: Call) -> Shape:
+    heads = call["numHeadsQ"] + call["numHeadsK"] + call["numHeadsV"]
+    tokens = call.size("undQkv", 0) + (call.size("genQkvOptional", 0) if call.given("genQkvOptional") else 0)
+    return tokens, call["numHeadsQ"], call.size("undQkv", -1) // max(heads, 1)
+
+
+rule(
+    "aclnnUndGenQkvRmsNormRopeCache",
+    _pairs,
+    contiguous("kCacheRef", "vCacheRef"),
+    documented(),
+    supported,
+    infer(qOut=_und_gen_queries),
+)
+
+# --------------------------------------------------------------------------------------------------- norm, rotate, join
+
+_NORMED = ("query", "key", "value")
+_ENCODED = ("encoderQuery", "encoderKey", "encoderValue")
+
+
+def _joined(plain: str, encoder: str) -> Check:
+    """(batch, sequence, heads, width), joined along the sequence, heads moved before it."""
+
+    def made(call: Call) -> Shape:
+        rank(4, 4, plain)(call)
+        batch, tokens, heads, width = call.shape(plain)
+        if call.given(encoder):
+            tokens += call.size(encoder, 1)
+        return batch, heads, tokens, width
+
+    return shape(**{plain + "Output": made})
+
+
+def _statistic(name: str, source: str, kind: str) -> Check:
+    """Means and reciprocal deviations of each head, where the gradients of a layer norm need them."""
+
+    def made(call: Call) -> Shape:
+        wanted = call["isTraining"] and call[kind] in (1, 2)
+        return (*call.shape(source)[:-1], 1) if wanted and call.given(source) else (0,)
+
+    return infer(**{f"{name}Mean": made, f"{name}Rstd": made})
+
+
+_STATISTICS = {
+    f"{name}{part}": "FLOAT"
+    for name in ("normQuery", "normKey", "normAddedQuery", "normAddedKey")
+    for part in ("Mean", "Rstd")
+}
+_FORWARD_OPTIONAL = (
+    "encoderQuery encoderKey encoderValue normQueryWeight normQueryBias normKeyWeight normKeyBias normAddedQueryWeight "
+    "normAddedQueryBias normAddedKeyWeight normAddedKeyBias ropeSin ropeCos"
+)
+rule(
+    "aclnnNormRopeConcat",
+    supported,
+    documented(),
+    tiling(*(_joined(plain, encoder) for plain, encoder in zip(_NORMED, _ENCODED))),
+    _statistic("normQuery", "query", "normType"),
+    _statistic("normKey", "key", "normType"),
+    _statistic("normAddedQuery", "encoderQuery", "normAddedType"),
+    _statistic("normAddedKey", "encoderKey", "normAddedType"),
+    result(**_STATISTICS),
+    nullable=_FORWARD_OPTIONAL,
+)
+
+
+def _one_dtype(call: Call) -> None:
+    """Everything but the statistics has the dtype of the gradient; those are FLOAT."""
+    dtypes("FLOAT FLOAT16 BF16", "gradQueryOutput")(call)
+    names = [p.name for p in call.operator.parameters if "Tensor" in p.ctype]
+    same_dtype("gradQueryOutput", *(n for n in names if n not in _STATISTICS))(call)
+    dtypes("FLOAT", *_STATISTICS)(call)
+
+
+def _value_gradient(call: Call) -> Shape:
+    """As long as the key, which is joined with as many rows of the encoder."""
+    rank(4, 4, "gradValueOutput", "key")(call)
+    batch, heads, _tokens, width = call.shape("gradValueOutput")
+    return batch, call.shape("key")[1], heads, width
+
+
+def _encoder_value_gradient(call: Call) -> Shape:
+    batch, heads, tokens, width = call.shape("gradValueOutput")
+    return batch, tokens - call.size("key", 1), heads, width
+
+
+rule(
+    "aclnnNormRopeConcatBackward",
+    _one_dtype,
+    supported,
+    infer(
+        gradQuery=same("query"),
+        gradKey=same("key"),
+        gradValue=_value_gradient,
+        gradEncoderQuery=lambda call: call.shape("encoderQuery") if call.given("encoderQuery") else None,
+        gradEncoderKey=lambda call: call.shape("encoderKey") if call.given("encoderKey") else None,
+        gradEncoderValue=lambda call: _encoder_value_gradient(call) if call.given("encoderKey") else None,
+        **{
+            f"gradNorm{part}{kind}": lambda call, weight=f"norm{part}Weight": (
+                call.shape(weight) if call.given(weight) else None
+            )
+            for part in ("Query", "Key", "AddedQuery", "AddedKey")
+            for kind in ("Weight", "Bias")
+        },
+    ),
+)
