@@ -425,7 +425,11 @@ def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Made
         try:
             specs = rules.infer(plan.operator, values, soc(engine.soc))
         except rules.Refusal as error:
-            raise _refused(engine, plan, values, error) from None
+            _phase_one(engine, plan, values)
+            raise refusal(plan.operator, error.problem) from None
+        except Exception:
+            _phase_one(engine, plan, values)  # shape rules need not look for what phase one refuses
+            raise
         positions = plan.operator.positions
         found = {name: _allocation(plan, positions[name], spec) for name, spec in specs.items()}
         if len(plan.inferred) >= 256:
@@ -454,15 +458,17 @@ def _key(value: Any) -> Any:
     return (value.value, value.dtype) if isinstance(value, Scalar) else value
 
 
-def _refused(engine: Backend, plan: Plan, values: Sequence[Any], error: rules.Refusal) -> AclError:
-    """The inputs admit no output: phase one says so about them with stand-ins as outputs, else we say it."""
+def _phase_one(engine: Backend, plan: Plan, values: Sequence[Any]) -> None:
+    """The inputs admit no output: has phase one say so about them, with stand-ins as outputs. Returns if it does not."""
     full = list(values)
-    stand_in = next((v for v in values if isinstance(v, Tensor)), None)
+    tensors = (item for value in values for item in (value if isinstance(value, list) else (value,)))
+    like = next((item for item in tensors if isinstance(item, Tensor)), None)
+    shape, dtype = ((), DataType.FLOAT) if like is None else (like.shape, like.dtype)
     for position, parameter in plan.outputs:
-        if full[position] is None and not parameter.optional and stand_in is not None:
-            full[position] = Tensor(engine.allocate(0, 0), stand_in.shape, stand_in.dtype, stand_in.strides)
+        if full[position] is None and not parameter.optional:
+            stand_in = Tensor(engine.allocate(0, engine.current_device()), shape, dtype, contiguous_strides(shape))
+            full[position] = [stand_in] if parameter.kind is Kind.TENSOR_LIST else stand_in
     engine.prepare(plan.operator, full, False).close()
-    return refusal(plan.operator, error.problem)
 
 
 def _make(engine: Backend, made: Union[_Allocation, list[_Allocation]], on_device: bool) -> Any:
