@@ -166,6 +166,23 @@ def test_reductions_of_one_number_and_of_none() -> None:
     assert ops.arg_max(none, 1, False).shape == (0,)
 
 
+@pytest.mark.parametrize(
+    ("reduce", "filled"),
+    [
+        (lambda x, out: ops.reduce_sum(x, [1], False, F32, out=out), [0.0, 0.0]),
+        (lambda x, out: ops.mean(x, [1], False, F32, out=out), [np.nan, np.nan]),
+        (lambda x, out: ops.prod_dim(x, 1, False, F32, out=out), [1.0, 1.0]),
+        (lambda x, out: ops.max(x, out=out), [7.0, 7.0]),
+        (lambda x, out: ops.kl_div(x, x, 2, False, out=out), [0.0, 0.0]),
+    ],
+)
+def test_outputs_of_empty_tensors_are_only_filled(reduce: Any, filled: Any) -> None:
+    """Their shape does not matter; extremes leave them alone."""
+    out = np.full(2, 7, np.float32)
+    reduce(np.zeros((2, 0), np.float32), out)
+    np.testing.assert_array_equal(out, filled)
+
+
 def test_logsumexp_does_not_overflow() -> None:
     x = np.array([[1e4, 1e4], [-np.inf, -np.inf], [np.inf, 0], [-1e4, -1e4]], np.float32)
     agree(ops.log_sum_exp(x, [1], False), of(x).logsumexp(1))

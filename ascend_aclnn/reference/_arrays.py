@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference._rows import codes
 
@@ -33,6 +33,9 @@ def cast_into(out: Array, x: Array) -> None:
         x = x.reshape(out.shape)
     if x.dtype == out.dtype:
         np.copyto(codes(out), codes(x))
+        return
+    if out.dtype == np.float32 and is_low_precision(x.dtype):
+        widen(x, out)
         return
     if x.dtype.kind == "c" and out.dtype.kind != "c":
         x = x != 0 if out.dtype.kind == "b" else x.real

@@ -29,7 +29,12 @@ reference("aclnnGer")(np.outer)
 
 @reference("aclnnAddr", "aclnnInplaceAddr")
 def addr(x: Array, vec1: Array, vec2: Array, beta: Any, alpha: Any) -> Any:
-    """beta * x + alpha * outer(vec1, vec2); with a beta of 0, x does not count even where it is NaN."""
+    """beta * x + alpha * outer(vec1, vec2); with a beta of 0, x does not count even where it is NaN.
+
+    Without elements in a vector CANN leaves the output alone.
+    """
+    if vec1.size == 0 or vec2.size == 0:
+        return None
     common = np.result_type(x, vec1, vec2)
     product = np.outer(vec1, vec2).astype(common, copy=False)
     if alpha is not None and alpha != 1:
@@ -173,7 +178,9 @@ def _distances(left: Array, right: Array, p: float) -> Array:
 
 @reference("aclnnCdist")
 def cdist(x1: Array, x2: Array, p: float, compute_mode: int) -> Any:
-    """The distance of each row of x1 from each row of x2."""
+    """The distance of each row of x1 from each row of x2; CANN leaves the output alone where there are no rows."""
+    if math.prod(x1.shape[:-1]) == 0 or math.prod(x2.shape[:-1]) == 0:
+        return None
     return _distances(x1, x2, p)
 
 

@@ -1,7 +1,4 @@
-"""References of ops-math/math: operators that reduce axes to one value, and pooling over whole planes.
-
-CANN leaves the output as it is where an extreme of no elements is asked for.
-"""
+"""References of ops-math/math: operators that reduce axes to one value, and pooling over whole planes."""
 
 from __future__ import annotations
 
@@ -10,12 +7,32 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import reference
-from ascend_aclnn.reference._arrays import cast, count, reduced_axes, sum_type, total
+from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, sum_type, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 
 Axes = Optional[Sequence[int]]
+
+
+def _reduction(*names: str, empty: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a reduction. Of an empty tensor CANN only fills the output, whatever its shape, or leaves it alone."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def whole(x: Array, *attributes: Any, out: tuple[Array, ...]) -> None:
+            if x.size == 0:
+                for dst in out if empty is not None else ():
+                    dst[...] = converted(empty, dst.dtype)
+                return
+            results = function(widen(x), *attributes)
+            for dst, values in zip(out, results if isinstance(results, tuple) else (results,)):
+                round_into(dst, np.asarray(values))
+
+        reference(*names, raw=True)(whole)
+        return function
+
+    return register
+
 
 # ------------------------------------------------------------------------------------------------- logical
 
@@ -25,7 +42,7 @@ def all_(x: Array, dim: Axes, keepdim: bool) -> Any:
     return np.all(x, reduced_axes(dim, x.ndim), keepdims=keepdim)
 
 
-@reference("aclnnAny")
+@_reduction("aclnnAny", empty=False)
 def any_(x: Array, dim: Axes, keepdim: bool) -> Any:
     return np.any(x, reduced_axes(dim, x.ndim), keepdims=keepdim)
 
@@ -41,8 +58,7 @@ def equal(x: Array, other: Array) -> Any:
 
 def _extreme(function: Callable[..., Any], x: Array, dim: Axes = None, keepdim: bool = False) -> Any:
     """NaN wins over all numbers."""
-    axes = reduced_axes(dim, x.ndim)
-    return None if count(x, axes) == 0 else function(x, axes, keepdims=keepdim)
+    return function(x, reduced_axes(dim, x.ndim), keepdims=keepdim)
 
 
 def _extreme_unless_noop(x: Array, dims: Axes, keepdims: bool, noop: bool) -> Any:
@@ -53,21 +69,19 @@ def _both(x: Array, dim: Axes = None, keepdim: bool = False) -> Any:
     return _extreme(np.min, x, dim, keepdim), _extreme(np.max, x, dim, keepdim)
 
 
-reference("aclnnMax")(lambda x: _extreme(np.max, x))
-reference("aclnnMin")(lambda x: _extreme(np.min, x))
-reference("aclnnAmax")(lambda x, dim, keepdim: _extreme(np.max, x, dim, keepdim))
-reference("aclnnAmin")(lambda x, dim, keepdim: _extreme(np.min, x, dim, keepdim))
-reference("aclnnMaxV2")(_extreme_unless_noop)
-reference("aclnnAminmax", "aclnnAminmaxAll")(_both)
-reference("aclnnAminmaxDim")(lambda x, dim, keepdim: _both(x, [dim], keepdim))
+_reduction("aclnnMax")(lambda x: _extreme(np.max, x))
+_reduction("aclnnMin")(lambda x: _extreme(np.min, x))
+_reduction("aclnnAmax")(lambda x, dim, keepdim: _extreme(np.max, x, dim, keepdim))
+_reduction("aclnnAmin")(lambda x, dim, keepdim: _extreme(np.min, x, dim, keepdim))
+_reduction("aclnnMaxV2")(_extreme_unless_noop)
+_reduction("aclnnAminmax", "aclnnAminmaxAll")(_both)
+_reduction("aclnnAminmaxDim")(lambda x, dim, keepdim: _both(x, [dim], keepdim))
 
 
 def _position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -> Any:
     """Where an extreme is along an axis: the first of several, the first NaN where there is one."""
     if x.ndim == 0:
         return np.zeros((), np.int64)
-    if x.shape[dim] == 0:
-        return None
     # argmax is many times faster along the last axis
     found = argument(np.ascontiguousarray(np.moveaxis(x, dim, -1)), -1)
     return np.expand_dims(found, dim) if keepdim else found
@@ -75,33 +89,33 @@ def _position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -
 
 def _with_position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -> Any:
     positions = _position(argument, x, dim, True)
-    if positions is None or x.ndim == 0:
-        return (None, None) if positions is None else (x, positions)
+    if x.ndim == 0:
+        return x, positions
     values = np.take_along_axis(x, positions, dim)
     return (values, positions) if keepdim else (values.squeeze(dim), positions.squeeze(dim))
 
 
-reference("aclnnArgMax")(lambda x, dim, keepdim: _position(np.argmax, x, dim, keepdim))
-reference("aclnnArgMin")(lambda x, dim, keepdim: _position(np.argmin, x, dim, keepdim))
-reference("aclnnMaxDim")(lambda x, dim, keepdim: _with_position(np.argmax, x, dim, keepdim))
-reference("aclnnMinDim")(lambda x, dim, keepdim: _with_position(np.argmin, x, dim, keepdim))
+_reduction("aclnnArgMax")(lambda x, dim, keepdim: _position(np.argmax, x, dim, keepdim))
+_reduction("aclnnArgMin")(lambda x, dim, keepdim: _position(np.argmin, x, dim, keepdim))
+_reduction("aclnnMaxDim")(lambda x, dim, keepdim: _with_position(np.argmax, x, dim, keepdim))
+_reduction("aclnnMinDim")(lambda x, dim, keepdim: _with_position(np.argmin, x, dim, keepdim))
 
 # ------------------------------------------------------------------------------------------------- sums and products
 
 
-@reference("aclnnReduceSum")
+@_reduction("aclnnReduceSum", empty=0)
 def reduce_sum(x: Array, dims: Axes, keepdims: bool, dtype: int) -> Any:
     """The sum of the elements after a cast to the data type."""
     return total(cast(x, dtype), reduced_axes(dims, x.ndim), keepdims)
 
 
-@reference("aclnnReduceNansum")
+@_reduction("aclnnReduceNansum", empty=0)
 def reduce_nansum(x: Array, dim: Axes, keepdim: bool, dtype: int) -> Any:
     """The sum with NaN counted as 0."""
     return reduce_sum(x if is_whole(x) else np.where(np.isnan(x), x.dtype.type(0), x), dim, keepdim, dtype)
 
 
-@reference("aclnnReduceLogSum")
+@_reduction("aclnnReduceLogSum", empty=0)
 def reduce_log_sum(x: Array, axes: Axes, keepdims: bool, noop: bool) -> Any:
     """The logarithm of a sum."""
     return x if noop and not axes else np.log(total(x, reduced_axes(axes, x.ndim), keepdims))
@@ -122,13 +136,13 @@ def _average(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
     return np.trunc(mean) if is_whole(x) else mean
 
 
-@reference("aclnnMean")
+@_reduction("aclnnMean", empty=np.nan)
 def mean(x: Array, dim: Axes, keepdim: bool, dtype: int) -> Any:
-    """The mean of the elements after a cast to the data type; NaN for none. Integers are cut off."""
+    """The mean of the elements after a cast to the data type; integers are cut off."""
     return _average(cast(x, dtype), reduced_axes(dim, x.ndim), keepdim)
 
 
-@reference("aclnnMeanV2")
+@_reduction("aclnnMeanV2", empty=np.nan)
 def mean_unless_noop(x: Array, dim: Axes, keepdim: bool, noop: bool) -> Any:
     return x if noop and not dim else _average(x, reduced_axes(dim, x.ndim), keepdim)
 
@@ -137,13 +151,13 @@ def _product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
     return np.prod(x, axes, sum_type(x.dtype), keepdims=keepdims)
 
 
-@reference("aclnnProd")
+@_reduction("aclnnProd", empty=1)
 def prod(x: Array, dtype: int) -> Any:
     """The product of the elements after a cast to the data type."""
     return _product(cast(x, dtype), reduced_axes(None, x.ndim), False)
 
 
-@reference("aclnnProdDim")
+@_reduction("aclnnProdDim", empty=1)
 def prod_dim(x: Array, dim: int, keepdim: bool, dtype: int) -> Any:
     return _product(cast(x, dtype), reduced_axes([dim], x.ndim), keepdim)
 
@@ -207,17 +221,19 @@ def global_max_pool(x: Array) -> Any:
 _NONE, _MEAN, _SUM, _BATCH_MEAN = range(4)
 
 
-@reference("aclnnKlDiv")
-def kl_div(x: Array, target: Array, reduction: int, log_target: bool) -> Any:
+@reference("aclnnKlDiv", raw=True)
+def kl_div(x: Array, target: Array, reduction: int, log_target: bool, *, out: tuple[Array]) -> None:
     """target * (log(target) - x), 0 for a target of 0 (as the kernel and torch have it; the document says NaN)."""
+    x, target = widen(x), widen(target)
     if log_target:
         loss = np.exp(target) * (target - x)
     else:
         loss = target * (np.log(np.where(target == 0, target.dtype.type(1), target)) - x)
-    if reduction == _NONE:
-        return loss
-    divisor = {_MEAN: loss.size, _SUM: 1, _BATCH_MEAN: loss.shape[0] if loss.ndim else 1}[reduction]
-    return np.true_divide(total(loss), divisor)
+    if reduction != _NONE:
+        divisor = {_MEAN: loss.size, _SUM: 1, _BATCH_MEAN: loss.shape[0] if loss.ndim else 1}[reduction]
+        loss = np.broadcast_to(np.true_divide(total(loss), divisor), out[0].shape)
+    if reduction != _NONE or loss.size:
+        round_into(out[0], loss)
 
 
 @reference("aclnnPrecisionCompare")
