@@ -22,7 +22,6 @@ from ascend_aclnn.backends import Backend, backend
 from ascend_aclnn.backends.numpy import NumpyBackend, refusal, wrap
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
 from ascend_aclnn.dtypes import DataType, Format, as_datatype
-from ascend_aclnn.errors import AclError
 from ascend_aclnn.rules.language import OutputSpec
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import soc
