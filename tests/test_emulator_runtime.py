@@ -220,16 +220,26 @@ def test_two_devices_compute_and_copy(cann: Cann) -> None:
         cann.aclrtResetDevice(0)
 
 
-def test_a_host_without_devices_says_so(emulator_home: Path) -> None:
-    code = "from emulator_client import Cann; c = Cann(False); c.aclInit(None)\n"
-    code += "import ctypes; print(c.failure('aclrtGetDeviceCount', ctypes.byref(ctypes.c_uint32())).status)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(emulator_home, ASCEND_EMULATOR_DEVICES="0"),
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == "207004", done.stderr
+def test_devices_may_be_hidden(emulator_home: Path) -> None:
+    code = "from emulator_client import Cann; import ctypes; c = Cann(False); n = ctypes.c_uint32()\n"
+    code += "print(c._function('aclrtGetDeviceCount')(ctypes.byref(n)), n.value)"
+    for devices, visible, wanted in (
+        ("0", None, "207004 0"),
+        ("4", None, "0 4"),
+        ("4", "1,3", "0 2"),
+        ("4", "2", "0 1"),
+        ("4", "1,1,2", "0 1"),  # up to the first bad one
+        ("4", "0,7", "0 1"),
+        ("4", "x", "207004 0"),
+        ("4", "", "207004 0"),
+    ):
+        settings = {"ASCEND_EMULATOR_DEVICES": devices}
+        if visible is not None:
+            settings["ASCEND_RT_VISIBLE_DEVICES"] = visible
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment(emulator_home, **settings), capture_output=True, text=True
+        )
+        assert done.stdout.strip() == wanted, (devices, visible, done.stderr)
 
 
 # -------------------------------------------------------------------------------------------------------------- memory
@@ -276,6 +286,14 @@ def shared_resident() -> int:
     """Bytes of shared memory that this process holds."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssShmem"))
+
+
+@client(ASCEND_EMULATOR_FILL="0xA5")
+def test_new_memory_can_be_filled(cann: Cann) -> None:
+    block, host = cann.malloc(100), np.zeros(100, np.uint8)
+    cann.aclrtMemcpy(host.ctypes.data, 100, block, 100, D2H)
+    assert (host == 0xA5).all()
+    cann.aclrtFree(block)
 
 
 @client()

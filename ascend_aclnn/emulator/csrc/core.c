@@ -74,6 +74,24 @@ static bool flag(const char *name, bool otherwise) {
     return strcmp(text, "0") != 0;
 }
 
+/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: ascending numbers between commas, up to the first bad one. Devices
+ * are numbered from 0 again, and one is like the other here. */
+static int visible_devices(int devices) {
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    int count = 0;
+    long last = -1;
+    if (text == NULL) return devices;
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        long device = strtol(text, &end, 10);
+        if (device <= last || device >= devices || (*end != 0 && *end != ',')) break;
+        last = device;
+        count++;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
 static void forked_child(void);
 
 static void read_settings(void) {
@@ -85,6 +103,7 @@ static void read_settings(void) {
     settings.devices = devices != NULL && *devices != 0 ? atoi(devices) : 2;
     if (settings.devices < 0) settings.devices = 0;
     if (settings.devices > EMU_MAX_DEVICES) settings.devices = EMU_MAX_DEVICES;
+    settings.devices = visible_devices(settings.devices);
     const char *streams = getenv("ASCEND_EMULATOR_STREAMS");
     if (streams != NULL && strcmp(streams, "eager") == 0) settings.streams = STREAMS_EAGER;
     if (streams != NULL && strcmp(streams, "deferred") == 0) settings.streams = STREAMS_DEFERRED;
@@ -92,6 +111,8 @@ static void read_settings(void) {
     settings.strict = flag("ASCEND_EMULATOR_STRICT", false);
     settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
     settings.repeatable = flag("ASCEND_EMULATOR_REPEATABLE", true);
+    const char *fill = getenv("ASCEND_EMULATOR_FILL");
+    settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
     const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
     settings.workspace = workspace != NULL && *workspace != 0 ? (int64_t)parse_bytes(workspace, 0) : -1;
     Dl_info info;

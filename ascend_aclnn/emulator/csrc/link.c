@@ -365,7 +365,10 @@ emu_sent emu_link_send(emu_connection *connection, uint32_t call, const emu_buff
 
 bool emu_link_answered(const emu_connection *connection, int32_t timeout) {
     struct pollfd poller = {connection->fd, POLLIN, 0};
-    return poll(&poller, 1, timeout) != 0; /* an error is an answer, too: reading tells which */
+    int ready;
+    do ready = poll(&poller, 1, timeout);
+    while (ready < 0 && errno == EINTR);
+    return ready != 0; /* an error is an answer, too: reading tells which */
 }
 
 int emu_link_receive(emu_connection *connection, emu_buffer *answer) {

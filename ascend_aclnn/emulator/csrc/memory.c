@@ -135,7 +135,6 @@ static uint64_t find_gap(const emu_device *device, uint64_t span) {
 
 static int reserve_block(emu_device *device, uint64_t size, uint64_t tail, void **address) {
     uint64_t span = round_up(size + tail, ALIGNMENT);
-    int status = 0;
     pthread_mutex_lock(&device->lock);
     uint64_t start = size <= device->capacity && device->used + span <= device->capacity ? find_gap(device, span) : 0;
     if (start != 0 && device->count == device->room) {
@@ -159,7 +158,8 @@ static int reserve_block(emu_device *device, uint64_t size, uint64_t tail, void 
     device->cursor = start + span;
     *address = device->base + start;
     pthread_mutex_unlock(&device->lock);
-    return status;
+    if (emu_config()->fill >= 0) memset(*address, emu_config()->fill, size);
+    return 0;
 }
 
 /* What is wrong with a range: a status with a message. The caller does not hold the lock. */

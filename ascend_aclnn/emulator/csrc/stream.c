@@ -164,9 +164,10 @@ static void let_go(emu_stream *stream) {
     if (stream->ending) pthread_cond_signal(&stream->wake);
 }
 
+static __thread emu_buffer answer; /* kept for the next one */
+
 /* Drives the head of the queue by one task. The lock is held, and nobody drives the stream. */
 static step_result step(emu_stream *stream, bool worker, int32_t timeout) {
-    static __thread emu_buffer answer; /* kept for the next one */
     emu_task *task = stream->head;
     if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
     bool skip = task == stream->unsent && drops(stream);
@@ -215,6 +216,7 @@ static void *work(void *argument) {
     }
     pthread_mutex_unlock(&stream->lock);
     emu_stream_release(stream);
+    emu_buffer_free(&answer);
     return NULL;
 }
 
@@ -668,6 +670,11 @@ int emu_streams_reclaim(emu_context *context) {
         pthread_mutex_unlock(&emu_world);
         if (stream == NULL) return status;
         emu_handle_reclaim(stream->handle);
+        if (stream != context->default_stream) {
+            pthread_mutex_lock(&emu_world);
+            context->device->streams--;
+            pthread_mutex_unlock(&emu_world);
+        }
         int failed = emu_stream_end(stream, false);
         if (status == 0) status = failed;
     }
