@@ -51,7 +51,8 @@ def _held(value: Any, dtype: DataType) -> Any:
     if wanted is None:
         return value
     if wanted.kind == "c":
-        return complex(wanted.type(value))
+        with np.errstate(over="ignore"):
+            return complex(wanted.type(value))
     if isinstance(value, (complex, np.complexfloating)):
         raise ValueError(f"{value} is complex; a {dtype.name} scalar is real")
     if wanted.kind == "b":
