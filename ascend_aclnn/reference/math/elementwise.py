@@ -6,10 +6,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.numerics import Array, is_integer, round_into
+from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows, sign
 
 # ------------------------------------------------------------------------------------------------------ functions of reals
@@ -110,12 +110,7 @@ rows("NanToNum*", _nan_to_num)
 @reference("aclnnCast", raw=True)
 def cast(x: Array, dtype: int, *, out: tuple[Array]) -> None:
     """Floats to integers are cut off and saturated; integers wrap around; to BOOL everything but zero is True."""
-    wanted = DataType(dtype).numpy
-    if wanted is not None and is_integer(wanted) and not is_whole(x):
-        x = np.trunc(x.astype(np.float64 if x.dtype.itemsize == 8 else np.float32))
-    if wanted is not None and wanted.kind == "b":
-        x = x.astype(np.float32, copy=False) != 0 if x.dtype.itemsize < 4 else x != 0
-    round_into(out[0], x)
+    cast_into(out[0], x)
 
 
 # ------------------------------------------------------------------------------------------------------ three operands
