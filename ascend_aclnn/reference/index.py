@@ -67,9 +67,9 @@ def _as_integers(indices: Array) -> Array:
 def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) -> None:
     """dst[n] = sum of rows[order[i]] over the i with names[i] = n; names ascend, and all other rows become zero.
 
-    A block has some sorted rows and the stretch of dst that their names lie in. It zeroes the stretch, and while that is
-    in the cache, stores the sums of names that no other block has. Of the others each block leaves a partial sum; these
-    are added in order afterwards.
+    A block has some sorted rows and the stretch of dst that their names lie in. It zeroes the stretch, and while that
+    is in the cache, stores the sums of names that no other block has. Of the others each block leaves a partial sum;
+    these are added in order afterwards.
     """
     count, width = len(order), dst.shape[1]
     if count == 0:
@@ -140,7 +140,7 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
 
 
 def _cut_evenly(names: Array, step: int, end: int) -> tuple[Array, Array]:
-    """Cuts sorted names and the range [0, end) they come from into blocks: where each begins in names, and in the range.
+    """Cuts sorted names and the range [0, end) they come from into blocks: where each begins in names and in the range.
 
     A block has at most ``step`` names, and at most about twice its share of the range, however the names cluster.
     """
