@@ -246,7 +246,7 @@ def permute_grad(name: str, target: float, dtype: Any, tokens: int, top_k: int, 
 def embedding(name: str, target: float, dtype: Any, rows: int, width: int, vocabulary: int, skewed: bool) -> Case:
     import numpy as np
 
-    from ascend_aclnn.reference.index import embedding_dense_backward as ours
+    from ascend_aclnn.reference.index.embedding import embedding_dense_backward as ours
 
     rng = np.random.default_rng(2)
     grad = normal((rows, width), dtype)

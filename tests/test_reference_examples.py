@@ -9,7 +9,7 @@ import pytest
 from reference_tools import BF16, F16, F32, FLOATS, run, same
 
 from ascend_aclnn.numerics import DataError
-from ascend_aclnn.reference.index import embedding_dense_backward
+from ascend_aclnn.reference.index.embedding import embedding_dense_backward
 from ascend_aclnn.reference.moe import (
     moe_init_routing,
     moe_init_routing_quant,

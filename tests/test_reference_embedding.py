@@ -8,7 +8,8 @@ import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
 
 from ascend_aclnn.numerics import DataError
-from ascend_aclnn.reference import _rows, index
+from ascend_aclnn.reference import _rows
+from ascend_aclnn.reference.index import embedding as index
 
 NO_PADDING = 2**64 - 1
 

@@ -1,0 +1,5 @@
+"""References of ops-nn/index, by kind of operator."""
+
+from ascend_aclnn.reference.index import embedding
+
+__all__ = ["embedding"]
