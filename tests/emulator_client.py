@@ -277,10 +277,6 @@ def int64s(values: Sequence[int]) -> Any:
     return (ctypes.c_int64 * len(values))(*values)
 
 
-def address_of(array: np.ndarray) -> int:
-    return array.ctypes.data
-
-
 _C = {
     "size_t": ctypes.c_size_t,
     "uint64_t": ctypes.c_uint64,

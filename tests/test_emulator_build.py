@@ -59,6 +59,27 @@ def test_every_function_of_the_catalog_is_exported(emulator_home: Path) -> None:
     assert not cache & exported(lib64 / "libnnopbase.so")
 
 
+def test_operators_can_be_split_as_newer_cann_has_them(tmp_path: Path) -> None:
+    home = building.build(tmp_path, split=True)
+    assert not (home / "lib64" / "libopapi.so").exists()
+    found: set[str] = set()
+    for part in ("math", "nn", "cv", "transformer"):
+        names = exported(home / "lib64" / f"libopapi_{part}.so")
+        assert not found & names
+        found |= names
+    assert found >= {op.phase_one for op in map(catalog.get, catalog.names())} | set(headers.helper_functions())
+    code = (
+        "import numpy as np; from ascend_aclnn import backend, ops\n"
+        "assert backend().name == 'npu', backend()\n"
+        "x = np.ones((2, 2), np.float32)\n"
+        "print(ops.mm(x, x)[0, 0], ops.abs(-x)[0, 0])"
+    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
+    environment.update(LD_LIBRARY_PATH=str(home / "lib64"), ASCEND_ACLNN_BACKEND="npu")
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["2.0", "1.0"], done.stderr
+
+
 def test_only_cann_and_the_emulator_are_exported(emulator_home: Path) -> None:
     for name in NAMES:
         known = ("acl", "Acl", "emu_", "Hccl", "Msprof", "rt")

@@ -470,6 +470,37 @@ def test_threads_run_operators_at_the_same_time(cann: Cann) -> None:
 
 
 @client()
+def test_helpers_compute_on_the_host(cann: Cann) -> None:
+    size, format = ctypes.c_uint64(), ctypes.c_int32()
+    shape = cann.aclCreateIntArray(int64s((3, 17, 40)), 3)
+    helpers = cann.libraries[2]
+    assert helpers.aclnnCalculateMatmulWeightSize(ctypes.c_void_p(shape), ctypes.byref(size)) == 0
+    assert size.value == 3 * 32 * 48
+    assert helpers.aclnnCalculateMatmulWeightSizeV2(ctypes.c_void_p(shape), 2, ctypes.byref(size)) == 0  # int8
+    assert size.value == 3 * 32 * 64
+    cann.aclDestroyIntArray(shape)
+    assert helpers.aclnnCalculateMatmulWeightSize(ctypes.c_void_p(shape), ctypes.byref(size)) == 161002
+    assert cann.message().startswith("EMULATOR_USE_AFTER_DESTROY")
+    matrix = cann.describe((5, 17, 40), np.float16, None)
+    dims = ctypes.POINTER(ctypes.c_int64)()
+    results = ctypes.byref(dims), ctypes.byref(size), ctypes.byref(format)
+    assert helpers.aclnnNpuFormatCastCalculateSizeAndFormat(ctypes.c_void_p(matrix), 29, -1, *results) == 0
+    assert (dims[: size.value], format.value) == ([5, 3, 2, 16, 16], 29)
+    assert helpers.aclnnNpuFormatCastCalculateSizeAndFormat(ctypes.c_void_p(matrix), 4, -1, *results) == 361001
+    assert "EMULATOR_NOT_SUPPORTED" in cann.message()
+    cann.aclDestroyTensor(matrix)
+    packed = ctypes.POINTER(ctypes.c_uint64)()
+    scales, offsets = (ctypes.c_float * 3)(1.0, 2.0, 0.5), (ctypes.c_float * 2)(-1.0, 300.0)
+    count = ctypes.c_uint64
+    arguments = scales, count(3), offsets, count(2), ctypes.byref(packed), ctypes.byref(size)
+    assert helpers.aclnnTransQuantParam(*arguments) == 0
+    wanted = [0x3F800000 | 1 << 46 | 0x1FF << 37, 0x40000000 | 1 << 46 | 255 << 37, 0x3F000000 | 1 << 46]
+    assert packed[: size.value] == wanted + [0] * 13
+    assert helpers.aclnnSetPytorchRandom(1) == 561003
+    assert "aclnnSetPytorchRandom" in cann.message()
+
+
+@client()
 def test_tensor_metadata_can_be_read_back(cann: Cann) -> None:
     tensor = cann.describe((2, 3), np.float16, None, strides=(1, 2), offset=5, format=29, storage=(1, 1, 16, 16))
     for name, wanted in (

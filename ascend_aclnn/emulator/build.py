@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
@@ -35,21 +36,37 @@ PACKAGE = Path(__file__).parent.parent
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
 _LINK = ("-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN", "-Wl,--no-undefined")
 
-# Library -> its sources, the libraries it needs, and whose functions of the runtime's list it exports.
-_LIBRARIES: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
-    "libascendcl.so": (
+
+class _Library(NamedTuple):
+    """What a library is made of."""
+
+    sources: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()  # the libraries whose functions it exports, as the catalog names them
+    operators: tuple[str, ...] = ()  # the repositories whose operators it has
+
+
+_LIBRARIES = {
+    "libascendcl.so": _Library(
         ("core.c", "memory.c", "link.c", "stream.c", "event.c", "runtime.c", "op.c", "internal.c"),
-        (),
-        ("libascendcl.so", "libacl_rt.so"),
+        functions=("libascendcl.so", "libacl_rt.so"),
     ),
-    "libnnopbase.so": (("objects.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)),
-    "libopapi.so": ((), ("libnnopbase.so", "libascendcl.so"), ()),
-    "libhccl.so": ((), ("libascendcl.so",), ("libhccl.so", "libhcomm.so")),
-    "libacl_op_compiler.so": (("op_compiler.c",), ("libascendcl.so",), ("libacl_op_compiler.so",)),
+    "libnnopbase.so": _Library(("objects.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)),
+    "libhccl.so": _Library((), ("libascendcl.so",), ("libhccl.so", "libhcomm.so")),
+    "libacl_op_compiler.so": _Library(("op_compiler.c",), ("libascendcl.so",), ("libacl_op_compiler.so",)),
     # torch_npu links against these and uses nothing of them before it needs a compiled graph or a data channel.
-    "libge_runner.so": ((), (), ()),
-    "libgraph.so": ((), (), ()),
-    "libacl_tdt_channel.so": ((), (), ()),
+    "libge_runner.so": _Library(),
+    "libgraph.so": _Library(),
+    "libacl_tdt_channel.so": _Library(),
+}
+
+# The operators lie in one library, or, in newer CANN, in one for each repository.
+_REPOSITORIES = ("ops-math", "ops-nn", "ops-cv", "ops-transformer")
+_BASE = ("libnnopbase.so", "libascendcl.so")
+_WHOLE = {"libopapi.so": _Library(("helpers.c",), _BASE, operators=_REPOSITORIES)}
+_SPLIT = {
+    f"libopapi_{name.partition('-')[2]}.so": _Library(("helpers.c",) if name == "ops-math" else (), _BASE, operators=(name,))
+    for name in _REPOSITORIES
 }
 
 # Newer CANN's name of a library, and the library that answers for it: it has nothing but the names.
@@ -64,7 +81,6 @@ _REFUSALS = {
     "aclFormat": "ACL_FORMAT_UNDEFINED",
 }
 
-_CHUNKS = 4
 _KEPT_SECONDS = 30 * 24 * 3600  # how long the cache keeps a build
 
 
@@ -81,8 +97,10 @@ def find_compiler() -> str:
     raise CompilerError("the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found")
 
 
-def build(directory: Path | str | None = None) -> Path:
+def build(directory: Path | str | None = None, split: bool = False) -> Path:
     """Headers and libraries in a directory, or, without one, in the user's cache; returns the directory.
+
+    ``split``: the operators in libopapi_math.so, libopapi_nn.so, ... as newer CANN has them, and no libopapi.so.
 
     A build in the cache is made once for each state of the package, the compiler and the interpreter; of several
     processes that need it at the same time, one builds and the others wait.
@@ -92,30 +110,30 @@ def build(directory: Path | str | None = None) -> Path:
         target = Path(directory).absolute()
         with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as work:
             made = Path(work) / "build"
-            _build_in(made, compiler)
+            _build_in(made, compiler, split)
             for part in ("include", "lib64"):
                 shutil.rmtree(target / part, ignore_errors=True)
                 shutil.copytree(made / part, target / part)
         return target
-    target = cache_directory() / fingerprint(compiler)
+    target = cache_directory() / (fingerprint(compiler) + ("-split" if split else ""))
     if (target / "lib64").is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds the build done
         if not (target / "lib64").is_dir():
-            _build_cached(target, compiler)
+            _build_cached(target, compiler, split)
     return target
 
 
-def _build_cached(target: Path, compiler: str) -> None:
+def _build_cached(target: Path, compiler: str, split: bool) -> None:
     """A build that appears under its name when it is complete; builds of long ago go."""
     for old in target.parent.iterdir():
         if old.is_dir() and old.stat().st_mtime < time.time() - _KEPT_SECONDS:
             shutil.rmtree(old, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
     try:
-        _build_in(work, compiler)
+        _build_in(work, compiler, split)
         os.chmod(work, 0o755)
         os.rename(work, target)
     finally:
@@ -142,7 +160,8 @@ def fingerprint(compiler: str) -> str:
 
 
 def _inputs() -> Iterator[Path]:
-    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", "emulator/*.py", "catalog/*.py", "catalog/data/*"):
+    own = (f"emulator/{name}.py" for name in ("build", "headers", "layout"))
+    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, "catalog/*.py", "catalog/data/*"):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
 
 
@@ -160,21 +179,22 @@ def _configuration() -> str:
 # ------------------------------------------------------------------------------------------------------------ compiling
 
 
-def _build_in(directory: Path, compiler: str) -> None:
+def _build_in(directory: Path, compiler: str, split: bool) -> None:
+    libraries = {**_LIBRARIES, **(_SPLIT if split else _WHOLE)}
     include, lib64, work = directory / "include", directory / "lib64", directory / "work"
     lib64.mkdir(parents=True)
     work.mkdir()
     headers.write(include)
     sources: dict[str, list[Path]] = {}
-    for library, (names, _, functions) in _LIBRARIES.items():
-        sources[library] = [CSRC / name for name in names]
+    for library, parts in libraries.items():
+        sources[library] = [CSRC / name for name in parts.sources]
         stubs = work / f"{library.split('.')[0]}_stubs.c"
-        stubs.write_text("\n".join(_stub_lines(functions)), encoding="utf-8")
+        stubs.write_text("\n".join(_stub_lines(parts.functions)), encoding="utf-8")
         sources[library].append(stubs)
-    for chunk in range(_CHUNKS):
-        path = work / f"operators_{chunk}.c"
-        path.write_text("\n".join(_operator_lines(chunk)), encoding="utf-8")
-        sources["libopapi.so"].append(path)
+        for repository in parts.operators:
+            path = work / f"{repository}.c"
+            path.write_text("\n".join(_operator_lines(repository)), encoding="utf-8")
+            sources[library].append(path)
 
     def compile_one(source: Path) -> Path:
         made = work / (source.stem + ".o")
@@ -188,14 +208,14 @@ def _build_in(directory: Path, compiler: str) -> None:
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = {library: [pool.submit(compile_one, path) for path in paths] for library, paths in sources.items()}
-        for library, (_, needed, _) in _LIBRARIES.items():
-            parts = [str(future.result()) for future in objects[library]]
-            links = [f"-L{lib64}", "-Wl,--no-as-needed", *(f"-l:{name}" for name in needed)]
-            _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *parts, *links])
+        for library, made_of in libraries.items():
+            made = [str(future.result()) for future in objects[library]]
+            links = [f"-L{lib64}", "-Wl,--no-as-needed", *(f"-l:{name}" for name in made_of.needs), "-Wl,--as-needed", "-lm"]
+            _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *made, *links])
         for library, behind in _FILTERS.items():
-            parts = [str(future.result()) for future in objects[library]]
+            made = [str(future.result()) for future in objects[library]]
             flags = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
-            _run([compiler, *_LINK, *flags, "-o", str(lib64 / library), *parts])
+            _run([compiler, *_LINK, *flags, "-o", str(lib64 / library), *made])
     shutil.rmtree(work)
     (lib64 / "emulator.conf").write_text(_configuration(), encoding="utf-8")
 
@@ -257,15 +277,21 @@ def _enum(name: str) -> dict[str, int]:
 _HANDLES = ("aclrtBinary", "aclrtAllocatorDesc")
 
 
-def _operator_lines(chunk: int) -> Iterator[str]:
-    """Both phases of every fourth operator, and the helpers in the first file."""
+def _operator_lines(repository: str) -> Iterator[str]:
+    """Both phases of every operator of a repository, and its helpers that the emulator lacks."""
     yield '#include "objects.h"'
-    for number, name in enumerate(catalog.names()):
-        if number % _CHUNKS == chunk:
-            yield from _operator(catalog.get(name))
-    if chunk == 0:
-        for name, row in headers.helper_functions().items():
+    for operator in map(catalog.get, catalog.names()):
+        if _repository(operator.family) == repository:
+            yield from _operator(operator)
+    for name, row in headers.helper_functions().items():
+        if _repository(row["family"]) == repository and name not in emulated_functions():
             yield from _stub(name, row["returns"])
+
+
+def _repository(family: str) -> str:
+    """Where a family of operators comes from; a vendor's would go with the first."""
+    repository = family.partition("/")[0]
+    return repository if repository in _REPOSITORIES else _REPOSITORIES[0]
 
 
 def _operator(operator: Operator) -> Iterator[str]:

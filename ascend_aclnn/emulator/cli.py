@@ -32,6 +32,7 @@ def add_commands(subparsers: Any) -> None:
 
     command = commands.add_parser("build", help="headers and libraries for building C++ programs")
     command.add_argument("directory", help="gets include/ and lib64/")
+    command.add_argument("--split", action="store_true", help="libopapi_math.so, libopapi_nn.so, ... as newer CANN has")
     command.set_defaults(run=_build)
 
     command = commands.add_parser("run", help="run a program on the emulated device: emulator run -- PROGRAM ARGS")
@@ -55,10 +56,11 @@ def environment(directory: Path, **options: str) -> dict[str, str]:
 
 
 def _build(options: argparse.Namespace) -> int:
-    directory = build(options.directory)
+    directory = build(options.directory, options.split)
+    operators = " ".join(f"-l{path.stem[3:]}" for path in sorted((directory / "lib64").glob("libopapi*.so")))
     print(f"headers      {directory / 'include'}")
     print(f"libraries    {directory / 'lib64'}")
-    print(f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} -lopapi -lnnopbase -lascendcl")
+    print(f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -lascendcl")
     print(f"to run       LD_LIBRARY_PATH={directory / 'lib64'} ./a.out")
     return 0
 

@@ -120,10 +120,9 @@ API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64
     return describe(old, dims, rank, dataType, steps, offset, format, storage, storage_rank, data) ? 0 : ACLNN_ERR_PARAM_INVALID;
 }
 
-/* The caller gives these arrays back with delete[], so they come from new[] where there is one. */
 extern void *_Znam(size_t size) __attribute__((weak));
 
-static int give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count) {
+int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count) {
     if (result == NULL || result_count == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "an output is a null pointer");
     size_t size = (count > 0 ? count : 1) * sizeof *numbers;
     *result = _Znam != NULL ? _Znam(size) : malloc(size);
@@ -144,21 +143,21 @@ API aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uin
     ENTER("aclGetViewShape");
     emu_tensor *found;
     int status = find_tensor(tensor, &found);
-    return status != 0 ? status : give_numbers(found->numbers, found->rank, viewDims, viewDimsNum);
+    return status != 0 ? status : emu_give_numbers(found->numbers, found->rank, viewDims, viewDimsNum);
 }
 
 API aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
     ENTER("aclGetViewStrides");
     emu_tensor *found;
     int status = find_tensor(tensor, &found);
-    return status != 0 ? status : give_numbers(found->numbers + found->rank, found->rank, stridesValue, stridesNum);
+    return status != 0 ? status : emu_give_numbers(found->numbers + found->rank, found->rank, stridesValue, stridesNum);
 }
 
 API aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
     ENTER("aclGetStorageShape");
     emu_tensor *found;
     int status = find_tensor(tensor, &found);
-    return status != 0 ? status : give_numbers(found->numbers + 2 * found->rank, found->storage_rank, storageDims, storageDimsNum);
+    return status != 0 ? status : emu_give_numbers(found->numbers + 2 * found->rank, found->storage_rank, storageDims, storageDimsNum);
 }
 
 #define GET(result, expression)                                                                        \

@@ -35,6 +35,9 @@ uint64_t emu_tensor_extent(const emu_tensor *tensor);
 /* Another shape of a tensor, contiguous: what an operator with a data-dependent output found. */
 void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
 
+/* A copy of numbers that the caller gives back with delete[]: it comes from new[] where there is one. */
+LINK int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count);
+
 /* One value of a phase one, by the letter of its kind:
  * T tensor, L tensor list, S scalar, M scalar list, I F B arrays of int, float, bool, s string, i any integer, d float. */
 typedef union {
