@@ -1,0 +1,7 @@
+"""Rules of ops-transformer/attention: for training (flash), for inference, sparse, and linear ones."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.attention import flash
+
+__all__ = ["flash"]
