@@ -436,7 +436,7 @@ rule(
     _addmv_self,
     cube_math_type("mat", "vec", keep_16_in_32=False),
     _not_nz("self", "mat", "vec", "out"),
-    result(out=_promote_addmv),
+    result(out=promoted("self", "mat", "vec")),
 )
 
 

@@ -1,0 +1,149 @@
+"""Matrix products and convolutions against float64 and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ascend_aclnn import ops
+
+RNG = np.random.default_rng(5)
+DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
+TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
+
+
+def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32).astype(dtype)
+
+
+def near(actual: np.ndarray, expected: np.ndarray, dtype: Any = np.float32) -> None:
+    limit = TOLERANCE[np.dtype(dtype).name]
+    assert actual.dtype == dtype
+    scale = float(np.abs(expected).max()) if expected.size else 1.0
+    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=limit, atol=limit * max(scale, 1e-30))
+
+
+def wide(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [a.astype(np.float64) for a in arrays]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "left,right",
+    [((3, 4), (4, 5)), ((4,), (4,)), ((4,), (4, 5)), ((3, 4), (4,)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (7, 4, 5)),
+     ((0, 4), (4, 5))],
+)  # fmt: skip
+def test_matmul(left: tuple[int, ...], right: tuple[int, ...], dtype: Any) -> None:
+    a, b = numbers(*left, dtype=dtype), numbers(*right, dtype=dtype)
+    expected = np.matmul(*wide(a, b))
+    near(np.asarray(ops.matmul(a, b)), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches(dtype: Any) -> None:
+    a, b, x = numbers(6, 3, 4, dtype=dtype), numbers(6, 4, 5, dtype=dtype), numbers(6, 3, 5, dtype=dtype)
+    near(ops.batch_mat_mul(a, b), np.matmul(*wide(a, b)), dtype)
+    product = np.matmul(*wide(a, b))
+    near(ops.baddbmm(x, a, b, 0.5, 2.0), 0.5 * x.astype(float) + 2 * product, dtype)
+    near(ops.addbmm(x[0], a, b, 0.5, 2.0), 0.5 * x[0].astype(float) + 2 * product.sum(axis=0), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_addmm_and_friends(dtype: Any) -> None:
+    x, a, b, v = (numbers(*s, dtype=dtype) for s in [(3, 5), (3, 4), (4, 5), (4,)])
+    product = np.matmul(*wide(a, b))
+    near(ops.addmm(x, a, b, 0.5, 2.0), 0.5 * x.astype(float) + 2 * product, dtype)
+    near(ops.addmm(x[0], a, b, 1, 1), x[0].astype(float) + product, dtype)
+    near(ops.mv(a, v), np.matmul(*wide(a, v)), dtype)
+    near(ops.addmv(x[:, 0].copy(), a, v, 2.0, 0.5), 0.5 * x[:, 0].astype(float) + 2 * np.matmul(*wide(a, v)), dtype)
+    y = x.copy()
+    ops.inplace_addmm(y, a, b, 1, 1)
+    near(y, x.astype(float) + product, dtype)
+    near(ops.gemm(a, b, x, 2.0, 0.5, 0, 0), 0.5 * x.astype(float) + 2 * product, dtype)
+
+
+def test_beta_zero_does_not_read_self() -> None:
+    nan = np.full((2, 2), np.nan, np.float32)
+    one = np.ones((2, 2), np.float32)
+    assert ops.addmm(nan, one, one, 0, 1).tolist() == [[2, 2], [2, 2]]
+
+
+def test_low_precision_sums_are_wide() -> None:
+    ones = np.ones((1, 4096), ml_dtypes.bfloat16)
+    assert float(ops.matmul(ones, ones.T)[0, 0]) == 4096
+
+
+def test_weights_in_nz() -> None:
+    import ascend_aclnn as aclnn
+
+    with aclnn.use_backend("numpy"):
+        a, b = numbers(20, 40, dtype=np.float16), numbers(40, 33, dtype=np.float16)
+        out = ops.matmul_weight_nz(aclnn.asarray(a), aclnn.asarray(b).to_format("FRACTAL_NZ"))
+        near(out.numpy(), np.matmul(*wide(a, b)), np.float16)
+
+
+CONVOLUTIONS = [
+    # spatial, kernel, stride, padding, dilation, groups, transposed, output padding
+    ((9,), (3,), 2, 1, 1, 1, False, 0),
+    ((8, 9), (3, 2), 1, 0, 1, 1, False, 0),
+    ((8, 9), (3, 3), 2, 1, 2, 2, False, 0),
+    ((8, 9), (1, 1), 1, 0, 1, 4, False, 0),
+    ((5, 6, 7), (2, 3, 2), 2, 1, 1, 2, False, 0),
+    ((5,), (3,), 2, 1, 1, 1, True, 1),
+    ((4, 5), (3, 2), 2, 1, 1, 2, True, 1),
+    ((3, 4, 5), (2, 2, 3), 1, 0, 2, 1, True, 0),
+]
+
+
+@pytest.mark.parametrize("spatial,kernel,stride,padding,dilation,groups,transposed,extra", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_convolution_and_its_gradients(
+    spatial: Any,
+    kernel: Any,
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    transposed: bool,
+    extra: int,
+    dtype: Any,
+) -> None:
+    torch = pytest.importorskip("torch", reason="torch is the oracle of convolutions: left out without it")
+    n = len(spatial)
+    x = numbers(2, 4, *spatial, dtype=dtype)
+    w = numbers(4 if transposed else 8, (8 if transposed else 4) // groups, *kernel, dtype=dtype)
+    bias = numbers(8, dtype=dtype)
+    attributes = ([stride] * n, [padding] * n, [dilation] * n, transposed, [extra] * n, groups)
+
+    tx, tw, tb = (torch.tensor(a.astype(np.float64), requires_grad=True) for a in (x, w, bias))
+    expected = torch.convolution(tx, tw, tb, *attributes)
+    out = ops.convolution(x, w, bias, *attributes, cube_math_type=0)
+    near(out, expected.detach().numpy(), dtype)
+
+    dy = numbers(*out.shape, dtype=dtype)
+    expected.backward(torch.tensor(dy.astype(np.float64)))
+    made = ops.convolution_backward(dy, x, w, [8], *attributes, [True, True, True], 0)
+    for actual, leaf in zip(made, (tx, tw, tb)):
+        near(actual, leaf.grad.numpy(), dtype)
+
+
+def test_depthwise() -> None:
+    torch = pytest.importorskip("torch", reason="torch is the oracle of convolutions: left out without it")
+    x, w, bias = numbers(2, 4, 7, 8), numbers(8, 1, 3, 2), numbers(8)
+    expected = torch.conv2d(*map(torch.tensor, (x, w, bias)), stride=(1, 2), padding=(1, 0), groups=4).numpy()
+    near(ops.conv_depthwise2d(x, w, [3, 2], bias, [1, 2], [1, 0], [1, 1], 0), expected)
+
+
+def test_conv_tbc() -> None:
+    torch = pytest.importorskip("torch", reason="torch is the oracle of convolutions: left out without it")
+    x, w, bias = numbers(7, 2, 3), numbers(3, 3, 4), numbers(4)
+    leaves = [torch.tensor(a, requires_grad=True) for a in (x, w, bias)]
+    expected = torch.conv_tbc(*leaves, 1)
+    near(ops.conv_tbc(x, w, bias, 1, 0), expected.detach().numpy())
+    dy = numbers(*expected.shape)
+    expected.backward(torch.tensor(dy))
+    for actual, leaf in zip(ops.conv_tbc_backward(dy, x, w, bias, 1, 0), leaves):
+        near(actual, leaf.grad.numpy())
