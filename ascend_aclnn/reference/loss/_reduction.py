@@ -1,0 +1,49 @@
+"""What the references of losses share: reductions, and outputs that may hold their one number in any rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference._arrays import total
+
+NONE, MEAN, SUM, BATCH_MEAN = range(4)
+
+
+def reduced(loss: Array, reduction: int) -> Any:
+    """The loss, its sum or its mean; the mean of nothing is NaN."""
+    if reduction == NONE:
+        return loss
+    number = total(loss)
+    return np.true_divide(number, loss.size) if reduction == MEAN else number
+
+
+def share(reduction: int, *shapes: Sequence[int]) -> float:
+    """What the gradient of a reduced loss is multiplied by, for operands that broadcast."""
+    sizes = np.broadcast_shapes(*map(tuple, shapes))
+    divisor = {MEAN: math.prod(sizes), BATCH_MEAN: sizes[0] if sizes else 1}.get(reduction, 1)
+    return 1 / divisor if divisor else math.nan
+
+
+def sum_to(x: Array, shape: tuple[int, ...]) -> Array:
+    """Sums over the axes along which an operand of a shape was broadcast."""
+    lead = x.ndim - len(shape)
+    axes = (*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 != x.shape[lead + i]))
+    return np.asarray(total(x, axes)).reshape(shape) if axes else x
+
+
+def any_rank(function: Callable[..., Any]) -> Callable[..., None]:
+    """Makes a raw reference, whose outputs may have another shape than the result where that is one number."""
+
+    def raw(*inputs: Any, out: tuple[Array, ...]) -> None:
+        results = function(*(widen(x) if isinstance(x, np.ndarray) else x for x in inputs))
+        for value, target in zip(results if isinstance(results, tuple) else (results,), out):
+            value = np.asarray(value)
+            same_size = value.size == target.size
+            round_into(target, value.reshape(target.shape) if same_size else np.broadcast_to(value, target.shape))
+
+    return raw

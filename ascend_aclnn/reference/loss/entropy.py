@@ -1,0 +1,115 @@
+"""Cross entropies of classes, whole and in the parts that devices with a share of the vocabulary compute.
+
+CANN ignores what z-loss needs, so its outputs are zeros and its inputs change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import total
+from ascend_aclnn.reference.loss._reduction import any_rank
+from ascend_aclnn.reference.loss.labels import checked_classes
+
+
+def _log_softmax(x: Array) -> Any:
+    """Along the last axis."""
+    shifted = x - np.max(x, axis=-1, keepdims=True, initial=-np.inf)
+    return shifted - np.log(total(np.exp(shifted), (-1,), True)).astype(x.dtype)
+
+
+def _cross_entropy(
+    x: Array,
+    target: Array,
+    weight: Optional[Array],
+    reduction: Optional[str],
+    ignore: int,
+    smoothing: float,
+    z_scale: float,
+    with_z: bool,
+) -> Any:
+    """The loss of each row's class, a share ``smoothing`` of it spread over all classes; and the log probabilities."""
+    classes, counted = checked_classes("target", target, ignore, x.shape[1])
+    weights = np.ones(x.shape[1], np.float32) if weight is None else weight
+    own = np.where(counted, weights[classes], 0)
+    log_prob = _log_softmax(x)
+    loss = -own * log_prob[np.arange(len(x)), classes]
+    if smoothing > 0:
+        spread = -total(log_prob * weights, (1,)) * (smoothing / x.shape[1])
+        loss = (1 - smoothing) * loss + np.where(counted, spread, 0)
+    loss = np.where(counted, loss, 0)
+    if reduction == "sum":
+        loss = total(loss)
+    elif reduction != "none":
+        loss = total(loss) / total(own)
+    return loss, log_prob, 0, 0
+
+
+reference("aclnnCrossEntropyLoss", raw=True)(any_rank(_cross_entropy))
+
+
+@reference("aclnnCrossEntropyLossGrad")
+def cross_entropy_loss_grad(
+    grad: Array,
+    log_prob: Array,
+    target: Array,
+    weight: Optional[Array],
+    grad_z: Optional[Array],
+    lse_for_z: Optional[Array],
+    reduction: Optional[str],
+    ignore: int,
+    smoothing: float,
+    z_scale: float,
+) -> Any:
+    rows, columns = log_prob.shape
+    classes, counted = checked_classes("target", target, ignore, columns)
+    weights = np.ones(columns, np.float32) if weight is None else weight
+    own = np.where(counted, weights[classes], 0)
+    grad = np.broadcast_to(grad.reshape(-1), (rows,))
+    if reduction not in ("sum", "none"):
+        grad = (grad / total(own)).astype(np.float32)
+    grad = np.where(counted, grad, 0)
+    probability = np.exp(log_prob)
+    own_grad = (1 - smoothing) * grad * own
+    result = probability * own_grad[:, None]
+    result[np.arange(rows), classes] -= own_grad
+    if smoothing > 0:
+        share = (grad * (smoothing / columns))[:, None]
+        result += share * (probability * total(weights) - weights)
+    return result
+
+
+# ------------------------------------------------------------------------------------------------- of a vocabulary's shard
+
+
+@reference("aclnnCrossEntropySumExpAndIndexLogit")
+def cross_entropy_sum_exp_and_index_logit(logits: Array, target: Array, highest: Array, start: int, end: int) -> Any:
+    """Exponentials and their sums, and the logits of those targets that lie in [start, end); 0 and a mask for others."""
+    masked = (target < start) | (target >= end)
+    offset = np.where(masked, 0, target - start)
+    shifted = logits - highest[..., None]
+    own = np.take_along_axis(shifted, offset[..., None].astype(np.int64), -1)[..., 0]
+    e = np.exp(shifted)
+    return np.where(masked, 0, own), total(e, (-1,)), e, offset, masked
+
+
+@reference("aclnnFusedCrossEntropyLossWithMaxSum", raw=True)
+def fused_cross_entropy_loss_with_max_sum(
+    highest: Array,
+    sums: Array,
+    predicted: Array,
+    smoothing: float,
+    unused_input: Optional[Array],
+    unused_weight: Optional[Array],
+    *,
+    out: tuple[Optional[Array], Array, Optional[Array]],
+) -> None:
+    """The loss and the softmax of logits, which CANN reads although it declares them an output."""
+    logits, loss, probability = out
+    round_into(loss, np.log(sums) - predicted)
+    if logits is not None and probability is not None:
+        round_into(probability, np.exp(widen(logits) - highest[:, None]) / sums[:, None])
