@@ -106,6 +106,46 @@ def test_lists_of_tensors_arrive_in_launches_of_any_size(cann: Cann) -> None:
 
 
 @client()
+def test_lists_of_scalars_and_arrays_of_bools_arrive(cann: Cann) -> None:
+    inputs = [cann.tensor(np.full(2, n, np.float32)) for n in (1, 2)]
+    outputs = [vector(cann), vector(cann)]
+    lists = []
+    for tensors in (inputs, outputs):
+        handles = [cann.describe((2,), np.float32, tensor.address) for tensor in tensors]
+        lists.append(cann.aclCreateTensorList((ctypes.c_void_p * 2)(*handles), 2))
+    numbers = [scalar(cann, ctypes.c_float(n), 0) for n in (10, 20)]
+    scalars = cann.aclCreateScalarList((ctypes.c_void_p * 2)(*numbers), 2)
+    assert cann.failure("aclDestroyScalar", numbers[0]).error == "EMULATOR_LIST_MEMBER"
+    cann.run("aclnnForeachAddScalarList", lists[0], scalars, lists[1])
+    assert [cann.read(out).tolist() for out in outputs] == [[11, 11], [22, 22]]
+    cann.aclDestroyScalarList(scalars)
+    for made in lists:
+        cann.aclDestroyTensorList(made)
+    gradient, x = cann.tensor(np.array([[1, 2]], np.float32)), cann.tensor(np.array([[3, 5]], np.float32))
+    mean, rstd = cann.tensor(np.array([[4]], np.float32)), cann.tensor(np.array([[1]], np.float32))
+    shape = cann.aclCreateIntArray(int64s((2,)), 1)
+    mask = cann.aclCreateBoolArray((ctypes.c_bool * 3)(False, False, True), 3)
+    bias = vector(cann)
+    cann.run("aclnnLayerNormBackward", gradient, x, shape, mean, rstd, None, None, mask, None, None, bias)
+    assert cann.read(bias).tolist() == [1, 2]
+    cann.aclDestroyIntArray(shape)
+    cann.aclDestroyBoolArray(mask)
+
+
+@client()
+def test_a_shape_that_depends_on_data_can_be_read_back(cann: Cann) -> None:
+    x, mask = cann.tensor(np.arange(6, dtype=np.float32)), cann.tensor(np.array([0, 1, 1, 0, 0, 1], np.bool_))
+    for wanted in ([1, 2, 5], [5]):
+        out = vector(cann, 6)
+        cann.run("aclnnMaskedSelect", x, mask, out)
+        dims, rank = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
+        cann.aclGetViewShape(out.handle, ctypes.byref(dims), ctypes.byref(rank))
+        assert dims[: rank.value] == [len(wanted)]
+        assert cann.read(out)[: len(wanted)].tolist() == wanted
+        cann.aclrtMemset(mask.address, 6, 0, 3)  # the same arguments, other data
+
+
+@client()
 def test_members_of_lists_take_new_addresses(cann: Cann) -> None:
     first, second = (cann.tensor(np.full(2, n, np.float32)) for n in (1, 2))
     handles = [cann.describe((2,), np.float32, tensor.address) for tensor in (first, second)]
