@@ -19,7 +19,8 @@ _USE_FP16 = 2  # cubeMathType
 def operand(x: Array, cube_math_type: int) -> Array:
     """An operand as the cube unit takes it, in the precision to accumulate in."""
     if cube_math_type == _USE_FP16 and x.dtype == np.float32:
-        return widen(x.astype(np.float16))
+        with np.errstate(over="ignore"):
+            return widen(x.astype(np.float16))
     return widen(x)
 
 
