@@ -48,13 +48,13 @@ _PYTHON = {bool: DataType.BOOL, float: DataType.DOUBLE, complex: DataType.COMPLE
 def _held(value: Any, dtype: DataType) -> Any:
     """A value as its data type holds it; unchanged where the type has no NumPy counterpart."""
     wanted = dtype.numpy
+    if isinstance(value, (complex, np.complexfloating)) and not dtype.name.startswith("COMPLEX"):
+        raise ValueError(f"{value} is complex; a {dtype.name} scalar is real")
     if wanted is None:
         return value
     if wanted.kind == "c":
         with np.errstate(over="ignore"):
             return complex(wanted.type(value))
-    if isinstance(value, (complex, np.complexfloating)):
-        raise ValueError(f"{value} is complex; a {dtype.name} scalar is real")
     if wanted.kind == "b":
         return bool(value)
     limits = _limits(dtype)

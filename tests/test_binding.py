@@ -342,7 +342,7 @@ def test_a_scalar_holds_what_its_type_holds() -> None:
     assert aclnn.Scalar(2, np.bool_).value is True
     assert aclnn.Scalar(np.array(7, np.int8)).value == 7
     for value, dtype in [(300, np.int8), (float("inf"), np.int32), (2**63, None), (1j, np.float32)]:
-        with pytest.raises(ValueError, match="INT8|INT32|INT64|FLOAT"):
+        with pytest.raises(ValueError, match=r"INT8|INT32|INT64|FLOAT"):
             aclnn.Scalar(value, dtype)
     for wrong in ("1", np.zeros(2), None):
         with pytest.raises(TypeError, match="not a number"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ascend_aclnn.dtypes import DataType, Format
@@ -134,7 +135,7 @@ def _scale_agrees(x: str, spatial: int, names: Sequence[str], all_or_none: bool 
             return
         sizes, wanted = _image(call, x, spatial)[2], _sizes(call, "outputSize", spatial)
         for name, scale, size, target in zip(names, scales, sizes, wanted):
-            if scale <= 0:
+            if not 0 < scale < math.inf:
                 continue
             fits = target == int(size * scale) or int(size * (scale - 1e-5)) <= target <= int(size * (scale + 1e-5))
             text = f"is {scale}, which scales {size} to {int(size * scale)}; output_size asks for {target}"

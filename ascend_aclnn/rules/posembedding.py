@@ -210,12 +210,12 @@ rule(
 
 def _key_rope(call: Call) -> Shape:
     rank(4, 4, "kv")(call)
-    return (*call.shape("kv")[:-1], call.shape("cos")[-1])
+    return (*call.shape("kv")[:-1], call.size("cos", -1))
 
 
 def _compressed(call: Call) -> Shape:
     rank(4, 4, "kv")(call)
-    return (*call.shape("kv")[:-1], call.shape("gamma")[-1])
+    return (*call.shape("kv")[:-1], call.size("gamma", -1))
 
 
 for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):

@@ -118,7 +118,8 @@ _clamp_tensor("aclnnInplaceClampMaxTensor", "selfRef", "selfRef", "max")
 def _ordered_limits(call: Call) -> None:
     whole = is_integral(call.dtype("clipValueMin"))
     low, high = (call[name].value for name in ("clipValueMin", "clipValueMax"))
-    low, high = (int(low), int(high)) if whole else (float(low), float(high))
+    if whole:
+        low, high = (math.trunc(n) if math.isfinite(n) else n for n in (low, high))
     call.require(not low > high, "clipValueMax", f"is {high}; it must be at least clip_value_min, {low}")
 
 

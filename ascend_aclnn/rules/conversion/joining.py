@@ -132,6 +132,7 @@ rule(
 
 
 def _stack_inputs(call: Call) -> None:
+    call.require(bool(call["tensors"]), "tensors", "is an empty list")
     first = call["tensors"][0].shape
     call.require(len(first) <= 8, "tensors", f"have rank {len(first)}; it must be at most 8")
     _axis(call, len(first) + 1)
@@ -216,11 +217,12 @@ rule(
 # ------------------------------------------------------------------------------------------------- splitting
 
 _SPLIT = "DOUBLE FLOAT FLOAT16 BF16 INT64 INT32 INT16 INT8 UINT8 BOOL COMPLEX128 COMPLEX64"
+_MOST_PIECES = 1 << 20  # beyond it an absurd size would take all memory before anybody could refuse it
 _SPLIT_TYPES = dtypes({"950": _SPLIT + " UINT64 UINT32 UINT16", "": _SPLIT}, "self", "out")
 
 
 def _one_out_type(call: Call) -> None:
-    items = call["out"]
+    items = call.tensors("out")
     for tensor in items[1:]:
         text = f"has dtypes {items[0].dtype.name} and {tensor.dtype.name}; they must agree"
         call.require(tensor.dtype is items[0].dtype, "out", text)
@@ -246,6 +248,9 @@ def _sections(call: Call) -> list[Shape]:
     if length in (0, section):
         return [whole]
     whole_sections, rest = divmod(length, section)
+    most = _MOST_PIECES if call["out"] is None else len(call["out"])
+    text = f"has room for {most} tensors; an axis of {length} elements makes {whole_sections + (rest > 0)} of {section}"
+    call.require(whole_sections + (rest > 0) <= most, "out", text)
     return _pieces(call, [section] * whole_sections + [rest] * (rest > 0))
 
 
@@ -267,6 +272,7 @@ def _has_elements(call: Call) -> bool:
 
 rule(
     "aclnnSplitTensor",
+    no_null_item("out"),
     _SPLIT_TYPES,
     _one_out_type,
     rank(1, 8, "self"),

@@ -131,10 +131,11 @@ rule(
 
 def _confused(call: Call) -> Shape:
     """Transposed and then reshaped, or the other way round."""
-    wanted = tuple(call["shape"])
+    wanted, order = tuple(call["shape"]), call["perm"]
     if call["transpose_first"]:
         return wanted
-    return tuple(wanted[axis] for axis in normalise_axes(call, "perm", call["perm"], len(wanted)))
+    call.require(len(order) == len(wanted), "perm", f"has {len(order)} axes; shape has {len(wanted)}")
+    return tuple(wanted[axis] for axis in normalise_axes(call, "perm", order, len(wanted)))
 
 
 rule(

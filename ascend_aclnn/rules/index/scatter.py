@@ -425,6 +425,7 @@ def _list_shapes(call: Call) -> None:
     """One update for each variable of the list, as the document of Ascend 950 puts it; other chips check the same."""
     variables, updates, indice = call["varRef"], call.shape("updates"), call.shape("indice")
     call.require(bool(variables), "varRef", "is an empty list")
+    call.require(all(t is not None for t in variables), "varRef", "has None (a null pointer) among its tensors")
     first = variables[0].shape
     call.require(all(t.shape == first for t in variables), "varRef", "holds tensors of different shapes")
     text = f"has rank {len(updates)}; it must be {len(first) + 1}: an axis for the list, then the axes of a variable"

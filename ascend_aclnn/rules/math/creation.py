@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, Callable
 
 from ascend_aclnn.dtypes import DataType
 from ascend_aclnn.errors import INNER_NULLPTR
@@ -44,9 +45,17 @@ from ascend_aclnn.rules.language import (
 _WHOLE = (DataType.INT32, DataType.INT64)
 
 
+def _finite(call: Call) -> None:
+    for name in ("start", "end", "step"):
+        call.require(math.isfinite(call[name].value), name, f"is {call[name].value}; it must be finite")
+
+
 def _step_fits(call: Call) -> None:
     """The step leads from start to end. CANN compares in the output's type."""
-    kind = int if call.dtype("out") in _WHOLE else float
+    kind: Callable[[Any], float] = float
+    if call.dtype("out") in _WHOLE:
+        _finite(call)
+        kind = int
     start, end, step = (kind(call[name].value) for name in ("start", "end", "step"))
     call.require(step > 0 or step < 0, "step", f"is {step}; it must not be 0")
     text = f"is {step}, which does not lead from {start} to {end}"
@@ -64,6 +73,7 @@ def _length(closed: bool) -> Check:
         start, end, step = (call[name].value for name in ("start", "end", "step"))
         if not step:
             call.refuse("step", "is 0")
+        _finite(call)
         span = (end - start) / step
         return int(max(0, math.floor(span) + 1 if closed else math.ceil(span)))
 
@@ -254,6 +264,8 @@ _COUNTED = "FLOAT FLOAT16 INT64 INT32 INT16 INT8 UINT8"
 
 
 def _finite_range(call: Call) -> None:
+    for name in ("min", "max"):
+        call.require(not is_complex(call.dtype(name)), name, f"has dtype {call.dtype(name).name}; it must be real")
     low, high = float(call["min"].value), float(call["max"].value)
     finite = math.isfinite(low) and math.isfinite(high)
     text = f"is {high} and min is {low}; both must be finite, or the same infinity"

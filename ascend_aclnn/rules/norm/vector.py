@@ -77,6 +77,8 @@ rule(
 
 def _renorm_values(target: str) -> Check:
     def check(call: Call) -> None:
+        for name in ("p", "maxNorm"):
+            call.require(not is_complex(call.dtype(name)), name, f"has dtype {call.dtype(name).name}; it must be real")
         p, most = call["p"].value, call["maxNorm"].value
         call.require(p >= 0, "p", f"is {p}; it must not be negative")
         n, axis = len(call.shape(target)), call["dim"]
