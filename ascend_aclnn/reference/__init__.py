@@ -11,7 +11,8 @@ several as a tuple, None for one that is not wanted). Low-precision floats arriv
 Python numbers, absent optional tensors as None; what is returned is rounded once to the declared output dtype. With
 ``raw=True`` the function gets arrays as they are stored and a tuple ``out`` of destination arrays to fill (None where
 an optional output is skipped): for operators whose speed or memory needs work in blocks. A destination never overlaps
-an input unless the parameter is inout.
+an input unless the parameter is inout. With ``channels_first=True`` tensors whose format is NHWC or NDHWC arrive, and are
+returned, with their channels in axis 1; with product names ("950") on these products only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ascend_aclnn.catalog import Operator
 
@@ -27,19 +28,22 @@ from ascend_aclnn.catalog import Operator
 class Reference(NamedTuple):
     function: Callable[..., Any]
     raw: bool
+    channels_first: Union[bool, str]
 
 
 _references: dict[str, Reference] = {}
 
 
-def reference(*names: str, raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def reference(
+    *names: str, raw: bool = False, channels_first: Union[bool, str] = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             if name in _references:
                 raise ValueError(f"{name} has two references")
-            _references[name] = Reference(function, raw)
+            _references[name] = Reference(function, raw, channels_first)
         return function
 
     return register

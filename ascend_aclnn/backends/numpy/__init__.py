@@ -111,6 +111,8 @@ class NumpyBackend(Backend):
         if found is None:
             raise UnsupportedOperator(operator.name, "the NumPy backend has no reference for this operator")
         held = [_held(operator, p.name, v, p.direction) for p, v in zip(operator.parameters, values)]
+        if found.channels_first is True or self.chip.product in (found.channels_first or "").split():
+            _turn_channels_first(held)
         directions = [p.direction for p in operator.parameters]
         inputs = [h for h, direction in zip(held, directions) if direction != "out"]
         outputs = [h for h, direction in zip(held, directions) if direction != "in"]
@@ -328,6 +330,13 @@ def _held(operator: Operator, name: str, value: Any, direction: str) -> Any:
     if isinstance(value, list):
         return [_held(operator, name, item, direction) for item in value]
     return value
+
+
+def _turn_channels_first(held: Sequence[Any]) -> None:
+    """Views with the channels in axis 1 of tensors that have them last."""
+    for item in held:
+        if isinstance(item, _Held) and item.tensor.format in (Format.NHWC, Format.NDHWC):
+            item.array = np.moveaxis(item.array, -1, 1)
 
 
 def _arrays(held: Any) -> Any:

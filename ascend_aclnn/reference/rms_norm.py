@@ -1,0 +1,191 @@
+"""Normalisation of rows by their root mean square, between an addition and a quantisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._moments import affine, inverse_deviation, mean_over, sum_over
+from ascend_aclnn.reference._quantise import by_row, by_scale, largest
+
+
+def _norm(x: Array, gamma: Array, epsilon: float, beta: Optional[Array] = None) -> tuple[Array, Array]:
+    """x / rms(x) * gamma + beta over gamma's axes, and 1 / rms(x)."""
+    axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
+    rstd = inverse_deviation(mean_over(np.square(x), axes), epsilon)
+    return affine(np.asarray(x * rstd), gamma, beta), rstd
+
+
+def _row(values: Array, x: Array) -> Array:
+    """gamma of shape (H,) or (1, H): one value for every column of x."""
+    return values.reshape(x.shape[-1:]) if values.size == x.shape[-1] else values
+
+
+@reference("aclnnGemmaRmsNorm")
+def gemma_rms_norm(x: Array, gamma: Array, epsilon: float) -> Any:
+    return _norm(x, 1 + gamma, epsilon)
+
+
+@reference("aclnnAddRmsNorm")
+def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> Any:
+    """The norm of x1 + x2, 1 / rms and the sum."""
+    x = np.asarray(x1 + x2)
+    return (*_norm(x, gamma, epsilon), x)
+
+
+@reference("aclnnInplaceAddRmsNorm")
+def inplace_add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> Any:
+    """x1 becomes the norm, x2 the sum."""
+    y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon)
+    return y, x, rstd
+
+
+@reference("aclnnAddRmsNormCast")
+def add_rms_norm_cast(x1: Array, x2: Array, gamma: Array, epsilon: float) -> Any:
+    """The norm twice: once in float32, once as the inputs are."""
+    y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon)
+    return y, y, rstd, x
+
+
+# ------------------------------------------------------------------------------------------------- given scales
+
+
+@reference("aclnnAddRmsNormQuantV2", raw=True)
+def add_rms_norm_quant_v2(
+    x1: Array,
+    x2: Array,
+    gamma: Array,
+    scales1: Array,
+    scales2: Optional[Array],
+    zero_points1: Optional[Array],
+    zero_points2: Optional[Array],
+    beta: Optional[Array],
+    axis: int,
+    epsilon: float,
+    div_mode: bool,
+    *,
+    out: Sequence[Optional[Array]],
+) -> None:
+    """The norm of x1 + x2, plus beta and quantised by one or two scales; also the sum and the norm."""
+    x = np.asarray(widen(x1) + widen(x2))
+    normed = _norm(x, _row(widen(gamma), x), epsilon)[0]
+    y = normed if beta is None else normed + _row(widen(beta), x)
+    quantised = []
+    for scales, points in ((scales1, zero_points1), (scales2, zero_points2)):
+        wide = None if points is None else widen(points)
+        quantised.append(None if scales is None else by_scale(y, widen(scales), wide, div_mode))
+    for value, target in zip((*quantised, x, normed), out):
+        if value is not None and target is not None:
+            round_into(target, value)
+
+
+@reference("aclnnAddRmsNormQuant", raw=True)
+def add_rms_norm_quant(*arguments: Any, out: Sequence[Optional[Array]]) -> None:
+    add_rms_norm_quant_v2(*arguments[:7], None, *arguments[7:], out=(*out, None))
+
+
+@reference("aclnnRmsNormQuant")
+def rms_norm_quant(x: Array, gamma: Array, beta: Array, scale: Array, offset: Array, epsilon: float) -> Any:
+    return by_scale(_norm(x, _row(gamma, x), epsilon, _row(beta, x))[0], scale, offset, True)
+
+
+@reference("aclnnRmsNormQuantV3")
+def rms_norm_quant_v3(
+    x: Array,
+    gamma: Array,
+    scale: Array,
+    offset: Optional[Array],
+    beta: Optional[Array],
+    epsilon: float,
+    div_mode: bool,
+    output_rstd: bool,
+) -> Any:
+    y, rstd = _norm(x, _row(gamma, x), epsilon, None if beta is None else _row(beta, x))
+    return by_scale(y, scale, offset, div_mode), rstd if output_rstd else None
+
+
+@reference("aclnnRmsNormGradQuant")
+def rms_norm_grad_quant(
+    dy: Array,
+    x: Array,
+    rstd: Array,
+    gamma: Array,
+    scales: Array,
+    offset: Optional[Array],
+    quant_mode: str,
+    div_mode: bool,
+) -> Any:
+    """The gradient through the norm, quantised, and gamma's gradient."""
+    width = gamma.size
+    normed = x.reshape(-1, width) * rstd.reshape(-1, 1)
+    grad = dy.reshape(-1, width)
+    scaled = grad * gamma.reshape(width)
+    slope = mean_over(scaled * normed, (1,)).astype(np.float32)
+    dx = ((scaled - normed * slope) * rstd.reshape(-1, 1)).reshape(x.shape)
+    return by_scale(dx, scales, offset, div_mode), sum_over(grad * normed, (0,)).reshape(gamma.shape)
+
+
+# ------------------------------------------------------------------------------------------------- each row's scale
+
+
+@reference("aclnnAddRmsNormDynamicQuantV2", raw=True)
+def add_rms_norm_dynamic_quant_v2(
+    x1: Array,
+    x2: Array,
+    gamma: Array,
+    smooth1: Optional[Array],
+    smooth2: Optional[Array],
+    beta: Optional[Array],
+    epsilon: float,
+    mask: Optional[Sequence[bool]],
+    *,
+    out: Sequence[Optional[Array]],
+) -> None:
+    """Two quantisations of the norm of x1 + x2 (plus beta), each with smoothing factors of its own; the mask chooses."""
+    y1, y2, x_out, scale1, scale2 = out
+    x = np.asarray(widen(x1) + widen(x2))
+    y = _norm(x, widen(gamma), epsilon, None if beta is None else widen(beta))[0]
+    wanted = (True, smooth1 is not None and smooth2 is not None) if mask is None else mask
+    for made, smooth, target, scales in ((wanted[0], smooth1, y1, scale1), (wanted[1], smooth2, y2, scale2)):
+        if made and target is not None and scales is not None:
+            values, found = by_row(y if smooth is None else y * widen(smooth), largest(target.dtype))
+            round_into(target, values)
+            round_into(scales, found.reshape(scales.shape))
+    if x_out is not None:
+        round_into(x_out, x)
+
+
+@reference("aclnnAddRmsNormDynamicQuant", raw=True)
+def add_rms_norm_dynamic_quant(
+    x1: Array,
+    x2: Array,
+    gamma: Array,
+    smooth1: Optional[Array],
+    smooth2: Optional[Array],
+    epsilon: float,
+    *,
+    out: Sequence[Optional[Array]],
+) -> None:
+    add_rms_norm_dynamic_quant_v2(x1, x2, gamma, smooth1, smooth2, None, epsilon, None, out=out)
+
+
+@reference("aclnnRmsNormDynamicQuant", raw=True)
+def rms_norm_dynamic_quant(
+    x: Array,
+    gamma: Array,
+    smooth: Optional[Array],
+    beta: Optional[Array],
+    epsilon: float,
+    dst_type: int,
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    wide = widen(x)
+    y = _norm(wide, widen(gamma), epsilon, None if beta is None else widen(beta))[0]
+    values, scales = by_row(y if smooth is None else y * widen(smooth), largest(out[0].dtype))
+    round_into(out[0], values)
+    round_into(out[1], scales.reshape(out[1].shape))
