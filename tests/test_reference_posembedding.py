@@ -1,0 +1,86 @@
+"""Rotary embeddings against a rotation matrix for each pair of elements, in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ascend_aclnn import catalog, ops
+from ascend_aclnn.reference import find
+
+MODES = ["half", "interleave", "quarter", "interleave-half"]
+
+
+def function(name: str) -> Any:
+    found = find(catalog.get(name))
+    assert found is not None
+    return found.function
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def matrices(mode: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The order of the elements, and what multiplies sin, as matrices: y = (x order) cos + (x rotation) sin."""
+    order, rotation = np.zeros((width, width)), np.zeros((width, width))
+    if mode == 0:
+        pairs = [(i, i + width // 2) for i in range(width // 2)]
+    elif mode == 1:
+        pairs = [(i, i + 1) for i in range(0, width, 2)]
+    elif mode == 2:
+        quarter = width // 4
+        pairs = [(i + base, i + base + quarter) for base in (0, 2 * quarter) for i in range(quarter)]
+    else:
+        pairs = []
+        for i in range(width // 2):
+            order[2 * i, i] = order[2 * i + 1, i + width // 2] = 1
+            rotation[2 * i + 1, i], rotation[2 * i, i + width // 2] = -1, 1
+    for a, b in pairs:
+        order[a, a] = order[b, b] = 1
+        rotation[b, a], rotation[a, b] = -1, 1
+    return order, rotation
+
+
+@pytest.mark.parametrize("mode", range(4), ids=MODES)
+def test_forward_and_backward(mode: int) -> None:
+    x, grad = numbers(2, 5, 3, 8), numbers(2, 5, 3, 8, seed=1)
+    cos, sin = numbers(1, 5, 1, 8, seed=2), numbers(1, 5, 1, 8, seed=3)
+    order, rotation = matrices(mode, 8)
+    found = function("aclnnRotaryPositionEmbedding")(x, cos, sin, mode)
+    np.testing.assert_allclose(found, (x @ order) * cos + (x @ rotation) * sin, rtol=1e-5, atol=1e-6)
+
+    dx, dcos, dsin = function("aclnnRotaryPositionEmbeddingGrad")(grad, cos, sin, x, mode)
+    np.testing.assert_allclose(dx, (grad * cos) @ order.T + (grad * sin) @ rotation.T, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(dcos, (grad * (x @ order)).sum((0, 2), keepdims=True), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(dsin, (grad * (x @ rotation)).sum((0, 2), keepdims=True), rtol=1e-5, atol=1e-5)
+    assert function("aclnnRotaryPositionEmbeddingGrad")(grad, cos, sin, None, mode)[1:] == (None, None)
+
+
+def test_a_matrix_instead_of_the_mode() -> None:
+    x, cos, sin = numbers(1, 2, 3, 8), numbers(1, 2, 1, 8, seed=1), numbers(1, 2, 1, 8, seed=2)
+    rotation = matrices(1, 8)[1].astype(np.float32)
+    found = function("aclnnRotaryPositionEmbeddingV2")(x, cos, sin, 0, rotation)
+    np.testing.assert_allclose(found, function("aclnnRotaryPositionEmbedding")(x, cos, sin, 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", range(4), ids=MODES)
+def test_query_and_key(mode: int) -> None:
+    query, key = numbers(2, 5, 4, 8), numbers(2, 5, 2, 8, seed=1)
+    cos, sin = numbers(2, 5, 1, 8, seed=2), numbers(2, 5, 1, 8, seed=3)
+    order, rotation = matrices(mode, 8)
+    found = function("aclnnApplyRotaryPosEmbV2")(query, key, cos, sin, 1, MODES[mode])
+    for ours, given in zip(found, (query, key)):
+        np.testing.assert_allclose(ours, (given @ order) * cos + (given @ rotation) * sin, rtol=1e-5, atol=1e-6)
+
+
+def test_in_place_and_in_half_precision() -> None:
+    query, key = numbers(1, 3, 2, 128).astype(np.float16), numbers(1, 3, 1, 128, seed=1).astype(np.float16)
+    cos, sin = numbers(1, 3, 1, 128, seed=2).astype(np.float16), numbers(1, 3, 1, 128, seed=3).astype(np.float16)
+    wanted = function("aclnnApplyRotaryPosEmb")(*(x.astype(np.float32) for x in (query, key, cos, sin)), 1)
+    held = query.copy(), key.copy()
+    ops.apply_rotary_pos_emb(*held, cos, sin, 1)
+    for ours, theirs in zip(held, wanted):
+        np.testing.assert_array_equal(ours, theirs.astype(np.float16))
