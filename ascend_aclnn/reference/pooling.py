@@ -1,0 +1,319 @@
+"""References of ops-nn/pooling: maxima and averages over windows, fixed or adaptive, and their gradients.
+
+A window is described axis by axis. For each of its places along an axis there is a pair of indices: which outputs have
+an element there that is not padding, and which elements those are. So loops run over the places of a window, each step
+on whole arrays, and padding never has to exist. Of equal maxima the first counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._rows import check_range
+
+Index = Union[slice, Array]
+Ints = Sequence[int]
+
+# ------------------------------------------------------------------------------------------------- windows
+
+
+class Window(NamedTuple):
+    """How windows lie on one axis, and how many there are."""
+
+    size: int  # of the axis
+    number: int  # of windows
+    kernel: int
+    stride: int
+    before: int  # padding in front
+    dilation: int = 1
+
+    def places(self) -> list[tuple[Index, Index]]:
+        """For each place in the window: which outputs have an element there, and which."""
+        pairs: list[tuple[Index, Index]] = []
+        for k in range(self.kernel):
+            first = k * self.dilation - self.before
+            low = max(0, -(first // self.stride))
+            high = min(self.number, (self.size - 1 - first) // self.stride + 1)
+            if low < high:
+                last = first + (high - 1) * self.stride
+                pairs.append((slice(low, high), slice(first + low * self.stride, last + 1, self.stride)))
+        return pairs
+
+    def elements(self, padded: bool) -> Array:
+        """How many elements each window has, those in the padding included or not."""
+        start = np.arange(self.number) * self.stride - self.before
+        end = np.minimum(start + self.kernel, self.size + self.before)
+        return end - start if padded else np.minimum(end, self.size) - np.maximum(start, 0)
+
+
+class Adaptive(NamedTuple):
+    """Windows that cover an axis evenly; they overlap where it does not divide the size."""
+
+    size: int
+    number: int  # of windows
+
+    def _bounds(self) -> tuple[Array, Array]:
+        outputs = np.arange(self.number)
+        return outputs * self.size // self.number, -(-(outputs + 1) * self.size // self.number)
+
+    def places(self) -> list[tuple[Index, Index]]:
+        """As of Window."""
+        start, end = self._bounds()
+        pairs: list[tuple[Index, Index]] = []
+        for k in range(int(np.max(end - start, initial=0))):
+            (outputs,) = np.nonzero(start + k < end)
+            pairs.append((outputs, start[outputs] + k))
+        return pairs
+
+    def elements(self) -> Array:
+        start, end = self._bounds()
+        return end - start
+
+
+def _each(values: Optional[Ints], axes: int, default: Ints = ()) -> list[int]:
+    """One number for each axis: an empty or absent array is the default, a single number stands for all."""
+    chosen = list(values or default)
+    return chosen * axes if len(chosen) == 1 else chosen
+
+
+def _windows(
+    plane: Ints, counts: Ints, kernel: Ints, stride: Optional[Ints], padding: Ints, dilation: Ints = (1,)
+) -> list[Window]:
+    axes = len(plane)
+    kernels = _each(kernel, axes)
+    rest = (_each(stride, axes, kernels), _each(padding, axes, (0,)), _each(dilation, axes, (1,)))
+    return [Window(*items) for items in zip(plane, counts, kernels, *rest)]
+
+
+def _adaptive(plane: Ints, counts: Ints) -> list[Adaptive]:
+    return [Adaptive(size, count) for size, count in zip(plane, counts)]
+
+
+def _select(indices: Sequence[Index]) -> tuple[Any, ...]:
+    """An index of the last axes."""
+    if all(isinstance(index, slice) for index in indices):
+        return (..., *indices)
+    return (..., *np.ix_(*(np.asarray(index) for index in indices)))
+
+
+# ------------------------------------------------------------------------------------------------- maxima
+
+
+def _maxima(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> tuple[Array, Array]:
+    """The largest element of each window, the first NaN if there is one, and its position in the plane."""
+    axes = len(windows)
+    shape = x.shape[: x.ndim - axes] + tuple(w.number for w in windows)
+    best, position = np.zeros(shape, x.dtype), np.full(shape, -1, np.int64)
+    numbers = np.arange(math.prod(w.size for w in windows)).reshape([w.size for w in windows])
+    for place in itertools.product(*(w.places() for w in windows)):
+        outputs = _select([pair[0] for pair in place])
+        elements = _select([pair[1] for pair in place])
+        value, high, where = x[elements], best[outputs], position[outputs]
+        better = (value > high) | (where < 0)
+        if x.dtype.kind == "f":
+            better |= np.isnan(value) & ~np.isnan(high)
+        best[outputs] = np.where(better, value, high)
+        position[outputs] = np.where(better, numbers[elements], where)
+    return best, position
+
+
+def _scattered(argument: str, grad: Array, positions: Array, shape: Ints, axes: int) -> Array:
+    """Each gradient added to the element of its plane that was chosen."""
+    planes, size = math.prod(shape[:-axes]), math.prod(shape[-axes:])
+    check_range(argument, positions, 0, size)
+    first = np.arange(planes)[:, None] * size
+    chosen = positions.reshape(planes, -1).astype(np.int64) + first if positions.size else positions.astype(np.int64)
+    return np.bincount(chosen.reshape(-1), grad.reshape(-1), planes * size).reshape(tuple(shape))
+
+
+@reference("aclnnMaxPool", raw=True, channels_first=True)
+def max_pool(
+    x: Array,
+    kernel: Ints,
+    strides: Ints,
+    auto_pad: int,
+    pads: Ints,
+    dilations: Ints,
+    ceil_mode: int,
+    *,
+    out: tuple[Array],
+) -> None:
+    """Of pads, the first two are in front: (both), (height, width) or (top, left, bottom, right)."""
+    (result,) = out
+    windows = _windows(x.shape[-2:], result.shape[-2:], kernel, strides or (1,), pads[:2])
+    round_into(result, _maxima(widen(x), windows)[0])
+
+
+def _max_pool_with_indices(axes: int, *arguments: Any, out: tuple[Array, Array]) -> None:
+    """With the position of each maximum in its plane."""
+    x, kernel, stride, padding, dilation, _ = arguments
+    result, indices = out
+    windows = _windows(x.shape[-axes:], result.shape[-axes:], kernel, stride, padding, dilation)
+    values, positions = _maxima(widen(x), windows)
+    round_into(result, values)
+    round_into(indices, positions)
+
+
+def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
+    grad, x, indices = arguments[:3]
+    round_into(out[0], _scattered("indices", widen(grad), indices, x.shape, axes))
+
+
+def _adaptive_max_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array, Array]) -> None:
+    result, indices = out
+    values, positions = _maxima(widen(x), _adaptive(x.shape[-axes:], result.shape[-axes:]))
+    round_into(result, values)
+    round_into(indices, positions)
+
+
+_function: Callable[..., None]
+for _axes, _last in ((2, "2dWithIndices"), (3, "3dWithArgmax")):
+    for _name, _function in (
+        (f"aclnnMaxPool{_last}", _max_pool_with_indices),
+        (f"aclnnMaxPool{_last}Backward", _max_pool_backward),
+    ):
+        reference(_name, raw=True, channels_first=True)(functools.partial(_function, _axes))
+    reference(f"aclnnAdaptiveMaxPool{_axes}d", raw=True)(functools.partial(_adaptive_max_pool, _axes))
+    reference(f"aclnnAdaptiveMaxPool{_axes}dBackward", raw=True)(functools.partial(_max_pool_backward, _axes))
+
+
+def _is_single(kernel: Ints) -> bool:
+    return all(k == 1 for k in kernel)
+
+
+@reference("aclnnMaxPool2dWithMask", raw=True)
+def max_pool_with_mask(
+    x: Array,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """What Atlas A2 and A3 call a mask holds positions as INT32 in front, and nothing behind (here zeros).
+
+    For a kernel of one element, where nothing is to choose, it is a mask of ones.
+    """
+    result, mask = out
+    windows = _windows(x.shape[-2:], result.shape[-2:], kernel, stride, padding, dilation)
+    values, positions = _maxima(widen(x), windows)
+    round_into(result, values)
+    if _is_single(kernel):
+        mask[...] = -1
+        return
+    stored = np.zeros(mask.size, np.int8)
+    stored[: 4 * positions.size] = positions.astype(np.int32).reshape(-1).view(np.int8)
+    mask[...] = stored.reshape(mask.shape)
+
+
+@reference("aclnnMaxPool2dWithMaskBackward", raw=True)
+def max_pool_with_mask_backward(
+    grad: Array,
+    x: Array,
+    mask: Array,
+    kernel: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    ceil_mode: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    if _is_single(kernel):
+        numbers = np.arange(math.prod(x.shape[-2:])).reshape(x.shape[-2:])
+        steps = _each(stride, 2, (1,))
+        positions: Array = np.broadcast_to(numbers[:: steps[0], :: steps[1]], grad.shape)
+    else:
+        stored = np.ascontiguousarray(mask).reshape(-1)[: 4 * grad.size]
+        positions = stored.view(np.int32).reshape(grad.shape)
+    round_into(out[0], _scattered("indices", widen(grad), positions, x.shape, 2))
+
+
+# ------------------------------------------------------------------------------------------------- averages
+
+
+def _along(values: Array, axis: int, axes: int) -> Array:
+    """Numbers of one of the last axes, to multiply arrays with."""
+    return values.reshape([-1 if i == axis else 1 for i in range(axes)])
+
+
+def _sums(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> Array:
+    """Sums over windows, axis by axis."""
+    total = np.asarray(x, np.float64)
+    for axis, window in enumerate(windows, -len(windows)):
+        moved = np.moveaxis(total, axis, -1)
+        made = np.zeros((*moved.shape[:-1], window.number))
+        for outputs, elements in window.places():
+            made[..., outputs] += moved[..., elements]
+        total = np.moveaxis(made, -1, axis)
+    return total
+
+
+def _spread(grad: Array, windows: Sequence[Window]) -> Array:
+    """Each number added to all elements of its window: what ``_sums`` does, the other way."""
+    total = grad
+    for axis, window in enumerate(windows, -len(windows)):
+        moved = np.moveaxis(total, axis, -1)
+        made = np.zeros((*moved.shape[:-1], window.size))
+        for outputs, elements in window.places():
+            made[..., elements] += moved[..., outputs]
+        total = np.moveaxis(made, -1, axis)
+    return total
+
+
+def _divisor(windows: Sequence[Window], padded: bool, override: int) -> Any:
+    """By how much the sum over each window is divided."""
+    if override:
+        return override
+    total: Any = 1
+    for axis, window in enumerate(windows):
+        total = total * _along(window.elements(padded), axis, len(windows))
+    return total
+
+
+def _avg_pool(axes: int, *arguments: Any, out: tuple[Array]) -> None:
+    x, kernel, stride, padding, _, padded, override = arguments[:7]
+    windows = _windows(x.shape[-axes:], out[0].shape[-axes:], kernel, stride, padding)
+    round_into(out[0], _sums(widen(x), windows) / _divisor(windows, padded, override))
+
+
+def _avg_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
+    grad, x, kernel, stride, padding, _, padded, override = arguments[:8]
+    windows = _windows(x.shape[-axes:], grad.shape[-axes:], kernel, stride, padding)
+    round_into(out[0], _spread(widen(grad) / _divisor(windows, padded, override), windows))
+
+
+def _adaptive_avg_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array]) -> None:
+    windows = _adaptive(x.shape[-axes:], out[0].shape[-axes:])
+    total = _sums(widen(x), windows)
+    for axis, window in enumerate(windows):
+        total = total / _along(window.elements(), axis, axes)
+    round_into(out[0], total)
+
+
+def _adaptive_avg_pool_backward(axes: int, grad: Array, x: Array, *, out: tuple[Array]) -> None:
+    """The windows that an element lies in are those of adaptive pooling from the outputs to the elements."""
+    shared = np.asarray(widen(grad), np.float64)
+    for axis, window in enumerate(_adaptive(x.shape[-axes:], grad.shape[-axes:])):
+        shared = shared / _along(window.elements(), axis, axes)
+    round_into(out[0], _sums(shared, _adaptive(grad.shape[-axes:], x.shape[-axes:])))
+
+
+for _axes in (2, 3):
+    for _name, _function in (
+        (f"aclnnAvgPool{_axes}d", _avg_pool),
+        (f"aclnnAvgPool{_axes}dBackward", _avg_pool_backward),
+        (f"aclnnAdaptiveAvgPool{_axes}d", _adaptive_avg_pool),
+        (f"aclnnAdaptiveAvgPool{_axes}dBackward", _adaptive_avg_pool_backward),
+    ):
+        reference(_name, raw=True)(functools.partial(_function, _axes))
