@@ -66,7 +66,7 @@ def test_distances(name: str, reduction: int, dtype: Any) -> None:
 
 @pytest.mark.parametrize("name", DISTANCES)
 def test_distances_broadcast(name: str) -> None:
-    numbers, function = DISTANCES[name]
+    numbers, _ = DISTANCES[name]
     x, target, grad = normal(4, 1, 3), normal(5, 1), normal(4, 5, 3)
     wide = [np.broadcast_to(a, (4, 5, 3)).copy() for a in (x, target)]
     operator = getattr(ops, name)
@@ -224,7 +224,7 @@ def test_nll_loss(reduction: int, shape: Any, label: Any, dtype: Any) -> None:
 
 def test_nll_loss_of_one_row() -> None:
     x, weight, target = normal(5), np.linspace(0.5, 2, 5, dtype=np.float32), np.array(2)
-    result, whole = ops.nll_loss(x, target, weight, 0, -100)
+    result, _ = ops.nll_loss(x, target, weight, 0, -100)
     assert result == -weight[2] * x[2]
     number, sums = np.empty(1, np.float32), np.empty(1, np.float32)
     ops.nll_loss(x, target, weight, 1, -100, out=(number, sums))
