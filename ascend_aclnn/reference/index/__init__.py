@@ -1,5 +1,5 @@
 """References of ops-nn/index, by kind of operator."""
 
-from ascend_aclnn.reference.index import embedding
+from ascend_aclnn.reference.index import embedding, gather
 
-__all__ = ["embedding"]
+__all__ = ["embedding", "gather"]

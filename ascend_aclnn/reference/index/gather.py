@@ -1,0 +1,114 @@
+"""Reading at indices. Only bits are moved, so data of any type go through as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference._rows import codes
+from ascend_aclnn.reference.index._places import along, named, places, rows_of, vectors
+
+
+def _store(out: Array, taken: Array) -> None:
+    cast_into(out, taken.reshape(out.shape))
+
+
+@reference("aclnnGather", raw=True)
+def gather(x: Array, dim: int, index: Array, *, out: tuple[Array]) -> None:
+    """out[i][j][k] = x[i][index[i][j][k]][k] for dim 1."""
+    if index.size == 0:
+        return
+    (x, axis), (index, _) = vectors(x, dim), vectors(index, dim)
+    _store(out[0], codes(x)[along(places("index", index, x.shape[axis]), axis)].view(x.dtype))
+
+
+def _select(x: Array, dim: int, index: Array, out: Array) -> None:
+    """Replaces an axis by the shape of ``index``."""
+    if out.size == 0:
+        return
+    x, axis = vectors(x, dim)
+    _store(out, np.take(codes(x), places("index", index, x.shape[axis]), axis).view(x.dtype))
+
+
+@reference("aclnnIndexSelect", "aclnnGatherV2", raw=True)
+def index_select(x: Array, dim: int, index: Array, *, out: tuple[Array]) -> None:
+    """Entries of an axis, in the order of ``index``."""
+    _select(x, dim, index, out[0])
+
+
+@reference("aclnnGatherV3", raw=True)
+def gather_v3(x: Array, dim: int, index: Array, batch_dims: int, mode: int, *, out: tuple[Array]) -> None:
+    """As index_select, for each entry of the first ``batch_dims`` axes by itself. ``mode`` is a matter of speed."""
+    if batch_dims < 0:  # phase one counts them from the end, but then expects an output without index's axes
+        raise DataError("batchDims", f"is {batch_dims}; allowed: 0 to {dim % max(x.ndim, 1)}")
+    batch = batch_dims
+    if batch == 0 or out[0].size == 0:
+        _select(x, dim, index, out[0])
+        return
+    axis = dim % x.ndim
+    rows, inner = index.reshape(-1, *index.shape[batch:]), x.reshape(-1, *x.shape[batch:])
+    at = places("index", rows, x.shape[axis]).reshape(len(rows), -1)
+    lines = np.moveaxis(codes(inner), axis - batch + 1, 1)  # (batch, axis, what is before it, what is behind it)
+    taken = np.moveaxis(lines[np.arange(len(rows))[:, None], at], 1, axis - batch + 1)
+    _store(out[0], np.ascontiguousarray(taken).view(x.dtype))
+
+
+@reference("aclnnTake", raw=True)
+def take(x: Array, index: Array, *, out: tuple[Array]) -> None:
+    """Elements of the flattened tensor."""
+    _store(out[0], codes(x).reshape(-1)[places("index", index, x.size)].view(x.dtype))
+
+
+@reference("aclnnGatherNd", raw=True)
+def gather_nd(x: Array, indices: Array, negative: bool, *, out: tuple[Array]) -> None:
+    """Elements or slices whose coordinates are on the last axis of ``indices``."""
+    if out[0].size == 0:
+        return
+    rows = named("indices", x.shape, indices, negative)
+    _store(out[0], rows_of(codes(x), indices.shape[-1])[rows].view(x.dtype))
+
+
+def subscripts(x: Array, indices: Sequence[Array]) -> tuple[Any, ...]:
+    """What NumPy takes between brackets; an empty tensor stands for a full slice and a mask for all its axes."""
+    found: list[Any] = []
+    axis = 0
+    for number, index in enumerate(indices):
+        if index.size == 0:
+            found.append(slice(None))
+            axis += 1
+        elif index.dtype == np.bool_:
+            covered = x.shape[axis : axis + index.ndim]
+            if index.shape != covered:
+                raise DataError("indices", f"[{number}] is a mask of shape {index.shape}; its axes have {covered}")
+            found.append(index)
+            axis += index.ndim
+        else:
+            try:
+                found.append(places("indices", index, x.shape[axis], negative=True))
+            except DataError as error:
+                raise DataError("indices", f"[{number}] {error.detail}") from None
+            axis += 1
+    return tuple(found)
+
+
+@reference("aclnnIndex", raw=True)
+def index(x: Array, indices: Sequence[Array], *, out: tuple[Array]) -> None:
+    """x[i, j, ...] as NumPy has it."""
+    if x.size == 0 or out[0].size == 0:
+        return
+    x = x.reshape(1) if x.ndim == 0 else x
+    taken = codes(x)[subscripts(x, indices)]
+    if taken.size != out[0].size:
+        raise DataError("indices", f"name an output of shape {taken.shape}; out has {out[0].shape}")
+    _store(out[0], np.ascontiguousarray(taken).view(x.dtype))
+
+
+@reference("aclnnFlip", raw=True)
+def flip(x: Array, dims: Sequence[int], *, out: tuple[Array]) -> None:
+    """Turns axes around."""
+    cast_into(out[0], np.flip(x, tuple(dims)) if x.ndim else x)
