@@ -144,7 +144,8 @@ def test_language_model(optimizer: Optimizer) -> None:
 
 @pytest.mark.parametrize("model", [Transformer, MultiHead])
 def test_attention(model: Callable[[], nn.Module]) -> None:
-    assert_trains_alike(model, tokens, OPTIMIZERS["AdamW foreach"])
+    # Not Adam: the gradient of the keys' bias is 0 but for rounding, and Adam takes steps of full length all the same.
+    assert_trains_alike(model, tokens, OPTIMIZERS["SGD momentum"])
 
 
 def test_convolution() -> None:
