@@ -142,3 +142,120 @@ def test_reading_out_of_range(call: Any, text: str) -> None:
     with pytest.raises(AclError, match=text) as caught:
         call(sample((3, 4)))
     assert caught.value.argument in ("index", "indices")
+
+
+# ------------------------------------------------------------------------------------------------- choosing
+
+SORTED = [F32, F16, BF16, I8, I64]
+
+
+def with_nans(x: Any) -> Any:
+    if x.dtype not in (F32, F16, BF16):
+        return x
+    x[0, 1] = x[2, 0] = x[1, 1] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("dtype", SORTED, ids=str)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("largest", [False, True])
+def test_topk(torch: Any, dtype: Any, dim: int, largest: bool) -> None:
+    x = sample((4, 5, 6), dtype)
+    values, indices = ops.topk(strided(x), 3, dim, largest, True)
+    equal(values, torch.topk(tensor(torch, x), 3, dim, largest).values)
+    same(values, np.take_along_axis(x, indices, dim))
+    assert indices.dtype == I64 and values.dtype == dtype
+
+
+def test_topk_of_equals_nan_and_0d() -> None:
+    values, indices = ops.topk(np.float32([1, 3, np.nan, 3]), 3, -1, True, True)
+    assert indices.tolist() == [2, 1, 3] and values.tolist()[1:] == [3, 3]
+    assert ops.topk(np.float32([1, 1, 0]), 2, 0, False, True)[1].tolist() == [2, 0]
+    assert [y.tolist() for y in ops.topk(np.array(5, np.float32), 1, 0, True, True)] == [5, 0]
+    assert ops.topk(np.float32([1, 2]), 0, 0, True, True)[0].shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", SORTED, ids=str)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_kthvalue_and_medians(torch: Any, dtype: Any, dim: int, keepdim: bool) -> None:
+    x = with_nans(sample((4, 5, 6), dtype))
+    at = {
+        "kthvalue": ops.kthvalue(x, 2, dim, keepdim),
+        "median": ops.median_dim(strided(x), dim, keepdim),
+        "nanmedian": ops.nan_median_dim(x, dim, keepdim),
+    }
+    for name, (values, indices) in at.items():
+        arguments = (2, dim, keepdim) if name == "kthvalue" else (dim, keepdim)
+        equal(values, getattr(torch, name)(tensor(torch, x), *arguments).values)
+        taken = np.take_along_axis(x, indices if keepdim else np.expand_dims(indices, dim), dim)
+        same(values, taken if keepdim else taken.squeeze(dim))
+
+
+def test_medians_of_everything() -> None:
+    x = np.float32([[1, np.nan], [3, 2]])
+    assert np.isnan(ops.median(x)) and ops.nan_median(x).tolist() == 2
+    assert ops.median_dim(x, 1, False)[1].tolist() == [1, 1]
+    assert ops.median(np.int32([4, 1, 3, 2])).tolist() == 2
+    assert np.isnan(ops.nan_median(np.float32([np.nan])))
+    assert np.isnan(ops.median(np.zeros((0, 2), np.float32)))
+    assert ops.median(np.zeros(0, np.int32)).tolist() == np.iinfo(np.int32).min
+    assert [y.tolist() for y in ops.kthvalue(np.array(5, np.float32), 1, 0, False)] == [5, 0]
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+def test_nonzero(dtype: Any) -> None:
+    x = sample((3, 4, 5), dtype)
+    x[np.random.default_rng(1).random(x.shape) < 0.5] = 0
+    same(ops.nonzero(strided(x)), np.argwhere(x != 0))
+    same(ops.nonzero_v2(x), np.argwhere(x != 0).T)
+    same(ops.nonzero(np.zeros((2, 3), dtype)), np.zeros((0, 2), I64))
+    assert ops.nonzero(np.ones((), dtype)).shape == (1, 0)
+
+
+@pytest.mark.parametrize("dtype", [*SORTED, BOOL], ids=str)
+def test_unique(torch: Any, dtype: Any) -> None:
+    x = np.trunc(sample((5, 6), F32) / 3).astype(dtype)
+    values, inverse, counts = ops.unique2(strided(x), True, True, True)
+    expected = torch.unique(tensor(torch, x), True, True, True)
+    for actual, wanted in zip((values, inverse, counts), expected):
+        equal(actual, wanted)
+    assert values.dtype == dtype
+    for actual, wanted in zip(ops.unique(x, True, True), expected):
+        equal(actual, wanted)
+    equal(ops.unique2(x, False, False, False)[0], expected[0])
+    nothing = ops.unique2(np.zeros(0, dtype), True, True, True)
+    assert [y.shape for y in nothing] == [(0,), (0,), (0,)]
+
+
+def test_unique_of_nan_and_zeros() -> None:
+    values, _, counts = ops.unique2(np.float32([np.nan, 0, -0.0, np.nan]), True, True, True)
+    assert values.tolist()[0] == 0 and np.isnan(values[1:]).all() and counts.tolist() == [2, 1, 1]
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, 1000])
+@pytest.mark.parametrize("dtype", [F32, BF16, I8, BOOL], ids=str)
+def test_unique_consecutive(torch: Any, dim: int, dtype: Any) -> None:
+    x = np.repeat(np.repeat(drawn((3, 2, 2), 2), 2, 0), 3, 1)[:, :, drawn(5, 2)].astype(dtype)
+    expected = torch.unique_consecutive(tensor(torch, x), True, True, None if dim == 1000 else dim)
+    for actual, wanted in zip(ops.unique_consecutive(x, True, True, dim), expected):
+        equal(actual, wanted)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("dtype", [F32, BF16, I8, BOOL], ids=str)
+def test_unique_dim(torch: Any, dim: int, dtype: Any) -> None:
+    x = drawn((4, 5, 3), 2).astype(dtype)[drawn(7, 4)][:, drawn(6, 5)][:, :, drawn(5, 3)]
+    expected = torch.unique(tensor(torch, x), True, True, True, dim)
+    for actual, wanted in zip(ops.unique_dim(strided(x), True, True, dim), expected):
+        equal(actual, wanted)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, I32, I64], ids=str)
+@pytest.mark.parametrize("right", [False, True])
+def test_bucketize(dtype: Any, right: bool) -> None:
+    boundaries, x = np.array([-3, 0, 2, 5]).astype(dtype), np.array([[-4, -3, 0], [1, 5, 6]]).astype(dtype)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        y = ops.bucketize(x, boundaries, True, right)
+    assert y.dtype == I32
+    equal(y, np.digitize(x.astype(float), boundaries.astype(float), right=not right))
