@@ -16,6 +16,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Tensor, ops
 from ascend_aclnn.backends import Backend
+from ascend_aclnn.reference import Reference
 
 ROOT = Path(__file__).parents[1]
 GRAD = np.arange(1, 13, dtype=np.float32).reshape(6, 2)
@@ -349,3 +350,15 @@ def test_a_scalar_holds_what_its_type_holds() -> None:
             aclnn.Scalar(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="aclnnAdds: other cannot be passed: 9223372036854775808 is outside INT64"):
         ops.adds(np.zeros(2, np.int64), 2**63, 1)
+
+
+def test_arguments_that_do_not_go_together_are_refused_when_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some shapes that phase one lets through, as CANN's does, break the formula: never an error from inside."""
+
+    def broken(x: Any) -> Any:
+        return x + np.ones(5)
+
+    monkeypatch.setattr("ascend_aclnn.reference.find", lambda operator: Reference(broken, False, False))
+    with aclnn.use_backend("numpy"), pytest.raises(AclError, match=r"do not go together.*self \(2, 3\)") as caught:
+        ops.abs(np.ones((2, 3), np.float32))
+    assert caught.value.status == 161002 and isinstance(caught.value.__cause__, ValueError)

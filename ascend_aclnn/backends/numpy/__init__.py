@@ -130,6 +130,10 @@ class NumpyBackend(Backend):
             argument = None if position is None else operator.parameters[position].python_name
             detail = f"{argument or error.argument} {error.detail}"
             raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name, argument=argument) from None
+        except (ValueError, LookupError, ArithmeticError) as error:
+            # Some arguments that do not go together pass phase one, as they pass CANN's.
+            detail = f"the arguments do not go together, which hardware leaves undefined: {error} ({_shapes(operator, values)})"
+            raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name) from error
         for output in outputs:
             for item in output if isinstance(output, list) else (output,):
                 if isinstance(item, _Held):
@@ -384,12 +388,22 @@ def _shrink(operator: Operator, output: _Held, shape: tuple[int, ...]) -> None:
     tensor, whole = output.tensor, output.array
     fits = math.prod(shape) <= whole.size and whole.flags.c_contiguous and not output.decoded
     if operator.name not in rules.DATA_DEPENDENT or not fits:
-        raise RuntimeError(f"{operator.name}: the reference gave shape {shape} for {whole.shape}")
+        raise ValueError(f"an output of shape {whole.shape} gets a result of shape {shape}")
     output.array = whole.reshape(-1)[: math.prod(shape)].reshape(shape)
     tensor.shape, tensor.strides = shape, contiguous_strides(shape)
     assert isinstance(tensor.storage, HostStorage)
     if tensor.storage.array is not None:
         tensor.storage.array = output.array
+
+
+def _shapes(operator: Operator, values: Sequence[Any]) -> str:
+    """What tensors came, for a message: "x (2, 3), gamma (3,)"."""
+    words = []
+    for parameter, value in zip(operator.parameters, values):
+        tensors = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, Tensor)]
+        if tensors:
+            words.append(f"{parameter.python_name} {', '.join(str(tensor.shape) for tensor in tensors)}")
+    return "; ".join(words)
 
 
 __all__ = ["HostStorage", "NumpyBackend", "host_view", "numpy_backend", "refusal", "wrap"]

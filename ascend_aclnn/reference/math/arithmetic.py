@@ -37,7 +37,7 @@ rows("Rsubs", lambda x, y, alpha: _minus(number(y, x), _times(x, alpha)))
 rows("Mul*", np.multiply)
 rows("Muls*", lambda x, y: x * number(y, x))
 rows("AddV3", lambda x, y, alpha: number(x, y) + _times(y, alpha))
-rows("InplaceAddV3", lambda x, y, alpha: (None, number(x, y) + _times(y, alpha)))
+rows("InplaceAddV3", lambda x, y, alpha: number(x, y) + _times(y, alpha))
 
 
 def _scaled(value: Any, alpha: Any) -> Any:
