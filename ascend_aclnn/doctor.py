@@ -6,7 +6,6 @@ import argparse
 import ctypes
 import json
 import os
-import pkgutil
 import re
 import shutil
 import subprocess
@@ -50,7 +49,7 @@ def report() -> dict[str, Any]:
         "advice": None,
         "soc": os.environ.get("ASCEND_ACLNN_SOC", DEFAULT_SOC),
         "operators": sum(1 for _ in catalog.names()),
-        "references": _references(),
+        "references": reference.count(),
         "compiler": _compiler(),
     }
     try:
@@ -104,12 +103,6 @@ def _product(name: str) -> str:
         return soc(name).title
     except ValueError:
         return "unknown chip"
-
-
-def _references() -> int:
-    for module in pkgutil.iter_modules(reference.__path__):
-        reference.load_family(module.name)
-    return len(reference._references)
 
 
 def _compiler() -> Optional[str]:

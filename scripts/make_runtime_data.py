@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+FACTS = Path(__file__).resolve().parents[2] / "shared" / "facts"
 DATA = Path(__file__).resolve().parent.parent / "ascend_aclnn" / "catalog" / "data"
 
 
@@ -63,7 +64,7 @@ def lines(table: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("facts", type=Path)
+    parser.add_argument("--facts", type=Path, default=FACTS, help="folder with acl_functions.json and acl_enums.json")
     parser.add_argument("--check", action="store_true", help="compare with the committed files instead of writing")
     options = parser.parse_args()
     made = {

@@ -1,6 +1,7 @@
 """NumPy references: for each operator one pure function on arrays, found by the operator's family.
 
-``reference/<family>.py`` holds the operators of a family ("ops-nn/norm" -> ``norm``). A module registers its functions with
+``reference/<family>.py``, or a package of that name, holds the operators of a family ("ops-nn/norm" -> ``norm``). A module
+registers its functions with
 
     @reference("aclnnRmsNorm")
     def rms_norm(x, gamma, epsilon): ...
@@ -17,11 +18,9 @@ returned, with their channels in axis 1; with product names ("950") on these pro
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 from typing import Any, Callable, NamedTuple, Optional, Union
 
+from ascend_aclnn import families
 from ascend_aclnn.catalog import Operator
 
 
@@ -51,13 +50,14 @@ def reference(
 
 def find(operator: Operator) -> Optional[Reference]:
     """The reference of an operator, None where there is none."""
-    load_family(operator.family)
-    return _references.get(operator.name)
+    found = _references.get(operator.name)
+    if found is None:
+        families.look_in(__name__, operator)
+        found = _references.get(operator.name)
+    return found
 
 
-@functools.cache
-def load_family(family: str) -> None:
-    """Imports the module of a family, if it has one."""
-    module = f"{__name__}.{family.rpartition('/')[2]}"
-    if importlib.util.find_spec(module) is not None:
-        importlib.import_module(module)
+def count() -> int:
+    """How many operators have a reference."""
+    families.load_all(__name__)
+    return len(_references)

@@ -7,12 +7,10 @@ states them.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from ascend_aclnn import families
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.dtypes import DataType
 from ascend_aclnn.errors import Problem
@@ -29,6 +27,7 @@ DATA_DEPENDENT = frozenset(
         "aclnnUnique",
         "aclnnUnique2",
         "aclnnUniqueConsecutive",
+        "aclnnUniqueDim",
         "aclnnNonMaxSuppression",
     }
 )
@@ -36,8 +35,11 @@ DATA_DEPENDENT = frozenset(
 
 def find(operator: Operator) -> Optional[Rule]:
     """The declared rule of an operator, None where only its document speaks."""
-    _load(operator.family)
-    return declared(operator.name)
+    found = declared(operator.name)
+    if found is None:
+        families.look_in(__name__, operator)
+        found = declared(operator.name)
+    return found
 
 
 def rule_of(operator: Operator) -> Rule:
@@ -57,13 +59,6 @@ def check(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[Probl
 def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, OutputSpec]:
     """Shape and dtype of each output that the rule can tell, by C name; Refusal where the inputs admit none."""
     return rule_of(operator).infer(Call(operator, values, soc))
-
-
-@functools.cache
-def _load(family: str) -> None:
-    module = f"{__name__}.{family.rpartition('/')[2]}"
-    if importlib.util.find_spec(module) is not None:
-        importlib.import_module(module)
 
 
 __all__ = ["DATA_DEPENDENT", "Call", "DataType", "OutputSpec", "Refusal", "Rule", "check", "find", "infer", "rule_of"]

@@ -2,7 +2,3 @@
 
 Elements are moved as they are stored, NaN payloads included; where data types differ they are cast on the way.
 """
-
-from ascend_aclnn.reference.conversion import filling, joining, layout, padding, slicing
-
-__all__ = ["filling", "joining", "layout", "padding", "slicing"]

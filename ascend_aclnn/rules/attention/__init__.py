@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.attention import flash
+from ascend_aclnn.rules.attention import flash, inference
 
-__all__ = ["flash"]
+__all__ = ["flash", "inference"]

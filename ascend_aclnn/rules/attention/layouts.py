@@ -23,16 +23,19 @@ class Axes(NamedTuple):
     value_width: int
 
 
+def named(call: Call, name: str, layout: str) -> dict[str, int]:
+    """The sizes of a tensor by the letters of its layout; Refusal where its rank does not fit."""
+    sizes = call.shape(name)
+    fits = len(sizes) == len(layout)
+    call.require(fits, name, f"has shape {sizes}; in layout {layout} its rank is {len(layout)}")
+    return dict(zip(layout, sizes))
+
+
 def axes(call: Call, heads: int, layout: str, names: tuple[str, str, str] = ("query", "key", "value")) -> Axes:
     """The sizes, by a layout; Refusal where a rank does not fit it."""
     layout = layout.upper()
     call.require(layout in LAYOUTS, "inputLayout", f"is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
-    shapes = [call.shape(name) for name in names]
-    for name, sizes in zip(names, shapes):
-        call.require(
-            len(sizes) == len(layout), name, f"has shape {sizes}; in layout {layout} its rank is {len(layout)}"
-        )
-    q, k, v = (dict(zip(layout, sizes)) for sizes in shapes)
+    q, k, v = (named(call, name, layout) for name in names)
     width = q["D"] if "D" in q else q["H"] // heads if heads else 0
     if "N" in k:
         key_heads, key_width, value_width = k["N"], k["D"], v["D"]

@@ -1,5 +1,1 @@
 """Rules of ops-math/math, by kind of operator."""
-
-from ascend_aclnn.rules.math import arithmetic, comparison, creation, elementwise, linalg, reduction, sorting, special
-
-__all__ = ["arithmetic", "comparison", "creation", "elementwise", "linalg", "reduction", "sorting", "special"]

@@ -2,9 +2,3 @@
 
 The number of devices is known to the communicator alone, so shapes that depend on it are not inferred.
 """
-
-from __future__ import annotations
-
-from ascend_aclnn.rules.mc2 import experts, groups, products, reduced
-
-__all__ = ["experts", "groups", "products", "reduced"]

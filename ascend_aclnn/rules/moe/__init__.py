@@ -2,7 +2,3 @@
 
 Most operators have generated wrappers: phase one checks dtypes (161002), the tiling of the kernel the rest (561002).
 """
-
-from ascend_aclnn.rules.moe import finalize, gating, maps, permute, routing
-
-__all__ = ["finalize", "gating", "maps", "permute", "routing"]
