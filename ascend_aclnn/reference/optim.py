@@ -1,0 +1,385 @@
+"""References of ops-nn/optim: optimiser steps, and the step of a language model from one token to the next.
+
+Steps are counted from 0: where an operator takes a step, it is the number of steps before this one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._rows import check_range
+
+Arrays = Sequence[Array]
+
+
+def _number(x: Array) -> float:
+    """The one element of a tensor."""
+    return float(x.reshape(-1)[0])
+
+
+def _moments(m: Array, v: Array, grad: Array, beta1: float, beta2: float) -> tuple[Array, Array]:
+    """The moving averages of the gradient and of its square."""
+    return beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad * grad
+
+
+def _corrections(beta1: float, beta2: float, step: float) -> tuple[float, float]:
+    """How much of the two averages the gradients so far make up."""
+    return 1 - beta1**step, 1 - beta2**step
+
+
+def _write(argument: str, tensor: Array, value: Array) -> None:
+    """Changes what CANN declares an input."""
+    if not tensor.flags.writeable:
+        raise DataError(argument, "is read-only; the operator changes it")
+    round_into(tensor, value)
+
+
+# ------------------------------------------------------------------------------------------------- Adam
+
+
+def _adam_w(
+    var: Array,
+    m: Array,
+    v: Array,
+    highest: Optional[Array],
+    grad: Array,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    decay: float,
+    eps: float,
+    corrections: tuple[float, float],
+) -> tuple[Array, Array, Array, Optional[Array]]:
+    """A step of AdamW. ``highest`` is the largest second moment so far, for AMSGrad, and is given back updated."""
+    m, v = _moments(m, v, grad, beta1, beta2)
+    highest = None if highest is None else np.maximum(highest, v)
+    spread = np.sqrt((v if highest is None else highest) / corrections[1]) + eps
+    return var * (1 - lr * decay) - lr / corrections[0] * m / spread, m, v, highest
+
+
+@reference("aclnnApplyAdamW")
+def apply_adam_w(
+    var: Array,
+    m: Array,
+    v: Array,
+    beta1_power: Array,
+    beta2_power: Array,
+    lr: Array,
+    weight_decay: Array,
+    beta1: Array,
+    beta2: Array,
+    eps: Array,
+    grad: Array,
+    max_grad_norm: Optional[Array],
+    amsgrad: bool,
+    maximize: bool,
+) -> Any:
+    """The powers of the betas are those of the step before. CANN does not write the largest second moment back."""
+    b1, b2 = _number(beta1), _number(beta2)
+    corrections = 1 - _number(beta1_power) * b1, 1 - _number(beta2_power) * b2
+    highest = max_grad_norm if amsgrad else None
+    rest = (_number(lr), b1, b2, _number(weight_decay), _number(eps), corrections)
+    return _adam_w(var, m, v, highest, -grad if maximize else grad, *rest)[:3]
+
+
+@reference("aclnnApplyAdamWV2")
+def apply_adam_w_v2(
+    var: Array,
+    m: Array,
+    v: Array,
+    max_grad_norm: Optional[Array],
+    grad: Array,
+    step: Array,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    amsgrad: bool,
+    maximize: bool,
+) -> Any:
+    corrections = _corrections(beta1, beta2, _number(step) + 1)
+    highest = max_grad_norm if amsgrad else None
+    grad = -grad if maximize else grad
+    return _adam_w(var, m, v, highest, grad, lr, beta1, beta2, weight_decay, eps, corrections)
+
+
+@reference("aclnnFusedAdamw")
+def fused_adamw(
+    params: Arrays,
+    grads: Arrays,
+    averages: Arrays,
+    squares: Arrays,
+    highest: Optional[Arrays],
+    steps: Arrays,
+    grad_scale: Optional[Array],
+    found_inf: Optional[Array],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    amsgrad: bool,
+    maximize: bool,
+) -> Any:
+    """AdamW of each tensor with its gradient over ``grad_scale``; nothing where an infinity was found."""
+    if found_inf is not None and found_inf.size and _number(found_inf) == 1:
+        return None, None, None, None
+    scale = 1 / _number(grad_scale) if grad_scale is not None and grad_scale.size else 1.0
+    scale = -scale if maximize else scale
+    most = highest if amsgrad and highest else [None] * len(params)
+    made = [
+        _adam_w(
+            *tensors, grad * scale, lr, beta1, beta2, weight_decay, eps, _corrections(beta1, beta2, _number(step) + 1)
+        )
+        for *tensors, grad, step in zip(params, averages, squares, most, grads, steps)
+    ]
+    lists = [list(column) for column in zip(*made)]
+    return lists[0], lists[1], lists[2], lists[3] if amsgrad and highest else None
+
+
+@reference("aclnnApplyAdam", raw=True)
+def apply_adam(
+    var: Array,
+    m: Array,
+    v: Array,
+    beta1_power: Array,
+    beta2_power: Array,
+    lr: Array,
+    beta1: Array,
+    beta2: Array,
+    epsilon: Array,
+    grad: Array,
+    use_locking: bool,
+    use_nesterov: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    """The powers of the betas are those of this step. The kernel changes both moments, which CANN declares inputs."""
+    b1, b2 = _number(beta1), _number(beta2)
+    rate = _number(lr) * math.sqrt(1 - _number(beta2_power)) / (1 - _number(beta1_power))
+    wide = widen(grad)
+    average, square = _moments(widen(m), widen(v), wide, b1, b2)
+    slope = b1 * average + (1 - b1) * wide if use_nesterov else average
+    result = widen(var) - rate * slope / (np.sqrt(square) + _number(epsilon))
+    _write("m", m, average)
+    _write("v", v, square)
+    round_into(out[0], result)
+
+
+@reference("aclnnApplyFusedEmaAdam")
+def apply_fused_ema_adam(
+    grad: Array,
+    var: Array,
+    m: Array,
+    v: Array,
+    s: Array,
+    step: Array,
+    lr: float,
+    ema_decay: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    mode: int,
+    bias_correction: bool,
+    weight_decay: float,
+) -> Any:
+    """Adam with the decay in the gradient (mode 0) or in the update (1), and the moving average of the result."""
+    first, second = _corrections(beta1, beta2, _number(step)) if bias_correction else (1.0, 1.0)
+    if mode == 0:
+        grad = grad + weight_decay * var
+    m, v = _moments(m, v, grad, beta1, beta2)
+    update = m / first / (np.sqrt(v / second) + eps)
+    if mode == 1:
+        update = update + weight_decay * var
+    var = var - lr * update
+    return var, m, v, ema_decay * s + (1 - ema_decay) * var
+
+
+# ------------------------------------------------------------------------------------------------- quantised Adam
+
+
+def _blocks(x: Array, size: int) -> Array:
+    """Flat, in rows of a block, the last one filled up with zeros."""
+    flat = np.zeros(-(-x.size // size) * size, x.dtype)
+    flat[: x.size] = x.reshape(-1)
+    return flat.reshape(-1, size)
+
+
+def _decode(codes: Array, book: Array, highest: Array, size: int) -> Array:
+    """Entries of the code book, times what each block was divided by."""
+    values = _blocks(book.reshape(-1)[codes], size) * highest.reshape(-1, 1)
+    return values.reshape(-1)[: codes.size].reshape(codes.shape)
+
+
+def _encode(values: Array, book: Array, size: int, signed: bool) -> tuple[Array, Array]:
+    """Codes of the nearest entries, of the lower for equal distances, and the largest magnitude of each block.
+
+    With ``signed``, as in the kernel, an entry of another sign than its value's moves one on, away from zero. A block of
+    zeros has the code 0.
+    """
+    book = book.reshape(-1)
+    rows = _blocks(values, size)
+    highest = np.abs(rows).max(1)
+    scaled = rows / highest[:, None]
+    upper = np.clip(np.searchsorted(book, scaled), 1, len(book) - 1)
+    codes = np.where(scaled - book[upper - 1] <= book[upper] - scaled, upper - 1, upper)
+    if signed:
+        sign = np.sign(book[codes])
+        codes = np.where(np.sign(scaled) != sign, codes + sign.astype(np.int64), codes)
+    codes = np.where(np.isnan(scaled), 0, np.clip(codes, 0, len(book) - 1))
+    return codes.reshape(-1)[: values.size].reshape(values.shape), highest
+
+
+@reference("aclnnApplyAdamWQuant")
+def apply_adam_w_quant(
+    var: Array,
+    grad: Array,
+    m: Array,
+    v: Array,
+    book_m: Array,
+    book_v: Array,
+    highest_m: Array,
+    highest_v: Array,
+    step: Array,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    gnorm_scale: float,
+    mode: Optional[str],
+    block: int,
+) -> Any:
+    """AdamW whose moments are kept as codes; the weights decay after the step."""
+    first, second = _corrections(beta1, beta2, _number(step) + 1)
+    old_m, old_v = _decode(m, book_m, highest_m, block), _decode(v, book_v, highest_v, block)
+    new_m, new_v = _moments(old_m, old_v, grad * gnorm_scale, beta1, beta2)
+    var = var - lr / first * new_m / (np.sqrt(new_v / second) + eps)
+    if weight_decay > 0:
+        var = var * (1 - lr * weight_decay)
+    codes_m, new_highest_m = _encode(new_m, book_m, block, True)
+    codes_v, new_highest_v = _encode(new_v, book_v, block, False)
+    return var, codes_m, codes_v, new_highest_m.reshape(highest_m.shape), new_highest_v.reshape(highest_v.shape)
+
+
+# ------------------------------------------------------------------------------------------------- momentum
+
+
+@reference("aclnnApplyKerasMomentum", raw=True)
+def apply_keras_momentum(
+    var: Array,
+    accum: Array,
+    lr: Array,
+    grad: Array,
+    momentum: Array,
+    use_locking: bool,
+    use_nesterov: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    """The kernel changes ``accum``, which CANN declares an input."""
+    step = _number(lr) * widen(grad)
+    speed = _number(momentum) * widen(accum) - step
+    result = widen(var) + (_number(momentum) * speed - step if use_nesterov else speed)
+    _write("accum", accum, speed)
+    round_into(out[0], result)
+
+
+@reference("aclnnFusedSgd")
+def fused_sgd(
+    params: Arrays,
+    grads: Arrays,
+    buffers: Optional[Arrays],
+    grad_scale: Optional[Array],
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    is_first_step: bool,
+) -> Any:
+    """Stochastic gradient descent of each tensor; the gradients are given back over ``grad_scale``."""
+    scale = 1.0 if grad_scale is None else 1 / _number(grad_scale)
+    made: list[tuple[Array, Array, Optional[Array]]] = []
+    for param, grad, buffer in zip(params, grads, buffers or [None] * len(params)):
+        scaled = grad * scale
+        slope = (-scaled if maximize else scaled) + weight_decay * param
+        if buffer is not None:
+            buffer = slope if is_first_step else momentum * buffer + (1 - dampening) * slope
+            slope = slope + momentum * buffer if nesterov else buffer
+        made.append((param - lr * slope, scaled, buffer))
+    lists = [list(column) for column in zip(*made)]
+    return lists[0], lists[1], lists[2] if buffers else None
+
+
+# ------------------------------------------------------------------------------------------------- language models
+
+
+def _advance(
+    tokens: Array,
+    sampled: Array,
+    positions: Array,
+    lengths: Array,
+    slots: Array,
+    tables: Array,
+    sequences: int,
+    queries: int,
+    block: int,
+) -> Any:
+    """The first sequences go on by one token; the others, which only fill up, get token 0 at no slot.
+
+    As the kernel and the document have it, the block is looked up in the first row of the tables, and a row's number
+    times their width added.
+    """
+    flat = [x.reshape(-1).copy() for x in (tokens, positions, lengths, slots)]
+    new_tokens, new_positions, new_lengths, new_slots = flat
+    position = new_lengths[:queries].copy()
+    new_tokens[:queries] = sampled.reshape(-1)[:queries]
+    new_positions[:queries] = position
+    new_lengths[:queries] = position + 1
+    place = position // block
+    check_range("blockTables", place, 0, tables.size)
+    width = tables.shape[-1]
+    new_slots[:queries] = (tables.reshape(-1)[place] + width * np.arange(queries)) * block + position % block
+    new_tokens[queries:sequences], new_positions[queries:sequences], new_slots[queries:sequences] = 0, 0, -1
+    return tuple(made.reshape(old.shape) for made, old in zip(flat, (tokens, positions, lengths, slots)))
+
+
+reference("aclnnAdvanceStep")(_advance)
+
+
+@reference("aclnnAdvanceStepV2")
+def advance_step_v2(
+    tokens: Array,
+    sampled: Array,
+    positions: Array,
+    lengths: Array,
+    slots: Array,
+    tables: Array,
+    spec: Optional[Array],
+    accepted: Optional[Array],
+    sequences: int,
+    queries: int,
+    block: int,
+) -> Any:
+    """With guessed tokens, sequences go on behind those that were accepted: the last token, then the next guesses."""
+    if spec is None or accepted is None:
+        return _advance(tokens, sampled, positions, lengths, slots, tables, sequences, queries, block)
+    width = spec.shape[1] + 1
+    position = positions.reshape(-1, width) + accepted.reshape(-1, 1) + 1
+    place = position // block
+    check_range("blockTables", place, 0, tables.shape[-1])
+    slot = np.take_along_axis(tables, place, 1) * block + position % block
+    rows = sampled.reshape(-1, width)
+    ended = np.concatenate((rows, np.full((len(rows), 1), -1, rows.dtype)), 1)
+    last = np.take_along_axis(rows, np.maximum(ended.argmin(1) - 1, 0)[:, None], 1)
+    made = (np.concatenate((last, spec), 1), position, position + 1, slot)
+    return tuple(new.reshape(old.shape) for new, old in zip(made, (tokens, positions, lengths, slots)))
