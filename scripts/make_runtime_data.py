@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the package's data about CANN's runtime interface: prototypes, enums and constants.
 
-    scripts/make_runtime_data.py FACTS [--check]
+    scripts/make_runtime_data.py [--facts DIR] [--check]
 
-FACTS is a directory with ``acl_functions.json`` and ``acl_enums.json`` as collected from CANN's public headers. The
+The facts are a directory with ``acl_functions.json`` and ``acl_enums.json`` as collected from CANN's public headers. The
 results are ``runtime_functions.json`` (one prototype per line) and ``enums.json`` in the catalog's data directory. With
 ``--check`` nothing is written and the exit status tells whether the committed files are what this script makes.
 """
