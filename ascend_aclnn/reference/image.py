@@ -1,196 +1,452 @@
-"""Resampling of images, and sums of their patches.
+"""Images (ops-cv/image): resampled to other sizes, sampled at the points of a grid, and put together from windows.
 
-Every resampling works on one spatial axis after the other: an element of the result is a weighted sum of a few elements
-of its line. The gradient sums the other way. Positions and weights are float32, as the kernels (and torch) have them.
+Resampling is separable: along each spatial axis an output position is a weighted sum of few input positions, its taps.
+Positions are computed in float32, as the kernels do (float64 for DOUBLE); the order of the sums is not the chip's.
 """
 
 from __future__ import annotations
 
-import functools
-import math
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._rows import check_range
+
+Ints = Sequence[int]
+
+_CUBIC = -0.75  # the constant of the cubic kernel; with antialiasing -0.5
+_CUBIC_ANTIALIASED = -0.5
 
 
-class _Taps(NamedTuple):
-    """For each element of the result, along one axis: which elements count (axis 1), and with which weight."""
+class Taps(NamedTuple):
+    """Which input positions each position of an output axis is made of, and with what weights (None: copied)."""
 
-    taken: Array
-    weight: Optional[Array]  # None: one element each, as it is
+    source: Array  # (output positions, taps)
+    weight: Optional[Array]
 
+    def apply(self, x: Array, axis: int) -> Array:
+        """The resampled axis of x."""
+        if self.weight is None:
+            return np.take(x, self.source[:, 0], axis)
+        column = (-1, *(1,) * (x.ndim - axis - 1))
+        total = np.take(x, self.source[:, 0], axis) * self.weight[:, 0].reshape(column)
+        for tap in range(1, self.source.shape[1]):
+            total += np.take(x, self.source[:, tap], axis) * self.weight[:, tap].reshape(column)
+        return total
 
-_Sampling = Callable[[int, int, bool, float], _Taps]
-
-
-def _step(size: int, wanted: int, align: bool, scale: float) -> Any:
-    """How far apart in the source two neighbours of the result lie."""
-    if align:
-        return np.float32((size - 1) / (wanted - 1) if wanted > 1 else 0.0)
-    return np.float32(1.0 / scale if scale > 0 else size / wanted)
-
-
-def _positions(size: int, wanted: int, align: bool, scale: float) -> Array:
-    """Where in the source the elements of the result lie: their centres, or (align) the ends on the ends."""
-    step, at = _step(size, wanted, align, scale), np.arange(wanted, dtype=np.float32)
-    positions: Array = at * step if align else (at + np.float32(0.5)) * step - np.float32(0.5)
-    return positions
-
-
-def _nearest(size: int, wanted: int, align: bool, scale: float, shift: float = 0.0) -> _Taps:
-    at = (np.arange(wanted, dtype=np.float32) + np.float32(shift)) * _step(size, wanted, False, scale)
-    return _Taps(np.minimum(np.floor(at).astype(np.int64), size - 1)[:, None], None)
-
-
-def _exact(size: int, wanted: int, align: bool, scale: float) -> _Taps:
-    return _nearest(size, wanted, align, scale, 0.5)
-
-
-def _linear(size: int, wanted: int, align: bool, scale: float) -> _Taps:
-    at = np.maximum(_positions(size, wanted, align, scale), np.float32(0))
-    low = np.minimum(at.astype(np.int64), size - 1)
-    part = np.clip(at - low, 0, 1).astype(np.float32)
-    return _Taps(np.stack((low, np.minimum(low + 1, size - 1)), 1), np.stack((1 - part, part), 1))
+    def spread(self, dy: Array, axis: int, size: int) -> Array:
+        """The gradient of ``apply`` for an axis of so many positions."""
+        target, tap = np.nonzero(np.ones_like(self.source) if self.weight is None else self.weight)
+        source = self.source[target, tap]
+        order = np.argsort(source, kind="stable")
+        made = np.zeros((*dy.shape[:axis], size, *dy.shape[axis + 1 :]), dy.dtype)
+        if not order.size or not dy.size:
+            return made
+        terms = np.take(dy, target[order], axis)
+        if self.weight is not None:
+            terms *= self.weight[target, tap][order].reshape(-1, *(1,) * (dy.ndim - axis - 1))
+        reached, starts = np.unique(source[order], return_index=True)
+        sums = np.add.reduceat(terms, starts, axis, np.float64)
+        made[(slice(None),) * axis + (reached,)] = sums
+        return made
 
 
-def _cubic(size: int, wanted: int, align: bool, scale: float) -> _Taps:
-    at = _positions(size, wanted, align, scale)
-    low = np.floor(at)
-    distance = np.abs((at - low)[:, None] - np.arange(-1, 3, dtype=np.float32))
-    index = np.clip(low.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
-    return _Taps(index, _convolution(distance, -0.75))
+def step_of(size: int, made: int, scale: float, align_corners: bool = False) -> float:
+    """How far the next output position is on the input: an unchanged size is copied, whatever the scale says."""
+    if size == made:
+        return 1.0
+    if align_corners:
+        return (size - 1) / (made - 1) if made > 1 else 0.0
+    return 1 / scale if scale > 0 else size / made
 
 
-def _convolution(distance: Array, slope: float) -> Array:
-    """Keys' cubic kernel."""
-    near = ((slope + 2) * distance - (slope + 3)) * distance**2 + 1
-    far = ((distance - 5) * distance + 8) * distance * slope - 4 * slope
-    weight: Array = np.where(distance < 1, near, np.where(distance < 2, far, 0)).astype(np.float32)
-    return weight
+def positions(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Array:
+    """The input coordinate of each output position."""
+    target = np.arange(made, dtype=dtype)
+    step = dtype.type(step_of(size, made, scale, align_corners))
+    half = dtype.type(0.5)
+    return np.asarray(target * step if align_corners else (target + half) * step - half)
 
 
-def _triangle(distance: Array) -> Array:
-    weight: Array = np.clip(1 - distance, 0, None)
-    return weight
+def nearest(size: int, made: int, step: float, exact: bool) -> Taps:
+    """The position whose cell (``exact``: whose centre) is the nearest."""
+    target = np.arange(made, dtype=np.float32)
+    if exact:
+        target += np.float32(0.5)
+    return Taps(np.minimum(np.floor(target * np.float32(step)).astype(np.int64), size - 1)[:, None], None)
 
 
-def _antialiased(kernel: Callable[[Array], Array], reach: int) -> _Sampling:
-    """A kernel that is as wide as an element of the result, where that is wider than one of the source."""
-
-    def taps(size: int, wanted: int, align: bool, scale: float) -> _Taps:
-        step = _step(size, wanted, align, scale)
-        wide = max(float(step), 1.0)
-        centre = step * (np.arange(wanted, dtype=np.float32) + np.float32(0.5))
-        support = np.float32(reach * wide)
-        first = np.maximum((centre - support + np.float32(0.5)).astype(np.int64), 0)
-        last = np.minimum((centre + support + np.float32(0.5)).astype(np.int64), size)
-        index = first[:, None] + np.arange(max(1, int((last - first).max(initial=1))))
-        weight = kernel(np.abs(index + np.float32(0.5) - centre[:, None]) / np.float32(wide))
-        weight = np.where(index < last[:, None], weight, 0)
-        total = weight.sum(1, keepdims=True)
-        return _Taps(np.minimum(index, size - 1), (weight / np.where(total == 0, 1, total)).astype(np.float32))
-
-    return taps
+def nearest_backward(size: int, made: int, scale: float, exact: bool) -> Taps:
+    """``nearest`` as its gradient sees it: each input position has the outputs from one bound to the next."""
+    growth = np.float32(1) if size == made else np.float32(scale) if scale > 0 else np.float32(made) / np.float32(size)
+    bounds = np.arange(size + 1, dtype=np.float32) * growth - np.float32(0.5 if exact else 0)
+    ends = np.minimum(np.ceil(bounds), made)
+    source = np.searchsorted(ends[1:], np.arange(made), side="right")
+    weight = (source < size).astype(np.float32)  # outputs behind the last bound have no source
+    return Taps(np.minimum(source, size - 1)[:, None], weight[:, None])
 
 
-_LINEAR_AA = _antialiased(_triangle, 1)
-_CUBIC_AA = _antialiased(functools.partial(_convolution, slope=-0.5), 2)
-
-# Operators: how they sample, the number of spatial axes, whether alignCorners comes before the scales, and how the
-# gradient's operator is named.
-_OPERATORS: tuple[tuple[str, _Sampling, int, bool, tuple[str, ...]], ...] = (
-    ("Nearest1d", _nearest, 1, False, ("Nearest1dBackward",)),
-    ("Nearest1dV2", _nearest, 1, False, ()),
-    ("Nearest2d", _nearest, 2, False, ("Nearest2dBackward",)),
-    ("Nearest2dV2", _nearest, 2, False, ()),
-    ("Nearest3d", _nearest, 3, False, ("Nearest3dBackward",)),
-    ("NearestExact1d", _exact, 1, False, ("NearestExact1dBackward",)),
-    ("NearestExact2d", _exact, 2, False, ("NearestExact2dBackward",)),
-    ("NearestExact3d", _exact, 3, False, ("NearestExact3dBackward",)),
-    ("Linear1d", _linear, 1, True, ("Linear1dBackward",)),
-    ("Bilinear2d", _linear, 2, True, ("Bilinear2dBackward", "Bilinear2dBackwardV2")),
-    ("Trilinear3d", _linear, 3, True, ("Trilinear3dBackward",)),
-    ("Bicubic2d", _cubic, 2, True, ("Bicubic2dBackward",)),
-    ("Bilinear2dAA", _LINEAR_AA, 2, True, ("Bilinear2dAABackward",)),
-    ("Bicubic2dAA", _CUBIC_AA, 2, True, ("Bicubic2dAAGrad",)),
-)
+def linear(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    where = np.maximum(positions(size, made, scale, align_corners, dtype), 0)
+    first = np.minimum(where.astype(np.int64), size - 1)
+    share = np.clip(where - first.astype(dtype), 0, 1)
+    return Taps(np.stack((first, np.minimum(first + 1, size - 1)), 1), np.stack((1 - share, share), 1))
 
 
-def _options(rest: tuple[Any, ...], axes: int, aligned: bool) -> tuple[bool, tuple[float, ...]]:
-    """alignCorners and a scale for each axis, 0 where an operator takes none."""
-    align = bool(rest[0]) if aligned else False
-    scales = tuple(rest[1:] if aligned else rest)
-    return align, scales or (0.0,) * axes
+def cubic(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    where = positions(size, made, scale, align_corners, dtype)
+    first = np.floor(where)
+    source = np.clip(first.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
+    return Taps(source, np.stack(cubic_weights(where - first), 1))
 
 
-def _resample(sampling: _Sampling, x: Array, sizes: tuple[int, ...], align: bool, scales: tuple[float, ...]) -> Array:
-    for axis, (wanted, scale) in enumerate(zip(sizes, scales), 2):
-        if x.size == 0:
-            return np.zeros((*x.shape[:2], *sizes), x.dtype)
-        taps = sampling(x.shape[axis], wanted, align, scale)
-        if taps.weight is None:
-            x = np.take(x, taps.taken[:, 0], axis)
-            continue
-        weight = taps.weight.astype(x.dtype).reshape(wanted, -1, *(1,) * (x.ndim - 1 - axis))
-        parts = (np.take(x, taps.taken[:, k], axis) * weight[:, k] for k in range(weight.shape[1]))
-        x = functools.reduce(np.add, parts)
+def cubic_kernel(distance: Array, a: float) -> Array:
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * a - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0)).astype(d.dtype)
+
+
+def cubic_weights(t: Array) -> list[Array]:
+    """Weights of the positions -1, 0, 1, 2 beside a point at t between 0 and 1."""
+    return [cubic_kernel(t - tap, _CUBIC) for tap in range(-1, 3)]
+
+
+def cubic_slopes(t: Array) -> list[Array]:
+    """Derivatives of ``cubic_weights`` for t."""
+    slopes = []
+    for tap in range(-1, 3):
+        d = np.abs(t - tap)
+        near = (3 * (_CUBIC + 2) * d - 2 * (_CUBIC + 3)) * d
+        far = ((3 * d - 10) * d + 8) * _CUBIC
+        slopes.append(np.where(d <= 1, near, far) * (1 if tap < 1 else -1))
+    return slopes
+
+
+def antialiased(
+    size: int, made: int, scale: float, align_corners: bool, reach: float, kernel: Callable[[Array], Array]
+) -> Taps:
+    """A kernel that reaches so many steps to both sides, widened where the image shrinks, weights adding up to 1."""
+    step = np.float32(step_of(size, made, scale, align_corners))
+    wide = max(step, np.float32(1))
+    support = np.float32(reach) * wide
+    centre = step * (np.arange(made, dtype=np.float32) + np.float32(0.5))
+    first = np.maximum((centre - support + np.float32(0.5)).astype(np.int64), 0)
+    end = np.minimum((centre + support + np.float32(0.5)).astype(np.int64), size)
+    source = first[:, None] + np.arange(max(1, int((end - first).max())))
+    distance = (source.astype(np.float32) - centre[:, None] + np.float32(0.5)) / wide
+    weight = np.where(source < end[:, None], kernel(distance), 0)
+    total = weight.sum(axis=1, keepdims=True)
+    weight = weight / np.where(total == 0, 1, total)
+    return Taps(np.minimum(source, size - 1), weight.astype(np.float32))
+
+
+def antialiased_linear(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    return antialiased(size, made, scale, align_corners, 1, lambda d: np.maximum(1 - np.abs(d), 0))
+
+
+def antialiased_cubic(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    return antialiased(size, made, scale, align_corners, 2, lambda d: cubic_kernel(d, _CUBIC_ANTIALIASED))
+
+
+# ------------------------------------------------------------------------------------------------------- resampling
+
+
+def resampled(x: Array, axes: Sequence[Taps]) -> Array:
+    """x (N, C, *sizes) with each spatial axis resampled, the last one first."""
+    for axis in reversed(range(len(axes))):
+        x = axes[axis].apply(x, axis + 2)
     return x
 
 
-def _spread(sampling: _Sampling, grad: Array, sizes: tuple[int, ...], align: bool, scales: tuple[float, ...]) -> Array:
-    for axis, (size, scale) in enumerate(zip(sizes, scales), 2):
-        if grad.size == 0:
-            return np.zeros((*grad.shape[:2], *sizes), grad.dtype)
-        wanted = grad.shape[axis]
-        taps = sampling(size, wanted, align, scale)
-        share = np.zeros((size, wanted), grad.dtype)
-        weight = np.ones(taps.taken.shape, grad.dtype) if taps.weight is None else taps.weight.astype(grad.dtype)
-        np.add.at(share, (taps.taken, np.arange(wanted)[:, None]), weight)
-        grad = np.moveaxis(np.tensordot(share, grad, (1, axis)), 0, axis)
-    return grad
+def spread(dy: Array, axes: Sequence[Taps], sizes: Ints) -> Array:
+    """The gradient of ``resampled`` for an image of so many pixels."""
+    for axis, size in enumerate(sizes):
+        dy = axes[axis].spread(dy, axis + 2, size)
+    return dy
 
 
-def _register(name: str, sampling: _Sampling, axes: int, aligned: bool, backward: tuple[str, ...]) -> None:
-    @reference(f"aclnnUpsample{name}", channels_first=True)
-    def forward(x: Array, output_size: tuple[int, ...], *rest: Any) -> Array:
-        return _resample(sampling, x, output_size, *_options(rest, axes, aligned))
+def _nearest_rows(exact: bool, *names: str) -> None:
+    """Operators (self, outputSize, scales...)."""
 
-    if backward:
-
-        @reference(*(f"aclnnUpsample{name}" for name in backward), channels_first=True)
-        def gradient(grad: Array, output_size: tuple[int, ...], input_size: tuple[int, ...], *rest: Any) -> Array:
-            sizes = input_size[2:]
-            return _spread(sampling, grad, sizes, *_options(rest, axes, aligned))
+    @reference(*names, raw=True, channels_first=True)
+    def forward(x: Array, output_size: Ints, *scales: float, out: tuple[Array]) -> None:
+        sizes, made = x.shape[2:], out[0].shape[2:]
+        steps = [step_of(n, m, s) for n, m, s in zip(sizes, made, scales or (0.0,) * len(sizes))]
+        axes = [nearest(n, m, step, exact) for n, m, step in zip(sizes, made, steps)]
+        round_into(out[0], resampled(x, axes))  # nothing is computed: every data type stays as it is
 
 
-for _row in _OPERATORS:
-    _register(*_row)
+_nearest_rows(
+    False, "aclnnUpsampleNearest1d", "aclnnUpsampleNearest1dV2", "aclnnUpsampleNearest2d", "aclnnUpsampleNearest3d"
+)
+_nearest_rows(True, "aclnnUpsampleNearestExact1d", "aclnnUpsampleNearestExact2d", "aclnnUpsampleNearestExact3d")
+
+
+@reference("aclnnUpsampleNearest2dV2", raw=True, channels_first=True)
+def upsample_nearest_2d_v2(x: Array, output_size: Ints, *scales: float, out: tuple[Array]) -> None:
+    """As aclnnUpsampleNearest2d with scales; doubling a small image ignores them, as on the host CPU."""
+    sizes, made = x.shape[2:], out[0].shape[2:]
+    used = [0.0 if m == 2 * n and sum(made) <= 128 else s for n, m, s in zip(sizes, made, scales)]
+    if not all(scale > 0 for scale in scales):
+        used = [0.0, 0.0]
+    axes = [nearest(n, m, step_of(n, m, s), False) for n, m, s in zip(sizes, made, used)]
+    round_into(out[0], resampled(x, axes))
+
+
+def _nearest_backward_rows(exact: bool, *names: str) -> None:
+    """Operators (gradOut, outputSize, inputSize, scales...)."""
+
+    @reference(*names, raw=True, channels_first=True)
+    def backward(dy: Array, output_size: Ints, input_size: Ints, *scales: float, out: tuple[Array]) -> None:
+        sizes, made = out[0].shape[2:], dy.shape[2:]
+        axes = [nearest_backward(n, m, s, exact) for n, m, s in zip(sizes, made, scales)]
+        round_into(out[0], spread(widen(dy), axes, sizes))
+
+
+_nearest_backward_rows(
+    False, "aclnnUpsampleNearest1dBackward", "aclnnUpsampleNearest2dBackward", "aclnnUpsampleNearest3dBackward"
+)
+_nearest_backward_rows(
+    True,
+    "aclnnUpsampleNearestExact1dBackward",
+    "aclnnUpsampleNearestExact2dBackward",
+    "aclnnUpsampleNearestExact3dBackward",
+)
+
+# A kernel that takes (size, made, scale, align corners, data type), its operators and their gradients.
+_KERNELS: list[tuple[Callable[..., Taps], str, str]] = [
+    (
+        linear,
+        "UpsampleLinear1d UpsampleBilinear2d UpsampleTrilinear3d",
+        "UpsampleLinear1dBackward UpsampleBilinear2dBackward UpsampleBilinear2dBackwardV2 UpsampleTrilinear3dBackward",
+    ),
+    (cubic, "UpsampleBicubic2d", "UpsampleBicubic2dBackward"),
+    (antialiased_linear, "UpsampleBilinear2dAA", "UpsampleBilinear2dAABackward"),
+    (antialiased_cubic, "UpsampleBicubic2dAA", "UpsampleBicubic2dAAGrad"),
+]
+
+
+def _kernel_rows(kernel: Callable[..., Taps], forwards: str, backwards: str) -> None:
+    """Operators (self, outputSize, alignCorners, scales...) and (gradOut, outputSize, inputSize, the same)."""
+
+    def axes_of(sizes: Ints, made: Ints, align_corners: bool, scales: Sequence[float], dtype: Any) -> list[Taps]:
+        return [kernel(n, m, s, align_corners, dtype) for n, m, s in zip(sizes, made, scales)]
+
+    @reference(*(f"aclnn{name}" for name in forwards.split()), raw=True, channels_first=True)
+    def forward(x: Array, output_size: Ints, align_corners: bool, *scales: float, out: tuple[Array]) -> None:
+        x = widen(x)
+        made = out[0].shape[2:]
+        if x.size and out[0].size:
+            round_into(out[0], resampled(x, axes_of(x.shape[2:], made, align_corners, scales, x.dtype)))
+
+    @reference(*(f"aclnn{name}" for name in backwards.split()), raw=True, channels_first=True)
+    def backward(
+        dy: Array, output_size: Ints, input_size: Ints, align_corners: bool, *scales: float, out: tuple[Array]
+    ) -> None:
+        dy = widen(dy)
+        sizes = out[0].shape[2:]
+        if dy.size and out[0].size:
+            axes = axes_of(sizes, dy.shape[2:], align_corners, scales, dy.dtype)
+            round_into(out[0], spread(dy, axes, sizes))
+
+
+for _row in _KERNELS:
+    _kernel_rows(*_row)
+
+
+@reference("aclnnResize", raw=True, channels_first=True)
+def resize(x: Array, scales: Sequence[float], mode: str, *, out: tuple[Array]) -> None:
+    """To the size of out, which is that of the image times the scales; edges are aligned."""
+    pairs = list(zip(x.shape[2:], out[0].shape[2:]))
+    if mode.startswith("nearest"):
+        round_into(out[0], resampled(x, [nearest(n, m, step_of(n, m, 0), False) for n, m in pairs]))
+    else:
+        x = widen(x)
+        round_into(out[0], resampled(x, [linear(n, m, 0, False, x.dtype) for n, m in pairs]))
+
+
+# ------------------------------------------------------------------------------------------------------- grid sampling
+
+_LINEAR, _NEAREST, _BICUBIC = range(3)  # interpolationMode
+_ZEROS, _BORDER, _REFLECTION = range(3)  # paddingMode
+
+
+class _Tap(NamedTuple):
+    """For each point one position on an axis, whether it is on the image, its weight and the weight's slope."""
+
+    place: Array
+    inside: Array
+    weight: Array
+    slope: Array
+
+
+def _clipped(where: Array, size: int) -> tuple[Array, Array]:
+    """Coordinates moved onto the image, and the derivative."""
+    moved = np.minimum(np.fmax(where, 0), size - 1)  # fmax: NaN becomes 0
+    return moved, ((where > 0) & (where < size - 1)).astype(where.dtype)
+
+
+def _reflected(where: Array, size: int, align_corners: bool) -> tuple[Array, Array]:
+    """Coordinates mirrored at the borders (the outer pixels' centres or edges), and the derivative."""
+    low, span = (0.0, size - 1) if align_corners else (-0.5, size)
+    if span == 0:
+        return np.zeros_like(where), np.zeros_like(where)
+    distance = np.abs(where - low)
+    extra = np.fmod(distance, span)
+    even = np.floor(distance / span) % 2 == 0
+    mirrored = np.where(even, extra, span - extra) + low
+    turned = np.where(even, 1, -1) * np.where(where < low, -1, 1)
+    moved, slope = _clipped(mirrored.astype(where.dtype), size)
+    return moved, slope * turned.astype(where.dtype)
+
+
+def _padded(where: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
+    if padding == _BORDER:
+        return _clipped(where, size)
+    if padding == _REFLECTION:
+        return _reflected(where, size, align_corners)
+    return where, np.ones_like(where)
+
+
+def _axis_taps(grid: Array, size: int, mode: int, padding: int, align_corners: bool) -> list[_Tap]:
+    """The positions on one axis that the points' coordinates (-1 to 1) stand for."""
+    half = grid.dtype.type(0.5)
+    where = (grid + 1) * half * (size - 1) if align_corners else ((grid + 1) * size - 1) * half
+    slope = np.full_like(where, (size - 1 if align_corners else size) / 2)
+    if mode != _BICUBIC:
+        where, moved = _padded(where, size, padding, align_corners)
+        slope = slope * moved
+    where = np.where(np.abs(where) < 2**31, where, -100)  # no position: NaN and what no integer holds
+
+    def tap(at: Array, weight: Array, change: Array) -> _Tap:
+        if mode == _BICUBIC:
+            at, _ = _padded(at, size, padding, align_corners)
+        inside = (at >= 0) & (at <= size - 1)
+        return _Tap(np.clip(at, 0, size - 1).astype(np.int64), inside, weight, change * slope)
+
+    if mode == _NEAREST:
+        return [tap(np.rint(where), np.ones_like(where), np.zeros_like(where))]
+    first = np.floor(where)
+    share = where - first
+    if mode == _LINEAR:
+        one = np.ones_like(share)
+        return [tap(first, 1 - share, -one), tap(first + 1, share, one)]
+    weights, slopes = cubic_weights(share), cubic_slopes(share)
+    return [tap(first + n, weights[n + 1], slopes[n + 1]) for n in range(-1, 3)]
+
+
+class _Points(NamedTuple):
+    """Points of a grid on an image (N, C, *sizes): taps of each spatial axis, each (N, points)."""
+
+    axes: list[list[_Tap]]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, grid: Array, sizes: tuple[int, ...], mode: int, padding: int, align_corners: bool) -> _Points:
+        # The grid's coordinates are (x, y, z): that of the last axis comes first.
+        flat = grid.reshape(grid.shape[0], -1, len(sizes))
+        axes = (
+            _axis_taps(flat[..., len(sizes) - 1 - axis], size, mode, padding, align_corners)
+            for axis, size in enumerate(sizes)
+        )
+        return cls(list(axes), sizes)
+
+    def pixels(self) -> Iterator[tuple[Array, Array, tuple[_Tap, ...]]]:
+        """Each pixel that points take part of: its index, whether it is on the image, and its taps on the axes."""
+        for taps in itertools.product(*self.axes):
+            index = np.ravel_multi_index([tap.place for tap in taps], self.sizes)
+            yield np.asarray(index), np.logical_and.reduce([tap.inside for tap in taps]), taps
+
+
+def _values(image: Array, index: Array) -> Array:
+    """(N, C, pixels) at (N, points): (N, C, points)."""
+    return np.take_along_axis(image, index[:, None, :], axis=2)
+
+
+def _weight(taps: Sequence[_Tap], inside: Array, change: Optional[int] = None) -> Array:
+    """The product of the taps' weights (one of them, if given, replaced by its slope), 0 off the image."""
+    total = np.ones_like(taps[0].weight)
+    for axis, tap in enumerate(taps):
+        total = total * (tap.slope if axis == change else tap.weight)
+    return np.where(inside, total, 0)
+
+
+def _sampled(x: Array, grid: Array, mode: int, padding: int, align_corners: bool) -> Array:
+    image = x.reshape(*x.shape[:2], -1)
+    points = _Points.of(grid, x.shape[2:], mode, padding, align_corners)
+    total = np.zeros((*x.shape[:2], int(np.prod(grid.shape[1:-1]))), x.dtype)
+    for index, inside, taps in points.pixels():
+        weight = _weight(taps, inside)[:, None]
+        total += np.where(weight == 0, 0, _values(image, index) * weight)  # what is not used may be infinite
+    return total.reshape(*x.shape[:2], *grid.shape[1:-1])
+
+
+def _sampled_backward(
+    dy: Array, x: Array, grid: Array, mode: int, padding: int, align_corners: bool, mask: Optional[Sequence[bool]]
+) -> tuple[Any, Any]:
+    if mask is None:
+        return None, None
+    n, c = x.shape[:2]
+    image, dy = x.reshape(n, c, -1), dy.reshape(n, c, -1)
+    points = _Points.of(grid, x.shape[2:], mode, padding, align_corners)
+    dx = np.zeros(image.size) if mask[0] else None
+    dgrid = np.zeros((n, dy.shape[2], len(x.shape) - 2)) if mask[1] else None
+    rows = (np.arange(n * c) * image.shape[2]).reshape(n, c, 1)
+    for index, inside, taps in points.pixels():
+        if dx is not None:
+            part = dy * _weight(taps, inside)[:, None]
+            dx += np.bincount((rows + index[:, None]).ravel(), part.ravel(), dx.size)
+        if dgrid is not None and mode != _NEAREST:
+            along = np.sum(dy * _values(image, index), axis=1, dtype=np.float64)
+            for axis in range(len(taps)):
+                dgrid[..., len(taps) - 1 - axis] += np.where(inside, along * _weight(taps, inside, axis), 0)
+    return (
+        None if dx is None else dx.reshape(x.shape).astype(x.dtype),
+        None if dgrid is None else dgrid.reshape(grid.shape).astype(x.dtype),
+    )
+
+
+# Two spatial axes are the last ones whatever the format says; three are laid out as the format says.
+reference("aclnnGridSampler2D")(_sampled)
+reference("aclnnGridSampler3D", channels_first=True)(_sampled)
+reference("aclnnGridSampler2DBackward")(_sampled_backward)
+reference("aclnnGridSampler3DBackward", channels_first=True)(_sampled_backward)
+
+# ------------------------------------------------------------------------------------------------------- others
 
 
 @reference("aclnnIm2colBackward")
-def im2col_backward(
-    grad: Array,
-    input_size: tuple[int, ...],
-    kernel: tuple[int, ...],
-    dilation: tuple[int, ...],
-    padding: tuple[int, ...],
-    stride: tuple[int, ...],
-) -> Array:
-    """Patches, as columns, added up where they lie in the image (torch's fold)."""
-    kernel, dilation, padding, stride = (t * 2 if len(t) == 1 else t for t in (kernel, dilation, padding, stride))
-    batched = grad if grad.ndim == 3 else grad[None]
-    size = [n + 2 * p for n, p in zip(input_size, padding)]
-    count = [(n - d * (k - 1) - 1) // s + 1 for n, k, d, s in zip(size, kernel, dilation, stride)]
-    channels = batched.shape[1] // math.prod(kernel)
-    columns = batched.reshape(len(batched), channels, *kernel, *count)
-    image = np.zeros((len(batched), channels, *size), grad.dtype)
-    for i, j in np.ndindex(*kernel):
-        rows, across = (
-            slice(at * d, at * d + (n - 1) * s + 1, s) for at, d, n, s in zip((i, j), dilation, count, stride)
-        )
-        image[:, :, rows, across] += columns[:, :, i, j]
-    inner = image[:, :, padding[0] : padding[0] + input_size[0], padding[1] : padding[1] + input_size[1]]
-    return inner if grad.ndim == 3 else inner[0]
+def im2col_backward(dy: Array, input_size: Ints, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Array:
+    """Columns of windows, (N, C * kernel, positions), added up into the image that they were cut from."""
+    height, width = input_size
+    batched = dy.reshape(-1, *dy.shape[-2:])
+    channels = batched.shape[1] // (kernel[0] * kernel[1])
+    counts = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(input_size, padding, dilation, kernel, stride)
+    ]
+    columns = batched.reshape(batched.shape[0], channels, *kernel, *counts)
+    whole = np.zeros((batched.shape[0], channels, height + 2 * padding[0], width + 2 * padding[1]), dy.dtype)
+    for row, column in itertools.product(range(kernel[0]), range(kernel[1])):
+        at = [tap * d for tap, d in zip((row, column), dilation)]
+        ends = [first + (n - 1) * s + 1 for first, n, s in zip(at, counts, stride)]
+        whole[:, :, at[0] : ends[0] : stride[0], at[1] : ends[1] : stride[1]] += columns[:, :, row, column]
+    inner = whole[:, :, padding[0] : padding[0] + height, padding[1] : padding[1] + width]
+    return inner.reshape(*dy.shape[:-2], channels, height, width)
+
+
+@reference("aclnnThreeInterpolateBackward")
+def three_interpolate_backward(dy: Array, index: Array, weight: Array, m: int) -> Array:
+    """Each value's gradient goes to its three features by their weights: (B, C, N) to (B, C, m)."""
+    check_range("idx", index, 0, m)
+    b, c = dy.shape[:2]
+    image = dy.reshape(b, c, -1)
+    terms = image[..., None] * weight.reshape(b, 1, -1, 3)
+    rows = (np.arange(b * c) * m).reshape(b, c, 1, 1)
+    places = rows + index.reshape(b, 1, -1, 3).astype(np.int64)
+    total = np.bincount(places.ravel(), terms.ravel(), b * c * m)
+    return total.reshape(b, c, m, 1).astype(dy.dtype)
