@@ -133,15 +133,14 @@ def fused_adamw(
         return None, None, None, None
     scale = 1 / _number(grad_scale) if grad_scale is not None and grad_scale.size else 1.0
     scale = -scale if maximize else scale
-    most = highest if amsgrad and highest else [None] * len(params)
-    made = [
-        _adam_w(
-            *tensors, grad * scale, lr, beta1, beta2, weight_decay, eps, _corrections(beta1, beta2, _number(step) + 1)
-        )
-        for *tensors, grad, step in zip(params, averages, squares, most, grads, steps)
-    ]
+    kept = highest if amsgrad and highest else None
+    most: Sequence[Optional[Array]] = kept or [None] * len(params)
+    made = []
+    for var, m, v, high, grad, step in zip(params, averages, squares, most, grads, steps):
+        corrections = _corrections(beta1, beta2, _number(step) + 1)
+        made.append(_adam_w(var, m, v, high, grad * scale, lr, beta1, beta2, weight_decay, eps, corrections))
     lists = [list(column) for column in zip(*made)]
-    return lists[0], lists[1], lists[2], lists[3] if amsgrad and highest else None
+    return lists[0], lists[1], lists[2], lists[3] if kept else None
 
 
 @reference("aclnnApplyAdam", raw=True)
@@ -309,7 +308,8 @@ def fused_sgd(
     """Stochastic gradient descent of each tensor; the gradients are given back over ``grad_scale``."""
     scale = 1.0 if grad_scale is None else 1 / _number(grad_scale)
     made: list[tuple[Array, Array, Optional[Array]]] = []
-    for param, grad, buffer in zip(params, grads, buffers or [None] * len(params)):
+    kept: Sequence[Optional[Array]] = buffers or [None] * len(params)
+    for param, grad, buffer in zip(params, grads, kept):
         scaled = grad * scale
         slope = (-scaled if maximize else scaled) + weight_decay * param
         if buffer is not None:
