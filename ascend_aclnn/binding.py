@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import rules
 from ascend_aclnn.backends import Backend, backend
-from ascend_aclnn.backends.numpy import NumpyBackend, refusal, wrap
+from ascend_aclnn.backends.numpy import NumpyBackend, host_memory, refusal, wrap
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
 from ascend_aclnn.dtypes import DataType, Format, as_datatype
 from ascend_aclnn.rules.language import OutputSpec
@@ -476,7 +476,7 @@ def _make(engine: Backend, made: Union[_Allocation, list[_Allocation]], on_devic
         return [_make(engine, item, on_device) for item in made]
     shape, dtype, strides, nbytes, label = made
     if not on_device and isinstance(engine, NumpyBackend) and dtype.numpy is not None:
-        tensor = wrap(engine, np.empty(shape, dtype.numpy), dtype)
+        tensor = wrap(engine, host_memory(shape, dtype.numpy), dtype)
         return tensor if label is None else tensor.with_format(label)
     return Tensor(engine.allocate(nbytes, engine.current_device()), shape, dtype, strides, 0, label)
 

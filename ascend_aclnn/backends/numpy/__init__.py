@@ -180,7 +180,7 @@ class NumpyBackend(Backend):
                 raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
             self._used += storage.nbytes
         weakref.finalize(storage, self._released, storage.nbytes)
-        return np.empty(storage.nbytes, np.uint8)
+        return host_memory((storage.nbytes,), np.dtype(np.uint8))
 
     def _released(self, nbytes: int) -> None:
         with self._lock:
@@ -264,6 +264,15 @@ class _NumpyPrepared(Prepared):
 
     def close(self) -> None:
         return None
+
+
+def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An uninitialised array; AclError where the host has not so much memory, as on a full device."""
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError):  # more than there is, more than NumPy can count
+        detail = f"{math.prod(shape) * dtype.itemsize} bytes asked for (shape {shape}, {dtype}): more than this host has"
+        raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail) from None
 
 
 def refusal(operator: Operator, problem: Problem) -> AclError:
@@ -372,11 +381,18 @@ def _store(operator: Operator, results: Any, outputs: Sequence[Any]) -> None:
     several = results if isinstance(results, tuple) else (results,)
     if len(several) != len(outputs):
         raise RuntimeError(f"{operator.name}: the reference gave {len(several)} results for {len(outputs)} outputs")
-    for value, target in zip(several, outputs):
-        if target is None or value is None:
+    for value, target, parameter in zip(several, outputs, operator.outputs):
+        if target is None:
             continue
-        pairs = zip(value, target) if isinstance(target, list) else ((value, target),)
-        for source, destination in pairs:
+        targets: list[_Held] = target if isinstance(target, list) else [target]
+        if value is None:  # CANN does not write it either; rubbish would be another one each time
+            for destination in targets if parameter.direction == "out" else ():
+                destination.array[...] = 0
+            continue
+        sources = list(value) if isinstance(target, list) else [value]
+        if len(sources) != len(targets):
+            raise ValueError(f"{parameter.python_name} has {len(targets)} tensors for {len(sources)} results")
+        for source, destination in zip(sources, targets):
             source = np.asarray(source)
             if source.shape != destination.array.shape:
                 _shrink(operator, destination, source.shape)
@@ -406,4 +422,4 @@ def _shapes(operator: Operator, values: Sequence[Any]) -> str:
     return "; ".join(words)
 
 
-__all__ = ["HostStorage", "NumpyBackend", "host_view", "numpy_backend", "refusal", "wrap"]
+__all__ = ["HostStorage", "NumpyBackend", "host_memory", "host_view", "numpy_backend", "refusal", "wrap"]
