@@ -213,7 +213,7 @@ def tolerance(dtype: Any) -> float:
 def rms_norm_grad(name: str, target: float, dtype: Any, rows: int, width: int) -> Case:
     import numpy as np
 
-    from ascend_aclnn.reference.norm import rms_norm_grad as ours
+    from ascend_aclnn.reference.norm.rms import rms_norm_grad as ours
 
     dy, x, gamma = normal((rows, width), dtype), normal((rows, width), dtype)[::-1].copy(), normal((width,), dtype)
     rstd = (1 / np.sqrt(1 + np.abs(normal((rows, 1), np.float32)))).astype(np.float32)

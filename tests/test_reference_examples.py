@@ -17,7 +17,7 @@ from ascend_aclnn.reference.moe import (
     moe_token_permute_grad,
     moe_token_unpermute,
 )
-from ascend_aclnn.reference.norm import rms_norm, rms_norm_grad
+from ascend_aclnn.reference.norm.rms import rms_norm, rms_norm_grad
 
 I32 = np.int32
 NO_PADDING = 2**64 - 1

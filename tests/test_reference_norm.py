@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
 
-from ascend_aclnn.reference import norm
+from ascend_aclnn.reference.norm import rms as norm
 
 SHAPES = [  # x, gamma
     ((1, 1), (1,)),

@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalisation of rows by their root mean square, and its gradient."""
 
 from __future__ import annotations
 
@@ -78,7 +78,3 @@ def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[
 
         for_blocks(rows, run, rows_of_run)
     round_into(dgamma, np.add.reduce(sums, axis=0).reshape(gamma.shape))
-
-
-from ascend_aclnn.reference import batch_norm, group_norm, layer_norm, vector_norm  # noqa: E402, F401
-from ascend_aclnn.reference import rms_norm as _rms_norm  # noqa: E402, F401
