@@ -1,7 +1,7 @@
-"""Rules of ops-transformer/attention: for training (flash), for inference, sparse, and linear ones."""
+"""Rules of ops-transformer/attention: training (flash), inference, chosen tokens (sparse), linear ones, caches."""
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.attention import flash, inference
+from ascend_aclnn.rules.attention import caches, flash, inference, linear, sparse
 
-__all__ = ["flash", "inference"]
+__all__ = ["caches", "flash", "inference", "linear", "sparse"]
