@@ -1,5 +1,5 @@
 """References of ops-nn/index, by kind of operator."""
 
-from ascend_aclnn.reference.index import choose, embedding, gather
+from ascend_aclnn.reference.index import choose, embedding, gather, scatter
 
-__all__ = ["choose", "embedding", "gather"]
+__all__ = ["choose", "embedding", "gather", "scatter"]

@@ -25,11 +25,11 @@ def along(index: Array, axis: int) -> tuple[Array, ...]:
     return tuple(grid)
 
 
-def flat(coordinates: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
+def flat(at: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
     """Places in the flattened tensor of elements given by their coordinates."""
     total: Any = 0
-    for places_on_axis, size in zip(coordinates, shape):
-        total = total * size + places_on_axis
+    for on_axis, size in zip(at, shape):
+        total = total * size + on_axis
     return np.asarray(total)
 
 
@@ -39,17 +39,15 @@ def vectors(x: Array, axis: int) -> tuple[Array, int]:
     return x, axis % x.ndim
 
 
-def named(argument: str, shape: tuple[int, ...], indices: Array, negative: bool = False) -> Array:
-    """Rows of a tensor flattened to (rows, whatever the last axis of ``indices`` does not name)."""
-    depth = indices.shape[-1] if indices.ndim else 0
-    items = indices.reshape(-1, depth)
-    on_axes = []
-    for axis in range(depth):
+def coordinates(argument: str, shape: tuple[int, ...], indices: Array, negative: bool = False) -> tuple[Array, ...]:
+    """The coordinates on the last axis of ``indices``, an array for each of the first axes of a tensor."""
+    found = []
+    for axis in range(indices.shape[-1]):
         try:
-            on_axes.append(places(argument, items[:, axis], shape[axis], negative))
+            found.append(places(argument, indices[..., axis], shape[axis], negative))
         except DataError as error:
-            raise DataError(argument, f"(flattened to shape {items.shape}, column {axis}) {error.detail}") from None
-    return flat(tuple(on_axes), shape) if depth else np.zeros(len(items), np.int64)
+            raise DataError(argument, f"[..., {axis}] {error.detail}") from None
+    return tuple(found)
 
 
 def rows_of(x: Array, depth: int) -> Array:

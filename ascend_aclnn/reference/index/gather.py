@@ -11,7 +11,7 @@ from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import codes
-from ascend_aclnn.reference.index._places import along, named, places, rows_of, vectors
+from ascend_aclnn.reference.index._places import along, coordinates, places, vectors
 
 
 def _store(out: Array, taken: Array) -> None:
@@ -69,8 +69,7 @@ def gather_nd(x: Array, indices: Array, negative: bool, *, out: tuple[Array]) ->
     """Elements or slices whose coordinates are on the last axis of ``indices``."""
     if out[0].size == 0:
         return
-    rows = named("indices", x.shape, indices, negative)
-    _store(out[0], rows_of(codes(x), indices.shape[-1])[rows].view(x.dtype))
+    _store(out[0], codes(x)[coordinates("indices", x.shape, indices, negative)].view(x.dtype))
 
 
 def subscripts(x: Array, indices: Sequence[Array]) -> tuple[Any, ...]:
