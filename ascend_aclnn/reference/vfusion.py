@@ -1,128 +1,133 @@
-"""References of ops-nn/vfusion: modulation, masked softmax, deformable attention."""
+"""References of ops-nn/vfusion: modulation, softmax behind a mask, attention to sampled places of feature maps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import reference
-from ascend_aclnn.reference._arrays import total
-from ascend_aclnn.reference.activation import softmax
 
 # ------------------------------------------------------------------------------------------------- modulation
 
 
-def _per_sample(x: Optional[Array]) -> Any:
-    """(B, D) or (B, 1, D) beside (B, L, D)."""
-    return 0 if x is None else x.reshape(x.shape[0], 1, x.shape[-1])
+def _over_length(values: Array) -> Array:
+    """One row (B, D) or (B, 1, D) for every sample, to be broadcast over (B, L, D)."""
+    return values.reshape(values.shape[0], 1, values.shape[-1])
 
 
 @reference("aclnnModulate")
 def modulate(x: Array, scale: Optional[Array], shift: Optional[Array]) -> Any:
-    return x * (1 + _per_sample(scale)) + _per_sample(shift)
+    if scale is not None:
+        x = x * (1 + _over_length(scale))
+    return x if shift is None else x + _over_length(shift)
 
 
 @reference("aclnnModulateBackward")
 def modulate_backward(grad: Array, x: Array, scale: Optional[Array], shift: Optional[Array]) -> Any:
-    """The gradient for x is that of x * scale + shift, so the caller adds the 1 of aclnnModulate to the scale."""
-    grad_x = grad if scale is None else grad * _per_sample(scale)
-    grad_scale = None if scale is None else total(grad * x, (1,)).reshape(scale.shape)
-    return grad_x, grad_scale, None if shift is None else total(grad, (1,)).reshape(shift.shape)
+    """As document and kernel have it, the input's gradient is grad * scale: their scale is the forward's plus 1."""
+    d_x = grad if scale is None else grad * _over_length(scale)
+    d_scale = None if scale is None else np.sum(grad * x, 1, np.float64).reshape(scale.shape)
+    d_shift = None if shift is None else np.sum(grad, 1, np.float64).reshape(shift.shape)
+    return d_x, d_scale, d_shift
 
 
 # ------------------------------------------------------------------------------------------------- masked softmax
 
-_MASKED = -10000  # what the kernel puts where the mask is true: rows that are masked as a whole become uniform
+_MASKED = -10000.0  # a score, not infinity: a row that is masked as a whole becomes uniform
 
 
 @reference("aclnnScaledMaskedSoftmax")
 def scaled_masked_softmax(x: Array, mask: Array, scale: float, fixed_triu_mask: bool) -> Any:
-    return softmax(np.where(mask, np.float32(_MASKED), x * scale), -1)
+    """softmax(scale * x), with scores that are masked (True) set to -10000."""
+    scores = np.where(mask, np.float32(_MASKED), x * np.float32(scale))
+    scores -= np.max(scores, -1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= np.sum(scores, -1, keepdims=True)
+    return scores
 
 
 @reference("aclnnScaledMaskedSoftmaxBackward")
-def scaled_masked_softmax_backward(grad: Array, y: Array, mask: Array, scale: float, fix_triu_mask: bool) -> Any:
-    product = grad * y
-    return np.where(mask, 0, (product - total(product, (-1,), True) * y) * scale)
+def scaled_masked_softmax_backward(grad: Array, y: Array, mask: Array, scale: float, fixed_triu_mask: bool) -> Any:
+    slope = grad * y
+    slope -= y * np.sum(slope, -1, keepdims=True)
+    slope *= np.float32(scale)
+    return np.where(mask, np.float32(0), slope)
 
 
-# ------------------------------------------------------------------------------------------------- deformable attention
+# ------------------------------------------------------------------------------------------------- sampled attention
 
 
-class _Corner(NamedTuple):
-    """One of the four pixels around the sampling points of a level, for each batch, query and head (B, Q, H)."""
+class _Corner:
+    """One of the four grid points around each sampled place of a level, for one sample: (queries, heads, points)."""
 
-    level: int
-    point: int
-    weight: Array  # its share of the bilinear sample, 0 where it lies outside
-    slope_x: Array  # the share's derivatives
-    slope_y: Array
-    pixel: Array  # its row in value
-    size: tuple[int, int]  # height and width of the level
-
-
-def _corners(value: Array, shapes: Array, starts: Array, location: Array) -> Iterator[_Corner]:
-    """All corners. Locations are (x, y) in units of the level's width and height; pixels have their centre at 0.5."""
-    keys = value.shape[1]
-    for level, ((height, width), start) in enumerate(zip(shapes.tolist(), starts.reshape(-1).tolist())):
-        for point in range(location.shape[4]):
-            place = location[:, :, :, level, point].astype(np.float64)
-            x, y = place[..., 0] * width - 0.5, place[..., 1] * height - 0.5
-            left, top = np.floor(x), np.floor(y)
-            for column, share_x, sign_x in ((left, 1 - (x - left), -1), (left + 1, x - left, 1)):
-                for row, share_y, sign_y in ((top, 1 - (y - top), -1), (top + 1, y - top, 1)):
-                    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-                    pixel = np.where(inside, start + row * width + column, 0).astype(np.int64)
-                    inside &= (pixel >= 0) & (pixel < keys)
-                    yield _Corner(
-                        level,
-                        point,
-                        np.where(inside, share_x * share_y, 0),
-                        np.where(inside, sign_x * share_y, 0),
-                        np.where(inside, share_x * sign_y, 0),
-                        np.where(inside, pixel, 0),
-                        (height, width),
-                    )
+    def __init__(self, x: Array, y: Array, dx: int, dy: int, width: int, height: int, start: int) -> None:
+        left, top = np.floor(x), np.floor(y)
+        column, row = left.astype(np.int64) + dx, top.astype(np.int64) + dy
+        inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+        # Weights fall off linearly; what lies outside of the map counts as zero.
+        self.along_x = np.where(inside, x - left if dx else 1 - (x - left), 0)
+        self.along_y = np.where(inside, y - top if dy else 1 - (y - top), 0)
+        self.slope_x = np.where(inside, 2 * dx - 1, 0)  # how along_x grows with x
+        self.slope_y = np.where(inside, 2 * dy - 1, 0)
+        self.key = start + np.where(inside, row * width + column, 0)
 
 
-def _beside(pixel: Array) -> tuple[Array, Array]:
-    """Batches and heads to go with (B, Q, H) pixels in an index of value (B, keys, H, D)."""
-    batches, _, heads = pixel.shape
-    return np.arange(batches)[:, None, None], np.arange(heads)[None, None, :]
+def _corners(location: Array, level: int, shapes: Array, starts: Array) -> Iterator[_Corner]:
+    """The corners of a level's places. Places are (x, y) in units of the map's width and height."""
+    height, width = (int(n) for n in shapes[level])
+    x = location[:, :, level, :, 0] * np.float32(width) - np.float32(0.5)
+    y = location[:, :, level, :, 1] * np.float32(height) - np.float32(0.5)
+    for dy in (0, 1):
+        for dx in (0, 1):
+            yield _Corner(x, y, dx, dy, width, height, int(starts[level]))
+
+
+def _values(value: Array, keys: Array) -> Array:
+    """Rows of one sample's (keys, heads, channels) for (queries, heads, points)."""
+    return value[keys, np.arange(value.shape[1])[:, None]]
 
 
 @reference("aclnnMultiScaleDeformableAttnFunction")
 def multi_scale_deformable_attn_function(
-    value: Array, shapes: Array, starts: Array, location: Array, weights: Array
+    value: Array, shapes: Array, starts: Array, location: Array, weight: Array
 ) -> Any:
-    """For each query and head, the weighted sum of bilinear samples; pixels outside of a level count as zeros."""
-    batches, queries, heads = location.shape[:3]
-    result = np.zeros((batches, queries, heads, value.shape[3]))
-    for corner in _corners(value, shapes, starts, location):
-        batch, head = _beside(corner.pixel)
-        share = corner.weight * weights[:, :, :, corner.level, corner.point]
-        result += share[..., None] * value[batch, corner.pixel, head]
-    return result.reshape(batches, queries, -1)
+    """Weighted sums of bilinear samples of feature maps of several sizes."""
+    batch, _, heads, channels = value.shape
+    queries, levels = location.shape[1], location.shape[3]
+    output = np.zeros((batch, queries, heads, channels), np.float32)
+    for sample in range(batch):
+        for level in range(levels):
+            for corner in _corners(location[sample], level, shapes, starts):
+                share = weight[sample, :, :, level] * corner.along_x * corner.along_y
+                output[sample] += np.einsum("qhp,qhpc->qhc", share, _values(value[sample], corner.key))
+    return output.reshape(batch, queries, heads * channels)
 
 
 @reference("aclnnMultiScaleDeformableAttentionGrad")
 def multi_scale_deformable_attention_grad(
-    value: Array, shapes: Array, starts: Array, location: Array, weights: Array, grad: Array
+    value: Array, shapes: Array, starts: Array, location: Array, weight: Array, grad: Array
 ) -> Any:
-    """The gradients for value, location and weights."""
-    batches, queries, heads = location.shape[:3]
-    grad = grad.reshape(batches, queries, heads, -1).astype(np.float64)
-    made = tuple(np.zeros(x.shape) for x in (value, location, weights))
-    for corner in _corners(value, shapes, starts, location):
-        batch, head = _beside(corner.pixel)
-        weight = weights[:, :, :, corner.level, corner.point]
-        np.add.at(made[0], (batch, corner.pixel, head), (corner.weight * weight)[..., None] * grad)
-        along = (grad * value[batch, corner.pixel, head]).sum(-1)
-        height, width = corner.size
-        made[1][:, :, :, corner.level, corner.point, 0] += corner.slope_x * along * weight * width
-        made[1][:, :, :, corner.level, corner.point, 1] += corner.slope_y * along * weight * height
-        made[2][:, :, :, corner.level, corner.point] += corner.weight * along
-    return made
+    """Gradients of the values, the places and the weights."""
+    batch, keys, heads, channels = value.shape
+    queries, levels = location.shape[1], location.shape[3]
+    grad = grad.reshape(batch, queries, heads, channels)
+    d_value = np.zeros((batch, keys * heads, channels), np.float32)
+    d_location, d_weight = np.zeros(location.shape, np.float32), np.zeros(weight.shape, np.float32)
+    of_head = np.arange(heads)[:, None]
+    for sample in range(batch):
+        for level in range(levels):
+            own = weight[sample, :, :, level]
+            height, width = (np.float32(n) for n in shapes[level])
+            for corner in _corners(location[sample], level, shapes, starts):
+                both = corner.along_x * corner.along_y
+                match = np.einsum("qhc,qhpc->qhp", grad[sample], _values(value[sample], corner.key))
+                d_weight[sample, :, :, level] += match * both
+                d_location[sample, :, :, level, :, 0] += match * own * corner.along_y * corner.slope_x * width
+                d_location[sample, :, :, level, :, 1] += match * own * corner.along_x * corner.slope_y * height
+                rows = (corner.key * heads + of_head).reshape(-1)
+                shares = (own * both)[..., None] * grad[sample][:, :, None]
+                np.add.at(d_value[sample], rows, shares.reshape(-1, channels))
+    return d_value.reshape(value.shape), d_location, d_weight
