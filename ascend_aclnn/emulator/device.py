@@ -240,6 +240,7 @@ class Device:
             words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
             plan = Plan(operator, words[1:])  # the first one is the deterministic option: references always are
             problem = self.backend.check(operator, plan.checked_values(self.backend))
+            known = self.backend.has_reference(operator)
         except BadArgument as error:
             return PARAM_INVALID, f"{name}: {error}".encode()
         except AclError as error:
@@ -248,7 +249,7 @@ class Device:
             return INNER_ERROR, _unexpected(name)
         if problem is not None:
             return problem.status, f"{name}: {problem.detail}".encode()
-        if not self.backend.has_reference(operator):
+        if not known:
             text = f"EMULATOR_NOT_SUPPORTED: {name}: the emulator has no reference for this operator"
             return FIND_KERNEL_ERROR, text.encode()
         self.plans[number] = plan
