@@ -64,3 +64,18 @@ def accepted(name: str, *values: Any, soc: str = A2) -> int:
 
     full = [output() if p.direction == "out" else next(left) for p in operator.parameters]
     return status(name, *full, soc=soc)
+
+
+def by_name(name: str, **given: Any) -> list[Any]:
+    """The values of all parameters by C name; those not given are null pointers or zeros."""
+    operator = catalog.get(name)
+    unknown = set(given) - set(operator.positions)
+    assert not unknown, f"{name} has no parameters {unknown}"
+    return [given.get(p.name, None if p.kind.pointer else 0) for p in operator.parameters]
+
+
+def made(name: str, soc: str = A2, **given: Any) -> dict[str, Any]:
+    """Shape and data type of each output that binding would allocate, by C name."""
+    operator = catalog.get(name)
+    specs = rules.infer(operator, by_name(name, **given), find_soc(soc))
+    return {p.name: (specs[p.name].shape, specs[p.name].dtype.name) for p in operator.outputs if p.name in specs}

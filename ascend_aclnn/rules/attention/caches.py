@@ -182,6 +182,7 @@ rule(
         same_dtype("blockTables", "seqOffsetOptional"),
         supported,
     ),
+    nullable="cacheMode",
 )
 
 
