@@ -525,3 +525,101 @@ def test_writing_out_of_range(call: Any, text: str) -> None:
     with pytest.raises(AclError, match=text):
         call(x)
     same(x, before)
+
+
+# ------------------------------------------------------------------------------------------------- repeating
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+def test_repeat_interleave(dtype: Any) -> None:
+    x, times = sample((3, 4), dtype), np.array([2, 0, 3], np.int32)
+    same(ops.repeat_interleave_with_dim(strided(x), times, 0, 5), np.repeat(x, times, 0))
+    same(ops.repeat_interleave_with_dim(x, np.array([2]), -1, 8), np.repeat(x, 2, 1))
+    same(ops.repeat_interleave_int_with_dim(x, 3, 1, 12), np.repeat(x, 3, 1))
+    same(ops.repeat_interleave_int(strided(x), 2, 24), np.repeat(x, 2))
+    each = drawn(12, 4)
+    same(ops.repeat_interleave(x, each, int(each.sum())), np.repeat(x, each))
+    same(ops.repeat_interleave(x, np.array(2), 24), np.repeat(x, 2))
+
+
+def test_repeat_interleave_tensor_and_refusals() -> None:
+    assert ops.repeat_interleave_tensor(np.array([2, 0, 1], np.int32), 3).tolist() == [0, 0, 2]
+    x = sample((3, 4))
+    with pytest.raises(AclError, match=r"repeats element \[1\] is -1; allowed: 0 or more"):
+        ops.repeat_interleave_with_dim(x, np.array([1, -1, 2]), 0, 2)
+    with pytest.raises(AclError, match=r"output_size is 5; the repeats add up to 6"):
+        ops.repeat_interleave_with_dim(x, np.array([1, 3, 2]), 0, 5)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_repeat_interleave_grad(torch: Any, dtype: Any, dim: int) -> None:
+    times = np.array([2, 0, 3])
+    leaf = torch.zeros(3, 3, 3, dtype=torch.float64, requires_grad=True)
+    y = leaf.repeat_interleave(torch.from_numpy(times), dim)
+    grad = sample(tuple(y.shape), dtype)
+    y.backward(wide(torch, grad))
+    near(ops.repeat_interleave_grad(strided(grad), times, dim), leaf.grad)
+    out = np.empty([1 if n == 5 else n for n in grad.shape], dtype)
+    near(ops.repeat_interleave_grad(grad, np.array([5]), dim, out=out), wide(torch, grad).sum(dim, keepdim=True))
+
+
+def test_expand_into_jagged_permute() -> None:
+    y = ops.expand_into_jagged_permute(np.int32([1, 0, 2]), np.int32([0, 4, 9, 12]), np.int32([0, 5, 9, 12]), 12)
+    assert y.tolist() == [4, 5, 6, 7, 8, 0, 1, 2, 3, 9, 10, 11]
+
+
+# ------------------------------------------------------------------------------------------------- unpooling, bags
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, I8, I64], ids=str)
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("batch", [(2, 3), (3,)])
+def test_max_unpool(torch: Any, dtype: Any, axes: int, batch: Any) -> None:
+    large = (4, 6, 2)[:axes]
+    x = np.random.default_rng(0).permutation(np.arange(np.prod((*batch, *large)))).reshape((*batch, *large)).astype(F32)
+    pooled, indices = getattr(torch.nn.functional, f"max_pool{axes}d")(torch.from_numpy(x), 2, return_indices=True)
+    small, indices = (pooled.numpy() % 100).astype(dtype), indices.numpy()
+    expected = np.zeros((*batch, int(np.prod(large))), dtype)
+    np.put_along_axis(expected, indices.reshape(*batch, -1), small.reshape(*batch, -1), -1)
+    expected = expected.reshape(x.shape)
+    grad = (x % 100).astype(dtype)
+    taken = np.take_along_axis(grad.reshape(*batch, -1), indices.reshape(*batch, -1), -1).reshape(small.shape)
+    if axes == 2:
+        same(ops.max_unpool2d(strided(small), strided(indices), large), expected)
+        same(ops.max_unpool2d_backward(strided(grad), small, indices, large), taken)
+    else:
+        out = np.empty(x.shape, dtype)
+        ops.max_unpool3d(small, indices, large, (2, 2, 2), (0, 0, 0), out)
+        same(out, expected)
+        same(ops.max_unpool3d_backward(grad, small, indices, large, (2, 2, 2), (0, 0, 0)), taken)
+    with pytest.raises(AclError, match=r"indices element .* is -1; allowed: 0 to"):
+        if axes == 2:
+            ops.max_unpool2d(small, indices * 0 - 1, large)
+        else:
+            ops.max_unpool3d(small, indices * 0 - 1, large, (2, 2, 2), (0, 0, 0), out)
+
+
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("padding", [-1, 2])
+def test_embedding_bag(torch: Any, dtype: Any, mode: str, last: bool, padding: int) -> None:
+    weight, indices, number = sample((6, 5), dtype), drawn(11, 6), ("sum", "mean", "max").index(mode)
+    weight[4] = weight[1]
+    offsets = np.array([0, 3, 3, 9, 11] if last else [0, 3, 3, 9])
+    weights = sample(11, dtype, 1) if mode == "sum" else None
+    options = {"mode": number, "include_last_offset": last, "padding_idx": padding}
+    if weights is not None:
+        options["per_sample_weights"] = wide(torch, weights)
+    expected = torch._embedding_bag(
+        wide(torch, weight), torch.from_numpy(indices), torch.from_numpy(offsets), **options
+    )
+    output, owners, sizes, largest = ops.embedding_bag(
+        weight, indices, offsets, False, number, False, weights, last, padding
+    )
+    np.testing.assert_allclose(output.astype(np.float64), expected[0], rtol=1e-3 if dtype == F16 else 1e-6)
+    equal(owners, np.repeat([0, 2, 3], [3, 6, 2]))
+    if mode != "sum":
+        equal(sizes, expected[2])
+        equal(largest, expected[3])

@@ -1,5 +1,5 @@
 """References of ops-nn/index, by kind of operator."""
 
-from ascend_aclnn.reference.index import choose, embedding, gather, scatter
+from ascend_aclnn.reference.index import bag, choose, embedding, gather, repeat, scatter, unpool
 
-__all__ = ["choose", "embedding", "gather", "scatter"]
+__all__ = ["bag", "choose", "embedding", "gather", "repeat", "scatter", "unpool"]

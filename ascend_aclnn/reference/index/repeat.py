@@ -1,0 +1,74 @@
+"""Repeating items, and what is laid out by offsets."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._arrays import cast_into, sum_type
+from ascend_aclnn.reference._rows import check_range, codes
+from ascend_aclnn.reference.index._places import vectors
+
+
+def _repeated(x: Array, repeats: Union[Array, int], axis: int, size: int, out: Array) -> None:
+    """Each item of an axis so many times; ``size`` is how many that must be."""
+    if out.size == 0 or x.size == 0:
+        return
+    check_range("repeats", np.asarray(repeats), 0, None)
+    times = np.broadcast_to(np.asarray(repeats).reshape(-1), x.shape[axis])
+    if int(times.sum()) != size:
+        raise DataError("outputSize", f"is {size}; the repeats add up to {int(times.sum())}")
+    cast_into(out, np.repeat(codes(x), times, axis).view(x.dtype).reshape(out.shape))
+
+
+@reference("aclnnRepeatInterleave", "aclnnRepeatInterleaveInt", raw=True)
+def repeat_interleave(x: Array, repeats: Union[Array, int], size: int, *, out: tuple[Array]) -> None:
+    """Each element of the flattened tensor so many times."""
+    _repeated(x.reshape(-1), repeats, 0, size, out[0])
+
+
+@reference("aclnnRepeatInterleaveWithDim", "aclnnRepeatInterleaveIntWithDim", raw=True)
+def repeat_interleave_with_dim(x: Array, repeats: Union[Array, int], dim: int, size: int, *, out: tuple[Array]) -> None:
+    """Each entry of an axis so many times."""
+    _repeated(x, repeats, dim % x.ndim, size, out[0])
+
+
+@reference("aclnnRepeatInterleaveTensor", raw=True)
+def repeat_interleave_tensor(repeats: Array, size: int, *, out: tuple[Array]) -> None:
+    """Each number 0, 1, ... so many times."""
+    _repeated(np.arange(repeats.size, dtype=out[0].dtype), repeats, 0, size, out[0])
+
+
+@reference("aclnnRepeatInterleaveGrad")
+def repeat_interleave_grad(grad: Array, repeats: Array, axis: int) -> Any:
+    """Adds up again what RepeatInterleave had made of one entry; a single number of repeats is for all of them."""
+    grad, axis = vectors(grad, axis)
+    check_range("repeats", repeats, 0, None)
+    times, size = repeats.reshape(-1), grad.shape[axis]
+    if times.size == 1 and times[0] > 0:
+        times = np.repeat(times, size // times[0])
+    if int(times.sum()) != size:
+        raise DataError("repeats", f"add up to {int(times.sum())}; the axis has {size} entries")
+    lines = np.moveaxis(grad, axis, 0).astype(sum_type(grad.dtype))
+    total = np.zeros((len(times), *lines.shape[1:]), lines.dtype)
+    filled = times > 0
+    if filled.any():
+        total[filled] = np.add.reduceat(lines, (np.cumsum(times) - times)[filled], axis=0)
+    return np.moveaxis(total, 0, axis)
+
+
+@reference("aclnnExpandIntoJaggedPermute")
+def expand_into_jagged_permute(permute: Array, input_offset: Array, output_offset: Array, size: int) -> Any:
+    """out[output_offset[i] :] = input_offset[permute[i]], and the numbers after it, up to output_offset[i + 1]."""
+    check_range("permute", permute, 0, len(permute))
+    lengths = np.diff(output_offset)
+    check_range("outputOffset", lengths, 0, None)
+    if output_offset[0] != 0 or output_offset[-1] != size:
+        raise DataError(
+            "outputOffset", f"goes from {output_offset[0]} to {output_offset[-1]}; it must go from 0 to {size}"
+        )
+    starts = input_offset[permute] - output_offset[:-1]
+    return np.repeat(starts, lengths) + np.arange(size, dtype=permute.dtype)
