@@ -25,7 +25,7 @@ from ascend_aclnn.dtypes import DataType, Format, as_datatype
 from ascend_aclnn.rules.language import OutputSpec
 from ascend_aclnn.scalar import Scalar
 from ascend_aclnn.socs import soc
-from ascend_aclnn.streams import Stream
+from ascend_aclnn.streams import Stream, check_stream
 from ascend_aclnn.tensor import Tensor, contiguous_strides, empty
 
 # Ranges of the by-value integers.
@@ -90,6 +90,8 @@ def call(plan: Plan, args: Sequence[Any], out: Any, stream: Optional[Stream]) ->
     """One call of an operator: bind, infer or take the outputs, run, and give back what the contract says."""
     engine = backend()
     operator = plan.operator
+    if stream is not None:
+        check_stream(stream, engine)
     on_device = stream is not None or _holds_tensor(args) or _holds_tensor((out,))
     values: list[Any] = [None] * len(operator.parameters)
     changed: list[_WriteBack] = []
@@ -287,10 +289,13 @@ def _array(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) -> tu
     items = arg.reshape(-1).tolist() if isinstance(arg, np.ndarray) else arg
     items = (items,) if isinstance(items, numbers.Number) else items
     try:
-        return tuple(convert(item) for item in items)
+        made = tuple(convert(item) for item in items)
     except (TypeError, ValueError):
         word = {Kind.INT_ARRAY: "ints", Kind.FLOAT_ARRAY: "floats", Kind.BOOL_ARRAY: "bools"}[kind]
         raise TypeError(_about(operator, parameter, f"is {arg!r}; it must be a sequence of {word}")) from None
+    if kind is Kind.INT_ARRAY and not all(-(2**63) <= item < 2**63 for item in made):
+        raise ValueError(_about(operator, parameter, f"is {arg!r}; its items must be int64"))
+    return made
 
 
 def _scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
@@ -396,7 +401,7 @@ def _given_output(
     on_device: bool,
     changed: list[_WriteBack],
 ) -> Any:
-    if isinstance(item, (list, tuple)):
+    if parameter.kind is Kind.TENSOR_LIST and isinstance(item, (list, tuple)):
         return [_given_output(engine, plan, position, parameter, part, on_device, changed) for part in item]
     if isinstance(item, Tensor):
         return _tensor(engine, plan, position, parameter, item, on_device, changed)

@@ -164,10 +164,13 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     """The DataType that a NumPy / ml_dtypes dtype (or a DataType) stands for; TypeError where there is none."""
     if isinstance(dtype, DataType):
         return dtype
-    try:
-        return _FROM_NUMPY[np.dtype(dtype)]
-    except KeyError:
-        raise TypeError(f"CANN has no data type for NumPy's {np.dtype(dtype)}") from None
+    known = np.dtype(dtype)
+    found = _FROM_NUMPY.get(known)
+    if found is None:
+        found = _FROM_NUMPY.get(known.newbyteorder("="))  # of a foreign byte order: its values are copied
+    if found is None:
+        raise TypeError(f"CANN has no data type for NumPy's {known}")
+    return found
 
 
 def as_format(format: Union[Format, str, int]) -> Format:

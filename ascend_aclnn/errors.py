@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 # The statuses that this package itself returns. All others are looked up by number in catalog/data/status.json.
 PARAM_NULLPTR = 161001
@@ -92,7 +92,12 @@ class UnsupportedOperator(AclError):
         super().__init__(status, routine or operator, detail, operator=operator, argument=argument)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return UnsupportedOperator, (self.operator, self.detail)
+        state = {"routine": self.routine, "status": self.status, "argument": self.argument}
+        return _rebuild_unsupported, (self.operator, self.detail, state)
+
+
+def _rebuild_unsupported(operator: str, detail: str, rest: dict[str, Any]) -> UnsupportedOperator:
+    return UnsupportedOperator(operator, detail, **rest)
 
 
 class LibraryNotFound(OSError):

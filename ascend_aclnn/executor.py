@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from ascend_aclnn import binding, catalog
 from ascend_aclnn.backends import backend
-from ascend_aclnn.streams import Stream
+from ascend_aclnn.streams import Stream, check_stream
 
 
 class Executor:
@@ -30,6 +30,7 @@ class Executor:
         self.operator = operator
         self._often = repeatable
         self._spent = ""
+        self._engine = engine
         self._prepared = engine.prepare(operator, binding.exact_values(engine, operator, args), repeatable)
         self._run = self._prepared.run
 
@@ -45,6 +46,8 @@ class Executor:
 
     def run(self, stream: Optional[Stream] = None) -> None:
         """Phase two on a stream (the current one if none is given), asynchronously."""
+        if stream is not None:
+            check_stream(stream, self._engine)
         if self._spent:
             raise RuntimeError(f"{self.operator.name}: the executor {self._spent}")
         if not self._often:

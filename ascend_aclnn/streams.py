@@ -103,6 +103,16 @@ class Stream:
         return f"Stream({self.handle:#x}, device {self.device})"
 
 
+def check_stream(stream: object, engine: Backend) -> None:
+    """TypeError unless it is a stream of the backend, ValueError once it is closed: its handle would mean nothing to CANN."""
+    if not isinstance(stream, Stream):
+        raise TypeError(f"stream is {stream!r}; it must be a Stream (Stream.from_handle makes one of a raw handle)")
+    if stream.backend is not engine:
+        raise TypeError(f"stream is of the {stream.backend.name} backend; the backend in use is {engine.name}")
+    if not stream._release.alive:
+        raise ValueError(f"{stream!r} is closed")
+
+
 class Event:
     """A mark in a stream that other streams and the host can wait for; keeps time."""
 

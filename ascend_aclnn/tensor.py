@@ -334,7 +334,7 @@ def empty(
     Every DataType and Format and any dims are accepted: checking them is the operator's work.
     """
     engine = backend()
-    dims = (shape,) if isinstance(shape, int) else shape
+    dims = (shape,) if isinstance(shape, (int, np.integer)) else shape
     tensor = _describe(dims, dtype, strides, offset, format, storage_shape)
     tensor.storage = engine.allocate(_storage_bytes(tensor), engine.current_device())
     return tensor

@@ -362,3 +362,76 @@ def test_arguments_that_do_not_go_together_are_refused_when_it_runs(monkeypatch:
     with aclnn.use_backend("numpy"), pytest.raises(AclError, match=r"do not go together.*self \(2, 3\)") as caught:
         ops.abs(np.ones((2, 3), np.float32))
     assert caught.value.status == 161002 and isinstance(caught.value.__cause__, ValueError)
+
+
+# ------------------------------------------------------------------------------------------ odd callers
+
+
+def test_foreign_byte_order_is_copied(engine: Backend) -> None:
+    swapped, out = np.array([[1, 2], [3, 4]], ">f4"), np.zeros((2, 2), ">f4")
+    assert ops.mm(swapped, np.eye(2, dtype=np.float32), out=out) is out
+    assert out.tolist() == swapped.tolist() and aclnn.asarray(swapped).numpy().tolist() == swapped.tolist()
+
+
+def test_streams_are_checked(engine: Backend) -> None:
+    x = np.eye(2, dtype=np.float32)
+    for wrong in (0, 3, "0"):
+        with pytest.raises(TypeError, match="must be a Stream"):
+            ops.mm(x, x, stream=wrong)
+    closed = aclnn.Stream()
+    closed.close()
+    with pytest.raises(ValueError, match="is closed"):
+        ops.mm(x, x, stream=closed)
+    made = [aclnn.asarray(x), aclnn.asarray(x), aclnn.empty((2, 2), np.float32)]
+    with aclnn.Executor("aclnnMm", *made, 0) as executor:
+        with pytest.raises(ValueError, match="is closed"):
+            executor.run(closed)
+        executor.run()
+    assert made[2].numpy().tolist() == x.tolist()
+    if engine.name != "numpy":
+        with aclnn.use_backend("numpy"):
+            other = aclnn.Stream()
+        with pytest.raises(TypeError, match="stream is of the numpy backend"):
+            ops.mm(x, x, stream=other)
+
+
+def test_a_list_is_no_tensor_to_write_to(engine: Backend) -> None:
+    x = np.eye(2, dtype=np.float32)
+    with pytest.raises(TypeError, match=r"aclnnMm: out .*is a list"):
+        ops.mm(x, x, out=[np.empty((2, 2), np.float32)])
+
+
+def test_items_of_int_arrays_are_int64() -> None:
+    with pytest.raises(
+        ValueError, match=r"aclnnPermute: dims is \[1180591620717411303424, 0\]; its items must be int64"
+    ):
+        ops.permute(np.eye(2, dtype=np.float32), [2**70, 0])
+
+
+def test_there_is_one_device_on_numpy() -> None:
+    with aclnn.use_backend("numpy"):
+        for made in (aclnn.Stream, aclnn.Event, aclnn.Device):
+            with pytest.raises(ValueError, match="device 7"):
+                made(7)
+
+
+def test_shapes_may_be_numpy_integers(engine: Backend) -> None:
+    assert aclnn.zeros(np.int64(3), np.float32).shape == (3,)  # type: ignore[arg-type]
+
+
+def test_more_memory_than_there_is() -> None:
+    with aclnn.use_backend("numpy"), pytest.raises(AclError, match="more than this host has") as caught:
+        ops.embedding_dense_backward(np.ones((2, 3), np.float32), np.array([0, 1], np.int32), 2**60, -1)
+    assert caught.value.status == 207001
+
+
+def test_unsupported_operators_are_pickled_whole() -> None:
+    error = aclnn.UnsupportedOperator("aclnnX", "gone", routine="dlsym", status=161002, argument="x")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.status, again.routine, again.argument) == (
+        type(error),
+        str(error),
+        161002,
+        "dlsym",
+        "x",
+    )

@@ -217,6 +217,7 @@ class NumpyBackend(Backend):
         return None
 
     def create_stream(self, device: int) -> int:
+        self.set_device(device)
         return next(self._handles)
 
     def destroy_stream(self, device: int, stream: int) -> None:
@@ -232,6 +233,7 @@ class NumpyBackend(Backend):
         return None
 
     def create_event(self, device: int) -> int:
+        self.set_device(device)
         return next(self._handles)
 
     def destroy_event(self, device: int, event: int) -> None:
