@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import DataType, Format
+from ascend_aclnn import DataType, Format, ops
+from ascend_aclnn.backends import Backend
 from ascend_aclnn.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
 
 
@@ -39,21 +40,32 @@ def test_nz_order() -> None:
     np.testing.assert_array_equal(from_nz(stored, matrix.shape), matrix)
 
 
-def test_to_format_and_back() -> None:
-    with aclnn.use_backend("numpy"):
-        values = np.arange(2 * 20 * 40, dtype=np.float16).reshape(2, 20, 40)
-        blocked = aclnn.asarray(values).to_format("FRACTAL_NZ")
-        assert (blocked.format, blocked.shape, blocked.storage_shape) == (
-            Format.FRACTAL_NZ,
-            (2, 20, 40),
-            (2, 3, 2, 16, 16),
-        )
-        np.testing.assert_array_equal(blocked.numpy(), values)
-        back = blocked.to_format("ND")
-        assert back.format is Format.ND and back.storage_shape == values.shape
-        np.testing.assert_array_equal(back.numpy(), values)
-        with pytest.raises(ValueError, match="cannot convert ND to NC1HWC0"):
-            back.to_format("NC1HWC0")
+def test_to_format_and_back(engine: Backend) -> None:
+    values = np.arange(2 * 20 * 40, dtype=np.float16).reshape(2, 20, 40)
+    blocked = aclnn.asarray(values).to_format("FRACTAL_NZ")
+    assert (blocked.format, blocked.shape, blocked.storage_shape) == (Format.FRACTAL_NZ, (2, 20, 40), (2, 3, 2, 16, 16))
+    np.testing.assert_array_equal(blocked.numpy(), values)
+    back = blocked.to_format("ND")
+    assert back.format is Format.ND and back.storage_shape == values.shape
+    np.testing.assert_array_equal(back.numpy(), values)
+    with pytest.raises(ValueError, match="cannot convert ND to NC1HWC0"):
+        back.to_format("NC1HWC0")
+
+
+def test_weights_in_nz(engine: Backend) -> None:
+    x, weight = np.ones((20, 40), np.float16), np.arange(40 * 33).reshape(40, 33).astype(np.float16)
+    out = ops.matmul_weight_nz(aclnn.asarray(x), aclnn.asarray(weight).to_format("FRACTAL_NZ"))
+    expected = (x.astype(np.float64) @ weight.astype(np.float64)).astype(np.float16)
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_outputs_are_cut_to_what_the_data_gave(engine: Backend) -> None:
+    x = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
+    assert ops.nonzero(x).tolist() == [[0, 1], [0, 2], [1, 0]]
+    where = ops.nonzero(aclnn.asarray(x))
+    assert (where.shape, where.strides) == ((3, 2), (2, 1)) and where.numpy().tolist() == [[0, 1], [0, 2], [1, 0]]
+    assert ops.masked_select(x, x > 0).tolist() == [1, 2, 3]
+    assert ops.nonzero(np.zeros((2, 3), np.float32)).shape == (0, 2)
 
 
 @given(st.lists(st.integers(-8, 7), max_size=40))
