@@ -623,3 +623,87 @@ def test_embedding_bag(torch: Any, dtype: Any, mode: str, last: bool, padding: i
     if mode != "sum":
         equal(sizes, expected[2])
         equal(largest, expected[3])
+
+
+# ------------------------------------------------------------------------------------------------- sampling
+
+
+def softmax(x: Any) -> Any:
+    powers = np.exp(x - x.max())
+    return powers / powers.sum()
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("given", ["k", "p", "kp"])
+def test_apply_top_k_top_p(dtype: Any, given: str) -> None:
+    logits = np.random.default_rng(0).permuted(np.tile(np.arange(12) / 2, (5, 1)), axis=1).astype(dtype)
+    k, p = np.array([1, 3, 12, 7, 5], np.int32), np.array([0.5, 0.9, 1, 0.01, 0.75]).astype(dtype)
+    expected = logits.astype(np.float64)
+    for row in range(5):
+        x = expected[row]
+        if "k" in given:
+            x[x < np.sort(x)[-k[row]]] = -np.inf
+        if "p" in given:
+            ranked = np.argsort(x)
+            low = np.cumsum(softmax(x)[ranked]) <= 1 - float(p[row])
+            x[ranked[:-1][low[:-1]]] = -np.inf
+    equal(ops.apply_top_k_top_p(strided(logits), p if "p" in given else None, k if "k" in given else None), expected)
+
+
+def test_apply_top_k_refuses_a_rank_out_of_range() -> None:
+    with pytest.raises(AclError, match=r"k element \[1\] is 5; allowed: 1 to 4"):
+        ops.apply_top_k_top_p(sample((2, 4)), None, np.int32([1, 5]))
+
+
+@pytest.mark.parametrize("with_q", [False, True])
+@pytest.mark.parametrize(("version", "min_p"), [(1, None), (2, None), (2, 0.0), (2, 0.3), (2, 1.0)])
+def test_top_k_top_p_sample(with_q: bool, version: int, min_p: Any) -> None:
+    rng = np.random.default_rng(3)
+    logits = rng.permuted(np.tile(np.arange(24) / 4, (6, 1)), axis=1).astype(F16)
+    k, p = np.array([1, 5, 24, 2000, 8, 2000], np.int32), np.array([0.5, 0.6, 0.9, 0.4, 1, 1]).astype(F16)
+    q = rng.exponential(size=logits.shape).astype(F32) if with_q else None
+    if version == 1:
+        token, selected = ops.top_k_top_p_sample(logits, k, p, q, 1e-8, True, 32)
+    else:
+        lowest = None if min_p is None else np.full(6, min_p, F16)
+        arguments = (logits, k, p, q, lowest, 1e-8, True, 32, 1024, True)
+        token, selected, _, _ = ops.top_k_top_p_sample_v2(*arguments, False)
+        _, _, positions, masked = ops.top_k_top_p_sample_v2(*arguments, True)
+    for row, x in enumerate(logits.astype(np.float64)):
+        ranked = np.argsort(-x) if k[row] <= 24 or p[row] < 1 else np.arange(24)
+        chosen = ranked[: k[row]]
+        shares = softmax(x[chosen])
+        if p[row] < 1:
+            chosen = chosen[: np.argmax(np.cumsum(shares) > float(p[row])) + 1]
+            shares = shares[: len(chosen)]
+        if min_p:
+            enough = shares >= min_p * shares.max()
+            chosen, shares = chosen[enough], shares[enough]
+        wanted = np.full(24, -np.inf)
+        wanted[chosen] = x[chosen]
+        equal(selected[row], wanted)
+        weights = shares if q is None else shares / (q[row, : len(chosen)] + 1e-8)
+        assert token[row] == chosen[np.argmax(weights)]
+        if version == 2:
+            assert positions[row, : len(chosen)].tolist() == chosen.tolist()
+            np.testing.assert_allclose(masked[row], np.pad(shares, (0, 24 - len(chosen))), rtol=1e-5)
+
+
+def test_top_p_of_zero_and_given_probabilities() -> None:
+    shares = np.float32([[0.1, 0.6, 0.3], [0.2, 0.3, 0.5]])
+    k, p = np.int32([0, 0]), np.float32([0, 0.7])
+    token, selected, _, _ = ops.top_k_top_p_sample_v2(shares, k, p, None, None, 1e-8, True, 32, 1024, False, False)
+    assert token.tolist() == [1, 2]
+    same(selected, np.float32([[0, 0.6, 0], [0, 0.3, 0.5]]))
+
+
+# ------------------------------------------------------------------------------------------------- inverse
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, np.dtype(np.complex64)], ids=str)
+def test_inverse(dtype: Any) -> None:
+    x = (sample((2, 3, 3), F32) + 6 * np.eye(3)).astype(dtype)
+    exact = np.linalg.inv(x.astype(np.complex128))
+    np.testing.assert_allclose(ops.inverse(strided(x)), exact, rtol=1e-3 if dtype == F16 else 1e-6)
+    with pytest.raises(AclError, match=r"self holds a singular matrix"):
+        ops.inverse(np.zeros((2, 2), F32))

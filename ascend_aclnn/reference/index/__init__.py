@@ -1,5 +1,5 @@
 """References of ops-nn/index, by kind of operator."""
 
-from ascend_aclnn.reference.index import bag, choose, embedding, gather, repeat, scatter, unpool
+from ascend_aclnn.reference.index import bag, choose, embedding, gather, inverse, repeat, sampling, scatter, unpool
 
-__all__ = ["bag", "choose", "embedding", "gather", "repeat", "scatter", "unpool"]
+__all__ = ["bag", "choose", "embedding", "gather", "inverse", "repeat", "sampling", "scatter", "unpool"]
