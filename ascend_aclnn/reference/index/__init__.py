@@ -1,5 +1,1 @@
-"""References of ops-nn/index, by kind of operator."""
-
-from ascend_aclnn.reference.index import bag, choose, embedding, gather, inverse, repeat, sampling, scatter, unpool
-
-__all__ = ["bag", "choose", "embedding", "gather", "inverse", "repeat", "sampling", "scatter", "unpool"]
+"""References of ops-nn/index: reading and writing at indices, choosing, repeating, unpooling, sampling, embeddings."""
