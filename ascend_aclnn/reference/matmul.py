@@ -83,3 +83,7 @@ def gemm(
 @reference("aclnnEinsum")
 def einsum(tensors: list[Array], equation: str) -> Any:
     return np.einsum(equation.replace(" ", ""), *tensors, optimize="greedy")
+
+
+# The rest of the family, which takes what stands above.
+from ascend_aclnn.reference import quant_matmul  # noqa: E402, F401

@@ -1,0 +1,164 @@
+"""Products of quantised operands against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+RNG = np.random.default_rng(17)
+BF16 = ml_dtypes.bfloat16
+
+
+def int8(*shape: int) -> np.ndarray:
+    return RNG.integers(-128, 128, shape).astype(np.int8)
+
+
+def floats(*shape: int, dtype: Any = np.float32, scale: float = 0.01) -> np.ndarray:
+    return (np.abs(RNG.standard_normal(shape)) * scale + scale / 10).astype(dtype)
+
+
+def near(actual: Any, expected: np.ndarray, limit: float = 1e-2) -> None:
+    actual = np.asarray(actual).astype(np.float64)
+    np.testing.assert_allclose(actual, expected, rtol=limit, atol=limit * max(1e-6, float(np.abs(expected).max())))
+
+
+def cut(scale: np.ndarray) -> np.ndarray:
+    """What is left of a scale in the fixpipe's 19 bits."""
+    return (scale.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
+
+
+def wide(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [a.astype(np.float64) for a in arrays]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("bias", [None, np.int32, np.float32])
+def test_v4_to_bf16(bias: Any, transposed: bool) -> None:
+    x1, x2, scale, rows = int8(3, 5, 40), int8(40, 16), floats(16), floats(5)
+    given = x2.T.copy() if transposed else x2
+    added = None if bias is None else RNG.integers(-999, 999, 16).astype(bias)
+    made = ops.quant_matmul_v4(x1, given, scale, None, rows, added, False, transposed)
+    a, b = wide(x1, x2)
+    total = a @ b + (added if bias is np.int32 else 0)
+    expected = total * scale.astype(float) * rows.astype(float)[:, None] + (added if bias is np.float32 else 0)
+    assert made.dtype == BF16
+    near(made, expected)
+
+
+def test_v3_by_parameters_of_the_fixpipe() -> None:
+    x1, x2, scale = int8(4, 32), int8(32, 16), floats(16, scale=0.001)
+    parameters = ops.trans_quant_param_v2(scale, None)
+    near(
+        ops.quant_matmul_v3(x1, x2, parameters, None, None, False, False), wide(x1)[0] @ wide(x2)[0] * cut(scale), 2e-3
+    )
+    offset = np.full(16, 3.0, np.float32)
+    out = np.empty((4, 16), np.int8)
+    ops.quant_matmul_v3(x1, x2, parameters, offset, None, False, False, out=out)
+    expected = np.clip(np.rint(wide(x1)[0] @ wide(x2)[0] * cut(scale) + 3), -128, 127)
+    assert np.abs(out - expected).max() <= 1
+    with_offset = ops.trans_quant_param_v2(scale, offset)
+    again = np.empty((4, 16), np.int8)
+    ops.quant_matmul_v3(x1, x2, with_offset, None, None, False, False, out=again)
+    assert np.array_equal(out, again)
+
+
+def test_int32_results_are_exact() -> None:
+    x1, x2 = np.full((1, 8192), -128, np.int8), np.full((8192, 16), -128, np.int8)
+    x1[0, 0] = -127
+    out = np.empty((1, 16), np.int32)
+    ops.quant_matmul_v3(x1, x2, np.ones(1, np.float32), None, np.ones(16, np.int32), False, False, out=out)
+    assert (out == 8192 * 16384 - 128 + 1).all()
+
+
+def packed(x: np.ndarray) -> np.ndarray:
+    parts = (x.astype(np.int64) & 15).reshape(*x.shape[:-1], -1, 8) << (4 * np.arange(8))
+    return parts.sum(-1).astype(np.uint32).view(np.int32)
+
+
+def test_int4() -> None:
+    x1, x2 = (RNG.integers(-8, 8, s) for s in [(4, 16), (16, 24)])
+    scale, rows = floats(24), floats(4)
+    expected = x1 @ x2 * scale.astype(float) * rows.astype(float)[:, None]
+    near(ops.quant_matmul_v4(packed(x1), packed(x2), scale, None, rows, None, False, False), expected)
+    with aclnn.use_backend("numpy"):
+        small = [aclnn.asarray(x.astype(ml_dtypes.int4)) for x in (x1, x2)]
+        near(ops.quant_matmul_v4(*small, scale, None, rows, None, False, False).numpy(), expected)
+
+
+def test_v5_groups() -> None:
+    x1, x2 = (RNG.integers(-8, 8, s).astype(ml_dtypes.int4) for s in [(4, 1024), (256, 1024)])
+    rows, scale, offset = floats(4, 1), floats(4, 256), floats(4, 256, dtype=np.float16, scale=2)
+    out = np.empty((4, 256), BF16)
+    none = [None] * 2
+    ops.quant_matmul_v5(
+        x1, x2, rows, scale, *none, offset, None, None, False, True, group_size=256, out=out
+    )  # fmt: skip
+    a, b = x1.astype(float).reshape(4, 4, 256), x2.astype(float).T.reshape(4, 256, 256)
+    moved = (b - offset.astype(float)[:, None]) * scale.astype(float)[:, None]
+    near(out, np.einsum("mgk,gkn->mn", a, moved) * rows.astype(float))
+
+
+def test_first_versions() -> None:
+    x1, x2, bias = int8(2, 4, 32), int8(2, 32, 8), RNG.integers(-99, 99, 8).astype(np.int32)
+    expected = np.matmul(*wide(x1, x2)) + bias
+    near(ops.quant_matmul(x1, x2, bias, 0.001), expected * 0.001, 1e-3)
+    scale = floats(16, scale=0.001)
+    parameters = ops.trans_quant_param_v2(scale, None)
+    near(ops.quant_matmul_v2(x1, x2, bias, parameters, False, False), expected * cut(scale)[:8], 2e-3)
+
+
+@pytest.mark.parametrize("group", [0, 32])
+@pytest.mark.parametrize("dtype", [np.float16, BF16])
+def test_weights_alone(group: int, dtype: Any) -> None:
+    x, weight = floats(3, 64, dtype=dtype, scale=1), int8(64, 16)
+    scale = floats(2, 16, dtype=dtype) if group else floats(1, 16, dtype=dtype)
+    offset = floats(*scale.shape, dtype=dtype, scale=5)
+    bias = floats(16, dtype=np.float32 if dtype is BF16 else dtype, scale=1)
+    if group:
+        weight = RNG.integers(-8, 8, (64, 16)).astype(ml_dtypes.int4)
+    made = ops.weight_quant_batch_matmul_v2(x, weight, scale, offset, None, None, bias, group)
+    s, o = (v.astype(float).repeat(64 // len(v), 0) for v in (scale, offset))
+    near(made, x.astype(float) @ ((weight.astype(float) + o) * s) + bias.astype(float))
+    assert made.dtype == dtype
+
+
+def test_quantised_by_rows_inside() -> None:
+    x, weight, scale = floats(3, 64, dtype=np.float16, scale=1), int8(16, 64), floats(16)
+    with aclnn.use_backend("numpy", soc="Ascend310P3"):
+        made = ops.quant_matmul_dequant(x, weight, scale, None, None, None, None, "pertoken", True)
+    near(made, x.astype(float) @ weight.astype(float).T * scale.astype(float), 2e-2)
+
+
+@pytest.mark.parametrize("operation", ["gelu_erf", "gelu_tanh"])
+def test_fused(operation: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is the oracle of gelu: left out without it")
+    x1, x2, scale, rows = int8(5, 40), int8(40, 16), floats(16), floats(5)
+    none: list[Any] = [None] * 4
+    made = ops.fused_quant_matmul(x1, x2, rows, scale, *none, None, None, operation, 0)
+    total = wide(x1)[0] @ wide(x2)[0] * scale.astype(float) * rows.astype(float)[:, None]
+    kind = "tanh" if operation == "gelu_tanh" else "none"
+    near(made, torch.nn.functional.gelu(torch.tensor(total), approximate=kind).numpy())
+
+
+def test_batch_matmul_quant() -> None:
+    x1, x2 = (RNG.standard_normal(s).astype(np.float16) for s in [(4, 8), (8, 10)])
+    scale = floats(16, scale=20)
+    parameters = ops.trans_quant_param_v2(scale, np.full(16, 2.0, np.float32))
+    made = ops.batch_matmul_quant(x1, x2, parameters, None, False, False)
+    expected = np.clip(np.rint(wide(x1)[0] @ wide(x2)[0] * cut(scale)[:10] + 2), -128, 127)
+    assert np.abs(made - expected).max() <= 1
+
+
+def test_transpose_batch_matmul() -> None:
+    x1, x2 = (RNG.standard_normal(s).astype(np.float16) for s in [(8, 4, 128), (4, 128, 128)])
+    expected = np.einsum("mbk,bkn->mbn", *wide(x1, x2))
+    perms = [1, 0, 2], [0, 1, 2], [1, 0, 2]
+    near(ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 1), expected, 2e-3)
+    split = ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 2)
+    near(split, np.stack([expected[:, :2].reshape(8, -1), expected[:, 2:].reshape(8, -1)]), 2e-3)
