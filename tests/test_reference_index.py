@@ -131,7 +131,7 @@ def test_flip() -> None:
         (lambda x: ops.gather(x, 1, np.array([[0, 4]])), r"index element \[0, 1\] is 4; allowed: 0 to 3"),
         (lambda x: ops.gather(x, 0, np.array([[-1]])), r"index element \[0, 0\] is -1; allowed: 0 to 2"),
         (lambda x: ops.index_select(x, 0, np.array([2, 3])), r"index element \[1\] is 3; allowed: 0 to 2"),
-        (lambda x: ops.take(x, np.array([12])), r"index element \[0\] is 12; allowed: 0 to 11"),
+        (lambda x: ops.take(x, np.array([12])), r"index element \[0\] is 12; allowed: -12 to 11"),
         (lambda x: ops.index(x, [np.array([-4])]), r"indices \[0\] element \[0\] is -4; allowed: -3 to 2"),
         (lambda x: ops.gather_nd(x, np.array([[0, 4]]), False), r"indices \[\.\.\., 1\] element \[0\] is 4"),
         (lambda x: ops.gather_nd(x, np.array([[0, -1]]), False), r"indices \[\.\.\., 1\] element \[0\] is -1"),
@@ -707,3 +707,19 @@ def test_inverse(dtype: Any) -> None:
     np.testing.assert_allclose(ops.inverse(strided(x)), exact, rtol=1e-3 if dtype == F16 else 1e-6)
     with pytest.raises(AclError, match=r"self holds a singular matrix"):
         ops.inverse(np.zeros((2, 2), F32))
+
+
+def test_negative_indices_where_the_kernel_is_asked_for_them() -> None:
+    x, index = np.arange(12, dtype=np.float32).reshape(3, 4), np.array([-1, 0, -3], np.int64)
+    np.testing.assert_array_equal(ops.take(x, index), [11, 0, 9])
+    np.testing.assert_array_equal(ops.gather_v2(x, 0, index), x[[2, 0, 0]])
+    with pytest.raises(aclnn.AclError, match="-1; allowed: 0 to 2"):
+        ops.index_select(x, 0, index)
+
+
+def test_index_put_of_a_mask_that_names_nothing() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    held = x.copy()
+    for accumulate in (False, True):
+        ops.index_put_impl(held, [np.zeros(0, np.int64)], np.ones(3, np.float32), accumulate, False)
+        np.testing.assert_array_equal(held, x)

@@ -27,18 +27,24 @@ def gather(x: Array, dim: int, index: Array, *, out: tuple[Array]) -> None:
     _store(out[0], codes(x)[along(places("index", index, x.shape[axis]), axis)].view(x.dtype))
 
 
-def _select(x: Array, dim: int, index: Array, out: Array) -> None:
-    """Replaces an axis by the shape of ``index``."""
+def _select(x: Array, dim: int, index: Array, out: Array, negative: bool = False) -> None:
+    """Replaces an axis by the shape of ``index``; negative indices count from the end where they are allowed."""
     if out.size == 0:
         return
     x, axis = vectors(x, dim)
-    _store(out, np.take(codes(x), places("index", index, x.shape[axis]), axis).view(x.dtype))
+    _store(out, np.take(codes(x), places("index", index, x.shape[axis], negative), axis).view(x.dtype))
 
 
-@reference("aclnnIndexSelect", "aclnnGatherV2", raw=True)
+@reference("aclnnIndexSelect", raw=True)
 def index_select(x: Array, dim: int, index: Array, *, out: tuple[Array]) -> None:
     """Entries of an axis, in the order of ``index``."""
     _select(x, dim, index, out[0])
+
+
+@reference("aclnnGatherV2", raw=True)
+def gather_v2(x: Array, dim: int, index: Array, *, out: tuple[Array]) -> None:
+    """The same, with negative indices (its op_api asks the kernel for them)."""
+    _select(x, dim, index, out[0], True)
 
 
 @reference("aclnnGatherV3", raw=True)
@@ -60,8 +66,8 @@ def gather_v3(x: Array, dim: int, index: Array, batch_dims: int, mode: int, *, o
 
 @reference("aclnnTake", raw=True)
 def take(x: Array, index: Array, *, out: tuple[Array]) -> None:
-    """Elements of the flattened tensor."""
-    _store(out[0], codes(x).reshape(-1)[places("index", index, x.size)].view(x.dtype))
+    """Elements of the flattened tensor; negative indices count from the end."""
+    _store(out[0], codes(x).reshape(-1)[places("index", index, x.size, True)].view(x.dtype))
 
 
 @reference("aclnnGatherNd", raw=True)

@@ -157,7 +157,8 @@ def index_put(
     x: Array, indices: Sequence[Array], values: Array, accumulate: bool, unsafe: bool, *, out: tuple[Array]
 ) -> None:
     """x[i, j, ...] = values, or += values where all of several values for one element count."""
-    if x.size == 0 or values.size == 0:
+    # An empty index stands for a full slice beside others; alone it is what a mask without a single True has become.
+    if x.size == 0 or values.size == 0 or not any(index.size for index in indices):
         return
     target, _ = vectors(out[0], 0)
     at = subscripts(target, indices)
