@@ -231,7 +231,7 @@ def rms_norm_grad(name: str, target: float, dtype: Any, rows: int, width: int) -
 def permute_grad(name: str, target: float, dtype: Any, tokens: int, top_k: int, width: int) -> Case:
     import numpy as np
 
-    from ascend_aclnn.reference.moe import moe_token_permute_grad as ours
+    from ascend_aclnn.reference.moe.tokens import moe_token_permute_grad as ours
 
     grad = normal((tokens * top_k, width), dtype)
     order = np.random.default_rng(1).permutation(tokens * top_k).astype(np.int32)
@@ -270,7 +270,7 @@ def embedding(name: str, target: float, dtype: Any, rows: int, width: int, vocab
 def routing_quant(name: str, target: float, dtype: Any, tokens: int, top_k: int, width: int) -> Case:
     import numpy as np
 
-    from ascend_aclnn.reference.moe import moe_init_routing_quant as ours
+    from ascend_aclnn.reference.moe.tokens import moe_init_routing_quant as ours
 
     scale, offset = 23.5, 1.25  # exact in half
     x = normal((tokens, width), dtype)

@@ -10,7 +10,7 @@ from reference_tools import BF16, F16, F32, FLOATS, run, same
 
 from ascend_aclnn.numerics import DataError
 from ascend_aclnn.reference.index.embedding import embedding_dense_backward
-from ascend_aclnn.reference.moe import (
+from ascend_aclnn.reference.moe.tokens import (
     moe_init_routing,
     moe_init_routing_quant,
     moe_token_permute,
