@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,6 @@ class Search:
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.random = random.Random(operator.name)
-        self.refused: Optional[Exception] = None  # the last refusal
 
     def find(self, count: int) -> list[list[Any]]:
         """Up to ``count`` sets that run on the NumPy backend."""
@@ -43,8 +42,11 @@ class Search:
                 arguments = self.arguments()
                 try:
                     function(*copied(arguments))
-                except (AclError, TypeError) as error:
-                    self.refused = error
+                except AclError:
+                    continue
+                except (TypeError, ValueError) as error:  # a wrong call; one from inside does not begin so
+                    if not str(error).startswith(self.operator.name + ":"):
+                        raise
                     continue
                 found.append(arguments)
                 if len(found) == count:
