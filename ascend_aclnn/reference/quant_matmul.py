@@ -280,7 +280,7 @@ def dequantised_weight(weight: Array, scale: Array, offset: Optional[Array]) -> 
         if values.ndim < 2 or values.shape[-2] == 1:
             return values
         index = np.arange(wide.shape[-2]) // -(-wide.shape[-2] // values.shape[-2])
-        return np.take(values, index, -2)
+        return np.asarray(np.take(values, index, -2))
 
     if offset is not None:
         wide = wide + (offset if offset.dtype == np.int32 and offset.ndim < 2 else of(offset))

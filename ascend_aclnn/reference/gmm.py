@@ -1,0 +1,341 @@
+"""Grouped products (ops-transformer/gmm): each group of rows, or of the inner axis, by a matrix of its own.
+
+Rows behind the last group, which the chip leaves as they were, become zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import ml_dtypes
+import numpy as np
+
+from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._quantise import by_row
+from ascend_aclnn.reference.quant import store, swiglu, unpacked
+from ascend_aclnn.reference.quant_matmul import (
+    activated,
+    dequantised_weight,
+    exact_product,
+    fixed_scale,
+    quantised_product,
+    turned,
+)
+
+_INT4 = np.dtype(ml_dtypes.int4)
+_E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
+_ACTIVATIONS = ("", "relu", "gelu_tanh", "", "fast_gelu", "silu")  # actType
+_ENDS, _SIZES, _PAIRS = range(3)  # groupListType
+
+List = Optional[Sequence[Any]]
+
+
+def parts(groups: Any, kind: int = _ENDS) -> Iterator[tuple[int, slice]]:
+    """The number of each group, and where it lies: groups are given by ends, sizes, or pairs of number and size."""
+    values = np.asarray(groups)
+    start = 0
+    for position, value in enumerate(values):
+        number, size = (int(value[0]), int(value[1])) if kind == _PAIRS else (position, int(value))
+        end = size if kind == _ENDS else start + size
+        yield number, slice(start, end)
+        start = end
+
+
+def integers(x: Array) -> Array:
+    """An operand's elements: INT32 holds eight 4-bit integers of the axis that is stored last."""
+    if x.dtype != np.int32:
+        return x
+    if x.ndim > 1 and x.strides[-2] < x.strides[-1]:
+        return turned(unpacked(np.ascontiguousarray(turned(x, True))), True)
+    return unpacked(np.ascontiguousarray(x))
+
+
+class Parameters:
+    """What goes with the weights: tensors for each weight, or rows of one tensor."""
+
+    def __init__(self, weights: Sequence[Array], lists: dict[str, List]) -> None:
+        self.weights = [integers(w) for w in weights]
+        given = {name: items for name, items in lists.items() if items and items[0] is not None}
+        self.lists = {name: items for name, items in given.items() if items[0].size}
+        self.single = len(weights) == 1 and weights[0].ndim > 2
+
+    def weight(self, group: int) -> Array:
+        return self.weights[0][group] if self.single else self.weights[min(group, len(self.weights) - 1)]
+
+    def of(self, name: str, group: int) -> Optional[Array]:
+        items = self.lists.get(name)
+        if items is None:
+            return None
+        found = items[0][group] if self.single else items[min(group, len(items) - 1)]
+        return np.asarray(found)
+
+
+def _product(x: Array, parameters: Parameters, group: int, tokens: Optional[Array], operation: str, out: Array) -> None:
+    """One group's product into its place; what the operands are tells how it is scaled."""
+    weight, bias, scale = parameters.weight(group), parameters.of("bias", group), parameters.of("scale", group)
+    if scale is not None and scale.dtype == _E8M0:
+        raise UnsupportedOperator("aclnnGroupedMatmul", "the NumPy backend has no MX scales")
+    if not is_integer(x.dtype):
+        antiquant = parameters.of("antiquant_scale", group)
+        if antiquant is not None:
+            right = dequantised_weight(weight, antiquant, parameters.of("antiquant_offset", group))
+        elif is_integer(weight.dtype):
+            raise UnsupportedOperator("aclnnGroupedMatmul", "weights of integers need antiquantScale")
+        else:
+            right = widen(weight)
+        y = np.matmul(widen(x), right)
+        store_sum(out, y, bias)
+        return
+    if weight.dtype in (_INT4, np.dtype(np.int8)) and scale is not None and _is_int4_weight(x, weight, scale):
+        if parameters.of("offset", group) is not None:
+            raise UnsupportedOperator("aclnnGroupedMatmul", "the NumPy backend has no offsets of INT4 weights")
+        right = dequantised_weight(weight, scale_bits(scale), None)
+        # 8-bit rows are taken apart into halves, the lower ones less 8: bias has what that takes away.
+        y = np.matmul(x.astype(np.float32) - (8 if bias is not None else 0), right)
+        y = y if bias is None else y + widen(bias).reshape(-1)
+        store(out, y if tokens is None else y * tokens[:, None])
+        return
+    total = exact_product(x, weight)
+    whole = bias is not None and is_integer(bias.dtype)
+    total = total + bias if bias is not None and whole else total
+    if out.dtype == np.int32:
+        round_into(out, total)
+        return
+    y = total.astype(np.float32) if scale is None else total.astype(np.float32) * fixed_scale(scale)
+    if tokens is not None:
+        y = y * tokens[:, None]
+    if bias is not None and not whole:
+        y = y + widen(bias)
+    offset = parameters.of("offset", group)
+    y = y if offset is None else y + offset
+    store(out, activated(y, operation))
+
+
+def store_sum(out: Array, y: Array, bias: Optional[Array]) -> None:
+    round_into(out, y if bias is None else y + widen(bias))
+
+
+def _is_int4_weight(x: Array, weight: Array, scale: Array) -> bool:
+    """4-bit weights (unpacked ones are INT8) whose scales are the bits of floats, for groups of rows."""
+    packed = scale.dtype in (np.uint64, np.int64)
+    return packed and (scale.ndim > 1 or weight.dtype == _INT4)
+
+
+def scale_bits(scale: Array) -> Array:
+    """Floats in the lower halves of 64-bit integers."""
+    return np.asarray(scale.astype(np.uint64).astype(np.uint32)).view(np.float32)
+
+
+def grouped_matmul(
+    xs: Sequence[Array],
+    weights: Sequence[Array],
+    lists: dict[str, List],
+    tokens: List,
+    groups: Any,
+    kind: int,
+    list_type: int,
+    operation: str,
+    outs: Sequence[Array],
+) -> None:
+    """The products of ``kind`` -1 (lists, tensor by tensor), 0 (groups of rows) or 2 (groups of the inner axis)."""
+    parameters = Parameters(weights, lists)
+    xs = [integers(x) for x in xs]
+    if kind == 2:
+        x, weight = widen(xs[0]), widen(weights[0])
+        for target in outs:
+            target[...] = 0
+        for number, part in parts(groups, list_type):
+            round_into(outs[0][number], np.matmul(x[:, part], weight[part]))
+        return
+    if kind == -1 or (len(xs) == len(outs) > 1):
+        for group, (x, out) in enumerate(zip(xs, outs)):
+            _product(x, parameters, group, None, operation, out)
+        return
+    if len(xs) > 1:  # several inputs, one output: their rows lie one after the other
+        ends = np.cumsum([len(x) for x in xs])
+        for group, (x, end) in enumerate(zip(xs, ends)):
+            _product(x, parameters, group, None, operation, outs[0][end - len(x) : end])
+        return
+    rows = xs[0]
+    scales = None if not tokens or tokens[0] is None else widen(tokens[0]).reshape(-1)
+    if len(outs) == 1:
+        outs[0][...] = 0
+    for number, part in parts(groups, list_type):
+        out = outs[0][part] if len(outs) == 1 else outs[number]
+        _product(rows[part], parameters, number, None if scales is None else scales[part], operation, out)
+
+
+@reference("aclnnGroupedMatmul", "aclnnGroupedMatmulV2", "aclnnGroupedMatmulV3", raw=True)
+def grouped_matmul_v3(
+    x: Sequence[Array],
+    weight: Sequence[Array],
+    bias: List,
+    scale: List,
+    offset: List,
+    antiquant_scale: List,
+    antiquant_offset: List,
+    groups: Any,
+    split_item: int,
+    kind: Optional[int] = None,
+    *,
+    out: tuple[Sequence[Array]],
+) -> None:
+    """groupList has the ends of the groups; the first version finds out from the lists whether it splits."""
+    outs = out[0]
+    if kind is None:
+        several = len(x) > 1 and (len(outs) > 1 or split_item in (0, 1))
+        kind = -1 if several or len(weight) == len(x) == 1 else 0
+    lists = {
+        "bias": bias,
+        "scale": scale,
+        "offset": offset,
+        "antiquant_scale": antiquant_scale,
+        "antiquant_offset": antiquant_offset,
+    }
+    grouped_matmul(x, weight, lists, None, groups, kind, _ENDS, "", outs)
+
+
+@reference("aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5", "aclnnGroupedMatmulWeightNz", raw=True)
+def grouped_matmul_v5(
+    x: Sequence[Array],
+    weight: Sequence[Array],
+    bias: List,
+    scale: List,
+    offset: List,
+    antiquant_scale: List,
+    antiquant_offset: List,
+    tokens: List,
+    groups: Optional[Array],
+    activation_input: List,
+    activation_scale: List,
+    activation_offset: List,
+    split_item: int,
+    kind: int,
+    list_type: int,
+    act_type: int,
+    *tuning: Any,
+    out: tuple[Any, Any, Any],
+) -> None:
+    """As aclnnGroupedMatmulV3, with scales of rows and an activation."""
+    lists = {
+        "bias": bias,
+        "scale": scale,
+        "offset": offset,
+        "antiquant_scale": antiquant_scale,
+        "antiquant_offset": antiquant_offset,
+    }
+    grouped_matmul(x, weight, lists, tokens, groups, kind, list_type, _ACTIVATIONS[act_type], out[0])
+
+
+# ------------------------------------------------------------------------------------------------------- others
+
+
+@reference("aclnnGroupedMatmulAdd", "aclnnGroupedMatmulAddV2")
+def grouped_matmul_add(
+    x: Array,
+    weight: Array,
+    groups: Array,
+    y: Array,
+    transpose_x: bool,
+    transpose_weight: bool,
+    kind: int,
+    list_type: int = _ENDS,
+) -> Array:
+    """y plus, for each group of the first axes of x (K, M) and weight (K, N), their product (M, N)."""
+    total = y.reshape(len(groups), x.shape[1], weight.shape[1]).copy()
+    for number, part in parts(groups, list_type):
+        total[number] += x[part].T @ weight[part]
+    return np.asarray(total.reshape(y.shape))
+
+
+@reference("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True)
+def grouped_matmul_swiglu_quant(
+    x: Array,
+    weight: Array,
+    bias: Optional[Array],
+    offset: Optional[Array],
+    weight_scale: Array,
+    x_scale: Array,
+    groups: Array,
+    *,
+    out: tuple[Array, Array, Optional[Array]],
+) -> None:
+    """x @ weight * xScale * weightScale, swiglu with the left half activated, each row quantised by its largest."""
+    if weight.dtype != np.int8:
+        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuant", "the NumPy backend takes INT8 weights only")
+    _swiglu_quant(x, weight, weight_scale, x_scale, None, groups, _ENDS, out[0], out[1])
+
+
+def _swiglu_quant(
+    x: Array,
+    weight: Any,
+    weight_scale: Any,
+    x_scale: Array,
+    smooth: Optional[Array],
+    groups: Array,
+    list_type: int,
+    y: Array,
+    y_scale: Array,
+) -> None:
+    y[...], y_scale[...] = 0, 0
+    for number, part in parts(groups, list_type):
+        total = exact_product(x[part], weight[number]).astype(np.float32)
+        gated = swiglu(total * widen(x_scale)[part, None] * widen(weight_scale[number]), True)
+        if smooth is not None:
+            gated = gated * (smooth[number] if len(smooth) > 1 or smooth.ndim > 1 else smooth)
+        rows, scales = by_row(gated)
+        store(y[part], rows)
+        round_into(y_scale[part], scales)
+
+
+@reference("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True)
+def grouped_matmul_swiglu_quant_v2(
+    x: Array,
+    weight: Sequence[Array],
+    weight_scale: Sequence[Array],
+    assist: List,
+    bias: Optional[Array],
+    x_scale: Array,
+    smooth: Optional[Array],
+    groups: Array,
+    dequant_mode: int,
+    dequant_dtype: int,
+    quant_mode: int,
+    list_type: int,
+    tuning: Optional[Sequence[int]],
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """``grouped_matmul_swiglu_quant`` with weights in lists and factors in front of the quantisation."""
+    if x.dtype != np.int8 or any(w.dtype != np.int8 for w in weight):
+        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuantV2", "the NumPy backend takes INT8 by INT8 only")
+    weights = weight[0] if len(weight) == 1 and weight[0].ndim == 3 else weight
+    scales = weight_scale[0] if len(weight_scale) == 1 and weight_scale[0].ndim == 2 else weight_scale
+    _swiglu_quant(x, weights, scales, x_scale, smooth, groups, list_type, out[0], out[1])
+
+
+@reference("aclnnQuantGroupedMatmulDequant", "aclnnQuantGroupedMatmulDequantWeightNZ", raw=True)
+def quant_grouped_matmul_dequant(
+    x: Array,
+    weight: Array,
+    weight_scale: Array,
+    groups: Array,
+    bias: Optional[Array],
+    x_scale: Optional[Array],
+    x_offset: Optional[Array],
+    smooth: Optional[Array],
+    mode: str,
+    transpose: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    """Each group of rows quantised to 8 bits, multiplied, and scaled back."""
+    out[0][...] = 0
+    matrices = turned(weight, transpose)
+    for number, part in parts(groups):
+        scales = x_scale if x_scale is None or x_scale.size == 1 else x_scale[part]
+        y = quantised_product(x[part], matrices[number], weight_scale[number], None, scales, smooth, mode)
+        round_into(out[0][part], y)

@@ -1,0 +1,169 @@
+"""Grouped products against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+RNG = np.random.default_rng(23)
+BF16 = ml_dtypes.bfloat16
+NONE: list[Any] = [None] * 5
+LIMIT = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
+
+
+def floats(*shape: int, dtype: Any = np.float32, scale: float = 1.0) -> np.ndarray:
+    return (RNG.standard_normal(shape) * scale).astype(dtype)
+
+
+def int8(*shape: int) -> np.ndarray:
+    return RNG.integers(-128, 128, shape).astype(np.int8)
+
+
+def near(actual: Any, expected: np.ndarray, limit: float = 0) -> None:
+    actual = np.asarray(actual)
+    limit = limit or LIMIT[actual.dtype.name]
+    scale = max(1e-6, float(np.abs(expected).max()))
+    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=limit, atol=limit * scale)
+
+
+def group_of(ends: list[int]) -> np.ndarray:
+    return np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
+
+
+def by_rows(x: np.ndarray, weights: np.ndarray, ends: list[int]) -> np.ndarray:
+    return np.stack([row @ weights[g] for row, g in zip(x.astype(float), group_of(ends))])
+
+
+def v5(x: Any, weight: Any, *parameters: Any, groups: Any, kind: int = 0, list_type: int = 0, **more: Any) -> Any:
+    given = [*parameters, *[None] * (6 - len(parameters))]
+    split = 0 if kind == -1 else 3
+    made = ops.grouped_matmul_v5(x, weight, *given, groups, None, None, None, split, kind, list_type, 0, None, **more)
+    return made.out
+
+
+@pytest.mark.parametrize("list_type", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.float16, BF16, np.float32])
+@pytest.mark.parametrize("single", [True, False])
+def test_groups_of_rows(dtype: Any, list_type: int, single: bool) -> None:
+    x, weight, ends = floats(7, 16, dtype=dtype), floats(3, 16, 8, dtype=dtype), [2, 2, 7]
+    bias = floats(3, 8, dtype=np.float32 if dtype is BF16 else dtype)
+    sizes = np.diff([0, *ends])
+    groups: Any = [ends, sizes, np.stack((np.arange(3), sizes), 1)][list_type]
+    weights, biases = ([weight], [bias]) if single else (list(weight), list(bias))
+    made = v5([x], weights, biases, groups=np.array(groups, np.int64), list_type=list_type)
+    near(made[0], by_rows(x, weight.astype(float), ends) + bias.astype(float)[group_of(ends)])
+
+
+def test_rows_behind_the_groups() -> None:
+    x, weight = floats(5, 4), floats(2, 4, 3)
+    made = v5([x], [weight], groups=np.array([1, 3], np.int64))[0]
+    near(made[:3], by_rows(x[:3], weight.astype(float), [1, 3]))
+    assert not made[3:].any()
+
+
+def test_lists() -> None:
+    xs, weights = [floats(2, 4), floats(3, 5)], [floats(4, 6), floats(5, 2)]
+    made = v5(xs, weights, groups=None, kind=-1)
+    for y, x, w in zip(made, xs, weights):
+        near(y, x.astype(float) @ w.astype(float))
+    first = ops.grouped_matmul(
+        [x.astype(np.float16) for x in xs], [w.astype(np.float16) for w in weights], *NONE, None, 0
+    )
+    for y, x, w in zip(first, xs, weights):
+        near(y, x.astype(np.float16).astype(float) @ w.astype(np.float16).astype(float))
+    same = [floats(4, 6), floats(4, 6)]
+    joined = ops.grouped_matmul_v2([floats(2, 4), floats(3, 4)], same, *NONE, [2, 5], 3, 0)
+    assert joined[0].shape == (5, 6)
+
+
+def test_groups_of_the_inner_axis() -> None:
+    with aclnn.use_backend("numpy"):
+        x = aclnn.asarray(floats(9, 4, dtype=np.float16)).T
+        weight = floats(9, 6, dtype=np.float16)
+        made = v5([x], [weight], groups=np.array([2, 5, 9], np.int64), kind=2)[0].numpy()
+        wide = x.numpy().astype(float), weight.astype(float)
+    for g, part in enumerate((slice(0, 2), slice(2, 5), slice(5, 9))):
+        near(made[g], wide[0][:, part] @ wide[1][part])
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_int8(tokens: bool) -> None:
+    x, weight, ends = int8(6, 64), int8(2, 64, 32), [4, 6]
+    scale = np.abs(floats(2, 32, dtype=BF16, scale=0.01))
+    rows = np.abs(floats(6)) if tokens else None
+    bias = RNG.integers(-999, 999, (2, 32)).astype(np.int32)
+    made = v5([x], [weight], [bias], [scale], None, None, None, [rows] if tokens else None, groups=np.array(ends))[0]
+    group = group_of(ends)
+    expected = (by_rows(x, weight.astype(float), ends) + bias[group]) * scale.astype(float)[group]
+    assert made.dtype == BF16
+    near(made, expected * rows.astype(float)[:, None] if rows is not None else expected)
+
+
+@pytest.mark.parametrize("parts", [0, 2])
+def test_weights_alone(parts: int) -> None:
+    x, weight, ends = floats(6, 64, dtype=np.float16), int8(2, 64, 32), [4, 6]
+    shape = (2, parts, 32) if parts else (2, 32)
+    scale, offset = floats(*shape, dtype=np.float16, scale=0.02), floats(*shape, dtype=np.float16, scale=9)
+    if parts:
+        weight = (weight // 16).astype(ml_dtypes.int4)
+    made = v5([x], [weight], None, None, None, [scale], [offset], groups=np.array(ends))[0]
+    s, o = (v.astype(float).reshape(2, -1, 32).repeat(64 // (parts or 1), 1) for v in (scale, offset))
+    near(made, by_rows(x, (weight.astype(float) + o) * s, ends), 4e-3)
+
+
+def test_int4_by_groups() -> None:
+    x, weight = ((RNG.integers(-8, 8, s)).astype(ml_dtypes.int4) for s in [(6, 64), (2, 64, 32)])
+    scale, rows = np.abs(floats(2, 2, 32, scale=0.1)), np.abs(floats(6))
+    bits = scale.view(np.uint32).astype(np.uint64)
+    made = v5([x], [weight], None, [bits], None, None, None, [rows], groups=np.array([1, 6]))[0]
+    right = weight.astype(float) * scale.astype(float).repeat(32, 1)
+    near(made, by_rows(x, right, [1, 6]) * rows.astype(float)[:, None], 1e-2)
+
+
+@pytest.mark.parametrize("list_type", [0, 1])
+def test_add(list_type: int) -> None:
+    x, weight, y = floats(9, 4, dtype=BF16), floats(9, 6, dtype=BF16), floats(2, 4, 6)
+    groups = np.array([3, 9] if list_type == 0 else [3, 6])
+    expected = y.astype(float)
+    for g, part in enumerate((slice(0, 3), slice(3, 9))):
+        expected[g] += x[part].astype(float).T @ weight[part].astype(float)
+    ops.grouped_matmul_add_v2(x, weight, groups, y, True, False, 2, list_type)
+    near(y, expected)
+
+
+def test_swiglu_quant() -> None:
+    x, weight, ends = int8(6, 64), int8(2, 64, 64), [4, 6]
+    scale, rows = np.abs(floats(2, 64, scale=0.01)), np.abs(floats(6)) + 0.1
+    with aclnn.use_backend("numpy"):
+        stored = aclnn.asarray(weight).to_format("FRACTAL_NZ")
+        made = ops.grouped_matmul_swiglu_quant(
+            aclnn.asarray(x),
+            stored,
+            None,
+            None,
+            aclnn.asarray(scale),
+            aclnn.asarray(rows),
+            aclnn.asarray(np.array(ends)),
+        )
+        y, y_scale = made.output.numpy(), made.output_scale.numpy()
+    total = by_rows(x, weight.astype(float), ends) * scale.astype(float)[group_of(ends)] * rows.astype(float)[:, None]
+    a, b = np.split(total, 2, -1)
+    with np.errstate(over="ignore"):
+        gated = a / (1 + np.exp(-a)) * b
+    expected = np.abs(gated).max(-1) / 127
+    near(y_scale, expected, 1e-4)
+    assert np.abs(y - np.rint(gated / expected[:, None])).max() <= 1
+
+
+def test_dequantised_again() -> None:
+    x, weight, scale = floats(6, 64, dtype=np.float16), int8(2, 16, 64), np.abs(floats(2, 16, scale=0.01))
+    with aclnn.use_backend("numpy", soc="Ascend310P3"):
+        made = ops.quant_grouped_matmul_dequant(x, weight, scale, np.array([2, 6]))
+    right = weight.astype(float).transpose(0, 2, 1) * scale.astype(float)[:, None]
+    near(made, by_rows(x, right, [2, 6]), 3e-2)
