@@ -63,8 +63,10 @@ class AclError(RuntimeError):
         self.routine = routine
         self.operator = operator
         self.argument = argument
-        self.detail = detail or status_hint(status)
         head = f"{operator}: " if operator else ""
+        if head and detail.startswith(head):  # CANN's own text may name it already
+            detail = detail[len(head) :]
+        self.detail = detail or status_hint(status)
         text = f"{head}{self.detail or 'failed'}"
         super().__init__(f"{text}\n  status {status} {self.name} from {routine}".rstrip())
 

@@ -111,6 +111,11 @@ class Tensor:
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
 
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of a tensor of {self.size} elements is not defined")
+        return bool(self.numpy().item())
+
     def __repr__(self) -> str:
         where = f"{self.backend.name}:{self.device}"
         layout = "" if self.is_contiguous else f", strides={self.strides}, offset={self.offset}"
