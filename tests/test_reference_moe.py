@@ -7,7 +7,8 @@ import pytest
 from reference_tools import BF16, EPSILON, F16, F32, FLOATS, close, floats, run, same
 
 from ascend_aclnn.numerics import DataError
-from ascend_aclnn.reference import _rows, moe
+from ascend_aclnn.reference import _rows
+from ascend_aclnn.reference.moe import tokens as moe
 
 I32 = np.int32
 
