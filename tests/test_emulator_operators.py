@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 from emulator_client import H2D, Cann, CannError, Tensor, client, int64s
 
+from ascend_aclnn.dtypes import DataType
+
 PERMUTE_GRAD = "aclnnMoeTokenPermuteGrad"
 
 
@@ -244,6 +246,19 @@ def failure_of_missing(cann: Cann) -> CannError:
             assert name in error.message
             return error
     raise AssertionError("every operator of two tensors has a reference or refuses float32")
+
+
+@client()
+def test_a_data_type_that_the_host_lacks_is_refused_in_phase_one(cann: Cann) -> None:
+    """aclnnComplex makes COMPLEX32 of FLOAT16, which CANN accepts and NumPy does not have."""
+    real, imaginary = (cann.tensor(np.ones(4, np.float16)) for _ in range(2))
+    address = cann.malloc(16)
+    out = cann.describe((4,), int(DataType.COMPLEX32), address)
+    error = failure(cann, "aclnnComplex", real, imaginary, out)
+    assert (error.status, error.error) == (561003, "EMULATOR_NOT_SUPPORTED")
+    assert "out has dtype COMPLEX32" in error.message
+    cann.aclDestroyTensor(out)
+    cann.aclrtFree(address)
 
 
 @client()

@@ -154,7 +154,9 @@ class Plan:
 
     def checked_values(self, backend: NumpyBackend) -> list[Any]:
         """Values for phase one, whose tensors have no memory."""
-        return self.values([None if spec is None else spec.tensor(HostStorage(backend, spec.extent)) for spec in self.specs])
+        return self.values(
+            [None if spec is None else spec.tensor(HostStorage(backend, spec.extent)) for spec in self.specs]
+        )
 
     def bind(
         self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
@@ -239,8 +241,9 @@ class Device:
         try:
             words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
             plan = Plan(operator, words[1:])  # the first one is the deterministic option: references always are
-            problem = self.backend.check(operator, plan.checked_values(self.backend))
-            known = self.backend.has_reference(operator)
+            values = plan.checked_values(self.backend)
+            problem = self.backend.check(operator, values)
+            lacking = _lacking(self.backend, operator, values)
         except BadArgument as error:
             return PARAM_INVALID, f"{name}: {error}".encode()
         except AclError as error:
@@ -249,9 +252,8 @@ class Device:
             return INNER_ERROR, _unexpected(name)
         if problem is not None:
             return problem.status, f"{name}: {problem.detail}".encode()
-        if not known:
-            text = f"EMULATOR_NOT_SUPPORTED: {name}: the emulator has no reference for this operator"
-            return FIND_KERNEL_ERROR, text.encode()
+        if lacking is not None:
+            return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {lacking}".encode()
         self.plans[number] = plan
         workspace = 0 if operator.family in NO_WORKSPACE else WORKSPACE
         return 0, struct.pack("<QQ", workspace, operator.family not in NOT_REPEATABLE)
@@ -282,6 +284,23 @@ class Device:
         for (number,) in struct.iter_unpack("<Q", payload):
             self.plans.pop(number, None)
         return 0, b""
+
+
+def _lacking(backend: NumpyBackend, operator: Operator, values: Sequence[Any]) -> Optional[str]:
+    """Why the operator cannot run on such values, to be told before it is queued; None if it can."""
+    if not backend.has_reference(operator):
+        return "the emulator has no reference for this operator"
+    for parameter, value in zip(operator.parameters, values):
+        for tensor in value if isinstance(value, list) else (value,):
+            if not isinstance(tensor, Tensor):
+                continue
+            if tensor.dtype.numpy is None:
+                return f"{parameter.python_name} has dtype {tensor.dtype.name}, for which the emulator has no host type"
+            if tensor.format.private and tensor.format is not Format.FRACTAL_NZ:
+                return (
+                    f"{parameter.python_name} has format {tensor.format.name}, whose layout the emulator does not know"
+                )
+    return None
 
 
 def _text(name: str, error: AclError) -> bytes:
