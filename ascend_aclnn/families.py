@@ -11,21 +11,31 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Mapping
 from types import ModuleType
+from typing import TypeVar
 
 from ascend_aclnn.catalog import DATA, Operator
 
 PACKAGES = ("ascend_aclnn.rules", "ascend_aclnn.reference")  # in the order of the file's columns
 INDEX = DATA / "modules.txt"
 
+Found = TypeVar("Found")
+
 
 @functools.cache
-def load(package: str, name: str) -> bool:
+def _load_indexed(package: str, name: str) -> bool:
     """Imports the module that the index names for an operator; False if it names none."""
     row = _row(name)
     if row is None or row[PACKAGES.index(package)] == "-":
         return False
-    importlib.import_module(f"{package}.{row[PACKAGES.index(package)]}")
+    module = f"{package}.{row[PACKAGES.index(package)]}"
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:  # a fault in the module, not a row that is out of date
+            raise
+        return False
     return True
 
 
@@ -43,10 +53,15 @@ def load_all(package: str) -> None:
         _import_with_parts(item.name)
 
 
-def look_in(package: str, operator: Operator) -> None:
-    """Imports what may declare an operator: the module that the index names, or else its family."""
-    if not load(package, operator.name):
+def find(package: str, operator: Operator, registry: Mapping[str, Found]) -> Found | None:
+    """What a module of ``package`` has registered for an operator, after importing it; None if nothing."""
+    found = registry.get(operator.name)
+    if found is None and _load_indexed(package, operator.name):
+        found = registry.get(operator.name)
+    if found is None:
         load_family(package, operator.family)
+        found = registry.get(operator.name)
+    return found
 
 
 def _import_with_parts(name: str) -> ModuleType:

@@ -35,7 +35,7 @@ class Recorder(dict[str, Any]):
 
 def index() -> str:
     rules, references = (Recorder(package) for package in families.PACKAGES)
-    language._rules, reference._references = rules, references
+    language.declared, reference._references = rules, references
     for package in families.PACKAGES:
         families.load_all(package)
     head = "# operator, module of rules, module of reference; made by scripts/make_module_index.py\n"

@@ -50,11 +50,7 @@ def reference(
 
 def find(operator: Operator) -> Optional[Reference]:
     """The reference of an operator, None where there is none."""
-    found = _references.get(operator.name)
-    if found is None:
-        families.look_in(__name__, operator)
-        found = _references.get(operator.name)
-    return found
+    return families.find(__name__, operator, _references)
 
 
 def count() -> int:

@@ -35,11 +35,7 @@ DATA_DEPENDENT = frozenset(
 
 def find(operator: Operator) -> Optional[Rule]:
     """The declared rule of an operator, None where only its document speaks."""
-    found = declared(operator.name)
-    if found is None:
-        families.look_in(__name__, operator)
-        found = declared(operator.name)
-    return found
+    return families.find(__name__, operator, declared)
 
 
 def rule_of(operator: Operator) -> Rule:

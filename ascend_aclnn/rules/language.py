@@ -188,7 +188,7 @@ class Rule:
         return DataType.FLOAT
 
 
-_rules: dict[str, Rule] = {}
+declared: dict[str, Rule] = {}  # by C name
 
 
 def rule(names: str, *checks: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR) -> None:
@@ -198,13 +198,9 @@ def rule(names: str, *checks: Check, nullable: str = "", required: str = "", nul
     pointer with another ``null_status`` (INNER_NULLPTR).
     """
     for name in names.split():
-        if name in _rules:
+        if name in declared:
             raise ValueError(f"{name} has two rules")
-        _rules[name] = Rule(name, checks, nullable, required, null_status)
-
-
-def declared(name: str) -> Optional[Rule]:
-    return _rules.get(name)
+        declared[name] = Rule(name, checks, nullable, required, null_status)
 
 
 # --------------------------------------------------------------------------------------------------- data types
