@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops
 from ascend_aclnn.reference import find
 
@@ -84,3 +85,51 @@ def test_in_place_and_in_half_precision() -> None:
     ops.apply_rotary_pos_emb(*held, cos, sin, 1)
     for ours, theirs in zip(held, wanted):
         np.testing.assert_array_equal(ours, theirs.astype(np.float16))
+
+
+def test_interleave_rope() -> None:
+    x, cos, sin = numbers(2, 3, 4, 64), numbers(2, 1, 4, 64, seed=1), numbers(2, 1, 4, 64, seed=2)
+    order, rotation = matrices(3, 64)
+    expected = x @ order * cos + x @ rotation * sin
+    with aclnn.use_backend("numpy", soc="Ascend950"):
+        np.testing.assert_allclose(ops.interleave_rope(x, cos, sin), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_part_of_the_axis() -> None:
+    x, cos, sin = numbers(2, 3, 4, 16), numbers(2, 1, 1, 8, seed=1), numbers(2, 1, 1, 8, seed=2)
+    _, rotation = matrices(1, 8)
+    expected = x.astype(np.float64)
+    expected[..., 4:12] = x[..., 4:12] * cos + x[..., 4:12] @ rotation * sin
+    y = x.copy()
+    ops.inplace_partial_rotary_mul(y, cos, sin, 1, [4, 12])
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+    dy = numbers(2, 3, 4, 16, seed=3)
+    with aclnn.use_backend("numpy", soc="Ascend950"):
+        dx = dy.copy()
+        ops.inplace_partial_rotary_mul_grad(dx, cos, sin, 1, [4, 12])
+    # The map is linear in x, so <dy, y> is <dx, x>.
+    np.testing.assert_allclose((dy * expected).sum(), (dx.astype(np.float64) * x).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("neox", [True, False])
+@pytest.mark.parametrize("sections", [None, [16, 24, 24]])
+@pytest.mark.parametrize("cache_mode", [0, 1])
+def test_cached_angles(neox: bool, sections: Any, cache_mode: int) -> None:
+    tokens, heads, size, width = 5, 3, 160, 128
+    rng = np.random.default_rng(4)
+    positions = rng.integers(0, 9, (3, tokens) if sections else tokens)
+    query, key, cache = numbers(tokens, heads * size), numbers(tokens, size, seed=1), numbers(9, width, seed=2)
+    made = ops.rope_with_sin_cos_cache_v2(positions, query, key, cache, sections, size, neox, cache_mode)
+    for x, y in zip((query, key), made):
+        expected = x.astype(np.float64).reshape(tokens, -1, size)
+        for token, head, i in np.ndindex(tokens, expected.shape[1], width // 2):
+            row = positions
+            if sections and cache_mode == 0:
+                row = positions[0 if i < 16 else 1 if i < 40 else 2]
+            elif sections:
+                row = positions[i % 3 if i < 3 * 24 else 0]
+            cos, sin = cache[row[token], i], cache[row[token], i + width // 2]
+            first, second = (i, i + width // 2) if neox else (2 * i, 2 * i + 1)
+            a, b = x.reshape(expected.shape)[token, head, [first, second]]
+            expected[token, head, [first, second]] = a * cos - b * sin, b * cos + a * sin
+        np.testing.assert_allclose(y.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference import reference
+from ascend_aclnn.reference._rows import check_range
 
 _HALF, _INTERLEAVE, _QUARTER, _INTERLEAVE_HALF = range(4)
 _MODES = {"half": _HALF, "interleave": _INTERLEAVE, "quarter": _QUARTER, "interleave-half": _INTERLEAVE_HALF}
@@ -79,3 +81,73 @@ def apply_rotary_pos_emb(
         raise DataError("rotaryMode", f"is {mode!r}; allowed: {', '.join(_MODES)}")
     number = _MODES[mode or "half"]
     return _embed(query, cos, sin, number), _embed(key, cos, sin, number)
+
+
+@reference("aclnnInterleaveRope")
+def interleave_rope(x: Array, cos: Array, sin: Array) -> Array:
+    return _embed(x, cos, sin, _INTERLEAVE_HALF)
+
+
+def _cut(x: Array, ends: Optional[Sequence[int]]) -> tuple[Array, slice]:
+    """A copy of x, and the part of its last axis that is rotated (all of it where none is named)."""
+    return x.copy(), slice(*ends) if ends else slice(None)
+
+
+@reference("aclnnInplacePartialRotaryMul")
+def partial_rotary_mul(x: Array, cos: Array, sin: Array, mode: int, ends: Optional[Sequence[int]]) -> Array:
+    """A part of the last axis rotated, in place."""
+    y, part = _cut(x, ends)
+    y[..., part] = _embed(x[..., part], cos, sin, mode)
+    return y
+
+
+@reference("aclnnInplacePartialRotaryMulGrad")
+def partial_rotary_mul_grad(dy: Array, cos: Array, sin: Array, mode: int, ends: Optional[Sequence[int]]) -> Array:
+    dx, part = _cut(dy, ends)
+    dx[..., part] = rotary_position_embedding_grad(dy[..., part], cos, sin, None, mode)[0]
+    return dx
+
+
+def _sectioned(table: Array, sections: Optional[Sequence[int]], interleaved: bool) -> Array:
+    """Cosines (or sines) of several kinds of position, (kinds, tokens, width): each column takes one kind's.
+
+    The sections lie one after the other, or alternate: columns 1 and 2 of each three, as far as the second section
+    reaches, are those of the second and third kind.
+    """
+    if table.ndim == 2:
+        return table
+    kind = np.zeros(table.shape[-1], np.int64)
+    if not sections or sections[0] == 0:
+        return np.asarray(table[0])
+    if interleaved:
+        reach = 3 * sections[1]
+        kind[1:reach:3], kind[2:reach:3] = 1, 2
+    else:
+        kind = np.repeat(np.arange(len(sections)), sections)
+    return np.asarray(table[kind, :, np.arange(len(kind))].T)
+
+
+@reference("aclnnRopeWithSinCosCache", "aclnnRopeWithSinCosCacheV2")
+def rope_with_sin_cos_cache(
+    positions: Array,
+    query: Array,
+    key: Array,
+    cache: Array,
+    sections: Optional[Sequence[int]],
+    head_size: int,
+    neox: bool,
+    cache_mode: int = 0,
+) -> tuple[Array, Array]:
+    """Each head's first elements rotated by the cosines and sines (side by side in the cache) of its position."""
+    check_range("positions", positions, 0, len(cache))
+    cos, sin = np.split(cache[positions], 2, -1)
+    mode = _HALF if neox else _INTERLEAVE
+    cos, sin = (_sectioned(table, sections, cache_mode == 1)[:, None] for table in (cos, sin))
+    cos, sin = (np.tile(t, 2) if neox else np.repeat(t, 2, -1) for t in (cos, sin))
+
+    def rotated(x: Array) -> Array:
+        heads = x.reshape(len(x), -1, head_size).copy()
+        heads[..., : cache.shape[1]] = _embed(heads[..., : cache.shape[1]], cos, sin, mode)
+        return np.asarray(heads.reshape(x.shape))
+
+    return rotated(query), rotated(key)
