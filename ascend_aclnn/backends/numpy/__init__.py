@@ -130,7 +130,7 @@ class NumpyBackend(Backend):
             argument = None if position is None else operator.parameters[position].python_name
             detail = f"{argument or error.argument} {error.detail}"
             raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name, argument=argument) from None
-        except (ValueError, LookupError, ArithmeticError) as error:
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:
             # Some arguments that do not go together pass phase one, as they pass CANN's.
             detail = f"the arguments do not go together, which hardware leaves undefined: {error} ({_shapes(operator, values)})"
             raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name) from error

@@ -63,7 +63,8 @@ def repeat_interleave_grad(grad: Array, repeats: Array, axis: int) -> Any:
 @reference("aclnnExpandIntoJaggedPermute")
 def expand_into_jagged_permute(permute: Array, input_offset: Array, output_offset: Array, size: int) -> Any:
     """out[output_offset[i] :] = input_offset[permute[i]], and the numbers after it, up to output_offset[i + 1]."""
-    check_range("permute", permute, 0, len(permute))
+    permute, input_offset, output_offset = permute.reshape(-1), input_offset.reshape(-1), output_offset.reshape(-1)
+    check_range("permute", permute, 0, permute.size)
     lengths = np.diff(output_offset)
     check_range("outputOffset", lengths, 0, None)
     if output_offset[0] != 0 or output_offset[-1] != size:
