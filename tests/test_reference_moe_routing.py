@@ -313,10 +313,8 @@ def test_permute_on_one_rank(limits: tuple[int, int]) -> None:
         check(value, leaf.grad.numpy(), 4)
 
     leaves = [tensor(v).requires_grad_() for v in (permuted, probs)]
-    total = torch.zeros(N, H, dtype=torch.float64)
-    total = total.index_add(
-        0, torch.tensor([t for _, _, t in order]), leaves[0] * leaves[1].reshape(-1)[[c for _, c, _ in order], None]
-    )
+    weighted = leaves[0] * leaves[1].reshape(-1)[[c for _, c, _ in order], None]
+    total = torch.zeros(N, H, dtype=torch.float64).index_add(0, torch.tensor([t for _, _, t in order]), weighted)
     check(ops.moe_token_unpermute_with_ep(permuted, sorted_indices, probs, K, limits, False, None), numbers(total), 4)
     out_grad = some((N, H), 4)
     total.backward(tensor(out_grad))
