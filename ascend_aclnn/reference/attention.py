@@ -24,10 +24,10 @@ _DEFAULT, _ALL, _LEFT_UP, _RIGHT_DOWN, _BAND, _PREFIX, _PREFIX_COMPRESSED = rang
 _BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
 
 _SCORES = 1 << 22  # elements of one block of scores
-_COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
+COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
 
 
-def _heads_first(tensor: Array, layout: str, heads: int) -> Array:
+def heads_first(tensor: Array, layout: str, heads: int) -> Array:
     """A view with axes batch, head, sequence, width."""
     if layout not in _LAYOUTS:
         raise DataError("inputLayout", f"is {layout!r}; allowed: {', '.join(_LAYOUTS)}")
@@ -41,8 +41,8 @@ def _heads_first(tensor: Array, layout: str, heads: int) -> Array:
     return made
 
 
-def _in_layout(tensor: Array, layout: str) -> Array:
-    """The reverse of ``_heads_first``."""
+def in_layout(tensor: Array, layout: str) -> Array:
+    """The reverse of ``heads_first``."""
     if layout == "BNSD":
         return tensor
     tensor = tensor.swapaxes(1, 2)
@@ -101,7 +101,7 @@ class _Bias(NamedTuple):
         return part[:, rows] if part.shape[1] == queries else part
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """One attention: operands with heads first, and what goes between them."""
 
     query: Array
@@ -155,7 +155,7 @@ class _Problem(NamedTuple):
         return made
 
 
-def _problem(
+def problem_of(
     query: Array,
     key: Array,
     value: Array,
@@ -172,16 +172,16 @@ def _problem(
     layout: str,
     mode: int,
     bias_type: int,
-) -> _Problem:
+) -> Problem:
     if mode not in range(7):
         raise DataError("sparseMode", f"is {mode}; allowed: 0 to 6")
-    q = _heads_first(query, layout, heads)
+    q = heads_first(query, layout, heads)
     shared = key.shape[2] // max(1, q.shape[3]) if layout in ("BSH", "SBH") else 0
-    k = _heads_first(key, layout, shared)
-    v = _heads_first(value, layout, shared)
+    k = heads_first(key, layout, shared)
+    v = heads_first(value, layout, shared)
     first = tuple(start[0] if start else 0 for start in starts)
     given = None if bias is None or bias.size == 0 else bias
-    return _Problem(
+    return Problem(
         q,
         k,
         v,
@@ -193,10 +193,10 @@ def _problem(
     )
 
 
-def _forward(problem: _Problem, layout: str) -> tuple[Array, Array, None, Array]:
+def forward(problem: Problem, layout: str) -> tuple[Array, Array, None, Array]:
     query, value = problem.query, problem.value
     output = np.zeros((*query.shape[:3], value.shape[3]), np.float32)
-    highest = np.zeros((*query.shape[:3], _COPIES), np.float32)
+    highest = np.zeros((*query.shape[:3], COPIES), np.float32)
     total = np.zeros_like(highest)
     groups, blocks = list(problem.groups()), list(problem.blocks())
 
@@ -220,7 +220,7 @@ def _forward(problem: _Problem, layout: str) -> tuple[Array, Array, None, Array]
                 total[batch, heads, rows] = added
 
     for_blocks(len(groups), 1, run)
-    return highest, total, None, _in_layout(output, layout)
+    return highest, total, None, in_layout(output, layout)
 
 
 @reference("aclnnFlashAttentionScore")
@@ -244,8 +244,8 @@ def flash_attention_score(
 ) -> tuple[Array, Array, None, Array]:
     """softmax(mask((query key^T + bias) scale)) value, with dropout of the probabilities."""
     operands = query, key, value, bias, drop_mask, mask, prefix, (None, None)
-    problem = _problem(*operands, scale, keep, before, after, heads, layout, mode, _BIAS_BEFORE)
-    return _forward(problem, layout)
+    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, _BIAS_BEFORE)
+    return forward(problem, layout)
 
 
 @reference("aclnnFlashAttentionScoreV2")
@@ -272,15 +272,15 @@ def flash_attention_score_v2(
 ) -> tuple[Array, Array, None, Array]:
     """The same; the type of the bias says where it is added, or that it is made from slopes."""
     operands = query, key, value, bias, drop_mask, mask, prefix, (query_start, key_start)
-    problem = _problem(*operands, scale, keep, before, after, heads, layout, mode, bias_type)
-    return _forward(problem, layout)
+    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, bias_type)
+    return forward(problem, layout)
 
 
-def _backward(
-    problem: _Problem, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
+def backward(
+    problem: Problem, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
 ) -> tuple[Array, Array, Array, Optional[Array]]:
     query, key, value = problem.query, problem.key, problem.value
-    dy = _heads_first(grad, layout, heads)
+    dy = heads_first(grad, layout, heads)
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
     dbias = None
     if problem.bias.values is not None and problem.bias.type in (_BIAS_BEFORE, _BIAS_AFTER):
@@ -322,7 +322,7 @@ def _backward(
         given = problem.bias.values.shape
         axes = tuple(axis for axis, size in enumerate(given) if size == 1 and dbias.shape[axis] != 1)
         dbias = dbias.sum(axes, keepdims=True)
-    return _in_layout(dq, layout), _in_layout(dk, layout), _in_layout(dv, layout), dbias
+    return in_layout(dq, layout), in_layout(dk, layout), in_layout(dv, layout), dbias
 
 
 @reference("aclnnFlashAttentionScoreGrad")
@@ -351,8 +351,8 @@ def flash_attention_score_grad(
 ) -> tuple[Array, Array, Array, Optional[Array]]:
     """Gradients of query, key, value and bias; probabilities come from the maxima and sums of the forward pass."""
     operands = query, key, value, bias, drop_mask, mask, prefix, (None, None)
-    problem = _problem(*operands, scale, keep, before, after, heads, layout, mode, _BIAS_BEFORE)
-    return _backward(problem, grad, highest, total, layout, heads)
+    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, _BIAS_BEFORE)
+    return backward(problem, grad, highest, total, layout, heads)
 
 
 @reference("aclnnFlashAttentionScoreGradV2")
@@ -384,5 +384,9 @@ def flash_attention_score_grad_v2(
 ) -> tuple[Array, Array, Array, Optional[Array]]:
     """The same; the type of the bias says where it was added, or that it was made from slopes."""
     operands = query, key, value, bias, drop_mask, mask, prefix, (query_start, key_start)
-    problem = _problem(*operands, scale, keep, before, after, heads, layout, mode, bias_type)
-    return _backward(problem, grad, highest, total, layout, heads)
+    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, bias_type)
+    return backward(problem, grad, highest, total, layout, heads)
+
+
+# The rest of the family, which takes what stands above.
+from ascend_aclnn.reference import attention_packed  # noqa: E402, F401
