@@ -166,7 +166,8 @@ def test_batch_norm_backward(shape: Any, dtype: Any, training: bool) -> None:
 
     for value, expected in zip(made, gradients(forward, dy, x, w, np.zeros(3, np.float32))):
         check(value, expected, 8)
-    assert ops.batch_norm_backward(dy, x, w, mean, var, saved[0], saved[1], training, EPS, (False, False, True))[:2] == (None, None)
+    made = ops.batch_norm_backward(dy, x, w, mean, var, saved[0], saved[1], training, EPS, (False, False, True))
+    assert made[:2] == (None, None)
 
 
 def test_batch_norm_of_labelled_tensors() -> None:
@@ -346,3 +347,60 @@ def test_softmax_of_windows() -> None:
     scores = tensor(x).reshape(2, 2, 3, 8, 16) * 0.5 + tensor(mask)[:, None] + tensor(bias)
     made = ops.masked_softmax_with_rel_pos_bias(x, mask, bias, 0.5, 0)
     check(made, numbers(torch.softmax(scores, -1)).reshape(x.shape), 2)
+
+
+# ------------------------------------------------------------------------------------------------- shared exponents
+
+
+@pytest.mark.parametrize(
+    ("dst", "algorithm"),
+    [
+        (ml_dtypes.float8_e4m3fn, 0),
+        (ml_dtypes.float8_e4m3fn, 1),
+        (ml_dtypes.float8_e5m2, 0),
+        (ml_dtypes.float8_e5m2, 1),
+        (ml_dtypes.float4_e2m1fn, 0),
+    ],
+)
+def test_rms_norm_in_blocks_with_shared_exponents(dst: Any, algorithm: int) -> None:
+    dtype = np.dtype(dst)
+    x1, x2, gamma = some((3, 80), BF16), some((3, 80), BF16, 1), some((80,), BF16, 2)
+    codes = {ml_dtypes.float8_e4m3fn: 36, ml_dtypes.float8_e5m2: 35, ml_dtypes.float4_e2m1fn: 40}
+    out = (np.empty((3, 80), dtype), np.empty((3, 80), BF16), np.empty((3, 2, 2), ml_dtypes.float8_e8m0fnu), None)
+    found = reference.find(catalog.get("aclnnAddRmsNormDynamicMxQuant"))
+    assert found is not None
+    found.function(x1, x2, gamma, None, EPS, algorithm, None, codes[dst], False, out=out)
+    y = rms(x1.astype(np.float64) + x2.astype(np.float64), gamma.astype(np.float64)).astype(np.float32).astype(BF16)
+    wide = np.pad(y.astype(np.float64), ((0, 0), (0, 16))).reshape(3, 3, 32)
+    most = np.abs(wide).max(-1)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    if algorithm == 0:
+        exponent = np.floor(np.log2(most)) - np.floor(np.log2(largest))
+    else:
+        exponent = np.ceil(np.log2(most / largest))
+    scales = out[2].view(np.uint8).reshape(3, 4)
+    np.testing.assert_array_equal(scales[:, :3], exponent + 127)
+    assert not scales[:, 3].any()
+    elements = np.pad(out[0].astype(np.float64), ((0, 0), (0, 16))).reshape(3, 3, 32)
+    wanted = np.clip(wide / 2.0 ** exponent[..., None], -largest, largest).astype(np.float32).astype(dtype)
+    np.testing.assert_array_equal(elements, wanted.astype(np.float64))
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("rint", [2, 3, -2]), ("round", [2, 3, -3]), ("floor", [1.5, 2, -3])])
+def test_rounding_of_four_bit_elements(mode: str, expected: list[float]) -> None:
+    from ascend_aclnn.reference import _mx
+
+    values = np.zeros((1, 32), np.float32)
+    values[0, :4] = [1.75, 2.5 + 2**-9, -2.5, 4]  # 4 makes the scale 1
+    made = _mx.quantised(values, np.dtype(ml_dtypes.float4_e2m1fn), 0, mode)[0].astype(ml_dtypes.float4_e2m1fn)
+    np.testing.assert_array_equal(made[0, :3].astype(np.float32), expected)
+
+
+def test_blocks_with_infinities_have_the_scale_255() -> None:
+    from ascend_aclnn.reference import _mx
+
+    values = np.zeros((1, 96), np.float32)
+    values[0, 3], values[0, 40] = np.inf, np.nan
+    made, scales = _mx.quantised(values, np.dtype(ml_dtypes.float8_e4m3fn))
+    assert scales.tolist() == [[255, 255, 0, 0]]
+    assert not made.any()

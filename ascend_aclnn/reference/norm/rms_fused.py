@@ -7,7 +7,9 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._moments import affine, inverse_deviation, mean_over, sum_over
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest
@@ -189,3 +191,60 @@ def rms_norm_dynamic_quant(
     values, scales = by_row(y if smooth is None else y * widen(smooth), largest(out[0].dtype))
     round_into(out[0], values)
     round_into(out[1], scales.reshape(out[1].shape))
+
+
+# ------------------------------------------------------------------------------------------------- shared exponents
+
+
+def _store_mx(
+    name: str, y: Array, like: Array, algorithm: int, mode: Optional[str], target: Array, scales: Array
+) -> None:
+    """y, rounded to the input's data type first, in blocks that share an exponent."""
+    if not mx.known(target.dtype):
+        raise UnsupportedOperator(name, "the NumPy backend has no such dst_type")
+    rounded = np.empty(y.shape, like.dtype)
+    round_into(rounded, y)
+    values, exponents = mx.quantised(widen(rounded), target.dtype, algorithm, mode or "rint")
+    round_into(target, values)
+    np.copyto(scales.view(np.uint8), exponents.reshape(scales.shape))
+
+
+@reference("aclnnRmsNormDynamicMxQuant", raw=True)
+def rms_norm_dynamic_mx_quant(
+    x: Array,
+    gamma: Array,
+    beta: Optional[Array],
+    epsilon: float,
+    scale_alg: int,
+    round_mode: Optional[str],
+    dst_type: int,
+    output_rstd: bool,
+    *,
+    out: tuple[Array, Array, Optional[Array]],
+) -> None:
+    y, rstd = _norm(widen(x), widen(gamma), epsilon, None if beta is None else widen(beta))
+    _store_mx("aclnnRmsNormDynamicMxQuant", y, x, scale_alg, round_mode, out[0], out[1])
+    if output_rstd and out[2] is not None:
+        round_into(out[2], rstd)
+
+
+@reference("aclnnAddRmsNormDynamicMxQuant", raw=True)
+def add_rms_norm_dynamic_mx_quant(
+    x1: Array,
+    x2: Array,
+    gamma: Array,
+    beta: Optional[Array],
+    epsilon: float,
+    scale_alg: int,
+    round_mode: Optional[str],
+    dst_type: int,
+    output_rstd: bool,
+    *,
+    out: tuple[Array, Array, Array, Optional[Array]],
+) -> None:
+    x = np.asarray(widen(x1) + widen(x2))
+    y, rstd = _norm(x, widen(gamma), epsilon, None if beta is None else widen(beta))
+    _store_mx("aclnnAddRmsNormDynamicMxQuant", y, x1, scale_alg, round_mode, out[0], out[2])
+    round_into(out[1], x)
+    if output_rstd and out[3] is not None:
+        round_into(out[3], rstd)
