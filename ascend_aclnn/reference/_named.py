@@ -11,6 +11,8 @@ from ascend_aclnn.reference import reference
 class Given(dict[str, Any]):
     """The in and inout arguments by C name, without "Optional" at its end; None for those that a version does not have."""
 
+    operator = ""
+
     def __missing__(self, name: str) -> None:
         return None
 
@@ -27,9 +29,11 @@ def reference_by_name(*names: str) -> Callable[[Callable[[Given], Any]], Callabl
             inputs = [_short(p.name) for p in parameters if p.direction != "out"]
             outputs = [_short(p.name) for p in parameters if p.direction != "in"]
 
-            def run(*values: Any, inputs: list[str] = inputs, outputs: list[str] = outputs) -> Any:
-                made = function(Given(zip(inputs, values)))
-                results = tuple(made.get(name) for name in outputs)
+            def run(*values: Any, name: str = name, inputs: list[str] = inputs, outputs: list[str] = outputs) -> Any:
+                given = Given(zip(inputs, values))
+                given.operator = name
+                made = function(given)
+                results = tuple(made.get(output) for output in outputs)
                 return results[0] if len(results) == 1 else results
 
             reference(name)(run)
