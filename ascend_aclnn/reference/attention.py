@@ -389,4 +389,4 @@ def flash_attention_score_grad_v2(
 
 
 # The rest of the family, which takes what stands above.
-from ascend_aclnn.reference import attention_inference, attention_packed  # noqa: E402, F401
+from ascend_aclnn.reference import attention_caches, attention_inference, attention_packed  # noqa: E402, F401
