@@ -41,7 +41,7 @@ _ARRAYS: dict[Kind, Callable[[Any], Any]] = {
     Kind.FLOAT_ARRAY: float,
     Kind.BOOL_ARRAY: bool,
 }
-# What "auto" becomes where an operator documents no ND for a tensor of this rank.
+# What "auto" becomes where an operator documents this format.
 _BY_RANK = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 
 
@@ -267,8 +267,9 @@ def _formatted(plan: Plan, position: int, tensor: Tensor) -> Tensor:
 
 
 def _auto_formats(parameter: Parameter) -> dict[int, Format]:
-    known = parameter.formats or ("ND",)
-    return {} if "ND" in known else {rank: f for rank, f in _BY_RANK.items() if f.name in known}
+    """What "auto" becomes for each rank: the rank's own format, where the operator documents it."""
+    known = parameter.formats or ()
+    return {rank: f for rank, f in _BY_RANK.items() if f.name in known}
 
 
 def _integer(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) -> int:
@@ -435,7 +436,8 @@ def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Made
             _phase_one(engine, plan, values)  # shape rules need not look for what phase one refuses
             raise
         positions = plan.operator.positions
-        found = {name: _allocation(plan, positions[name], spec) for name, spec in specs.items()}
+        labels = _labels(values)
+        found = {name: _allocation(plan, positions[name], spec, labels) for name, spec in specs.items()}
         if len(plan.inferred) >= 256:
             plan.inferred.clear()
         if found:  # a rule may still be declared for an operator that has none yet
@@ -443,20 +445,30 @@ def _infer(engine: Backend, plan: Plan, values: Sequence[Any]) -> dict[str, Made
     return found
 
 
-def _allocation(plan: Plan, position: int, spec: OutputSpec) -> Made:
+def _labels(values: Sequence[Any]) -> dict[int, Format]:
+    """The plain format other than ND that the first input of each rank carries: an output of that rank gets it too."""
+    found: dict[int, Format] = {}
+    for value in values:
+        if isinstance(value, Tensor) and value.format is not Format.ND and not value.format.private:
+            found.setdefault(value.ndim, value.format)
+    return found
+
+
+def _allocation(plan: Plan, position: int, spec: OutputSpec, labels: dict[int, Format]) -> Made:
     if spec.shape is None:
         return None
     if isinstance(spec.shape, list):
-        made = (_allocation(plan, position, OutputSpec(shape, spec.dtype)) for shape in spec.shape)
+        made = (_allocation(plan, position, OutputSpec(shape, spec.dtype), labels) for shape in spec.shape)
         return [item for item in made if isinstance(item, _Allocation)]
     shape = tuple(max(n, 0) for n in spec.shape)  # a negative size comes of a bad attribute, which phase one refuses
     nbytes = (math.prod(shape) * spec.dtype.bits + 7) // 8
-    return _Allocation(shape, spec.dtype, contiguous_strides(shape), nbytes, plan.formats[position].get(len(shape)))
+    label = labels.get(len(shape), plan.formats[position].get(len(shape)))
+    return _Allocation(shape, spec.dtype, contiguous_strides(shape), nbytes, label)
 
 
 def _key(value: Any) -> Any:
     if type(value) is Tensor:
-        return value.shape, value.dtype
+        return value.shape, value.dtype, value.format
     if isinstance(value, list):
         return tuple(map(_key, value))
     return (value.value, value.dtype) if isinstance(value, Scalar) else value

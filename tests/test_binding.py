@@ -325,6 +325,16 @@ def test_backend_is_chosen_by_the_environment() -> None:
     assert "backend is 'gpu'; allowed: 'numpy', 'npu', 'auto'" in done.stderr
 
 
+def test_formats_follow_the_documents_and_the_inputs(engine: Backend) -> None:
+    x, w = np.ones((1, 2, 4, 4), np.float32), np.ones((3, 2, 1, 1), np.float32)
+    attributes = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1, 0)
+    y = ops.convolution(aclnn.asarray(x), w, None, *attributes)  # "auto" becomes NCHW for a convolution
+    assert y.format is aclnn.Format.NCHW and y.numpy().tolist() == np.full((1, 3, 4, 4), 2).tolist()
+    labelled = ops.abs(aclnn.asarray(x, format="NCHW"))
+    assert labelled.format is aclnn.Format.NCHW and labelled.numpy().tolist() == x.tolist()
+    assert ops.abs(aclnn.asarray(x)).format is aclnn.Format.ND
+
+
 def test_bfloat16_goes_through(engine: Backend) -> None:
     x = np.array([[1, 2], [3, 4]], ml_dtypes.bfloat16)
     assert aclnn.asarray(x).numpy().dtype == x.dtype
