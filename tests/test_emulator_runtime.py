@@ -78,6 +78,17 @@ def test_what_a_program_may_ask(cann: Cann) -> None:
     assert [cann.aclFloat16ToFloat(h) for h in (0x3E00, 0xC000, 1, 0x7C00)] == [1.5, -2.0, 2.0**-24, 65536.0]
 
 
+@client(ASCEND_EMULATOR_CANN="9.1.0")
+def test_the_release_that_is_claimed(cann: Cann) -> None:
+    text, number = ctypes.create_string_buffer(128), ctypes.c_int32()
+    cann.aclsysGetVersionStr(b"runtime", text)
+    cann.aclsysGetVersionNum(b"runtime", ctypes.byref(number))
+    assert (text.value, number.value) == (b"9.1.0", 90100000)
+    version = ctypes.create_string_buffer(512)
+    cann.aclsysGetCANNVersion(0, version)
+    assert [version.raw[at : at + 64].rstrip(b"\0") for at in (128, 192, 256)] == [b"9", b"1", b"0"]
+
+
 @client()
 def test_every_other_function_refuses_by_name(cann: Cann) -> None:
     error = cann.failure("aclmdlRICaptureBegin", None, 0)
@@ -595,4 +606,3 @@ def test_a_forked_child_is_refused(cann: Cann) -> None:
     os.waitpid(child, 0)
     assert os.read(read, 100) == b"507899 EMULATOR_FORKED"
     cann.run("aclnnMm", x, x, out, 0)  # the parent is as it was
-

@@ -109,6 +109,8 @@ static void read_settings(void) {
     if (streams != NULL && strcmp(streams, "deferred") == 0) settings.streams = STREAMS_DEFERRED;
     settings.noop = flag("ASCEND_EMULATOR_NOOP", false);
     settings.strict = flag("ASCEND_EMULATOR_STRICT", false);
+    const char *cann = getenv("ASCEND_EMULATOR_CANN");
+    settings.cann = strdup(cann != NULL && *cann != 0 ? cann : "8.1.RC1");
     settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
     settings.repeatable = flag("ASCEND_EMULATOR_REPEATABLE", true);
     const char *fill = getenv("ASCEND_EMULATOR_FILL");

@@ -53,6 +53,7 @@ typedef struct {
 
 typedef struct {
     emu_chip chip;
+    const char *cann;      /* the release that is claimed */
     int devices;
     emu_stream_mode streams;
     bool noop;             /* operators succeed without doing anything */

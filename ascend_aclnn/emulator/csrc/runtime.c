@@ -477,37 +477,45 @@ API aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32
     return 0;
 }
 
-/* The CANN release whose interface is emulated. */
-static const struct {
-    const char *all, *major, *minor, *release, *patch;
-    int32_t number;
-} cann = {"8.1.RC1", "8", "1", "RC1", "", 80100000};
+/* The parts of the CANN release whose interface is claimed: 8.1.RC1, or what the program is to see. */
+static void release_parts(char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE]) {
+    const char *at = emu_config()->cann;
+    for (int i = 0; i < 4; i++) {
+        size_t length = strcspn(at, ".");
+        snprintf(parts[i], ACL_PKG_VERSION_PARTS_MAX_SIZE, "%.*s", (int)length, at);
+        at += length + (at[length] == '.');
+    }
+}
 
 API aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
     ENTER("aclsysGetCANNVersion");
     if (version == NULL) return null_argument("version");
     if ((unsigned)name > ACL_PKG_NAME_DRIVER)
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "package %d; allowed: 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
+    char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
+    release_parts(parts);
     memset(version, 0, sizeof *version);
-    snprintf(version->version, sizeof version->version, "%s", cann.all);
-    snprintf(version->majorVersion, sizeof version->majorVersion, "%s", cann.major);
-    snprintf(version->minorVersion, sizeof version->minorVersion, "%s", cann.minor);
-    snprintf(version->releaseVersion, sizeof version->releaseVersion, "%s", cann.release);
-    snprintf(version->patchVersion, sizeof version->patchVersion, "%s", cann.patch);
+    snprintf(version->version, sizeof version->version, "%s", emu_config()->cann);
+    memcpy(version->majorVersion, parts[0], sizeof parts[0]);
+    memcpy(version->minorVersion, parts[1], sizeof parts[1]);
+    memcpy(version->releaseVersion, parts[2], sizeof parts[2]);
+    memcpy(version->patchVersion, parts[3], sizeof parts[3]);
     return 0;
 }
 
 API aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
     ENTER("aclsysGetVersionStr");
     if (pkgName == NULL || versionStr == NULL) return null_argument(pkgName == NULL ? "pkgName" : "versionStr");
-    snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%s", cann.all);
+    snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%s", emu_config()->cann);
     return 0;
 }
 
 API aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
     ENTER("aclsysGetVersionNum");
     if (pkgName == NULL || versionNum == NULL) return null_argument(pkgName == NULL ? "pkgName" : "versionNum");
-    *versionNum = cann.number;
+    char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
+    release_parts(parts);
+    *versionNum = atoi(parts[0]) * 10000000 + atoi(parts[1]) * 100000 + atoi(parts[2]) * 1000;
     return 0;
 }
 
