@@ -98,7 +98,8 @@ def test_builders_do_not_disturb_each_other(tmp_path: Path) -> None:
     code = "from ascend_aclnn.emulator.build import build; print(build())"
     environment = {**os.environ, "ASCEND_EMULATOR_CACHE": str(tmp_path)}
     builders = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
     ]
     found = {builder.communicate()[0].strip() for builder in builders}
     assert len(found) == 1

@@ -88,7 +88,15 @@ def test_samples_build_with_cmake(compiler: str, emulator_home: Path, tmp_path: 
     if cmake is None:
         pytest.skip("no cmake")
     for command in (
-        [cmake, "-S", str(SAMPLES), "-B", str(tmp_path), f"-DCANN_DIR={emulator_home}", f"-DCMAKE_CXX_COMPILER={compiler}"],
+        [
+            cmake,
+            "-S",
+            str(SAMPLES),
+            "-B",
+            str(tmp_path),
+            f"-DCANN_DIR={emulator_home}",
+            f"-DCMAKE_CXX_COMPILER={compiler}",
+        ],
         [cmake, "--build", str(tmp_path)],
     ):
         done = subprocess.run(command, capture_output=True, text=True)
@@ -145,7 +153,13 @@ def test_every_header_compiles_as_c_and_as_cpp(compiler: str, emulator_home: Pat
     for suffix, language, command in ((".c", "-std=c99", "cc"), (".cpp", "-std=c++11", compiler)):
         source = tmp_path / f"all{suffix}"
         source.write_text("".join(f'#include "{name}"\n' for name in names))
-        flags = ["-Wall", "-Wextra", "-Wstrict-prototypes" if suffix == ".c" else "-Wpedantic", "-Werror", "-fsyntax-only"]
+        flags = [
+            "-Wall",
+            "-Wextra",
+            "-Wstrict-prototypes" if suffix == ".c" else "-Wpedantic",
+            "-Werror",
+            "-fsyntax-only",
+        ]
         done = subprocess.run([command, language, *flags, f"-I{include}", str(source)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:2000]
 

@@ -50,9 +50,7 @@ def test_permute(dtype, index):
 
 
 def test_permute_that_drops_two():
-    permuted, order = run(
-        moe_token_permute, array(TOKENS), ints(EXPERTS), -2, False, out=[((4, 2), F32), ((6,), I32)]
-    )
+    permuted, order = run(moe_token_permute, array(TOKENS), ints(EXPERTS), -2, False, out=[((4, 2), F32), ((6,), I32)])
     same(permuted, array(PERMUTED[:4]))
     same(order, ints(SORTED))
 

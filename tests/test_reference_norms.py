@@ -11,7 +11,9 @@ import pytest
 import ascend_aclnn as acl
 from ascend_aclnn import catalog, ops, reference
 
-torch = pytest.importorskip("torch", reason="torch is the oracle of norms; without it layer to vector norms are not tested")
+torch = pytest.importorskip(
+    "torch", reason="torch is the oracle of norms; without it layer to vector norms are not tested"
+)
 from torch_tools import BF16, FLOATS, check, tensor  # noqa: E402 (it imports torch)
 
 F = torch.nn.functional
@@ -45,7 +47,9 @@ def numbers(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize(("shape", "normalized"), [((4, 33), (33,)), ((2, 3, 5, 7), (5, 7)), ((6,), (6,)), ((0, 4), (4,))])
+@pytest.mark.parametrize(
+    ("shape", "normalized"), [((4, 33), (33,)), ((2, 3, 5, 7), (5, 7)), ((6,), (6,)), ((0, 4), (4,))]
+)
 def test_layer_norm(shape: Any, normalized: Any, dtype: Any) -> None:
     x, w, b = some(shape, dtype), some(normalized, dtype, 1), some(normalized, dtype, 2)
     out, mean, rstd = ops.layer_norm(x, normalized, w, b, EPS)
@@ -175,7 +179,11 @@ def test_batch_norm_of_labelled_tensors() -> None:
     x, w = some((2, 3, 2, 4, 5)), some((3,), seed=1)
 
     def run(values: Any, format: str) -> Any:
-        out = (acl.empty(values.shape, "float32", format=format), acl.empty((3,), "float32"), acl.empty((3,), "float32"))
+        out = (
+            acl.empty(values.shape, "float32", format=format),
+            acl.empty((3,), "float32"),
+            acl.empty((3,), "float32"),
+        )
         ops.batch_norm(acl.asarray(values, format=format), acl.asarray(w), None, None, None, True, 0.1, EPS, out=out)
         return out[0].numpy()
 
@@ -203,7 +211,9 @@ def test_batch_norm_of_several_processes() -> None:
     dx = ops.batch_norm_elemt_backward(
         dy, whole, made.mean_all, made.invstd_all, w, sums.sum_dy, sums.sum_dy_xmu, counts.astype(np.int32)
     )
-    wanted = gradients(lambda a, c, d: F.batch_norm(a, None, None, c, d, True, 0.1, EPS), dy, whole, w, np.zeros(3, F32))
+    wanted = gradients(
+        lambda a, c, d: F.batch_norm(a, None, None, c, d, True, 0.1, EPS), dy, whole, w, np.zeros(3, F32)
+    )
     check(dx, wanted[0], 8)
     check(sums.grad_weight, wanted[1], 8)
     check(sums.grad_bias, wanted[2], 8)
@@ -254,7 +264,11 @@ def test_group_norm_with_swish() -> None:
     wanted = numbers(forward(*map(tensor, (x, w, b))))
     check(ops.group_norm_silu(x, w, b, 4, EPS)[0], wanted, 4)
     check(ops.group_norm_silu_v2(x, w, b, 4, EPS, True)[0], wanted, 4)
-    check(ops.group_norm_silu_v2(x, w, b, 4, EPS, False)[0], numbers(F.group_norm(tensor(x), 4, tensor(w), tensor(b), EPS)), 4)
+    check(
+        ops.group_norm_silu_v2(x, w, b, 4, EPS, False)[0],
+        numbers(F.group_norm(tensor(x), 4, tensor(w), tensor(b), EPS)),
+        4,
+    )
     y, mean, rstd = ops.group_norm_swish(x, w, b, 4, "NCHW", EPS, True, 1.5)
     check(y, numbers(forward(tensor(x), tensor(w), tensor(b), 1.5)), 4)
     dy = some(x.shape, seed=3)

@@ -78,7 +78,9 @@ def test_deformable_attention() -> None:
     location = rng.uniform(-0.2, 1.2, (2, 32, 2, 2, 4, 2)).astype(np.float32)  # some places lie outside
     leaves = [tensor(a).requires_grad_() for a in (value, location, weight)]
     wanted = sampled(leaves[0], shapes, leaves[1], leaves[2])
-    check(ops.multi_scale_deformable_attn_function(value, shapes, starts, location, weight), wanted.detach().numpy(), 10)
+    check(
+        ops.multi_scale_deformable_attn_function(value, shapes, starts, location, weight), wanted.detach().numpy(), 10
+    )
     wanted.backward(tensor(grad))
     made = ops.multi_scale_deformable_attention_grad(value, shapes, starts, location, weight, grad)
     for result, leaf in zip(made, leaves):

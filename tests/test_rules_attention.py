@@ -218,7 +218,9 @@ def by_kind(name: str) -> dict[str, Any]:
     return dict.fromkeys(f"{tensors} queryOut queryRopeOut".split(), t([4, 16, 32], "BF16"))
 
 
-def infers(name: str, expected: Mapping[str, Optional[tuple[tuple[int, ...], str]]], soc: str = A2, **given: Any) -> None:
+def infers(
+    name: str, expected: Mapping[str, Optional[tuple[tuple[int, ...], str]]], soc: str = A2, **given: Any
+) -> None:
     found = made(name, soc, **given)
     assert {key: (None if found[key][0] is None else found[key]) for key in expected} == expected
 

@@ -123,7 +123,12 @@ def test_batch_axes_of_gather_on_ascend_950() -> None:
 
 def test_chips_differ() -> None:
     wide = (t([3, 4], "BF16"), 0, t([2], "INT64"), t([2, 4], "BF16"))
-    assert [status("aclnnIndexSelect", *wide, soc=chip) for chip in (A2, NEW_950, OLD, OLD_310P)] == [OK, OK, INVALID, INVALID]
+    assert [status("aclnnIndexSelect", *wide, soc=chip) for chip in (A2, NEW_950, OLD, OLD_310P)] == [
+        OK,
+        OK,
+        INVALID,
+        INVALID,
+    ]
 
 
 def test_refusals_name_what_is_wrong() -> None:

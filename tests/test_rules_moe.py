@@ -24,7 +24,11 @@ INFERRED: list[tuple[str, tuple[Any, ...], list[tuple[Any, str]]]] = [
         (_X, _EXPERTS, t([N, K]), (2, 9), 0, False),
         [((7, H), "FLOAT"), ((12,), "INT32"), ((7,), "FLOAT")],
     ),
-    ("aclnnMoeTokenPermuteWithEpGrad", (t([7, H]), _ROWS, t([7]), K, (2, 9), False), [((N, H), "FLOAT"), ((N, K), "FLOAT")]),
+    (
+        "aclnnMoeTokenPermuteWithEpGrad",
+        (t([7, H]), _ROWS, t([7]), K, (2, 9), False),
+        [((N, H), "FLOAT"), ((N, K), "FLOAT")],
+    ),
     ("aclnnMoeTokenUnpermute", (_COPIES, _ROWS, t([N, K]), False, None), [((N, H), "FLOAT")]),
     ("aclnnMoeTokenUnpermuteWithEp", (t([7, H]), _ROWS, t([N, K]), K, (2, 9), False, None), [((N, H), "FLOAT")]),
     (
@@ -94,7 +98,11 @@ INFERRED: list[tuple[str, tuple[Any, ...], list[tuple[Any, str]]]] = [
         (t([2, 3, E], "BF16"), t([2, 3], "BOOL"), K),
         [((2, 3, K), "BF16"), ((2, 3, K), "INT32"), ((2, 3, K), "INT32")],
     ),
-    ("aclnnMoeGatingTopKSoftmaxV2", (_PROBS, None, K, 0, True), [((N, K), "FLOAT"), ((N, K), "INT32"), ((N, E), "FLOAT")]),
+    (
+        "aclnnMoeGatingTopKSoftmaxV2",
+        (_PROBS, None, K, 0, True),
+        [((N, K), "FLOAT"), ((N, K), "INT32"), ((N, E), "FLOAT")],
+    ),
     ("aclnnMoeGatingTopKBackward", (_PROBS, t([N, K], "BF16"), _EXPERTS, 0, 0, 1.0, 1e-20), [((N, E), "BF16")]),
     (
         "aclnnMoeFusedTopk",
@@ -129,7 +137,12 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnMoeGatingTopK", TILING, (_PROBS, t([3]), K, *_GATE, t([N, K]), _EXPERTS, _PROBS), A2),
     ("aclnnMoeGatingTopK", TILING, (_PROBS, None, K, 1, 3, *_GATE[2:], t([N, K]), _EXPERTS, _PROBS), A2),
     ("aclnnMoeGatingTopKSoftmax", TILING, (_PROBS, t([5], "BOOL"), K, t([N, K]), _EXPERTS, _EXPERTS), A2),
-    ("aclnnMoeFusedTopk", INVALID, (_PROBS, t([E]), None, None, 3, 1, 1, K, 0, False, 1.0, False, t([N, K]), _EXPERTS), A2),
+    (
+        "aclnnMoeFusedTopk",
+        INVALID,
+        (_PROBS, t([E]), None, None, 3, 1, 1, K, 0, False, 1.0, False, t([N, K]), _EXPERTS),
+        A2,
+    ),
     ("aclnnMoeFusedTopk", NULL, (_PROBS, t([E]), None, None, 2, 1, 1, K, 0, False, 1.0, True, t([N, K]), _EXPERTS), A2),
     # routing maps
     ("aclnnMoeTokenPermuteWithRoutingMap", NULL, (_X, _MAP, _PROBS, 12, False, _COPIES, None, _ROWS), A2),
@@ -137,7 +150,12 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnMoeTokenPermuteWithRoutingMap", INVALID, (_X, _MAP, None, 18, False, _COPIES, None, _ROWS), A2),
     ("aclnnMoeTokenPermuteWithRoutingMapGrad", NULL, (_COPIES, t([12]), _ROWS, None, E, N, False, _X, _PROBS), A2),
     ("aclnnMoeTokenPermuteWithRoutingMapGrad", INVALID, (_COPIES, t([12]), _ROWS, _MAP, 0, N, False, _X, _PROBS), A2),
-    ("aclnnMoeTokenUnpermuteWithRoutingMap", NULL, (_COPIES, _ROWS, _MAP, None, False, None, _X, _ROWS, _ROWS, None), A2),
+    (
+        "aclnnMoeTokenUnpermuteWithRoutingMap",
+        NULL,
+        (_COPIES, _ROWS, _MAP, None, False, None, _X, _ROWS, _ROWS, None),
+        A2,
+    ),
     # expert parallelism
     ("aclnnMoeTokenPermuteWithEp", TILING, (_X, _EXPERTS, None, (2, 13), 0, False, t([11, H]), _ROWS, None), A2),
     ("aclnnMoeTokenUnpermuteWithEp", TILING, (t([7, H]), _ROWS, t([N, K]), 3, (2, 9), False, None, _X), A2),

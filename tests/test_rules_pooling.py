@@ -30,7 +30,12 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnMaxPool", INVALID, (_X, (3, 3), (2, 2), 1, (0, 0, 0, 0), (1,), 0, nchw(1, 2, 3, 3)), A2),
     ("aclnnMaxPool", INVALID, (_X, (3, 3), (2, 2), 0, (2, 2, 2, 2), (1,), 0, nchw(1, 2, 5, 5)), A2),
     ("aclnnMaxPool", INVALID, (_X, (3, 3), (2, 2), 0, (0, 0, 0), (1,), 0, nchw(1, 2, 3, 3)), A2),
-    ("aclnnMaxPool2dWithMask", INVALID, (_X, (3, 3, 3), *_MAX[1:], nchw(1, 2, 3, 3), nchw(1, 2, 9, 64, dtype="INT8")), A2),
+    (
+        "aclnnMaxPool2dWithMask",
+        INVALID,
+        (_X, (3, 3, 3), *_MAX[1:], nchw(1, 2, 3, 3), nchw(1, 2, 9, 64, dtype="INT8")),
+        A2,
+    ),
     ("aclnnAdaptiveAvgPool2d", OK, (_X, (2, 5), nchw(1, 2, 2, 5)), A2),
     ("aclnnAdaptiveAvgPool2d", INVALID, (_X, (2,), nchw(1, 2, 2, 5)), A2),
     ("aclnnAdaptiveAvgPool2d", INVALID, (_X, (2, 5), nchw(1, 2, 5, 2)), A2),

@@ -74,8 +74,10 @@ def test_lstm_in_both_directions_and_batch_first() -> None:
     ],
 )
 def test_lstm_refuses(changed: dict[str, Any], expected: int) -> None:
-    made = [None if sizes is None else [t(s) for s in sizes] if isinstance(sizes, list) else t(sizes, d)
-            for sizes, d in inferred("aclnnLSTM", *lstm())]
+    made = [
+        None if sizes is None else [t(s) for s in sizes] if isinstance(sizes, list) else t(sizes, d)
+        for sizes, d in inferred("aclnnLSTM", *lstm())
+    ]
     assert status("aclnnLSTM", *lstm(**changed), *made) == expected
 
 
@@ -91,7 +93,10 @@ def test_lstm_cell() -> None:
     gates = t([B, 4 * H])
     values = (gates, gates, t([B, H]), None, None)
     assert inferred("aclnnThnnFusedLstmCell", *values) == [((B, H), "FLOAT"), ((B, H), "FLOAT"), ((B, 4 * H), "FLOAT")]
-    assert status("aclnnThnnFusedLstmCell", gates, gates, t([B, H + 1]), None, None, t([B, H]), t([B, H]), gates) == INVALID
+    assert (
+        status("aclnnThnnFusedLstmCell", gates, gates, t([B, H + 1]), None, None, t([B, H]), t([B, H]), gates)
+        == INVALID
+    )
 
 
 def test_a_refusal_names_the_parameter() -> None:

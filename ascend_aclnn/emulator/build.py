@@ -65,7 +65,9 @@ _REPOSITORIES = ("ops-math", "ops-nn", "ops-cv", "ops-transformer")
 _BASE = ("libnnopbase.so", "libascendcl.so")
 _WHOLE = {"libopapi.so": _Library(("helpers.c",), _BASE, operators=_REPOSITORIES)}
 _SPLIT = {
-    f"libopapi_{name.partition('-')[2]}.so": _Library(("helpers.c",) if name == "ops-math" else (), _BASE, operators=(name,))
+    f"libopapi_{name.partition('-')[2]}.so": _Library(
+        ("helpers.c",) if name == "ops-math" else (), _BASE, operators=(name,)
+    )
     for name in _REPOSITORIES
 }
 
@@ -210,7 +212,13 @@ def _build_in(directory: Path, compiler: str, split: bool) -> None:
         objects = {library: [pool.submit(compile_one, path) for path in paths] for library, paths in sources.items()}
         for library, made_of in libraries.items():
             made = [str(future.result()) for future in objects[library]]
-            links = [f"-L{lib64}", "-Wl,--no-as-needed", *(f"-l:{name}" for name in made_of.needs), "-Wl,--as-needed", "-lm"]
+            links = [
+                f"-L{lib64}",
+                "-Wl,--no-as-needed",
+                *(f"-l:{name}" for name in made_of.needs),
+                "-Wl,--as-needed",
+                "-lm",
+            ]
             _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *made, *links])
         for library, behind in _FILTERS.items():
             made = [str(future.result()) for future in objects[library]]

@@ -39,7 +39,9 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--streams", choices=("background", "eager", "deferred"), help="when queued work runs")
     command.add_argument("--memory", metavar="SIZE", help="device memory, as 512M or 16G (default: the chip's)")
     command.add_argument("--devices", type=int, metavar="N", help="number of devices (default: 2)")
-    command.add_argument("--soc", metavar="NAME", help=f"the chip, as aclrtGetSocName names it (default: {DEFAULT_SOC})")
+    command.add_argument(
+        "--soc", metavar="NAME", help=f"the chip, as aclrtGetSocName names it (default: {DEFAULT_SOC})"
+    )
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
@@ -60,7 +62,9 @@ def _build(options: argparse.Namespace) -> int:
     operators = " ".join(f"-l{path.stem[3:]}" for path in sorted((directory / "lib64").glob("libopapi*.so")))
     print(f"headers      {directory / 'include'}")
     print(f"libraries    {directory / 'lib64'}")
-    print(f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -lascendcl")
+    print(
+        f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -lascendcl"
+    )
     print(f"to run       LD_LIBRARY_PATH={directory / 'lib64'} ./a.out")
     return 0
 

@@ -162,7 +162,9 @@ def _as_many(first: str, *names: str) -> Check:
             # FusedSgd takes an empty list of buffers as none.
             if call[name] or (call.given(name) and name != "momentumBufferListOptionalRef"):
                 came = len(call[name])
-                call.require(came == wanted, name, f"has {came} tensors; it must have {wanted}, as {call.python_name(first)}")
+                call.require(
+                    came == wanted, name, f"has {came} tensors; it must have {wanted}, as {call.python_name(first)}"
+                )
 
     return check
 

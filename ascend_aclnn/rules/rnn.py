@@ -174,9 +174,7 @@ class _Forward:
         return result(**{name: dtype_of("input") for name in ("output", *self.states, *self.kept)})
 
 
-_LSTM = _Forward(
-    4, "bidirectional", ("hy", "cy"), ("iOut", "jOut", "fOut", "oOut", "hOut", "cOut", "tanhCOut")
-)
+_LSTM = _Forward(4, "bidirectional", ("hy", "cy"), ("iOut", "jOut", "fOut", "oOut", "hOut", "cOut", "tanhCOut"))
 _GRU = _Forward(3, "bidirection", ("hy",), ("rOut", "zOut", "nOut", "hnOut", "hOut"))
 
 
@@ -424,7 +422,8 @@ rule(
 # ------------------------------------------------------------------------------------------------- Atlas inference series
 
 _HALF = (
-    "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional"
+    "x initH initC wIh wHh bIhOptional bHhOptional "
+    "wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional"
 )
 
 
@@ -434,7 +433,9 @@ def _sequence_shapes(call: Call) -> None:
     rank(1, 1, "bIhOptional", "bHhOptional", "bIhReverseOptional", "bHhReverseOptional")(call)
     hidden = call.size("initH", 2)
     rows = call.size("wHh", 0)
-    call.require(rows == 4 * hidden, "wHh", f"has {rows} rows; it must have {4 * hidden}, four for every feature of init_h")
+    call.require(
+        rows == 4 * hidden, "wHh", f"has {rows} rows; it must have {4 * hidden}, four for every feature of init_h"
+    )
 
 
 def _sequence_output(call: Call) -> Shape:

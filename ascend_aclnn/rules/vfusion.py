@@ -211,7 +211,5 @@ rule(
     _not_nz("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput"),
     _attention_grad,
     shape(gradValue=same("value"), gradLocation=same("location"), gradAttnWeight=same("attnWeight")),
-    result(
-        gradValue=dtype_of("value"), gradLocation=dtype_of("location"), gradAttnWeight=dtype_of("attnWeight")
-    ),
+    result(gradValue=dtype_of("value"), gradLocation=dtype_of("location"), gradAttnWeight=dtype_of("attnWeight")),
 )

@@ -273,7 +273,9 @@ def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any
     try:
         return np.empty(shape, dtype)
     except (MemoryError, ValueError):  # more than there is, more than NumPy can count
-        detail = f"{math.prod(shape) * dtype.itemsize} bytes asked for (shape {shape}, {dtype}): more than this host has"
+        detail = (
+            f"{math.prod(shape) * dtype.itemsize} bytes asked for (shape {shape}, {dtype}): more than this host has"
+        )
         raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail) from None
 
 

@@ -66,7 +66,14 @@ def finalize_routing_v4(
                 term = np.where(_in_range(expert, copy_range)[:, None], x, term)
                 own = own | _in_range(expert, copy_range)
             constant = _in_range(expert, constant_range)
-            if x is not None and a1 is not None and a2 is not None and v is not None and constant_range and constant.any():
+            if (
+                x is not None
+                and a1 is not None
+                and a2 is not None
+                and v is not None
+                and constant_range
+                and constant.any()
+            ):
                 which = expert[constant] - constant_range[0]
                 term[constant] = a1[which] * x[constant] + a2[which] * v[which]
                 own = own | constant

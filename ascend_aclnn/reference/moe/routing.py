@@ -164,9 +164,7 @@ def init_routing_quant_v2(
 
 
 @reference("aclnnMoeInitRoutingV2Grad", raw=True)
-def init_routing_v2_grad(
-    grad: Array, row_idx: Array, top_k: int, mode: int, active: int, *, out: tuple[Array]
-) -> None:
+def init_routing_v2_grad(grad: Array, row_idx: Array, top_k: int, mode: int, active: int, *, out: tuple[Array]) -> None:
     """Sums of the gradients of each token's copies; copies that were dropped add nothing."""
     check_range("expandedRowIdx", row_idx, -1, None)
     rows = widen(grad.reshape(-1, grad.shape[-1]))

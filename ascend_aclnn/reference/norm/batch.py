@@ -148,7 +148,14 @@ def batch_norm_reduce(x: Array) -> Any:
 
 @reference("aclnnBatchNormReduceBackward")
 def batch_norm_reduce_backward(
-    grad: Array, x: Array, mean: Array, invstd: Array, weight: Optional[Array], input_g: bool, weight_g: bool, bias_g: bool
+    grad: Array,
+    x: Array,
+    mean: Array,
+    invstd: Array,
+    weight: Optional[Array],
+    input_g: bool,
+    weight_g: bool,
+    bias_g: bool,
 ) -> Any:
     """Sums of gradients and of gradients times the distance to the mean, and the gradients of weight and bias."""
     total = sum_over(grad, _others(x))

@@ -21,7 +21,9 @@ def _first(x: Array, wanted: int) -> tuple[int, ...]:
     return tuple(range(x.ndim - wanted))
 
 
-def _norm(x: Array, weight: Optional[Array], bias: Optional[Array], axes: int, eps: float) -> tuple[Array, Array, Array]:
+def _norm(
+    x: Array, weight: Optional[Array], bias: Optional[Array], axes: int, eps: float
+) -> tuple[Array, Array, Array]:
     """The last axes normalised, the mean and the inverse deviation."""
     apart, mean, variance = centred(x, _last(x, axes))
     rstd = inverse_deviation(variance, eps)
@@ -49,7 +51,9 @@ def layer_norm_with_impl_mode(
     return _norm(x, weight, bias, len(normalized_shape), eps)
 
 
-def _gradients(grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int) -> tuple[Array, Array]:
+def _gradients(
+    grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int
+) -> tuple[Array, Array]:
     """The input's gradient, and what is to be summed over rows for the weight's."""
     kept = x.shape[: x.ndim - axes] + (1,) * axes
     rstd = rstd.reshape(kept)

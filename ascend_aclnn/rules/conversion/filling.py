@@ -183,9 +183,7 @@ rule(
 )
 rule(
     "aclnnInplaceCopy",
-    dtypes(
-        _FILLED + " UINT16 UINT32 UINT64 BF16 FLOAT8_E5M2 FLOAT8_E4M3FN HIFLOAT8 FLOAT8_E8M0", "selfRef", "src"
-    ),
+    dtypes(_FILLED + " UINT16 UINT32 UINT64 BF16 FLOAT8_E5M2 FLOAT8_E4M3FN HIFLOAT8 FLOAT8_E8M0", "selfRef", "src"),
     max_rank(8, "selfRef", "src"),
     broadcastable("src", "selfRef"),
 )

@@ -199,9 +199,7 @@ _gradient("Circular", "3d", plain_channels=False, allowed=_WRAPPED, mirror=True,
 # ------------------------------------------------------------------------------------------------- constants
 
 _SMALL_FLOATS = "HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0 FLOAT4_E2M1 FLOAT4_E1M2"
-_FILLED = (
-    "FLOAT INT32 FLOAT16 INT8 DOUBLE INT16 INT64 UINT64 UINT32 UINT16 UINT8 BOOL COMPLEX64 COMPLEX128"
-)
+_FILLED = "FLOAT INT32 FLOAT16 INT8 DOUBLE INT16 INT64 UINT64 UINT32 UINT16 UINT8 BOOL COMPLEX64 COMPLEX128"
 
 
 def _plain_or_same_format(call: Call) -> None:

@@ -41,7 +41,9 @@ def _k_fits(least: int) -> Check:
     def check(call: Call) -> None:
         axis_of("dim", "self")(call)
         n = (call.shape("self") or (1,))[wrapped_axis(call, "dim", "self")]
-        call.require(least <= call["k"] <= n, "k", f"is {call['k']}; it must be in [{least}, {n}], the length of the axis")
+        call.require(
+            least <= call["k"] <= n, "k", f"is {call['k']}; it must be in [{least}, {n}], the length of the axis"
+        )
 
     return check
 
@@ -88,7 +90,10 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- medians
 
-_MEDIAN = {"A2 A3 950": "FLOAT FLOAT16 BF16 UINT8 INT8 INT16 INT32 INT64", "": "FLOAT FLOAT16 UINT8 INT8 INT16 INT32 INT64"}
+_MEDIAN = {
+    "A2 A3 950": "FLOAT FLOAT16 BF16 UINT8 INT8 INT16 INT32 INT64",
+    "": "FLOAT FLOAT16 UINT8 INT8 INT16 INT32 INT64",
+}
 
 
 def _bf16_axis(call: Call, axis: int) -> None:
@@ -158,7 +163,9 @@ _along_axis("aclnnNanMedianDim", _something_on_axis)
 
 def _indexable_axes(call: Call) -> None:
     sizes = call.shape("self")
-    call.require(all(n <= INT32_MAX for n in sizes), "self", f"has shape {sizes}; no axis may be longer than {INT32_MAX}")
+    call.require(
+        all(n <= INT32_MAX for n in sizes), "self", f"has shape {sizes}; no axis may be longer than {INT32_MAX}"
+    )
 
 
 def _nonzero(name: str, allowed: dict[str, str], out: Check) -> None:
@@ -264,7 +271,9 @@ _unique_rows("aclnnUniqueDim", _UNIQUE_SET, _unique_axis)
 
 
 def _regbase_only(call: Call) -> None:
-    call.require(call.product == "950", None, f"the operator is not supported on {call.soc.name}; it is on 950", INNER_ERROR)
+    call.require(
+        call.product == "950", None, f"the operator is not supported on {call.soc.name}; it is on 950", INNER_ERROR
+    )
 
 
 def _bucket_dtype(call: Call) -> DataType:
@@ -273,7 +282,9 @@ def _bucket_dtype(call: Call) -> DataType:
 
 def _bucket_out(call: Call) -> None:
     came, wanted = call.dtype("out"), _bucket_dtype(call)
-    call.require(came is wanted, "out", f"has dtype {came.name}; with out_int32 {call['outInt32']} it must be {wanted.name}")
+    call.require(
+        came is wanted, "out", f"has dtype {came.name}; with out_int32 {call['outInt32']} it must be {wanted.name}"
+    )
 
 
 rule(

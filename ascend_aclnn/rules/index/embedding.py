@@ -45,6 +45,7 @@ rule(
     result(out=dtype_of("grad")),
 )
 
+
 def _rows_like_indices(call: Call) -> None:
     out, indices = call.shape("out"), call.shape("indices")
     fits = len(out) == len(indices) + 1 and out[:-1] == indices

@@ -69,7 +69,9 @@ def same_rank(first: str, *others: str) -> Check:
         wanted = max(len(call.shape(first)), 1)
         for name in others:
             came = len(call.shape(name))
-            call.require(max(came, 1) == wanted, name, f"has rank {came}; it must be {wanted}, as {call.python_name(first)}")
+            call.require(
+                max(came, 1) == wanted, name, f"has rank {came}; it must be {wanted}, as {call.python_name(first)}"
+            )
 
     return check
 
@@ -78,7 +80,8 @@ _GATHER = f"{_NUMBERS} {_UNSIGNED} BOOL"
 rule(
     "aclnnGather",
     dtypes(
-        {"A2 A3": f"{_GATHER} BF16", "950": f"{_GATHER} BF16 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0", "": _GATHER}, "self"
+        {"A2 A3": f"{_GATHER} BF16", "950": f"{_GATHER} BF16 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0", "": _GATHER},
+        "self",
     ),
     when(lambda call: not call.empty("index"), dtypes(INDEX, "index")),
     same_dtype("self", "out"),
@@ -158,8 +161,12 @@ def _gather_v3_batches(call: Call) -> None:
     extent = max(len(index), 1)
     call.require(-extent <= batch <= extent, "batchDims", f"is {batch}; it must be in [{-extent}, {extent}]")
     batch = batch + extent if batch < 0 else batch
-    call.require(batch < max(len(sizes), 1) and batch <= axis, "batchDims", f"is {batch}; it must be at most dim ({axis})")
-    call.require(sizes[:batch] == index[:batch], "index", f"has shape {index}; its first {batch} axes must be self's {sizes}")
+    call.require(
+        batch < max(len(sizes), 1) and batch <= axis, "batchDims", f"is {batch}; it must be at most dim ({axis})"
+    )
+    call.require(
+        sizes[:batch] == index[:batch], "index", f"has shape {index}; its first {batch} axes must be self's {sizes}"
+    )
 
 
 rule(
@@ -231,7 +238,9 @@ def no_null_items(name: str) -> Check:
 
     def check(call: Call) -> None:
         for position, tensor in enumerate(call[name]):
-            call.require(tensor is not None, name, f"[{position}] is None; pass an empty tensor for a full slice", PARAM_NULLPTR)
+            call.require(
+                tensor is not None, name, f"[{position}] is None; pass an empty tensor for a full slice", PARAM_NULLPTR
+            )
 
     return check
 
@@ -261,7 +270,9 @@ def _indexed_shape(call: Call) -> Shape:
         text = f"[{i}] is BOOL: the output's size depends on its values; pass out="
         call.require(indices[i].dtype is not DataType.BOOL, "indices", text)
         both = broadcast_shapes(common, indices[i].shape)
-        call.require(both is not None, "indices", f"[{i}] has shape {indices[i].shape}, which does not broadcast with {common}")
+        call.require(
+            both is not None, "indices", f"[{i}] has shape {indices[i].shape}, which does not broadcast with {common}"
+        )
         common = both or ()
     if not used:
         return sizes
@@ -311,7 +322,9 @@ rule(
 def _square(call: Call) -> None:
     sizes = call.shape("self")
     if not call.empty("self"):
-        call.require(len(sizes) >= 2 and sizes[-1] == sizes[-2], "self", f"has shape {sizes}; it must hold square matrices")
+        call.require(
+            len(sizes) >= 2 and sizes[-1] == sizes[-2], "self", f"has shape {sizes}; it must hold square matrices"
+        )
 
 
 rule(

@@ -32,7 +32,9 @@ def _one_per_row(*names: str) -> Check:
         for name in names:
             if call.given(name):
                 came = call.shape(name)
-                call.require(came == (rows,), name, f"has shape {came}; it must be ({rows},), one for every row of logits")
+                call.require(
+                    came == (rows,), name, f"has shape {came}; it must be ({rows},), one for every row of logits"
+                )
 
     return check
 

@@ -154,7 +154,10 @@ def _real_value(call: Call) -> None:
 
 def _index_fill(suffix: str, allowed: DtypeSet, *checks: Check) -> None:
     """IndexFill<suffix> and its in-place twin."""
-    for name, target, out in ((f"aclnnIndexFill{suffix}", "self", "out"), (f"aclnnInplaceIndexFill{suffix}", "selfRef", "")):
+    for name, target, out in (
+        (f"aclnnIndexFill{suffix}", "self", "out"),
+        (f"aclnnInplaceIndexFill{suffix}", "selfRef", ""),
+    ):
         kept = (same_dtype(target, out),) if out else ()
         fits = (same_shape(target, out),) if out else ()
         places = (_fill_positions(target),) if suffix else ()
@@ -219,7 +222,9 @@ def _one_value_per_index(call: Call) -> None:
 
 
 def _somewhere_to_put(call: Call) -> None:
-    call.require(call.empty("index") or not call.empty("selfRef"), "selfRef", "is empty; there is nowhere to put values")
+    call.require(
+        call.empty("index") or not call.empty("selfRef"), "selfRef", "is empty; there is nowhere to put values"
+    )
 
 
 rule(
@@ -311,7 +316,9 @@ def _reduces_on_chip(target: str) -> Check:
             return
         came = call.dtype(target)
         call.require(came is DataType.FLOAT, target, f"has dtype {came.name}; on {call.soc.name} it must be FLOAT")
-        call.require(call["reduce"] == REDUCE_ADD, "reduce", f"is {call['reduce']}; on {call.soc.name} it must be 1 (add)")
+        call.require(
+            call["reduce"] == REDUCE_ADD, "reduce", f"is {call['reduce']}; on {call.soc.name} it must be 1 (add)"
+        )
         call.require(call["includeSelf"], "includeSelf", f"is False; on {call.soc.name} it must be True")
 
     return check
@@ -339,7 +346,7 @@ _scatter("aclnnInplaceScatterValue", _complex_needs_complex("selfRef"), value=Tr
 
 
 def nd_updates_fit(call: Call, target: str) -> str:
-    """What is wrong with updates of coordinates (the last axis of indices); nothing: "". """
+    """What is wrong with updates of coordinates (the last axis of indices); nothing: ""."""
     sizes, indices, updates = call.shape(target), call.shape("indices"), call.shape("updates")
     depth = indices[-1]
     if depth > len(sizes):
@@ -409,7 +416,9 @@ rule(
 def _row_updates(call: Call) -> None:
     sizes, indices, updates = call.shape("varRef"), call.shape("indices"), call.shape("updates")
     wanted = indices + sizes[1:]
-    call.require(updates == wanted, "updates", f"has shape {updates}; it must be {wanted}, those of indices and of a row")
+    call.require(
+        updates == wanted, "updates", f"has shape {updates}; it must be {wanted}, those of indices and of a row"
+    )
 
 
 rule(
@@ -433,7 +442,9 @@ def _list_shapes(call: Call) -> None:
     count = len(variables)
     call.require(updates[0] == count, "updates", f"has {updates[0]} on its first axis; varRef has {count} tensors")
     axis = call["axis"] + len(updates) if call["axis"] < 0 else call["axis"]
-    call.require(0 < axis < len(updates), "axis", f"is {call['axis']}; it must name an axis of updates other than the first")
+    call.require(
+        0 < axis < len(updates), "axis", f"is {call['axis']}; it must name an axis of updates other than the first"
+    )
     pairs = list(enumerate(zip(updates[1:], first), 1))
     fits = all(a <= b if i == axis else a == b for i, (a, b) in pairs)
     call.require(fits, "updates", f"has shape {updates}; it must be the variables' {first} except on axis {axis}")
@@ -476,7 +487,10 @@ def _update_shapes(call: Call) -> None:
 _UPDATE = "INT8 FLOAT16 FLOAT INT32"
 rule(
     "aclnnInplaceScatterUpdate",
-    dtypes({"A2 A3": f"{_UPDATE} BF16", "950": f"{_UPDATE} BF16 UINT8 FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8", "": _UPDATE}, "data"),
+    dtypes(
+        {"A2 A3": f"{_UPDATE} BF16", "950": f"{_UPDATE} BF16 UINT8 FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8", "": _UPDATE},
+        "data",
+    ),
     dtypes(INDEX, "indices"),
     same_dtype("data", "updates"),
     _update_shapes,
@@ -495,7 +509,9 @@ rule("aclnnInplaceQuantScatter", dtypes("INT8", "selfRef"), dtypes(INDEX, "indic
 
 def _round_mode(call: Call) -> None:
     allowed = ("round", "hybrid") if call.dtype("selfRef") is DataType.HIFLOAT8 else ("rint",)
-    call.require(call["roundMode"] in allowed, "roundMode", f"is {call['roundMode']!r}; it must be {' or '.join(allowed)}")
+    call.require(
+        call["roundMode"] in allowed, "roundMode", f"is {call['roundMode']!r}; it must be {' or '.join(allowed)}"
+    )
 
 
 rule(

@@ -56,7 +56,9 @@ def _output_holds_all(spatial: int) -> Check:
 def _is_enlarged(name: str, spatial: int) -> Check:
     def check(call: Call) -> None:
         came, wanted = call.shape(name), call.shape("self")[:-spatial] + tuple(call["outputSize"])
-        call.require(came == wanted, name, f"has shape {came}; it must be {wanted}, the planes of self enlarged to output_size")
+        call.require(
+            came == wanted, name, f"has shape {came}; it must be {wanted}, the planes of self enlarged to output_size"
+        )
 
     return check
 

@@ -41,7 +41,9 @@ def _per_sample(name: str) -> Check:
         sizes = call.shape("self")
         if call["reduction"] == NONE and len(sizes) == 2:
             came = call.shape(name)
-            call.require(came == sizes[:1], name, f"has shape {came}; it must be {sizes[:1]}, one for every row of self")
+            call.require(
+                came == sizes[:1], name, f"has shape {came}; it must be {sizes[:1]}, one for every row of self"
+            )
         else:
             _one_number(name, 1)(call)
 
@@ -62,9 +64,13 @@ def _classes(*, lone_target: bool) -> Check:
         rank(0, 1, "target")(call)
         alone = len(sizes) == 1 and not target
         rows = bool(target) and sizes[0] == target[0] and (len(sizes) == 2 or not lone_target)
-        call.require(alone or rows, "target", f"has shape {target}; it must have one class for every row of self {sizes}")
+        call.require(
+            alone or rows, "target", f"has shape {target}; it must have one class for every row of self {sizes}"
+        )
         weight = call.shape("weight")
-        call.require(weight == sizes[-1:], "weight", f"has shape {weight}; it must be {sizes[-1:]}, one for every class")
+        call.require(
+            weight == sizes[-1:], "weight", f"has shape {weight}; it must be {sizes[-1:]}, one for every class"
+        )
 
     return check
 
@@ -227,7 +233,9 @@ def _ctc_targets(call: Call, lengths: str, samples: int) -> None:
         call.require(fits, "targets", f"has shape {sizes}; it must be ({samples}, {longest} or more)")
     else:
         rank(1, 1, "targets")(call)
-        call.require(sizes[0] == sum(counts), "targets", f"has {sizes[0]} items; the target lengths add up to {sum(counts)}")
+        call.require(
+            sizes[0] == sum(counts), "targets", f"has {sizes[0]} items; the target lengths add up to {sum(counts)}"
+        )
 
 
 def _ctc_inputs(call: Call) -> None:
@@ -282,7 +290,9 @@ def _ctc_backward_shapes(call: Call) -> None:
     rank(1, 2, "targets")(call)
     call.require(0 <= call["blank"] < symbols, "blank", f"is {call['blank']}; it must be in [0, {symbols - 1}]")
     longest, states = max(call["targetLengths"], default=0), call.size("logAlpha", 2)
-    call.require(longest <= (states - 1) // 2, "targetLengths", f"names {longest} labels; log_alpha has {states} states")
+    call.require(
+        longest <= (states - 1) // 2, "targetLengths", f"names {longest} labels; log_alpha has {states} states"
+    )
     for name in ("gradOut", "negLogLikelihood", "logAlpha"):
         came = call.size(name, 0)
         call.require(came == samples, name, f"has {came} on its first axis; there are {samples} samples")

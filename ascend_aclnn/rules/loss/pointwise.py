@@ -95,7 +95,12 @@ _backward(
     max_rank(8, "gradInput"),
 )
 
-_MSE = (dtype_in(_PAIR, FLOATS, "self"), dtypes(FLOATS, "self", "target", "out"), reduction, max_rank(8, "self", "target"))
+_MSE = (
+    dtype_in(_PAIR, FLOATS, "self"),
+    dtypes(FLOATS, "self", "target", "out"),
+    reduction,
+    max_rank(8, "self", "target"),
+)
 rule("aclnnMseLoss", *_MSE, _loss_output("out"), result(out=_PAIR))
 
 
@@ -168,13 +173,17 @@ def _grad_fits_pair(call: Call) -> None:
     pair = broadcast("self", "target")(call)
     came = call.shape("gradOutput")
     sizes = pair if isinstance(pair, tuple) else ()
-    call.require(broadcast_shapes(came, sizes) == sizes, "gradOutput", f"has shape {came}, which does not broadcast to {sizes}")
+    call.require(
+        broadcast_shapes(came, sizes) == sizes, "gradOutput", f"has shape {came}, which does not broadcast to {sizes}"
+    )
 
 
 rule(
     "aclnnKlDivBackward",
     castable("self", "out"),
-    dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "910 310P": "FLOAT FLOAT16", "": ""}, "gradOutput", "self", "target", "out"),
+    dtypes(
+        {"A2 A3 950": "FLOAT FLOAT16 BF16", "910 310P": "FLOAT FLOAT16", "": ""}, "gradOutput", "self", "target", "out"
+    ),
     max_rank(8, "gradOutput", "self", "target", "out"),
     _grad_fits_pair,
     shape(out=same("self")),

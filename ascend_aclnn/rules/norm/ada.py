@@ -174,7 +174,11 @@ def _affine_dtype(call: Call) -> DataType:
     return call.dtype("input")
 
 
-_LIKE: dict[str, ShapeRule] = {"gradInputOut": same("input"), "gradScaleOut": same("scale"), "gradShiftOut": same("shift")}
+_LIKE: dict[str, ShapeRule] = {
+    "gradInputOut": same("input"),
+    "gradScaleOut": same("scale"),
+    "gradShiftOut": same("shift"),
+}
 rule(
     "aclnnAdaLayerNormBackward",
     _backward_dtypes,

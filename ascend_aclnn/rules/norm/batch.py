@@ -343,7 +343,10 @@ def _sync_shapes(call: Call) -> None:
     rank(1, 1, "sampleCount", "mean", "variance", "batchMean", "batchInvstd")(call)
     same_shape("totalSum", "totalSquareSum")(call)
     processes, channels = call.shape("totalSum")
-    for name, wanted in (("sampleCount", processes), *((n, channels) for n in ("mean", "variance", "batchMean", "batchInvstd"))):
+    for name, wanted in (
+        ("sampleCount", processes),
+        *((n, channels) for n in ("mean", "variance", "batchMean", "batchInvstd")),
+    ):
         came = call.size(name, 0)
         call.require(came == wanted, name, f"has {came} items; it must have {wanted}")
     call.require(processes > 0, "totalSum", "has no rows")
@@ -405,7 +408,9 @@ def _instance_channels(call: Call) -> None:
 def _instance_rows(call: Call) -> Shape:
     """One number for every image and channel."""
     batch = call.size("x", 0)
-    return (batch, 1, 1, call.size("x", 3)) if call["dataFormat"].startswith("NHWC") else (batch, call.size("x", 1), 1, 1)
+    return (
+        (batch, 1, 1, call.size("x", 3)) if call["dataFormat"].startswith("NHWC") else (batch, call.size("x", 1), 1, 1)
+    )
 
 
 rule(

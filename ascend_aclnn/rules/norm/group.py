@@ -51,7 +51,9 @@ def _per_channel(call: Call, channels: int, *names: str) -> None:
     for name in names:
         if call.given(name):
             came = call.shape(name)
-            call.require(came == (channels,), name, f"has shape {came}; it must be ({channels},), one for every channel")
+            call.require(
+                came == (channels,), name, f"has shape {came}; it must be ({channels},), one for every channel"
+            )
 
 
 def _statistics(call: Call) -> Shape:
@@ -119,7 +121,9 @@ def _backward_groups(call: Call) -> None:
     _groups_divide(channels, call)
     if call.product in ("A2", "A3"):
         per_group = channels // call["group"]
-        call.require(per_group <= MOST_PER_GROUP, "group", f"makes groups of {per_group} channels; at most {MOST_PER_GROUP}")
+        call.require(
+            per_group <= MOST_PER_GROUP, "group", f"makes groups of {per_group} channels; at most {MOST_PER_GROUP}"
+        )
         call.require(channels <= MOST_CHANNELS, "C", f"is {channels}; it must be at most {MOST_CHANNELS}")
 
 
@@ -130,7 +134,13 @@ def _affine_shape(call: Call) -> Shape:
 def _backward_shapes(call: Call) -> None:
     max_rank(8, "gradOut")(call)
     total, groups = call["N"] * call["C"] * call["HxW"], call["N"] * call["group"]
-    for name, wanted in (("gradOut", total), ("input", total), ("mean", groups), ("rstd", groups), ("gamma", call["C"])):
+    for name, wanted in (
+        ("gradOut", total),
+        ("input", total),
+        ("mean", groups),
+        ("rstd", groups),
+        ("gamma", call["C"]),
+    ):
         if call.given(name):
             came = math.prod(call.shape(name))
             call.require(came == wanted, name, f"has {came} items; N, C, HxW and group make {wanted}")

@@ -205,7 +205,9 @@ rule(
 
 def _zero_points_of_static(call: Call) -> None:
     missing = call["quantMode"] == 0 and not call.given("zeroPointsOptional")
-    call.require(not missing, "zeroPointsOptional", "is None (a null pointer); with quant_mode 0 it is required", PARAM_NULLPTR)
+    call.require(
+        not missing, "zeroPointsOptional", "is None (a null pointer); with quant_mode 0 it is required", PARAM_NULLPTR
+    )
 
 
 def _static_shapes(call: Call) -> None:
@@ -398,7 +400,9 @@ def _two_outputs(call: Call, *sums: str) -> None:
 def _combination(call: Call, allowed: tuple[str, ...]) -> None:
     """Which of scales1, scales2, zeroPoints1, zeroPoints2 are given, as a word of their numbers."""
     came = "".join(letter for letter, name in zip("sSzZ", _SCALES) if call.given(name))
-    text = "scales and zero points do not go together: scales2 needs scales1, zero points their scales, dynamic has none"
+    text = (
+        "scales and zero points do not go together: scales2 needs scales1, zero points their scales, dynamic has none"
+    )
     call.require(came in allowed, "scales1Optional", f"and its like: {text}")
 
 
@@ -433,7 +437,9 @@ def _quant_v2_shapes(call: Call) -> None:
     same_shape("scales2Optional", "zeroPoints2Optional")(call)
     _bias_shape(call)
     if _is_dynamic(call):
-        call.require(not call.given("zeroPoints1Optional"), "zeroPoints1Optional", "is given; dynamic quantisation has none")
+        call.require(
+            not call.given("zeroPoints1Optional"), "zeroPoints1Optional", "is given; dynamic quantisation has none"
+        )
 
 
 def _out_scales(name: str) -> ShapeRule:

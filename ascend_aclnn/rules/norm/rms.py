@@ -225,7 +225,11 @@ rule(
     dtypes("FLOAT", "scale1Out", "scale2Out"),
     tiling(_dynamic_shapes),
     infer(
-        y1Out=same("x1"), y2Out=same("x1"), xOut=same("x1"), scale1Out=_token_scales("x1"), scale2Out=_token_scales("x1")
+        y1Out=same("x1"),
+        y2Out=same("x1"),
+        xOut=same("x1"),
+        scale1Out=_token_scales("x1"),
+        scale2Out=_token_scales("x1"),
     ),
     result(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1"), scale1Out="FLOAT", scale2Out="FLOAT"),
 )
@@ -255,7 +259,9 @@ def _output_mask(call: Call) -> None:
 def _wanted_given(call: Call) -> None:
     for number, wanted in enumerate(_wanted(call), 1):
         for name in (f"y{number}Out", f"scale{number}Out"):
-            call.require(not wanted or call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+            call.require(
+                not wanted or call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR
+            )
 
 
 def _packed_last_axis(call: Call, name: str, source: str) -> None:
@@ -339,7 +345,9 @@ def _extended(call: Call) -> bool:
         return False
     biased, normed, summed = call.given("betaOptional"), call.given("rmsNormOut"), call.given("xOut")
     last = call.shape("x1")[-1:]
-    gamma = call.shape("gamma") in (last, (1, *last)) and not (call.shape("gamma") == (1,) and not biased and not normed)
+    gamma = call.shape("gamma") in (last, (1, *last)) and not (
+        call.shape("gamma") == (1,) and not biased and not normed
+    )
     points = call.given("zeroPoints1Optional") and _one_number(call, "zeroPoints1Optional")
     outputs = (summed and not normed) if biased else (normed and not summed)
     return gamma and points and _one_number(call, "scales1") and outputs
@@ -414,7 +422,9 @@ def _quant_dtypes(call: Call) -> None:
     else:
         allowed = {("FLOAT", "FLOAT"), ("FLOAT", "INT32"), (x, x), (x, "INT8")}
     pairs = ", ".join("/".join(pair) for pair in sorted(allowed))
-    call.require((scale, offset) in allowed, "scale", f"and offset have dtypes {scale}/{offset}; with x {x} they must be {pairs}")
+    call.require(
+        (scale, offset) in allowed, "scale", f"and offset have dtypes {scale}/{offset}; with x {x} they must be {pairs}"
+    )
 
 
 def _quant_shapes(call: Call) -> None:

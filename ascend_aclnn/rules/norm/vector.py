@@ -104,7 +104,9 @@ rule("aclnnInplaceRenorm", dtypes(_RENORM, "selfRef"), rank(2, 8, "selfRef"), _r
 
 def _no_nz(call: Call) -> None:
     for name in ("selfRef", "indices"):
-        call.require(call[name].format is not Format.FRACTAL_NZ, name, "has format FRACTAL_NZ; it must be a plain format")
+        call.require(
+            call[name].format is not Format.FRACTAL_NZ, name, "has format FRACTAL_NZ; it must be a plain format"
+        )
 
 
 rule(

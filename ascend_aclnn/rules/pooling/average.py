@@ -181,7 +181,9 @@ def _boxes(call: Call) -> None:
     _array_lengths(call)
     sizes = call.shape("self")
     for window, n in zip(_windows(call, 3, "kernelSize", "stride", "padding"), sizes[-3:]):
-        call.require(0 < window.kernel <= n, "kernelSize", f"is {call['kernelSize']}; it must be in [1, {n}] on an axis of {n}")
+        call.require(
+            0 < window.kernel <= n, "kernelSize", f"is {call['kernelSize']}; it must be in [1, {n}] on an axis of {n}"
+        )
         call.require(window.stride > 0, "stride", f"is {call['stride']}; it must be positive")
         text = f"is {call['padding']}; it must be in [0, {window.kernel // 2}], half of the kernel"
         call.require(0 <= window.before <= window.kernel // 2, "padding", text)

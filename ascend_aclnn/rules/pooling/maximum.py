@@ -54,7 +54,9 @@ def _some_window(call: Call, windows: Sequence[Window], kernel: str) -> None:
     """Channels and plane are not empty, and at least one window fits."""
     sizes = call.shape("self")
     channels, plane = _plane_axes(call, len(windows))
-    call.require(sizes[channels] != 0 and all(sizes[plane]), "self", f"has shape {sizes}; only the batch axis may be empty")
+    call.require(
+        sizes[channels] != 0 and all(sizes[plane]), "self", f"has shape {sizes}; only the batch axis may be empty"
+    )
     counts = _pooled(call, windows)[plane]
     call.require(all(n > 0 for n in counts), kernel, f"is {call[kernel]}; no window fits on self {sizes}")
 
@@ -82,7 +84,9 @@ def _max_pool_attributes(call: Call) -> None:
     positive("strides", call["strides"])(call)
     windows = _max_pool_windows(call)
     fit = all(w.before + w.after <= w.kernel for w in windows)
-    call.require(fit, "pads", f"is {call['pads']}; the padding of an axis must not exceed kernel_shape {call['kernelShape']}")
+    call.require(
+        fit, "pads", f"is {call['pads']}; the padding of an axis must not exceed kernel_shape {call['kernelShape']}"
+    )
     _some_window(call, windows, "kernelShape")
 
 
