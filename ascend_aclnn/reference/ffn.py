@@ -1,0 +1,78 @@
+"""Feed-forward layers (ops-transformer/ffn): two products with an activation between them, for one expert or several.
+
+Between the inputs and the result everything is float32; the chip rounds the inner rows to the type of the outer ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, is_integer, widen
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.gmm import integers, parts
+from ascend_aclnn.reference.quant_matmul import activated, dequantised_weight, exact_product, fixed_scale
+
+_ENDS, _SIZES = 0, 1
+_PLAIN = {"fastgelu": "fast_gelu", "gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
+_GATED = {"geglu": "gelu_tanh", "swiglu": "silu", "reglu": "relu"}
+
+
+def _activate(y: Array, name: str) -> Array:
+    """Gated ones multiply the first half of the columns with the activated second half."""
+    if name in _PLAIN:
+        return activated(y, _PLAIN[name])
+    first, second = np.split(y, 2, -1)
+    return np.asarray(first * activated(second, _GATED[name]))
+
+
+class _Expert:
+    """The parameters of one expert: rows of those of all, or all there are."""
+
+    def __init__(self, given: Given, number: int) -> None:
+        self.given = given
+        self.number = number
+        self.several = given["weight1"].ndim == 3
+
+    def of(self, name: str) -> Optional[Array]:
+        values: Optional[Array] = self.given[name]
+        if values is None or values.size == 0:
+            return None
+        return np.asarray(values[self.number]) if self.several else values
+
+    def product(self, x: Array, layer: str) -> Any:
+        """x by a layer's weight, restored if it is quantised, and its bias; of 8 bits the sums are scaled."""
+        weight, bias = self.of("weight" + layer), self.of("bias" + layer)
+        assert weight is not None
+        weight = integers(weight)
+        scale = self.of("antiquantScale" + layer)
+        if scale is not None:
+            weight = dequantised_weight(weight, scale, self.of("antiquantOffset" + layer))
+        y: Any = exact_product(x, weight)
+        y = y if bias is None else y + bias
+        deq_scale = self.of("deqScale" + layer)
+        return y if deq_scale is None else y.astype(np.float32) * fixed_scale(deq_scale)
+
+    def layers(self, x: Array, activation: str) -> Array:
+        inner = _activate(np.asarray(self.product(x, "1"), np.float32), activation)
+        scale, offset = self.of("scale"), self.of("offset")
+        if scale is not None and is_integer(x.dtype):
+            inner = inner * scale if offset is None else inner * scale + offset
+            inner = np.clip(np.rint(inner), -128, 127).astype(np.int8)
+        return np.asarray(self.product(inner, "2"), np.float32)
+
+
+@reference_by_name("aclnnFFN", "aclnnFFNV2", "aclnnFFNV3")
+def ffn(given: Given) -> dict[str, Array]:
+    """activation(x @ weight1 + bias1) @ weight2 + bias2; each expert takes its rows of x."""
+    x, tokens, activation = given["x"], given["expertTokens"], given["activation"].lower()
+    rows = widen(x.reshape(-1, x.shape[-1]))
+    made = np.zeros((len(rows), given["weight2"].shape[-1]), np.float32)
+    if tokens is None or len(tokens) == 0:
+        made[:] = _Expert(given, 0).layers(rows, activation)
+    else:
+        for number, own in parts(tokens, _ENDS if given["tokensIndexFlag"] else _SIZES):
+            if own.stop > own.start:
+                made[own] = _Expert(given, number).layers(rows[own], activation)
+    return {"y": made.reshape(*x.shape[:-1], made.shape[-1])}
