@@ -106,7 +106,7 @@ def test_nothing_hangs(mode: str) -> None:
     assert run(["programs.py", "all"], TASK_QUEUE_ENABLE=mode).endswith("done\n")
 
 
-@pytest.mark.parametrize("program", ["exit_with_work_pending", "exit_by_sys_exit", "exit_by_an_error"])
+@pytest.mark.parametrize("program", ["exit_with_work_pending", "exit_by_sys_exit", "exit_by_an_error", "refused"])
 @pytest.mark.parametrize("mode", [pytest.param("0"), pytest.param("1", marks=short), pytest.param("2", marks=short)])
 def test_exit(mode: str, program: str) -> None:
     status = 1 if program == "exit_by_an_error" else 0

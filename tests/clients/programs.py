@@ -155,11 +155,23 @@ def spawned_children() -> None:
         assert child.exitcode == 0
 
 
+def refused() -> None:
+    """An operator without a reference: the error names it, at the latest when the device is waited for."""
+    operands = torch.ones(128, 256, device="npu").half(), torch.ones(256, 64, device="npu").half()
+    try:
+        torch_npu.npu_all_gather_base_mm(*operands, "group", 2)
+        torch.npu.synchronize()
+    except RuntimeError as error:
+        assert "aclnnAllGatherMatmul" in str(error)
+    else:
+        raise AssertionError("nothing was refused")
+
+
 TOGETHER: tuple[Callable[[], None], ...] = (
     item, synchronize, query, empty_cache, storage_read, random_state, backward, free_while_running, many_small, threads,
     data_loader, spawned_children,
 )  # fmt: skip
-ENDINGS = (exit_with_work_pending, exit_by_sys_exit, exit_by_an_error)
+ENDINGS = (exit_with_work_pending, exit_by_sys_exit, exit_by_an_error, refused)
 
 
 def main(name: str) -> None:
