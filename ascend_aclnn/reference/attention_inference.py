@@ -244,10 +244,12 @@ def _with_prefix(
     given: Given, layout: str, key: Array, value: Array, heads: int, where: slice
 ) -> tuple[Array, Array, slice]:
     """Keys that all sequences have before their own."""
-    prefix = given["keySharedPrefix"]
-    if prefix is None:
+    shared = [given[f"{n}SharedPrefix"] for n in ("key", "value")]
+    if all(x is None for x in shared):
         return key, value, where
-    both = [_heads_of(_whole(given[f"{n}SharedPrefix"]), layout, 0, heads) for n in ("key", "value")]
+    if any(x is None for x in shared):
+        raise DataError("keySharedPrefixOptional", "and value_shared_prefix are given both, or neither")
+    both = [_heads_of(_whole(x), layout, 0, heads) for x in shared]
     length = (given["actualSharedPrefixLen"] or (both[0].shape[1],))[0]
     joined = [np.concatenate([x[:, :length], y], 1) for x, y in zip(both, (key, value))]
     return joined[0], joined[1], slice(where.start, where.stop + length)
