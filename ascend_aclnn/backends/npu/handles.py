@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -64,6 +65,7 @@ class Handles:
         libraries: Libraries = runtime.libraries
         self.runtime = runtime
         self.live: set[int] = set()  # the aclTensors that Tensors own
+        self._keeping = threading.Lock()
         get = libraries.function
         self._create_tensor = get("aclCreateTensor")
         self._destroy_tensor = get("aclDestroyTensor")
@@ -87,9 +89,13 @@ class Handles:
         label = tensor._format
         if label is not None and label is not Format.ND:
             return self.tensor(tensor, undo)
-        pointer = self._tensor(tensor)
-        self.live.add(pointer)
-        tensor.handle = TensorHandle(self, pointer, label)
+        with self._keeping:
+            kept = tensor.handle
+            if kept is not None and kept.format is label:  # another thread was faster: two would destroy each other's
+                return int(kept.pointer)
+            pointer = self._tensor(tensor)
+            self.live.add(pointer)
+            tensor.handle = TensorHandle(self, pointer, label)
         return pointer
 
     def tensor(self, tensor: Tensor, undo: list[Undo]) -> int:
