@@ -311,6 +311,13 @@ def test_threads_start_without_a_device_and_work(npu: NpuBackend) -> None:
         np.testing.assert_array_equal(result, SQUARE)
 
 
+def test_a_tensor_keeps_one_acltensor_whoever_asks_first(npu: NpuBackend) -> None:
+    """A second thread that also saw none must not replace, and so destroy, the one that the first is using."""
+    tensor = aclnn.asarray(X)
+    first = npu.handles.shared(tensor, [])
+    assert npu.handles.shared(tensor, []) == first
+
+
 def test_a_device_chosen_by_another_component_is_respected(npu: NpuBackend) -> None:
     aclnn.asarray(X)
     with aclnn.Device(1):
