@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from ascend_aclnn import catalog as _catalog
-from ascend_aclnn.backends import MemoryInfo, backend, use_backend
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import AclError, LibraryNotFound, UnsupportedOperator
-from ascend_aclnn.scalar import Scalar
-from ascend_aclnn.streams import (
+from ascend_aclnn.core.current import current_backend as backend
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import AclError, LibraryNotFound, UnsupportedOperator
+from ascend_aclnn.core.interface import MemoryInfo
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.streams import (
     Device,
     Event,
     Stream,
@@ -29,7 +30,9 @@ from ascend_aclnn.streams import (
     set_memory_limit,
     synchronize,
 )
-from ascend_aclnn.tensor import Tensor, asarray, empty, from_dlpack, zeros
+from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.creation import asarray, empty, from_dlpack, zeros
+from ascend_aclnn.selection import use_backend
 
 __version__ = "0.1.0"
 

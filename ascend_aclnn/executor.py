@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Optional
 
-from ascend_aclnn import binding, catalog
-from ascend_aclnn.backends import backend
-from ascend_aclnn.streams import Stream, check_stream
+from ascend_aclnn import catalog
+from ascend_aclnn.call import executor_values
+from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.streams import Stream, check_stream
 
 
 class Executor:
@@ -26,12 +27,12 @@ class Executor:
             raise ValueError(
                 f"no operator {name!r} in the catalog; names are as in C, like 'aclnnRmsNormGrad'"
             ) from None
-        engine = backend()
+        backend = current_backend()
         self.operator = operator
         self._often = repeatable
         self._spent = ""
-        self._engine = engine
-        self._prepared = engine.prepare(operator, binding.exact_values(engine, operator, args), repeatable)
+        self._backend = backend
+        self._prepared = backend.prepare(operator, executor_values(backend, operator, args), repeatable)
         self._run = self._prepared.run
 
     @property
@@ -47,7 +48,7 @@ class Executor:
     def run(self, stream: Optional[Stream] = None) -> None:
         """Phase two on a stream (the current one if none is given), asynchronously."""
         if stream is not None:
-            check_stream(stream, self._engine)
+            check_stream(stream, self._backend)
         if self._spent:
             raise RuntimeError(f"{self.operator.name}: the executor {self._spent}")
         if not self._often:

@@ -17,6 +17,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.core.errors import DataError as DataError
+
 Array = npt.NDArray[Any]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -24,18 +26,6 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 # Elements in one block: 256 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
 # block lasts long enough (tens of microseconds) that handing the interpreter lock between threads does not show.
 BLOCK = 1 << 18
-
-
-class DataError(ValueError):
-    """An argument's data break the operator's rules (an index out of range): which C parameter, and what is wrong."""
-
-    def __init__(self, argument: str, detail: str) -> None:
-        super().__init__(f"{argument}: {detail}")
-        self.argument = argument
-        self.detail = detail
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DataError, (self.argument, self.detail)
 
 
 # -------------------------------------------------------------------------------------------------------- threads

@@ -10,9 +10,9 @@ import difflib
 import inspect
 from typing import Any, Callable
 
-from ascend_aclnn import binding, catalog
+from ascend_aclnn import call, catalog
 from ascend_aclnn.catalog.signature import docstring, python_parameters
-from ascend_aclnn.errors import AclError
+from ascend_aclnn.core.errors import AclError
 
 # The body of every operator function. An AclError leaves with the caller's line as the last one but this.
 _SOURCE = """
@@ -27,7 +27,7 @@ def {name}({head}*, out=None, stream=None):
 def _make(name: str) -> Callable[..., Any]:
     """The function of one operator."""
     operator = catalog.get(name)
-    scope: dict[str, Any] = {"_call": binding.call, "_plan": binding.plan(operator), "_AclError": AclError}
+    scope: dict[str, Any] = {"_call": call.call, "_plan": call.plan(operator), "_AclError": AclError}
     head = ""
     arguments = ""
     for i, (parameter, _, default) in enumerate(python_parameters(operator)):
@@ -52,6 +52,14 @@ def __getattr__(name: str) -> Callable[..., Any]:
     function = _make(names[name])
     globals()[name] = function
     return function
+
+
+def _forget(operator: catalog.Operator) -> None:
+    """Drops the function of an operator that is registered anew, perhaps with another prototype."""
+    globals().pop(operator.python_name, None)
+
+
+catalog.when_registered(_forget)
 
 
 def __dir__() -> list[str]:

@@ -59,8 +59,9 @@ def measure(name: str) -> None:
     from emulator_client import Cann
 
     from ascend_aclnn import catalog
-    from ascend_aclnn.backends.numpy import numpy_backend, wrap
-    from ascend_aclnn.dtypes import as_datatype
+    from ascend_aclnn.backends.numpy import find_backend as numpy_backend
+    from ascend_aclnn.backends.numpy import wrap
+    from ascend_aclnn.core.dtypes import as_datatype
 
     cann = Cann()
     given = arrays(name)

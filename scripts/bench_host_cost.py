@@ -87,8 +87,8 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.device and not options.measure:
+        from ascend_aclnn.cli.emulator import environment
         from ascend_aclnn.emulator.build import build
-        from ascend_aclnn.emulator.cli import environment
 
         variables = environment(build(), ASCEND_EMULATOR_NOOP="1")
         command = [sys.executable, __file__, "--measure", "--number", str(options.number)]

@@ -13,7 +13,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ascend_aclnn import catalog, families, reference
+from ascend_aclnn import catalog, registry
+from ascend_aclnn.reference import declare
 from ascend_aclnn.rules import language
 
 
@@ -34,10 +35,10 @@ class Recorder(dict[str, Any]):
 
 
 def index() -> str:
-    rules, references = (Recorder(package) for package in families.PACKAGES)
-    language.declared, reference._references = rules, references
-    for package in families.PACKAGES:
-        families.load_all(package)
+    rules, references = (Recorder(package) for package in registry.PACKAGES)
+    language.declared, declare.REFERENCES = rules, references
+    for package in registry.PACKAGES:
+        registry.load_all(package)
     head = "# operator, module of rules, module of reference; made by scripts/make_module_index.py\n"
     rows = (f"{n} {rules.modules.get(n, '-')} {references.modules.get(n, '-')}\n" for n in sorted(catalog.names()))
     return head + "".join(rows)
@@ -49,9 +50,9 @@ def main() -> int:
     options = parser.parse_args()
     made = index()
     if not options.check:
-        families.INDEX.write_text(made, encoding="utf-8")
+        registry.INDEX.write_text(made, encoding="utf-8")
         return 0
-    current = families.INDEX.read_text(encoding="utf-8") if families.INDEX.exists() else ""
+    current = registry.INDEX.read_text(encoding="utf-8") if registry.INDEX.exists() else ""
     print("modules.txt is up to date" if made == current else "modules.txt is stale: run scripts/make_module_index.py")
     return int(made != current)
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.catalog.signature import python_signature
-from ascend_aclnn.coverage import Coverage, coverage
+from ascend_aclnn.cli.coverage import Coverage, coverage
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "operators"
 NOTE = "<!-- Made by scripts/make_operator_docs.py; do not edit. -->\n"

@@ -31,10 +31,10 @@ from typing import Any, NamedTuple, Optional, SupportsFloat, SupportsIndex, Unio
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.dtypes import DTypeLike
-from ascend_aclnn.scalar import Scalar
-from ascend_aclnn.streams import Stream
-from ascend_aclnn.tensor import Tensor
+from ascend_aclnn.core.dtypes import DTypeLike
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
 
 _Tensor = Union[Tensor, npt.NDArray[Any], Sequence[Any]]
 _Scalar = Union[Scalar, builtins.complex, np.number[Any], np.bool_]

@@ -6,17 +6,16 @@ emulated device; ``--backend npu`` runs the same tests, unedited, on the Ascend 
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_objects import assert_nothing_left
 
 import ascend_aclnn as aclnn
-from ascend_aclnn.backends import Backend
+from ascend_aclnn.core.interface import Backend
 
 # Tests that do not ask for `engine` run on the NumPy backend, whatever device this host or an earlier test has.
 os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
@@ -59,27 +58,6 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Backend]:
         yield backend
         if backend.emulated:
             assert_nothing_left()
-
-
-def assert_nothing_left() -> None:
-    """No tensor, scalar, executor, event or allocation of the emulated device outlives the test that made it."""
-    gc.collect()
-    aclnn.synchronize()
-    aclnn.empty_cache()
-    left = live_objects()
-    assert not left, f"left on the emulated device: {left}"
-
-
-def live_objects() -> dict[str, int]:
-    """Live handles and allocations by kind, streams and contexts of the runtime itself excepted."""
-    from ascend_aclnn.backends.npu import npu_backend
-
-    runtime = ctypes.CDLL(str(npu_backend().library_path))
-    runtime.aclemuLiveCount.argtypes = [ctypes.c_char_p]
-    runtime.aclemuLiveCount.restype = ctypes.c_int64
-    kinds = ("tensor", "scalar", "int_array", "float_array", "bool_array", "tensor_list", "scalar_list", "executor")
-    counts = {kind: runtime.aclemuLiveCount(kind.encode()) for kind in (*kinds, "event", "allocation")}
-    return {kind: count for kind, count in counts.items() if count}
 
 
 @pytest.fixture

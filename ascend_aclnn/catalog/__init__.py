@@ -11,14 +11,13 @@ from __future__ import annotations
 import enum
 import functools
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from ascend_aclnn.catalog.naming import operator_python_name, parameter_python_name
-from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType
 
 DATA = Path(__file__).parent / "data"
 
@@ -134,6 +133,20 @@ class Operator:
         """Position of each C parameter by name."""
         return {p.name: i for i, p in enumerate(self.parameters)}
 
+    @functools.cached_property
+    def data_dependent(self) -> bool:
+        """Some outputs' shapes depend on data: they are allocated for the worst case and cut after phase two."""
+        return _has_trait("data_dependent", self)
+
+    @functools.cached_property
+    def needs_workspace(self) -> bool:
+        return not _has_trait("no_workspace", self)
+
+    @functools.cached_property
+    def repeatable(self) -> bool:
+        """CANN can keep an executor of the operator."""
+        return not _has_trait("not_repeatable", self)
+
     def dtypes(self, parameter: Parameter, product: str) -> Optional[tuple[DataType, ...]]:
         """Documented dtypes of a parameter on one product ("A2"), None where the document does not say."""
         names = parameter.dtypes
@@ -145,6 +158,19 @@ class Operator:
             if names is not None and "not" in note:
                 names = tuple(n for n in names if n not in note["not"])
         return None if names is None else tuple(DataType[n] for n in names)
+
+
+@functools.cache
+def _traits() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    rows = json.loads((DATA.parent / "traits.json").read_text(encoding="utf-8"))
+    return {
+        trait: (frozenset(row.get("operators", ())), frozenset(row.get("families", ()))) for trait, row in rows.items()
+    }
+
+
+def _has_trait(trait: str, operator: Operator) -> bool:
+    operators, families = _traits()[trait]
+    return operator.name in operators or operator.family in families
 
 
 @functools.cache
@@ -230,9 +256,16 @@ def register(operator: Operator) -> None:
     _registered[operator.name] = operator
     get.cache_clear()
     python_names.cache_clear()
-    ops = sys.modules.get("ascend_aclnn.ops")
-    if ops is not None:  # functions are made once and kept; one of this name was made from another prototype
-        ops.__dict__.pop(operator.python_name, None)
+    for forget in _when_registered:
+        forget(operator)
+
+
+_when_registered: list[Callable[[Operator], None]] = []
+
+
+def when_registered(forget: Callable[[Operator], None]) -> None:
+    """Has a function called for each operator that is registered, to drop what was made from an earlier prototype."""
+    _when_registered.append(forget)
 
 
 @functools.cache

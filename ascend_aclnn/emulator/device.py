@@ -16,29 +16,27 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn import backends, catalog
-from ascend_aclnn.backends.numpy import HostStorage, NumpyBackend, numpy_backend
+from ascend_aclnn import catalog
+from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
+from ascend_aclnn.backends.numpy.storage import HostStorage
 from ascend_aclnn.catalog import Kind, Operator
-from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, PARAM_INVALID, AclError
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.socs import DEFAULT_SOC
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.emulator.layout import kinds
-from ascend_aclnn.errors import FIND_KERNEL_ERROR, INNER_ERROR, PARAM_INVALID, AclError
-from ascend_aclnn.scalar import Scalar
-from ascend_aclnn.tensor import Tensor
 
 CONTROL, MEMORY = 3, 4
 PREPARE, LAUNCH, DROP = 1, 2, 3
-OUT_OF_MEMORY = 207001
 
-# Phase one asks for a workspace as real operators do: elementwise families need none, all others this much.
-WORKSPACE = 32 << 10
-NO_WORKSPACE = ("ops-math/math", "ops-math/conversion", "ops-nn/activation", "ops-nn/foreach")
-# Random tasks cannot be repeated on the device.
-NOT_REPEATABLE = ("ops-math/random",)
+WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 BOUND = 8  # address sets that a plan remembers the tensors of
 
 
@@ -46,32 +44,30 @@ class BadArgument(ValueError):
     """An argument that no tensor or scalar can be made of."""
 
 
-class TensorSpec:
-    """A tensor without its address."""
+class PlannedTensor(NamedTuple):
+    """A tensor argument without its address: the spec, and the bytes of its allocation that the tensor can reach."""
 
-    __slots__ = ("dtype", "extent", "format", "offset", "shape", "storage_shape", "strides")
+    spec: TensorSpec
+    extent: int
 
-    def __init__(self, words: Sequence[int], position: int) -> None:
-        dtype, format, self.offset, self.extent, rank, storage_rank = words[position : position + 6]
+    @classmethod
+    def read(cls, words: Sequence[int], position: int) -> tuple[PlannedTensor, int]:
+        """From the words of executor.c at a position; how many words it took beside."""
+        dtype, format, offset, extent, rank, storage_rank = words[position : position + 6]
         try:
-            self.dtype = DataType(dtype)
+            data_type = DataType(dtype)
         except ValueError:
             raise BadArgument(f"has data type {dtype}, which CANN does not have") from None
         try:
-            self.format = Format(format)
+            known_format = Format(format)
         except ValueError:
             raise BadArgument(f"has format {format}, which CANN does not have") from None
         at = position + 6
-        self.shape = tuple(words[at : at + rank])
-        self.strides = tuple(words[at + rank : at + 2 * rank])
-        self.storage_shape = tuple(words[at + 2 * rank : at + 2 * rank + storage_rank])
-
-    @property
-    def words(self) -> int:
-        return 6 + 2 * len(self.shape) + len(self.storage_shape)
-
-    def tensor(self, storage: HostStorage) -> Tensor:
-        return Tensor(storage, self.shape, self.dtype, self.strides, self.offset, self.format, self.storage_shape)
+        shape = tuple(words[at : at + rank])
+        strides = tuple(words[at + rank : at + 2 * rank])
+        storage_shape = tuple(words[at + 2 * rank : at + 2 * rank + storage_rank])
+        spec = TensorSpec(shape, data_type, strides, offset, known_format, storage_shape)
+        return cls(spec, extent), 6 + 2 * rank + storage_rank
 
 
 # A value in a plan: the number of a tensor, the numbers of a list's tensors, or the value itself.
@@ -84,7 +80,7 @@ class Plan:
 
     def __init__(self, operator: Operator, words: Sequence[int]) -> None:
         self.operator = operator
-        self.specs: list[Optional[TensorSpec]] = []  # None: a null pointer
+        self.tensors: list[Optional[PlannedTensor]] = []  # None: a null pointer
         self.slots: list[Slot] = []
         self.bound: dict[bytes, tuple[list[Optional[Tensor]], list[Any]]] = {}
         self._words = words
@@ -127,12 +123,12 @@ class Plan:
         return _VALUE, _number(kind, self._next())
 
     def _tensor(self) -> int:
-        spec = None
+        planned = None
         if self._next():
-            spec = TensorSpec(self._words, self._at)
-            self._at += spec.words
-        self.specs.append(spec)
-        return len(self.specs) - 1
+            planned, words = PlannedTensor.read(self._words, self._at)
+            self._at += words
+        self.tensors.append(planned)
+        return len(self.tensors) - 1
 
     def _scalar(self) -> Optional[Scalar]:
         if not self._next():
@@ -145,18 +141,16 @@ class Plan:
         return Scalar(value.item(), dtype)
 
     # -- values
-    def values(self, tensors: Sequence[Optional[Tensor]]) -> list[Any]:
-        """One value for each parameter, as backends take them."""
+    def values(self, tensors: Sequence[Optional[TensorSpec]]) -> list[Any]:
+        """One value for each parameter, as backends take them; of phase one with the specs of the tensors."""
         made: list[Any] = []
         for tag, what in self.slots:
             made.append(tensors[what] if tag == _TENSOR else [tensors[i] for i in what] if tag == _TENSORS else what)
         return made
 
-    def checked_values(self, backend: NumpyBackend) -> list[Any]:
+    def checked_values(self) -> list[Any]:
         """Values for phase one, whose tensors have no memory."""
-        return self.values(
-            [None if spec is None else spec.tensor(HostStorage(backend, spec.extent)) for spec in self.specs]
-        )
+        return self.values([None if planned is None else planned.spec for planned in self.tensors])
 
     def bind(
         self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
@@ -165,10 +159,12 @@ class Plan:
         found = self.bound.get(addresses)
         if found is not None:
             return found
-        offsets = struct.unpack(f"<{len(self.specs)}q", addresses)
+        offsets = struct.unpack(f"<{len(self.tensors)}q", addresses)
         tensors = [
-            None if spec is None else spec.tensor(HostStorage.over(backend, memory[offset : offset + spec.extent]))
-            for spec, offset in zip(self.specs, offsets)
+            None
+            if planned is None
+            else Tensor.on(HostStorage.over(backend, memory[offset : offset + planned.extent]), planned.spec)
+            for planned, offset in zip(self.tensors, offsets)
         ]
         made = tensors, self.values(tensors)
         if len(self.bound) >= BOUND:
@@ -241,22 +237,22 @@ class Device:
         try:
             words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
             plan = Plan(operator, words[1:])  # the first one is the deterministic option: references always are
-            values = plan.checked_values(self.backend)
-            problem = self.backend.check(operator, values)
-            lacking = _lacking(self.backend, operator, values)
+            values = plan.checked_values()
+            violation = self.backend.check(operator, values)
+            unsupported = self.backend.unsupported(operator, values) if violation is None else None
         except BadArgument as error:
             return PARAM_INVALID, f"{name}: {error}".encode()
         except AclError as error:
             return error.status, _text(name, error)
         except Exception:
             return INNER_ERROR, _unexpected(name)
-        if problem is not None:
-            return problem.status, f"{name}: {problem.detail}".encode()
-        if lacking is not None:
-            return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {lacking}".encode()
+        if violation is not None:
+            return violation.status, f"{name}: {violation.detail}".encode()
+        if unsupported is not None:
+            return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {unsupported}".encode()
         self.plans[number] = plan
-        workspace = 0 if operator.family in NO_WORKSPACE else WORKSPACE
-        return 0, struct.pack("<QQ", workspace, operator.family not in NOT_REPEATABLE)
+        workspace = WORKSPACE if operator.needs_workspace else 0
+        return 0, struct.pack("<QQ", workspace, operator.repeatable)
 
     def launch(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two: u64 plan, an offset in device memory for each tensor. Answers the new shapes of outputs."""
@@ -267,13 +263,11 @@ class Device:
             self.backend.execute(plan.operator, values)
         except AclError as error:
             return error.status, _text(name, error)
-        except MemoryError:
-            return OUT_OF_MEMORY, f"EMULATOR_OUT_OF_MEMORY: {name}: no host memory".encode()
         except Exception:
             return INNER_ERROR, _unexpected(name)
         changed = b""
-        for number, (tensor, spec) in enumerate(zip(tensors, plan.specs)):
-            if tensor is not None and spec is not None and tensor.shape is not spec.shape:
+        for number, (tensor, planned) in enumerate(zip(tensors, plan.tensors)):
+            if tensor is not None and planned is not None and tensor.shape is not planned.spec.shape:
                 changed += struct.pack(f"<{2 + tensor.ndim}q", number, tensor.ndim, *tensor.shape)
         if changed:
             plan.bound.pop(payload[8:], None)
@@ -284,23 +278,6 @@ class Device:
         for (number,) in struct.iter_unpack("<Q", payload):
             self.plans.pop(number, None)
         return 0, b""
-
-
-def _lacking(backend: NumpyBackend, operator: Operator, values: Sequence[Any]) -> Optional[str]:
-    """Why the operator cannot run on such values, to be told before it is queued; None if it can."""
-    if not backend.has_reference(operator):
-        return "the emulator has no reference for this operator"
-    for parameter, value in zip(operator.parameters, values):
-        for tensor in value if isinstance(value, list) else (value,):
-            if not isinstance(tensor, Tensor):
-                continue
-            if tensor.dtype.numpy is None:
-                return f"{parameter.python_name} has dtype {tensor.dtype.name}, for which the emulator has no host type"
-            if tensor.format.private and tensor.format is not Format.FRACTAL_NZ:
-                return (
-                    f"{parameter.python_name} has format {tensor.format.name}, whose layout the emulator does not know"
-                )
-    return None
 
 
 def _text(name: str, error: AclError) -> bytes:
@@ -319,7 +296,7 @@ def main() -> None:
     os.closerange(MEMORY + 1, 1 << 12)
     control = socket.socket(fileno=CONTROL)
     try:
-        backend = numpy_backend(os.environ.get("ASCEND_ACLNN_SOC") or backends.DEFAULT_SOC)
+        backend = find_backend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
         mapped = mmap.mmap(MEMORY, os.fstat(MEMORY).st_size)
         device = Device(backend, np.frombuffer(mapped, np.uint8))
         sys.setswitchinterval(1e-3)  # a connection whose request has come in should not wait long for the others

@@ -14,46 +14,29 @@ Python numbers, absent optional tensors as None; what is returned is rounded onc
 an optional output is skipped): for operators whose speed or memory needs work in blocks. A destination never overlaps
 an input unless the parameter is inout. With ``channels_first=True`` tensors whose format is NHWC or NDHWC arrive, and are
 returned, with their channels in axis 1; with product names ("950") on these products only.
+
+Bad data (an index out of range) is refused with ``DataError``; any other exception is a fault of the reference and
+reaches the caller as it is.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Optional
 
-from ascend_aclnn import families
+from ascend_aclnn import registry
 from ascend_aclnn.catalog import Operator
-
-
-class Reference(NamedTuple):
-    function: Callable[..., Any]
-    raw: bool
-    channels_first: Union[bool, str]
-
-
-_references: dict[str, Reference] = {}
-
-
-def reference(
-    *names: str, raw: bool = False, channels_first: Union[bool, str] = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a function as the reference of the named operators."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for name in names:
-            if name in _references:
-                raise ValueError(f"{name} has two references")
-            _references[name] = Reference(function, raw, channels_first)
-        return function
-
-    return register
+from ascend_aclnn.reference.declare import REFERENCES, DataError, Reference, reference
 
 
 def find(operator: Operator) -> Optional[Reference]:
     """The reference of an operator, None where there is none."""
-    return families.find(__name__, operator, _references)
+    return registry.find(__name__, operator, REFERENCES)
 
 
 def count() -> int:
     """How many operators have a reference."""
-    families.load_all(__name__)
-    return len(_references)
+    registry.load_all(__name__)
+    return len(REFERENCES)
+
+
+__all__ = ["DataError", "Reference", "count", "find", "reference"]

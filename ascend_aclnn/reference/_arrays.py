@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference._rows import codes

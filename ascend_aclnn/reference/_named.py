@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ascend_aclnn import catalog
-from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.declare import reference
 
 
 class Given(dict[str, Any]):

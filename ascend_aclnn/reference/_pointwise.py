@@ -7,7 +7,7 @@ from typing import Any, Callable, Union
 import numpy as np
 
 from ascend_aclnn.numerics import Array, is_integer
-from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.declare import reference
 
 Number = Union[bool, int, float, complex]
 

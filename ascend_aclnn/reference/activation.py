@@ -13,9 +13,9 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, round_into, widen
 from ascend_aclnn.reference import _special as special
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._pointwise import floats, is_whole, number, on_floats, rows
 from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference.declare import reference
 
 _ALPHA, _SCALE = 1.6732632423543772848, 1.0507009873554804934  # of SELU
 _STEEP = 1.702  # of FastGelu

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.declare import reference
 
 
 @reference("aclnnSleep")

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
-from ascend_aclnn.reference.matmul import operand
+from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.matmul.core import operand
 
 Ints = Sequence[int]
 

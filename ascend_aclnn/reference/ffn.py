@@ -12,7 +12,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, is_integer, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference.gmm import integers, parts
-from ascend_aclnn.reference.quant_matmul import activated, dequantised_weight, exact_product, fixed_scale
+from ascend_aclnn.reference.matmul.quant import activated, dequantised_weight, exact_product, fixed_scale
 
 _ENDS, _SIZES = 0, 1
 _PLAIN = {"fastgelu": "fast_gelu", "gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}

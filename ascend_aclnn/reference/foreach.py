@@ -9,7 +9,6 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import _special as special
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._pointwise import (
     Number,
     floats,
@@ -22,6 +21,7 @@ from ascend_aclnn.reference._pointwise import (
     sign,
     trunc_quotient,
 )
+from ascend_aclnn.reference.declare import reference
 
 Arrays = list[Array]
 

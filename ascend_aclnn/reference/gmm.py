@@ -11,12 +11,11 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._quantise import by_row
-from ascend_aclnn.reference.quant import store, swiglu, unpacked
-from ascend_aclnn.reference.quant_matmul import (
+from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.matmul.quant import (
     activated,
     dequantised_weight,
     exact_product,
@@ -24,6 +23,7 @@ from ascend_aclnn.reference.quant_matmul import (
     quantised_product,
     turned,
 )
+from ascend_aclnn.reference.quant import store, swiglu, unpacked
 
 _INT4 = np.dtype(ml_dtypes.int4)
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)

@@ -13,8 +13,8 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 Ints = Sequence[int]
 

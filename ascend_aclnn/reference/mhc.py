@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference.declare import reference
 
 _ALIGNED = 8
 

@@ -7,9 +7,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.declare import reference
 
 # --------------------------------------------------------------------------------------------------- boxes
 

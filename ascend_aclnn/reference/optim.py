@@ -12,8 +12,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 Arrays = Sequence[Array]
 

@@ -16,8 +16,8 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 Index = Union[slice, Array]
 Ints = Sequence[int]

@@ -8,8 +8,8 @@ from typing import Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 _HALF, _INTERLEAVE, _QUARTER, _INTERLEAVE_HALF = range(4)
 _MODES = {"half": _HALF, "interleave": _INTERLEAVE, "quarter": _QUARTER, "interleave-half": _INTERLEAVE_HALF}

@@ -12,11 +12,11 @@ from typing import Any, Callable, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest
 from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference.declare import reference
 
 INT4 = np.dtype(ml_dtypes.int4)
 

@@ -13,8 +13,8 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import BLOCK, Array, DataError, is_low_precision, round_into
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.math.sorting import search_sorted
 
 _WORD = 2**64 - 1

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference.declare import reference
 
 
 class _Weights(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- modulation
 

@@ -10,32 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from ascend_aclnn import families
+from ascend_aclnn import registry
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import Problem
-from ascend_aclnn.rules.language import Call, OutputSpec, Refusal, Rule, declared, documented_rule
-from ascend_aclnn.socs import Soc
-
-# Operators some of whose outputs are allocated for the worst case and cut to what the data gave: a reference returns the
-# smaller array, and the output tensor's shape is set to it (C: aclGetViewShape after phase two).
-DATA_DEPENDENT = frozenset(
-    {
-        "aclnnMaskedSelect",
-        "aclnnNonzero",
-        "aclnnNonzeroV2",
-        "aclnnUnique",
-        "aclnnUnique2",
-        "aclnnUniqueConsecutive",
-        "aclnnUniqueDim",
-        "aclnnNonMaxSuppression",
-    }
-)
+from ascend_aclnn.core.errors import AclError, RuleViolation
+from ascend_aclnn.core.socs import Soc
+from ascend_aclnn.rules.language import Call, OutputSpecs, Rule, declared, documented_rule
 
 
 def find(operator: Operator) -> Optional[Rule]:
     """The declared rule of an operator, None where only its document speaks."""
-    return families.find(__name__, operator, declared)
+    return registry.find(__name__, operator, declared)
 
 
 def rule_of(operator: Operator) -> Rule:
@@ -43,18 +27,25 @@ def rule_of(operator: Operator) -> Rule:
     return find(operator) or documented_rule(operator)
 
 
-def check(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[Problem]:
+def check(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[RuleViolation]:
     """What phase one would refuse about the values, None if nothing."""
     try:
         rule_of(operator).check(Call(operator, values, soc))
-    except Refusal as refusal:
-        return refusal.problem
+    except RuleViolation as violation:
+        return violation
     return None
 
 
-def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, OutputSpec]:
-    """Shape and dtype of each output that the rule can tell, by C name; Refusal where the inputs admit none."""
+def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, OutputSpecs]:
+    """Shape and dtype of each output that the rule can tell, by C name; RuleViolation where the inputs admit none."""
     return rule_of(operator).infer(Call(operator, values, soc))
 
 
-__all__ = ["DATA_DEPENDENT", "Call", "DataType", "OutputSpec", "Refusal", "Rule", "check", "find", "infer", "rule_of"]
+def error(operator: Operator, violation: RuleViolation) -> AclError:
+    """The error of a phase one that refuses a call."""
+    position = operator.positions.get(violation.argument or "")
+    argument = None if position is None else operator.parameters[position].python_name
+    return AclError(violation.status, operator.phase_one, violation.detail, operator=operator.name, argument=argument)
+
+
+__all__ = ["Call", "Rule", "check", "error", "find", "infer", "rule_of"]

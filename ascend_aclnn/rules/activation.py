@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import PARAM_NULLPTR, RUNTIME_ERROR
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

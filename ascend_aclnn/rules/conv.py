@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Optional
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Optional
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
@@ -21,7 +22,6 @@ from ascend_aclnn.rules.language import (
     same_shape,
     supported,
 )
-from ascend_aclnn.tensor import Tensor
 
 _PLAIN = ("fastgelu", "relu", "silu", "gelu")
 _GATED = ("geglu", "swiglu", "reglu")
@@ -34,15 +34,15 @@ def _name(call: Call, name: str) -> str:
     return name if name in call.operator.positions else name + "Optional"
 
 
-def _given(call: Call, name: str) -> Optional[Tensor]:
-    found: Optional[Tensor] = call[_name(call, name)]
+def _given(call: Call, name: str) -> Optional[TensorSpec]:
+    found: Optional[TensorSpec] = call[_name(call, name)]
     return found
 
 
 def _experts(call: Call) -> Optional[int]:
     """How many experts there are; None for a single one without their count."""
     tokens: Any = call[_name(call, "expertTokens")]
-    if isinstance(tokens, Tensor):
+    if isinstance(tokens, TensorSpec):
         return tokens.shape[0] if tokens.ndim and tokens.shape[0] else None
     return len(tokens) if tokens else None
 

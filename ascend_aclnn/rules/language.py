@@ -20,39 +20,27 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
+from typing import Any, Callable, NoReturn, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import (
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import (
     INNER_NULLPTR,
     PARAM_INVALID,
     PARAM_NULLPTR,
     RUNTIME_ERROR,
     TILING_ERROR,
-    Problem,
+    RuleViolation,
 )
-from ascend_aclnn.scalar import Scalar
-from ascend_aclnn.socs import Soc
-from ascend_aclnn.tensor import Tensor
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.socs import Soc
+from ascend_aclnn.core.spec import TensorSpec
 
 Shape = tuple[int, ...]
 Shapes = Union[Shape, list[Shape], None]  # of an output: a tensor, a list of tensors, or none (a null pointer)
 
 
-class Refusal(Exception):
-    """Raised by a check: phase one would fail."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.detail)
-        self.problem = problem
-
-
-class OutputSpec(NamedTuple):
-    """What binding allocates for an output: ``shape`` is a list of shapes for a tensor list, None for a null pointer."""
-
-    shape: Shapes
-    dtype: DataType
+OutputSpecs = Union[TensorSpec, list[TensorSpec], None]  # what binding allocates: a tensor, a list, a null pointer
 
 
 class Call:
@@ -67,7 +55,7 @@ class Call:
         self.status = PARAM_INVALID
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a C parameter: Tensor, list, Scalar, tuple, str, number or None."""
+        """The value of a C parameter: TensorSpec, list, Scalar, tuple, str, number or None."""
         return self.values[self.operator.positions[name]]
 
     def given(self, name: str) -> bool:
@@ -75,10 +63,10 @@ class Call:
 
     def shape(self, name: str) -> Shape:
         tensor = self[name]
-        return tensor.shape if isinstance(tensor, Tensor) else ()
+        return tensor.shape if isinstance(tensor, TensorSpec) else ()
 
     def size(self, name: str, axis: int) -> int:
-        """The size of one axis of a tensor; Refusal where it has no such axis."""
+        """The size of one axis of a tensor; RuleViolation where it has no such axis."""
         sizes = self.shape(name)
         if not -len(sizes) <= axis < len(sizes):
             self.refuse(name, f"has rank {len(sizes)} (shape {_dims(sizes)}); it needs axis {axis}")
@@ -93,9 +81,9 @@ class Call:
         value = self[name]
         if isinstance(value, list):
             value = value[0] if value else None
-        return value.dtype if isinstance(value, (Tensor, Scalar)) else DataType.DT_UNDEFINED
+        return value.dtype if isinstance(value, (TensorSpec, Scalar)) else DataType.DT_UNDEFINED
 
-    def tensors(self, name: str) -> list[Tensor]:
+    def tensors(self, name: str) -> list[TensorSpec]:
         """The tensors of a parameter: one, those of a list, or none for a null pointer."""
         value = self[name]
         if value is None:
@@ -109,7 +97,7 @@ class Call:
     def refuse(self, argument: Optional[str], detail: str, status: Optional[int] = None) -> NoReturn:
         """Fails phase one. ``detail`` goes behind the argument's name: "has dtype X; it must be Y"."""
         text = f"{self.python_name(argument)} {detail}" if argument else detail
-        raise Refusal(Problem(self.status if status is None else status, argument, text))
+        raise RuleViolation(self.status if status is None else status, argument, text)
 
     def require(self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None) -> None:
         if not condition:
@@ -147,7 +135,7 @@ class Rule:
         self.required = frozenset(required.split())
 
     def check(self, call: Call) -> None:
-        """Refusal at the first thing that CANN's phase one would refuse."""
+        """RuleViolation at the first thing that CANN's phase one would refuse."""
         self._check_null(call, call.operator.parameters)
         for word in self.checks:
             word(call)
@@ -160,11 +148,11 @@ class Rule:
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
 
-    def infer(self, call: Call) -> dict[str, OutputSpec]:
+    def infer(self, call: Call) -> dict[str, OutputSpecs]:
         """Shape and dtype of the outputs that have a shape rule; the rules need not look for null inputs."""
         self._check_null(call, call.operator.inputs)
         return {
-            name: OutputSpec(rule(call), self.output_dtype(call, name))
+            name: _output_specs(rule(call), self.output_dtype(call, name))
             for name, rule in self.shapes.items()
             if name in call.operator.positions
         }
@@ -186,6 +174,12 @@ class Rule:
             ):
                 return call.dtype(other.name)
         return DataType.FLOAT
+
+
+def _output_specs(shapes: Shapes, dtype: DataType) -> OutputSpecs:
+    if isinstance(shapes, list):
+        return [TensorSpec(tuple(shape), dtype) for shape in shapes]
+    return None if shapes is None else TensorSpec(tuple(shapes), dtype)
 
 
 declared: dict[str, Rule] = {}  # by C name
@@ -348,7 +342,7 @@ def dtype_attr(name: str) -> DtypeRule:
 
 
 def promoted(*names: str) -> DtypeRule:
-    """The data type to which tensors promote, by CANN's table; Refusal where they do not."""
+    """The data type to which tensors promote, by CANN's table; RuleViolation where they do not."""
 
     def dtype(call: Call) -> DataType:
         result: Optional[DataType] = None
@@ -632,7 +626,7 @@ def dims(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) -> Cal
 
 
 def broadcast(*names: str) -> Callable[[Call], Shape]:
-    """The shape to which tensors broadcast; Refusal where they do not. Absent ones do not count."""
+    """The shape to which tensors broadcast; RuleViolation where they do not. Absent ones do not count."""
 
     def shape_(call: Call) -> Shape:
         total: Shape = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

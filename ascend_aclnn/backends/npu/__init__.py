@@ -12,7 +12,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Optional
 
-from ascend_aclnn.errors import LibraryNotFound
+from ascend_aclnn.core.errors import LibraryNotFound
 
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
@@ -22,8 +22,11 @@ _backend: Optional[NpuBackend] = None
 _failure: Optional[str] = None
 
 
-def npu_backend() -> NpuBackend:
-    """The backend of this process, made at the first call; LibraryNotFound, with the reason, each time there is none."""
+def find_backend(soc: str = "") -> NpuBackend:
+    """The backend of this process, made at the first call; LibraryNotFound, with the reason, each time there is none.
+
+    The SoC is the device's own, whatever is asked for.
+    """
     global _backend, _failure
     if _backend is not None:
         return _backend

@@ -1,4 +1,4 @@
-"""The npu backend: what ``ascend_aclnn.backends.Backend`` asks for, on libascendcl and libopapi."""
+"""The npu backend: what ``core.interface.Backend`` asks for, on libascendcl and libopapi."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from ascend_aclnn.backends import Backend, MemoryInfo
+import numpy.typing as npt
+
+from ascend_aclnn import rules
 from ascend_aclnn.backends.npu import executor, formats, prototypes
 from ascend_aclnn.backends.npu.executor import NpuPrepared, Plan
 from ascend_aclnn.backends.npu.handles import Handles
@@ -15,16 +17,21 @@ from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
 from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.dtypes import Format
-from ascend_aclnn.errors import Problem
-from ascend_aclnn.streams import Stream, _current
-from ascend_aclnn.tensor import Tensor
+from ascend_aclnn.core.current import entered_streams
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.core.interface import Backend, MemoryInfo
+from ascend_aclnn.core.socs import soc
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
 
 
 class NpuBackend(Backend):
-    """See ascend_aclnn.backends.Backend. One per process."""
+    """See core.interface.Backend. One per process."""
 
     name = "npu"
+    wraps_host_memory = False
 
     def __init__(self, libraries: Libraries) -> None:
         self.runtime = Runtime.start(libraries, Pool)
@@ -65,11 +72,9 @@ class NpuBackend(Backend):
             plan = self._plans[operator] = Plan(operator, self.runtime.libraries)
         return plan
 
-    def explain(self, operator: Operator, values: Sequence[Any]) -> Optional[Problem]:
+    def explain(self, operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
         """What the operator's rules find wrong with the arguments, for the text of CANN's refusal."""
-        from ascend_aclnn.backends.numpy import numpy_backend
-
-        return numpy_backend(self.soc).check(operator, values)
+        return rules.check(operator, values, soc(self.soc))
 
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         return formats.convert(self, tensor, format)
@@ -81,11 +86,20 @@ class NpuBackend(Backend):
         """
         if tensor.handle is None:
             return tensor.shape
-        tensor.storage.wait()  # type: ignore[attr-defined]  # tensors of this backend have an NpuStorage
+        tensor.storage.wait()
         handle, tensor.handle = tensor.handle, None
         return self.handles.view_shape(handle.pointer)
 
     # ------------------------------------------------------------------------------------------ memory
+    def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+        spec = TensorSpec(array.shape, dtype)
+        tensor = Tensor.on(self.allocate(spec.storage_nbytes, self.current_device()), spec)
+        tensor.assign(array)
+        return tensor
+
+    def allocate_output(self, spec: TensorSpec, for_host: bool) -> Tensor:
+        return Tensor.on(self.allocate(spec.storage_nbytes, self.current_device()), spec)
+
     def allocate(self, nbytes: int, device: int) -> NpuStorage:
         return NpuStorage(self, self.runtime, device, nbytes)
 
@@ -132,7 +146,7 @@ class NpuBackend(Backend):
         else:  # what current() does where all is well, without the call
             state = runtime.devices.get(cells.device.value) or runtime.current()
         if stream is None:
-            return runtime.current_stream(state.index) if _current.stack() else state.default
+            return runtime.current_stream(state.index) if entered_streams() else state.default
         if stream.device != state.index:
             raise ValueError(
                 f"the stream is of device {stream.device}, the current device is {state.index}; "

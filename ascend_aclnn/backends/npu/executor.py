@@ -12,16 +12,17 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
-from ascend_aclnn.backends import Prepared
 from ascend_aclnn.backends.npu import handles as made
 from ascend_aclnn.backends.npu.handles import Handles, Undo
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
 from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
 from ascend_aclnn.catalog import Kind, Operator
-from ascend_aclnn.errors import INNER_ERROR, AclError
-from ascend_aclnn.streams import Stream, _current
-from ascend_aclnn.tensor import Tensor
+from ascend_aclnn.core.current import entered_streams
+from ascend_aclnn.core.errors import INNER_ERROR, AclError
+from ascend_aclnn.core.interface import Prepared
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
@@ -265,7 +266,7 @@ class NpuPrepared(Prepared):
         runtime = backend.runtime
         # what target() does in the common case, without the call
         common = stream is None and not runtime.closed and runtime.get_device(self._cell_at) == 0
-        if common and self._cell.value == device.index and not _current.stack():
+        if common and self._cell.value == device.index and not entered_streams():
             target = device.default
         else:
             target = backend.target(stream)

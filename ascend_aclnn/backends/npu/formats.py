@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ascend_aclnn import catalog
-from ascend_aclnn.dtypes import Format
-from ascend_aclnn.errors import UnsupportedOperator
-from ascend_aclnn.layouts import nz_shape
-from ascend_aclnn.tensor import Tensor, contiguous_strides, empty
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
+from ascend_aclnn.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def convert(backend: NpuBackend, tensor: Tensor, format: Format) -> Tensor:
     """A new tensor with the same values in ND or FRACTAL_NZ, made on the current stream."""
-    physical = nz_shape(tensor.shape, tensor.dtype) if format is Format.FRACTAL_NZ else None
-    made = empty(tensor.shape, tensor.dtype, format=format, storage_shape=physical)
+    spec = TensorSpec.of(tensor.shape, tensor.dtype, format=format)
+    made = Tensor.on(backend.allocate(spec.storage_nbytes, backend.current_device()), spec)
     cast = catalog.get("aclnnNpuFormatCast")
     try:
         backend.operator_library(cast)

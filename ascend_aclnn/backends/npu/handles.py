@@ -16,10 +16,11 @@ from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage
 from ascend_aclnn.backends.npu.runtime import Runtime
 from ascend_aclnn.catalog import Kind
-from ascend_aclnn.dtypes import Format
-from ascend_aclnn.errors import INNER_NULLPTR
-from ascend_aclnn.scalar import Scalar
-from ascend_aclnn.tensor import Tensor, contiguous_strides
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.errors import INNER_NULLPTR
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.spec import contiguous_strides
+from ascend_aclnn.core.tensor import Tensor
 
 Undo = tuple[Callable[[int], int], int]  # what destroys a handle, and the handle
 

@@ -19,7 +19,7 @@ from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.catalog.headers import Change, parse_prototypes
 from ascend_aclnn.catalog.signature import since_words
-from ascend_aclnn.errors import LibraryNotFound, UnsupportedOperator
+from ascend_aclnn.core.errors import LibraryNotFound, UnsupportedOperator
 
 DEFAULT_PREFIXES = (Path("/usr/local/Ascend/ascend-toolkit/latest"), Path("/usr/local/Ascend/cann"))
 INSTALL_INFO = Path("/etc/ascend_install.info")  # written by the driver's installer

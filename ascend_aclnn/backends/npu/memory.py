@@ -16,7 +16,6 @@ from typing import Any, Optional
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.backends import Backend, MemoryInfo, Storage
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import (
     DEVICE_TO_HOST,
@@ -25,8 +24,9 @@ from ascend_aclnn.backends.npu.runtime import (
     Runtime,
     StreamState,
 )
-from ascend_aclnn.errors import AclError
-from ascend_aclnn.streams import Stream
+from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.core.interface import Backend, MemoryInfo, Storage
+from ascend_aclnn.core.streams import Stream
 
 GRAIN = 512  # blocks start at and span multiples of this
 SEGMENT = 2 << 20  # what the device hands out in one piece (a huge page)

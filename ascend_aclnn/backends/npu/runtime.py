@@ -28,8 +28,8 @@ from typing import Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
-from ascend_aclnn.errors import AclError, LibraryNotFound, status_hint, status_name
-from ascend_aclnn.streams import _current
+from ascend_aclnn.core.current import entered_streams
+from ascend_aclnn.core.errors import AclError, LibraryNotFound, status_hint, status_name
 
 REPEAT_INITIALIZE = 100002
 STUB_MODE = 100039
@@ -365,7 +365,7 @@ class Runtime:
 
     def current_stream(self, index: int) -> StreamState:
         """The stream that this thread uses on a device: the innermost entered with ``with``, else the default."""
-        for entered in reversed(_current.stack()):
+        for entered in reversed(entered_streams()):
             if entered.device == index and entered.backend.name == "npu":
                 return self.stream(index, entered.handle)
         return self.stream(index, 0)

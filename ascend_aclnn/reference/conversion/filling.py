@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array, is_integer, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import rows
 from ascend_aclnn.reference._rows import codes
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- limits
 

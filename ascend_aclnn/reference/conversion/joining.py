@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into
+from ascend_aclnn.reference.declare import reference
 
 
 def _part(axis: int, start: int, stop: int) -> tuple[Any, ...]:

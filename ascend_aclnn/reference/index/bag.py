@@ -7,8 +7,8 @@ from typing import Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import combine, places
 from ascend_aclnn.rules.index.embedding import MEAN, SUM
 

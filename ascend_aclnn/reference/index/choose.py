@@ -7,8 +7,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._pointwise import is_whole
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import vectors
 from ascend_aclnn.reference.math.sorting import order, search_sorted
 

@@ -14,8 +14,8 @@ from ascend_aclnn.numerics import (
     scratch,
     widen,
 )
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import as_matrix, check_range, codes, gather, stable_order, take_rows, take_wide
+from ascend_aclnn.reference.declare import reference
 
 # Elements of a run of rows that are worth a call of their own.
 _LONG = 1 << 14

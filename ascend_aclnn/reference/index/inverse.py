@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import sum_type
+from ascend_aclnn.reference.declare import reference
 
 
 @reference("aclnnInverse")

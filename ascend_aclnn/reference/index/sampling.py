@@ -7,8 +7,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.math.sorting import order
 
 _MOST = 1024  # the largest k that the sampling kernels take

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import codes
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import places
 
 

@@ -10,8 +10,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import total
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.loss._reduction import any_rank
 from ascend_aclnn.reference.loss.labels import checked_classes
 

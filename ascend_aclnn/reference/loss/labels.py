@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, reduced
 
 # ------------------------------------------------------------------------------------------------- negative log likelihood

@@ -12,9 +12,9 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import _special as special
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, reduced, share, sum_to
 
 _LEAST_LOG = -100.0  # of a probability, as torch has it too

@@ -8,8 +8,8 @@ from typing import Any, Callable
 import numpy as np
 
 from ascend_aclnn.numerics import Array, is_low_precision, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._pointwise import is_whole, number, rows
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------------ comparison
 

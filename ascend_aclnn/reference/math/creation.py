@@ -8,10 +8,10 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- sequences
 

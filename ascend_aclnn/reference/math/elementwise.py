@@ -8,9 +8,9 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import _special as special
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows, sign
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------------ functions of reals
 

@@ -11,9 +11,9 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import BLOCK, Array, DataError, rows_per_block
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import sum_type, total
 from ascend_aclnn.reference._pointwise import is_whole, number
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- vectors
 

@@ -8,9 +8,9 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, sum_type, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
+from ascend_aclnn.reference.declare import reference
 
 Axes = Optional[Sequence[int]]
 

@@ -8,9 +8,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- segment sums
 

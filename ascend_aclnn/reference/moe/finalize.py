@@ -8,8 +8,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 _BY_COLUMN = (0, 1)  # drop modes in which copy (i, k) has the index i + k * tokens, else i * K + k
 _DROPS = (1, 3)  # drop modes in which experts have a block of rows each, and index -1 is a copy that was dropped

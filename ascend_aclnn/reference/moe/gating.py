@@ -7,9 +7,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference._special import sigmoid, softplus
+from ascend_aclnn.reference.declare import reference
 
 
 def _softmax(x: Array) -> Array:

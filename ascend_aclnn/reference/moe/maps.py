@@ -13,8 +13,8 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 
 def _by_expert(routing_map: Array) -> tuple[Array, Array]:

@@ -7,10 +7,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import check_range, codes, inverse, stable_order
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.moe.tokens import moe_token_permute
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._quantise import by_row
 from ascend_aclnn.reference._rows import check_range, codes, inverse, stable_order
+from ascend_aclnn.reference.declare import reference
 
 
 class _Route(NamedTuple):

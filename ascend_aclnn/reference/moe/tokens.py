@@ -16,7 +16,6 @@ from ascend_aclnn.numerics import (
     widen,
     workplace,
 )
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import (
     as_matrix,
     check_range,
@@ -26,6 +25,7 @@ from ascend_aclnn.reference._rows import (
     stable_order,
     take_wide,
 )
+from ascend_aclnn.reference.declare import reference
 
 _EXPERTS = (1 << 24) - 1  # MoeTokenPermute's ids are sorted as float32
 

@@ -11,7 +11,6 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import count
 from ascend_aclnn.reference._moments import (
     affine,
@@ -21,6 +20,7 @@ from ascend_aclnn.reference._moments import (
     sum_over,
     through_moments,
 )
+from ascend_aclnn.reference.declare import reference
 
 
 def _others(x: Array) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._moments import affine, centred, channels, inverse_deviation, sum_over, through_moments
 from ascend_aclnn.reference._quantise import by_scale
 from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference.declare import reference
 
 
 def _norm(

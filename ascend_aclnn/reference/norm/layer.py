@@ -8,9 +8,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._moments import affine, centred, inverse_deviation, sum_over, through_moments
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest
+from ascend_aclnn.reference.declare import reference
 
 
 def _last(x: Array, wanted: int) -> tuple[int, ...]:

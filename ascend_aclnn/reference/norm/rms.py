@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_aclnn.numerics import Array, for_blocks, round_into, rows_per_block, scratch, widen, workplace
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._rows import as_matrix
+from ascend_aclnn.reference.declare import reference
 
 # dgamma is summed over at most so many runs of rows, each from its first row to its last, and then over the runs: the
 # same bits whatever the number of threads.

@@ -7,12 +7,12 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.errors import UnsupportedOperator
+from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import _mx as mx
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._moments import affine, inverse_deviation, mean_over, sum_over
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest
+from ascend_aclnn.reference.declare import reference
 
 
 def _norm(x: Array, gamma: Array, epsilon: float, beta: Optional[Array] = None) -> tuple[Array, Array]:

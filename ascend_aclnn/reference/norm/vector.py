@@ -9,9 +9,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference import reference
 from ascend_aclnn.reference._arrays import reduced_axes
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.declare import reference
 
 _TINY = 1e-7  # keeps rows of zeros from being divided by zero
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.attention.layouts import Axes, attended, axes, statistics
 from ascend_aclnn.rules.language import (
     Call,

@@ -24,7 +24,7 @@ class Axes(NamedTuple):
 
 
 def named(call: Call, name: str, layout: str) -> dict[str, int]:
-    """The sizes of a tensor by the letters of its layout; Refusal where its rank does not fit."""
+    """The sizes of a tensor by the letters of its layout; RuleViolation where its rank does not fit."""
     sizes = call.shape(name)
     fits = len(sizes) == len(layout)
     call.require(fits, name, f"has shape {sizes}; in layout {layout} its rank is {len(layout)}")
@@ -32,7 +32,7 @@ def named(call: Call, name: str, layout: str) -> dict[str, int]:
 
 
 def axes(call: Call, heads: int, layout: str, names: tuple[str, str, str] = ("query", "key", "value")) -> Axes:
-    """The sizes, by a layout; Refusal where a rank does not fit it."""
+    """The sizes, by a layout; RuleViolation where a rank does not fit it."""
     layout = layout.upper()
     call.require(layout in LAYOUTS, "inputLayout", f"is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
     q, k, v = (named(call, name, layout) for name in names)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.attention.layouts import named
 from ascend_aclnn.rules.language import (
     Call,

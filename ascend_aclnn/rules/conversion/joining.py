@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Callable
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language import (
     Call,
     Check,
@@ -29,7 +30,6 @@ from ascend_aclnn.rules.language import (
     when,
 )
 from ascend_aclnn.rules.pointwise import no_null_item, present
-from ascend_aclnn.tensor import Tensor
 
 
 def _promoted_list(call: Call) -> DataType:
@@ -45,7 +45,7 @@ def _promoted_list(call: Call) -> DataType:
     return common
 
 
-def _joined(call: Call) -> list[Tensor]:
+def _joined(call: Call) -> list[TensorSpec]:
     """The tensors that Cat looks at: 1-D tensors without elements do not count."""
     skipped = (0,) if call.operator.name == "aclnnCat" else None
     return [t for t in call["tensors"] or () if t is not None and t.shape != skipped]
@@ -98,7 +98,7 @@ def _cat_output(call: Call) -> None:
         _goes_to(call, "out", call["out"], _cat_shape(call), copied=filled == 1)
 
 
-def _goes_to(call: Call, name: str, tensor: Tensor, sizes: Shape, copied: bool) -> None:
+def _goes_to(call: Call, name: str, tensor: TensorSpec, sizes: Shape, copied: bool) -> None:
     """An output has the shape of what is written to it, or both have one element."""
     fits_ = tensor.shape == sizes or tensor.size == math.prod(sizes) == 1
     text = f"has shape {tensor.shape}; it must be {sizes}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

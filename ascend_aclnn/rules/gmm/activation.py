@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import operand, optional_list, transposed
 from ascend_aclnn.rules.language import (
     Call,
@@ -20,7 +21,6 @@ from ascend_aclnn.rules.language import (
     rule,
     shape,
 )
-from ascend_aclnn.tensor import Tensor
 
 # --------------------------------------------------------------------------------------------------- SwiGLU, version 1
 
@@ -97,7 +97,7 @@ def _gate_tiles(call: Call) -> None:
 def _gate_out(call: Call) -> Shape:
     rank(2, 2, "x")(call)
     scale = call["weightScale"]
-    first: Tensor = scale[0] if isinstance(scale, list) else scale
+    first: TensorSpec = scale[0] if isinstance(scale, list) else scale
     call.require(first.ndim > 0, "weightScale", "has rank 0")
     return call.shape("x")[0], first.shape[-1] // 2
 

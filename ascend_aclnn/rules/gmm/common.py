@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Optional
 
-from ascend_aclnn.dtypes import DataType, Format
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language import Call, Shape
-from ascend_aclnn.tensor import Tensor
 
 NZ = (Format.FRACTAL_NZ, Format.FRACTAL_NZ_C0_16, Format.FRACTAL_NZ_C0_32)
 
 
-def transposed(tensor: Tensor) -> bool:
+def transposed(tensor: TensorSpec) -> bool:
     """The last two axes are stored in the other order (and are not both of size 1)."""
     if tensor.ndim < 2:
         return False
@@ -30,7 +30,7 @@ def transposed(tensor: Tensor) -> bool:
 class Operand(NamedTuple):
     """A tensor with its shape and dtype in elements: an INT32 may hold eight INT4."""
 
-    tensor: Tensor
+    tensor: TensorSpec
     shape: Shape
     dtype: DataType
 
@@ -39,7 +39,7 @@ class Operand(NamedTuple):
         return transposed(self.tensor)
 
 
-def operand(tensor: Tensor, unpack: bool) -> Operand:
+def operand(tensor: TensorSpec, unpack: bool) -> Operand:
     """``unpack``: whether the operator takes INT32 as packed INT4."""
     if unpack and tensor.dtype is DataType.INT32 and tensor.ndim:
         axis = tensor.ndim - (2 if transposed(tensor) else 1)
@@ -48,11 +48,11 @@ def operand(tensor: Tensor, unpack: bool) -> Operand:
     return Operand(tensor, tensor.shape, tensor.dtype)
 
 
-def optional_list(call: Call, name: str) -> Optional[list[Tensor]]:
+def optional_list(call: Call, name: str) -> Optional[list[TensorSpec]]:
     """An optional list; one that is empty, starts with a null, or has one tensor of no elements counts as none."""
     if name not in call.operator.positions or not call[name]:
         return None
-    tensors: list[Tensor] = call[name]
+    tensors: list[TensorSpec] = call[name]
     if tensors[0] is None or (len(tensors) == 1 and tensors[0].shape == (0,)):
         return None
     return tensors

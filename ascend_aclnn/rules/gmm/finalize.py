@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import nz_storage
 from ascend_aclnn.rules.language import Call, Shape, documented, dtypes, formats, infer, rank, result, rule
-from ascend_aclnn.tensor import Tensor
 
 _ROLES = {
     "x": ("x1", "x"),
@@ -32,9 +32,9 @@ def _name(call: Call, role: str) -> str:
     return next((n for n in _ROLES[role] if n in call.operator.positions), "")
 
 
-def _tensor(call: Call, role: str) -> Optional[Tensor]:
+def _tensor(call: Call, role: str) -> Optional[TensorSpec]:
     name = _name(call, role)
-    found: Optional[Tensor] = call[name] if name else None
+    found: Optional[TensorSpec] = call[name] if name else None
     return found
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import NZ, Operand, operand, optional_list
 from ascend_aclnn.rules.language import Call, Shape, documented, infer, result, rule
-from ascend_aclnn.tensor import Tensor
 
 _FLOATS = (DataType.FLOAT16, DataType.BF16, DataType.FLOAT)
 _OUT = ("y", "out")
@@ -28,7 +28,7 @@ class _Groups:
         self.out = next(name for name in _OUT if name in call.operator.positions)
         self.x = [operand(t, unpack) for t in call["x"]]
         self.weight = [operand(t, unpack) for t in call["weight"]]
-        self.y: list[Tensor] = call[self.out] or []
+        self.y: list[TensorSpec] = call[self.out] or []
         self.bias = optional_list(call, "biasOptional")
         self.split_item = int(call["splitItem"])
         self.first = "groupType" not in call.operator.positions
@@ -56,7 +56,7 @@ class _Groups:
             if len(items) > 1:
                 return len(items)
         groups = self.group_list
-        if isinstance(groups, Tensor):
+        if isinstance(groups, TensorSpec):
             return groups.shape[0] if groups.ndim else 1
         return 1 if groups is None else len(groups)
 
@@ -98,7 +98,7 @@ def _attributes(call: Call) -> None:
                 sparse, "groupListType", f"is 2 (sparse); on {call.soc.name} with group_type {g.kind} it must not"
             )
     groups = g.group_list
-    if isinstance(groups, Tensor):
+    if isinstance(groups, TensorSpec):
         wanted = 2 if "groupListType" in call.operator.positions and call["groupListType"] == 2 else 1
         g.require(groups.ndim == wanted, "groupListOptional", f"has rank {groups.ndim}; it must be {wanted}")
 
@@ -124,7 +124,7 @@ def _operands(call: Call) -> None:
 # --------------------------------------------------------------------------------------------------- data types
 
 
-def _same_dtypes(g: _Groups, name: str, tensors: list[Tensor], wanted: DataType) -> None:
+def _same_dtypes(g: _Groups, name: str, tensors: list[TensorSpec], wanted: DataType) -> None:
     for t in tensors:
         g.require(t.dtype is wanted, name, f"has dtype {t.dtype.name}; it must be {wanted.name}")
 
@@ -196,7 +196,7 @@ def _int8(g: _Groups) -> None:
     _per_token(g, tokens)
 
 
-def _per_token(g: _Groups, tokens: Optional[list[Tensor]]) -> None:
+def _per_token(g: _Groups, tokens: Optional[list[TensorSpec]]) -> None:
     if tokens is None:
         return
     name = "perTokenScaleOptional"
@@ -300,7 +300,7 @@ def _dtypes(call: Call) -> None:
 # --------------------------------------------------------------------------------------------------- shapes
 
 
-def _plain_format(g: _Groups, name: str, tensor: Tensor) -> None:
+def _plain_format(g: _Groups, name: str, tensor: TensorSpec) -> None:
     fits = not tensor.format.private or (name == "weight" and tensor.format in NZ)
     g.require(fits, name, f"has the private format {tensor.format.name}")
 
@@ -426,7 +426,7 @@ def _group_list(call: Call) -> None:
     g = _Groups(call)
     groups, name = g.group_list, "groupListOptional"
     wanted = g.weight[0].shape[0] if g.single_weight and g.kind == 0 and not _lone_matrix(g) else g.count
-    if isinstance(groups, Tensor):
+    if isinstance(groups, TensorSpec):
         if g.kind != -1:
             count = groups.shape[0]
             pairs = groups.ndim == 1 or groups.shape[1] == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import INNER_NULLPTR
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
     axis_of,

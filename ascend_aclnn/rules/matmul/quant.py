@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, RUNTIME_ERROR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, RUNTIME_ERROR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

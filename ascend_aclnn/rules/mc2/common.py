@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.errors import PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.gmm.common import transposed
 from ascend_aclnn.rules.language import Call, Check, one_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import Call, documented, rule
 from ascend_aclnn.rules.mc2.common import communicator
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ascend_aclnn.dtypes import DataType, Format
-from ascend_aclnn.errors import INNER_ERROR, PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import INNER_ERROR, PARAM_NULLPTR
 from ascend_aclnn.rules.gmm.common import transposed
 from ascend_aclnn.rules.language import (
     Call,

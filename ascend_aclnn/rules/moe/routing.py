@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ascend_aclnn.dtypes import DataType
-from ascend_aclnn.errors import INNER_NULLPTR, PARAM_INVALID
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID
 from ascend_aclnn.rules.language import (
     Call,
     DtypeSet,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
     Check,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ascend_aclnn.dtypes import Format
-from ascend_aclnn.errors import PARAM_NULLPTR
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,

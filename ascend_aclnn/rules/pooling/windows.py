@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ascend_aclnn.dtypes import Format
+from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.rules.language import Call, Check
 
 INT32_MAX = 2**31 - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ascend_aclnn.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
     Check,

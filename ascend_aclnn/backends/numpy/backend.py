@@ -1,0 +1,195 @@
+"""The NumPy backend: checks as CANN's phase one does, then answers with a reference, rounding once at the end.
+
+Memory is host memory and streams run at once, so everything is done when a call returns; the rules are those of the
+SoC that the backend was made for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import rules
+from ascend_aclnn.backends.numpy import run
+from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, wrap_array
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError, RuleViolation
+from ascend_aclnn.core.interface import Backend, MemoryInfo, Prepared
+from ascend_aclnn.core.socs import soc as find_soc
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
+
+
+class NumpyBackend(Backend):
+    """See core.interface.Backend."""
+
+    name = "numpy"
+    emulated = False
+    wraps_host_memory = True
+
+    def __init__(self, soc: str) -> None:
+        self._soc = find_soc(soc)
+        self.soc = self._soc.name
+        self._limit: Optional[int] = None
+        self._used = 0
+        self._lock = threading.RLock()
+        self._handles = itertools.count(1)
+        self._recorded: dict[int, float] = {}
+
+    # operators
+    def check(self, operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
+        """What CANN's phase one would refuse on this SoC; None if nothing."""
+        return rules.check(operator, values, self._soc)
+
+    def unsupported(self, operator: Operator, values: Sequence[Any]) -> Optional[str]:
+        """Why ``execute`` cannot run the operator on such values, though CANN can; None if it can."""
+        return run.unsupported(operator, values, self._soc)
+
+    def execute(self, operator: Operator, values: Sequence[Any]) -> None:
+        """Phase two: runs the reference on values that ``check`` has passed."""
+        run.execute(operator, values, self._soc)
+
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
+        violation = self.check(operator, values)
+        if violation is not None:
+            raise rules.error(operator, violation)
+        return _NumpyPrepared(self, operator, values, repeatable)
+
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
+        violation = self.check(operator, values)
+        if violation is not None:
+            raise rules.error(operator, violation)
+        self.execute(operator, values)
+
+    def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
+        return tensor.shape
+
+    def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
+        spec = TensorSpec.of(tensor.shape, tensor.dtype, format=format)
+        made = Tensor.on(self.allocate(spec.storage_nbytes, 0), spec)
+        made.assign(tensor.numpy())
+        return made
+
+    # memory
+    def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+        plain = all(s >= 0 and s % array.itemsize == 0 for s in array.strides) and array.dtype.isnative
+        return wrap_array(self, array if plain else np.array(array, dtype.numpy, order="C"), dtype)
+
+    def allocate_output(self, spec: TensorSpec, for_host: bool) -> Tensor:
+        if for_host and spec.dtype.numpy is not None:
+            tensor = wrap_array(self, host_memory(spec.shape, spec.dtype.numpy), spec.dtype)
+            return tensor if spec.has_auto_format else tensor.with_format(spec.format)
+        return Tensor.on(self.allocate(spec.storage_nbytes, 0), spec)
+
+    def allocate(self, nbytes: int, device: int) -> HostStorage:
+        return HostStorage(self, nbytes)
+
+    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> HostStorage:
+        raw = (ctypes.c_uint8 * nbytes).from_address(address)
+        return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)  # type: ignore[call-overload]
+
+    def reserve(self, storage: HostStorage) -> npt.NDArray[np.uint8]:
+        """Memory for a storage, counted until the storage dies."""
+        with self._lock:
+            if self._limit is not None and self._used + storage.nbytes > self._limit:
+                detail = f"{storage.nbytes} bytes asked for, {self._used} in use, limit {self._limit}"
+                raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
+            self._used += storage.nbytes
+        weakref.finalize(storage, self._released, storage.nbytes)
+        return host_memory((storage.nbytes,), np.dtype(np.uint8))
+
+    def _released(self, nbytes: int) -> None:
+        with self._lock:
+            self._used -= nbytes
+
+    def memory_info(self, device: int) -> MemoryInfo:
+        page = os.sysconf("SC_PAGE_SIZE")
+        total, free = os.sysconf("SC_PHYS_PAGES") * page, os.sysconf("SC_AVPHYS_PAGES") * page
+        if self._limit is not None:
+            free = min(free, max(0, self._limit - self._used))
+        return MemoryInfo(free, total, self._used, 0)
+
+    def empty_cache(self) -> None:
+        return None
+
+    def set_memory_limit(self, nbytes: Optional[int]) -> None:
+        self._limit = nbytes
+
+    def set_deterministic(self, enabled: bool) -> None:
+        return None  # the references sum in a fixed order
+
+    # devices, streams, events: one device, streams that run at once
+    def device_count(self) -> int:
+        return 1
+
+    def current_device(self) -> int:
+        return 0
+
+    def set_device(self, device: int) -> None:
+        if device != 0:
+            raise ValueError(f"device {device}: the NumPy backend has one device, 0")
+
+    def synchronize(self, device: int, timeout: Optional[float]) -> None:
+        return None
+
+    def create_stream(self, device: int) -> int:
+        self.set_device(device)
+        return next(self._handles)
+
+    def destroy_stream(self, device: int, stream: int) -> None:
+        return None
+
+    def stream_synchronize(self, stream: Stream, timeout: Optional[float]) -> None:
+        return None
+
+    def stream_done(self, stream: Stream) -> bool:
+        return True
+
+    def stream_wait_event(self, stream: Stream, event: int) -> None:
+        return None
+
+    def create_event(self, device: int) -> int:
+        self.set_device(device)
+        return next(self._handles)
+
+    def destroy_event(self, device: int, event: int) -> None:
+        self._recorded.pop(event, None)
+
+    def event_record(self, event: int, stream: Stream) -> None:
+        self._recorded[event] = time.perf_counter()
+
+    def event_synchronize(self, event: int, timeout: Optional[float]) -> None:
+        return None
+
+    def event_done(self, event: int) -> bool:
+        return True
+
+    def event_elapsed(self, start: int, end: int) -> float:
+        missing = [e for e in (start, end) if e not in self._recorded]
+        if missing:
+            raise ValueError("elapsed_ms needs two recorded events")
+        return (self._recorded[end] - self._recorded[start]) * 1e3
+
+
+class _NumpyPrepared(Prepared):
+    def __init__(self, backend: NumpyBackend, operator: Operator, values: Sequence[Any], repeatable: bool) -> None:
+        self.workspace_size = 0
+        self.repeatable = repeatable
+        self._backend, self._operator, self._values = backend, operator, values
+
+    def run(self, stream: Optional[Stream]) -> None:
+        self._backend.execute(self._operator, self._values)
+
+    def close(self) -> None:
+        return None

@@ -1,0 +1,93 @@
+"""Host memory as the NumPy backend's storage."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
+from ascend_aclnn.core.interface import Storage
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor, host_dtype
+
+if TYPE_CHECKING:
+    from ascend_aclnn.backends.numpy.backend import NumpyBackend
+
+
+class HostStorage(Storage):
+    """Host memory, reserved at the first touch, or memory that was given."""
+
+    backend: NumpyBackend
+
+    def __init__(self, backend: NumpyBackend, nbytes: int, buffer: Optional[npt.NDArray[np.uint8]] = None) -> None:
+        self.backend = backend
+        self.device = 0
+        self.nbytes = nbytes
+        self.array = None
+        self._buffer = buffer
+        self._owner: object = None
+
+    @classmethod
+    def over(cls, backend: NumpyBackend, buffer: npt.NDArray[np.uint8], owner: object = None) -> HostStorage:
+        """A storage over existing bytes; ``owner`` is kept alive with it."""
+        storage = cls(backend, buffer.nbytes, buffer)
+        storage._owner = owner
+        return storage
+
+    @property
+    def buffer(self) -> npt.NDArray[np.uint8]:
+        if self._buffer is None:
+            self._buffer = self.backend.reserve(self)
+        return self._buffer
+
+    @property
+    def address(self) -> int:
+        return self.buffer.ctypes.data if self.array is None else self.array.ctypes.data
+
+    def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self.buffer[offset : offset + nbytes]
+
+    def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
+        self.buffer[offset : offset + data.nbytes] = data
+
+    def record_stream(self, stream: Stream) -> None:
+        return None  # streams run at once: nothing can still use the memory
+
+
+def wrap_array(backend: NumpyBackend, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+    """A tensor over an ndarray's own memory. It is for one call: views of it are not made."""
+    storage = HostStorage(backend, array.nbytes)
+    storage.array = array
+    size = array.itemsize
+    return Tensor(storage, array.shape, dtype, tuple(s // size for s in array.strides))
+
+
+def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An uninitialised array; AclError where the host has not so much memory, as on a full device."""
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError):  # more than there is, more than NumPy can count
+        detail = (
+            f"{math.prod(shape) * dtype.itemsize} bytes asked for (shape {shape}, {dtype}): more than this host has"
+        )
+        raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail) from None
+
+
+def host_view(tensor: Tensor) -> npt.NDArray[Any]:
+    """The elements of a NumPy-backend tensor as an ndarray over its own memory."""
+    storage = tensor.storage
+    assert isinstance(storage, HostStorage)
+    if storage.array is not None:
+        return storage.array
+    dtype = host_dtype(tensor.dtype)
+    if tensor.size == 0:
+        return np.empty(tensor.shape, dtype)
+    tensor.check_within(storage.nbytes)
+    size = dtype.itemsize
+    strides = [s * size for s in tensor.strides]
+    view: npt.NDArray[Any] = np.ndarray(tensor.shape, dtype, storage.buffer.data, tensor.offset * size, strides)
+    return view

@@ -1,0 +1,177 @@
+"""Outputs: taken from ``out=``, or allocated with the specs that the operator's rule infers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import rules
+from ascend_aclnn.call.arguments import Invocation, WriteBack
+from ascend_aclnn.call.plan import CallPlan, OutputSpec
+from ascend_aclnn.catalog import Kind, Parameter
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.socs import soc
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.tensor import Tensor
+
+_REMEMBERED = 256  # combinations of input specs whose outputs a plan remembers
+
+
+def bind_outputs(call: Invocation, out: Any) -> None:
+    """Puts the output tensors into the call's values."""
+    plan = call.plan
+    if not plan.outputs:
+        _items(plan, out)
+        return
+    specs: Optional[dict[str, OutputSpec]] = None
+    for (position, parameter), item in zip(plan.outputs, _items(plan, out)):
+        if item is not None:
+            call.given_outputs[position] = item
+            call.values[position] = _given(call, position, parameter, item)
+            continue
+        if parameter.optional and out is not None:
+            continue  # skipped: a null pointer
+        if specs is None:
+            specs = _output_specs(call)
+        spec = specs.get(parameter.name)
+        if spec is not None:
+            call.values[position] = _allocate(call, spec)
+        elif not parameter.optional and parameter.name not in specs:
+            raise TypeError(_missing(plan, parameter))
+
+
+def _missing(plan: CallPlan, parameter: Parameter) -> str:
+    rank = f" of rank {parameter.rank}" if parameter.rank else ""
+    dtype = f" with dtype {' / '.join(parameter.dtypes)}" if parameter.dtypes else ""
+    return (
+        f"{plan.operator.name}: the shape of the output {parameter.python_name} does not follow from the inputs; "
+        f"pass a tensor{rank}{dtype} in out="
+    )
+
+
+def _items(plan: CallPlan, out: Any) -> Sequence[Any]:
+    """``out=`` as one item for every pure output."""
+    outputs = plan.outputs
+    if out is None:
+        return (None,) * len(outputs)
+    is_list = len(outputs) == 1 and outputs[0][1].kind is Kind.TENSOR_LIST
+    items: Sequence[Any] = out if isinstance(out, tuple) and not (is_list and len(out) != 1) else (out,)
+    if len(items) != len(outputs):
+        names = ", ".join(p.python_name for _, p in outputs) or "none"
+        raise TypeError(f"{plan.operator.name}: out has {len(items)} items; the outputs are {len(outputs)} ({names})")
+    return items
+
+
+def _given(call: Invocation, position: int, parameter: Parameter, item: Any) -> Any:
+    if parameter.kind is Kind.TENSOR_LIST and isinstance(item, (list, tuple)):
+        return [_given(call, position, parameter, part) for part in item]
+    if isinstance(item, Tensor):
+        call.check_backend(parameter, item)
+        return call.formatted(position, item)
+    if not isinstance(item, np.ndarray):
+        text = f"(out=) is a {type(item).__name__}; it must be a Tensor or ndarray"
+        raise TypeError(call.describe(parameter, text))
+    if call.on_device:
+        raise TypeError(call.describe(parameter, "(out=) is an ndarray beside Tensors; it must be a Tensor too"))
+    if not item.flags.writeable:
+        raise ValueError(call.describe(parameter, "(out=) is read-only"))
+    tensor = call.from_host(parameter, item)
+    if tensor.storage.array is not item:
+        call.write_backs.append(WriteBack(tensor, item))
+    return call.formatted(position, tensor)
+
+
+def _output_specs(call: Invocation) -> dict[str, OutputSpec]:
+    """The specs that the operator's rule infers, remembered by what they can depend on."""
+    plan, values = call.plan, call.values
+    key = (call.backend.soc, *map(_key, values))
+    found = plan.output_specs.get(key)
+    if found is None:
+        try:
+            inferred = rules.infer(plan.operator, values, soc(call.backend.soc))
+        except RuleViolation as violation:
+            _check_phase_one(call)  # it may refuse the inputs for another reason, which CANN would tell first
+            raise rules.error(plan.operator, violation) from None
+        formats = _input_formats(values)
+        positions = plan.operator.positions
+        found = {name: _with_format(plan, positions[name], spec, formats) for name, spec in inferred.items()}
+        if len(plan.output_specs) >= _REMEMBERED:
+            plan.output_specs.clear()
+        if found:  # a rule may still be declared for an operator that has none yet
+            plan.output_specs[key] = found
+    return found
+
+
+def _input_formats(values: Sequence[Any]) -> dict[int, Format]:
+    """The plain format other than ND that the first input of each rank has: an output of that rank gets it too."""
+    found: dict[int, Format] = {}
+    for value in values:
+        if isinstance(value, Tensor) and value.format is not Format.ND and not value.format.private:
+            found.setdefault(value.ndim, value.format)
+    return found
+
+
+def _with_format(plan: CallPlan, position: int, spec: OutputSpec, formats: dict[int, Format]) -> OutputSpec:
+    if spec is None:
+        return None
+    if isinstance(spec, list):
+        return [item for part in spec if isinstance(item := _with_format(plan, position, part, formats), TensorSpec)]
+    shape = tuple(max(n, 0) for n in spec.shape)  # a negative size comes of a bad attribute, which phase one refuses
+    return TensorSpec(shape, spec.dtype, format=formats.get(len(shape), plan.formats[position].get(len(shape))))
+
+
+def _key(value: Any) -> Any:
+    if type(value) is Tensor:
+        return value.shape, value.dtype, value.format
+    if isinstance(value, list):
+        return tuple(map(_key, value))
+    return (value.value, value.dtype) if isinstance(value, Scalar) else value
+
+
+def _check_phase_one(call: Invocation) -> None:
+    """Phase one with placeholders as outputs, for the error that it raises about the inputs; returns where it does not."""
+    values = list(call.values)
+    tensors = (item for value in values for item in (value if isinstance(value, list) else (value,)))
+    like = next((item for item in tensors if isinstance(item, Tensor)), None)
+    spec = TensorSpec((), DataType.FLOAT) if like is None else TensorSpec(like.shape, like.dtype)
+    backend = call.backend
+    for position, parameter in call.plan.outputs:
+        if values[position] is None and not parameter.optional:
+            placeholder = Tensor.on(backend.allocate(0, backend.current_device()), spec)
+            values[position] = [placeholder] if parameter.kind is Kind.TENSOR_LIST else placeholder
+    backend.prepare(call.plan.operator, values, False).close()
+
+
+def _allocate(call: Invocation, spec: Union[TensorSpec, list[TensorSpec]]) -> Any:
+    if isinstance(spec, list):
+        return [_allocate(call, item) for item in spec]
+    return call.backend.allocate_output(spec, not call.on_device)
+
+
+def host_results(call: Invocation) -> list[Any]:
+    """The results as ndarrays, the caller's own where it gave them."""
+    written = {id(tensor.storage): array for tensor, array in call.write_backs}
+    for tensor, array in call.write_backs:
+        array[...] = _elements(tensor)
+
+    def host(value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, list):
+            return [host(item) for item in value]
+        array = written.get(id(value.storage))
+        return _elements(value) if array is None else array
+
+    given = call.given_outputs
+    return [given[i] if i in given else host(call.values[i]) for i in call.plan.results]
+
+
+def _elements(tensor: Tensor) -> npt.NDArray[Any]:
+    """The elements as an ndarray: the one that stands for the tensor, or a copy of the storage."""
+    array = tensor.storage.array
+    return tensor.numpy() if array is None else array

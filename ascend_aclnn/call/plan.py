@@ -1,0 +1,41 @@
+"""CallPlan: what is the same in all calls of one operator."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Optional, Union
+
+from ascend_aclnn.call.results import result_type
+from ascend_aclnn.catalog import Kind, Operator, Parameter
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.spec import TensorSpec
+
+OutputSpec = Union[TensorSpec, list[TensorSpec], None]  # a tensor, a tensor list, a null pointer
+
+# What "auto" becomes where an operator documents this format.
+_FORMAT_OF_RANK = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
+
+
+class CallPlan:
+    """What binding knows of an operator, worked out once."""
+
+    def __init__(self, operator: Operator) -> None:
+        positions = list(enumerate(operator.parameters))
+        self.operator = operator
+        self.inputs = [(i, p, p.kind) for i, p in positions if p.direction != "out"]
+        self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
+        self.results = [i for i, p in positions if p.direction != "in"]
+        self.formats = {i: _auto_formats(p) for i, p in positions if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST)}
+        self.output_specs: dict[Any, dict[str, OutputSpec]] = {}  # by SoC and the specs and values of the inputs
+        self.result_type: Optional[Any] = result_type(operator) if len(self.results) > 1 else None
+
+
+@functools.cache
+def plan(operator: Operator) -> CallPlan:
+    return CallPlan(operator)
+
+
+def _auto_formats(parameter: Parameter) -> dict[int, Format]:
+    """What "auto" becomes for each rank: the rank's own format, where the operator documents it."""
+    known = parameter.formats or ()
+    return {rank: format for rank, format in _FORMAT_OF_RANK.items() if format.name in known}

@@ -1,0 +1,32 @@
+"""Named tuples for operators with several results.
+
+The types are made on demand from the catalog and found again by their names here, so that results can be pickled.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from typing import Any
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Operator
+
+_SUFFIX = "Result"
+
+
+@functools.cache
+def result_type(operator: Operator) -> Any:
+    """The named tuple of an operator's inout and out parameters, in C order: aclnnRmsNorm -> RmsNormResult(y, rstd)."""
+    name = operator.name.replace("aclnn", "", 1) + _SUFFIX
+    return collections.namedtuple(name, [p.python_name for p in operator.outputs], module=__name__)
+
+
+def __getattr__(name: str) -> Any:
+    operator = name[: -len(_SUFFIX)] if name.endswith(_SUFFIX) else ""
+    for candidate in ("aclnn" + operator, operator):
+        try:
+            return result_type(catalog.get(candidate))
+        except KeyError:
+            continue
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,113 @@
+"""``ascend-aclnn emulator``: build the emulated CANN, run programs on it, say whether it works."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ascend_aclnn.core.socs import DEFAULT_SOC, soc
+from ascend_aclnn.emulator.build import CompilerError, build, cache_directory, find_compiler, fingerprint
+
+# Where a real CANN would be looked for: a process must not see two of them.
+_OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
+
+_PROBE = """
+import numpy as np
+from ascend_aclnn import backend, ops
+found = ops.mm(np.ones((2, 3), np.float32), np.ones((3, 2), np.float32))
+assert backend().emulated and (found == 3).all(), (backend().name, found)
+"""
+
+
+def add_commands(subparsers: Any) -> None:
+    """Adds ``emulator build``, ``emulator run`` and ``emulator doctor`` to the command line."""
+    parser = subparsers.add_parser("emulator", help="run CANN programs on this host without a device")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    command = commands.add_parser("build", help="headers and libraries for building C++ programs")
+    command.add_argument("directory", help="gets include/ and lib64/")
+    command.add_argument("--split", action="store_true", help="libopapi_math.so, libopapi_nn.so, ... as newer CANN has")
+    command.set_defaults(run=_build)
+
+    command = commands.add_parser("run", help="run a program on the emulated device: emulator run -- PROGRAM ARGS")
+    command.add_argument("--streams", choices=("background", "eager", "deferred"), help="when queued work runs")
+    command.add_argument("--memory", metavar="SIZE", help="device memory, as 512M or 16G (default: the chip's)")
+    command.add_argument("--devices", type=int, metavar="N", help="number of devices (default: 2)")
+    command.add_argument(
+        "--soc", metavar="NAME", help=f"the chip, as aclrtGetSocName names it (default: {DEFAULT_SOC})"
+    )
+    command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
+    command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
+    command.set_defaults(run=_run)
+
+    command = commands.add_parser("doctor", help="say whether the emulator can be built and works")
+    command.set_defaults(run=_doctor)
+
+
+def environment(directory: Path, **options: str) -> dict[str, str]:
+    """An environment in which programs find the emulated libraries and no others."""
+    kept = {key: value for key, value in os.environ.items() if key not in [f"ASCEND_{name}" for name in _OTHER_CANN]}
+    paths = [str(directory / "lib64"), *filter(None, [kept.get("LD_LIBRARY_PATH")])]
+    return {**kept, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+
+
+def _build(options: argparse.Namespace) -> int:
+    directory = build(options.directory, options.split)
+    operators = " ".join(f"-l{path.stem[3:]}" for path in sorted((directory / "lib64").glob("libopapi*.so")))
+    print(f"headers      {directory / 'include'}")
+    print(f"libraries    {directory / 'lib64'}")
+    print(
+        f"to compile   g++ main.cpp -I{directory / 'include'} -L{directory / 'lib64'} {operators} -lnnopbase -lascendcl"
+    )
+    print(f"to run       LD_LIBRARY_PATH={directory / 'lib64'} ./a.out")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    program = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not program:
+        raise ValueError("emulator run: no program given; write: ascend-aclnn emulator run -- PROGRAM ARGS")
+    given = {
+        "ASCEND_EMULATOR_STREAMS": options.streams,
+        "ASCEND_EMULATOR_MEMORY": options.memory,
+        "ASCEND_EMULATOR_DEVICES": None if options.devices is None else str(options.devices),
+        "ASCEND_ACLNN_SOC": None if options.soc is None else soc(options.soc).name,
+        "ASCEND_EMULATOR_STRICT": "1" if options.strict else None,
+    }
+    variables = environment(build(), **{key: value for key, value in given.items() if value is not None})
+    sys.stdout.flush()
+    try:
+        os.execvpe(program[0], program, variables)
+    except FileNotFoundError:
+        raise ValueError(f"emulator run: {program[0]} was not found") from None
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    try:
+        compiler = find_compiler()
+    except CompilerError as error:
+        print(f"compiler     none: {error}")
+        return 1
+    known = cache_directory() / fingerprint(compiler)
+    print(f"compiler     {compiler}")
+    started = time.perf_counter()
+    made = known.is_dir()
+    directory = build()
+    spent = "" if made else f" (built now, {time.perf_counter() - started:.1f} s)"
+    print(f"libraries    {directory / 'lib64'}{spent}")
+    chip = soc(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
+    print(f"emulates     {chip.name} ({chip.title}), CANN 8.1.RC1; change with --soc or ASCEND_ACLNN_SOC")
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", _PROBE], env=environment(directory), capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        print(f"operators    fail:\n{done.stderr.strip()}")
+        return 1
+    print(f"operators    work (a program with one operator: {time.perf_counter() - started:.1f} s)")
+    return 0

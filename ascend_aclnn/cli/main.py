@@ -1,0 +1,38 @@
+"""The command line: ``ascend-aclnn doctor``, ``ops``, ``show``, ``emulator``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import Optional
+
+import ascend_aclnn
+from ascend_aclnn.cli import catalog as cli_catalog
+from ascend_aclnn.cli import doctor
+from ascend_aclnn.cli import emulator as cli_emulator
+from ascend_aclnn.core.errors import AclError, LibraryNotFound
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs one command; 0 on success, 1 when something was not found or refused, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="ascend-aclnn", description="CANN aclnn operators from plain Python.")
+    parser.add_argument("--version", action="version", version=f"ascend-aclnn {ascend_aclnn.__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    doctor.add_commands(commands)
+    cli_catalog.add_commands(commands)
+    cli_emulator.add_commands(commands)
+    options = parser.parse_args(argv)
+    try:
+        return int(options.run(options) or 0)
+    except BrokenPipeError:  # the reader (head, less) has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (AclError, LibraryNotFound, ValueError, OSError) as error:
+        print(f"ascend-aclnn: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,283 @@
+"""DLPack: sharing memory with other array packages without copying it.
+
+Host memory that NumPy can describe goes through NumPy's own protocol; what it cannot (bfloat16 and its kin, device memory)
+is exported and imported here with ctypes. An exported tensor lives until the consumer lets it go, an imported one keeps
+the producer's object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.core.interface import Backend
+
+if TYPE_CHECKING:
+    from ascend_aclnn.core.tensor import Tensor
+
+CPU = 1
+EXT_DEV = 12  # kDLExtDev, which torch_npu uses for the NPU
+
+_READ_ONLY = 1  # flag of versioned capsules
+_PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
+_USED = {_PLAIN: b"used_dltensor", _VERSIONED: b"used_dltensor_versioned"}
+
+# aclDataType -> DLPack's type code and bits
+_CODES = {
+    DataType.INT8: (0, 8),
+    DataType.INT16: (0, 16),
+    DataType.INT32: (0, 32),
+    DataType.INT64: (0, 64),
+    DataType.UINT8: (1, 8),
+    DataType.UINT16: (1, 16),
+    DataType.UINT32: (1, 32),
+    DataType.UINT64: (1, 64),
+    DataType.FLOAT16: (2, 16),
+    DataType.FLOAT: (2, 32),
+    DataType.DOUBLE: (2, 64),
+    DataType.BF16: (4, 16),
+    DataType.COMPLEX32: (5, 32),
+    DataType.COMPLEX64: (5, 64),
+    DataType.COMPLEX128: (5, 128),
+    DataType.BOOL: (6, 8),
+    DataType.FLOAT8_E4M3FN: (10, 8),
+    DataType.FLOAT8_E5M2: (12, 8),
+    DataType.FLOAT8_E8M0: (14, 8),
+}
+_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+_BEYOND_NUMPY = (4, 10, 12, 14)  # codes that NumPy's protocol refuses
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_int32), ("index", ctypes.c_int32)]
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _Device),
+        ("ndim", ctypes.c_int32),
+        ("dtype", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+
+
+class _ManagedVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", _Deleter),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
+def _api(name: str, returns: Any, *parameters: Any) -> Any:
+    # A prototype of one's own: the attributes of ctypes.pythonapi are shared with everybody else.
+    return ctypes.PYFUNCTYPE(returns, *parameters)((name, ctypes.pythonapi))
+
+
+_new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_is_valid = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_pointer = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+_rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+# For a capsule that is being destroyed: as an object it would be brought back to life.
+_dying_is_valid = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
+_dying_pointer = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
+
+# Address of each exported struct -> the struct and what it points to, until the consumer calls the deleter.
+_exported: dict[int, tuple[Any, ...]] = {}
+
+
+def _let_go(address: int) -> None:
+    _exported.pop(address, None)
+
+
+def _let_go_with_capsule(capsule: int) -> None:
+    """Releases what nobody has taken out of the capsule."""
+    if _dying_is_valid(capsule, _PLAIN):
+        _exported.pop(_dying_pointer(capsule, _PLAIN), None)
+
+
+_release = _Deleter(_let_go)  # C calls these two as long as a capsule lives, so they stay for good
+_capsule_gone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_let_go_with_capsule)
+
+
+# ------------------------------------------------------------------------------------------------------- export
+
+
+def device(tensor: Tensor) -> tuple[int, int]:
+    """``__dlpack_device__``: (CPU, 0) on the NumPy backend, (kDLExtDev, index) on the npu backend."""
+    return (CPU, 0) if tensor.backend.wraps_host_memory else (EXT_DEV, tensor.device)
+
+
+def export(
+    tensor: Tensor,
+    *,
+    stream: Optional[int] = None,
+    max_version: Optional[tuple[int, int]] = None,
+    dl_device: Optional[tuple[int, int]] = None,
+    copy: Optional[bool] = None,
+) -> Any:
+    """``__dlpack__``: a capsule over the tensor's memory. ``stream=-1``: the consumer waits for the writer itself."""
+    if tensor.format.private:
+        raise BufferError(f"a tensor in format {tensor.format.name} has no strides that DLPack could describe")
+    if tensor.dtype not in _CODES:
+        raise BufferError(f"DLPack cannot describe {tensor.dtype.name}")
+    if dl_device is not None and dl_device != device(tensor):
+        if dl_device[0] != CPU or copy is False:
+            raise BufferError(f"the tensor is on device {device(tensor)}, not on {dl_device}")
+        return _export_array(tensor.numpy(), tensor.dtype)
+    if tensor.backend.wraps_host_memory:
+        return _export_array(tensor.numpy(), tensor.dtype) if copy else _export_host(tensor)
+    if copy:
+        raise BufferError("the npu backend exports no copies: clone the tensor first")
+    if stream != -1:
+        tensor.storage.wait()
+    return _capsule_of(tensor, (EXT_DEV, tensor.device))
+
+
+def _export_array(array: npt.NDArray[Any], dtype: DataType) -> Any:
+    """A capsule over an ndarray of any dtype that DLPack has."""
+    if _CODES[dtype][0] not in _BEYOND_NUMPY:
+        return array.__dlpack__()
+    strides = tuple(step // array.itemsize for step in array.strides)
+    return _capsule(array, array.ctypes.data, array.shape, strides, dtype, (CPU, 0))
+
+
+class _Exposed:
+    """What NumPy makes an ndarray from that keeps the tensor whose memory it is."""
+
+    def __init__(self, tensor: Tensor, dtype: np.dtype[Any]) -> None:
+        self.tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr, False),
+            "shape": tensor.shape,
+            "strides": tuple(step * dtype.itemsize for step in tensor.strides),
+            "typestr": dtype.str,
+        }
+
+
+def _export_host(tensor: Tensor) -> Any:
+    if _CODES[tensor.dtype][0] in _BEYOND_NUMPY or tensor.dtype.numpy is None:
+        return _capsule_of(tensor, (CPU, 0))
+    return np.asarray(_Exposed(tensor, tensor.dtype.numpy)).__dlpack__()
+
+
+def _capsule_of(tensor: Tensor, device: tuple[int, int]) -> Any:
+    address = tensor.data_ptr if tensor.size else 0
+    return _capsule(tensor, address, tensor.shape, tensor.strides, tensor.dtype, device)
+
+
+def _capsule(
+    owner: object,
+    address: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: DataType,
+    device: tuple[int, int],
+) -> Any:
+    """A capsule that keeps the memory's owner until the consumer, or the capsule's end, releases it."""
+    rank = len(shape)
+    dims, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
+    description = _Tensor(address, _Device(*device), rank, _DataType(*_CODES[dtype], 1), dims, steps, 0)
+    managed = _Managed(description, None, _release)
+    key = ctypes.addressof(managed)
+    _exported[key] = (managed, dims, steps, owner)
+    return _new(key, _PLAIN, ctypes.cast(_capsule_gone, ctypes.c_void_p))
+
+
+# ------------------------------------------------------------------------------------------------------- import
+
+
+class _Owner:
+    """The producer's struct; its deleter is called once, when the last tensor over the memory is gone."""
+
+    def __init__(self, managed: Any) -> None:
+        self.managed = managed
+
+    def __del__(self) -> None:
+        managed, self.managed = self.managed, None
+        if managed is not None and managed.deleter and not sys.is_finalizing():
+            managed.deleter(ctypes.addressof(managed))
+
+
+class ImportedMemory(NamedTuple):
+    """Memory of another package, and what keeps it alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: Optional[tuple[int, ...]]  # in elements; None: row-major
+    dtype: DataType
+    device: int
+    owner: object
+
+
+def import_memory(obj: Any, backend: Backend) -> ImportedMemory:
+    """The memory of an object with ``__dlpack__``; BufferError where the backend cannot share it."""
+    wanted = CPU if backend.wraps_host_memory else EXT_DEV
+    if isinstance(obj, np.ndarray) and wanted == CPU:
+        return _memory_of_array(obj)
+    kind, index = obj.__dlpack_device__()
+    if kind != wanted:
+        text = f"the {backend.name} backend shares memory of DLPack device type {wanted}; this is on ({kind}, {index})"
+        raise BufferError(text + "; asarray() copies")
+    managed, tensor = _take(obj)
+    owner = _Owner(managed)
+    key = (tensor.dtype.code, tensor.dtype.bits)
+    if tensor.dtype.lanes != 1 or key not in _DTYPES:
+        raise BufferError(
+            f"CANN has no data type for DLPack code {key[0]} with {key[1]} bits, {tensor.dtype.lanes} lanes"
+        )
+    if getattr(managed, "flags", 0) & _READ_ONLY:
+        raise BufferError("the memory is read-only, and operators may write to a tensor; asarray() copies")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+    if strides is not None and any(step < 0 for step in strides):
+        raise BufferError("CANN has no negative strides; asarray() copies")
+    address = (tensor.data or 0) + tensor.byte_offset
+    return ImportedMemory(address, shape, strides, _DTYPES[key], index, owner)
+
+
+def _memory_of_array(array: npt.NDArray[Any]) -> ImportedMemory:
+    """An ndarray's memory, of any dtype that CANN has."""
+    if not array.flags.writeable:
+        raise BufferError("the array is read-only, and operators may write to a tensor; asarray() copies")
+    if any(step < 0 or step % array.itemsize for step in array.strides) or not array.dtype.isnative:
+        raise BufferError("CANN has no negative or fractional strides and no foreign byte order; asarray() copies")
+    strides = tuple(step // array.itemsize for step in array.strides)
+    return ImportedMemory(array.ctypes.data, array.shape, strides, as_datatype(array.dtype), 0, array)
+
+
+def _take(obj: Any) -> tuple[Any, Any]:
+    """The producer's struct and the description in it; the capsule is marked as used."""
+    try:
+        capsule = obj.__dlpack__(max_version=(1, 0))
+    except TypeError:  # a producer of the time before versions
+        capsule = obj.__dlpack__()
+    for name, kind in ((_VERSIONED, _ManagedVersioned), (_PLAIN, _Managed)):
+        if _is_valid(capsule, name):
+            managed = kind.from_address(_pointer(capsule, name))
+            _rename(capsule, _USED[name])
+            return managed, managed.tensor
+    raise BufferError(f"{type(obj).__name__}.__dlpack__() did not return a DLPack capsule that has not been used yet")

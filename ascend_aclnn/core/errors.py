@@ -1,0 +1,124 @@
+"""AclError and its few kinds; status numbers and their names."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, Optional
+
+# The statuses that this package itself returns. All others are looked up by number in catalog/data/status.json.
+PARAM_NULLPTR = 161001
+PARAM_INVALID = 161002
+RUNTIME_ERROR = 361001
+INNER_ERROR = 561000
+TILING_ERROR = 561002
+OUT_OF_MEMORY = 207001
+FIND_KERNEL_ERROR = 561003
+INNER_NULLPTR = 561103
+
+
+@functools.cache
+def _statuses() -> dict[int, tuple[str, str]]:
+    path = Path(__file__).parents[1] / "catalog" / "data" / "status.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    return {int(number): (name, hint) for number, (name, hint) in rows.items()}
+
+
+def status_name(status: int) -> str:
+    """CANN's name of a status number ("ACLNN_ERR_PARAM_INVALID"), "" where it has none."""
+    return _statuses().get(status, ("", ""))[0]
+
+
+def status_hint(status: int) -> str:
+    """What a status means in a few words, "" where nothing is known."""
+    return _statuses().get(status, ("", ""))[1]
+
+
+class RuleViolation(Exception):
+    """Phase one would refuse a call: the status CANN returns, the C parameter it is about, what came and what is allowed."""
+
+    def __init__(self, status: int, argument: Optional[str], detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.argument = argument
+        self.detail = detail
+
+
+class DataError(ValueError):
+    """A reference refuses data that break the operator's rules: the C parameter, what came and what is allowed.
+
+    The only exception of a reference that means bad input (161002); any other is a fault of the reference.
+    """
+
+    def __init__(self, argument: str, detail: str) -> None:
+        super().__init__(f"{argument}: {detail}")
+        self.argument = argument
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return DataError, (self.argument, self.detail)
+
+
+class AclError(RuntimeError):
+    """A CANN call failed, or would fail on the chip whose rules apply.
+
+    Attributes: status (int), name (CANN's constant), routine (the C function), operator (the aclnn name or None),
+    argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        routine: str,
+        detail: str = "",
+        *,
+        operator: Optional[str] = None,
+        argument: Optional[str] = None,
+    ) -> None:
+        self.status = status
+        self.name = status_name(status)
+        self.routine = routine
+        self.operator = operator
+        self.argument = argument
+        head = f"{operator}: " if operator else ""
+        if head and detail.startswith(head):  # CANN's own text may name it already
+            detail = detail[len(head) :]
+        self.detail = detail or status_hint(status)
+        text = f"{head}{self.detail or 'failed'}"
+        super().__init__(f"{text}\n  status {status} {self.name} from {routine}".rstrip())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"operator": self.operator, "argument": self.argument}
+        return _rebuild, (type(self), self.status, self.routine, self.detail, state)
+
+
+def _rebuild(kind: type[AclError], status: int, routine: str, detail: str, names: dict[str, Optional[str]]) -> AclError:
+    return kind(status, routine, detail, **names)
+
+
+class UnsupportedOperator(AclError):
+    """The operator is not in the installed CANN, or the NumPy backend has no reference for it (status 561003)."""
+
+    def __init__(
+        self,
+        operator: str,
+        detail: str,
+        *,
+        routine: Optional[str] = None,
+        status: int = FIND_KERNEL_ERROR,
+        argument: Optional[str] = None,
+    ) -> None:
+        super().__init__(status, routine or operator, detail, operator=operator, argument=argument)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {"routine": self.routine, "status": self.status, "argument": self.argument}
+        return _rebuild_unsupported, (self.operator, self.detail, state)
+
+
+def _rebuild_unsupported(operator: str, detail: str, rest: dict[str, Any]) -> UnsupportedOperator:
+    return UnsupportedOperator(operator, detail, **rest)
+
+
+class LibraryNotFound(OSError):
+    """A CANN library could not be loaded: which, where it was looked for, why it was refused, what to do."""

@@ -1,0 +1,184 @@
+"""What a backend must provide: operators, memory, devices, streams and events.
+
+Everything above the backends talks to the ``Backend`` and ``Storage`` below and to nothing behind them.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from ascend_aclnn.catalog import Operator
+    from ascend_aclnn.core.dtypes import DataType, Format
+    from ascend_aclnn.core.spec import TensorSpec
+    from ascend_aclnn.core.streams import Stream
+    from ascend_aclnn.core.tensor import Tensor
+
+
+class MemoryInfo(NamedTuple):
+    """Bytes: free and total of the device, and what this process holds (in use by tensors, kept for reuse)."""
+
+    free: int
+    total: int
+    used: int
+    cached: int
+
+
+class Storage(abc.ABC):
+    """One allocation of a backend's memory, shared by a tensor and its views and released exactly once."""
+
+    backend: Backend
+    device: int
+    nbytes: int
+    array: Optional[npt.NDArray[Any]] = None  # the ndarray that the storage stands for as a whole, strides and all
+
+    @property
+    @abc.abstractmethod
+    def address(self) -> int:
+        """Address of the first byte; the memory is reserved when this is first asked for."""
+
+    @abc.abstractmethod
+    def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """A host copy (or, on the NumPy backend, a view) of some bytes, after the last writer's stream has passed."""
+
+    @abc.abstractmethod
+    def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
+        """Copies host bytes into the storage; ordered after the work that uses it, done when this returns."""
+
+    def wait(self) -> None:
+        """Waits for the stream that wrote last."""
+        return
+
+    @abc.abstractmethod
+    def record_stream(self, stream: Stream) -> None:
+        """Keeps the memory from being reused before what is now queued on another stream has run."""
+
+
+class Prepared(abc.ABC):
+    """Phase one's result: an executor with its arguments, workspace and lifetime."""
+
+    workspace_size: int
+    repeatable: bool
+
+    @abc.abstractmethod
+    def run(self, stream: Optional[Stream]) -> None:
+        """Phase two on a stream (None: the current one)."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Releases the executor and the handles; idempotent, never raises."""
+
+
+class Backend(abc.ABC):
+    """What binding, tensors and streams need of a backend.
+
+    ``values`` always has one item for each C parameter of phase one, in C order: Tensor (or None for a null pointer),
+    list of Tensors, Scalar, list of Scalars, tuple of int / float / bool for aclXxxArray, str for char*, int / float / bool
+    for by-value attributes (enums as ints). Binding has already made them so; outputs are among them.
+    """
+
+    name: str
+    soc: str
+    emulated: bool
+    wraps_host_memory: bool  # an ndarray can be an operator's argument as it is
+
+    # operators
+    @abc.abstractmethod
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
+        """Phase one. Raises AclError with CANN's status."""
+
+    @abc.abstractmethod
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
+        """Both phases, once, asynchronously on a stream (None: the current one)."""
+
+    @abc.abstractmethod
+    def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
+        """The shape that an operator with a data-dependent output has given a tensor; waits for the operator."""
+
+    @abc.abstractmethod
+    def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
+        """A new tensor with the same values in ND or FRACTAL_NZ."""
+
+    # memory
+    @abc.abstractmethod
+    def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+        """A tensor with an ndarray's values, for one call: over its own memory (``storage.array``) or a copy."""
+
+    @abc.abstractmethod
+    def allocate_output(self, spec: TensorSpec, for_host: bool) -> Tensor:
+        """A tensor for an operator to write. ``for_host``: the caller wants its values as an ndarray."""
+
+    @abc.abstractmethod
+    def allocate(self, nbytes: int, device: int) -> Storage:
+        """A Storage whose memory is reserved at its first touch."""
+
+    @abc.abstractmethod
+    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> Storage:
+        """A Storage over memory that somebody else owns; ``owner`` is kept alive with it."""
+
+    @abc.abstractmethod
+    def memory_info(self, device: int) -> MemoryInfo: ...
+
+    @abc.abstractmethod
+    def empty_cache(self) -> None: ...
+
+    @abc.abstractmethod
+    def set_memory_limit(self, nbytes: Optional[int]) -> None: ...
+
+    @abc.abstractmethod
+    def set_deterministic(self, enabled: bool) -> None: ...
+
+    # devices, streams, events: raw handles, owned by the classes of ascend_aclnn.core.streams
+    @abc.abstractmethod
+    def device_count(self) -> int: ...
+
+    @abc.abstractmethod
+    def current_device(self) -> int: ...
+
+    @abc.abstractmethod
+    def set_device(self, device: int) -> None: ...
+
+    @abc.abstractmethod
+    def synchronize(self, device: int, timeout: Optional[float]) -> None:
+        """Waits for everything on a device; TimeoutError after ``timeout`` seconds."""
+
+    @abc.abstractmethod
+    def create_stream(self, device: int) -> int: ...
+
+    @abc.abstractmethod
+    def destroy_stream(self, device: int, stream: int) -> None:
+        """Synchronises and destroys; called once for each created stream. Never raises."""
+
+    @abc.abstractmethod
+    def stream_synchronize(self, stream: Stream, timeout: Optional[float]) -> None: ...
+
+    @abc.abstractmethod
+    def stream_done(self, stream: Stream) -> bool: ...
+
+    @abc.abstractmethod
+    def stream_wait_event(self, stream: Stream, event: int) -> None: ...
+
+    @abc.abstractmethod
+    def create_event(self, device: int) -> int: ...
+
+    @abc.abstractmethod
+    def destroy_event(self, device: int, event: int) -> None:
+        """Called once for each created event. Never raises."""
+
+    @abc.abstractmethod
+    def event_record(self, event: int, stream: Stream) -> None: ...
+
+    @abc.abstractmethod
+    def event_synchronize(self, event: int, timeout: Optional[float]) -> None: ...
+
+    @abc.abstractmethod
+    def event_done(self, event: int) -> bool: ...
+
+    @abc.abstractmethod
+    def event_elapsed(self, start: int, end: int) -> float:
+        """Milliseconds between two recorded events."""

@@ -1,0 +1,64 @@
+"""Storage layouts that differ from row-major: FRACTAL_NZ blocks and sub-byte elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core.dtypes import DataType
+
+# A FRACTAL_NZ block has 16 rows of 32 bytes.
+BLOCK_ROWS = 16
+BLOCK_BYTES = 32
+
+
+def nz_shape(shape: Sequence[int], dtype: DataType) -> tuple[int, ...]:
+    """Storage shape of a FRACTAL_NZ tensor: (..., m, n) -> (..., ceil(n / c0), ceil(m / 16), 16, c0), c0 being 32 bytes."""
+    if len(shape) < 2:
+        raise ValueError(f"FRACTAL_NZ needs a rank of at least 2; the shape is {tuple(shape)}")
+    *lead, m, n = shape
+    c0 = BLOCK_BYTES * 8 // dtype.bits
+    return (*lead, -(-n // c0), -(-m // BLOCK_ROWS), BLOCK_ROWS, c0)
+
+
+def to_nz(array: npt.NDArray[Any], storage_shape: Sequence[int]) -> npt.NDArray[Any]:
+    """Row-major values in FRACTAL_NZ order, zero where the blocks reach past the matrix."""
+    *lead, n1, m1, m0, n0 = storage_shape
+    m, n = array.shape[-2:]
+    padded = np.zeros((*lead, m1 * m0, n1 * n0), array.dtype)
+    padded[..., :m, :n] = array
+    return np.ascontiguousarray(np.moveaxis(padded.reshape(*lead, m1, m0, n1, n0), -2, -4))
+
+
+def from_nz(array: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    """The row-major matrix of values in FRACTAL_NZ order (an array of the storage shape)."""
+    *lead, n1, m1, m0, n0 = array.shape
+    m, n = shape[-2:]
+    return np.moveaxis(array, -4, -2).reshape(*lead, m1 * m0, n1 * n0)[..., :m, :n]
+
+
+def pack_bits(array: npt.NDArray[Any], bits: int) -> npt.NDArray[np.uint8]:
+    """Sub-byte elements as device memory holds them: the first element in the lowest bits."""
+    flat = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
+    planes = (flat[:, None] >> np.arange(bits, dtype=np.uint8)) & np.uint8(1)
+    return np.packbits(planes.reshape(-1), bitorder="little")
+
+
+def unpack_bits(data: npt.NDArray[np.uint8], count: int, dtype: DataType) -> npt.NDArray[Any]:
+    """The inverse of ``pack_bits``: ``count`` elements in the dtype's one-byte host type."""
+    assert dtype.numpy is not None
+    planes = np.unpackbits(data, count=count * dtype.bits, bitorder="little").reshape(count, dtype.bits)
+    values = (planes << np.arange(dtype.bits, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
+    if dtype is DataType.INT4:
+        values = ((values ^ 8).astype(np.int8) - np.int8(8)).astype(dtype.numpy)
+    made: npt.NDArray[Any] = values.view(dtype.numpy)
+    return made
+
+
+def elements(shape: Sequence[int]) -> int:
+    """Number of elements of a shape; 0 for one with a negative size."""
+    return max(math.prod(shape), 0) if all(n >= 0 for n in shape) else 0

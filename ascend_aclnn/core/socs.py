@@ -1,0 +1,61 @@
+"""The SoCs whose rules can be applied: aclrtGetSocName's names and the product each belongs to."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from typing import NamedTuple
+
+
+class Soc(NamedTuple):
+    """One SoC: the name aclrtGetSocName gives, the short name of CANN's registries, the product line of the documents."""
+
+    name: str
+    short: str
+    product: str  # "A2", "A3", "310P", "910", "310B", "950", "310"
+    title: str
+
+
+# Pattern of the full name -> short name, product, product line. The first that matches counts: "Ascend910B" without a
+# digit is the old 910, "Ascend910B1" is Atlas A2.
+_PATTERNS = (
+    (r"Ascend910B\d.*", "Ascend910B", "A2", "Atlas A2"),
+    (r"Ascend910_93\w*", "Ascend910_93", "A3", "Atlas A3"),
+    (r"Ascend910(A|B|ProA|ProB|PremiumA)?", "Ascend910", "910", "Atlas training series"),
+    (r"Ascend310P\d?", "Ascend310P", "310P", "Atlas inference series"),
+    (r"Ascend310B\d?", "Ascend310B", "310B", "Atlas 200I/500 A2"),
+    (r"Ascend310", "Ascend310", "310", "Atlas 300I/200"),
+    (r"Ascend950\w*", "Ascend950", "950", "Ascend 950"),
+)
+
+
+DEFAULT_SOC = "Ascend910B1"
+
+# The full names that aclrtGetSocName is known to give.
+KNOWN = (
+    *(f"Ascend910{name}" for name in ("B1", "B2", "B2C", "B3", "B4", "B4-1")),
+    *(f"Ascend910_93{name}" for name in (61, 62, 71, 72, 81, 82, 91, 92)),
+    *(f"Ascend910{name}" for name in ("", "A", "B", "ProA", "ProB", "PremiumA")),
+    *(f"Ascend310{name}" for name in ("", "P1", "P3", "P5", "P7", "B1", "B2", "B3", "B4")),
+)
+
+
+@functools.cache
+def soc(name: str) -> Soc:
+    """The SoC of a full name, by its pattern ("Ascend910B1" is Atlas A2); ValueError where no pattern fits."""
+    for pattern, short, product, title in _PATTERNS:
+        if re.fullmatch(pattern, name):
+            return Soc(name, short, product, title)
+    raise ValueError(f"SoC {name!r} is not known; known are {', '.join(KNOWN)} and Ascend950 with its variants")
+
+
+def known_soc(name: str) -> str:
+    """A name that a user gives, checked: one of ``KNOWN``, or of the Ascend950 line."""
+    if name not in KNOWN and not re.fullmatch(r"Ascend950\w*", name):
+        close = difflib.get_close_matches(name, (*KNOWN, "Ascend950"), 1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(
+            f"SoC {name!r} is not known; {hint}known are {', '.join(KNOWN)} and Ascend950 with its variants"
+        )
+    return name

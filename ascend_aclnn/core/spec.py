@@ -1,0 +1,158 @@
+"""TensorSpec: everything about a tensor but its memory."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
+from ascend_aclnn.core.layouts import nz_shape
+
+FormatLike = Union[Format, str, int]
+
+
+class TensorSpec:
+    """Shape, dtype, strides and offset (both in elements), format and storage shape of a tensor.
+
+    Rules check specs and tell the specs of outputs; a ``Tensor`` is a spec on a ``Storage``.
+    """
+
+    __slots__ = ("_format", "_storage_shape", "dtype", "offset", "shape", "strides")
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    strides: tuple[int, ...]
+    offset: int
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: DataType,
+        strides: Optional[tuple[int, ...]] = None,
+        offset: int = 0,
+        format: Optional[Format] = None,
+        storage_shape: Optional[tuple[int, ...]] = None,
+    ) -> None:
+        """``strides`` None: row-major; ``format`` None: "auto"; ``storage_shape`` None: the view's shape."""
+        self.shape = shape
+        self.dtype = dtype
+        self.strides = contiguous_strides(shape) if strides is None else strides
+        self.offset = offset
+        self._format = format
+        self._storage_shape = storage_shape
+
+    @classmethod
+    def of(
+        cls,
+        shape: Union[int, Sequence[int]],
+        dtype: DTypeLike,
+        *,
+        strides: Optional[Sequence[int]] = None,
+        offset: int = 0,
+        format: FormatLike = "auto",
+        storage_shape: Optional[Sequence[int]] = None,
+    ) -> TensorSpec:
+        """The spec that a user's arguments describe. FRACTAL_NZ without a storage shape gets the format's own."""
+        dims = _integers("shape", (shape,) if hasattr(shape, "__index__") else shape)
+        steps = contiguous_strides(dims) if strides is None else _integers("strides", strides)
+        if len(steps) != len(dims):
+            raise ValueError(f"strides {steps} have {len(steps)} items; shape {dims} needs {len(dims)}")
+        data_type = as_datatype(dtype)
+        known = None if isinstance(format, str) and format == "auto" else as_format(format)
+        physical = None if storage_shape is None else _integers("storage_shape", storage_shape)
+        if physical is None and known is Format.FRACTAL_NZ and len(dims) >= 2 and data_type.bits and strides is None:
+            physical = nz_shape(dims, data_type)
+        return TensorSpec(dims, data_type, steps, operator.index(offset), known, physical)
+
+    @property
+    def format(self) -> Format:
+        """The format; ND while it is still "auto"."""
+        return Format.ND if self._format is None else self._format
+
+    @property
+    def has_auto_format(self) -> bool:
+        """True until a format was given, or an operator that documents another one for this rank has bound the tensor."""
+        return self._format is None
+
+    @property
+    def storage_shape(self) -> tuple[int, ...]:
+        """Physical shape: the private format's shape, else as given, else the view's."""
+        return self.shape if self._storage_shape is None else self._storage_shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements (not of the storage)."""
+        return (max(self.size, 0) * self.dtype.bits + 7) // 8
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True when the elements lie in row-major order without gaps; the offset does not matter."""
+        return self.strides == contiguous_strides(self.shape) or (
+            self.size == 0
+            or all(n == 1 or s == c for n, s, c in zip(self.shape, self.strides, contiguous_strides(self.shape)))
+        )
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First, and one past the last, element that is touched, counted from the start of the storage."""
+        if self.size <= 0:
+            return self.offset, self.offset
+        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
+        return self.offset + sum(r for r in reach if r < 0), self.offset + sum(r for r in reach if r > 0) + 1
+
+    @property
+    def storage_nbytes(self) -> int:
+        """Bytes that a storage needs: what the elements reach, or the storage shape where that is larger."""
+        if self.size <= 0 or any(n < 0 for n in self.shape):
+            return 0
+        elements = max(self.span[1], math.prod(self.storage_shape), 0)
+        return (elements * self.dtype.bits + 7) // 8
+
+    def check_within(self, nbytes: int) -> None:
+        """ValueError where an element lies outside a storage of this many bytes."""
+        low, high = self.span
+        if low == high:
+            if self.offset < 0:
+                raise ValueError(f"offset is {self.offset}; it must not be negative")
+            return
+        if low < 0 or high * self.dtype.bits > nbytes * 8:
+            raise ValueError(
+                f"shape {self.shape} with strides {self.strides} and offset {self.offset} reaches elements {low} to "
+                f"{high - 1} of {self.dtype.name}; the storage has {nbytes * 8 // (self.dtype.bits or 8)}"
+            )
+
+    def __repr__(self) -> str:
+        layout = "" if self.is_contiguous and not self.offset else f", strides={self.strides}, offset={self.offset}"
+        return f"{type(self).__name__}(shape={self.shape}, {self.dtype.name}, {self.format.name}{layout})"
+
+
+@functools.lru_cache(maxsize=4096)
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides, in elements."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def _integers(what: str, values: Any) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(n) for n in values)
+    except TypeError:
+        raise TypeError(f"{what} is {values!r}; it must be a sequence of integers") from None
+
+
+__all__ = ["FormatLike", "TensorSpec", "contiguous_strides"]

@@ -1,0 +1,211 @@
+"""Device, Stream and Event: thin owners of a backend's handles, the same on both backends."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from types import TracebackType
+from typing import Optional
+
+from ascend_aclnn.core.current import current_backend, entered_streams
+from ascend_aclnn.core.interface import Backend, MemoryInfo
+
+
+class Device:
+    """One device by its index; ``with Device(1):`` makes it current for this thread."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = index
+        self.backend = current_backend()
+        if not 0 <= index < self.backend.device_count():
+            raise ValueError(f"device {index}: this host has {self.backend.device_count()} device(s)")
+        self._previous: list[int] = []
+
+    def use(self) -> None:
+        """Makes the device current for this thread."""
+        self.backend.set_device(self.index)
+
+    def synchronize(self, timeout: Optional[float] = None) -> None:
+        """Waits for everything that was queued on the device."""
+        self.backend.synchronize(self.index, timeout)
+
+    def memory_info(self) -> MemoryInfo:
+        return self.backend.memory_info(self.index)
+
+    def __enter__(self) -> Device:
+        self._previous.append(self.backend.current_device())
+        self.use()
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.backend.set_device(self._previous.pop())
+
+    def __repr__(self) -> str:
+        return f"Device({self.index})"
+
+
+class Stream:
+    """An ordered queue of a device. ``with stream:`` makes it current for this thread."""
+
+    def __init__(self, device: Optional[int] = None) -> None:
+        self.backend: Backend = current_backend()
+        self.device = self.backend.current_device() if device is None else device
+        self.handle = self.backend.create_stream(self.device)
+        self._release: weakref.finalize[..., Stream] = weakref.finalize(
+            self, self.backend.destroy_stream, self.device, self.handle
+        )
+        self._release.atexit = False  # the backend destroys what is left, in the right order
+
+    @classmethod
+    def from_handle(cls, handle: int, device: Optional[int] = None, *, owner: object = None) -> Stream:
+        """A stream that somebody else owns (torch_npu: ``torch.npu.current_stream().npu_stream``); 0 is the default stream."""
+        stream = cls.__new__(cls)
+        stream.backend = current_backend()
+        stream.device = stream.backend.current_device() if device is None else device
+        stream.handle = handle
+        stream._release = weakref.finalize(stream, _let_go, owner)
+        stream._release.atexit = False
+        return stream
+
+    def synchronize(self, timeout: Optional[float] = None) -> None:
+        """Waits until everything queued so far has run; TimeoutError after ``timeout`` seconds."""
+        self.backend.stream_synchronize(self, timeout)
+
+    def done(self) -> bool:
+        """True when nothing is left to run."""
+        return self.backend.stream_done(self)
+
+    def wait_event(self, event: Event) -> None:
+        """Work queued from now on runs after the event."""
+        self.backend.stream_wait_event(self, event.handle)
+
+    def record_event(self, event: Optional[Event] = None) -> Event:
+        """Records an event (a new one if none is given) behind what is queued."""
+        event = Event(self.device) if event is None else event
+        event.record(self)
+        return event
+
+    def close(self) -> None:
+        """Synchronises and destroys the stream; idempotent. A borrowed stream is only let go."""
+        self._release()
+
+    def __enter__(self) -> Stream:
+        entered_streams().append(self)
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        entered_streams().pop()
+
+    def __repr__(self) -> str:
+        return f"Stream({self.handle:#x}, device {self.device})"
+
+
+def check_stream(stream: object, backend: Backend) -> None:
+    """TypeError unless it is a stream of the backend, ValueError once it is closed: its handle would mean nothing to CANN."""
+    if not isinstance(stream, Stream):
+        raise TypeError(f"stream is {stream!r}; it must be a Stream (Stream.from_handle makes one of a raw handle)")
+    if stream.backend is not backend:
+        raise TypeError(f"stream is of the {stream.backend.name} backend; the backend in use is {backend.name}")
+    if not stream._release.alive:
+        raise ValueError(f"{stream!r} is closed")
+
+
+class Event:
+    """A mark in a stream that other streams and the host can wait for; keeps time."""
+
+    def __init__(self, device: Optional[int] = None) -> None:
+        self.backend: Backend = current_backend()
+        self.device = self.backend.current_device() if device is None else device
+        self.handle = self.backend.create_event(self.device)
+        self._release = weakref.finalize(self, self.backend.destroy_event, self.device, self.handle)
+        self._release.atexit = False
+
+    def record(self, stream: Optional[Stream] = None) -> None:
+        """Marks the work queued so far on a stream (the current one if none is given)."""
+        self.backend.event_record(self.handle, current_stream() if stream is None else stream)
+
+    def synchronize(self, timeout: Optional[float] = None) -> None:
+        self.backend.event_synchronize(self.handle, timeout)
+
+    def done(self) -> bool:
+        return self.backend.event_done(self.handle)
+
+    def elapsed_ms(self, end: Event) -> float:
+        """Milliseconds from this event to a later one; both must have passed."""
+        return self.backend.event_elapsed(self.handle, end.handle)
+
+    def close(self) -> None:
+        self._release()
+
+
+def _let_go(owner: object) -> None:
+    """Ends the borrowing of a stream: nothing to destroy, the owner is no longer kept alive."""
+
+
+class _DefaultStreams(threading.local):
+    """The default stream of each device, for this thread."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[int, int], Stream] = {}
+
+    def of(self, backend: Backend) -> Stream:
+        key = (id(backend), backend.current_device())
+        if key not in self._streams:
+            self._streams[key] = Stream.from_handle(0, key[1])
+        return self._streams[key]
+
+
+_defaults = _DefaultStreams()
+
+
+def current_stream() -> Stream:
+    """The stream that calls without ``stream=`` use: the innermost ``with stream:``, else the device's default stream."""
+    backend = current_backend()
+    for stream in reversed(entered_streams()):
+        if stream.backend is backend and stream.device == backend.current_device():
+            return stream
+    return _defaults.of(backend)
+
+
+def synchronize(timeout: Optional[float] = None) -> None:
+    """Waits for everything queued on the current device; TimeoutError after ``timeout`` seconds."""
+    backend = current_backend()
+    backend.synchronize(backend.current_device(), timeout)
+
+
+def set_deterministic(enabled: bool) -> None:
+    """Asks operators for bit-reproducible results, where CANN has such a mode; set it before calling them."""
+    current_backend().set_deterministic(enabled)
+
+
+def memory_info() -> MemoryInfo:
+    """Memory of the current device and what this process holds of it, in bytes."""
+    backend = current_backend()
+    return backend.memory_info(backend.current_device())
+
+
+def empty_cache() -> None:
+    """Gives memory that is kept for reuse back to the device."""
+    current_backend().empty_cache()
+
+
+def set_memory_limit(nbytes: Optional[int]) -> None:
+    """The most device memory this process takes (None: no limit); beyond it, allocation fails as a full device does."""
+    current_backend().set_memory_limit(nbytes)
+
+
+__all__ = [
+    "Device",
+    "Event",
+    "Stream",
+    "current_stream",
+    "empty_cache",
+    "memory_info",
+    "set_deterministic",
+    "set_memory_limit",
+    "synchronize",
+]

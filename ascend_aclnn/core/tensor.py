@@ -1,0 +1,310 @@
+"""Tensor: a TensorSpec on backend memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core import dlpack
+from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_format
+from ascend_aclnn.core.interface import Backend, Storage
+from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
+from ascend_aclnn.core.spec import FormatLike, TensorSpec, contiguous_strides
+
+if TYPE_CHECKING:
+    from ascend_aclnn.core.streams import Stream
+
+
+class Tensor(TensorSpec):
+    """Device memory with shape, dtype, strides and offset (in elements) and format.
+
+    Slicing, transposing and reshaping of contiguous tensors give views that share memory. ``numpy()`` waits for the
+    stream that wrote last, and only for it; before another stream reads the memory, order the streams with an Event,
+    and before dropping the tensor call ``record_stream``.
+    """
+
+    __slots__ = ("__weakref__", "handle", "storage")
+
+    storage: Storage
+    handle: Any  # the npu backend's aclTensor of this view, made on first use
+
+    def __init__(
+        self,
+        storage: Storage,
+        shape: tuple[int, ...],
+        dtype: DataType,
+        strides: Optional[tuple[int, ...]] = None,
+        offset: int = 0,
+        format: Optional[Format] = None,
+        storage_shape: Optional[tuple[int, ...]] = None,
+    ) -> None:
+        # TensorSpec.__init__, written out: this runs for every view and every result
+        self.storage = storage
+        self.shape = shape
+        self.dtype = dtype
+        self.strides = contiguous_strides(shape) if strides is None else strides
+        self.offset = offset
+        self._format = format
+        self._storage_shape = storage_shape
+        self.handle = None
+
+    @classmethod
+    def on(cls, storage: Storage, spec: TensorSpec) -> Tensor:
+        """A tensor of a spec on a storage."""
+        return cls(storage, spec.shape, spec.dtype, spec.strides, spec.offset, spec._format, spec._storage_shape)
+
+    # ---------------------------------------------------------------------------------------- what it is
+    @property
+    def backend(self) -> Backend:
+        return self.storage.backend
+
+    @property
+    def device(self) -> int:
+        return self.storage.device
+
+    @property
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return self.storage.address + self.offset * self.dtype.bits // 8
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of a tensor of {self.size} elements is not defined")
+        return bool(self.numpy().item())
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, {self.backend.name}:{self.device})"
+
+    # -------------------------------------------------------------------------------------------- views
+    def view(
+        self,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+        format: Optional[Format] = None,
+    ) -> Tensor:
+        """A view of the same memory; strides and offset count elements from the start of the storage.
+
+        ValueError where it would reach outside the storage.
+        """
+        spec = TensorSpec.of(shape, self.dtype, strides=strides, offset=offset)
+        spec.check_within(self.storage.nbytes)
+        return self._view(spec.shape, spec.strides, spec.offset, format)
+
+    def _view(
+        self, shape: Sequence[int], strides: Sequence[int], offset: int, format: Optional[Format] = None
+    ) -> Tensor:
+        """A view that lies in the storage by construction."""
+        return Tensor(self.storage, tuple(shape), self.dtype, tuple(strides), offset, format)
+
+    def with_format(self, format: FormatLike, storage_shape: Optional[Sequence[int]] = None) -> Tensor:
+        """The same memory under another format; no data moves."""
+        shape = self._storage_shape if storage_shape is None else tuple(storage_shape)
+        return Tensor(self.storage, self.shape, self.dtype, self.strides, self.offset, as_format(format), shape)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """Basic indexing: integers, slices with positive steps, ``...`` and None; a view."""
+        items = index if isinstance(index, tuple) else (index,)
+        given = sum(1 for item in items if item is not None and item is not Ellipsis)
+        if given > self.ndim:
+            raise IndexError(f"{given} indices for a tensor of rank {self.ndim}")
+        if Ellipsis not in [i for i in items if i is Ellipsis]:
+            items = (*items, Ellipsis)
+        shape: list[int] = []
+        strides: list[int] = []
+        offset, axis = self.offset, 0
+        for item in items:
+            if item is Ellipsis:
+                rest = self.ndim - given
+                shape += self.shape[axis : axis + rest]
+                strides += self.strides[axis : axis + rest]
+                axis += rest
+                continue
+            if item is None:
+                shape.append(1)
+                strides.append(0)
+                continue
+            n, step = self.shape[axis], self.strides[axis]
+            if isinstance(item, slice):
+                start, stop, stride = item.indices(n)
+                if stride < 1:
+                    raise ValueError("a tensor slice needs a positive step: CANN has no negative strides")
+                count = max(0, -(-(stop - start) // stride))
+                shape.append(count)
+                strides.append(step * stride)
+                offset += start * step if count else 0
+            else:
+                at = operator.index(item)
+                if not -n <= at < n:
+                    raise IndexError(f"index {at} is out of bounds for axis {axis} with size {n}")
+                offset += (at + n if at < 0 else at) * step
+            axis += 1
+        return self._view(shape, strides, offset)
+
+    def transpose(self, *axes: int) -> Tensor:
+        """Axes in another order (all reversed when none are given); a view."""
+        order = tuple(a % self.ndim for a in axes) if axes else tuple(reversed(range(self.ndim)))
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError(f"axes {axes} are not a permutation of the {self.ndim} axes")
+        return self._view([self.shape[a] for a in order], [self.strides[a] for a in order], self.offset)
+
+    @property
+    def T(self) -> Tensor:
+        return self.transpose()
+
+    def reshape(self, *shape: int) -> Tensor:
+        """Another shape over the same memory; only for contiguous tensors. One size may be -1."""
+        dims = list(shape)
+        if dims.count(-1) == 1:
+            known = math.prod(n for n in dims if n != -1)
+            if known == 0 or self.size % known:
+                raise ValueError(f"cannot reshape {self.shape} to {shape}")
+            dims[dims.index(-1)] = self.size // known
+        if math.prod(dims) != self.size:
+            raise ValueError(f"cannot reshape {self.shape} to {shape}")
+        if not self.is_contiguous:
+            raise ValueError("reshape needs a contiguous tensor")
+        return self._view(dims, contiguous_strides(tuple(dims)), self.offset)
+
+    # -------------------------------------------------------------------------------------------- data
+    def numpy(self) -> npt.NDArray[Any]:
+        """The elements as a new ndarray; waits for the stream that wrote last."""
+        dtype = host_dtype(self.dtype)
+        if self.size == 0:
+            return np.empty(self.shape, dtype)
+        if self.format.private:
+            return self._from_private(dtype)
+        if self.dtype.packed:
+            return _unpacked(self)
+        low, high = self.span
+        raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize)
+        strides = [s * dtype.itemsize for s in self.strides]
+        at = (self.offset - low) * dtype.itemsize
+        view: npt.NDArray[Any] = np.ndarray(self.shape, dtype, raw.data, at, strides)
+        return np.array(view)
+
+    def __array__(self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None) -> npt.NDArray[Any]:
+        if copy is False:
+            raise ValueError("the data of a Tensor cannot be used as an ndarray without a copy")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def assign(self, values: npt.ArrayLike) -> None:
+        """Copies host values (broadcast, cast to dtype) into the tensor."""
+        dtype = host_dtype(self.dtype)
+        array = np.asarray(values)
+        if array.dtype != dtype:
+            array = array.astype(dtype)
+        if self.size == 0:
+            return
+        array = np.broadcast_to(array, self.shape)
+        if self.format.private:
+            array = to_nz(array, self._nz_storage())
+        if self.dtype.packed:
+            if not self.is_contiguous or self.offset:
+                raise ValueError(f"a strided {self.dtype.name} tensor cannot be written from the host")
+            self.storage.write(0, pack_bits(array, self.dtype.bits))
+            return
+        if self.is_contiguous or self.format.private:
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.storage.write(self.offset * dtype.itemsize, data)
+            return
+        low, high = self.span
+        raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize).copy()
+        strides = [s * dtype.itemsize for s in self.strides]
+        np.ndarray(self.shape, dtype, raw.data, (self.offset - low) * dtype.itemsize, strides)[...] = array
+        self.storage.write(low * dtype.itemsize, raw)
+
+    def __setitem__(self, index: Any, values: npt.ArrayLike) -> None:
+        self[index].assign(values)
+
+    def record_stream(self, stream: Stream) -> None:
+        """Tells that work on another stream uses this memory: it is not reused before that work has run."""
+        self.storage.record_stream(stream)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return dlpack.export(self, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.device(self)
+
+    def to_format(self, format: FormatLike) -> Tensor:
+        """The same values stored in another format: "FRACTAL_NZ" (for the WeightNz operators) or "ND".
+
+        On a device the conversion is an operator of the installed CANN; it is queued on the current stream.
+        """
+        wanted = as_format(format)
+        if wanted is self.format:
+            return self
+        if wanted not in (Format.FRACTAL_NZ, Format.ND) or (
+            self.format.private and self.format is not Format.FRACTAL_NZ
+        ):
+            raise ValueError(f"cannot convert {self.format.name} to {wanted.name}; only ND <-> FRACTAL_NZ")
+        return self.backend.convert_format(self, wanted)
+
+    def _nz_storage(self) -> tuple[int, ...]:
+        """The storage shape of a FRACTAL_NZ tensor that can be read and written on the host."""
+        wanted = nz_shape(self.shape, self.dtype) if self.format is Format.FRACTAL_NZ and self.ndim >= 2 else None
+        if wanted is None or len(self.storage_shape) != len(wanted) or self.offset:
+            text = f"{self.format.name} with storage shape {self.storage_shape}"
+            raise ValueError(f"a tensor in {text} cannot be moved to or from the host")
+        return self.storage_shape
+
+    def _from_private(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        physical = self._nz_storage()
+        flat = Tensor(self.storage, physical, self.dtype, contiguous_strides(physical))
+        return np.array(from_nz(flat.numpy(), self.shape), dtype)
+
+    @classmethod
+    def from_pointer(
+        cls,
+        ptr: int,
+        shape: Sequence[int],
+        dtype: DTypeLike,
+        *,
+        strides: Optional[Sequence[int]] = None,
+        offset: int = 0,
+        format: FormatLike = "auto",
+        storage_shape: Optional[Sequence[int]] = None,
+        device: Optional[int] = None,
+        owner: object = None,
+    ) -> Tensor:
+        """A tensor over memory that somebody else owns (torch_npu: ``t.untyped_storage().data_ptr()``).
+
+        ``ptr`` is the start of the storage; ``owner`` is kept alive as long as the tensor or a view of it.
+        """
+        spec = TensorSpec.of(shape, dtype, strides=strides, offset=offset, format=format, storage_shape=storage_shape)
+        if spec.size and ptr <= 0:
+            raise ValueError(f"ptr is {ptr}; it must be the address of memory that holds {spec!r}")
+        spec.check_within(spec.storage_nbytes)
+        backend = current_backend()
+        index = backend.current_device() if device is None else device
+        return cls.on(backend.borrow(ptr, spec.storage_nbytes, index, owner), spec)
+
+
+def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
+    """The elements of a tensor with several elements to the byte."""
+    low, high = tensor.span
+    bits = tensor.dtype.bits
+    first = low * bits // 8
+    skip = low - first * 8 // bits
+    raw = tensor.storage.read(first, (high * bits + 7) // 8 - first)
+    base = unpack_bits(raw, skip + high - low, tensor.dtype)
+    return np.array(np.lib.stride_tricks.as_strided(base[skip:], tensor.shape, tensor.strides))
+
+
+def host_dtype(dtype: DataType) -> np.dtype[Any]:
+    if dtype.numpy is None:
+        raise TypeError(f"{dtype.name} has no NumPy counterpart: its values cannot be moved to or from the host")
+    return dtype.numpy

@@ -1,0 +1,60 @@
+"""Making tensors: empty, zeros, and from host values or another package's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core import dlpack
+from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
+from ascend_aclnn.core.spec import FormatLike, TensorSpec
+from ascend_aclnn.core.tensor import Tensor
+
+
+def empty(
+    shape: Union[int, Sequence[int]],
+    dtype: DTypeLike,
+    *,
+    format: FormatLike = "auto",
+    strides: Optional[Sequence[int]] = None,
+    offset: int = 0,
+    storage_shape: Optional[Sequence[int]] = None,
+) -> Tensor:
+    """An uninitialised tensor on the current device. Memory is reserved when data is first touched.
+
+    Every DataType and Format and any dims are accepted: checking them is the operator's work.
+    """
+    spec = TensorSpec.of(shape, dtype, strides=strides, offset=offset, format=format, storage_shape=storage_shape)
+    backend = current_backend()
+    return Tensor.on(backend.allocate(spec.storage_nbytes, backend.current_device()), spec)
+
+
+def zeros(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
+    """A tensor filled with zeros."""
+    tensor = empty(shape, dtype, format=format)
+    tensor.assign(0)
+    return tensor
+
+
+def asarray(x: npt.ArrayLike, dtype: Optional[DTypeLike] = None, format: FormatLike = "auto") -> Tensor:
+    """A tensor on the current device with the values of an array-like. A Tensor is returned unchanged."""
+    if isinstance(x, Tensor):
+        if dtype is not None and as_datatype(dtype) is not x.dtype:
+            raise TypeError(f"the tensor is {x.dtype.name}, not {as_datatype(dtype).name}; convert it with ops.cast")
+        return x
+    array = np.asarray(x)
+    tensor = empty(array.shape, array.dtype if dtype is None else dtype, format=format)
+    tensor.assign(array)
+    return tensor
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A tensor that shares the memory of an object with ``__dlpack__`` (host memory: NumPy backend; Ascend: npu)."""
+    memory = dlpack.import_memory(x, current_backend())
+    return Tensor.from_pointer(
+        memory.address, memory.shape, memory.dtype, strides=memory.strides, device=memory.device, owner=memory.owner
+    )

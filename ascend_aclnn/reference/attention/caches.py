@@ -1,0 +1,173 @@
+"""What stands around attention: results that are put together, and caches of pages that are written and read."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.declare import reference
+
+
+@reference("aclnnAttentionUpdate")
+def attention_update(lse: list[Array], parts: list[Array], kind: int) -> tuple[Array, Optional[Array]]:
+    """Results of parts of the keys, weighted by their sums of exponentials."""
+    sums = np.stack(lse)
+    most = sums.max(0)
+    total = most + np.log(np.exp(sums - most).sum(0))
+    weights = np.exp(sums - total)[..., None]
+    return np.einsum("prd,prx->rd", np.stack(parts), weights), total if kind == 1 else None
+
+
+@reference_by_name("aclnnRingAttentionUpdate", "aclnnRingAttentionUpdateV2")
+def ring_attention_update(given: Given) -> dict[str, Array]:
+    """Two results with their maxima and sums, put together; each number stands eight times."""
+    before, after = given["prevSoftmaxMax"], given["curSoftmaxMax"]
+    most = np.maximum(before, after)
+    old, new = given["prevSoftmaxSum"] * np.exp(before - most), given["curSoftmaxSum"] * np.exp(after - most)
+    total = old + new
+    layout = given["inputLayout"]
+    made = _spread(old / total, given["prevAttnOut"], layout) * given["prevAttnOut"]
+    made = made + _spread(new / total, given["curAttnOut"], layout) * given["curAttnOut"]
+    return {"attnOutOut": made, "softmaxMaxOut": most, "softmaxSumOut": total}
+
+
+def _spread(share: Array, output: Array, layout: str) -> Array:
+    """The share of each head of each token: (tokens, heads, 8) or, for (S, B, H), (batch, heads, tokens, 8)."""
+    if layout == "TND":
+        return share[..., :1]
+    heads = share.shape[1]
+    return np.repeat(share[..., 0].transpose(2, 0, 1), output.shape[-1] // heads, -1)
+
+
+# --------------------------------------------------------------------------------------------------- writing pages
+
+
+def _write(cache: Array, rows: Array, slots: Array, heads_first: bool = False) -> None:
+    """Rows (tokens, heads, width) at slots, those below 0 nowhere.
+
+    Pages are (tokens, heads, width), with ``heads_first`` (heads, tokens, width), or fractal: width in parts of the
+    last axis, tokens before it.
+    """
+    slots = slots.reshape(-1)
+    there = np.flatnonzero(slots >= 0)
+    slots, rows = slots[there], rows[there]
+    fractal = not heads_first and (cache.ndim == 5 or cache.shape[2:] != rows.shape[1:])
+    axis = -2 if fractal or heads_first else 1
+    page, token = np.divmod(slots, cache.shape[axis])
+    if axis == 1:
+        cache[page, token] = rows
+    else:
+        where: Any = (page, *(slice(None),) * (cache.ndim - 3), token)
+        cache[where] = rows.reshape(len(rows), *cache.shape[1:-2], cache.shape[-1])
+
+
+@reference("aclnnScatterPaKvCache", raw=True)
+def scatter_pa_kv_cache(
+    key: Array,
+    key_cache: Array,
+    slots: Array,
+    value: Optional[Array],
+    value_cache: Optional[Array],
+    compress_lengths: Optional[Array],
+    compress_offsets: Optional[Array],
+    lengths: Optional[Array],
+    cache_mode: Optional[str],
+    scatter_mode: Optional[str],
+    strides: Optional[tuple[int, ...]],
+    offsets: Optional[tuple[int, ...]],
+    *,
+    out: tuple[Array, Optional[Array]],
+) -> None:
+    """Keys and values at the slots of their caches."""
+    if (scatter_mode or "None") not in ("None", "Nct", "NHSD") or compress_lengths is not None:
+        raise UnsupportedOperator("aclnnScatterPaKvCache", "the NumPy backend has no reference for compressed caches")
+    heads_first = scatter_mode == "NHSD"
+    _write(out[0], key, slots, heads_first)
+    if value is not None and value.size and out[1] is not None:
+        _write(out[1], value, slots, heads_first)
+
+
+@reference("aclnnScatterPaCache", raw=True)
+def scatter_pa_cache(
+    key: Array,
+    cache: Array,
+    slots: Array,
+    compress_lengths: Optional[Array],
+    compress_offsets: Optional[Array],
+    lengths: Optional[Array],
+    cache_mode: Optional[str],
+    *,
+    out: tuple[Array],
+) -> None:
+    """Keys at the slots of their cache; compressed, each head's own sequence from its slot on.
+
+    With an offset the tokens from there on, so many, become their mean; without one the last so many are kept.
+    """
+    if compress_lengths is None:
+        _write(out[0], key, slots)
+        return
+    heads = key.shape[2]
+    flat, many = slots.reshape(-1), compress_lengths.reshape(-1)
+    for number, (slot, length) in enumerate(zip(flat.tolist(), many.tolist())):
+        batch, head = divmod(number, heads)
+        rows = key[batch, : int(lengths[batch]) if lengths is not None else None, head]
+        if compress_offsets is None:
+            kept = rows[len(rows) - length :]
+        else:
+            first = int(compress_offsets.reshape(-1)[number])
+            mean = rows[first : first + length].astype(np.float32).mean(0, keepdims=True).astype(rows.dtype)
+            kept = np.concatenate([rows[:first], mean, rows[first + length :]])
+        _write(out[0], kept[:, None], slot + np.arange(len(kept)))
+
+
+@reference("aclnnScatterPaKvCacheWithKScale", raw=True)
+def scatter_pa_kv_cache_with_k_scale(
+    key: Array,
+    value: Array,
+    key_cache: Array,
+    value_cache: Array,
+    slots: Array,
+    scale: Array,
+    scale_cache: Array,
+    layout: Optional[str],
+    *,
+    out: tuple[Array, Array, Array],
+) -> None:
+    """The keys' scales too; pages have their heads first."""
+    for cache, rows in zip(out, (key, value, scale[..., None])):
+        _write(cache, rows, slots, heads_first=True)
+
+
+# --------------------------------------------------------------------------------------------------- reading pages
+
+
+@reference("aclnnGatherPaKvCache", raw=True)
+def gather_pa_kv_cache(
+    key_cache: Array,
+    value_cache: Array,
+    table: Array,
+    lengths: Array,
+    keys: Array,
+    values: Array,
+    offsets: Optional[Array],
+    cache_mode: Optional[str],
+    cumulative: bool,
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """The tokens of all sequences one after the other; those of each begin so many tokens into its pages."""
+    counts = np.diff(lengths) if cumulative else lengths
+    number = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
+    fractal = cache_mode == "PA_NZ"
+    for cache, made in ((key_cache, out[0]), (value_cache, out[1])):
+        size = cache.shape[2 if fractal else 1]
+        page, token = np.divmod(place, size)
+        first = 0 if offsets is None else offsets[number] // size
+        chosen = table[number, page + first]
+        rows = cache[chosen, :, token] if fractal else cache[chosen, token]
+        made[: len(rows)] = rows.reshape(len(rows), *made.shape[1:])

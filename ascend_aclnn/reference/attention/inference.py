@@ -1,0 +1,338 @@
+"""Attention for inference: prompts, single tokens, and both (FusedInferAttentionScore).
+
+Every sequence is computed by itself: its queries and keys are cut out of whatever holds them (padded batches, packed
+tokens, caches of pages), keys and values of 8 and 4 bits are restored to float32, and what follows is flash attention.
+Queries of 8 bits have no reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.numerics import Array, DataError, is_integer
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.attention.flash import forward, problem_of
+from ascend_aclnn.reference.quant import unpacked
+
+_WIDE = 2**31 - 1
+_COMPRESSED = (2, 3, 4)  # sparse modes whose mask is the same for all
+_OF_TOKENS, _OF_HEADS, _OF_BOTH = 1, 2, 3  # what the scales of keys (or values) belong to; 0: heads and width
+
+
+class _Paged(NamedTuple):
+    """A cache of pages: (pages, tokens, H), (pages, heads, tokens, width) or (pages, heads, width / 16, tokens, 16)."""
+
+    pages: Array
+    table: Array
+
+    def of(self, batch: int, length: int, heads: int) -> Array:
+        """One sequence: heads, tokens, width."""
+        pages = self.pages
+        if pages.ndim == 5:
+            pages = pages.swapaxes(2, 3)
+            pages = pages.reshape(*pages.shape[:3], -1)
+        elif pages.ndim == 3:
+            pages = pages.reshape(*pages.shape[:2], heads, -1).swapaxes(1, 2)
+        tokens = pages.shape[2]
+        chosen = pages[self.table[batch, : -(-length // tokens)]].swapaxes(0, 1)
+        return np.asarray(chosen.reshape(chosen.shape[0], -1, chosen.shape[3])[:, :length])
+
+
+def _whole(x: Array) -> Array:
+    """Elements as they are meant: an INT32 is eight INT4."""
+    return unpacked(np.ascontiguousarray(x)) if x.dtype == np.int32 else x
+
+
+def _heads_of(x: Array, layout: str, batch: int, heads: int) -> Array:
+    """One sequence of a padded batch: heads, tokens, width."""
+    own = x if layout in ("SH", "NSD") else x[batch if len(x) > 1 else 0]
+    if layout in ("BNSD", "NSD"):
+        return np.asarray(own)
+    return np.asarray(own.reshape(len(own), heads, -1).swapaxes(0, 1))
+
+
+def _packed(x: Array, layout: str, start: int, end: int) -> Array:
+    """One sequence of packed tokens."""
+    return x[start:end].swapaxes(0, 1) if layout == "TND" else x[:, start:end]
+
+
+def _restored(x: Array, scale: Optional[Array], offset: Optional[Array], mode: int, batch: int, start: int) -> Array:
+    """(x + offset) * scale of one sequence (heads, tokens, width)."""
+    if not is_integer(x.dtype) and scale is None:
+        return x
+    made: Array = x.astype(np.float32)
+    for values, add in ((offset, True), (scale, False)):
+        if values is None:
+            continue
+        fitted = _fitted(values, made.shape, mode, batch, start)
+        made = made + fitted if add else made * fitted
+    return made
+
+
+def _fitted(values: Array, shape: tuple[int, ...], mode: int, batch: int, start: int) -> Array:
+    heads, tokens, _ = shape
+    if values.size == 1:
+        return values.reshape(())
+    if mode == _OF_TOKENS:
+        rows = values.reshape(-1, values.shape[-1])
+        return rows[batch if len(rows) > 1 else 0, start : start + tokens, None]
+    if mode == _OF_BOTH:
+        return values.reshape(-1, heads, values.shape[-1])[batch, :, start : start + tokens, None]
+    return values.reshape(heads, 1, -1 if mode != _OF_HEADS else 1)
+
+
+class _Scales(NamedTuple):
+    scale: Optional[Array]
+    offset: Optional[Array]
+    mode: int
+
+    def restore(self, x: Array, batch: int, start: int) -> Array:
+        return _restored(x, self.scale, self.offset, self.mode, batch, start)
+
+
+def _scales(given: Given, side: int) -> _Scales:
+    """Those of the keys (0) or values (1): of their own, or halves of what both have."""
+    name = ("key", "value")[side]
+    own = given[f"{name}AntiquantScale"]
+    if own is not None:
+        return _Scales(own, given[f"{name}AntiquantOffset"], given[f"{name}AntiquantMode"] or 0)
+    scale, offset = given["antiquantScale"], given["antiquantOffset"]
+    halves = (None if x is None else x[side] for x in (scale, offset))
+    return _Scales(next(halves), next(halves), given["antiquantMode"] or 0)
+
+
+def _lengths(values: Optional[Sequence[int]], count: int, whole: int) -> list[int]:
+    """Lengths of the sequences, given for each, for all, or not at all."""
+    if not values:
+        return [whole] * count
+    return list(values) * count if len(values) == 1 else list(values)
+
+
+def _mask(mask: Optional[Array], mode: int, batch: int, rows: slice, keys: slice, queries: int) -> Optional[Array]:
+    """The rows and keys of one sequence: (batch or 1, queries, keys), also with one head, without batch or queries."""
+    if mask is None or mask.size == 0 or mode in _COMPRESSED:
+        return mask
+    if mask.ndim == 2 and queries > 1:
+        mask = mask[None]
+    mask = mask.reshape(len(mask), -1, mask.shape[-1])
+    own: Array = mask[batch if len(mask) > 1 else 0]
+    return own[rows if len(own) > 1 else slice(None), keys]
+
+
+def _bias(given: Given, batch: int, rows: slice, keys: slice) -> Optional[Array]:
+    values: Optional[Array] = given["pseShift"]
+    if values is None or values.size == 0:
+        return None
+    own: Array = values[batch if len(values) > 1 else 0]
+    return own[None, :, rows if own.shape[1] > 1 else slice(None), keys]
+
+
+class _Sequence(NamedTuple):
+    """What belongs to one sequence: queries and keys with heads first, and where they lie in mask and bias."""
+
+    number: int
+    rows: slice
+    keys: slice
+    query: Array
+    key: Array
+    value: Array
+
+
+def _attend(given: Given, part: _Sequence, queries: int) -> tuple[Array, Array]:
+    """Result and logarithm of the sum of exponentials: heads, queries, width (1)."""
+    mode = given["sparseMode"] or 0
+    problem = problem_of(
+        part.query[None],
+        part.key[None],
+        part.value[None],
+        _bias(given, part.number, part.rows, part.keys),
+        None,
+        _mask(given["attenMask"], mode, part.number, part.rows, part.keys, queries),
+        None,
+        (None, None),
+        given["scaleValue"],
+        1.0,
+        _WIDE if given["preTokens"] is None else given["preTokens"],
+        _WIDE if given["nextTokens"] is None else given["nextTokens"],
+        part.query.shape[0],
+        "BNSD",
+        mode,
+        0,
+    )
+    highest, total, _, output = forward(problem, "BNSD")
+    highest, total = highest[0, ..., :1], total[0, ..., :1]
+    made = output[0]
+    sink = given["learnableSink"]
+    if sink is not None:
+        score = sink[:, None, None]
+        most = np.maximum(highest, score)
+        seen = total * np.exp(highest - most)
+        highest, total, made = most, seen + np.exp(score - most), made * seen / (seen + np.exp(score - most))
+    return made, np.where(total > 0, highest + np.log(total), np.inf)
+
+
+class _Reader(NamedTuple):
+    """Cuts the sequences out of what holds them."""
+
+    given: Given
+    layout: str
+    many: int
+
+    @classmethod
+    def of(cls, given: Given, layout: str) -> _Reader:
+        ends = given["actualSeqLengths"]
+        if "T" in layout and not ends:
+            raise DataError("actualSeqLengthsOptional", "is None; in layouts with T it is required")
+        return cls(given, layout, len(ends) if "T" in layout else len(given["query"]) if "B" in layout else 1)
+
+    def queries(self, number: int) -> tuple[slice, list[Array]]:
+        """Where a sequence's queries lie in its axis; they, and their rotated parts if there are some."""
+        given, layout = self.given, self.layout
+        both = [x for x in (given["query"], given["queryRope"]) if x is not None]
+        ends = given["actualSeqLengths"]
+        if "T" in layout:
+            start, end = (ends[number - 1] if number else 0), ends[number]
+            return slice(0, end - start), [_packed(x, layout, start, end) for x in both]
+        whole = given["query"].shape[layout.index("S")]
+        rows = _placed(whole, _lengths(ends, self.many, whole)[number], given["queryPaddingSize"])
+        return rows, [_heads_of(x, layout, number, given["numHeads"])[:, rows] for x in both]
+
+    def keys(self, number: int) -> tuple[slice, list[Array]]:
+        """Where a sequence's keys lie in its axis; they, their values, and their rotated parts if there are some."""
+        given, layout = self.given, self.layout
+        heads = given["numKeyValueHeads"] or given["numHeads"]
+        lengths = given["actualSeqLengthsKv"]
+        own = number if len(given["key"]) > 1 else 0
+        all_of = [_whole(given["key"][own]), _whole(given["value"][own])]
+        all_of += [] if given["keyRope"] is None else [given["keyRope"]]
+        if given["blockTable"] is not None:
+            length = (lengths or ())[number]
+            return slice(0, length), [_Paged(x, given["blockTable"]).of(number, length, heads) for x in all_of]
+        if "T" in layout:
+            start, end = (lengths[number - 1] if number else 0), lengths[number]
+            return slice(0, end - start), [_packed(x, layout, start, end) for x in all_of]
+        within = [_heads_of(x, layout, 0 if own else number, heads) for x in all_of]
+        there = within[0].shape[1]
+        where = _placed(there, _lengths(lengths, self.many, there)[number], given["kvPaddingSize"])
+        return where, [x[:, where] for x in within]
+
+    def sequence(self, number: int, scales: Sequence[_Scales]) -> _Sequence:
+        heads = self.given["numKeyValueHeads"] or self.given["numHeads"]
+        rows, query = self.queries(number)
+        where, (key, value, *rope) = self.keys(number)
+        key, value = (s.restore(x, number, where.start) for s, x in zip(scales, (key, value)))
+        key, value, where = _with_prefix(self.given, self.layout, key, value, heads, where)
+        if len(query) > 1 and rope:
+            key = np.concatenate([key, *rope], -1)
+        return _Sequence(number, rows, where, np.concatenate(query, -1) if len(query) > 1 else query[0], key, value)
+
+
+def _placed(whole: int, length: int, padding: Optional[Array]) -> slice:
+    """Where a sequence lies in its padded axis: at the front, or so far from the end."""
+    length = min(length, whole)
+    if padding is None:
+        return slice(0, length)
+    end = whole - max(int(padding.reshape(-1)[0]), 0)
+    return slice(end - length, end)
+
+
+def _with_prefix(
+    given: Given, layout: str, key: Array, value: Array, heads: int, where: slice
+) -> tuple[Array, Array, slice]:
+    """Keys that all sequences have before their own."""
+    shared = [given[f"{n}SharedPrefix"] for n in ("key", "value")]
+    if all(x is None for x in shared):
+        return key, value, where
+    if any(x is None for x in shared):
+        raise DataError("keySharedPrefixOptional", "and value_shared_prefix are given both, or neither")
+    both = [_heads_of(_whole(x), layout, 0, heads) for x in shared]
+    length = (given["actualSharedPrefixLen"] or (both[0].shape[1],))[0]
+    joined = [np.concatenate([x[:, :length], y], 1) for x, y in zip(both, (key, value))]
+    return joined[0], joined[1], slice(where.start, where.stop + length)
+
+
+def _fused(given: Given, layouts: str) -> dict[str, Any]:
+    query = given["query"]
+    if is_integer(query.dtype):
+        raise UnsupportedOperator(given.operator, "the NumPy backend has no reference for queries of 8 bits")
+    layout, _, out = layouts.partition("_")
+    out = out or layout
+    heads = given["numHeads"]
+    reader, scales = _Reader.of(given, layout), [_scales(given, side) for side in (0, 1)]
+    parts = [reader.sequence(number, scales) for number in range(reader.many)]
+    width = parts[0].value.shape[2] if parts else 0
+    packed = "T" in layout
+    tokens = query.shape[layout.index("T" if packed else "S")]
+    shape = (heads, tokens) if packed else (max(len(parts), 1), heads, tokens)
+    result, sums = np.zeros((*shape, width), np.float32), np.full((*shape, 1), np.inf, np.float32)
+    start = 0
+    for part in parts:
+        rows = slice(start, start + part.query.shape[1]) if packed else part.rows
+        start += part.query.shape[1]
+        where: Any = (slice(None), rows) if packed else (part.number, slice(None), rows)
+        result[where], sums[where] = _attend(given, part, tokens)
+    result = _quantised(given, result)
+    if packed:
+        made = result if out == "NTD" else result.swapaxes(0, 1)
+        return {"attentionOut": made, "softmaxLse": sums.swapaxes(0, 1) if given["softmaxLseFlag"] else None}
+    return {"attentionOut": _arranged(result, out), "softmaxLse": sums if given["softmaxLseFlag"] else None}
+
+
+def _quantised(given: Given, result: Array) -> Array:
+    """By one scale, or by those of heads and width."""
+    scale, offset = given["quantScale2"], given["quantOffset2"]
+    if scale is None or scale.size == 0:
+        return result
+
+    def fit(x: Array) -> Array:
+        return x.reshape(()) if x.size == 1 else x.reshape(result.shape[-3], 1, -1)
+
+    made = result * fit(scale)
+    return np.asarray(made if offset is None else made + fit(offset))
+
+
+def _arranged(result: Array, layout: str) -> Array:
+    """(batch, heads, queries, width) in a layout."""
+    batch, heads, queries, width = result.shape
+    rows = result.swapaxes(1, 2)
+    flat = rows.reshape(batch, queries, heads * width)
+    made = {"BNSD": result, "BSND": rows, "BSH": flat, "NBSD": result.swapaxes(0, 1), "NSD": result[0], "SH": flat[0]}
+    return np.asarray(made[layout])
+
+
+@reference_by_name(
+    "aclnnFusedInferAttentionScore",
+    "aclnnFusedInferAttentionScoreV2",
+    "aclnnFusedInferAttentionScoreV3",
+    "aclnnFusedInferAttentionScoreV4",
+    "aclnnFusedInferAttentionScoreV5",
+)
+def fused_infer_attention_score(given: Given) -> dict[str, Any]:
+    """softmax(mask(query key^T scale + bias)) value, for each sequence."""
+    return _fused(given, given["inputLayout"] or "BSH")
+
+
+@reference_by_name("aclnnPromptFlashAttention", "aclnnPromptFlashAttentionV2", "aclnnPromptFlashAttentionV3")
+def prompt_flash_attention(given: Given) -> dict[str, Any]:
+    """The first version does not look at the bias."""
+    given |= {"key": [given["key"]], "value": [given["value"]]}
+    if given.operator == "aclnnPromptFlashAttention":
+        given["pseShift"] = None
+    return _fused(given, given["inputLayout"])
+
+
+@reference_by_name(
+    "aclnnIncreFlashAttention",
+    "aclnnIncreFlashAttentionV2",
+    "aclnnIncreFlashAttentionV3",
+    "aclnnIncreFlashAttentionV4",
+)
+def incre_flash_attention(given: Given) -> dict[str, Any]:
+    """One query for each sequence; the lengths are those of the keys."""
+    given |= {"actualSeqLengthsKv": given["actualSeqLengths"], "blockTable": given["blocktable"]}
+    given["actualSeqLengths"] = None
+    return _fused(given, given["inputLayout"])

@@ -1,0 +1,241 @@
+"""Flash attention with sequences of several lengths packed along one axis (TND), with rotated parts, and with sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.attention.flash import (
+    COPIES,
+    Problem,
+    backward,
+    forward,
+    heads_first,
+    in_layout,
+    problem_of,
+)
+
+_SLOPES = (2, 3)  # types of a bias that is made from one slope per head
+
+
+class _Part(NamedTuple):
+    """One sequence: its tokens, and what of the bias and of the dropout's bits belongs to it."""
+
+    number: int
+    queries: slice
+    keys: slice
+    first_score: int  # where its scores begin among those of all sequences, head by head
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
+
+
+def _parts(given: Given, heads: int) -> Iterator[_Part]:
+    """The sequences, by their running totals."""
+    ends, key_ends = given["actualSeqQLen"] or (), given["actualSeqKvLen"] or ()
+    if len(ends) != len(key_ends):
+        raise DataError("actualSeqKvLenOptional", f"has {len(key_ends)} items; it must have {len(ends)}")
+    score, start, key_start = 0, 0, 0
+    for number, (end, key_end) in enumerate(zip(ends, key_ends)):
+        yield _Part(number, slice(start, end), slice(key_start, key_end), score)
+        score += heads * (end - start) * (key_end - key_start)
+        start, key_start = end, key_end
+
+
+def _bias(given: Given, part: _Part, heads: int, name: str) -> Optional[Array]:
+    """The bias of one sequence: slopes, a piece of a long row, or a matrix for all."""
+    values: Optional[Array] = given[name]
+    if values is None or values.size == 0:
+        return None
+    queries, keys = part.shape
+    if given["pseType"] in _SLOPES:
+        return values[part.number][None] if values.ndim == 2 else values
+    if values.ndim == 1:
+        return values[part.first_score : part.first_score + heads * queries * keys].reshape(1, heads, queries, keys)
+    if values.shape[2] < queries:
+        raise DataError(
+            name + "Optional", f"has shape {values.shape}: a bias of the last rows only is not computed here"
+        )
+    own: Array = values[part.number if len(values) > 1 else 0]
+    return own[None, :, :queries, :keys]
+
+
+def _mask(given: Given, part: _Part) -> Optional[Array]:
+    mask: Optional[Array] = given["attenMask"]
+    if mask is None or mask.ndim < 2:
+        return mask
+    queries, keys = part.shape
+    if mask.ndim == 4:
+        mask = mask[part.number if len(mask) > 1 else 0]
+    return mask[..., :queries, :keys]
+
+
+def _kept(given: Given, part: _Part, heads: int) -> Optional[Array]:
+    """The bits of one sequence."""
+    bits: Optional[Array] = given["dropMask"]
+    if bits is None or bits.size == 0:
+        return None
+    count = heads * part.shape[0] * part.shape[1]
+    first = part.first_score
+    some = np.unpackbits(bits.reshape(-1).view(np.uint8)[first // 8 : -(-(first + count) // 8)], bitorder="little")
+    return np.packbits(some[first % 8 : first % 8 + count], bitorder="little")
+
+
+def _problem(given: Given, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Problem:
+    heads = query.shape[1]
+    prefix = given["prefix"]
+    return problem_of(
+        query[None, part.queries],
+        key[None, part.keys],
+        value[None, part.keys],
+        _bias(given, part, heads, bias),
+        _kept(given, part, heads),
+        _mask(given, part),
+        prefix[part.number : part.number + 1] if prefix else None,
+        (given["qStartIdx"], given["kvStartIdx"]),
+        given["scaleValue"],
+        given["keepProb"],
+        given["preTokens"],
+        given["nextTokens"],
+        heads,
+        "BSND",
+        given["sparseMode"],
+        1 if given["pseType"] is None else given["pseType"],
+    )
+
+
+def _joined(x: Array, rotated: Optional[Array]) -> Array:
+    return x if rotated is None or rotated.size == 0 else np.concatenate([x, rotated], -1)
+
+
+def _sunk(sink: Array, highest: Array, total: Array, output: Array) -> tuple[Array, Array, Array]:
+    """With one more score for each head, which takes part in the softmax and has no value; heads lie in axis -2."""
+    score = sink[:, None]
+    most = np.maximum(highest, score)
+    seen = total * np.exp(highest - most)
+    sums = seen + np.exp(score - most)
+    return most, sums, output * (seen / sums)[..., :1]
+
+
+@reference_by_name(
+    "aclnnFlashAttentionVarLenScore",
+    "aclnnFlashAttentionVarLenScoreV2",
+    "aclnnFlashAttentionVarLenScoreV3",
+    "aclnnFlashAttentionVarLenScoreV4",
+    "aclnnFlashAttentionVarLenScoreV5",
+)
+def flash_attention_var_len_score(given: Given) -> dict[str, Array]:
+    """softmax(mask((query key^T + bias) scale)) value, for each sequence."""
+    query, key = _joined(given["query"], given["queryRope"]), _joined(given["key"], given["keyRope"])
+    value = given["value"]
+    output = np.zeros((*query.shape[:2], value.shape[2]), np.float32)
+    highest = np.zeros((*query.shape[:2], COPIES), np.float32)
+    total = np.zeros_like(highest)
+    for part in _parts(given, query.shape[1]):
+        most, sums, _, made = forward(_problem(given, part, query, key, value, "realShift"), "BSND")
+        highest[part.queries], total[part.queries] = most[0].swapaxes(0, 1), sums[0].swapaxes(0, 1)
+        output[part.queries] = made[0]
+    if given["sink"] is not None:
+        highest, total, output = _sunk(given["sink"], highest, total, output)
+    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": output}
+
+
+def _sink_gradient(sink: Array, highest: Array, total: Array, grad: Array, output: Array) -> Array:
+    """Of the sink's share in the softmax; heads lie in axis -2 of all."""
+    share = np.exp(sink - highest[..., 0]) / total[..., 0]
+    lost = -share * (grad * output).sum(-1)
+    return np.asarray(lost.reshape(-1, len(sink)).sum(0))
+
+
+@reference_by_name(
+    "aclnnFlashAttentionUnpaddingScoreGrad",
+    "aclnnFlashAttentionUnpaddingScoreGradV2",
+    "aclnnFlashAttentionUnpaddingScoreGradV3",
+    "aclnnFlashAttentionUnpaddingScoreGradV4",
+    "aclnnFlashAttentionUnpaddingScoreGradV5",
+)
+def flash_attention_unpadding_score_grad(given: Given) -> dict[str, Any]:
+    query, key = _joined(given["query"], given["queryRope"]), _joined(given["keyIn"], given["keyInRope"])
+    value, grad = given["value"], given["dy"]
+    dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
+    bias = given["pseShift"]
+    dbias = None
+    if bias is not None and given["pseType"] not in _SLOPES:
+        dbias = np.zeros(bias.shape, np.float32)
+    statistics = [given["softmaxMax"], given["softmaxSum"]]
+    for part in _parts(given, query.shape[1]):
+        problem = _problem(given, part, query, key, value, "pseShift")
+        own = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
+        made = backward(problem, grad[None, part.queries], own[0], own[1], "BSND", query.shape[1])
+        dq[part.queries], dk[part.keys], dv[part.keys] = made[0][0], made[1][0], made[2][0]
+        if dbias is not None and made[3] is not None:
+            _add_bias(dbias, made[3], part)
+    wide, wide_key = given["query"].shape[2], given["keyIn"].shape[2]
+    results = {"dqOut": dq[..., :wide], "dkOut": dk[..., :wide_key], "dvOut": dv, "dpseOut": dbias}
+    if given["queryRope"] is not None and given["queryRope"].size:
+        results |= {"dqRopeOut": dq[..., wide:], "dkRopeOut": dk[..., wide_key:]}
+    if given["sinkIn"] is not None:
+        taken = (given["sinkIn"], *statistics, grad, given["attentionIn"])
+        results["dsinkOut"] = _sink_gradient(*taken)
+    return results
+
+
+def _add_bias(dbias: Array, made: Array, part: _Part) -> None:
+    queries, keys = part.shape
+    if dbias.ndim == 1:
+        dbias[part.first_score : part.first_score + made.size] = made.reshape(-1)
+    else:
+        dbias[part.number if len(dbias) > 1 else 0, :, :queries, :keys] += made[0]
+
+
+@reference_by_name("aclnnFlashAttentionScoreV3")
+def flash_attention_score_v3(given: Given) -> dict[str, Array]:
+    """Sequences of one length, with sinks."""
+    problem = _whole(given, given["key"], "realShift")
+    layout, sink = given["inputLayout"], given["sink"]
+    highest, total, _, output = forward(problem, "BNSD")
+    if sink is not None:
+        most, sums, made = _sunk(sink, *(x.swapaxes(1, 2) for x in (highest, total, output)))
+        highest, total, output = (x.swapaxes(1, 2) for x in (most, sums, made))
+    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": in_layout(output, layout)}
+
+
+def _whole(given: Given, key: Array, bias: str) -> Problem:
+    return problem_of(
+        given["query"],
+        key,
+        given["value"],
+        given[bias],
+        given["dropMask"],
+        given["attenMask"],
+        given["prefix"],
+        (given["qStartIdx"], given["kvStartIdx"]),
+        given["scaleValue"],
+        given["keepProb"],
+        given["preTokens"],
+        given["nextTokens"],
+        given["headNum"],
+        given["inputLayout"],
+        given["sparseMode"],
+        given["pseType"],
+    )
+
+
+@reference_by_name("aclnnFlashAttentionScoreGradV3")
+def flash_attention_score_grad_v3(given: Given) -> dict[str, Any]:
+    """Sequences of one length, with sinks."""
+    problem = _whole(given, given["keyIn"], "pseShift")
+    layout, heads, sink = given["inputLayout"], given["headNum"], given["sinkIn"]
+    statistics = given["softmaxMax"], given["softmaxSum"]
+    dq, dk, dv, dbias = backward(problem, given["dy"], *statistics, layout, heads)
+    results = {"dqOut": dq, "dkOut": dk, "dvOut": dv, "dpseOut": dbias}
+    if sink is not None:
+        grad, output = (heads_first(given[name], layout, heads) for name in ("dy", "attentionIn"))
+        taken = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
+        results["dsinkOut"] = _sink_gradient(sink, *taken)
+    return results

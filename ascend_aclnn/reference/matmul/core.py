@@ -1,0 +1,85 @@
+"""Matrix products (ops-nn/matmul): accumulated in float32 and rounded once.
+
+The order of summation is BLAS's, not the cube unit's. cubeMathType only allows the hardware to be less exact (HFLOAT32)
+and changes nothing here, except that USE_FP16 rounds float32 operands to float16, whose range is smaller.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference.declare import reference
+
+_USE_FP16 = 2  # cubeMathType
+
+
+def operand(x: Array, cube_math_type: int) -> Array:
+    """An operand as the cube unit takes it, in the precision to accumulate in."""
+    if cube_math_type == _USE_FP16 and x.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            return widen(x.astype(np.float16))
+    return widen(x)
+
+
+def product(a: Array, b: Array, cube_math_type: int = 0) -> Any:
+    """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
+    return np.matmul(operand(a, cube_math_type), operand(b, cube_math_type))
+
+
+def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> Any:
+    """beta * addend + alpha * term; an addend with beta 0 is not looked at, so its NaN and infinities do not count."""
+    if np.issubdtype(term.dtype, np.floating):
+        alpha, beta = term.dtype.type(alpha), term.dtype.type(beta)
+    total = term if alpha == 1 else term * alpha
+    if addend is None or beta == 0:
+        return total
+    return addend + total if beta == 1 else addend * beta + total
+
+
+@reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
+def matmul(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
+    round_into(out[0], np.asarray(product(a, b, cube_math_type)))
+
+
+@reference("aclnnMatmulWeightNz", "aclnnBatchMatMulWeightNz", "aclnnMv")
+def matmul_decoded(a: Array, b: Array, cube_math_type: int) -> Any:
+    """The weight's blocks are decoded before this is called."""
+    return product(a, b, cube_math_type)
+
+
+@reference("aclnnAddmm", "aclnnInplaceAddmm", "aclnnBaddbmm", "aclnnInplaceBaddbmm", "aclnnAddmmWeightNz")
+def addmm(x: Array, a: Array, b: Array, beta: Any, alpha: Any, cube_math_type: int) -> Any:
+    """beta * self + alpha * (mat1 @ mat2), batch by batch for baddbmm; self broadcasts."""
+    return _scaled_sum(x, beta, product(a, b, cube_math_type), alpha)
+
+
+@reference("aclnnAddbmm", "aclnnInplaceAddbmm")
+def addbmm(x: Array, a: Array, b: Array, beta: Any, alpha: Any, cube_math_type: int) -> Any:
+    """beta * self + alpha * the sum over the batch of batch1 @ batch2."""
+    # One product over batch and inner axis together, so that the sum is rounded once.
+    left = np.moveaxis(a, 0, 1).reshape(a.shape[1], -1)
+    right = b.reshape(-1, b.shape[2])
+    return _scaled_sum(x, beta, product(left, right, cube_math_type), alpha)
+
+
+@reference("aclnnAddmv")
+def addmv(x: Array, matrix: Array, vector: Array, alpha: Any, beta: Any, cube_math_type: int) -> Any:
+    """beta * self + alpha * (mat @ vec)."""
+    return _scaled_sum(x, beta, product(matrix, vector, cube_math_type), alpha)
+
+
+@reference("aclnnGemm")
+def gemm(
+    a: Array, b: Array, c: Array, alpha: float, beta: float, trans_a: int, trans_b: int, cube_math_type: int
+) -> Any:
+    """alpha * op(A) @ op(B) + beta * C, op transposing where its flag is not 0."""
+    left, right = a.T if trans_a else a, b.T if trans_b else b
+    return _scaled_sum(c, beta, product(left, right, cube_math_type), alpha)
+
+
+@reference("aclnnEinsum")
+def einsum(tensors: list[Array], equation: str) -> Any:
+    return np.einsum(equation.replace(" ", ""), *tensors, optimize="greedy")

@@ -1,0 +1,400 @@
+"""Products of quantised operands (part of ops-nn/matmul).
+
+Integers are multiplied and summed exactly and scaled in float32 behind. Scales of groups of the inner axis are
+multiplied into the operands before, which differs from the chip's order of roundings only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import ml_dtypes
+import numpy as np
+
+from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.reference._quantise import INT8_MAX, by_row
+from ascend_aclnn.reference._special import erf
+from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.quant import offset_of, scale_of, store, unpacked
+
+_EXACT = 1 << 24  # float32 holds whole numbers up to this
+_E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
+
+
+def integers(x: Array) -> Array:
+    """An operand's elements: INT32 holds eight 4-bit integers of the last axis."""
+    return unpacked(np.ascontiguousarray(x)) if x.dtype == np.int32 else x
+
+
+def turned(x: Array, transpose: bool) -> Array:
+    return np.swapaxes(x, -1, -2) if transpose else x
+
+
+def exact_product(a: Array, b: Array) -> Array:
+    """a @ b of integers as float64, in which no sum is rounded; of floats as float32."""
+    if not is_integer(a.dtype) or not is_integer(b.dtype):
+        return np.asarray(np.matmul(widen(a).astype(np.float32), widen(b).astype(np.float32)))
+    dtype = np.float32 if a.shape[-1] << 14 <= _EXACT else np.float64
+    return np.asarray(np.matmul(a.astype(dtype), b.astype(dtype)), np.float64)
+
+
+def fixed_scale(scale: Array) -> Array:
+    """Scales as float32, those in the fixpipe's format decoded."""
+    return scale_of(scale).astype(np.float32)
+
+
+def _blocks(scales: Array, matrix: Array, sizes: tuple[int, int]) -> Array:
+    """Scales of blocks for each element of a matrix; blocks of size 0 are of 128, or as many as there are scales."""
+    spread = scales
+    for axis, size, length in zip((-2, -1), matrix.shape[-2:], sizes):
+        count = spread.shape[axis]
+        length = length or (128 if -(-size // 128) == count else -(-size // count))
+        spread = np.take(spread, np.minimum(np.arange(size) // length, count - 1), axis)
+    return spread
+
+
+def scaled_product(
+    x1: Array,
+    x2: Array,
+    scale: Array,
+    row_scale: Optional[Array],
+    offset: Optional[Array],
+    bias: Optional[Array],
+    out: Array,
+) -> None:
+    """(x1 @ x2 + bias) * scale * rowScale + offset; a bias of floats is added behind. INT32 results are not scaled."""
+    total = exact_product(x1, x2)
+    whole_bias = bias is not None and is_integer(bias.dtype)
+    if bias is not None and whole_bias:
+        total = total + bias
+    if out.dtype == np.int32:
+        round_into(out, total.reshape(out.shape))
+        return
+    y = total.astype(np.float32) * fixed_scale(scale)
+    if row_scale is not None:
+        y = y * (row_scale if row_scale.size == 1 else row_scale.reshape(-1, 1))
+    if bias is not None and not whole_bias:
+        y = y + widen(bias)
+    if out.dtype == np.int8:
+        packed = scale.dtype in (np.uint64, np.int64)
+        moved = offset if offset is not None else offset_of(scale) if packed else None
+        y = y if moved is None else y + moved
+    store(out, y.reshape(out.shape))
+
+
+def grouped_product(
+    x1: Array,
+    x2: Array,
+    scale1: Array,
+    scale2: Array,
+    offset2: Optional[Array],
+    bias: Optional[Array],
+    group_size: int,
+    out: Array,
+) -> None:
+    """(x1 * scale1) @ ((x2 - offset2) * scale2) + bias, with scales for blocks of both operands.
+
+    groupSize has the sizes of the blocks along M, N and K, 16 bits each.
+    """
+    left, right = widen(x1).astype(np.float32), widen(x2).astype(np.float32)
+    m, n, k = (group_size >> shift & 0xFFFF for shift in (32, 16, 0))
+    if offset2 is not None:
+        right = right - _blocks(widen(offset2), right, (k, n))
+    left = left * _blocks(widen(scale1), left, (m, 0 if scale1.shape[-1] == 1 else k))
+    right = right * _blocks(widen(scale2), right, (k, n))
+    y = np.matmul(left, right)
+    store(out, (y if bias is None else y + widen(bias)).reshape(out.shape))
+
+
+# ------------------------------------------------------------------------------------------------------- versions
+
+
+@reference("aclnnQuantMatmul", raw=True)
+def quant_matmul(x1: Array, x2: Array, bias: Optional[Array], scale: float, *, out: tuple[Array]) -> None:
+    scaled_product(x1, x2, np.array([scale], np.float32), None, None, bias, out[0])
+
+
+@reference("aclnnQuantMatmulV2", raw=True)
+def quant_matmul_v2(
+    x1: Array, x2: Array, bias: Optional[Array], scale: Array, adj_x1: bool, adj_x2: bool, *, out: tuple[Array]
+) -> None:
+    """deqScale is filled up to a multiple of 16."""
+    right = turned(x2, adj_x2)
+    columns = scale if scale.size == 1 else scale[: right.shape[-1]]
+    scaled_product(turned(x1, adj_x1), right, columns, None, None, bias, out[0])
+
+
+@reference("aclnnQuantMatmulV3", raw=True)
+def quant_matmul_v3(
+    x1: Array,
+    x2: Array,
+    scale: Array,
+    offset: Optional[Array],
+    bias: Optional[Array],
+    transpose_x1: bool,
+    transpose_x2: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    quant_matmul_v4(x1, x2, scale, offset, None, bias, transpose_x1, transpose_x2, out=out)
+
+
+@reference("aclnnQuantMatmulV4", raw=True)
+def quant_matmul_v4(
+    x1: Array,
+    x2: Array,
+    scale: Array,
+    offset: Optional[Array],
+    row_scale: Optional[Array],
+    bias: Optional[Array],
+    transpose_x1: bool,
+    transpose_x2: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    left, right = turned(integers(x1), transpose_x1), turned(integers(x2), transpose_x2)
+    scaled_product(left, right, scale, row_scale, offset, bias, out[0])
+
+
+@reference("aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz", raw=True)
+def quant_matmul_v5(
+    x1: Array,
+    x2: Array,
+    x1_scale: Optional[Array],
+    x2_scale: Array,
+    y_scale: Optional[Array],
+    x1_offset: Optional[Array],
+    x2_offset: Optional[Array],
+    y_offset: Optional[Array],
+    bias: Optional[Array],
+    transpose_x1: bool,
+    transpose_x2: bool,
+    group_size: int,
+    *,
+    out: tuple[Array],
+) -> None:
+    """As aclnnQuantMatmulV4; scales of more than one axis are those of blocks, and x2Offset is taken off then."""
+    if _E8M0 in (x2_scale.dtype, None if x1_scale is None else x1_scale.dtype) or y_scale is not None:
+        raise UnsupportedOperator("aclnnQuantMatmulV5", "the NumPy backend has no MX scales and no yScale")
+    if is_integer(x1.dtype) and x1.dtype == np.int8 and x2.dtype != np.int8:
+        raise UnsupportedOperator("aclnnQuantMatmulV5", "the NumPy backend has no INT8 by INT4")
+    left, right = turned(integers(x1), transpose_x1), turned(integers(x2), transpose_x2)
+    if x1_scale is not None and x1_scale.ndim > 1:
+        # With a scale for each row, scales of x2 lie as the product takes them; else as x2 itself lies.
+        follows = transpose_x2 and x1_scale.shape[-1] != 1
+        scale2 = turned(x2_scale, follows) if x2_scale.ndim > 1 else x2_scale.reshape(1, -1)
+        offset = None if x2_offset is None else turned(x2_offset, follows)
+        grouped_product(left, right, turned(x1_scale, transpose_x1), scale2, offset, bias, group_size, out[0])
+        return
+    scaled_product(left, right, x2_scale, x1_scale, x2_offset, bias, out[0])
+
+
+@reference("aclnnFusedQuantMatmul", "aclnnFusedQuantMatmulWeightNz", raw=True)
+def fused_quant_matmul(
+    x1: Array,
+    x2: Array,
+    x1_scale: Array,
+    x2_scale: Array,
+    y_scale: Optional[Array],
+    x1_offset: Optional[Array],
+    x2_offset: Optional[Array],
+    y_offset: Optional[Array],
+    bias: Optional[Array],
+    x3: Optional[Array],
+    operation: str,
+    group_size: int,
+    *,
+    out: tuple[Array],
+) -> None:
+    """A product by scales of rows and columns, then gelu."""
+    y = np.empty(out[0].shape, np.float32)
+    scaled_product(integers(x1), integers(x2), x2_scale, x1_scale, None, bias, y)
+    round_into(out[0], activated(y, operation))
+
+
+@reference("aclnnQuantMatmulReduceSumWeightNz", raw=True)
+def quant_matmul_reduce_sum(
+    x1: Array, x2: Array, x1_scale: Array, x2_scale: Array, *parameters: Any, out: tuple[Array]
+) -> None:
+    """The sum over the batch of x1 @ x2 * x1Scale * x2Scale."""
+    y = exact_product(x1, x2).astype(np.float32) * widen(x1_scale)[..., None] * fixed_scale(x2_scale)
+    round_into(out[0], y.sum(axis=0, dtype=np.float64).reshape(out[0].shape))
+
+
+@reference("aclnnQuantMatmulDequant", raw=True)
+def quant_matmul_dequant(
+    x: Array,
+    weight: Array,
+    weight_scale: Array,
+    bias: Optional[Array],
+    x_scale: Optional[Array],
+    x_offset: Optional[Array],
+    smooth: Optional[Array],
+    mode: str,
+    transpose: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    """x quantised to 8 bits by its rows (or by a given scale), multiplied, and scaled back."""
+    round_into(out[0], quantised_product(x, turned(weight, transpose), weight_scale, bias, x_scale, smooth, mode))
+
+
+def quantised_product(
+    x: Array,
+    weight: Array,
+    weight_scale: Array,
+    bias: Optional[Array],
+    x_scale: Optional[Array],
+    smooth: Optional[Array],
+    mode: str,
+) -> Array:
+    wide = widen(x) if smooth is None else widen(x) * widen(smooth)
+    if x_scale is not None:
+        scales = widen(x_scale).astype(np.float32).reshape(-1, 1)
+        quotients = wide / scales
+    elif mode == "pertensor":
+        flat, most = by_row(wide.reshape(1, -1))
+        quotients, scales = flat.reshape(wide.shape), most.reshape(1, 1)
+    else:
+        quotients, rows = by_row(wide)
+        scales = rows[:, None]
+    codes = np.clip(np.rint(quotients), -INT8_MAX - 1, INT8_MAX).astype(np.int8)
+    total = exact_product(codes, weight)
+    total = total if bias is None else total + bias
+    if weight_scale.dtype == np.int64:  # the bits of floats that have the scale of x in them
+        return np.asarray(total.astype(np.float32) * weight_scale.astype(np.int32).view(np.float32))
+    return np.asarray(total.astype(np.float32) * weight_scale * scales)
+
+
+# ------------------------------------------------------------------------------------------------------- weights alone
+
+
+def dequantised_weight(weight: Array, scale: Array, offset: Optional[Array]) -> Array:
+    """(weight + offset) * scale: for the matrix, its columns, or groups of its rows."""
+    wide = widen(weight).astype(np.float32)
+
+    def of(parameter: Array) -> Array:
+        values = fixed_scale(parameter) if parameter.dtype.kind in "iu" else widen(parameter).astype(np.float32)
+        if values.ndim < 2 or values.shape[-2] == 1:
+            return values
+        index = np.arange(wide.shape[-2]) // -(-wide.shape[-2] // values.shape[-2])
+        return np.asarray(np.take(values, index, -2))
+
+    if offset is not None:
+        wide = wide + (offset if offset.dtype == np.int32 and offset.ndim < 2 else of(offset))
+    return np.asarray(wide * of(scale), np.float32)
+
+
+def _grouped_weight(weight: Array, scale: Array, offset: Optional[Array], group_size: int) -> Array:
+    if group_size > 0 and scale.ndim == 2 and scale.shape[-2] > 1:
+        index = np.arange(weight.shape[-2]) // group_size
+        scale = np.take(scale, index, -2)
+        offset = offset if offset is None else np.take(offset, index, -2)
+    return dequantised_weight(weight, scale, offset)
+
+
+@reference("aclnnWeightQuantBatchMatmulV2", "aclnnWeightQuantBatchMatmulV3", "aclnnWeightQuantBatchMatmulNz", raw=True)
+def weight_quant_batch_matmul(
+    x: Array,
+    weight: Array,
+    scale: Array,
+    offset: Optional[Array],
+    quant_scale: Optional[Array],
+    quant_offset: Optional[Array],
+    bias: Optional[Array],
+    group_size: int,
+    inner_precise: int = 0,
+    *,
+    out: tuple[Array],
+) -> None:
+    """x @ ((weight + antiquantOffset) * antiquantScale) + bias, to INT8 by quantScale and quantOffset."""
+    if scale.dtype == _E8M0 or weight.dtype == np.float32:
+        raise UnsupportedOperator("aclnnWeightQuantBatchMatmulV2", "the NumPy backend has no MX weights")
+    y = np.matmul(widen(x), _grouped_weight(integers(weight), scale, offset, group_size))
+    y = y if bias is None else y + widen(bias)
+    if quant_scale is not None:
+        y = y * fixed_scale(quant_scale)
+        y = y + (offset_of(quant_scale) if quant_offset is None else quant_offset)
+    store(out[0], y)
+
+
+# ------------------------------------------------------------------------------------------------------- others
+
+
+def activated(y: Array, operation: str) -> Array:
+    """An activation by its name."""
+    if operation == "relu":
+        return np.maximum(y, 0)
+    if operation == "gelu_tanh":
+        inner = np.float32(np.sqrt(2 / np.pi)) * (y + np.float32(0.044715) * y * y * y)
+        return np.asarray(np.float32(0.5) * y * (1 + np.tanh(inner)))
+    if operation == "gelu_erf":
+        return np.asarray(np.float32(0.5) * y * (1 + erf(y * np.float32(np.sqrt(0.5)))))
+    if operation == "fast_gelu":
+        return np.asarray(y / (1 + np.exp(np.float32(-1.702) * y)))
+    if operation == "silu":
+        return np.asarray(y / (1 + np.exp(-y)))
+    return y
+
+
+@reference("aclnnFusedMatmul")
+def fused_matmul(
+    x1: Array, x2: Array, bias: Optional[Array], x3: Optional[Array], operation: str, cube_math_type: int
+) -> Any:
+    """An operation on x1 @ x2 + bias: with x3 ("add", "mul"), an activation, or none."""
+    y = np.matmul(x1, x2)
+    y = y if bias is None else y + bias
+    if operation == "add":
+        return y + x3
+    return y * x3 if operation == "mul" else activated(y, operation)
+
+
+@reference("aclnnBatchMatmulQuant", raw=True)
+def batch_matmul_quant(
+    x1: Array,
+    x2: Array,
+    parameters: Array,
+    bias: Optional[Array],
+    transpose_x1: bool,
+    transpose_x2: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    """(x1 @ x2 + bias) * scale + offset, rounded to INT8; the parameters are filled up to a multiple of 16."""
+    y = np.matmul(turned(widen(x1), transpose_x1), turned(widen(x2), transpose_x2))
+    y = y if bias is None else y + widen(bias)
+    columns = parameters if parameters.size == 1 else parameters[: y.shape[-1]]
+    store(out[0], (y * scale_of(columns) + offset_of(columns)).reshape(out[0].shape))
+
+
+@reference("aclnnTransposeBatchMatMul", "aclnnTransposeBatchMatMulWeightNz", raw=True)
+def transpose_batch_matmul(
+    x1: Array,
+    x2: Array,
+    bias: Optional[Array],
+    scale: Optional[Array],
+    perm_x1: Sequence[int],
+    perm_x2: Sequence[int],
+    perm_y: Sequence[int],
+    cube_math_type: int,
+    split: int,
+    *,
+    out: tuple[Array],
+) -> None:
+    """The product of transposed operands, transposed itself.
+
+    With scales, or its batch split, the columns of the batch (or of each part of it) lie side by side.
+    """
+    y = np.matmul(widen(x1).transpose(tuple(perm_x1)), widen(x2).transpose(tuple(perm_x2)))
+    y = y if bias is None else y + widen(bias)
+    batch, rows, columns = y.shape
+    if scale is not None:
+        flat = y.transpose(1, 0, 2).reshape(rows, 1, batch * columns)
+        store(out[0], flat * scale_of(scale) + offset_of(scale))
+    elif split > 1:
+        parts = y.reshape(split, batch // split, rows, columns).transpose(0, 2, 1, 3)
+        round_into(out[0], parts.reshape(out[0].shape))
+    else:
+        round_into(out[0], y.transpose(tuple(perm_y)).reshape(out[0].shape))

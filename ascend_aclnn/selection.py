@@ -1,0 +1,65 @@
+"""Choosing a backend: by name, by environment, or the device where there is one.
+
+A backend is chosen once, at first use, and is always visible (``backend().name``); there is no silent change for a single
+call. Each backend is a module of ``ascend_aclnn.backends`` with a function ``find_backend(soc)``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from types import TracebackType
+from typing import Optional
+
+from ascend_aclnn.core import current
+from ascend_aclnn.core.errors import LibraryNotFound
+from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.core.socs import DEFAULT_SOC, known_soc
+
+NAMES = ("numpy", "npu")
+
+
+class use_backend(contextlib.AbstractContextManager[Backend]):
+    """Chooses the backend for this thread (or asyncio task) from now on, or as a context manager for a block.
+
+    ``soc`` names the chip whose rules the NumPy backend applies ("Ascend910B1", "Ascend310P3", ...); the npu backend
+    takes it from the device.
+    """
+
+    def __init__(self, name: str = "auto", soc: Optional[str] = None) -> None:
+        self._backend = find_backend(name, soc)
+        self._token = current.chosen.set(self._backend)
+
+    def __enter__(self) -> Backend:
+        return self._backend
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        current.chosen.reset(self._token)
+
+
+def find_backend(name: str, soc: Optional[str] = None) -> Backend:
+    """The backend of a name; "auto" is the device's where there is one, else NumPy's."""
+    if soc is not None:
+        known_soc(soc)
+    if name == "auto":
+        try:
+            return find_backend("npu", soc)
+        except LibraryNotFound:
+            return find_backend("numpy", soc)
+    if name not in NAMES:
+        raise ValueError(f"backend is {name!r}; it must be 'numpy', 'npu' or 'auto'")
+    chosen_soc = soc or os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC
+    backend: Backend = importlib.import_module(f"ascend_aclnn.backends.{name}").find_backend(known_soc(chosen_soc))
+    return backend
+
+
+def _default_backend() -> Backend:
+    return find_backend(os.environ.get("ASCEND_ACLNN_BACKEND", "auto"))
+
+
+current.set_default_finder(_default_backend)
+
+__all__ = ["find_backend", "use_backend"]

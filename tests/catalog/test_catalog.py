@@ -1,0 +1,302 @@
+"""The catalog: complete, readable, regenerable, and named as the contract says."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import keyword
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import REQUIRED, Kind, Operator
+from ascend_aclnn.catalog.naming import operator_python_name, parameter_python_name, snake_case
+from ascend_aclnn.catalog.signature import (
+    c_prototype,
+    docstring,
+    python_parameters,
+    python_signature,
+    result_fields,
+    result_type_name,
+)
+from ascend_aclnn.core.dtypes import DataType, Format
+
+ROOT = Path(__file__).resolve().parents[2]
+FACTS = ROOT.parent / "shared" / "facts"
+
+
+@pytest.fixture(scope="module")
+def operators() -> list[Operator]:
+    return [catalog.get(name) for name in catalog.names()]
+
+
+def test_every_operator_is_there(operators: list[Operator]) -> None:
+    assert sum(not o.experimental for o in operators) == 1169
+    assert sum(o.experimental for o in operators) == 166
+    assert sum(o.since == "8.1.RC1" for o in operators) == 771
+    assert list(catalog.names()) == sorted(catalog.names())
+    assert len(catalog.helpers()) == 11
+
+
+def test_entries_are_well_formed(operators: list[Operator]) -> None:
+    assert sum(len(o.parameters) for o in operators) == 10073
+    for operator in operators:
+        assert operator.header.startswith("aclnnop/") and operator.header.endswith(".h"), operator.name
+        names = [p.name for p in operator.parameters]
+        assert len(set(names)) == len(names), operator.name
+        for parameter in operator.parameters:
+            assert isinstance(parameter.kind, Kind)
+            assert parameter.direction in ("in", "out", "inout")
+            assert all(n in DataType.__members__ for n in parameter.dtypes or ()), (operator.name, parameter.name)
+            assert all(n in Format.__members__ for n in parameter.formats or ()), (operator.name, parameter.name)
+            if parameter.direction != "in":
+                assert parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST), (operator.name, parameter.name)
+        for product in operator.products or ():
+            for parameter in operator.parameters:
+                operator.dtypes(parameter, product)  # raises on an unknown name
+
+
+def test_defaults_fit_their_types(operators: list[Operator]) -> None:
+    allowed = {
+        Kind.BOOL: bool,
+        Kind.FLOAT: float,
+        Kind.DOUBLE: float,
+        Kind.STRING: str,
+        Kind.SCALAR: (bool, int, float),
+        Kind.INT_ARRAY: tuple,
+        Kind.FLOAT_ARRAY: tuple,
+        Kind.BOOL_ARRAY: tuple,
+    }
+    count = 0
+    for operator in operators:
+        for parameter in operator.parameters:
+            if parameter.default is REQUIRED:
+                continue
+            count += 1
+            hash(parameter)  # nothing mutable is shared between calls
+            where = f"{operator.name}.{parameter.name}"
+            assert parameter.direction == "in", where
+            if parameter.kind.integer:
+                assert type(parameter.default) is int, where
+            else:
+                assert isinstance(parameter.default, allowed[parameter.kind]), where
+    assert count > 1000
+
+
+def test_no_two_python_names_collide(operators: list[Operator]) -> None:
+    names = {operator.python_name for operator in operators}
+    assert len(names) == len(operators) == len(catalog.python_names())
+    for operator in operators:
+        inputs = [name for name, _, _ in python_parameters(operator)]
+        fields = [field.name for field in result_fields(operator)]
+        assert len(set(inputs)) == len(inputs), operator.name
+        assert len(set(fields)) == len(fields), operator.name
+        assert not {"out", "stream"} & set(inputs), operator.name
+        for name in [operator.python_name, *inputs, *fields]:
+            assert name.isidentifier() and not keyword.iskeyword(name), (operator.name, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("aclnnRmsNormGrad", "rms_norm_grad"),
+        ("aclRfft1D", "rfft1_d"),
+        ("aclnnNLLLoss2d", "nll_loss2d"),
+        ("aclnnErfInv", "erf_inv"),
+        ("aclnnErfinv", "erfinv"),
+        ("aclnnHardShrink", "hard_shrink"),
+        ("aclnnHardshrink", "hardshrink"),
+        ("aclnnHardSigmoid", "hard_sigmoid"),
+        ("aclnnHardSwish", "hard_swish"),
+        ("aclnnIm2Col", "im2_col"),
+        ("aclnnIm2col", "im2col"),
+        ("aclnnOneHot", "one_hot"),
+        ("aclnnOnehot", "onehot"),
+        ("aclnnFFNV2", "ffnv2"),
+        ("aclnnUpsampleBicubic2dAAGrad", "upsample_bicubic2d_aa_grad"),
+    ],
+)
+def test_operator_names(name: str, expected: str) -> None:
+    assert operator_python_name(name) == expected
+    assert catalog.python_names()[expected] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "direction", "expected"),
+    [
+        ("probsOptional", "in", "probs"),
+        ("selfRef", "inout", "self"),
+        ("layoutOptionalOptional", "in", "layout"),
+        ("dxOut", "out", "dx"),
+        ("dxOut", "in", "dx_out"),
+        ("xOutOptional", "out", "x"),
+        ("lambda", "in", "lambda_"),
+        ("out", "in", "out_"),
+        ("out", "out", "out"),
+        ("outRef", "inout", "out_"),
+        ("stream", "in", "stream_"),
+        ("equal_nan", "in", "equal_nan"),
+        ("cubeMathType", "in", "cube_math_type"),
+    ],
+)
+def test_parameter_names(name: str, direction: str, expected: str) -> None:
+    assert parameter_python_name(name, direction) == expected
+
+
+def test_snake_case() -> None:
+    assert snake_case("NLLLoss") == "nll_loss"
+    assert snake_case("numOutTokens") == "num_out_tokens"
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "moe_token_permute_grad(permuted_output_grad, sorted_indices, num_topk, padded_mode=False) -> out",
+        "moe_token_permute(tokens, indices, num_out_tokens=0, padded_mode=False) -> (permute_tokens, sorted_indices)",
+        "moe_token_unpermute(permuted_tokens, sorted_indices, probs=None, padded_mode=False, restore_shape=None) "
+        "-> out",
+        "moe_token_unpermute_grad(permuted_tokens, unpermuted_tokens_grad, sorted_indices, probs=None, "
+        "padded_mode=False, restore_shape=None) -> (permuted_tokens_grad, probs_grad)",
+        "rms_norm_grad(dy, x, rstd, gamma) -> (dx, dgamma)",
+        "rms_norm(x, gamma, epsilon=1e-06) -> (y, rstd)",
+        "embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq=False) -> out",
+        "embedding(weight, indices) -> out",
+        "moe_init_routing(x, row_idx, expert_idx, active_num) -> (expanded_x, expanded_row_idx, expanded_expert_idx)",
+        "mm(self, mat2, cube_math_type=0) -> out",
+        "moe_init_routing_quant(x, row_idx, expert_idx, active_num, scale, offset) -> "
+        "(expanded_x, expanded_row_idx, expanded_expert_idx)",
+    ],
+)
+def test_signatures_of_the_contract(expected: str) -> None:
+    name = expected.split("(")[0]
+    operator = catalog.get(catalog.python_names()[name])
+    assert python_signature(operator).replace(", *, out=None, stream=None", "") == expected
+
+
+def test_required_behind_a_default_is_marked() -> None:
+    rows = python_parameters(catalog.get("aclnnConvolution"))
+    defaults = {name: default for name, _, default in rows}
+    assert defaults["weight"] is inspect.Parameter.empty
+    assert defaults["bias"] is None
+    assert defaults["stride"] is REQUIRED
+    assert defaults["cube_math_type"] == 0
+
+
+def test_docstring_tells_what_the_catalog_knows() -> None:
+    text = docstring(catalog.get("aclnnRmsNormGrad"))
+    for word in ("dy: tensor; FLOAT FLOAT16 BF16; rank 1-8 [310P: not BF16]", "dgamma: tensor; FLOAT", "A2 A3 310P"):
+        assert word in text
+    assert "Status 161002: dtype not supported" in text
+    assert "Document: ops-nn/norm/rms_norm_grad/docs/aclnnRmsNormGrad.md" in text
+
+
+def test_every_operator_can_be_described(operators: list[Operator]) -> None:
+    for operator in operators:
+        assert operator.name in docstring(operator)
+        assert python_signature(operator).startswith(operator.python_name + "(")
+        assert c_prototype(operator).count(operator.name) == 2
+        assert result_type_name(operator).endswith("Result")
+
+
+def test_functions_have_the_signature_of_the_catalog(operators: list[Operator]) -> None:
+    from ascend_aclnn import ops
+
+    assert sorted(dir(ops)) == sorted(catalog.python_names())
+    for operator in operators:
+        function = getattr(ops, operator.python_name)
+        parameters = inspect.signature(function).parameters.values()
+        found = [(p.name, p.default) for p in parameters]
+        expected = [(name, default) for name, _, default in python_parameters(operator)]
+        assert found == [*expected, ("out", None), ("stream", None)], operator.name
+        assert function.__doc__ == docstring(operator)
+
+
+def test_irregular_operators() -> None:
+    assert [name for _, name in catalog.get("aclnnGaussianBlur").phase_two][:2] == ["src", "ksize"]
+    assert "src" in c_prototype(catalog.get("aclnnGaussianBlur")).splitlines()[1]
+    (old,) = (catalog.get("aclnnMlaPrologV3WeightNz").variants or {}).values()
+    assert {"name": "queryNormFlag", "ctype": "bool"} in old
+    assert result_fields(catalog.get("aclnnSleep")) == []
+    dense = catalog.get("aclnnEmbeddingDenseBackward")
+    assert [p.kind for p in dense.parameters[2:4]] == [Kind.UINT64, Kind.UINT64]
+    grad, indices = dense.parameters[:2]
+    assert DataType.BF16 in (dense.dtypes(grad, "A2") or ()) and DataType.BF16 not in (dense.dtypes(grad, "910") or ())
+    assert DataType.BF16 not in (dense.dtypes(indices, "A2") or ())
+
+
+def test_unknown_operator() -> None:
+    with pytest.raises(KeyError):
+        catalog.get("aclnnNoSuchThing")
+
+
+def test_statuses() -> None:
+    rows = json.loads((catalog.DATA / "status.json").read_text(encoding="utf-8"))
+    assert rows["161002"][0] == "ACLNN_ERR_PARAM_INVALID"
+    assert rows["107003"][0].startswith("ACL_ERROR_RT")
+    assert all(len(row) == 2 and row[0] for row in rows.values())
+
+
+def test_data_files_are_valid_json_and_indexed() -> None:
+    found = {}
+    for path in catalog.DATA.glob("ops-*.json"):
+        for name in json.loads(path.read_text(encoding="utf-8")):
+            found[name] = path.stem
+    rows = (tuple(line.split()) for line in (catalog.DATA / "index.txt").read_text(encoding="utf-8").splitlines())
+    assert dict(rows) == found
+
+
+def run_script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts" / name), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_committed_data_is_what_the_script_makes() -> None:
+    if not FACTS.is_dir():
+        pytest.skip(f"no fact files: {FACTS} is absent")
+    done = run_script("make_catalog.py", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_check_notices_a_change(tmp_path: Path) -> None:
+    if not FACTS.is_dir():
+        pytest.skip(f"no fact files: {FACTS} is absent")
+    for path in FACTS.glob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        (tmp_path / path.name).write_text(text.replace('"aclnnop/aclnn_abs.h"', '"aclnnop/aclnn_other.h"'))
+    done = run_script("make_catalog.py", "--check", "--facts", str(tmp_path))
+    assert done.returncode == 1
+    assert "aclnn_other.h" in done.stdout
+
+
+def test_committed_stub_is_what_the_script_makes() -> None:
+    done = run_script("make_stub.py", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_type_checker_accepts_the_stub(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np\n"
+        "from ascend_aclnn import ops\n"
+        "x = np.zeros((2, 4), np.float32)\n"
+        "print(ops.rms_norm_grad(x, x, x, gamma=x).dgamma)\n"
+        "ops.add(x, [1, 2], 1.5, out=x)\n"
+        "ops.moe_token_permute(x, x, out=(x, None))\n"
+        "ops.rms_norm(x, x, eps=1e-6)\n"
+        "ops.no_such_operator(x)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 2, done.stdout + done.stderr
+    assert ":7:" in errors[0] and "eps" in errors[0]
+    assert ":8:" in errors[1] and "no_such_operator" in errors[1]

@@ -1,0 +1,113 @@
+"""FRACTAL_NZ and packed storage on the NumPy backend, data-dependent shapes, vendor operators."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import DataType, Format, ops
+from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
+
+
+@pytest.mark.parametrize(
+    "dtype,shape,physical",
+    [
+        (DataType.FLOAT16, (16, 16), (1, 1, 16, 16)),
+        (DataType.BF16, (3, 33, 17), (3, 2, 3, 16, 16)),
+        (DataType.INT8, (20, 40), (2, 2, 16, 32)),
+        (DataType.INT4, (20, 65), (2, 2, 16, 64)),
+    ],
+)
+def test_nz_shape(dtype: DataType, shape: tuple[int, ...], physical: tuple[int, ...]) -> None:
+    assert nz_shape(shape, dtype) == physical
+
+
+def test_nz_order() -> None:
+    """Element (i, j) of a matrix is element (j // c0, i // 16, i % 16, j % c0) of its storage."""
+    matrix = np.arange(40 * 35, dtype=np.int32).astype(np.float16).reshape(40, 35)
+    stored = to_nz(matrix, nz_shape(matrix.shape, DataType.FLOAT16))
+    for i, j in [(0, 0), (15, 15), (16, 0), (0, 16), (39, 34), (17, 33)]:
+        assert stored[j // 16, i // 16, i % 16, j % 16] == matrix[i, j]
+    assert stored[2, 2, 8:].sum() == 0  # beyond the matrix
+    np.testing.assert_array_equal(from_nz(stored, matrix.shape), matrix)
+
+
+def test_to_format_and_back(engine: Backend) -> None:
+    values = np.arange(2 * 20 * 40, dtype=np.float16).reshape(2, 20, 40)
+    blocked = aclnn.asarray(values).to_format("FRACTAL_NZ")
+    assert (blocked.format, blocked.shape, blocked.storage_shape) == (Format.FRACTAL_NZ, (2, 20, 40), (2, 3, 2, 16, 16))
+    np.testing.assert_array_equal(blocked.numpy(), values)
+    back = blocked.to_format("ND")
+    assert back.format is Format.ND and back.storage_shape == values.shape
+    np.testing.assert_array_equal(back.numpy(), values)
+    with pytest.raises(ValueError, match="cannot convert ND to NC1HWC0"):
+        back.to_format("NC1HWC0")
+
+
+def test_weights_in_nz(engine: Backend) -> None:
+    x, weight = np.ones((20, 40), np.float16), np.arange(40 * 33).reshape(40, 33).astype(np.float16)
+    out = ops.matmul_weight_nz(aclnn.asarray(x), aclnn.asarray(weight).to_format("FRACTAL_NZ"))
+    expected = (x.astype(np.float64) @ weight.astype(np.float64)).astype(np.float16)
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_outputs_are_cut_to_what_the_data_gave(engine: Backend) -> None:
+    x = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
+    assert ops.nonzero(x).tolist() == [[0, 1], [0, 2], [1, 0]]
+    where = ops.nonzero(aclnn.asarray(x))
+    assert (where.shape, where.strides) == ((3, 2), (2, 1)) and where.numpy().tolist() == [[0, 1], [0, 2], [1, 0]]
+    assert ops.masked_select(x, x > 0).tolist() == [1, 2, 3]
+    assert ops.nonzero(np.zeros((2, 3), np.float32)).shape == (0, 2)
+
+
+@given(st.lists(st.integers(-8, 7), max_size=40))
+def test_packing_int4(values: list[int]) -> None:
+    array = np.array(values, np.int8).astype(ml_dtypes.int4)
+    packed = pack_bits(array, 4)
+    assert packed.size == (len(values) + 1) // 2
+    assert unpack_bits(packed, len(values), DataType.INT4).astype(int).tolist() == values
+
+
+VENDOR = """
+import numpy as np
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+from ascend_aclnn.reference import reference
+from ascend_aclnn.rules.language import rule, same, shape
+
+operator = aclnn.register_operator(
+    "aclnnStatus aclnnTestScaleGetWorkspaceSize(const aclTensor *x, double factor, const aclTensor *biasOptional,"
+    " aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);"
+)
+assert [p.direction for p in operator.parameters] == ["in", "in", "in", "out"]
+x = np.ones(3, np.float16)
+with aclnn.use_backend("numpy"):
+    try:
+        ops.test_scale(x, 2.5)
+    except TypeError as error:
+        assert "in out=" in str(error), error
+    rule("aclnnTestScale", shape(out=same("x")))
+    @reference("aclnnTestScale")
+    def scale(x, factor, bias):
+        return x * factor
+    assert ops.test_scale(x, 2.5).tolist() == [2.5, 2.5, 2.5]
+    try:
+        ops.test_scale(None, 2.5)
+    except aclnn.AclError as error:
+        assert error.status == 161001, error
+    assert "test_scale" in dir(ops)
+print("declared")
+"""
+
+
+def test_vendor_operators_are_declared() -> None:
+    done = subprocess.run([sys.executable, "-c", VENDOR], capture_output=True, text=True)
+    assert done.stdout == "declared\n", done.stderr

@@ -1,0 +1,174 @@
+"""C and C++ programs against the emulator's own headers and libraries."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "samples" / "cpp"
+
+# The sample's gradients of x and gamma: every value is exact in float32.
+DX = """-1155 -2308 -3459 -4608 -5755 -6900 -8043 -9184 -10323 -11460 -12595 -13728 -14859 -15988 -17115 -18240
+-860030 -910584 -961134 -1011680 -1062222 -1112760 -1163294 -1213824 -1264350 -1314872 -1365390 -1415904
+-1466414 -1516920 -1567422 -1617920"""
+DGAMMA = "579 652 731 816 907 1004 1107 1216 1331 1452 1579 1712 1851 1996 2147 2304"
+
+
+@pytest.fixture(scope="module")
+def compiler() -> str:
+    found = shutil.which("g++") or shutil.which("c++")
+    if found is None:
+        pytest.skip("no C++ compiler (g++)")
+    return found
+
+
+def compile_and_run(compiler: str, home: Path, source: Path, directory: Path, flags: Sequence[str] = ()) -> str:
+    """The output of a program that runs with nothing but LD_LIBRARY_PATH; nothing may leak."""
+    program = directory / source.stem
+    libraries = [f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
+    command = [compiler, "-std=c++14", *flags, f"-I{home / 'include'}", str(source), "-o", str(program), *libraries]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    environment = {"LD_LIBRARY_PATH": str(home / "lib64"), "ASCEND_EMULATOR_STRICT": "1", "PATH": os.defpath}
+    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stderr == ""
+    return done.stdout
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", text)]
+
+
+# -------------------------------------------------------------------------------------------------------- own samples
+
+
+def sample(compiler: str, home: Path, name: str, directory: Path) -> dict[str, list[float]]:
+    """What a sample printed: the numbers of all lines with the same name."""
+    output = compile_and_run(compiler, home, SAMPLES / f"{name}.cpp", directory, ("-Wall", "-Wextra", "-Werror"))
+    found: dict[str, list[float]] = {}
+    for line in output.splitlines():
+        label, _, rest = line.partition(": ")
+        found.setdefault(label, []).extend(numbers(rest))
+    return found
+
+
+def test_sample_moe_token_permute_grad(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    assert sample(compiler, emulator_home, "moe_token_permute_grad", tmp_path) == {"out": [4, 6]}
+
+
+def test_sample_rms_norm_grad(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    found = sample(compiler, emulator_home, "rms_norm_grad", tmp_path)
+    rounded = [float(f"{value:g}") for value in numbers(DX)]  # as %g prints them
+    assert found == {"dx": rounded, "dgamma": numbers(DGAMMA)}
+
+
+def test_sample_embedding_dense_backward(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    found = sample(compiler, emulator_home, "embedding_dense_backward", tmp_path)
+    assert found == {"out": [0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0]}
+
+
+def test_sample_moe_init_routing_quant(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    assert sample(compiler, emulator_home, "moe_init_routing_quant", tmp_path) == {
+        "expanded_x": [2, 6, 14, 100, 2, 6, 10, -10, 10, -10, 14, 100],
+        "expanded_row_idx": [2, 4, 1, 0, 3, 5],
+        "expanded_expert_idx": [0, 0, 1, 1, 2, 2],
+    }
+
+
+def test_samples_build_with_cmake(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("no cmake")
+    for command in (
+        [
+            cmake,
+            "-S",
+            str(SAMPLES),
+            "-B",
+            str(tmp_path),
+            f"-DCANN_DIR={emulator_home}",
+            f"-DCMAKE_CXX_COMPILER={compiler}",
+        ],
+        [cmake, "--build", str(tmp_path)],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert subprocess.run([str(tmp_path / "embedding_dense_backward")], check=True, capture_output=True).stdout
+
+
+# ----------------------------------------------------------------------------------------------- the documents' samples
+
+
+def documents_sample(shared: Path, operator: str, directory: Path) -> Path:
+    """The C++ program in a document of an operator, as it stands there."""
+    for path in sorted((shared / "seeds").glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        if f"{operator}GetWorkspaceSize(" in text and "int main()" in text:
+            first = re.search(r"^\s*#include", text, re.M)
+            assert first is not None
+            program = text[first.start() :]
+            end = program.rfind("}") + 1
+            source = directory / f"{operator}.cpp"
+            source.write_text(program[:end] + "\n", encoding="utf-8")
+            return source
+    raise AssertionError(f"no document with a program of {operator}")
+
+
+def test_the_documents_rms_norm_grad(compiler: str, emulator_home: Path, shared: Path, tmp_path: Path) -> None:
+    source = documents_sample(shared, "aclnnRmsNormGrad", tmp_path)
+    output = compile_and_run(compiler, emulator_home, source, tmp_path)
+    assert [float(line.split(": ")[1]) for line in output.splitlines()] == numbers(DX) + numbers(DGAMMA)
+
+
+def test_the_documents_embedding(compiler: str, emulator_home: Path, shared: Path, tmp_path: Path) -> None:
+    source = documents_sample(shared, "aclnnEmbeddingDenseBackward", tmp_path)
+    output = compile_and_run(compiler, emulator_home, source, tmp_path)
+    assert [float(line.split(": ")[1]) for line in output.splitlines()] == [0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0]
+
+
+def test_the_documents_permute_grad_has_wrong_data(
+    compiler: str, emulator_home: Path, shared: Path, tmp_path: Path
+) -> None:
+    """It puts floats into buffers that it describes as BF16 and INT32: one index is out of range and drops its row."""
+    source = documents_sample(shared, "aclnnMoeTokenPermuteGrad", tmp_path)
+    output = compile_and_run(compiler, emulator_home, source, tmp_path)
+    assert [float(line.split(": ")[1]) for line in output.splitlines()] == [1, 0]
+
+
+# -------------------------------------------------------------------------------------------------------------- headers
+
+
+def test_every_header_compiles_as_c_and_as_cpp(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    include = emulator_home / "include"
+    names = sorted(path.relative_to(include).as_posix() for path in include.rglob("*.h"))
+    assert len(names) > 1000
+    for suffix, language, command in ((".c", "-std=c99", "cc"), (".cpp", "-std=c++11", compiler)):
+        source = tmp_path / f"all{suffix}"
+        source.write_text("".join(f'#include "{name}"\n' for name in names))
+        flags = [
+            "-Wall",
+            "-Wextra",
+            "-Wstrict-prototypes" if suffix == ".c" else "-Wpedantic",
+            "-Werror",
+            "-fsyntax-only",
+        ]
+        done = subprocess.run([command, language, *flags, f"-I{include}", str(source)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_each_header_stands_alone(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    include = emulator_home / "include"
+    for name in ("acl/acl.h", "acl/acl_rt.h", "aclnn/acl_meta.h", "aclnnop/aclnn_add.h", "hccl/hccl.h", "aclemu.h"):
+        source = tmp_path / "one.cpp"
+        source.write_text(f'#include "{name}"\n')
+        command = [compiler, "-fsyntax-only", "-Wall", "-Werror", f"-I{include}", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,322 @@
+"""Test bodies that run in a process of their own, on the emulated CANN, through plain ctypes.
+
+    @client(ASCEND_EMULATOR_STREAMS="deferred")
+    def test_something(cann): ...
+
+The decorated test starts a Python process with the emulated libraries on LD_LIBRARY_PATH and runs the body there: the
+settings of the emulator are read once for each process, and a body may crash or kill what it likes. Nothing of the
+package's own device path is used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Kind
+from ascend_aclnn.core.dtypes import as_datatype
+
+HERE = Path(__file__).parent
+TIMEOUT = 120
+
+H2D, D2H, D2D = 1, 2, 3
+
+
+def client(**settings: str) -> Callable[[Callable[..., None]], Callable[[Path], None]]:
+    """Runs a test's body in a process of its own with the emulated libraries and some settings."""
+
+    def decorate(body: Callable[..., None]) -> Callable[[Path], None]:
+        def test(emulator_home: Path) -> None:
+            done = run_body(body, emulator_home, **settings)
+            assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+        functools.update_wrapper(test, body)
+        del test.__wrapped__  # pytest would ask for the body's arguments
+        test.body = body  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
+def run_body(body: Callable[..., None], home: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Runs a body in a new process and gives its exit status and output."""
+    code = f"import emulator_client; emulator_client.main({body.__code__.co_filename!r}, {body.__name__!r})"
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment(home, **settings), capture_output=True, text=True, timeout=TIMEOUT
+    )
+
+
+def environment(home: Path, **settings: str) -> dict[str, str]:
+    """The environment of a program on the emulated libraries, and nothing that would change them."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_")}
+    path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [kept.get("PYTHONPATH")])])
+    return {**kept, "LD_LIBRARY_PATH": str(home / "lib64"), "PYTHONPATH": path, **settings}
+
+
+def main(file: str, name: str) -> None:
+    """In the new process: runs the body, and then nothing may be left."""
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    test = getattr(module, name)
+    cann = Cann()
+    try:
+        getattr(test, "body", test)(cann)
+        cann.finish()
+    except BaseException:
+        traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+class CannError(RuntimeError):
+    """A native call failed: its status, and the text of aclGetRecentErrMsg."""
+
+    def __init__(self, routine: str, status: int, message: str) -> None:
+        super().__init__(f"{routine}: {status}: {message}")
+        self.routine, self.status, self.message = routine, status, message
+
+    @property
+    def error(self) -> str:
+        """The emulator's name of the error, "" where it has none."""
+        head = self.message.partition(":")[0]
+        return head if head.startswith("EMULATOR_") else ""
+
+
+class Tensor(NamedTuple):
+    handle: int
+    address: int
+    array: np.ndarray  # what it was made from: shape and dtype
+
+
+class Cann:
+    """The libraries, with argument types from the package's data; a call that fails raises CannError."""
+
+    def __init__(self, initialise: bool = True) -> None:
+        self.libraries = [ctypes.CDLL(name) for name in ("libascendcl.so", "libnnopbase.so", "libopapi.so")]
+        rows = json.loads((catalog.DATA / "runtime_functions.json").read_text())
+        self._returns = {name: row["returns"] for name, row in rows.items()}
+        self._types = {name: [_ctype(t) for _, t in row["params"]] for name, row in rows.items()}
+        self._functions: dict[str, Any] = {}
+        self._owned: list[Tensor] = []
+        self.initialised = initialise
+        if initialise:
+            self.aclInit(None)
+            self.aclrtSetDevice(0)
+
+    # -- functions
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        function = self._function(name)
+        status = self._returns.get(name, "aclnnStatus") in ("aclError", "aclnnStatus", "HcclResult")
+
+        def call(*arguments: Any) -> Any:
+            result = function(*arguments)
+            if status and result != 0:
+                raise CannError(name, result, self.message())
+            return result
+
+        return call
+
+    def _function(self, name: str) -> Any:
+        if name not in self._functions:
+            function = next(f for f in (getattr(library, name, None) for library in self.libraries) if f is not None)
+            if name in self._types:
+                function.argtypes = self._types[name]
+                function.restype = _restype(self._returns[name])
+            elif name.endswith("GetWorkspaceSize"):
+                operator = catalog.get(name[: -len("GetWorkspaceSize")])
+                function.argtypes = [_argument(p.kind) for p in operator.parameters] + [ctypes.c_void_p] * 2
+            elif name.startswith("aclnn"):
+                function.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+            self._functions[name] = function
+        return self._functions[name]
+
+    def message(self) -> str:
+        """The text of the latest failure on this thread, which is then gone."""
+        return (self._function("aclGetRecentErrMsg")() or b"").decode()
+
+    def failure(self, name: str, *arguments: Any) -> CannError:
+        """The error of a call that must fail."""
+        try:
+            result = getattr(self, name)(*arguments)
+        except CannError as error:
+            return error
+        if not result and name in self._returns and self._returns[name].endswith("*"):
+            return CannError(name, -1, self.message())  # a null pointer
+        raise AssertionError(f"{name} did not fail")
+
+    def create(self, name: str, *arguments: Any) -> int:
+        """A handle or address that a function gives through its first parameter."""
+        made = ctypes.c_void_p()
+        getattr(self, name)(ctypes.byref(made), *arguments)
+        assert made.value is not None
+        return made.value
+
+    # -- test hooks
+    def live(self, kind: Optional[str] = None) -> int:
+        function = self._hook("aclemuLiveCount", ctypes.c_int64, ctypes.c_char_p)
+        return int(function(None if kind is None else kind.encode()))
+
+    def calls(self) -> int:
+        return int(self._hook("aclemuCallCount", ctypes.c_uint64)())
+
+    def fail_at(self, nth: int, status: int, name: Optional[str] = None) -> None:
+        function = self._hook("aclemuFailAt", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32)
+        function(None if name is None else name.encode(), nth, status)
+
+    def failed_call(self) -> Optional[str]:
+        found = self._hook("aclemuFailedCall", ctypes.c_char_p)()
+        return None if found is None else found.decode()
+
+    def dump(self) -> Any:
+        function = self._hook("aclemuDump", ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+        buffer = ctypes.create_string_buffer(function(None, 0) + 1)
+        function(buffer, len(buffer))
+        return json.loads(buffer.value)
+
+    def device_pid(self, device: int = 0) -> int:
+        return int(self._hook("aclemuDevicePid", ctypes.c_int32, ctypes.c_int32)(device))
+
+    def _hook(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self.libraries[0], name)
+        function.restype, function.argtypes = result, list(arguments)
+        return function
+
+    # -- tensors and operators
+    def malloc(self, nbytes: int) -> int:
+        return self.create("aclrtMalloc", nbytes, 0)
+
+    def tensor(self, array: Any, dtype: Any = None) -> Tensor:
+        """A contiguous tensor with the values of an array; released by ``finish`` unless ``drop`` did."""
+        values = np.ascontiguousarray(array, dtype)
+        address = self.malloc(max(values.nbytes, 1))
+        if values.nbytes:
+            self.aclrtMemcpy(address, values.nbytes, values.ctypes.data, values.nbytes, H2D)
+        made = Tensor(self.describe(values.shape, values.dtype, address), address, values)
+        self._owned.append(made)
+        return made
+
+    def describe(
+        self,
+        shape: Sequence[int],
+        dtype: Any,
+        address: Optional[int],
+        strides: Optional[Sequence[int]] = None,
+        offset: int = 0,
+        format: int = 2,
+        storage: Optional[Sequence[int]] = None,
+    ) -> int:
+        """aclCreateTensor with Python's sequences."""
+        dims = int64s(shape)
+        storage_dims = dims if storage is None else int64s(storage)
+        number = dtype if isinstance(dtype, int) else int(as_datatype(dtype))
+        steps = None if strides is None else int64s(strides)
+        handle = self.aclCreateTensor(
+            dims, len(dims), number, steps, offset, format, storage_dims, len(storage_dims), address
+        )
+        assert handle, self.message()
+        return int(handle)
+
+    def read(self, tensor: Tensor) -> np.ndarray:
+        out = np.empty_like(tensor.array)
+        if out.nbytes:
+            self.aclrtMemcpy(out.ctypes.data, out.nbytes, tensor.address, out.nbytes, D2H)
+        return out
+
+    def drop(self, tensor: Tensor) -> None:
+        self._owned.remove(tensor)
+        self.aclDestroyTensor(tensor.handle)
+        self.aclrtFree(tensor.address)
+
+    def prepare(self, name: str, *arguments: Any) -> tuple[int, int]:
+        """Phase one: the executor and the size of its workspace. Tensors are given as such or as handles."""
+        size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+        values = [a.handle if isinstance(a, Tensor) else a for a in arguments]
+        getattr(self, f"{name}GetWorkspaceSize")(*values, ctypes.byref(size), ctypes.byref(executor))
+        assert executor.value is not None
+        return executor.value, size.value
+
+    def launch(self, name: str, executor: int, size: int, stream: Optional[int] = None) -> None:
+        """Phase two, with a workspace that is kept until the stream has passed."""
+        workspace = self.malloc(size) if size else None
+        try:
+            getattr(self, name)(workspace, size, executor, stream)
+        finally:
+            if workspace is not None:
+                self.aclrtSynchronizeStream(stream)
+                self.aclrtFree(workspace)
+
+    def run(self, name: str, *arguments: Any) -> None:
+        """Both phases on the default stream, and waiting for it."""
+        executor, size = self.prepare(name, *arguments)
+        self.launch(name, executor, size)
+        self.aclrtSynchronizeStream(None)
+
+    def finish(self) -> None:
+        """Releases what the helpers made; then nothing may be alive."""
+        while self._owned:
+            self.drop(self._owned[-1])
+        if self.initialised:
+            assert self.live() == 0, self.dump()
+            self.aclrtResetDevice(0)
+            self.aclFinalize()
+
+
+def int64s(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * len(values))(*values)
+
+
+_C = {
+    "size_t": ctypes.c_size_t,
+    "uint64_t": ctypes.c_uint64,
+    "int64_t": ctypes.c_int64,
+    "uint32_t": ctypes.c_uint32,
+    "float": ctypes.c_float,
+    "aclFloat16": ctypes.c_uint16,
+    "aclrtStream": ctypes.c_void_p,
+    "aclrtEvent": ctypes.c_void_p,
+    "aclrtContext": ctypes.c_void_p,
+}
+
+
+def _ctype(text: str) -> Any:
+    bare = text.replace("const", "").strip()
+    if "*" in text or "[" in text or bare.endswith(("Callback", "Func", "Handle", "Desc")):
+        return ctypes.c_void_p
+    return _C.get(bare, ctypes.c_int32)
+
+
+def _restype(text: str) -> Any:
+    if text == "const char *":
+        return ctypes.c_char_p
+    return None if text == "void" else _ctype(text)
+
+
+def _argument(kind: Kind) -> Any:
+    if kind is Kind.STRING:
+        return ctypes.c_char_p
+    if kind.pointer:
+        return ctypes.c_void_p
+    return {
+        Kind.FLOAT: ctypes.c_float,
+        Kind.DOUBLE: ctypes.c_double,
+        Kind.BOOL: ctypes.c_bool,
+        Kind.INT8: ctypes.c_int8,
+        Kind.UINT32: ctypes.c_uint32,
+        Kind.INT64: ctypes.c_int64,
+        Kind.UINT64: ctypes.c_uint64,
+    }.get(kind, ctypes.c_int32)

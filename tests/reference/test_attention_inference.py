@@ -1,0 +1,257 @@
+"""Attention for inference: layouts, lengths, pages, prefixes and quantised caches, against float64 written out."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+import pytest
+
+from ascend_aclnn import catalog
+from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.reference import find
+
+BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 2, 4, 2, 5, 7, 8
+SCALE = 0.4
+
+
+def numbers(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def call(name: str, **given: Any) -> dict[str, Any]:
+    operator = catalog.get(name)
+    found = find(operator)
+    assert found is not None
+    unknown = set(given) - set(operator.positions)
+    assert not unknown, unknown
+    results = found.function(*(given.get(p.name) for p in operator.parameters if p.direction != "out"))
+    outputs = [p.name for p in operator.parameters if p.direction != "in"]
+    return {outputs[0]: results} if len(outputs) == 1 else dict(zip(outputs, results))
+
+
+def attention(q: Any, k: Any, v: Any, hidden: Any = False, bias: Any = 0.0) -> tuple[Any, Any]:
+    """Result and logarithm of sums for heads-first operands of one sequence."""
+    share = q.shape[0] // k.shape[0]
+    scores = q.astype(np.float64) @ k.repeat(share, 0).swapaxes(1, 2) * SCALE + bias
+    scores = np.where(hidden, -np.inf, scores)
+    most = scores.max(-1, keepdims=True)
+    chances = np.exp(scores - most)
+    total = chances.sum(-1, keepdims=True)
+    return chances / total @ v.repeat(share, 0), most + np.log(total)
+
+
+Q = numbers(BATCH, HEADS, QUERIES, WIDTH)
+K, V = numbers(BATCH, KEY_HEADS, KEYS, WIDTH, seed=1), numbers(BATCH, KEY_HEADS, KEYS, WIDTH, seed=2)
+
+
+def lay_out(x: Any, layout: str) -> Any:
+    rows = x.swapaxes(1, 2)
+    return {
+        "BNSD": x,
+        "BSND": rows,
+        "BSH": rows.reshape(*rows.shape[:2], -1),
+        "NBSD": x.swapaxes(0, 1),
+        "NSD": x[0],
+        "SH": rows.reshape(*rows.shape[:2], -1)[0],
+    }[layout]
+
+
+ATTRIBUTES: dict[str, Any] = {
+    "numHeads": HEADS,
+    "numKeyValueHeads": KEY_HEADS,
+    "scaleValue": SCALE,
+    "preTokens": 2147483647,
+    "nextTokens": 2147483647,
+}
+
+
+def fused(
+    layout: str, query: Any = Q, key: Any = K, value: Any = V, version: str = "V4", **more: Any
+) -> dict[str, Any]:
+    inner = layout.partition("_")[0]
+    lists = {"key": [lay_out(key, inner)], "value": [lay_out(value, inner)]}
+    given = {**ATTRIBUTES, **lists, "query": lay_out(query, inner), "inputLayout": layout, "softmaxLseFlag": True}
+    return call("aclnnFusedInferAttentionScore" + version, **{**given, **more})
+
+
+def near(actual: Any, expected: Any, limit: float = 1e-5) -> None:
+    np.testing.assert_allclose(np.asarray(actual, np.float64), expected, rtol=limit, atol=limit)
+
+
+def expected_of(hidden: Any = False, bias: Any = 0.0) -> tuple[Any, Any]:
+    made = [attention(Q[b], K[b], V[b], hidden, bias) for b in range(BATCH)]
+    return np.stack([m[0] for m in made]), np.stack([m[1] for m in made])
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "BNSD_BSND", "BSH_NBSD", "BSND_BNSD"])
+def test_layouts(layout: str) -> None:
+    found, (result, sums) = fused(layout), expected_of()
+    near(found["attentionOut"], lay_out(result, layout.rpartition("_")[2]))
+    near(found["softmaxLse"], sums)
+
+
+@pytest.mark.parametrize("layout", ["SH", "NSD", "BSH", "BNSD"])
+def test_prompts(layout: str) -> None:
+    query, key, value = (lay_out(x[:1], layout) for x in (Q, K, V))
+    mask = np.random.default_rng(3).random((QUERIES, KEYS)) < 0.3
+    bias = numbers(1, HEADS, QUERIES, KEYS, seed=4)
+    given = {**ATTRIBUTES, "query": query, "key": key, "value": value, "inputLayout": layout, "attenMask": mask}
+    found = call("aclnnPromptFlashAttentionV3", **given, pseShift=bias)["attentionOut"]
+    expected = attention(Q[0], K[0], V[0], mask, bias[0])[0]
+    near(found, lay_out(expected[None], layout))
+    first = call("aclnnPromptFlashAttention", **given, pseShift=bias)["attentionOut"]  # looks at no bias
+    near(first, lay_out(attention(Q[0], K[0], V[0], mask)[0][None], layout))
+
+
+def test_lengths_at_the_front_and_at_the_end() -> None:
+    found = fused("BNSD", actualSeqLengthsOptional=(3, 5), actualSeqLengthsKvOptional=(7, 4))["attentionOut"]
+    near(found[0, :, :3], attention(Q[0, :, :3], K[0], V[0])[0])
+    assert not found[0, :, 3:].any()
+    near(found[1], attention(Q[1], K[1, :, :4], V[1, :, :4])[0])
+    padding: dict[str, Any] = {"kvPaddingSizeOptional": np.array([1]), "queryPaddingSizeOptional": np.array([0])}
+    found = fused("BNSD", actualSeqLengthsOptional=(3, 5), actualSeqLengthsKvOptional=(6, 4), **padding)["attentionOut"]
+    near(found[0, :, 2:], attention(Q[0, :, 2:], K[0, :, :6], V[0, :, :6])[0])
+    near(found[1], attention(Q[1], K[1, :, 2:6], V[1, :, 2:6])[0])
+
+
+def test_causal_masks() -> None:
+    i, j = np.indices((QUERIES, KEYS))
+    triangle = np.triu(np.ones((2048, 2048), bool), 1)
+    for mode, hidden in ((2, j > i), (3, j > i + KEYS - QUERIES)):
+        near(fused("BNSD", sparseMode=mode, attenMaskOptional=triangle)["attentionOut"], expected_of(hidden)[0])
+    band = fused("BNSD", sparseMode=4, attenMaskOptional=triangle, preTokens=2, nextTokens=1)["attentionOut"]
+    near(band, expected_of((j > i + KEYS - QUERIES + 1) | (j < i + KEYS - QUERIES - 2))[0])
+
+
+def test_packed_tokens() -> None:
+    ends, key_ends = (2, 5), (3, 7)
+    query, key, value = numbers(5, HEADS, WIDTH), numbers(7, KEY_HEADS, WIDTH, seed=1), numbers(7, KEY_HEADS, 6, seed=2)
+    given = {
+        **ATTRIBUTES,
+        "actualSeqLengthsOptional": ends,
+        "actualSeqLengthsKvOptional": key_ends,
+        "softmaxLseFlag": True,
+    }
+    found = call("aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND", **given)
+    start, first = 0, 0
+    for end, last in zip(ends, key_ends):
+        operands = (x.swapaxes(0, 1) for x in (query[start:end], key[first:last], value[first:last]))
+        result, sums = attention(*operands)
+        near(found["attentionOut"][start:end], result.swapaxes(0, 1))
+        near(found["softmaxLse"][start:end], sums.swapaxes(0, 1))
+        start, first = end, last
+    turned = call(
+        "aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND_NTD", **given
+    )
+    near(turned["attentionOut"], found["attentionOut"].swapaxes(0, 1))
+
+
+@pytest.mark.parametrize("kind", ["tokens first", "heads first", "fractal"])
+def test_pages(kind: str) -> None:
+    tokens, width = 4, 32
+    table, lengths = np.array([[3, 0], [1, 2]], np.int32), (6, 8)
+    query = numbers(BATCH, HEADS, 1, width)
+    pages = [numbers(4, KEY_HEADS, tokens, width, seed=s) for s in (1, 2)]
+
+    def stored(x: Any) -> Any:
+        if kind == "tokens first":
+            return x.swapaxes(1, 2).reshape(4, tokens, -1)
+        return x if kind == "heads first" else x.reshape(4, KEY_HEADS, tokens, width // 16, 16).swapaxes(2, 3)
+
+    keys, values = (stored(x) for x in pages)
+    found = call(
+        "aclnnFusedInferAttentionScoreV2",
+        query=query,
+        key=[keys],
+        value=[values],
+        blockTableOptional=table,
+        actualSeqLengthsKvOptional=lengths,
+        inputLayout="BNSD",
+        blockSize=tokens,
+        **ATTRIBUTES,
+    )
+    for number, length in enumerate(lengths):
+        k, v = (np.concatenate(list(x[table[number]]), 1)[:, :length] for x in pages)
+        near(found["attentionOut"][number], attention(query[number], k, v)[0])
+
+
+def test_a_prefix_that_all_sequences_share() -> None:
+    prefix = numbers(1, KEY_HEADS, 3, WIDTH, seed=5), numbers(1, KEY_HEADS, 3, WIDTH, seed=6)
+    shared = {"keySharedPrefixOptional": prefix[0], "valueSharedPrefixOptional": prefix[1]}
+    found = fused("BNSD", actualSharedPrefixLenOptional=(2,), **shared)["attentionOut"]
+    for number in range(BATCH):
+        k, v = (np.concatenate([p[0, :, :2], x[number]], 1) for p, x in zip(prefix, (K, V)))
+        near(found[number], attention(Q[number], k, v)[0])
+
+
+def test_rotated_parts_and_sinks() -> None:
+    rope, key_rope, sink = numbers(BATCH, HEADS, QUERIES, 4), numbers(BATCH, KEY_HEADS, KEYS, 4), numbers(HEADS, seed=7)
+    found = fused("BNSD", queryRopeOptional=rope, keyRopeOptional=key_rope, learnableSinkOptional=sink)
+    for number in range(BATCH):
+        q, k = np.concatenate([Q[number], rope[number]], -1), np.concatenate([K[number], key_rope[number]], -1)
+        result, sums = attention(q, k, V[number])
+        taken = 1 / (1 + np.exp(sink[:, None, None] - sums))
+        near(found["attentionOut"][number], result * taken)
+        near(found["softmaxLse"][number], np.logaddexp(sums, sink[:, None, None]))
+
+
+def quantised(x: Any, scale: Any, offset: Any = 0.0) -> Any:
+    return np.clip(np.rint(x / scale - offset), -128, 127).astype(np.int8)
+
+
+def test_a_cache_of_eight_bits() -> None:
+    query = Q[:, :, :1]
+    scales = np.abs(numbers(2, KEY_HEADS, 1, WIDTH, seed=8)) * 0.01 + 0.01
+    offsets = np.rint(numbers(2, KEY_HEADS, 1, WIDTH, seed=9) * 3)
+    cache = [quantised(x, s, o) for x, s, o in zip((K, V), scales, offsets)]
+    restored = [(c + o) * s for c, s, o in zip(cache, scales, offsets)]
+    found = call(
+        "aclnnIncreFlashAttentionV3",
+        query=query,
+        key=[cache[0][:1], cache[0][1:]],  # one tensor for each sequence
+        value=[cache[1][:1], cache[1][1:]],
+        antiquantScale=scales,
+        antiquantOffset=offsets,
+        actualSeqLengths=(7, 4),
+        inputLayout="BNSD",
+        **{k: v for k, v in ATTRIBUTES.items() if "Tokens" not in k},
+    )["attentionOut"]
+    for number, length in enumerate((7, 4)):
+        k, v = (x[number, :, :length] for x in restored)
+        near(found[number], attention(query[number], k, v)[0], 1e-4)
+
+
+def test_scales_of_tokens() -> None:
+    scales = np.abs(numbers(2, BATCH, KEYS, seed=8)) * 0.01 + 0.01
+    cache = [quantised(x, s[:, None, :, None]) for x, s in zip((K, V), scales)]
+    found = fused("BNSD", key=cache[0], value=cache[1], antiquantScaleOptional=scales, antiquantMode=1)["attentionOut"]
+    for number in range(BATCH):
+        k, v = (c[number] * s[number, None, :, None] for c, s in zip(cache, scales))
+        near(found[number], attention(Q[number], k, v)[0], 1e-4)
+
+
+def test_a_scaled_result() -> None:
+    scale, offset = np.abs(numbers(HEADS, WIDTH, seed=8)) * 30, numbers(HEADS, WIDTH, seed=9)
+    found = fused("BSH", quantScale2Optional=scale, quantOffset2Optional=offset)["attentionOut"]
+    near(found, lay_out(expected_of()[0] * scale[:, None] + offset[:, None], "BSH"), 1e-4)
+
+
+def mask_of(shape: tuple[int, ...], full: Any, number: Optional[int]) -> Any:
+    return full[number if shape[0] > 1 else 0]
+
+
+@pytest.mark.parametrize("shape", [(BATCH, KEYS), (BATCH, 1, KEYS), (BATCH, 1, 1, KEYS), (1, 1, KEYS)])
+def test_masks_of_single_tokens(shape: tuple[int, ...]) -> None:
+    mask = np.random.default_rng(5).random(shape) < 0.4
+    mask[..., 0] = False
+    found = fused("BNSD", query=Q[:, :, :1], attenMaskOptional=mask)["attentionOut"]
+    rows = mask.reshape(len(mask), KEYS)
+    for number in range(BATCH):
+        expected = attention(Q[number, :, :1], K[number], V[number], mask_of(shape, rows, number))[0]
+        near(found[number], expected)
+
+
+def test_queries_of_eight_bits_have_no_reference() -> None:
+    with pytest.raises(UnsupportedOperator, match="8 bits"):
+        fused("BNSD", query=np.zeros(Q.shape, np.int8))
