@@ -1,0 +1,126 @@
+"""Data flows one way: which rooms may import which, and no file in an import circle.
+
+Imports inside functions and by a constant name through importlib count; those under TYPE_CHECKING do not. Backends and
+operator families are found by name from data (``selection``, ``registry``), which is one edge down.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ascend_aclnn
+
+PACKAGE = Path(ascend_aclnn.__file__).parent
+
+# Room -> the rooms it may import, beside itself. A file at the top of the package is a room of its own.
+ALLOWED = {
+    "core": "",
+    "catalog": "core",
+    "registry": "core catalog",
+    "rules": "core catalog registry",
+    "native": "core",
+    "numerics": "core native",
+    "reference": "core catalog registry rules numerics native",
+    "backends": "core catalog rules reference numerics native",
+    "call": "core catalog rules",
+    "emulator": "core catalog backends numerics",
+}
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Module name -> file, of every module of the package."""
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = ["ascend_aclnn", *path.relative_to(PACKAGE).with_suffix("").parts]
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports when it runs."""
+    yield from _imports(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            for part in child.orelse:
+                yield from _imports(part)
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            assert child.level == 0, "imports are absolute"
+            for alias in child.names:
+                name = f"{child.module}.{alias.name}"
+                yield name if name in modules() else child.module
+        elif isinstance(child, ast.Call) and ast.unparse(child.func).endswith("import_module"):
+            yield from (a.value for a in child.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
+        yield from _imports(child)
+
+
+@functools.cache
+def graph() -> dict[str, set[str]]:
+    return {name: {m for m in imports(path) if m in modules() and m != name} for name, path in modules().items()}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one node."""
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            for following in edges[left.pop()] - seen:
+                seen.add(following)
+                left.append(following)
+        return seen
+
+    reach = {node: reachable(node) for node in edges}
+    return sorted({tuple(sorted(m for m in reach[n] if n in reach[m])) for n in edges if n in reach[n]})  # type: ignore[arg-type]
+
+
+def test_no_file_is_in_an_import_circle() -> None:
+    assert circles(graph()) == []
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_room_imports_only_what_lies_below_it(name: str) -> None:
+    allowed = {name, *ALLOWED[name].split()}
+    upward = [
+        f"{m} -> {n}" for m, targets in graph().items() if room(m) == name for n in targets if room(n) not in allowed
+    ]
+    assert upward == []
+
+
+def test_nothing_below_the_operators_imports_the_package_itself() -> None:
+    assert [m for m, targets in graph().items() if "ascend_aclnn" in targets and room(m) in ALLOWED] == []
+
+
+def test_backends_do_not_know_each_other() -> None:
+    for one, other in (("npu", "numpy"), ("numpy", "npu")):
+        prefix, foreign = f"ascend_aclnn.backends.{one}", f"ascend_aclnn.backends.{other}"
+        assert [
+            m for m, targets in graph().items() if m.startswith(prefix) for t in targets if t.startswith(foreign)
+        ] == []
+
+
+def test_the_finder_of_circles_finds_them() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [("a", "b", "c")]
+    assert circles({"a": {"b"}, "b": set()}) == []
+    assert list(
+        _imports(ast.parse("def f():\n    import importlib\n    importlib.import_module('ascend_aclnn.ops')"))
+    ) == [
+        "importlib",
+        "ascend_aclnn.ops",
+    ]
