@@ -24,6 +24,7 @@ from ascend_aclnn.core.streams import (
     Event,
     Stream,
     current_stream,
+    device_count,
     empty_cache,
     memory_info,
     set_deterministic,
@@ -31,8 +32,19 @@ from ascend_aclnn.core.streams import (
     synchronize,
 )
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.creation import asarray, empty, from_dlpack, zeros
-from ascend_aclnn.selection import use_backend
+from ascend_aclnn.core.tensor import set_operator_loader as _set_operator_loader
+from ascend_aclnn.creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    from_dlpack,
+    full,
+    ones,
+    zeros,
+    zeros_like,
+)
+from ascend_aclnn.selection import is_available, show_config, use_backend
 
 __version__ = "0.1.0"
 
@@ -73,6 +85,16 @@ def register_operator(
     return operator
 
 
+def _load_tensor_operators() -> object:
+    """``t + u`` and its like pull in the operators: loaded when first used."""
+    from ascend_aclnn import tensor_operators
+
+    return tensor_operators
+
+
+_set_operator_loader(_load_tensor_operators)
+
+
 def __getattr__(name: str) -> Any:
     """``ops`` and ``Executor`` pull in the backends: loaded when asked for."""
     import importlib
@@ -97,20 +119,28 @@ __all__ = [
     "Stream",
     "Tensor",
     "UnsupportedOperator",
+    "arange",
     "asarray",
     "backend",
     "current_stream",
+    "device_count",
     "empty",
     "empty_cache",
+    "empty_like",
     "from_dlpack",
+    "full",
+    "is_available",
     "memory_info",
+    "ones",
     "operators",
     "ops",
     "register_operator",
     "set_deterministic",
     "set_memory_limit",
+    "show_config",
     "signature",
     "synchronize",
     "use_backend",
     "zeros",
+    "zeros_like",
 ]

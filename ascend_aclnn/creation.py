@@ -40,13 +40,48 @@ def zeros(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatL
     return tensor
 
 
+def ones(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
+    """A tensor filled with ones."""
+    return full(shape, 1, dtype, format=format)
+
+
+def full(shape: Union[int, Sequence[int]], fill_value: Any, dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
+    """A tensor filled with one value."""
+    tensor = empty(shape, dtype, format=format)
+    tensor.assign(fill_value)
+    return tensor
+
+
+def arange(start: float, stop: Optional[float] = None, step: float = 1, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """Evenly spaced values in [start, stop), or [0, start) without ``stop``; INT64 or FLOAT unless ``dtype`` says else."""
+    values = np.arange(start, stop, step) if stop is not None else np.arange(0, start, step)
+    return asarray(values, dtype or (np.float32 if values.dtype.kind == "f" else np.int64))
+
+
+def empty_like(x: Tensor, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """An uninitialised contiguous tensor with another's shape, dtype and format."""
+    return empty(x.shape, x.dtype if dtype is None else dtype, format="auto" if x.has_auto_format else x.format)
+
+
+def zeros_like(x: Tensor, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """A tensor of zeros with another's shape, dtype and format."""
+    tensor = empty_like(x, dtype)
+    tensor.assign(0)
+    return tensor
+
+
 def asarray(x: npt.ArrayLike, dtype: Optional[DTypeLike] = None, format: FormatLike = "auto") -> Tensor:
     """A tensor on the current device with the values of an array-like. A Tensor is returned unchanged."""
     if isinstance(x, Tensor):
         if dtype is not None and as_datatype(dtype) is not x.dtype:
             raise TypeError(f"the tensor is {x.dtype.name}, not {as_datatype(dtype).name}; convert it with ops.cast")
         return x
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except ValueError as error:  # NumPy's text names neither the argument nor what is allowed
+        raise ValueError(f"x is a ragged sequence; its parts must have equal lengths ({error})") from None
+    if array.dtype == object:
+        raise TypeError(f"x is a {type(x).__name__} that NumPy makes no array of numbers from")
     tensor = empty(array.shape, array.dtype if dtype is None else dtype, format=format)
     tensor.assign(array)
     return tensor

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.metadata
 import os
+import platform
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Optional
 
@@ -56,10 +59,37 @@ def find_backend(name: str, soc: Optional[str] = None) -> Backend:
     return backend
 
 
+def is_available() -> bool:
+    """True where the npu backend can be used: CANN is found, can be loaded, and has a device."""
+    try:
+        find_backend("npu")
+    except LibraryNotFound:
+        return False
+    return True
+
+
+def show_config() -> None:
+    """Prints versions, the backend in use and the settings that chose it."""
+    for name, value in _config():
+        print(f"{name:<14} {value}")
+
+
+def _config() -> Iterator[tuple[str, object]]:
+    yield "ascend_aclnn", importlib.metadata.version("ascend-aclnn")
+    yield "python", platform.python_version()
+    for package in ("numpy", "ml_dtypes"):
+        yield package, importlib.metadata.version(package)
+    backend = current.current_backend()
+    yield "backend", f"{backend.name}{' (emulated)' if backend.emulated else ''}, rules of {backend.soc}"
+    yield "devices", backend.device_count()
+    for name in sorted(name for name in os.environ if name.startswith(("ASCEND_ACLNN_", "ASCEND_HOME_PATH"))):
+        yield name, os.environ[name]
+
+
 def _default_backend() -> Backend:
     return find_backend(os.environ.get("ASCEND_ACLNN_BACKEND", "auto"))
 
 
 current.set_default_finder(_default_backend)
 
-__all__ = ["find_backend", "use_backend"]
+__all__ = ["find_backend", "is_available", "show_config", "use_backend"]

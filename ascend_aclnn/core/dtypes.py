@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 from typing import Any, Optional, Union
 
@@ -43,6 +44,36 @@ class DataType(enum.IntEnum):
     FLOAT4_E1M2 = 41
 
     __hash__ = int.__hash__  # Enum's own runs in Python, and these are the keys of every call
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to itself, to its number, and to the NumPy dtype (or scalar type) of its host arrays."""
+        if self is other:
+            return True
+        if isinstance(other, int):
+            return int(self) == int(other)
+        if isinstance(other, (np.dtype, type)):
+            try:
+                return self.numpy == np.dtype(other)
+            except TypeError:
+                return False
+        return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    def __str__(self) -> str:
+        return f"DataType.{self.name}"  # as repr-like on every Python: IntEnum's differs
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What ``np.dtype(member)`` gives: the dtype of host arrays; TypeError where there is none."""
+        if self.numpy is None:
+            raise TypeError(f"{self.name} has no NumPy dtype")
+        return self.numpy
 
     @property
     def bits(self) -> int:
@@ -157,6 +188,16 @@ _BITS.update(
     }
 )
 
+# What people call them elsewhere, for the hint of an error.
+_ALIASES = {
+    "fp16": "float16",
+    "half": "float16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "bf16": "bfloat16",
+    "long": "int64",
+}
+
 DTypeLike = Union[DataType, npt.DTypeLike]
 
 
@@ -164,13 +205,25 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     """The DataType that a NumPy / ml_dtypes dtype (or a DataType) stands for; TypeError where there is none."""
     if isinstance(dtype, DataType):
         return dtype
-    known = np.dtype(dtype)
+    if isinstance(dtype, str) and dtype in DataType.__members__:
+        return DataType[dtype]
+    try:
+        known = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(_unknown_dtype(dtype)) from None
     found = _FROM_NUMPY.get(known)
     if found is None:
         found = _FROM_NUMPY.get(known.newbyteorder("="))  # of a foreign byte order: its values are copied
     if found is None:
         raise TypeError(f"CANN has no data type for NumPy's {known}")
     return found
+
+
+def _unknown_dtype(dtype: object) -> str:
+    names = [*DataType.__members__, *(d.name for d in _NUMPY.values())]
+    close = difflib.get_close_matches(_ALIASES.get(str(dtype).lower(), str(dtype)), names, 1, 0.5)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"dtype is {dtype!r}; it must be a NumPy or ml_dtypes dtype, or a DataType{hint}"
 
 
 def as_format(format: Union[Format, str, int]) -> Format:

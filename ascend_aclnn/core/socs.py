@@ -47,15 +47,15 @@ def soc(name: str) -> Soc:
     for pattern, short, product, title in _PATTERNS:
         if re.fullmatch(pattern, name):
             return Soc(name, short, product, title)
-    raise ValueError(f"SoC {name!r} is not known; known are {', '.join(KNOWN)} and Ascend950 with its variants")
+    raise ValueError(f"unknown SoC {name!r}; known are {', '.join(KNOWN)} and Ascend950 with its variants")
 
 
 def known_soc(name: str) -> str:
     """A name that a user gives, checked: one of ``KNOWN``, or of the Ascend950 line."""
     if name not in KNOWN and not re.fullmatch(r"Ascend950\w*", name):
         close = difflib.get_close_matches(name, (*KNOWN, "Ascend950"), 1)
-        hint = f"did you mean {close[0]}? " if close else ""
+        hint = f"did you mean {close[0]}? The " if close else "the "
         raise ValueError(
-            f"SoC {name!r} is not known; {hint}known are {', '.join(KNOWN)} and Ascend950 with its variants"
+            f"unknown SoC {name!r}; {hint}known ones are {', '.join(KNOWN)} and Ascend950 with its variants"
         )
     return name

@@ -15,8 +15,10 @@ class Device:
     """One device by its index; ``with Device(1):`` makes it current for this thread."""
 
     def __init__(self, index: int = 0) -> None:
-        self.index = index
         self.backend = current_backend()
+        if isinstance(index, bool) or not hasattr(index, "__index__"):
+            raise TypeError(f"device index is {index!r}; it must be an integer, the device's index")
+        self.index = index
         if not 0 <= index < self.backend.device_count():
             raise ValueError(f"device {index}: this host has {self.backend.device_count()} device(s)")
         self._previous: list[int] = []
@@ -193,8 +195,15 @@ def empty_cache() -> None:
     current_backend().empty_cache()
 
 
+def device_count() -> int:
+    """How many devices the backend in use has; 1 on the NumPy backend."""
+    return current_backend().device_count()
+
+
 def set_memory_limit(nbytes: Optional[int]) -> None:
     """The most device memory this process takes (None: no limit); beyond it, allocation fails as a full device does."""
+    if nbytes is not None and nbytes < 0:
+        raise ValueError(f"nbytes is {nbytes}; it must be 0 or more, or None for no limit")
     current_backend().set_memory_limit(nbytes)
 
 
@@ -203,6 +212,7 @@ __all__ = [
     "Event",
     "Stream",
     "current_stream",
+    "device_count",
     "empty_cache",
     "memory_info",
     "set_deterministic",

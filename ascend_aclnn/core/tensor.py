@@ -2,23 +2,70 @@
 
 from __future__ import annotations
 
+import abc
 import math
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.core import dlpack
 from ascend_aclnn.core.current import current_backend
-from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_format
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
 from ascend_aclnn.core.interface import Backend, Storage
 from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
 from ascend_aclnn.core.spec import FormatLike, TensorSpec, contiguous_strides
 
 if TYPE_CHECKING:
     from ascend_aclnn.core.streams import Stream
+
+
+class Operators(abc.ABC):
+    """What Python's operators on Tensors do, which is the work of aclnn operators: ``tensor_operators`` provides it."""
+
+    @abc.abstractmethod
+    def binary(self, symbol: str, tensor: Tensor, other: Any, reflected: bool) -> Any: ...
+
+    @abc.abstractmethod
+    def unary(self, symbol: str, tensor: Tensor) -> Any: ...
+
+    @abc.abstractmethod
+    def matmul(self, left: Any, right: Any) -> Any: ...
+
+    @abc.abstractmethod
+    def cast(self, tensor: Tensor, dtype: DataType) -> Tensor: ...
+
+    @abc.abstractmethod
+    def copy(self, tensor: Tensor) -> Tensor: ...
+
+    @abc.abstractmethod
+    def index(self, tensor: Tensor, keys: Sequence[Any]) -> Tensor: ...
+
+
+_operators: Optional[Operators] = None
+_load_operators: Optional[Callable[[], object]] = None
+
+
+def set_operators(operators: Operators) -> None:
+    """Registers what Python's operators on Tensors do."""
+    global _operators
+    _operators = operators
+
+
+def set_operator_loader(load: Callable[[], object]) -> None:
+    """Registers what is called, at the first use of an operator, to register the operators."""
+    global _load_operators
+    _load_operators = load
+
+
+def _get_operators() -> Operators:
+    if _operators is None and _load_operators is not None:
+        _load_operators()
+    if _operators is None:
+        raise RuntimeError("no operators on Tensors before ascend_aclnn is imported as a whole")
+    return _operators
 
 
 class Tensor(TensorSpec):
@@ -114,8 +161,13 @@ class Tensor(TensorSpec):
         return Tensor(self.storage, self.shape, self.dtype, self.strides, self.offset, as_format(format), shape)
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Basic indexing: integers, slices with positive steps, ``...`` and None; a view."""
+        """Integers, slices with positive steps, ``...`` and None give a view; a boolean mask or integer arrays a copy."""
         items = index if isinstance(index, tuple) else (index,)
+        arrays = [item for item in items if isinstance(item, (Tensor, np.ndarray, list)) and not _is_index(item)]
+        if arrays:
+            if len(arrays) < len(items):
+                raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
+            return _get_operators().index(self, arrays)
         given = sum(1 for item in items if item is not None and item is not Ellipsis)
         if given > self.ndim:
             raise IndexError(f"{given} indices for a tensor of rank {self.ndim}")
@@ -145,16 +197,17 @@ class Tensor(TensorSpec):
                 strides.append(step * stride)
                 offset += start * step if count else 0
             else:
-                at = operator.index(item)
+                at = _index(item)
                 if not -n <= at < n:
                     raise IndexError(f"index {at} is out of bounds for axis {axis} with size {n}")
                 offset += (at + n if at < 0 else at) * step
             axis += 1
         return self._view(shape, strides, offset)
 
-    def transpose(self, *axes: int) -> Tensor:
-        """Axes in another order (all reversed when none are given); a view."""
-        order = tuple(a % self.ndim for a in axes) if axes else tuple(reversed(range(self.ndim)))
+    def transpose(self, *axes: Union[int, Sequence[int]]) -> Tensor:
+        """Axes in another order (all reversed when none are given), as separate arguments or one sequence; a view."""
+        given = [operator.index(a) for a in _flat(axes)]
+        order = tuple(a + self.ndim if a < 0 else a for a in given) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"axes {axes} are not a permutation of the {self.ndim} axes")
         return self._view([self.shape[a] for a in order], [self.strides[a] for a in order], self.offset)
@@ -163,9 +216,12 @@ class Tensor(TensorSpec):
     def T(self) -> Tensor:
         return self.transpose()
 
-    def reshape(self, *shape: int) -> Tensor:
-        """Another shape over the same memory; only for contiguous tensors. One size may be -1."""
-        dims = list(shape)
+    def reshape(self, *shape: Union[int, Sequence[int]]) -> Tensor:
+        """Another shape over the same memory, as separate sizes or one sequence; one size may be -1.
+
+        ValueError for a tensor that is not contiguous: ``copy()`` makes it so.
+        """
+        dims = [operator.index(n) for n in _flat(shape)]
         if dims.count(-1) == 1:
             known = math.prod(n for n in dims if n != -1)
             if known == 0 or self.size % known:
@@ -174,7 +230,9 @@ class Tensor(TensorSpec):
         if math.prod(dims) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
         if not self.is_contiguous:
-            raise ValueError("reshape needs a contiguous tensor")
+            raise ValueError(
+                f"a tensor of shape {self.shape} with strides {self.strides} is not contiguous; reshape its copy()"
+            )
         return self._view(dims, contiguous_strides(tuple(dims)), self.offset)
 
     # -------------------------------------------------------------------------------------------- data
@@ -229,6 +287,159 @@ class Tensor(TensorSpec):
     def __setitem__(self, index: Any, values: npt.ArrayLike) -> None:
         self[index].assign(values)
 
+    # ---------------------------------------------------------------------------------------- values on the host
+    def item(self) -> Any:
+        """The value of a tensor of one element, as a Python number."""
+        if self.size != 1:
+            raise ValueError(f"item() needs a tensor of one element; the shape is {self.shape}")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as (nested) lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def cpu(self) -> npt.NDArray[Any]:
+        """The elements as a new ndarray, like ``numpy()``."""
+        return self.numpy()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Values, dtype and format; a tensor is made anew on the backend in use where it is unpickled."""
+        return _unpickle, (type(self), self.numpy(), self.dtype, self._format, self._storage_shape)
+
+    # ---------------------------------------------------------------------------------------- new tensors, by operators
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The values in another data type (aclnnCast)."""
+        return _get_operators().cast(self, as_datatype(dtype))
+
+    def copy(self) -> Tensor:
+        """A contiguous tensor with the same values, dtype and format."""
+        return _get_operators().copy(self)
+
+    def __copy__(self) -> Tensor:
+        return self.copy()
+
+    def __deepcopy__(self, memo: object) -> Tensor:
+        return self.copy()
+
+    __array_ufunc__ = None  # np.add(t, 1) is a TypeError instead of a silent copy to the host; np.asarray(t) copies
+
+    def _binary(self, symbol: str, other: Any, reflected: bool = False) -> Any:
+        return _get_operators().binary(symbol, self, other, reflected)
+
+    def _compare(self, symbol: str, other: Any) -> Any:
+        result = self._binary(symbol, other)
+        if result is NotImplemented and symbol in ("==", "!="):  # Python would go on with the identity
+            raise TypeError(f"a Tensor cannot be compared with a {type(other).__name__}; `is` compares identities")
+        return result
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare("==", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare("!=", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare("<", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(">=", other)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("+", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("+", other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("-", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("-", other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("*", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("*", other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("/", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("/", other, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("//", other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("//", other, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("%", other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("%", other, True)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("**", other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("**", other, True)
+
+    def __and__(self, other: Any) -> Any:
+        return self._binary("&", other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self._binary("&", other, True)
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("|", other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._binary("|", other, True)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._binary("^", other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self._binary("^", other, True)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _get_operators().matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _get_operators().matmul(other, self)
+
+    def __neg__(self) -> Any:
+        return _get_operators().unary("-", self)
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Any:
+        return _get_operators().unary("abs", self)
+
+    def __invert__(self) -> Any:
+        return _get_operators().unary("~", self)
+
+    # ---------------------------------------------------------------------------------------- streams and other packages
     def record_stream(self, stream: Stream) -> None:
         """Tells that work on another stream uses this memory: it is not reused before that work has run."""
         self.storage.record_stream(stream)
@@ -302,6 +513,41 @@ def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
     raw = tensor.storage.read(first, (high * bits + 7) // 8 - first)
     base = unpack_bits(raw, skip + high - low, tensor.dtype)
     return np.array(np.lib.stride_tricks.as_strided(base[skip:], tensor.shape, tensor.strides))
+
+
+def _flat(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """(2, 3) of f(2, 3) as of f((2, 3))."""
+    if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
+        return tuple(arguments[0])
+    return arguments
+
+
+def _is_index(item: Any) -> bool:
+    """A 0-d integer array is an index like a number."""
+    return isinstance(item, np.ndarray) and item.ndim == 0 and item.dtype.kind in "iu"
+
+
+def _index(item: Any) -> int:
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise IndexError(
+            f"an index is {item!r}; it must be an integer, a slice, ..., None, a boolean mask or an integer array"
+        ) from None
+
+
+def _unpickle(
+    kind: type[Tensor],
+    values: npt.NDArray[Any],
+    dtype: DataType,
+    format: Optional[Format],
+    storage_shape: Optional[tuple[int, ...]],
+) -> Tensor:
+    backend = current_backend()
+    spec = TensorSpec(values.shape, dtype, None, 0, format, storage_shape)
+    tensor = kind.on(backend.allocate(spec.storage_nbytes, backend.current_device()), spec)
+    tensor.assign(values)
+    return tensor
 
 
 def host_dtype(dtype: DataType) -> np.dtype[Any]:
