@@ -45,8 +45,7 @@ from ascend_aclnn.creation import (
     zeros_like,
 )
 from ascend_aclnn.selection import is_available, show_config, use_backend
-
-__version__ = "0.1.0"
+from ascend_aclnn.version import __version__
 
 
 def signature(name: str) -> Operator:
@@ -119,6 +118,7 @@ __all__ = [
     "Stream",
     "Tensor",
     "UnsupportedOperator",
+    "__version__",
     "arange",
     "asarray",
     "backend",

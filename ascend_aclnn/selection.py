@@ -19,6 +19,7 @@ from ascend_aclnn.core import current
 from ascend_aclnn.core.errors import LibraryNotFound
 from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.socs import DEFAULT_SOC, known_soc
+from ascend_aclnn.version import __version__
 
 NAMES = ("numpy", "npu")
 
@@ -75,7 +76,7 @@ def show_config() -> None:
 
 
 def _config() -> Iterator[tuple[str, object]]:
-    yield "ascend_aclnn", importlib.metadata.version("ascend-aclnn")
+    yield "ascend_aclnn", __version__
     yield "python", platform.python_version()
     for package in ("numpy", "ml_dtypes"):
         yield package, importlib.metadata.version(package)
