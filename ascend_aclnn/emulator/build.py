@@ -27,8 +27,7 @@ from typing import NamedTuple
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.emulator import headers
-from ascend_aclnn.emulator.layout import kinds, member
+from ascend_aclnn.emulator import hardware, headers, protocol
 
 CSRC = Path(__file__).parent / "csrc"
 PACKAGE = Path(__file__).parent.parent
@@ -48,7 +47,10 @@ class _Library(NamedTuple):
 
 _LIBRARIES = {
     "libascendcl.so": _Library(
-        ("core.c", "memory.c", "link.c", "stream.c", "event.c", "runtime.c", "op.c", "internal.c"),
+        (
+            *("settings.c", "messages.c", "calls.c", "handles.c", "device.c", "memory.c", "host_memory.c", "link.c"),
+            *("stream.c", "event.c", "callback.c", "allocation.c", "copies.c", "inspect.c", "runtime.c", "op.c", "internal.c"),
+        ),
         functions=("libascendcl.so", "libacl_rt.so"),
     ),
     "libnnopbase.so": _Library(("objects.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)),
@@ -162,8 +164,8 @@ def fingerprint(compiler: str) -> str:
 
 
 def _inputs() -> Iterator[Path]:
-    own = (f"emulator/{name}.py" for name in ("build", "headers", "layout"))
-    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, "catalog/*.py", "catalog/data/*"):
+    own = (f"emulator/{name}.py" for name in ("build", "hardware", "headers", "protocol"))
+    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, "catalog/*.py", "catalog/data/*", "core/socs.py"):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
 
 
@@ -187,6 +189,8 @@ def _build_in(directory: Path, compiler: str, split: bool) -> None:
     lib64.mkdir(parents=True)
     work.mkdir()
     headers.write(include)
+    (work / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
+    (work / "socs.h").write_text(hardware.c_header(), encoding="utf-8")
     sources: dict[str, list[Path]] = {}
     for library, parts in libraries.items():
         sources[library] = [CSRC / name for name in parts.sources]
@@ -200,7 +204,7 @@ def _build_in(directory: Path, compiler: str, split: bool) -> None:
 
     def compile_one(source: Path) -> Path:
         made = work / (source.stem + ".o")
-        _run([compiler, *_FLAGS, f"-I{include}", f"-I{CSRC}", "-c", str(source), "-o", str(made)])
+        _run([compiler, *_FLAGS, f"-I{include}", f"-I{CSRC}", f"-I{work}", "-c", str(source), "-o", str(made)])
         return made
 
     for library in _FILTERS:
@@ -287,7 +291,7 @@ _HANDLES = ("aclrtBinary", "aclrtAllocatorDesc")
 
 def _operator_lines(repository: str) -> Iterator[str]:
     """Both phases of every operator of a repository, and its helpers that the emulator lacks."""
-    yield '#include "objects.h"'
+    yield '#include "executor.h"'
     for operator in map(catalog.get, catalog.names()):
         if _repository(operator.family) == repository:
             yield from _operator(operator)
@@ -306,9 +310,9 @@ def _operator(operator: Operator) -> Iterator[str]:
     one, two = (text.rstrip(";") for text in headers.operator_prototypes(operator))
     names = " ".join(p.name for p in operator.parameters)
     directions = "".join({"in": "i", "out": "o", "inout": "x"}[p.direction] for p in operator.parameters)
-    values = ", ".join(f"{{.{member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
+    values = ", ".join(f"{{.{protocol.member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
     yield f"static const emu_operator operator_{operator.name} = {{"
-    yield f'    "{operator.name}", "{operator.phase_one}", "{kinds(operator)}", "{directions}", "{names}"}};'
+    yield f'    "{operator.name}", "{operator.phase_one}", "{protocol.kinds(operator)}", "{directions}", "{names}"}};'
     yield f"LINK {one};\nLINK {one} {{"
     yield f"    const emu_value emu_values[] = {{{values}}};"
     yield f"    return emu_phase_one(&operator_{operator.name}, emu_values, workspaceSize, executor);\n}}"

@@ -31,10 +31,7 @@ from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import DEFAULT_SOC
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.emulator.layout import kinds
-
-CONTROL, MEMORY = 3, 4
-PREPARE, LAUNCH, DROP = 1, 2, 3
+from ascend_aclnn.emulator.protocol import Call, Descriptor, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 BOUND = 8  # address sets that a plan remembers the tensors of
@@ -200,7 +197,7 @@ class Device:
 
     def serve(self, connection: socket.socket) -> None:
         """Answers the requests of one connection, in order, until it ends; several may come in at once."""
-        calls = {PREPARE: self.prepare, LAUNCH: self.launch, DROP: self.drop}
+        calls = {Call.PREPARE: self.prepare, Call.LAUNCH: self.launch, Call.DROP: self.drop}
         header = struct.Struct("<Ii")
         buffer = bytearray(1 << 16)
         have = 0  # bytes of the buffer that have come in
@@ -293,11 +290,11 @@ def _unexpected(name: str) -> bytes:
 
 def main() -> None:
     """Serves until the client ends."""
-    os.closerange(MEMORY + 1, 1 << 12)
-    control = socket.socket(fileno=CONTROL)
+    os.closerange(Descriptor.MEMORY + 1, 1 << 12)
+    control = socket.socket(fileno=Descriptor.CONTROL)
     try:
         backend = find_backend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
-        mapped = mmap.mmap(MEMORY, os.fstat(MEMORY).st_size)
+        mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         device = Device(backend, np.frombuffer(mapped, np.uint8))
         sys.setswitchinterval(1e-3)  # a connection whose request has come in should not wait long for the others
         while True:

@@ -134,7 +134,7 @@ def test_emulator_run_finds_the_libraries(emulator_home: Path) -> None:
     )
     options = ["--streams", "deferred", "--devices", "3", "--soc", "Ascend310P3", "--memory", "1G"]
     done = subprocess.run(
-        [sys.executable, "-m", "ascend_aclnn.cli", "emulator", "run", *options, "--", sys.executable, "-c", code],
+        [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *options, "--", sys.executable, "-c", code],
         capture_output=True,
         text=True,
     )
@@ -142,7 +142,7 @@ def test_emulator_run_finds_the_libraries(emulator_home: Path) -> None:
 
 
 def test_emulator_run_passes_the_exit_status_on(emulator_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = [sys.executable, "-m", "ascend_aclnn.cli", "emulator", "run"]
+    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run"]
     done = subprocess.run([*command, "--", sys.executable, "-c", "raise SystemExit(7)"])
     assert done.returncode == 7
     assert cli.main(["emulator", "run", "--"]) == 1

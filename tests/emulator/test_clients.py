@@ -34,7 +34,7 @@ short = pytest.mark.clients_short
 def run(program: list[str], *options: str, status: int = 0, **variables: str) -> str:
     """Runs a Python program on the emulated device; its output. It must end with the status."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "TORCH_DEVICE", "TASK_QUEUE"))}
-    command = [sys.executable, "-m", "ascend_aclnn.cli", "emulator", "run", *options, "--", sys.executable, *program]
+    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *options, "--", sys.executable, *program]
     done = subprocess.run(
         command, cwd=CLIENTS, env={**environment, **variables}, capture_output=True, text=True, timeout=SECONDS
     )

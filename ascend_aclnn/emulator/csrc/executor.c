@@ -5,7 +5,16 @@
  * their plan (the device process's number for checked arguments) is known. Phase two adds the addresses and queues a
  * launch of the plan.
  */
+#include "executor.h"
+
+#include "calls.h"
+#include "handles.h"
+#include "link.h"
+#include "memory.h"
 #include "objects.h"
+#include "protocol.h"
+#include "settings.h"
+#include "stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -383,14 +392,14 @@ static void put_string(gathering *g, const char *text) {
 
 static int put_value(gathering *g, char kind, emu_value value, uint32_t parameter) {
     switch (kind) {
-        case 'T': return put_tensor(g, value.pointer, parameter, 0);
-        case 'L': return put_list(g, value.pointer, KIND_TENSOR_LIST, parameter);
-        case 'S': return put_scalar(g, value.pointer, parameter);
-        case 'M': return put_list(g, value.pointer, KIND_SCALAR_LIST, parameter);
-        case 'I': return put_array(g, value.pointer, KIND_INT_ARRAY, parameter);
-        case 'F': return put_array(g, value.pointer, KIND_FLOAT_ARRAY, parameter);
-        case 'B': return put_array(g, value.pointer, KIND_BOOL_ARRAY, parameter);
-        case 's': put_string(g, value.pointer); return 0;
+        case LETTER_TENSOR: return put_tensor(g, value.pointer, parameter, 0);
+        case LETTER_TENSOR_LIST: return put_list(g, value.pointer, KIND_TENSOR_LIST, parameter);
+        case LETTER_SCALAR: return put_scalar(g, value.pointer, parameter);
+        case LETTER_SCALAR_LIST: return put_list(g, value.pointer, KIND_SCALAR_LIST, parameter);
+        case LETTER_INT_ARRAY: return put_array(g, value.pointer, KIND_INT_ARRAY, parameter);
+        case LETTER_FLOAT_ARRAY: return put_array(g, value.pointer, KIND_FLOAT_ARRAY, parameter);
+        case LETTER_BOOL_ARRAY: return put_array(g, value.pointer, KIND_BOOL_ARRAY, parameter);
+        case LETTER_STRING: put_string(g, value.pointer); return 0;
         default: put(g, value.integer); return 0; /* a double by its bits */
     }
 }
@@ -688,9 +697,9 @@ static const tensor_use *member_at(const executor *e, side which, size_t index, 
     const char *kinds = e->operator->kinds;
     for (int pass = 0; pass < (which == INPUTS_THEN_OUTPUTS ? 2 : 1); pass++) {
         for (uint32_t p = 0; kinds[p] != 0; p++) {
-            if ((kinds[p] != 'T' && kinds[p] != 'L') || !counts(e->operator, p, which, pass) || index-- != 0) continue;
+            if ((kinds[p] != LETTER_TENSOR && kinds[p] != LETTER_TENSOR_LIST) || !counts(e->operator, p, which, pass) || index-- != 0) continue;
             for (uint32_t i = 0; i < e->tensor_count; i++) {
-                if (e->tensors[i].parameter == p && e->tensors[i].member == member && kinds[p] == 'L') return &e->tensors[i];
+                if (e->tensors[i].parameter == p && e->tensors[i].member == member && kinds[p] == LETTER_TENSOR_LIST) return &e->tensors[i];
             }
             return NULL;
         }

@@ -1,5 +1,5 @@
 /* Of the collective communication library: its settings, which clients set before they communicate, and its errors' names. */
-#include "emu.h"
+#include "calls.h"
 
 #include "hccl/hccl.h"
 

@@ -1,21 +1,22 @@
 /* The operators' host-only helpers: sizes, formats and parameters that are computed without a device. */
+#include "calls.h"
+#include "handles.h"
 #include "objects.h"
+#include "settings.h"
 
 #include "aclnnop/aclnn_npu_format_cast.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "aclnnop/aclnn_trans_quant_param.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool chip_is(const char *prefix) { return strncmp(emu_config()->chip.name, prefix, strlen(prefix)) == 0; }
-
-/* Atlas A2 and A3; "Ascend910B" without a number is an older chip. */
-static bool chip_is_a2_or_a3(void) {
-    return chip_is("Ascend910_93") || (chip_is("Ascend910B") && isdigit((unsigned char)emu_config()->chip.name[10]));
+static bool product_is(const char *name) {
+    return emu_config()->soc.product != NULL && strcmp(emu_config()->soc.product, name) == 0;
 }
+
+static bool is_a2_or_a3(void) { return product_is("A2") || product_is("A3"); }
 
 static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
@@ -44,14 +45,14 @@ static int weight_size(const aclIntArray *shape, uint64_t most_dims, bool no_zer
 
 API aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint64_t *weightTensorSize) {
     ENTER("aclnnCalculateMatmulWeightSize");
-    return weight_size(tensorShape, chip_is_a2_or_a3() ? 6 : 2, false, false, weightTensorSize);
+    return weight_size(tensorShape, is_a2_or_a3() ? 6 : 2, false, false, weightTensorSize);
 }
 
 API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
                                                  uint64_t *weightTensorSize) {
     ENTER("aclnnCalculateMatmulWeightSizeV2");
-    if (!chip_is_a2_or_a3() && !chip_is("Ascend310P") && !chip_is("Ascend950"))
-        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, NULL, "not for %s", emu_config()->chip.name);
+    if (!is_a2_or_a3() && !product_is("310P") && !product_is("950"))
+        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, NULL, "not for %s", emu_config()->soc.name);
     return weight_size(tensorShape, 6, true, dataType != ACL_FLOAT16 && dataType != ACL_BF16, weightTensorSize);
 }
 
@@ -95,8 +96,8 @@ API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTen
                                                          int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat) {
     ENTER("aclnnNpuFormatCastCalculateSizeAndFormat");
     void *object;
-    if (!chip_is_a2_or_a3() && !chip_is("Ascend950"))
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "not for %s", emu_config()->chip.name);
+    if (!is_a2_or_a3() && !product_is("950"))
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "not for %s", emu_config()->soc.name);
     int status = emu_handle_find(srcTensor, KIND_TENSOR, &object);
     if (status != 0) return status;
     if (actualFormat == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "actualFormat is a null pointer");
@@ -110,7 +111,7 @@ API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTen
         return emu_give_numbers(source->numbers, rank, dstShape, dstShapeSize);
     }
     bool known = dstFormat == ACL_FORMAT_FRACTAL_NZ && plain_format(source->format) && rank >= 2 && rank <= 23 && bytes > 0;
-    if (!known || empty || (dtype != (int)source->dtype && (source->format == ACL_FORMAT_NCHW || chip_is("Ascend950"))))
+    if (!known || empty || (dtype != (int)source->dtype && (source->format == ACL_FORMAT_NCHW || product_is("950"))))
         return emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_NOT_SUPPORTED",
                         "from format %d to %d with data type %d and %llu dimensions", (int)source->format, dstFormat, dtype,
                         (unsigned long long)rank);

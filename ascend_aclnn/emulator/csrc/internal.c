@@ -2,7 +2,7 @@
  * Functions of CANN's inner layers that torch_npu links against. Nobody profiles here, so a profiling callback is never
  * called and a report has no reader; kernels given as binaries cannot run.
  */
-#include "emu.h"
+#include "calls.h"
 
 #include <time.h>
 

@@ -6,7 +6,10 @@
  * threads do not wait for each other, nothing has a name in the file system, and each side sees the other's death as the
  * end of its sockets. The process ends when the control socket does.
  */
-#include "emu.h"
+#include "link.h"
+
+#include "calls.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +26,6 @@
 #include <unistd.h>
 
 extern char **environ;
-
-#define CONTROL_FD 3
-#define MEMORY_FD 4
 
 /* The package's directories go behind the standard library and before the interpreter's own site-packages. */
 #define BOOT                                                                                                             \
@@ -89,12 +89,6 @@ static char **clean_environment(void) {
     return result;
 }
 
-int emu_move_up(int fd) {
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-    close(fd);
-    return moved;
-}
-
 static int lose(emu_device *device, const char *reason) {
     device->lost = true;
     snprintf(device->lost_reason, sizeof device->lost_reason, "%s", reason);
@@ -114,8 +108,8 @@ static int spawn(emu_device *device, int control) {
     posix_spawnattr_t attributes;
     sigset_t signals;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, control, CONTROL_FD);
-    posix_spawn_file_actions_adddup2(&actions, device->memory_fd, MEMORY_FD);
+    posix_spawn_file_actions_adddup2(&actions, control, DESCRIPTOR_CONTROL);
+    posix_spawn_file_actions_adddup2(&actions, device->memory_fd, DESCRIPTOR_MEMORY);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     if (fcntl(2, F_GETFD) < 0) posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, 2, 1); /* the client's standard output is the client's alone */
@@ -193,10 +187,11 @@ void emu_link_stop(emu_device *device) {
     pthread_mutex_unlock(&device->link_lock);
 }
 
-void emu_link_forked(void) {
+/* In a forked child: lets the parent's connections go. */
+static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
-        if (device->control > 0) close(device->control);
+        if (device->control >= 0) close(device->control);
         for (size_t k = 0; k < device->socket_count; k++) close(device->sockets[k]);
         device->control = -1;
         device->socket_count = device->idle_count = 0;
@@ -405,3 +400,5 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
     emu_link_close(&connection);
     return status;
 }
+
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(NULL, forked_child); }

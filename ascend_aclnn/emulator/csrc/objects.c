@@ -1,6 +1,9 @@
 /* aclTensor, aclScalar, arrays and lists: copies of what they were made from. */
 #include "objects.h"
 
+#include "calls.h"
+#include "handles.h"
+
 #include <stdlib.h>
 #include <string.h>
 

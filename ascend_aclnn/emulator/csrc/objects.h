@@ -1,8 +1,8 @@
-/* The objects behind aclTensor, aclScalar, arrays and lists, and what the operators' library calls. */
+/* The objects behind aclTensor, aclScalar, arrays and lists. */
 #ifndef EMU_OBJECTS_H
 #define EMU_OBJECTS_H
 
-#include "emu.h"
+#include "api.h"
 
 typedef struct {
     aclDataType dtype;
@@ -37,23 +37,5 @@ void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
 
 /* A copy of numbers that the caller gives back with delete[]: it comes from new[] where there is one. */
 LINK int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count);
-
-/* One value of a phase one, by the letter of its kind:
- * T tensor, L tensor list, S scalar, M scalar list, I F B arrays of int, float, bool, s string, i any integer, d float. */
-typedef union {
-    const void *pointer;
-    int64_t integer;
-    double number;
-} emu_value;
-
-typedef struct {
-    const char *name, *phase_one;
-    const char *kinds;       /* a letter per parameter */
-    const char *directions;  /* i, o or x (both) per parameter */
-    const char *parameters;  /* their names, separated by spaces */
-} emu_operator;
-
-LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);
-LINK int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
 
 #endif

@@ -2,7 +2,10 @@
  * What is left of running single operators by type name: descriptions of tensors and attributes are objects that can be
  * made and read, and running anything is refused with the operator's name. Clients that find no aclnn function come here.
  */
-#include "emu.h"
+#include "op.h"
+
+#include "calls.h"
+#include "handles.h"
 
 #include "acl/acl_op.h"
 

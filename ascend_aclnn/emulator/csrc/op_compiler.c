@@ -1,8 +1,10 @@
 /* The options of the operator compiler, which clients set and read; nothing is compiled or run. */
-#include "emu.h"
+#include "calls.h"
+#include "op.h"
 
 #include "acl/acl_op_compiler.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define OPTIONS (ACL_OP_DEBUG_OPTION + 1)

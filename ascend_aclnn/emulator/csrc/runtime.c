@@ -1,5 +1,11 @@
 /* Initialisation, devices and contexts, options, and what a program may ask about the device. */
-#include "emu.h"
+#include "calls.h"
+#include "handles.h"
+#include "inspect.h"
+#include "link.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,26 +18,14 @@ static int null_argument(const char *name) {
 
 /* ------------------------------------------------------------------------------------------------------------ contexts */
 
-static __thread void *current; /* this thread's context, as a handle */
-
-int emu_current_context(emu_context **context) {
-    void *object = NULL;
-    if (current == NULL)
-        return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
-                        "no device is set on this thread; aclrtSetDevice or aclrtSetCurrentContext must come first");
-    if (emu_handle_find(current, KIND_CONTEXT, &object) != 0)
-        return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
-                        "the device or context that was set on this thread has been reset or destroyed");
-    *context = object;
-    return 0;
-}
-
-emu_device *emu_context_device(emu_context *context) { return context->device; }
-
 static int check_device(int32_t id) {
     int count = emu_config()->devices;
     if (id >= 0 && id < count) return 0;
     return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d; there are %d (0 to %d)", id, count, count - 1);
+}
+
+static aclrtFloatOverflowMode default_saturation(void) {
+    return emu_config()->soc.inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
 }
 
 /* A context with its default stream. The caller holds emu_world. */
@@ -50,6 +44,7 @@ static int make_context(emu_device *device, bool primary, emu_context **result) 
     emu_stream_adopt(context->default_stream);
     emu_handle_hide(emu_stream_handle(context->default_stream));
     if (primary) emu_handle_hide(context->handle);
+    if (device->contexts == NULL) device->saturation = default_saturation();
     context->next = device->contexts;
     device->contexts = context;
     *result = context;
@@ -80,7 +75,7 @@ API aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
     status = emu_memory_open(device);
     if (status == 0) status = make_context(device, false, &made);
     pthread_mutex_unlock(&emu_world);
-    if (status == 0) *context = current = made->handle;
+    if (status == 0) emu_set_current(*context = made->handle);
     return status;
 }
 
@@ -93,7 +88,7 @@ API aclError aclrtDestroyContext(aclrtContext context) {
     else
         status = emu_handle_drop(context, KIND_CONTEXT, &object);
     if (status == 0) {
-        if (current == context) current = NULL;
+        if (emu_current_handle() == context) emu_set_current(NULL);
         status = end_context(object);
     }
     LEAVE(status);
@@ -103,7 +98,7 @@ API aclError aclrtSetCurrentContext(aclrtContext context) {
     ENTER("aclrtSetCurrentContext");
     void *object;
     int status = emu_handle_find(context, KIND_CONTEXT, &object);
-    if (status == 0) current = context;
+    if (status == 0) emu_set_current(context);
     return status;
 }
 
@@ -130,7 +125,7 @@ API aclError aclrtSetDevice(int32_t deviceId) {
     void *handle = status == 0 ? device->primary->handle : NULL;
     pthread_mutex_unlock(&emu_world);
     if (status == 0) status = emu_link_start(device); /* it gets ready while the program goes on */
-    if (status == 0) current = handle;
+    if (status == 0) emu_set_current(handle);
     return status;
 }
 
@@ -151,7 +146,6 @@ static int clear_device(emu_device *device) {
     device->set_count = 0;
     device->streams = 0;
     device->peers = 0;
-    device->saturation = emu_config()->chip.inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
     pthread_mutex_unlock(&emu_world);
     emu_memory_clear(device);
     if (device->lost) emu_link_stop(device); /* the next aclrtSetDevice starts another process */
@@ -298,9 +292,9 @@ static bool was_finalised;
 
 API aclError aclInit(const char *configPath) {
     ENTER("aclInit");
-    if (!emu_config()->chip.known)
+    if (emu_config()->soc.product == NULL)
         return emu_fail(ACL_ERROR_INTERNAL_ERROR, NULL, "ASCEND_ACLNN_SOC is %s, which the emulator does not know",
-                        emu_config()->chip.name);
+                        emu_config()->soc.name);
     if (configPath != NULL && *configPath != 0 && access(configPath, R_OK) != 0)
         return emu_fail(ACL_ERROR_INVALID_FILE, NULL, "cannot read %s", configPath);
     pthread_mutex_lock(&init_lock);
@@ -350,24 +344,15 @@ API aclError aclFinalizeReference(uint64_t *refCount) {
 
 /* ------------------------------------------------------------------------------------------------------------- options */
 
-#define OPTIONS 4
-
-/* What the process has set last, be it for all or for a context. */
-static int64_t process_options[OPTIONS];
-
 static int check_option(aclSysParamOpt opt) {
-    if ((unsigned)opt < OPTIONS) return 0;
-    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "option %d; allowed: 0 to %d", (int)opt, OPTIONS - 1);
-}
-
-int64_t emu_option(emu_context *context, int option) {
-    return context->option_set[option] ? context->options[option] : process_options[option];
+    if ((unsigned)opt < EMU_OPTIONS) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "option %d; allowed: 0 to %d", (int)opt, EMU_OPTIONS - 1);
 }
 
 API aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     ENTER("aclrtSetSysParamOpt");
     int status = check_option(opt);
-    if (status == 0) process_options[opt] = value;
+    if (status == 0) emu_process_options[opt] = value;
     return status;
 }
 
@@ -376,7 +361,7 @@ API aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     ENTER("aclrtGetSysParamOpt");
     if (value == NULL) return null_argument("value");
     int status = check_option(opt);
-    if (status == 0) *value = process_options[opt];
+    if (status == 0) *value = emu_process_options[opt];
     return status;
 }
 
@@ -386,7 +371,7 @@ API aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     int status = check_option(opt);
     if (status == 0) status = emu_current_context(&context);
     if (status != 0) return status;
-    context->options[opt] = process_options[opt] = value;
+    context->options[opt] = emu_process_options[opt] = value;
     context->option_set[opt] = true;
     return 0;
 }
@@ -411,8 +396,8 @@ API aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
     if (status != 0) return status;
     if ((unsigned)mode >= ACL_RT_OVERFLOW_MODE_UNDEF)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "mode is %d; allowed: 0, 1", (int)mode);
-    if (mode == ACL_RT_OVERFLOW_MODE_INFNAN && !emu_config()->chip.inf_nan)
-        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has only the saturation mode", emu_config()->chip.name);
+    if (mode == ACL_RT_OVERFLOW_MODE_INFNAN && !emu_config()->soc.inf_nan)
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has only the saturation mode", emu_config()->soc.name);
     context->device->saturation = mode;
     return 0;
 }
@@ -465,7 +450,7 @@ API aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs) {
 
 API const char *aclrtGetSocName(void) {
     ENTER_OR_NULL("aclrtGetSocName");
-    return emu_config()->chip.known ? emu_config()->chip.name : NULL;
+    return emu_config()->soc.product != NULL ? emu_config()->soc.name : NULL;
 }
 
 API aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
@@ -532,8 +517,8 @@ API aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
     ENTER("aclGetCannAttribute");
     if (value == NULL) return null_argument("value");
     switch (cannAttr) {
-        case ACL_CANN_ATTR_INF_NAN: *value = emu_config()->chip.inf_nan; return 0;
-        case ACL_CANN_ATTR_BF16: *value = emu_config()->chip.bf16; return 0;
+        case ACL_CANN_ATTR_INF_NAN: *value = emu_config()->soc.inf_nan; return 0;
+        case ACL_CANN_ATTR_BF16: *value = emu_config()->soc.bf16; return 0;
         case ACL_CANN_ATTR_JIT_COMPILE: *value = 0; return 0;
         default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "attribute %d; allowed: 0 to 2", (int)cannAttr);
     }
@@ -544,11 +529,11 @@ API aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
     if (value == NULL) return null_argument("value");
     int status = check_device((int32_t)deviceId);
     if (status != 0) return status;
-    const emu_chip *chip = &emu_config()->chip;
+    const emu_soc *soc = &emu_config()->soc;
     switch (deviceInfo) {
-        case ACL_DEVICE_INFO_AI_CORE_NUM: *value = chip->cube_cores; return 0;
-        case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = chip->vector_cores; return 0;
-        case ACL_DEVICE_INFO_L2_SIZE: *value = (int64_t)chip->l2_bytes; return 0;
+        case ACL_DEVICE_INFO_AI_CORE_NUM: *value = soc->cube_cores; return 0;
+        case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = soc->vector_cores; return 0;
+        case ACL_DEVICE_INFO_L2_SIZE: *value = (int64_t)soc->l2_bytes; return 0;
         default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "information %d; allowed: 0 to 2", (int)deviceInfo);
     }
 }
@@ -558,12 +543,12 @@ API aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *v
     if (value == NULL) return null_argument("value");
     int status = check_device((int32_t)deviceId);
     if (status != 0) return status;
-    const emu_chip *chip = &emu_config()->chip;
+    const emu_soc *soc = &emu_config()->soc;
     switch (attr) {
-        case ACL_DEV_ATTR_AICORE_CORE_NUM: case ACL_DEV_ATTR_CUBE_CORE_NUM: *value = chip->cube_cores; return 0;
-        case ACL_DEV_ATTR_VECTOR_CORE_NUM: *value = chip->vector_cores; return 0;
-        case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: *value = (int64_t)chip->memory; return 0;
-        case ACL_DEV_ATTR_L2_CACHE_SIZE: *value = (int64_t)chip->l2_bytes; return 0;
+        case ACL_DEV_ATTR_AICORE_CORE_NUM: case ACL_DEV_ATTR_CUBE_CORE_NUM: *value = soc->cube_cores; return 0;
+        case ACL_DEV_ATTR_VECTOR_CORE_NUM: *value = soc->vector_cores; return 0;
+        case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE: *value = (int64_t)soc->memory; return 0;
+        case ACL_DEV_ATTR_L2_CACHE_SIZE: *value = (int64_t)soc->l2_bytes; return 0;
         default: return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_NOT_SUPPORTED", "the emulator lacks attribute %d", (int)attr);
     }
 }
@@ -665,12 +650,4 @@ API uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) {
 
 API size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer) {
     return data_buffer_size(dataBuffer, "aclGetDataBufferSizeV2");
-}
-
-/* ------------------------------------------------------------------------------------------------------ what is lacking */
-
-/* Every function of CANN's headers that none of these sources has ends here: see build.py. */
-LINK int emu_not_emulated(const char *routine, int refusal) {
-    int status = emu_enter(routine);
-    return status != 0 ? status : emu_fail(refusal, "EMULATOR_NOT_SUPPORTED", "the emulator lacks this function");
 }

@@ -1,6 +1,10 @@
 /* Streams: queues of tasks with a worker thread each. */
 #include "stream.h"
 
+#include "calls.h"
+#include "handles.h"
+#include "settings.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -378,9 +382,9 @@ static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags)
     pthread_mutex_lock(&emu_world);
     uint32_t count = ++context->device->streams;
     pthread_mutex_unlock(&emu_world);
-    if (count >= (uint32_t)emu_config()->chip.streams) /* the default stream is one of them */
+    if (count >= (uint32_t)emu_config()->soc.streams) /* the default stream is one of them */
         status = emu_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, NULL, "%u streams exist, the limit of %s", count,
-                          emu_config()->chip.name);
+                          emu_config()->soc.name);
     if (status == 0) status = emu_stream_new(context, priority, flags, &stream);
     pthread_mutex_lock(&emu_world);
     if (status == 0) {
@@ -513,7 +517,7 @@ API aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeo
     LEAVE(status != 0 ? status : synchronize(stream, timeout));
 }
 
-#define MOST_STREAMS 2048 /* no chip has more */
+#define MOST_STREAMS 2048 /* no SoC has more */
 
 /* All streams of a device, whatever their context; to be released. */
 static size_t all_streams(const emu_device *device, emu_stream **streams) {
@@ -650,7 +654,7 @@ API aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
     emu_context *context;
     if (streamCount == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "streamCount is a null pointer");
     int status = emu_current_context(&context);
-    if (status == 0) *streamCount = (uint32_t)emu_config()->chip.streams - 1 - context->device->streams;
+    if (status == 0) *streamCount = (uint32_t)emu_config()->soc.streams - 1 - context->device->streams;
     return status;
 }
 

@@ -1,10 +1,46 @@
-/* What stream.c and event.c share. */
+/* Streams: queues of tasks. */
 #ifndef EMU_STREAM_H
 #define EMU_STREAM_H
 
-#include "emu.h"
+#include "link.h"
 
 #include <time.h>
+
+typedef struct emu_task emu_task;
+
+/* A task is either a request to the device process (`answered` is set) or runs here (`run` is set). Statuses are the
+ * task's; its message is left with the thread. */
+struct emu_task {
+    emu_task *next;
+    uint64_t sequence;
+    uint64_t *number;                                   /* where its number is wanted, or NULL */
+    const char *routine;                                /* the function that queued it */
+    int (*run)(emu_task *task, emu_stream *stream);
+    bool slow;                                          /* run may wait for other threads: only a worker runs it */
+    emu_buffer request;                                 /* of a launch */
+    int (*answered)(emu_task *task, int status, emu_buffer *answer);
+    void (*finish)(emu_task *task);                     /* once, whether it ran or not; frees the task */
+};
+
+/* The stream behind a handle (NULL: the default stream) of this thread's context; 107003 for another context's.
+ * Release it after use. */
+LINK int emu_stream_acquire(aclrtStream handle, emu_stream **stream);
+LINK void emu_stream_release(emu_stream *stream);
+LINK emu_device *emu_stream_device(const emu_stream *stream);
+/* Queues a task; it belongs to the stream from now on. */
+LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
+/* Takes in the answers that have come, so that what finished launches used is free. */
+void emu_streams_poll(emu_device *device);
+/* Waits for what has been queued so far (timeout in ms, negative: for ever), and hands out the stream's error. */
+int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status);
+int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **stream);
+/* Ends a stream whose handle is gone. force: what has not begun is dropped. */
+int emu_stream_end(emu_stream *stream, bool force);
+/* Adds a stream to its context's list; the caller holds emu_world. */
+void emu_stream_adopt(emu_stream *stream);
+void *emu_stream_handle(const emu_stream *stream);
+/* Ends all streams of a context; the handles of those still alive die without counting as leaks. */
+int emu_streams_reclaim(emu_context *context);
 
 struct emu_stream {
     emu_context *context;

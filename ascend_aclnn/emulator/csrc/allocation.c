@@ -1,0 +1,171 @@
+/* The functions that allocate and free, and what can be asked about memory. */
+#include "calls.h"
+#include "host_memory.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TAIL 32u /* aclrtMalloc's padding behind a block */
+
+static int current_device(emu_device **device) {
+    emu_context *context;
+    int status = emu_current_context(&context);
+    if (status == 0) *device = emu_context_device(context);
+    return status;
+}
+
+static int malloc_device(void **address, size_t size, int policy, uint64_t tail) {
+    emu_device *device;
+    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "devPtr is a null pointer");
+    if (size == 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is 0; it must be greater");
+    int status = current_device(&device);
+    if (status != 0) return status;
+    if ((policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P) && !emu_config()->soc.page_1g)
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has no pages of 1 GiB", emu_config()->soc.name);
+    return emu_memory_reserve(device, size, tail, address);
+}
+
+static int free_device(const void *address) {
+    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "devPtr is a null pointer");
+    emu_device *device = emu_memory_device(address);
+    if (device == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
+    if (emu_memory_pinned(device, address)) emu_streams_poll(device); /* the work may have ended without anybody having looked */
+    return emu_memory_free(device, address);
+}
+
+API aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+    ENTER("aclrtMalloc");
+    return malloc_device(devPtr, size, policy, TAIL);
+}
+
+API aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+    ENTER("aclrtMallocAlign32");
+    return malloc_device(devPtr, size, policy, 0);
+}
+
+API aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
+    ENTER("aclrtMallocCached");
+    return malloc_device(devPtr, size, policy, TAIL);
+}
+
+API aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg) {
+    ENTER("aclrtMallocWithCfg");
+    (void)cfg;
+    return malloc_device(devPtr, size, policy, TAIL);
+}
+
+API aclError aclrtFree(void *devPtr) {
+    ENTER_RELEASE("aclrtFree");
+    LEAVE(free_device(devPtr));
+}
+
+API aclError aclrtFreeWithDevSync(void *devPtr) {
+    ENTER_RELEASE("aclrtFreeWithDevSync");
+    int status = aclrtSynchronizeDevice();
+    emu_set_routine("aclrtFreeWithDevSync");
+    int freed = free_device(devPtr);
+    LEAVE(freed != 0 ? freed : status);
+}
+
+static int malloc_host(void **address, size_t size) {
+    emu_context *context;
+    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "hostPtr is a null pointer");
+    if (size == 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is 0; it must be greater");
+    int status = emu_current_context(&context);
+    if (status != 0) return status;
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, size) != 0 || !emu_host_add(memory, size, false)) {
+        free(memory);
+        return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "%zu bytes of host memory", size);
+    }
+    *address = memory;
+    return 0;
+}
+
+static int free_host(void *address) {
+    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "hostPtr is a null pointer");
+    for (int i = 0; i < emu_config()->devices; i++) {
+        if (emu_host_pins(address) > 0) emu_streams_poll(&emu_devices[i]);
+    }
+    int status = emu_host_remove(address, false);
+    if (status == 0) free(address);
+    return status;
+}
+
+API aclError aclrtMallocHost(void **hostPtr, size_t size) {
+    ENTER("aclrtMallocHost");
+    return malloc_host(hostPtr, size);
+}
+
+API aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
+    ENTER("aclrtMallocHostWithCfg");
+    (void)cfg;
+    return malloc_host(ptr, size);
+}
+
+API aclError aclrtFreeHost(void *hostPtr) {
+    ENTER_RELEASE("aclrtFreeHost");
+    LEAVE(free_host(hostPtr));
+}
+
+API aclError aclrtFreeHostWithDevSync(void *hostPtr) {
+    ENTER_RELEASE("aclrtFreeHostWithDevSync");
+    int status = aclrtSynchronizeDevice();
+    emu_set_routine("aclrtFreeHostWithDevSync");
+    int freed = free_host(hostPtr);
+    LEAVE(freed != 0 ? freed : status);
+}
+
+API aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) {
+    ENTER("aclrtHostRegister");
+    (void)type;
+    if (ptr == NULL || size == 0 || devPtr == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ptr and devPtr must not be null and size not 0");
+    if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
+    *devPtr = ptr;
+    return 0;
+}
+
+API aclError aclrtHostUnregister(void *ptr) {
+    ENTER_RELEASE("aclrtHostUnregister");
+    LEAVE(emu_host_remove(ptr, true));
+}
+
+API aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free_bytes, size_t *total) {
+    ENTER("aclrtGetMemInfo");
+    emu_device *device;
+    if (free_bytes == NULL || total == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "free and total must not be null pointers");
+    int status = current_device(&device);
+    if (status != 0) return status;
+    switch (attr) {
+        case ACL_DDR_MEM: case ACL_HBM_MEM: case ACL_DDR_MEM_HUGE: case ACL_DDR_MEM_NORMAL: case ACL_HBM_MEM_HUGE:
+        case ACL_HBM_MEM_NORMAL: case ACL_MEM_NORMAL: case ACL_MEM_HUGE:
+            pthread_mutex_lock(&device->lock);
+            *total = device->capacity;
+            *free_bytes = device->capacity - device->used;
+            pthread_mutex_unlock(&device->lock);
+            return 0;
+        default:
+            *free_bytes = *total = 0;
+            return 0;
+    }
+}
+
+API aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes) {
+    ENTER("aclrtPointerGetAttributes");
+    if (ptr == NULL || attributes == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ptr and attributes must not be null pointers");
+    emu_device *device = emu_memory_device(ptr);
+    memset(attributes, 0, sizeof *attributes);
+    attributes->location.id = device != NULL ? (uint32_t)device->id : 0;
+    if (device != NULL) attributes->location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    else attributes->location.type = emu_host_pin(ptr, 0) ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_UNREGISTERED;
+    attributes->pageSize = 4096;
+    return 0;
+}
+

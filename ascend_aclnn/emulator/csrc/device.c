@@ -1,0 +1,61 @@
+/* Devices and contexts: the tables, and this thread's context. */
+#include "device.h"
+
+#include "calls.h"
+#include "handles.h"
+#include "settings.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+pthread_mutex_t emu_world = PTHREAD_MUTEX_INITIALIZER;
+emu_device emu_devices[EMU_MAX_DEVICES];
+int64_t emu_process_options[EMU_OPTIONS];
+
+static __thread void *current;
+
+void *emu_current_handle(void) { return current; }
+
+void emu_set_current(void *handle) { current = handle; }
+
+int emu_current_context(emu_context **context) {
+    void *object = NULL;
+    if (current == NULL)
+        return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
+                        "no device is set on this thread; aclrtSetDevice or aclrtSetCurrentContext must come first");
+    if (emu_handle_find(current, KIND_CONTEXT, &object) != 0)
+        return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
+                        "the device or context that was set on this thread has been reset or destroyed");
+    *context = object;
+    return 0;
+}
+
+emu_device *emu_context_device(emu_context *context) { return context->device; }
+
+int64_t emu_option(const emu_context *context, int option) {
+    return context->option_set[option] ? context->options[option] : emu_process_options[option];
+}
+
+int emu_move_up(int fd) {
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    close(fd);
+    return moved;
+}
+
+/* The child has no device: the memory is its parent's, and so is the device process. */
+static void forked_child(void) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
+        if (emu_devices[i].base != NULL) emu_set_forked();
+    }
+}
+
+__attribute__((constructor)) static void at_start(void) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
+        emu_device *device = &emu_devices[i];
+        device->id = i;
+        device->memory_fd = device->control = -1;
+        pthread_mutex_init(&device->lock, NULL);
+        pthread_mutex_init(&device->link_lock, NULL);
+    }
+    emu_at_fork(&emu_world, forked_child);
+}

@@ -1,0 +1,85 @@
+/* Devices and contexts. */
+#ifndef EMU_DEVICE_H
+#define EMU_DEVICE_H
+
+#include "settings.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#define EMU_OPTIONS 4
+
+typedef struct emu_context emu_context;
+typedef struct emu_stream emu_stream;
+typedef struct emu_device emu_device;
+
+typedef struct {
+    uint64_t start;  /* offset from the device's base */
+    uint64_t size;   /* as asked for */
+    uint64_t span;   /* as reserved */
+    uint32_t pins;   /* queued work that uses it */
+} emu_block;
+
+typedef struct {
+    uint64_t start, size;
+} emu_range;
+
+#define EMU_FREED 1024
+
+struct emu_context {
+    emu_device *device;
+    emu_context *next;    /* of the device's contexts, under emu_world */
+    void *handle;
+    bool primary;
+    emu_stream *default_stream;
+    emu_stream *streams;  /* all of them, the default one too; under emu_world */
+    int64_t options[EMU_OPTIONS];
+    bool option_set[EMU_OPTIONS];
+};
+
+struct emu_device {
+    int id;
+    /* under emu_world */
+    uint32_t set_count;         /* aclrtSetDevice less aclrtResetDevice */
+    emu_context *primary, *contexts;
+    uint32_t streams, events;
+    aclrtFloatOverflowMode saturation;
+    uint32_t peers;             /* devices that this one may read: one bit each */
+    /* memory, under lock */
+    pthread_mutex_t lock;
+    int memory_fd;
+    uint8_t *base;
+    uint64_t window, capacity, used, cursor, dirty;
+    emu_block *blocks;
+    size_t count, room;
+    emu_range freed[EMU_FREED];
+    size_t freed_at;
+    /* the device process, under link_lock */
+    pthread_mutex_t link_lock;
+    pid_t pid;
+    int control;
+    int *idle;
+    size_t idle_count, idle_room;
+    int *sockets;
+    size_t socket_count, socket_room;
+    bool lost;
+    char lost_reason[160];
+    _Atomic uint64_t incarnation;  /* changes whenever another process is started */
+};
+
+extern pthread_mutex_t emu_world;
+extern emu_device emu_devices[EMU_MAX_DEVICES];
+
+/* This thread's context as a handle, NULL when it has none; and the context behind it. */
+void *emu_current_handle(void);
+void emu_set_current(void *handle);
+/* The context of this thread, or 107002 with a message. */
+LINK int emu_current_context(emu_context **context);
+LINK emu_device *emu_context_device(emu_context *context);
+/* Moves a descriptor above those that the device process is given (0 to 4); it is not inherited. */
+int emu_move_up(int fd);
+/* The process-wide or context's value of an option, 0 when it was never set. */
+LINK int64_t emu_option(const emu_context *context, int option);
+extern int64_t emu_process_options[EMU_OPTIONS];
+
+#endif

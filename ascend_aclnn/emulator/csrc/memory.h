@@ -1,0 +1,29 @@
+/* Device memory: blocks, and what queued work uses of them. */
+#ifndef EMU_MEMORY_H
+#define EMU_MEMORY_H
+
+#include "device.h"
+
+int emu_memory_open(emu_device *device);
+void emu_memory_close(emu_device *device);
+/* Frees every allocation; the mapping stays. */
+void emu_memory_clear(emu_device *device);
+uint64_t emu_memory_live(const emu_device *device);
+/* The device in whose memory an address lies, NULL for a host address. */
+LINK emu_device *emu_memory_device(const void *address);
+/* A block of the size, with a tail behind it that nobody may use. */
+int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **address);
+/* Frees the block that starts at an address of the device. */
+int emu_memory_free(emu_device *device, const void *address);
+/* Whether queued work uses the block that an address lies in. */
+bool emu_memory_pinned(emu_device *device, const void *address);
+/* A range of the device's memory must lie in one live allocation, which gets this many pins. */
+int emu_memory_check(emu_device *device, const void *address, uint64_t size, const char *what, uint32_t pins);
+/* A range must lie in one live allocation of the device; it then cannot be freed until it is unpinned. */
+LINK int emu_memory_pin(emu_device *device, const void *address, uint64_t size, const char *what);
+LINK void emu_memory_unpin(emu_device *device, const void *address);
+LINK uint64_t emu_memory_offset(const emu_device *device, const void *address);
+/* The allocations, as the members of a JSON array. */
+size_t emu_memory_describe(char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,86 @@
+/* Messages of a thread. */
+#include "messages.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *routine;
+    char *message;   /* not read yet */
+    char *returned;  /* what aclGetRecentErrMsg gave out last */
+    aclError last;
+} thread_state;
+
+static pthread_key_t thread_key;
+static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
+static __thread thread_state *thread;
+
+static void free_thread(void *state) {
+    thread_state *old = state;
+    free(old->message);
+    free(old->returned);
+    free(old);
+    thread = NULL;
+}
+
+static void make_thread_key(void) { pthread_key_create(&thread_key, free_thread); }
+
+static thread_state *self(void) {
+    if (thread == NULL) {
+        pthread_once(&thread_once, make_thread_key);
+        thread = calloc(1, sizeof *thread);
+        if (thread == NULL) abort();
+        pthread_setspecific(thread_key, thread);
+    }
+    return thread;
+}
+
+static int set_message(int status, char *text) {
+    thread_state *state = self();
+    free(state->message);
+    state->message = text;
+    state->last = status;
+    return status;
+}
+
+int emu_fail(int status, const char *error, const char *format, ...) {
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const char *routine = self()->routine;
+    char *message = NULL;
+    int length = asprintf(&message, "%s%s%s%s%s", error != NULL ? error : "", error != NULL ? ": " : "",
+                          routine != NULL ? routine : "", routine != NULL ? ": " : "", text);
+    return set_message(status, length < 0 ? NULL : message);
+}
+
+int emu_fail_with(int status, const char *text) { return set_message(status, strdup(text)); }
+
+char *emu_take_message(void) {
+    thread_state *state = self();
+    char *text = state->message;
+    state->message = NULL;
+    return text;
+}
+
+void emu_set_routine(const char *routine) { self()->routine = routine; }
+
+const char *emu_routine(void) { return self()->routine; }
+
+API const char *aclGetRecentErrMsg(void) {
+    thread_state *state = self();
+    free(state->returned);
+    state->returned = state->message;
+    state->message = NULL;
+    return state->returned;
+}
+
+bool emu_has_message(void) { return self()->message != NULL; }
+
+int emu_last_status(void) { return self()->last; }
+
+void emu_forget_status(void) { self()->last = ACL_SUCCESS; }

@@ -1,0 +1,24 @@
+/* The message and the last status of each thread. */
+#ifndef EMU_MESSAGES_H
+#define EMU_MESSAGES_H
+
+#include "api.h"
+
+#define EMU_CHECK_FORMAT(text, first) __attribute__((format(printf, text, first)))
+
+/* Sets this thread's message to "error: routine: text" (error may be NULL) and returns the status. */
+LINK int emu_fail(int status, const char *error, const char *format, ...) EMU_CHECK_FORMAT(3, 4);
+/* Sets the message to a text as it is, and returns the status. */
+LINK int emu_fail_with(int status, const char *text);
+/* Takes this thread's message away; the caller frees it. NULL when there is none. */
+LINK char *emu_take_message(void);
+/* Says for which function the following messages are. */
+LINK void emu_set_routine(const char *routine);
+LINK const char *emu_routine(void);
+
+bool emu_has_message(void);
+/* The status of this thread's last failure. */
+int emu_last_status(void);
+void emu_forget_status(void);
+
+#endif

@@ -1,0 +1,103 @@
+/* The settings of the environment, read once. */
+#include "settings.h"
+
+#include "socs.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static emu_settings settings;
+static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
+
+static emu_soc find_soc(const char *name) {
+    for (size_t i = 0; i < sizeof socs / sizeof socs[0]; i++) {
+        size_t length = strlen(socs[i].name);
+        if (socs[i].prefix ? strncmp(name, socs[i].name, length) == 0 : strcmp(name, socs[i].name) == 0) {
+            emu_soc soc = socs[i];
+            soc.name = name;
+            return soc;
+        }
+    }
+    return (emu_soc){.name = name, .memory = 64ull << 30, .streams = 1984, .events = 65535};
+}
+
+/* A size with an optional suffix K, M, G or T (of 1024). */
+static uint64_t parse_bytes(const char *text, uint64_t otherwise) {
+    char *end = NULL;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text) return otherwise;
+    switch (*end) {
+        case 'T': case 't': value <<= 10; /* fall through */
+        case 'G': case 'g': value <<= 10; /* fall through */
+        case 'M': case 'm': value <<= 10; /* fall through */
+        case 'K': case 'k': value <<= 10; break;
+        default: break;
+    }
+    return value;
+}
+
+static bool flag(const char *name, bool otherwise) {
+    const char *text = getenv(name);
+    if (text == NULL || *text == 0) return otherwise;
+    return strcmp(text, "0") != 0;
+}
+
+/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: ascending numbers between commas, up to the first bad one. Devices
+ * are numbered from 0 again, and one is like the other here. */
+static int visible_devices(int devices) {
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    int count = 0;
+    long last = -1;
+    if (text == NULL) return devices;
+    while (*text >= '0' && *text <= '9') {
+        char *end;
+        long device = strtol(text, &end, 10);
+        if (device <= last || device >= devices || (*end != 0 && *end != ',')) break;
+        last = device;
+        count++;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return count;
+}
+
+static void read_settings(void) {
+    const char *soc = getenv("ASCEND_ACLNN_SOC");
+    settings.soc = find_soc(strdup(soc != NULL && *soc != 0 ? soc : "Ascend910B1"));
+    const char *memory = getenv("ASCEND_EMULATOR_MEMORY");
+    if (memory != NULL) settings.soc.memory = parse_bytes(memory, settings.soc.memory);
+    const char *devices = getenv("ASCEND_EMULATOR_DEVICES");
+    settings.devices = devices != NULL && *devices != 0 ? atoi(devices) : 2;
+    if (settings.devices < 0) settings.devices = 0;
+    if (settings.devices > EMU_MAX_DEVICES) settings.devices = EMU_MAX_DEVICES;
+    settings.devices = visible_devices(settings.devices);
+    const char *streams = getenv("ASCEND_EMULATOR_STREAMS");
+    if (streams != NULL && strcmp(streams, "eager") == 0) settings.streams = STREAMS_EAGER;
+    if (streams != NULL && strcmp(streams, "deferred") == 0) settings.streams = STREAMS_DEFERRED;
+    settings.noop = flag("ASCEND_EMULATOR_NOOP", false);
+    settings.strict = flag("ASCEND_EMULATOR_STRICT", false);
+    const char *cann = getenv("ASCEND_EMULATOR_CANN");
+    settings.cann = strdup(cann != NULL && *cann != 0 ? cann : "8.1.RC1");
+    settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
+    settings.repeatable = flag("ASCEND_EMULATOR_REPEATABLE", true);
+    const char *fill = getenv("ASCEND_EMULATOR_FILL");
+    settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
+    const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
+    settings.workspace = workspace != NULL && *workspace != 0 ? (int64_t)parse_bytes(workspace, 0) : -1;
+    Dl_info info;
+    if (dladdr((void *)read_settings, &info) != 0 && info.dli_fname != NULL) {
+        char *real = realpath(info.dli_fname, NULL);
+        snprintf(settings.directory, sizeof settings.directory, "%s", real != NULL ? real : info.dli_fname);
+        free(real);
+        char *slash = strrchr(settings.directory, '/');
+        if (slash != NULL) *slash = 0;
+    }
+}
+
+const emu_settings *emu_config(void) {
+    pthread_once(&settings_once, read_settings);
+    return &settings;
+}
+

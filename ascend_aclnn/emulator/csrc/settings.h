@@ -1,0 +1,39 @@
+/* The settings that a program's environment gives, and the SoC that is emulated. */
+#ifndef EMU_SETTINGS_H
+#define EMU_SETTINGS_H
+
+#include "api.h"
+
+#define EMU_MAX_DEVICES 16
+
+typedef enum { STREAMS_BACKGROUND, STREAMS_EAGER, STREAMS_DEFERRED } emu_stream_mode;
+
+typedef struct {
+    const char *name;      /* aclrtGetSocName */
+    const char *product;   /* as the documents' tables name its family: A2, A3, 310P, ...; NULL: aclInit refuses it */
+    bool prefix;           /* the name is the beginning of a line of SoCs */
+    uint64_t memory;       /* bytes of device memory */
+    int cube_cores, vector_cores;
+    uint64_t l2_bytes;
+    int streams, events;   /* limits */
+    bool inf_nan, bf16;
+    bool page_1g;
+} emu_soc;
+
+typedef struct {
+    emu_soc soc;
+    const char *cann;      /* the release that is claimed */
+    int devices;
+    emu_stream_mode streams;
+    bool noop;             /* operators succeed without doing anything */
+    bool strict;           /* leaks make the exit status non-zero */
+    bool tell_leaks;
+    bool repeatable;       /* aclSetAclOpExecutorRepeatable is not always refused */
+    int fill;              /* byte that new device memory is filled with, -1: what it happens to hold */
+    int64_t workspace;     /* bytes that phase one asks for; -1: by the device process's rule */
+    char directory[4096];  /* where the libraries are */
+} emu_settings;
+
+LINK const emu_settings *emu_config(void);
+
+#endif

@@ -1,0 +1,68 @@
+"""What the emulated device says of each SoC: sizes and limits. ``c_header`` makes csrc's table of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+from ascend_aclnn.core.socs import KNOWN, soc
+
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class Hardware(NamedTuple):
+    """Core counts, memory and L2 are those of CANN 8.1's platform files, limits those of its documents."""
+
+    memory: int
+    cube_cores: int
+    vector_cores: int
+    l2_bytes: int
+    streams: int = 1984
+    events: int = 65535
+    inf_nan: bool = True  # overflow gives infinity; otherwise the largest number
+    bf16: bool = True
+    page_1g: bool = True  # has pages of 1 GiB
+
+
+_OLD = {"streams": 2048, "inf_nan": False, "bf16": False, "page_1g": False}
+_310P = {"streams": 1024, "events": 1023, "inf_nan": False, "bf16": False, "page_1g": False}
+_310B = {"streams": 512, "inf_nan": False, "bf16": False, "page_1g": False}
+
+# By the beginning of the name; the first one counts.
+_HARDWARE = {
+    "Ascend910B3": Hardware(64 * _GIB, 20, 40, 192 * _MIB),
+    "Ascend910B4-1": Hardware(32 * _GIB, 20, 40, 168 * _MIB),
+    "Ascend910B4": Hardware(32 * _GIB, 20, 40, 96 * _MIB),
+    "Ascend910B1": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
+    "Ascend910B2": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
+    "Ascend910_936": Hardware(32 * _GIB, 20, 40, 168 * _MIB),
+    "Ascend910_937": Hardware(64 * _GIB, 20, 40, 192 * _MIB),
+    "Ascend910_93": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
+    "Ascend910B": Hardware(32 * _GIB, 30, 0, 32 * _MIB, **_OLD),
+    "Ascend910ProB": Hardware(32 * _GIB, 30, 0, 32 * _MIB, **_OLD),
+    "Ascend910": Hardware(32 * _GIB, 32, 0, 32 * _MIB, **_OLD),
+    "Ascend310P1": Hardware(24_000_000_000, 10, 8, 16 * _MIB, **_310P),
+    "Ascend310P": Hardware(24_000_000_000, 8, 7, 16 * _MIB, **_310P),
+    "Ascend310B": Hardware(32 * _GIB, 1, 1, 4 * _MIB, **_310B),
+    "Ascend950": Hardware(128 * _GIB, 32, 64, 128 * _MIB),
+}
+
+# Lines of SoCs whose names are not all known.
+_LINES = ("Ascend950",)
+
+
+def hardware(name: str) -> Optional[Hardware]:
+    """The hardware of a SoC by its full name; None where nothing is known about it, which aclInit then refuses."""
+    return next((found for beginning, found in _HARDWARE.items() if name.startswith(beginning)), None)
+
+
+def c_header() -> str:
+    """``socs.h``: a row for each SoC that ``core.socs`` knows, as csrc/settings.h describes it."""
+    lines = ["/* socs.h: made by ascend_aclnn from emulator/hardware.py and core/socs.py. */"]
+    lines += ["#ifndef EMU_SOCS_H", "#define EMU_SOCS_H", "", "static const emu_soc socs[] = {"]
+    for name in (*KNOWN, *_LINES):
+        found = hardware(name)
+        if found is None:
+            continue
+        values = ", ".join(f"{value}ull" if type(value) is int else str(value).lower() for value in found)
+        lines.append(f'    {{"{name}", "{soc(name).product}", {str(name in _LINES).lower()}, {values}}},')
+    return "\n".join([*lines, "};", "", "#endif", ""])

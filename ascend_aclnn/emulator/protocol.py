@@ -1,0 +1,67 @@
+"""What the libraries (``csrc/``) and the device process (``device.py``) agree on; ``c_header`` is the C side of it.
+
+Every request is a length, a call and a payload, every answer a length, a status and a payload; ``csrc/executor.c`` makes
+the payloads.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ascend_aclnn.catalog import Kind, Operator
+
+
+class Descriptor(IntEnum):
+    """The descriptors that the device process starts with."""
+
+    CONTROL = 3  # the socket over which connections arrive; the process ends with it
+    MEMORY = 4  # the device memory
+
+
+class Call(IntEnum):
+    """The requests."""
+
+    PREPARE = 1  # phase one: checks arguments and keeps them as a plan
+    LAUNCH = 2  # phase two: runs a plan on addresses
+    DROP = 3  # forgets plans
+
+
+# The letter of a kind of parameter; every other kind is an integer.
+LETTERS = {
+    Kind.TENSOR: "T",
+    Kind.TENSOR_LIST: "L",
+    Kind.SCALAR: "S",
+    Kind.SCALAR_LIST: "M",
+    Kind.INT_ARRAY: "I",
+    Kind.FLOAT_ARRAY: "F",
+    Kind.BOOL_ARRAY: "B",
+    Kind.STRING: "s",
+    Kind.DOUBLE: "d",
+}
+INTEGER = "i"
+
+
+def letter(kind: Kind) -> str:
+    """The letter of one kind; a float travels as the double that it becomes."""
+    return LETTERS.get(Kind.DOUBLE if kind is Kind.FLOAT else kind, INTEGER)
+
+
+def kinds(operator: Operator) -> str:
+    """A letter for each parameter."""
+    return "".join(letter(p.kind) for p in operator.parameters)
+
+
+def member(kind: Kind) -> str:
+    """The member of emu_value that holds a parameter."""
+    found = letter(kind)
+    return "integer" if found == INTEGER else "number" if found == LETTERS[Kind.DOUBLE] else "pointer"
+
+
+def c_header() -> str:
+    """``protocol.h``: the same numbers and letters for C."""
+    lines = ["/* protocol.h: made by ascend_aclnn from emulator/protocol.py. */"]
+    lines += ["#ifndef EMU_PROTOCOL_H", "#define EMU_PROTOCOL_H", ""]
+    for prefix, members in (("DESCRIPTOR", Descriptor), ("CALL", Call)):
+        lines += [f"#define {prefix}_{m.name} {m.value}" for m in members]
+    lines += [f"#define LETTER_{kind.name} '{text}'" for kind, text in LETTERS.items()]
+    return "\n".join([*lines, "", "#endif", ""])
