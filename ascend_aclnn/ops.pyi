@@ -1,4 +1,4 @@
-# Made by scripts/make_stub.py from the catalog; do not edit.
+# Made by scripts/generate.py from the catalog; do not edit.
 
 import builtins
 from collections.abc import Sequence

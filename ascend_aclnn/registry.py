@@ -1,84 +1,60 @@
-"""Importing the one module that holds an operator's rule or reference.
+"""Importing the modules that declare an operator's rule or reference.
 
-Rules and references lie by family ("ops-nn/norm" -> ``rules.norm``, a module or a package of modules). Which module of a
-family has an operator is kept in ``catalog/data/modules.txt``, so that a first call imports that one only; the file is made by
-``scripts/make_module_index.py`` and is no source of truth: an operator that it does not place is looked for in its family.
+Rules and references lie by family ("ops-nn/norm" -> ``rules.norm``, a module or a package of modules). A first call
+imports as few modules of the family as possible: those whose source mentions the operator come first, then those that
+mention the beginning of its name (tables add "Backward" or "V2"), then the others. Which module declares an operator is
+therefore written down nowhere else, and where it declares it does not matter.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import pkgutil
-from collections.abc import Mapping
-from types import ModuleType
-from typing import TypeVar
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Optional, TypeVar
 
-from ascend_aclnn.catalog import DATA, Operator
-
-PACKAGES = ("ascend_aclnn.rules", "ascend_aclnn.reference")  # in the order of the file's columns
-INDEX = DATA / "modules.txt"
+from ascend_aclnn.catalog import Operator
 
 Found = TypeVar("Found")
 
 
-@functools.cache
-def _load_indexed(package: str, name: str) -> bool:
-    """Imports the module that the index names for an operator; False if it names none."""
-    row = _row(name)
-    if row is None or row[PACKAGES.index(package)] == "-":
-        return False
-    module = f"{package}.{row[PACKAGES.index(package)]}"
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module:  # a fault in the module, not a row that is out of date
-            raise
-        return False
-    return True
-
-
-@functools.cache
-def load_family(package: str, family: str) -> None:
-    """Imports all modules of a family, if it has any."""
-    module = f"{package}.{family.rpartition('/')[2]}"
-    if importlib.util.find_spec(module) is not None:
-        _import_with_parts(module)
+def find(package: str, operator: Operator, registry: Mapping[str, Found]) -> Optional[Found]:
+    """What a module of ``package`` has registered for an operator, after importing it; None if nothing."""
+    if operator.name not in registry:
+        for module in _modules(package, operator):
+            importlib.import_module(module)
+            if operator.name in registry:
+                break
+    return registry.get(operator.name)
 
 
 def load_all(package: str) -> None:
     """Imports every module of ``rules`` or ``reference``."""
-    for item in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
-        _import_with_parts(item.name)
-
-
-def find(package: str, operator: Operator, registry: Mapping[str, Found]) -> Found | None:
-    """What a module of ``package`` has registered for an operator, after importing it; None if nothing."""
-    found = registry.get(operator.name)
-    if found is None and _load_indexed(package, operator.name):
-        found = registry.get(operator.name)
-    if found is None:
-        load_family(package, operator.family)
-        found = registry.get(operator.name)
-    return found
-
-
-def _import_with_parts(name: str) -> ModuleType:
-    module = importlib.import_module(name)
-    for item in pkgutil.iter_modules(getattr(module, "__path__", ()), name + "."):
+    for item in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
         importlib.import_module(item.name)
-    return module
+
+
+def _modules(package: str, operator: Operator) -> Iterator[str]:
+    """The modules of an operator's family, the likeliest first."""
+    sources = dict(_sources(package, operator.family.rpartition("/")[2]))
+    words = re.findall("[A-Z]?[^A-Z]+|[A-Z]", operator.name[3:].removeprefix("nn"))
+    for count in range(len(words), 0, -1):
+        end = rb"\b" if count == len(words) else b""
+        mention = re.compile(rb"\b(aclnn)?%s%s" % ("".join(words[:count]).encode(), end))
+        for module in [module for module, text in sources.items() if mention.search(text)]:
+            del sources[module]
+            yield module
+    yield from sources
 
 
 @functools.cache
-def _text() -> str:
-    return "\n" + INDEX.read_text(encoding="utf-8") if INDEX.exists() else ""
-
-
-def _row(name: str) -> list[str] | None:
-    text = _text()
-    start = text.find(f"\n{name} ")
-    if start < 0:
-        return None
-    return text[start + 1 : text.find("\n", start + 1)].split()[1:]
+def _sources(package: str, family: str) -> list[tuple[str, bytes]]:
+    """The modules of a family with their sources; none where the family has no rules or references."""
+    folder = Path(importlib.import_module(package).__path__[0])
+    if (folder / f"{family}.py").is_file():
+        return [(f"{package}.{family}", b"")]
+    paths = sorted(path for path in (folder / family).glob("*.py") if path.stem != "__init__")
+    return [(f"{package}.{family}.{path.stem}", path.read_bytes()) for path in paths]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import keyword
 import re
+from collections.abc import Iterable
 
 
 def snake_case(name: str) -> str:
@@ -16,8 +17,13 @@ def snake_case(name: str) -> str:
 @functools.cache
 def operator_python_name(name: str) -> str:
     """``aclnnRmsNormGrad`` -> ``rms_norm_grad``."""
-    bare = snake_case(re.sub(r"^acl(nn)?", "", name))
-    return bare + "_" if keyword.iskeyword(bare) else bare
+    return operator_python_names([name])[0]
+
+
+def operator_python_names(names: Iterable[str]) -> list[str]:
+    """The Python names of many operators at once: one text is converted faster than a thousand."""
+    text = re.sub(r"^acl(nn)?", "", "\n".join(names), flags=re.MULTILINE)
+    return [f"{name}_" if keyword.iskeyword(name) else name for name in snake_case(text).split("\n")]
 
 
 @functools.cache

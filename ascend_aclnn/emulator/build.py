@@ -165,7 +165,8 @@ def fingerprint(compiler: str) -> str:
 
 def _inputs() -> Iterator[Path]:
     own = (f"emulator/{name}.py" for name in ("build", "hardware", "headers", "protocol"))
-    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, "catalog/*.py", "catalog/data/*", "core/socs.py"):
+    data = ("catalog/*.py", "catalog/*.json", "catalog/data/*", "core/socs.py")
+    for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, *data):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import keyword
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import REQUIRED, Kind, Operator
+from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
 from ascend_aclnn.catalog.naming import operator_python_name, parameter_python_name, snake_case
 from ascend_aclnn.catalog.signature import (
     c_prototype,
@@ -25,7 +27,6 @@ from ascend_aclnn.catalog.signature import (
 from ascend_aclnn.core.dtypes import DataType, Format
 
 ROOT = Path(__file__).resolve().parents[2]
-FACTS = ROOT.parent / "shared" / "facts"
 
 
 @pytest.fixture(scope="module")
@@ -239,41 +240,64 @@ def test_statuses() -> None:
     assert all(len(row) == 2 and row[0] for row in rows.values())
 
 
-def test_data_files_are_valid_json_and_indexed() -> None:
-    found = {}
+def data_files() -> dict[str, dict[str, Any]]:
+    """C name -> entry as the sources state it, read the plain way."""
+    found: dict[str, dict[str, Any]] = {}
     for path in catalog.DATA.glob("ops-*.json"):
-        for name in json.loads(path.read_text(encoding="utf-8")):
-            found[name] = path.stem
-    rows = (tuple(line.split()) for line in (catalog.DATA / "index.txt").read_text(encoding="utf-8").splitlines())
-    assert dict(rows) == found
+        for name, entry in json.loads(path.read_text(encoding="utf-8")).items():
+            assert name not in found and path.stem == entry["family"].replace("/", "."), name
+            found[name] = entry
+    return found
 
 
-def run_script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "scripts" / name), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def test_an_entry_read_alone_is_the_entry_of_its_file() -> None:
+    entries = data_files()
+    assert sorted(entries) == list(catalog.names())
+    for name, entry in entries.items():
+        operator = catalog.get(name)
+        assert [(p.name, p.ctype) for p in operator.parameters] == [
+            (p["name"], p["ctype"]) for p in entry["parameters"]
+        ]
+        assert operator.header == entry["header"]
 
 
-def test_committed_data_is_what_the_script_makes() -> None:
-    if not FACTS.is_dir():
-        pytest.skip(f"no fact files: {FACTS} is absent")
-    done = run_script("make_catalog.py", "--check")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_corrections_change_what_the_sources_state_and_give_a_reason() -> None:
+    entries = data_files()
+    for row in json.loads((catalog.FOLDER / "overlay.json").read_text(encoding="utf-8")):
+        assert row["reason"]
+        entry = entries[row["operator"]]
+        rows = {parameter["name"]: parameter for parameter in entry["parameters"]}
+        targets = [rows[name] for name in row["parameter"].split()] if "parameter" in row else [entry]
+        standard = {"optional": False, "direction": "in"}
+        for target in targets:
+            for key, value in row["set"].items():
+                assert target.get(key, standard.get(key)) != value, f"{row}: the sources state that already"
+                assert key in {
+                    field.name for field in dataclasses.fields(Parameter if "parameter" in row else Operator)
+                }
+    matched = catalog.get("aclnnRmsNormGrad")
+    assert matched.parameters[0].rank == "1-8" and entries["aclnnRmsNormGrad"]["parameters"][0]["rank"] == "2-8"
 
 
-def test_check_notices_a_change(tmp_path: Path) -> None:
-    if not FACTS.is_dir():
-        pytest.skip(f"no fact files: {FACTS} is absent")
-    for path in FACTS.glob("*.json"):
-        text = path.read_text(encoding="utf-8")
-        (tmp_path / path.name).write_text(text.replace('"aclnnop/aclnn_abs.h"', '"aclnnop/aclnn_other.h"'))
-    done = run_script("make_catalog.py", "--check", "--facts", str(tmp_path))
-    assert done.returncode == 1
-    assert "aclnn_other.h" in done.stdout
+def test_defaults_belong_to_parameters_and_have_evidence() -> None:
+    rows = json.loads((catalog.FOLDER / "defaults.json").read_text(encoding="utf-8"))
+    for name, defaults in rows.items():
+        parameters = {p.name: p for p in catalog.get(name).parameters}
+        for parameter, default in defaults.items():
+            value = default["value"]
+            assert parameters[parameter].default == (tuple(value) if isinstance(value, list) else value)
+            assert default["evidence"], (name, parameter)
 
 
-def test_committed_stub_is_what_the_script_makes() -> None:
-    done = run_script("make_stub.py", "--check")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_every_source_is_named_with_its_commit(operators: list[Operator]) -> None:
+    sources = json.loads((catalog.FOLDER / "sources.json").read_text(encoding="utf-8"))["snapshots"]
+    for operator in operators:
+        assert operator.since in sources, operator.name
+        if operator.document:
+            assert any(operator.document.partition("/")[0] in snapshot for snapshot in sources.values())
+    for snapshot in ("2025-11", "2026-08"):
+        for source in sources[snapshot].values():
+            assert len(source["commit"]) == 40 and source["url"].startswith("https://") and source["date"]
 
 
 def test_type_checker_accepts_the_stub(tmp_path: Path) -> None:

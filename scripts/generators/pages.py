@@ -1,29 +1,19 @@
-#!/usr/bin/env python3
-"""Writes docs/operators/: every operator by family, what is covered of each, and a picture of that.
-
-Run it after adding rules, references or catalog entries:
-
-    scripts/make_operator_docs.py [--check]
-"""
+"""docs/operators: every operator by family, what is covered of each, and a picture of that."""
 
 from __future__ import annotations
 
-import argparse
 import html
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.catalog.signature import python_signature
 from ascend_aclnn.cli.coverage import Coverage, coverage
 
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "operators"
-NOTE = "<!-- Made by scripts/make_operator_docs.py; do not edit. -->\n"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "operators"
+NOTE = "<!-- Made by scripts/generate.py; do not edit. -->\n"
 
 # The picture: what a bar's parts mean, and their colours.
 PARTS = (
@@ -150,38 +140,12 @@ def picture(families: dict[str, list[Row]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def make() -> dict[str, str]:
-    """The text of every file, by name."""
+def files() -> dict[Path, str]:
     families: dict[str, list[Row]] = {}
     for operator in map(catalog.get, catalog.names()):
         families.setdefault(family_of(operator), []).append(Row(operator, coverage(operator)))
     families = dict(sorted(families.items()))
-    files = {page_name(family): family_page(family, rows) for family, rows in families.items()}
-    files["README.md"] = overview(families)
-    files["coverage.svg"] = picture(families)
-    return files
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed pages differ")
-    arguments = parser.parse_args()
-    files = make()
-    present = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*")}
-    if arguments.check:
-        stale = sorted(name for name in files.keys() | present.keys() if files.get(name) != present.get(name))
-        print(
-            f"run scripts/make_operator_docs.py: stale {', '.join(stale)}" if stale else "docs/operators is up to date"
-        )
-        return 1 if stale else 0
-    DOCS.mkdir(parents=True, exist_ok=True)
-    for name in present.keys() - files.keys():
-        (DOCS / name).unlink()
-    for name, text in files.items():
-        (DOCS / name).write_text(text, encoding="utf-8")
-    print(f"{len(files)} files in {DOCS}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    pages = {page_name(family): family_page(family, rows) for family, rows in families.items()}
+    pages["README.md"] = overview(families)
+    pages["coverage.svg"] = picture(families)
+    return {FOLDER / name: text for name, text in pages.items()}

@@ -1,28 +1,21 @@
-#!/usr/bin/env python3
-"""Writes ascend_aclnn/ops.pyi, the signatures of all operators for editors and type checkers, from the catalog.
-
-scripts/make_stub.py [--check]
-"""
+"""ascend_aclnn/ops.pyi: the signatures of all operators for editors and type checkers, from the catalog."""
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import json
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator
 from ascend_aclnn.catalog.signature import PythonParameter, python_parameters, result_fields, result_type_name
 
-STUB = Path(__file__).resolve().parent.parent / "ascend_aclnn" / "ops.pyi"
+FOLDER = None
+STUB = Path(__file__).resolve().parents[2] / "ascend_aclnn" / "ops.pyi"
 LINE = 120
 
 HEAD = """\
-# Made by scripts/make_stub.py from the catalog; do not edit.
+# Made by scripts/generate.py from the catalog; do not edit.
 
 import builtins
 from collections.abc import Sequence
@@ -95,24 +88,6 @@ def operator_text(operator: Operator) -> str:
     return "\n".join(lines)
 
 
-def make() -> str:
+def files() -> dict[Path, str]:
     operators = sorted(map(catalog.get, catalog.names()), key=lambda operator: operator.python_name)
-    return HEAD + "\n" + "\n".join(map(operator_text, operators)).lstrip() + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed stub differs")
-    arguments = parser.parse_args()
-    text = make()
-    if arguments.check:
-        same = STUB.exists() and STUB.read_text(encoding="utf-8") == text
-        print("ops.pyi is up to date" if same else "ops.pyi is not what scripts/make_stub.py makes")
-        return 0 if same else 1
-    STUB.write_text(text, encoding="utf-8")
-    print(f"{len(text.splitlines())} lines in {STUB}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {STUB: HEAD + "\n" + "\n".join(map(operator_text, operators)).lstrip() + "\n"}
