@@ -15,11 +15,11 @@ import difflib
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from generators import pages, stub
 
+ROOT = Path(__file__).resolve().parent.parent
 PARTS = (stub, pages)
 SHOWN = 12  # lines of a difference that --check prints
 
