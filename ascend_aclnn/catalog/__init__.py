@@ -153,6 +153,11 @@ class Operator:
         """CANN can keep an executor of the operator."""
         return not _has_trait("not_repeatable", self)
 
+    @functools.cached_property
+    def accuracy_standard(self) -> str:
+        """How ``testing.compare`` judges a result of the operator by default."""
+        return "default"
+
     def dtypes(self, parameter: Parameter, product: str) -> Optional[tuple[DataType, ...]]:
         """Documented dtypes of a parameter on one product ("A2"), None where the document does not say."""
         names = parameter.dtypes

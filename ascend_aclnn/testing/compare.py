@@ -1,0 +1,304 @@
+"""Holding a result against a golden one by an accuracy standard."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any, Optional
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import catalog
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
+from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.testing.standards import EPSILON, MATCHED_RATIO, RATIOS, STANDARDS, ULPS, Thresholds, thresholds
+
+_WORST = 8  # elements that a Comparison lists
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Deviation:
+    """One element: where it is, what came, what was expected, and how far apart they are."""
+
+    index: tuple[int, ...]
+    actual: Any
+    golden: Any
+    error: float  # absolute
+    ulp: float  # the same in units of the output data type's last place at the golden value; NaN for integers
+
+
+class Comparison:
+    """The outcome of ``compare``. True in a condition when the result is accurate.
+
+    Attributes: accurate, standard (its name), dtype, size, reason ("" when accurate), figures (by name), worst (Deviations).
+    """
+
+    def __init__(
+        self, standard: str, dtype: DataType, size: int, reason: str, figures: dict[str, float], worst: list[Deviation]
+    ) -> None:
+        self.accurate = not reason
+        self.standard = standard
+        self.dtype = dtype
+        self.size = size
+        self.reason = reason
+        self.figures = figures
+        self.worst = worst
+
+    def __bool__(self) -> bool:
+        return self.accurate
+
+    def __str__(self) -> str:
+        verdict = "accurate" if self.accurate else f"not accurate: {self.reason}"
+        lines = [f"{verdict} ({self.standard}, {self.dtype.name}, {self.size} elements)"]
+        lines += [f"  {name:<16} {value:.6g}" for name, value in self.figures.items()]
+        if self.worst and not self.accurate:
+            lines.append("  worst elements")
+            for item in self.worst:
+                where = f"[{', '.join(map(str, item.index))}]"
+                ulp = "" if math.isnan(item.ulp) else f", {item.ulp:.4g} ULP"
+                lines.append(f"    {where} actual {item.actual}, golden {item.golden}, error {item.error:.6g}{ulp}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def to_json(self) -> str:
+        """The same as a JSON object."""
+        return json.dumps(
+            {
+                "accurate": self.accurate,
+                "standard": self.standard,
+                "dtype": self.dtype.name,
+                "size": self.size,
+                "reason": self.reason,
+                "figures": self.figures,
+                "worst": [
+                    {**dataclasses.asdict(d), "actual": str(d.actual), "golden": str(d.golden)} for d in self.worst
+                ],
+            }
+        )
+
+    def plot(self, path: str) -> None:
+        """Draws the worst elements' errors into an image file; needs matplotlib."""
+        from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
+
+        figure, axes = pyplot.subplots(figsize=(8, 3))
+        axes.bar([str(list(d.index)) for d in self.worst], [d.error for d in self.worst])
+        axes.set_ylabel("absolute error")
+        axes.set_title(f"{self.standard}: {'accurate' if self.accurate else self.reason}")
+        figure.savefig(path, bbox_inches="tight")
+        pyplot.close(figure)
+
+
+def compare(
+    actual: Any,
+    golden: Any,
+    standard: Optional[str] = None,
+    dtype: Optional[DTypeLike] = None,
+    *,
+    operator: Optional[str] = None,
+    competitor: Any = None,
+    hf32: bool = False,
+) -> Comparison:
+    """Holds a result against a golden one: arrays, Tensors or torch tensors of the same shape.
+
+    ``standard`` is a name of ``STANDARDS``; without one it is that of the ``operator`` (its C name), else "default".
+    ``dtype`` is the output's data type where ``actual`` is held in a wider one. ``competitor`` is a result of the same
+    precision, for "double_benchmark"; ``hf32`` says that products were rounded to HiFLOAT32. A golden is best computed in
+    float64: an element that equals the golden rounded to the output's type has no error.
+    """
+    if standard is None:
+        standard = "default" if operator is None else catalog.get(operator).accuracy_standard
+    if standard not in STANDARDS:
+        raise ValueError(f"standard is {standard!r}; it must be one of {', '.join(STANDARDS)}")
+    came, expected = _array(actual), _array(golden)
+    data_type = as_datatype(came.dtype if dtype is None else dtype)
+    if came.shape != expected.shape:
+        reason = f"the shape is {came.shape}; the golden's is {expected.shape}"
+        return Comparison(standard, data_type, came.size, reason, {}, [])
+    limits = thresholds(data_type, hf32)
+    if standard == "default":
+        standard = "bit_equal" if limits is None else "mixed and mere_mare"
+    elif standard in ("mixed", "mere_mare", "double_benchmark") and limits is None:
+        raise ValueError(f"standard {standard!r} is for floating-point results; the data type is {data_type.name}")
+    if standard == "unspecified" or came.size == 0:
+        return Comparison(standard, data_type, came.size, "", {}, [])
+    if standard == "bit_equal":
+        return _bit_equal(came, expected, data_type)
+    if standard == "off_by_one":
+        return _off_by_one(came, expected, data_type)
+    assert limits is not None
+    other = None if competitor is None else _array(competitor)
+    return _floats(standard, came, expected, data_type, limits, other)
+
+
+def assert_accurate(actual: Any, golden: Any, standard: Optional[str] = None, **options: Any) -> Comparison:
+    """``compare`` that raises AssertionError, with the worst elements, where the result is not accurate."""
+    comparison = compare(actual, golden, standard, **options)
+    if not comparison.accurate:
+        raise AssertionError(str(comparison))
+    return comparison
+
+
+def _array(value: Any) -> Array:
+    """An ndarray of the values: of a Tensor, a torch tensor (bfloat16 too) or anything that NumPy takes."""
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if type(value).__module__.partition(".")[0] == "torch":
+        value = value.detach().cpu()
+        if str(value.dtype) == "torch.bfloat16":
+            bits = value.contiguous().view(__import__("torch").int16).numpy()
+            return np.asarray(bits.view(ml_dtypes.bfloat16))
+        return np.asarray(value.resolve_conj().numpy())
+    return np.asarray(value)
+
+
+def _bit_equal(actual: Array, golden: Array, dtype: DataType) -> Comparison:
+    expected = golden.astype(actual.dtype)
+    equal = (actual == expected) | (_isnan(actual) & _isnan(expected))
+    if dtype.numpy is not None and _is_float(expected):
+        equal &= np.signbit(_wide(actual).real) == np.signbit(_wide(expected).real)
+        equal |= _isnan(actual) & _isnan(expected)
+    wrong = int(equal.size - np.count_nonzero(equal))
+    reason = f"{wrong} of {equal.size} elements differ" if wrong else ""
+    return Comparison(
+        "bit_equal", dtype, actual.size, reason, {"different": wrong}, _worst(actual, golden, ~equal, dtype)
+    )
+
+
+def _off_by_one(actual: Array, golden: Array, dtype: DataType) -> Comparison:
+    error = np.abs(_wide(actual) - _wide(golden))
+    largest, count = float(error.max()), int(np.count_nonzero(error > 1))
+    reason = f"{count} of {error.size} elements differ by more than 1 (the largest by {largest:g})" if count else ""
+    figures = {"max_abs_error": largest, "different": float(np.count_nonzero(error))}
+    return Comparison("off_by_one", dtype, actual.size, reason, figures, _worst(actual, golden, error > 0, dtype))
+
+
+def _floats(
+    standard: str, actual: Array, golden: Array, dtype: DataType, limits: Thresholds, competitor: Optional[Array]
+) -> Comparison:
+    came, expected = _wide(actual), _wide(golden)
+    misplaced = _misplaced(came, _rounded(expected, dtype))
+    if misplaced.any():
+        count = int(np.count_nonzero(misplaced))
+        reason = (
+            f"{count} of {misplaced.size} elements are NaN or infinite where the golden is not, or the other way round"
+        )
+        worst = _worst(actual, golden, misplaced, dtype)
+        return Comparison(standard, dtype, actual.size, reason, {"misplaced": float(count)}, worst)
+    finite = np.isfinite(_rounded(expected, dtype)) & np.isfinite(came)
+    error = np.where(finite, np.abs(np.where(finite, came, 0) - np.where(finite, expected, 0)), 0.0)
+    error[came == _rounded(expected, dtype)] = 0.0  # as near as the output's type can be
+    figures, reasons = {"max_abs_error": float(error.max())}, []
+    if "mixed" in standard:
+        matched = float(np.mean(error <= limits.atol + limits.rtol * np.where(finite, np.abs(expected), 0)))
+        worst_at = np.unravel_index(int(error.argmax()), error.shape)
+        limit = max(limits.error_limit, ULPS * float(_ulp(expected[worst_at], dtype)))
+        figures.update(matched_ratio=matched, max_abs_error_limit=limit)
+        if matched < MATCHED_RATIO:
+            reasons.append(f"{matched:.4%} of the elements are within tolerance; at least {MATCHED_RATIO:.0%} must be")
+        if figures["max_abs_error"] > limit:
+            reasons.append(
+                f"the largest absolute error is {figures['max_abs_error']:.6g}; it must be at most {limit:.6g}"
+            )
+    relative = error / (np.where(finite, np.abs(expected), 0) + EPSILON)
+    figures.update(mere=float(relative.mean()), mare=float(relative.max()))
+    if "mere_mare" in standard:
+        for name, bound in (("mere", limits.relative), ("mare", 10 * limits.relative)):
+            if not figures[name] < bound:
+                reasons.append(f"{name.upper()} is {figures[name]:.6g}; it must be below {bound:.6g}")
+    if standard == "double_benchmark":
+        reasons += _against_competitor(error, relative, competitor, expected, dtype, figures)
+    return Comparison(
+        standard, dtype, actual.size, "; ".join(reasons), figures, _worst(actual, golden, error > 0, dtype)
+    )
+
+
+def _against_competitor(
+    error: Array,
+    relative: Array,
+    competitor: Optional[Array],
+    golden: Array,
+    dtype: DataType,
+    figures: dict[str, float],
+) -> list[str]:
+    if competitor is None:
+        raise ValueError("standard 'double_benchmark' needs competitor=, a result of the same precision")
+    theirs = np.abs(_wide(competitor) - golden)
+    theirs[_wide(competitor) == _rounded(golden, dtype)] = 0.0
+    their_relative = theirs / (np.abs(golden) + EPSILON)
+    reasons = []
+    for name, ours, other in (
+        ("mare", float(relative.max()), float(their_relative.max())),
+        ("mere", float(relative.mean()), float(their_relative.mean())),
+        ("rmse", math.sqrt(float(np.mean(error**2))), math.sqrt(float(np.mean(theirs**2)))),
+    ):
+        figures[f"{name}_ratio"] = ratio = ours / other if other else (0.0 if ours == 0 else math.inf)
+        if ratio > RATIOS[name]:
+            reasons.append(f"{name.upper()} is {ratio:.4g} times the competitor's; at most {RATIOS[name]:g} is allowed")
+    return reasons
+
+
+def _misplaced(actual: Array, golden: Array) -> Array:
+    """Where NaNs or infinities (with their signs) are in one and not in the other."""
+    infinite = np.isinf(actual) | np.isinf(golden)
+    return np.asarray((np.isnan(actual) != np.isnan(golden)) | (infinite & (actual != golden) & ~np.isnan(actual)))
+
+
+def _worst(actual: Array, golden: Array, candidates: Array, dtype: DataType) -> list[Deviation]:
+    """The elements with the largest errors among the candidates; NaN and infinity first."""
+    flat = np.flatnonzero(candidates)
+    if flat.size == 0:
+        return []
+    with np.errstate(all="ignore"):
+        error = np.abs(_wide(actual).reshape(-1)[flat] - _wide(golden).reshape(-1)[flat])
+    rank = np.where(np.isfinite(error), error, np.inf)
+    chosen = np.argsort(-rank, kind="stable")[:_WORST]
+    listed = []
+    for at, distance in zip(flat[chosen], error[chosen]):
+        index = tuple(int(i) for i in np.unravel_index(int(at), candidates.shape))
+        ulp = float(distance / _ulp(_wide(golden)[index], dtype)) if thresholds(dtype) is not None else math.nan
+        listed.append(Deviation(index, actual[index], golden[index], float(distance), ulp))
+    return listed
+
+
+def _wide(array: Array) -> Array:
+    """In float64 (complex128): every comparison is made there. 64-bit integers keep their differences as Python's do."""
+    if array.dtype.kind == "c":
+        return np.asarray(array, np.complex128)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        return np.asarray(array, np.longdouble)
+    return np.asarray(array, np.float64)
+
+
+def _rounded(golden: Array, dtype: DataType) -> Array:
+    """The golden as the output's data type holds it."""
+    if dtype.numpy is None:
+        return golden
+    with np.errstate(all="ignore"):
+        return _wide(golden.astype(dtype.numpy))
+
+
+def _ulp(value: Any, dtype: DataType) -> Any:
+    """The distance to the next value of the data type, at a value's magnitude."""
+    if dtype.numpy is None or thresholds(dtype) is None:
+        return 1.0
+    real = np.dtype(np.zeros(0, dtype.numpy).real.dtype)
+    info: Any = ml_dtypes.finfo(real)  # type: ignore[no-untyped-call]
+    magnitude = np.maximum(np.abs(value), float(info.smallest_normal))
+    if not np.all(np.isfinite(magnitude)):
+        return 1.0
+    return np.exp2(np.floor(np.log2(magnitude)) - info.nmant)
+
+
+def _is_float(array: Array) -> bool:
+    return array.dtype.kind not in "iub" and array.dtype.kind != "c"
+
+
+def _isnan(array: Array) -> Array:
+    wide = _wide(array)
+    return np.asarray(np.isnan(wide))

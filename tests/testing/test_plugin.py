@@ -1,0 +1,77 @@
+"""The pytest plugin, on test files of its own."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import numpy as np
+import pytest
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+from ascend_aclnn.testing import assert_accurate
+
+def test_exp(aclnn_backend):
+    x = np.linspace(-3, 3, 50, dtype=np.float32)
+    assert_accurate(ops.exp(aclnn.asarray(x)), np.exp(x.astype(np.float64)))
+
+def test_stream(aclnn_device, aclnn_stream):
+    assert aclnn.current_stream() is aclnn_stream and aclnn_device.index == 0
+
+@pytest.mark.npu(soc="Ascend910B*")
+def test_device(aclnn_backend):
+    assert aclnn_backend.name == "npu"
+
+@pytest.mark.npu(min_cann="99.0")
+def test_newer(aclnn_backend):
+    raise AssertionError
+"""
+
+
+def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    pytester.makepyfile(TESTS)
+    plugin = ["-p", "ascend_aclnn.testing.plugin"]
+    return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-rs", *plugin, *arguments)
+
+
+def test_numpy(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "--aclnn-backend=numpy", "--aclnn-soc=Ascend910_9391")
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines(["ascend_aclnn: * backend numpy, SoC Ascend910_9391*", "*needs an Ascend device*"])
+
+
+def test_numpy_and_the_emulated_device(pytester: pytest.Pytester) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc): the emulated device cannot be built")
+    result = run(pytester, "--aclnn-backend=numpy,emulator", "--aclnn-streams=deferred")
+    result.assert_outcomes(passed=5, skipped=3)
+    result.stdout.fnmatch_lines(["*needs CANN 99.0 or later*"])
+
+
+def test_what_a_test_leaves_is_an_error(pytester: pytest.Pytester) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc): the emulated device cannot be built")
+    pytester.makepyfile(
+        """
+        import numpy as np
+        import ascend_aclnn as aclnn
+        kept = []
+
+        def test_leak(aclnn_backend):
+            kept.append(aclnn.asarray(np.ones(3, np.float32)))
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "ascend_aclnn.testing.plugin", "--aclnn-backend=emulator")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*the test left on the emulated device: *allocation*"])
+
+
+def test_wrong_options_are_usage_errors(pytester: pytest.Pytester) -> None:
+    for option, text in (("--aclnn-backend=gpu", "*must be one of auto*"), ("--aclnn-soc=Ascend911", "*unknown SoC*")):
+        result = run(pytester, option)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([text])
