@@ -6,6 +6,7 @@ the two ends of that. ``for_blocks`` spreads blocks of rows over the cores, ``sc
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -26,6 +27,8 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 # Elements in one block: 256 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
 # block lasts long enough (tens of microseconds) that handing the interpreter lock between threads does not show.
 BLOCK = 1 << 18
+
+_FEW = 1 << 11  # elements up to which one conversion of NumPy's own is the fastest
 
 
 # -------------------------------------------------------------------------------------------------------- threads
@@ -80,6 +83,11 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     here. Floating-point warnings are off inside, as on the device. Called from one of its own threads, it stays on it.
     """
     block = max(1, block)
+    if n <= block:
+        if n > 0:
+            with np.errstate(all="ignore"):
+                fn(0, n)
+        return
     blocks = -(-n // block)
     numbers = itertools.count()
     guard = threading.Lock()
@@ -98,7 +106,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
                     failures.append(failure)
 
     futures: list[Future[None]] = []
-    if blocks > 1 and not threading.current_thread().name.startswith(_NAME):
+    if not threading.current_thread().name.startswith(_NAME):
         futures = _start_helpers(work, min(thread_count(), blocks) - 1)
     work()
     for future in futures:
@@ -138,6 +146,7 @@ def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32) if is_low_precision(dtype) else dtype
 
 
+@functools.cache
 def is_low_precision(dtype: np.dtype[Any]) -> bool:
     """True for float16, bfloat16 and the floats of 8 bits and less."""
     if dtype == np.float16:
@@ -145,6 +154,7 @@ def is_low_precision(dtype: np.dtype[Any]) -> bool:
     return _is_ml_dtype(dtype) and dtype.name.startswith(("bfloat", "float"))
 
 
+@functools.cache
 def is_integer(dtype: np.dtype[Any]) -> bool:
     """True for the integers, those of 4 bits and less included."""
     return dtype.kind in "iu" or (_is_ml_dtype(dtype) and not is_low_precision(dtype))
@@ -163,7 +173,7 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
         return array
     if out is None:
         out = np.empty(array.shape, np.float32)
-    if array.dtype == np.float16:
+    if array.dtype == np.float16 and array.size > _FEW:
         for part in _parts(array.shape):
             _decode_half(array[part], out[part])
     else:
@@ -217,10 +227,11 @@ def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     """
     if src is dst:
         return
+    if dst.dtype == src.dtype:
+        np.copyto(dst, src)
+        return
     with np.errstate(all="ignore"):
-        if dst.dtype == src.dtype:
-            np.copyto(dst, src)
-        elif dst.dtype == np.float16 and src.dtype == np.float32:
+        if dst.dtype == np.float16 and src.dtype == np.float32 and dst.size > _FEW:
             for part in _parts(src.shape):
                 _encode_half(dst[part], src[part], None if work is None else work[part])
         elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:

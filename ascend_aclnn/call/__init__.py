@@ -12,8 +12,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.call.arguments import Invocation, holds_tensor
-from ascend_aclnn.call.outputs import bind_outputs, host_results
+from ascend_aclnn.call.outputs import bind_outputs, host_results, output_items
 from ascend_aclnn.call.plan import CallPlan, plan
+from ascend_aclnn.call.replay import remember, signature
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.current import current_backend
@@ -28,17 +29,27 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)
+    given: tuple[Any, ...] = ()
+    key = None
+    if backend.wraps_host_memory:
+        given = (*args, *output_items(plan, out))
+        key = signature(given, (backend, stream is None, out is None))
+        replay = None if key is None else plan.replays.get(key)
+        if replay is not None and replay.runner.valid:
+            again = replay.run(backend, given)
+            if again is not None:
+                return plan.result(again)
     on_device = stream is not None or holds_tensor(args) or holds_tensor((out,))
     invocation = Invocation(backend, plan, on_device)
     invocation.bind_inputs(args)
     bind_outputs(invocation, out)
-    backend.run(plan.operator, invocation.values, stream)
+    runner = backend.run(plan.operator, invocation.values, stream)
     if plan.operator.data_dependent:
         _read_shapes(invocation)
     results = [invocation.values[i] for i in plan.results] if on_device else host_results(invocation)
-    if plan.result_type is not None:
-        return plan.result_type(*results)
-    return results[0] if results else None
+    if key is not None and runner is not None:
+        remember(invocation, key, given, runner)
+    return plan.result(results)
 
 
 def _read_shapes(invocation: Invocation) -> None:

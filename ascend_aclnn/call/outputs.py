@@ -26,10 +26,10 @@ def bind_outputs(call: Invocation, out: Any) -> None:
     """Puts the output tensors into the call's values."""
     plan = call.plan
     if not plan.outputs:
-        _items(plan, out)
+        output_items(plan, out)
         return
     specs: Optional[dict[str, OutputSpec]] = None
-    for (position, parameter), item in zip(plan.outputs, _items(plan, out)):
+    for (position, parameter), item in zip(plan.outputs, output_items(plan, out)):
         if item is not None:
             call.given_outputs[position] = item
             call.values[position] = _given(call, position, parameter, item)
@@ -54,7 +54,7 @@ def _missing(plan: CallPlan, parameter: Parameter) -> str:
     )
 
 
-def _items(plan: CallPlan, out: Any) -> Sequence[Any]:
+def output_items(plan: CallPlan, out: Any) -> Sequence[Any]:
     """``out=`` as one item for every pure output."""
     outputs = plan.outputs
     if out is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from ascend_aclnn.call.results import result_type
@@ -27,7 +28,14 @@ class CallPlan:
         self.results = [i for i, p in positions if p.direction != "in"]
         self.formats = {i: _auto_formats(p) for i, p in positions if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST)}
         self.output_specs: dict[Any, dict[str, OutputSpec]] = {}  # by SoC and the specs and values of the inputs
+        self.replays: dict[Any, Any] = {}  # calls that have succeeded, by signature: see call.replay
         self.result_type: Optional[Any] = result_type(operator) if len(self.results) > 1 else None
+
+    def result(self, values: Sequence[Any]) -> Any:
+        """What the Python function returns: one value bare, several as a named tuple."""
+        if self.result_type is not None:
+            return self.result_type(*values)
+        return values[0] if values else None
 
 
 @functools.cache

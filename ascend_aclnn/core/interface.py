@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,17 @@ class Prepared(abc.ABC):
         """Releases the executor and the handles; idempotent, never raises."""
 
 
+class HostRunner(Protocol):
+    """An operator on host arrays. See ``Backend.run``."""
+
+    @property
+    def valid(self) -> bool:
+        """False once the operator is registered anew."""
+
+    def run(self, arguments: Sequence[Any]) -> None:
+        """One argument for each C parameter: ndarrays for tensors, lists of them, Python values for the rest."""
+
+
 class Backend(abc.ABC):
     """What binding, tensors and streams need of a backend.
 
@@ -93,8 +104,12 @@ class Backend(abc.ABC):
         """Phase one. Raises AclError with CANN's status."""
 
     @abc.abstractmethod
-    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
-        """Both phases, once, asynchronously on a stream (None: the current one)."""
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> Optional[HostRunner]:
+        """Both phases, once, asynchronously on a stream (None: the current one).
+
+        Returns what runs the operator on host arrays in the place of these values' tensors, without phase one: for all
+        values of the same specs and attributes. None where there is no such thing.
+        """
 
     @abc.abstractmethod
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
@@ -103,6 +118,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         """A new tensor with the same values in ND or FRACTAL_NZ."""
+
+    def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
+        """A tensor's elements in place, for a HostRunner."""
+        raise NotImplementedError
 
     # memory
     @abc.abstractmethod

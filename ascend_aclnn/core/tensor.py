@@ -79,7 +79,7 @@ class Tensor(TensorSpec):
     __slots__ = ("__weakref__", "handle", "storage")
 
     storage: Storage
-    handle: Any  # the npu backend's aclTensor of this view, made on first use
+    handle: Any  # what the backend keeps of this view (an aclTensor, an ndarray), made on first use
 
     def __init__(
         self,

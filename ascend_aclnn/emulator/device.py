@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
+from ascend_aclnn.backends.numpy.run import BoundCall
 from ascend_aclnn.backends.numpy.storage import HostStorage
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -34,6 +35,7 @@ from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.emulator.protocol import Call, Descriptor, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
+KNOWN = 1024  # accepted phase ones that are remembered
 BOUND = 8  # address sets that a plan remembers the tensors of
 
 
@@ -79,7 +81,7 @@ class Plan:
         self.operator = operator
         self.tensors: list[Optional[PlannedTensor]] = []  # None: a null pointer
         self.slots: list[Slot] = []
-        self.bound: dict[bytes, tuple[list[Optional[Tensor]], list[Any]]] = {}
+        self.bound: dict[bytes, tuple[list[Optional[Tensor]], BoundCall]] = {}
         self._words = words
         self._at = 0
         for parameter in operator.parameters:
@@ -151,8 +153,8 @@ class Plan:
 
     def bind(
         self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
-    ) -> tuple[list[Optional[Tensor]], list[Any]]:
-        """The tensors and values on given addresses (offsets in the device memory)."""
+    ) -> tuple[list[Optional[Tensor]], BoundCall]:
+        """The tensors on given addresses (offsets in the device memory), and the call that is bound to them."""
         found = self.bound.get(addresses)
         if found is not None:
             return found
@@ -163,7 +165,7 @@ class Plan:
             else Tensor.on(HostStorage.over(backend, memory[offset : offset + planned.extent]), planned.spec)
             for planned, offset in zip(self.tensors, offsets)
         ]
-        made = tensors, self.values(tensors)
+        made = tensors, backend.bind(self.operator, self.values(tensors))
         if len(self.bound) >= BOUND:
             self.bound.clear()
         self.bound[addresses] = made
@@ -194,6 +196,7 @@ class Device:
         self.backend = backend
         self.memory = memory
         self.plans: dict[int, Plan] = {}
+        self.known: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
 
     def serve(self, connection: socket.socket) -> None:
         """Answers the requests of one connection, in order, until it ends; several may come in at once."""
@@ -223,6 +226,10 @@ class Device:
     def prepare(self, payload: bytes) -> tuple[int, bytes]:
         """Phase one: u64 plan, u32 and u32 lengths of the operator's name and kinds, words, name, kinds."""
         number, name_size, kinds_size = struct.unpack_from("<QII", payload)
+        known = self.known.get(payload[8:])
+        if known is not None:
+            self.plans[number] = known
+            return 0, _prepared(known.operator)
         tail = len(payload) - name_size - kinds_size
         name = payload[tail : tail + name_size].decode()
         try:
@@ -248,16 +255,19 @@ class Device:
         if unsupported is not None:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {unsupported}".encode()
         self.plans[number] = plan
-        workspace = WORKSPACE if operator.needs_workspace else 0
-        return 0, struct.pack("<QQ", workspace, operator.repeatable)
+        if not operator.data_dependent:  # its tensors change their shapes
+            if len(self.known) >= KNOWN:
+                self.known.clear()
+            self.known[payload[8:]] = plan
+        return 0, _prepared(operator)
 
     def launch(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two: u64 plan, an offset in device memory for each tensor. Answers the new shapes of outputs."""
         plan = self.plans[int.from_bytes(payload[:8], "little")]
         name = plan.operator.name
         try:
-            tensors, values = plan.bind(self.backend, self.memory, payload[8:])
-            self.backend.execute(plan.operator, values)
+            tensors, bound = plan.bind(self.backend, self.memory, payload[8:])
+            bound.run()
         except AclError as error:
             return error.status, _text(name, error)
         except Exception:
@@ -275,6 +285,11 @@ class Device:
         for (number,) in struct.iter_unpack("<Q", payload):
             self.plans.pop(number, None)
         return 0, b""
+
+
+def _prepared(operator: Operator) -> bytes:
+    """The answer of a phase one that accepts: bytes of workspace, whether the executor can be repeated."""
+    return struct.pack("<QQ", WORKSPACE if operator.needs_workspace else 0, operator.repeatable)
 
 
 def _text(name: str, error: AclError) -> bytes:

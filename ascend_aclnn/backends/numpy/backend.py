@@ -11,7 +11,6 @@ import itertools
 import os
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -20,11 +19,11 @@ import numpy.typing as npt
 
 from ascend_aclnn import rules
 from ascend_aclnn.backends.numpy import run
-from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, wrap_array
+from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, host_view, wrap_array
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError, RuleViolation
-from ascend_aclnn.core.interface import Backend, MemoryInfo, Prepared
+from ascend_aclnn.core.interface import Backend, HostRunner, MemoryInfo, Prepared
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
@@ -58,7 +57,14 @@ class NumpyBackend(Backend):
 
     def execute(self, operator: Operator, values: Sequence[Any]) -> None:
         """Phase two: runs the reference on values that ``check`` has passed."""
-        run.execute(operator, values, self._soc)
+        self.bind(operator, values).run()
+
+    def bind(self, operator: Operator, values: Sequence[Any]) -> run.BoundCall:
+        """What ``execute`` does once, to do often; UnsupportedOperator where there is no way."""
+        return run.BoundCall(operator, values, self._soc)
+
+    def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
+        return host_view(tensor)
 
     def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
         violation = self.check(operator, values)
@@ -66,11 +72,13 @@ class NumpyBackend(Backend):
             raise rules.error(operator, violation)
         return _NumpyPrepared(self, operator, values, repeatable)
 
-    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> Optional[HostRunner]:
         violation = self.check(operator, values)
         if violation is not None:
             raise rules.error(operator, violation)
-        self.execute(operator, values)
+        bound = self.bind(operator, values)
+        bound.run()
+        return None if bound.arguments is None else bound.runner
 
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         return tensor.shape
@@ -100,16 +108,16 @@ class NumpyBackend(Backend):
         return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)  # type: ignore[call-overload]
 
     def reserve(self, storage: HostStorage) -> npt.NDArray[np.uint8]:
-        """Memory for a storage, counted until the storage dies."""
+        """Memory for a storage, counted until the storage dies and calls ``released``."""
         with self._lock:
             if self._limit is not None and self._used + storage.nbytes > self._limit:
                 detail = f"{storage.nbytes} bytes asked for, {self._used} in use, limit {self._limit}"
                 raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
             self._used += storage.nbytes
-        weakref.finalize(storage, self._released, storage.nbytes)
+        storage.reserved = storage.nbytes
         return host_memory((storage.nbytes,), np.dtype(np.uint8))
 
-    def _released(self, nbytes: int) -> None:
+    def released(self, nbytes: int) -> None:
         with self._lock:
             self._used -= nbytes
 
@@ -187,9 +195,12 @@ class _NumpyPrepared(Prepared):
         self.workspace_size = 0
         self.repeatable = repeatable
         self._backend, self._operator, self._values = backend, operator, values
+        self._bound: Optional[run.BoundCall] = None
 
     def run(self, stream: Optional[Stream]) -> None:
-        self._backend.execute(self._operator, self._values)
+        if self._bound is None:
+            self._bound = self._backend.bind(self._operator, self._values)
+        self._bound.run()
 
     def close(self) -> None:
         return None

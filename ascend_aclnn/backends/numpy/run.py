@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 import numpy as np
 
-from ascend_aclnn import numerics, reference
+from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import Format
@@ -18,7 +18,11 @@ from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.rules.language import Call
+from ascend_aclnn.reference.declare import REFERENCES, Reference
+from ascend_aclnn.rules.language import Call, declared
+
+# What gives the memory of a result whose shape is not its output's: parameter position, item of a list, shape.
+Shrink = Callable[[int, int, tuple[int, ...]], Any]
 
 
 def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[str]:
@@ -37,47 +41,149 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
     return None if found.unsupported is None else found.unsupported(Call(operator, values, soc))
 
 
-def execute(operator: Operator, values: Sequence[Any], soc: Soc) -> None:
-    """Runs the reference on values that phase one has passed; the results are in the output tensors."""
-    why = unsupported(operator, values, soc)
-    found = reference.find(operator)
-    if why is not None or found is None:
-        raise UnsupportedOperator(operator.name, why or "")
-    try:
-        arguments = [_host(operator, p.name, v, p.direction) for p, v in zip(operator.parameters, values)]
-        if found.channels_first is True or soc.product in (found.channels_first or "").split():
-            _move_channels_first(arguments)
-        directions = [p.direction for p in operator.parameters]
-        inputs = [h for h, direction in zip(arguments, directions) if direction != "out"]
-        outputs = [h for h, direction in zip(arguments, directions) if direction != "in"]
-        with np.errstate(all="ignore"):
-            if found.raw:
-                written = [_arrays(h) for h, direction in zip(arguments, directions) if direction == "out"]
-                separate = (_separate(_arrays(h), written) for h in inputs)
-                found.function(*separate, out=tuple(map(_arrays, outputs)))
-            else:
-                results = found.function(*(_widened(_arrays(h)) for h in inputs))
-                _store(operator, results, outputs)
-        for output in outputs:
+class Runner:
+    """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
+
+    __slots__ = ("_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule")
+
+    def __init__(self, operator: Operator, found: Reference) -> None:
+        directions = [parameter.direction for parameter in operator.parameters]
+        self._operator = operator
+        self._reference = found
+        self._rule = rules.find(operator)
+        self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
+        self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
+        self._pure = [i for i, direction in enumerate(directions) if direction == "out"]
+
+    @property
+    def valid(self) -> bool:
+        """False once another rule or reference is registered under the operator's name."""
+        name = self._operator.name
+        return REFERENCES.get(name) is self._reference and declared.get(name) is self._rule
+
+    def run(self, arguments: Sequence[Any], shrink: Optional[Shrink] = None) -> None:
+        """Fills the output arrays. Arguments: ndarrays for tensors, lists of them, Python values for the rest."""
+        found = self._reference
+        try:
+            with np.errstate(all="ignore"):
+                inputs = [arguments[i] for i in self._inputs]
+                outputs = [arguments[i] for i in self._outputs]
+                if found.raw:
+                    written = [arguments[i] for i in self._pure]
+                    found.function(*[_separate(value, written) for value in inputs], out=tuple(outputs))
+                    return
+                results = found.function(*map(_widened, inputs))
+                if type(results) is np.ndarray and len(outputs) == 1:  # most of all, without a further call
+                    target = outputs[0]
+                    if type(target) is np.ndarray and target.shape == results.shape:
+                        numerics.round_into(target, results)
+                        return
+                self._store(results, outputs, shrink)
+        except Exception as error:
+            self._fail(error, arguments)
+
+    def _store(self, results: Any, outputs: Sequence[Any], shrink: Optional[Shrink]) -> None:
+        """Rounds what the reference returned into the outputs."""
+        several = results if isinstance(results, tuple) else (results,)
+        if len(several) != len(outputs):
+            name = self._operator.name
+            raise RuntimeError(f"{name}: the reference gave {len(several)} results for {len(outputs)} outputs")
+        for value, target, position in zip(several, outputs, self._outputs):
+            if target is None:
+                continue
+            parameter = self._operator.parameters[position]
+            targets = target if isinstance(target, list) else [target]
+            if value is None:  # CANN does not write it either; rubbish would be another one each time
+                for destination in targets if parameter.direction == "out" else ():
+                    destination[...] = 0
+                continue
+            sources = value if isinstance(target, list) else [value]
+            if len(sources) != len(targets):
+                raise DataError(parameter.name, f"has {len(targets)} tensors; it must have {len(sources)}")
+            for item, (source, destination) in enumerate(zip(sources, targets)):
+                source = np.asarray(source)
+                if source.shape != destination.shape:
+                    if shrink is None:
+                        raise DataError(parameter.name, f"has shape {destination.shape}; it must be {source.shape}")
+                    destination = shrink(position, item, source.shape)
+                numerics.round_into(destination, source)
+
+    def _fail(self, error: Exception, arguments: Sequence[Any]) -> NoReturn:
+        """Raises what an exception of the reference is to the caller; within its handler."""
+        operator = self._operator
+        if isinstance(error, DataError):
+            position = operator.positions.get(error.argument)
+            argument = None if position is None else operator.parameters[position].python_name
+            detail = f"{argument or error.argument} {error.detail}"
+            raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name, argument=argument) from None
+        if isinstance(error, MemoryError):
+            detail = f"the reference needs more memory than this host has: {error}"
+            raise AclError(OUT_OF_MEMORY, operator.name, detail, operator=operator.name) from error
+        if isinstance(error, AclError):
+            raise error
+        # a fault of the reference, not of the arguments
+        note = f"in the NumPy reference of {operator.name} ({_shapes(operator, arguments)})"
+        if sys.version_info >= (3, 11):
+            error.add_note(note)
+            raise error
+        raise error from RuntimeError(note)
+
+
+class BoundCall:
+    """A runner and the values of one call, which phase one has passed; the results are in the output tensors."""
+
+    def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
+        why = unsupported(operator, values, soc)
+        found = reference.find(operator)
+        if why is not None or found is None:
+            raise UnsupportedOperator(operator.name, why or "")
+        self.runner = Runner(operator, found)
+        self._operator, self._values = operator, values
+        self._channels_first = found.channels_first is True or soc.product in (found.channels_first or "").split()
+        self._hosts = self._host_values()
+        self.arguments = None if self._changes_between_runs() else [_arrays(host) for host in self._hosts]
+
+    def run(self) -> None:
+        """Computes the outputs from what the inputs hold now."""
+        if self.arguments is not None:
+            self.runner.run(self.arguments)
+            return
+        hosts, self._hosts = self._hosts or self._host_values(), []
+        if self._channels_first:
+            _move_channels_first(hosts)
+        self.runner.run([_arrays(host) for host in hosts], lambda *place: self._shrink(hosts, *place))
+        for position in self.runner._outputs:
+            output = hosts[position]
             for item in output if isinstance(output, list) else (output,):
                 if isinstance(item, _HostTensor):
                     item.commit()
-    except DataError as error:
-        position = operator.positions.get(error.argument)
-        argument = None if position is None else operator.parameters[position].python_name
-        detail = f"{argument or error.argument} {error.detail}"
-        raise AclError(PARAM_INVALID, operator.name, detail, operator=operator.name, argument=argument) from None
-    except MemoryError as error:
-        detail = f"the reference needs more memory than this host has: {error}"
-        raise AclError(OUT_OF_MEMORY, operator.name, detail, operator=operator.name) from error
-    except AclError:
-        raise
-    except Exception as error:  # a fault of the reference, not of the arguments
-        note = f"in the NumPy reference of {operator.name} ({_shapes(operator, values)})"
-        if sys.version_info >= (3, 11):
-            error.add_note(note)
-            raise
-        raise error from RuntimeError(note)
+
+    def _host_values(self) -> list[Any]:
+        operator = self._operator
+        return [_host(operator, p.name, value, p.direction) for p, value in zip(operator.parameters, self._values)]
+
+    def _changes_between_runs(self) -> bool:
+        """True where a tensor is read or written through a copy, or gets its shape from the data."""
+        tensors = [item for host in self._hosts for item in (host if isinstance(host, list) else (host,))]
+        return self._operator.data_dependent or any(
+            item.decoded or (self._channels_first and item.channels_last)
+            for item in tensors
+            if isinstance(item, _HostTensor)
+        )
+
+    def _shrink(self, hosts: Sequence[Any], position: int, item: int, shape: tuple[int, ...]) -> Any:
+        """An output whose shape depends on data takes the front of what was allocated, as aclGetViewShape then tells."""
+        output = hosts[position][item] if isinstance(hosts[position], list) else hosts[position]
+        tensor, whole = output.tensor, output.array
+        fits = math.prod(shape) <= whole.size and whole.flags.c_contiguous and not output.decoded
+        if not self._operator.data_dependent or not fits:
+            raise DataError(self._operator.parameters[position].name, f"has shape {whole.shape}; it must be {shape}")
+        output.array = whole.reshape(-1)[: math.prod(shape)].reshape(shape)
+        tensor.shape, tensor.strides, tensor.handle = shape, contiguous_strides(shape), None
+        assert isinstance(tensor.storage, HostStorage)
+        if tensor.storage.array is not None:
+            tensor.storage.array = output.array
+        return output.array
 
 
 class _HostTensor:
@@ -94,6 +200,10 @@ class _HostTensor:
             self.array = np.empty(tensor.shape, tensor.dtype.numpy)
         else:
             self.array = tensor.numpy()
+
+    @property
+    def channels_last(self) -> bool:
+        return self.tensor.format in (Format.NHWC, Format.NDHWC)
 
     def commit(self) -> None:
         if self.decoded:
@@ -117,7 +227,7 @@ def _host(operator: Operator, name: str, value: Any, direction: str) -> Any:
 def _move_channels_first(arguments: Sequence[Any]) -> None:
     """Views with the channels in axis 1 of tensors that have them last."""
     for item in arguments:
-        if isinstance(item, _HostTensor) and item.tensor.format in (Format.NHWC, Format.NDHWC):
+        if isinstance(item, _HostTensor) and item.channels_last:
             item.array = np.moveaxis(item.array, -1, 1)
 
 
@@ -140,52 +250,16 @@ def _separate(value: Any, written: Sequence[Any]) -> Any:
 
 
 def _widened(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_widened(item) for item in value]
-    return numerics.widen(value) if isinstance(value, np.ndarray) else value
+    if isinstance(value, np.ndarray):
+        return numerics.widen(value)
+    return [_widened(item) for item in value] if isinstance(value, list) else value
 
 
-def _store(operator: Operator, results: Any, outputs: Sequence[Any]) -> None:
-    """Rounds what a reference returned into the outputs."""
-    several = results if isinstance(results, tuple) else (results,)
-    if len(several) != len(outputs):
-        raise RuntimeError(f"{operator.name}: the reference gave {len(several)} results for {len(outputs)} outputs")
-    for value, target, parameter in zip(several, outputs, operator.outputs):
-        if target is None:
-            continue
-        targets: list[_HostTensor] = target if isinstance(target, list) else [target]
-        if value is None:  # CANN does not write it either; rubbish would be another one each time
-            for destination in targets if parameter.direction == "out" else ():
-                destination.array[...] = 0
-            continue
-        sources = list(value) if isinstance(target, list) else [value]
-        if len(sources) != len(targets):
-            raise DataError(parameter.name, f"has {len(targets)} tensors; it must have {len(sources)}")
-        for source, destination in zip(sources, targets):
-            source = np.asarray(source)
-            if source.shape != destination.array.shape:
-                _shrink(operator, parameter.name, destination, source.shape)
-            numerics.round_into(destination.array, source)
-
-
-def _shrink(operator: Operator, name: str, output: _HostTensor, shape: tuple[int, ...]) -> None:
-    """An output whose shape depends on data takes the front of what was allocated, as aclGetViewShape then tells."""
-    tensor, whole = output.tensor, output.array
-    fits = math.prod(shape) <= whole.size and whole.flags.c_contiguous and not output.decoded
-    if not operator.data_dependent or not fits:
-        raise DataError(name, f"has shape {whole.shape}; it must be {shape}")
-    output.array = whole.reshape(-1)[: math.prod(shape)].reshape(shape)
-    tensor.shape, tensor.strides = shape, contiguous_strides(shape)
-    assert isinstance(tensor.storage, HostStorage)
-    if tensor.storage.array is not None:
-        tensor.storage.array = output.array
-
-
-def _shapes(operator: Operator, values: Sequence[Any]) -> str:
+def _shapes(operator: Operator, arguments: Sequence[Any]) -> str:
     """What tensors came, for a message: "x (2, 3), gamma (3,)"."""
     words = []
-    for parameter, value in zip(operator.parameters, values):
-        tensors = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, Tensor)]
-        if tensors:
-            words.append(f"{parameter.python_name} {', '.join(str(tensor.shape) for tensor in tensors)}")
+    for parameter, value in zip(operator.parameters, arguments):
+        arrays = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, np.ndarray)]
+        if arrays:
+            words.append(f"{parameter.python_name} {', '.join(str(array.shape) for array in arrays)}")
     return "; ".join(words)

@@ -28,8 +28,13 @@ class HostStorage(Storage):
         self.device = 0
         self.nbytes = nbytes
         self.array = None
+        self.reserved = 0  # bytes that the backend counts for this storage
         self._buffer = buffer
         self._owner: object = None
+
+    def __del__(self) -> None:
+        if self.reserved:
+            self.backend.released(self.reserved)
 
     @classmethod
     def over(cls, backend: NumpyBackend, buffer: npt.NDArray[np.uint8], owner: object = None) -> HostStorage:
@@ -78,7 +83,10 @@ def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any
 
 
 def host_view(tensor: Tensor) -> npt.NDArray[Any]:
-    """The elements of a NumPy-backend tensor as an ndarray over its own memory."""
+    """The elements of a NumPy-backend tensor as an ndarray over its own memory, which the tensor keeps as its handle."""
+    if tensor.handle is not None:
+        kept: npt.NDArray[Any] = tensor.handle
+        return kept
     storage = tensor.storage
     assert isinstance(storage, HostStorage)
     if storage.array is not None:
@@ -90,4 +98,5 @@ def host_view(tensor: Tensor) -> npt.NDArray[Any]:
     size = dtype.itemsize
     strides = [s * size for s in tensor.strides]
     view: npt.NDArray[Any] = np.ndarray(tensor.shape, dtype, storage.buffer.data, tensor.offset * size, strides)
+    tensor.handle = view
     return view

@@ -1,0 +1,177 @@
+"""Calls made again: what was found out about a call holds for all that differ in data and addresses only.
+
+Phase one and the inference of outputs see shapes, dtypes, strides, formats and attribute values, never data. So a call that
+has succeeded on a backend whose operators run on host arrays is remembered by its ``signature``; the next one of the same
+signature goes straight to the reference. Calls that cannot be told apart by metadata alone are never remembered, nor are
+failures.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.call.arguments import Invocation
+from ascend_aclnn.catalog import Kind
+from ascend_aclnn.core.interface import Backend, HostRunner
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.tensor import Tensor
+
+REMEMBERED = 256  # calls that a plan remembers
+
+_PLAIN = frozenset((int, bool, str, type(None)))
+
+
+def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tuple[Any, ...]]:
+    """All that a call depends on beside data, as a key; None where an item has no such key."""
+    key: list[Any] = [*start, tuple(map(type, items))]  # 1, 1.0 and True are equal, and so could be a shape and a tuple of numbers
+    for item in items:
+        kind = type(item)
+        if kind is np.ndarray:
+            key += (item.dtype, item.shape, item.strides)
+        elif kind is Tensor:
+            storage = item.storage
+            key += (item.shape, item.dtype, item.strides, item.offset, item._format, item._storage_shape)
+            key.append(storage.backend)
+        elif kind in _PLAIN:
+            key.append(item)
+        elif kind is float:
+            key.append(_float_key(item))
+        elif kind is tuple or kind is list:
+            inner = signature(item)
+            if inner is None:
+                return None
+            key.append(inner)
+        elif kind is Scalar:
+            value = item.value
+            if isinstance(value, complex):
+                return None
+            key += (item.dtype, type(value), _float_key(value) if isinstance(value, float) else value)
+        elif isinstance(item, (np.dtype, type, enum.Enum)):
+            key.append(item)
+        elif isinstance(item, np.generic) and item.dtype.kind in "biuf":
+            key.append(_float_key(float(item)) if item.dtype.kind == "f" else int(item))
+        else:
+            return None
+    return tuple(key)
+
+
+def _float_key(value: float) -> Any:
+    """A float as a key: the zeros are two, and NaN is one."""
+    return value if value and value == value else str(value)
+
+
+class NotSettled(Exception):
+    """Something in a call is not settled by its signature."""
+
+
+def remember(call: Invocation, key: tuple[Any, ...], given: Sequence[Any], runner: HostRunner) -> None:
+    """Remembers a call that has succeeded, if it can be made again by its signature."""
+    try:
+        replay = Replay(call, runner, given)
+    except NotSettled:
+        return
+    if len(call.plan.replays) >= REMEMBERED:
+        call.plan.replays.clear()
+    call.plan.replays[key] = replay
+
+
+class Replay:
+    """A call that has succeeded, ready for other arguments of its signature."""
+
+    __slots__ = ("_changed", "_constants", "_inputs", "_lists", "_made", "_on_device", "_results", "_sources", "runner")
+
+    def __init__(self, call: Invocation, runner: HostRunner, given: Sequence[Any]) -> None:
+        """``given``: the arguments, then the items of ``out=``. NotSettled where other data could give another call."""
+        plan = call.plan
+        self.runner = runner
+        self._on_device = call.on_device
+        self._constants: list[Any] = [None] * len(call.values)
+        self._inputs: list[tuple[int, int, bool]] = []  # position, index in ``given``, is a Tensor
+        self._changed: list[tuple[int, int]] = []  # ndarrays that are written
+        self._lists: list[tuple[int, int, bool]] = []  # position, index, is written
+        self._made: list[tuple[int, Any]] = []  # position and spec (or specs) of the outputs to make
+        self._results = plan.results
+        self._sources: dict[int, int] = {}  # where in ``given`` a position's value is
+        places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
+        for index, ((position, parameter), item) in enumerate(zip(places, given)):
+            value = call.values[position]
+            written = parameter.direction != "in"
+            self._sources[position] = index
+            if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST):
+                if type(item) is np.ndarray:
+                    raise NotSettled("the value of an attribute is data")
+                self._constants[position] = _plain(value)
+            elif item is None:
+                if value is not None:
+                    self._made.append((position, _spec(value)))
+            elif parameter.kind is Kind.TENSOR_LIST:
+                for part, made in zip(item, value):
+                    _check_same(part, made, written)
+                self._lists.append((position, index, written))
+            else:
+                _check_same(item, value, written)
+                if written and type(item) is np.ndarray:
+                    self._changed.append((position, index))
+                else:
+                    self._inputs.append((position, index, type(item) is Tensor))
+
+    def run(self, backend: Backend, given: Sequence[Any]) -> Optional[list[Any]]:
+        """The results; None, and nothing done, where an array that is to be written is read-only."""
+        arguments = self._constants.copy()
+        for position, index, is_tensor in self._inputs:
+            item = given[index]
+            arguments[position] = backend.host_array(item) if is_tensor else item
+        for position, index in self._changed:
+            array = given[index]
+            if not array.flags.writeable:
+                return None
+            arguments[position] = array
+        for position, index, written in self._lists:
+            arrays = [backend.host_array(item) if type(item) is Tensor else item for item in given[index]]
+            if written and not all(array.flags.writeable for array in arrays):
+                return None
+            arguments[position] = arrays
+        made = {}
+        for position, spec in self._made:
+            made[position], arguments[position] = self._make(backend, spec)
+        self.runner.run(arguments)
+        sources = self._sources
+        return [made[i] if i in made else given[sources[i]] for i in self._results]
+
+    def _make(self, backend: Backend, spec: Any) -> tuple[Any, Any]:
+        """A new output as the caller gets it, and as the reference fills it."""
+        if isinstance(spec, list):
+            both = [self._make(backend, part) for part in spec]
+            return [result for result, _ in both], [array for _, array in both]
+        tensor = backend.allocate_output(spec, not self._on_device)
+        array = backend.host_array(tensor)
+        return (tensor if self._on_device else array), array
+
+
+def _check_same(item: Any, value: Any, written: bool) -> None:
+    """NotSettled unless a bound tensor is the item itself, or stands for its memory."""
+    if type(item) is np.ndarray:
+        same = value.storage.array is item
+    else:
+        same = value is item or (not written and type(item) is Tensor and value.storage is item.storage)
+    if not same:
+        raise NotSettled("an argument was converted")
+
+
+def _spec(value: Any) -> Any:
+    """The spec of a bound output, or those of a list."""
+    if isinstance(value, list):
+        return [_spec(item) for item in value]
+    return TensorSpec(value.shape, value.dtype, value.strides, value.offset, value._format, value._storage_shape)
+
+
+def _plain(value: Any) -> Any:
+    """A value that is no tensor, as references take it."""
+    if isinstance(value, Scalar):
+        return value.value
+    return [_plain(item) for item in value] if isinstance(value, list) else value
