@@ -28,7 +28,8 @@ _PLAIN = frozenset((int, bool, str, type(None)))
 
 def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tuple[Any, ...]]:
     """All that a call depends on beside data, as a key; None where an item has no such key."""
-    key: list[Any] = [*start, tuple(map(type, items))]  # 1, 1.0 and True are equal, and so could be a shape and a tuple of numbers
+    # The types, because 1, 1.0 and True are equal, and so could be a shape and a tuple of numbers.
+    key: list[Any] = [*start, tuple(map(type, items))]
     for item in items:
         kind = type(item)
         if kind is np.ndarray:
