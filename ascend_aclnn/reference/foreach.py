@@ -7,7 +7,7 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, round_into, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._pointwise import (
     Number,
@@ -31,6 +31,8 @@ Arrays = list[Array]
 def _value(given: Union[Number, Array]) -> Number:
     """A number that comes as one or as a tensor of one element."""
     if isinstance(given, np.ndarray):
+        if given.size == 0:
+            raise DataError("scalar", f"has shape {given.shape}; it must hold one number")
         value: Number = given.reshape(-1)[0].item()
         return value
     return given
@@ -58,7 +60,7 @@ def _with_number(function: Callable[..., Any]) -> Callable[..., Arrays]:
 
     def walk(*given: Any) -> Arrays:
         *lists, scalar = given
-        value = _value(scalar)
+        value = _value(scalar) if lists[0] else 0
         return [function(*tensors, number(value, tensors[0])) for tensors in zip(*lists)]
 
     return walk

@@ -25,6 +25,13 @@ def stream(seed: Any, offset: Any) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=(int(seed) & _WORD) | (int(offset) & _WORD) << 64))
 
 
+def _first(argument: str, tensor: Array) -> int:
+    """The one number of a seed or offset on the device; CANN reads the first of more."""
+    if tensor.size == 0:
+        raise DataError(argument, f"has shape {tensor.shape}; it must hold one number")
+    return int(tensor.reshape(-1)[0])
+
+
 def _seeded(draw: Callable[..., Any], at: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two references of ``draw(..., generator, ...)``: seed and offset as numbers, and as tensors of one number.
 
@@ -37,7 +44,7 @@ def _seeded(draw: Callable[..., Any], at: int) -> tuple[Callable[..., Any], Call
 
     def by_tensors(*arguments: Any, **out: Any) -> Any:
         seed, offset, added = arguments[at : at + 3]
-        chosen = stream(seed.item(), offset.item() + added)
+        chosen = stream(_first("seedTensor", seed), _first("offsetTensor", offset) + added)
         return draw(*arguments[:at], chosen, *arguments[at + 3 :], **out)
 
     return by_numbers, by_tensors

@@ -42,7 +42,7 @@ def embedding_bag(
     ends = np.append(starts[1:bags], len(rows))
     owner = np.repeat(np.arange(bags), np.diff(ends, prepend=0)) if bags else np.zeros(0, np.int64)
     if owners.size:
-        owners[...] = owner.reshape(owners.shape)
+        owners[...] = owner.reshape(owners.shape) if bags else 0
 
     used = np.flatnonzero(rows[: len(owner)] != padding)
     bag, row = owner[used], rows[used]

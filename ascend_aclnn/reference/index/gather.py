@@ -94,10 +94,21 @@ def subscripts(x: Array, indices: Sequence[Array]) -> tuple[Any, ...]:
             axis += index.ndim
         else:
             try:
+                if axis >= x.ndim:
+                    raise DataError("indices", f"is beyond the {x.ndim} axes")
                 found.append(places("indices", index, x.shape[axis], negative=True))
             except DataError as error:
                 raise DataError("indices", f"[{number}] {error.detail}") from None
             axis += 1
+    used = [
+        item.shape if item.dtype != np.bool_ else (np.count_nonzero(item),)
+        for item in found
+        if not isinstance(item, slice)
+    ]
+    try:
+        np.broadcast_shapes(*used)
+    except ValueError:
+        raise DataError("indices", f"name places in shapes that do not broadcast: {used}") from None
     return tuple(found)
 
 

@@ -65,6 +65,9 @@ def expand_into_jagged_permute(permute: Array, input_offset: Array, output_offse
     """out[output_offset[i] :] = input_offset[permute[i]], and the numbers after it, up to output_offset[i + 1]."""
     permute, input_offset, output_offset = permute.reshape(-1), input_offset.reshape(-1), output_offset.reshape(-1)
     check_range("permute", permute, 0, permute.size)
+    for argument, items in (("inputOffset", input_offset.size), ("outputOffset", output_offset.size)):
+        if items != permute.size + 1:
+            raise DataError(argument, f"has {items} items; it must have {permute.size + 1}, one more than permute")
     lengths = np.diff(output_offset)
     check_range("outputOffset", lengths, 0, None)
     if output_offset[0] != 0 or output_offset[-1] != size:

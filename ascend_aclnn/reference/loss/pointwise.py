@@ -13,6 +13,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._arrays import total
+from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, reduced, share, sum_to
@@ -76,6 +77,8 @@ def mse_loss_out(x: Array, target: Array, reduction: int) -> Any:
     loss = _squares(x, target)
     if reduction == NONE or loss.size == 0:
         return loss if reduction == NONE else None
+    if loss.ndim == 0:
+        return loss
     sums = total(loss, (0,))
     return sums / loss.shape[0] if reduction == MEAN else sums
 
@@ -179,6 +182,10 @@ def chamfer_distance_backward(
 ) -> Any:
     """Each squared distance pulls its point and the nearest one of the other set, which its index names."""
     made = np.zeros(first.shape, np.float64), np.zeros(second.shape, np.float64)
+    if not all(x.size for x in (first, second, nearest_to_first, nearest_to_second, grad1, grad2)):
+        return made
+    check_range("idx1", nearest_to_first, 0, second.shape[1])
+    check_range("idx2", nearest_to_second, 0, first.shape[1])
     batch = np.arange(first.shape[0])[:, None]
     for own, other, sets, nearest, grad in (
         (0, 1, (first, second), nearest_to_first, grad1),

@@ -10,7 +10,7 @@ import numpy as np
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._arrays import cast, sum_type
-from ascend_aclnn.reference._rows import stable_order
+from ascend_aclnn.reference._rows import check_range, stable_order
 from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- order
@@ -42,6 +42,7 @@ reference("aclnnArgsort")(order)
 def search_sorted(sequence: Array, values: Array, out_int32: bool, right: bool, sorter: Optional[Array]) -> Any:
     """Where values fit into a sorted sequence, or each row of values into a row of sequences."""
     if sorter is not None:
+        check_range("sorter", sorter, 0, sequence.shape[-1])
         sequence = np.take_along_axis(sequence, sorter, -1)
     rows = sequence.reshape(math.prod(sequence.shape[:-1]), sequence.shape[-1])
     wanted = values.reshape(len(rows), values.shape[-1] if sequence.ndim > 1 else values.size)
@@ -102,6 +103,8 @@ def _running_extreme(function: Any) -> Callable[[Array, int], Any]:
     """Running extremes and where they are: of equal ones the last so far. After a NaN there are only NaN."""
 
     def running(x: Array, dim: int) -> Any:
+        if x.ndim == 0:
+            return x, np.zeros((), np.int64)
         values = function.accumulate(x, dim)
         here = (x == values) | (x != x)
         places = np.arange(x.shape[dim]).reshape([-1 if axis == dim % x.ndim else 1 for axis in range(x.ndim)])

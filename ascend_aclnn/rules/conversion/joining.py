@@ -85,6 +85,7 @@ def _cat_shape(call: Call) -> Shape:
     items = _joined(call)
     if not items:
         return (0,)
+    _cat_inputs(call)
     sizes = list(items[0].shape)
     axis = _axis(call, len(sizes))
     sizes[axis] = sum(t.shape[axis] for t in items)
@@ -139,6 +140,7 @@ def _stack_inputs(call: Call) -> None:
 
 
 def _stack_shape(call: Call) -> Shape:
+    _stack_inputs(call)
     sizes = call["tensors"][0].shape
     axis = _axis(call, len(sizes) + 1)
     return (*sizes[:axis], len(call["tensors"]), *sizes[axis:])
@@ -186,6 +188,7 @@ def _chunked_shape(call: Call) -> Shape:
     """Every tensor is cut into rows of chunks, the last one filled up with zeros; a row joins them."""
     chunks = call["numChunks"]
     call.require(chunks > 0, "numChunks", f"is {chunks}; it must be positive")
+    _with_axes(call)
     width = sum(-(-t.shape[0] // chunks) * math.prod(t.shape[1:]) for t in call["tensors"] if t.size)
     return chunks, width
 

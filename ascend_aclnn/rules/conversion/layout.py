@@ -46,7 +46,7 @@ def _ranks_agree(call: Call) -> None:
 
 def _permuted(call: Call) -> Shape:
     sizes = call.shape("self")
-    return tuple(sizes[axis] for axis in normalise_axes(call, "dims", call["dims"], len(sizes)))
+    return tuple(call.size("self", axis) for axis in normalise_axes(call, "dims", call["dims"], len(sizes)))
 
 
 def _empty_stays_empty(call: Call) -> None:
@@ -131,18 +131,21 @@ rule(
 
 def _confused(call: Call) -> Shape:
     """Transposed and then reshaped, or the other way round."""
-    wanted, order = tuple(call["shape"]), call["perm"]
-    if call["transpose_first"]:
-        return wanted
-    call.require(len(order) == len(wanted), "perm", f"has {len(order)} axes; shape has {len(wanted)}")
-    return tuple(wanted[axis] for axis in normalise_axes(call, "perm", order, len(wanted)))
+    came, wanted, order = call.shape("x"), tuple(call["shape"]), call["perm"]
+    turned = came if call["transpose_first"] else wanted
+    text = f"has {len(order)} items; it must have {len(turned)}, one for every axis that is transposed"
+    call.require(len(order) == len(turned), "perm", text)
+    axes = normalise_axes(call, "perm", order, len(turned))
+    fits = min(wanted, default=0) >= 0 and math.prod(wanted) == math.prod(came)
+    call.require(fits, "shape", f"is {wanted}; it must hold the {math.prod(came)} elements of x {came}")
+    return wanted if call["transpose_first"] else tuple(wanted[axis] for axis in axes)
 
 
 rule(
     "aclnnConfusionTranspose",
     dtypes("INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT16 FLOAT BF16", "x"),
     same_dtype("x", "out"),
-    copied(out=_confused),
+    unless_empty("x", copied(out=_confused)),
 )
 
 # ------------------------------------------------------------------------------------------------- weights

@@ -49,7 +49,7 @@ def _slice_shape(call: Call) -> Shape:
     sizes = list(call.shape("self"))
     (axis,) = normalise_axes(call, "dim", (call["dim"],), len(sizes))
     _positive_step(call)
-    sizes[axis] = slice_length(sizes[axis], call["start"], call["end"], call["step"])
+    sizes[axis] = slice_length(call.size("self", axis), call["start"], call["end"], call["step"])
     return tuple(sizes)
 
 
@@ -211,7 +211,12 @@ def _window_attributes(call: Call) -> None:
         call.require(min(call[name]) >= least, name, f"is {call[name]}; items must be at least {least}")
 
 
+_PAIRS = tuple(array_length(name, 2) for name in ("kernelSize", "dilation", "padding", "stride"))
+
+
 def _columns_shape(call: Call) -> Shape:
+    for word in (_image, *_PAIRS, _window_attributes):
+        word(call)
     *lead, height, width = call.shape("self")
     kernel, dilation, padding, stride = (call[n] for n in ("kernelSize", "dilation", "padding", "stride"))
     spots = [
@@ -227,9 +232,6 @@ _WINDOWED_950 = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64 DOUBLE BOOL C
 rule(
     "aclnnIm2col",
     dtypes({"950": f"{_WINDOWED} {_WINDOWED_950}", "": _WINDOWED}, "self"),
-    _image,
-    *(array_length(name, 2) for name in ("kernelSize", "dilation", "padding", "stride")),
-    _window_attributes,
     shape(out=_columns_shape),
     result(out=dtype_of("self")),
 )
@@ -240,6 +242,10 @@ def _unfolded(call: Call) -> None:
     call.require(0 <= dim < ndim - 1, "dim", f"is {dim}; it must be in [0, {ndim - 2}]")
     for name in ("size", "step"):
         call.require(call[name] > 0, name, f"is {call[name]}; it must be positive")
+    came, sizes = call.shape("gradOut"), tuple(call["inputSizes"])
+    windows = (sizes[dim] - call["size"]) // call["step"] + 1
+    wanted = (*sizes[:dim], windows, *sizes[dim + 1 :], call["size"])
+    call.require(came == wanted, "gradOut", f"has shape {came}; with these input_sizes it must be {wanted}")
 
 
 def _input_sizes(call: Call) -> None:

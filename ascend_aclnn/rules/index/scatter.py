@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.index.gather import INDEX, index_dtypes, no_axis_exceeds, no_null_items, same_rank, wrapped_axis
 from ascend_aclnn.rules.language import (
     Call,
     Check,
     DtypeSet,
+    Shape,
+    broadcast_shapes,
     broadcastable,
     castable,
     columns,
@@ -16,6 +19,7 @@ from ascend_aclnn.rules.language import (
     dtypes,
     infer,
     max_rank,
+    normalise_axes,
     only_on,
     rank,
     result,
@@ -193,7 +197,22 @@ def _mask_axes_match(call: Call) -> None:
         covered = sizes[at : at + tensor.ndim]
         text = f"[{position}] has shape {tensor.shape}; beside a mask it must be that of the axes it covers, {covered}"
         call.require(tensor.shape == covered, "indices", text)
-        at += tensor.ndim
+        at += max(tensor.ndim, 1)
+    call.require(at <= len(sizes), "indices", f"cover {at} axes; self has rank {len(sizes)}")
+
+
+def _indices_broadcast(call: Call) -> None:
+    """Indices without a mask broadcast together; CANN's graph fails where they do not."""
+    used = [t for t in call["indices"] if t.size]
+    if any(t.dtype in (DataType.BOOL, DataType.UINT8) for t in used):
+        return
+    total: Shape = ()
+    for tensor in used:
+        both = broadcast_shapes(total, tensor.shape)
+        if both is None:
+            text = f"has a tensor of shape {tensor.shape}, which does not broadcast with {total}"
+            call.refuse("indices", text, INNER_NULLPTR)
+        total = both
 
 
 def _no_more_indices_than_axes(call: Call) -> None:
@@ -211,6 +230,7 @@ rule(
     max_rank(8, "selfRef"),
     _no_more_indices_than_axes,
     _mask_axes_match,
+    unless_empty("selfRef values", _indices_broadcast),
 )
 
 _PUT = f"FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE {_COMPLEX} BOOL"
@@ -371,6 +391,12 @@ rule(
     result(out=dtype_of("data")),
 )
 
+
+def _nd_update_shapes(call: Call) -> None:
+    wrong = nd_updates_fit(call, "varRef")
+    call.require(not wrong, "indices", wrong)
+
+
 rule(
     "aclnnScatterNdUpdate",
     dtypes(
@@ -383,6 +409,7 @@ rule(
     ),
     dtypes(INDEX, "indices"),
     same_dtype("varRef", "updates"),
+    tiling(rank(1, 8, "indices"), _nd_update_shapes),
 )
 
 
@@ -484,6 +511,26 @@ def _update_shapes(call: Call) -> None:
     call.require(len(indices) <= 2, "indices", f"has rank {len(indices)}; it must be at most 2")
 
 
+def _stretches(target: str) -> Check:
+    """updates is the target with a stretch of one axis (not the first), for as many of its entries as there are indices."""
+
+    def check(call: Call) -> None:
+        sizes, updates, indices = call.shape(target), call.shape("updates"), call.shape("indices")
+        rank(2, 8, target)(call)
+        (axis,) = normalise_axes(call, "axis", (call["axis"],), len(sizes))
+        call.require(axis != 0, "axis", f"is {call['axis']}; it must be an axis other than the first")
+        text = (
+            f"has shape {indices}; it must be ({updates[0]},) or ({updates[0]}, 2), one item for every entry of updates"
+        )
+        call.require(indices in ((updates[0],), (updates[0], 2)) or (updates[0] == 1 and not indices), "indices", text)
+        pairs = list(enumerate(zip(updates, sizes)))
+        fits = all(n <= m if i in (0, axis) else n == m for i, (n, m) in pairs)
+        text = f"has shape {updates}; it must be {sizes} ({call.python_name(target)}), at most as long on axes 0 and {axis}"
+        call.require(fits, "updates", text)
+
+    return check
+
+
 _UPDATE = "INT8 FLOAT16 FLOAT INT32"
 rule(
     "aclnnInplaceScatterUpdate",
@@ -494,6 +541,7 @@ rule(
     dtypes(INDEX, "indices"),
     same_dtype("data", "updates"),
     _update_shapes,
+    tiling(_stretches("data")),
 )
 
 _QUANT_ROWS = columns("updates quantScales quantZeroPoints", "FLOAT16 FLOAT INT32", "BF16 BF16 BF16")
@@ -504,7 +552,28 @@ def _updates_rank(call: Call) -> None:
     call.require(wanted == came, "updates", f"has rank {came}; it must be {wanted}, as selfRef")
 
 
-rule("aclnnInplaceQuantScatter", dtypes("INT8", "selfRef"), dtypes(INDEX, "indices"), _QUANT_ROWS, _updates_rank)
+def _scales_of_columns(call: Call) -> None:
+    """One scale and one zero point for every entry of the last axis, the only one that is quantised along."""
+    ndim = len(call.shape("updates"))
+    call.require(
+        call["quantAxis"] in (-1, ndim - 1), "quantAxis", f"is {call['quantAxis']}; it must be -1 or {ndim - 1}"
+    )
+    columns_ = call.size("updates", -1)
+    for name in ("quantScales", "quantZeroPoints"):
+        for tensor in call.tensors(name):
+            text = f"has {tensor.size} elements; it must have {columns_}, as the last axis of updates"
+            call.require(tensor.size == columns_, name, text)
+
+
+_QUANT_SHAPES = unless_empty("selfRef indices updates quantScales", tiling(_stretches("selfRef"), _scales_of_columns))
+rule(
+    "aclnnInplaceQuantScatter",
+    dtypes("INT8", "selfRef"),
+    dtypes(INDEX, "indices"),
+    _QUANT_ROWS,
+    _updates_rank,
+    _QUANT_SHAPES,
+)
 
 
 def _round_mode(call: Call) -> None:
@@ -522,4 +591,5 @@ rule(
     _QUANT_ROWS,
     _updates_rank,
     _round_mode,
+    _QUANT_SHAPES,
 )

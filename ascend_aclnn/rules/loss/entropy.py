@@ -46,7 +46,7 @@ rule(
     when(lambda call: call.given("weight"), same_dtype("self", "target", "weight", "out")),
     same_shape("self", "target"),
     reduction,
-    unless_empty("self", fits(out=_self_or_one)),
+    unless_empty("self", tiling(broadcastable("weight", "self")), fits(out=_self_or_one)),
     result(out=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
@@ -84,6 +84,7 @@ rule(
     max_rank(8, "self", "target", "weightOptional", "posWeightOptional"),
     same_shape("self", "target"),
     unless_empty("target", _weights_broadcast),
+    unless_empty("self", tiling(broadcastable("weightOptional", "self"), broadcastable("posWeightOptional", "self"))),
     unless_empty("self", when(lambda call: call["reduction"] == NONE, same_shape("self", "out"))),
     infer(out=_self_or_one),
     result(out=dtype_of("target")),
@@ -168,6 +169,15 @@ rule(
     ),
     result(**dict.fromkeys(("lossOut", "logProbOut", "zlossOut", "lseForZlossOut"), dtype_of("input"))),
 )
+
+
+def _loss_gradient(call: Call) -> None:
+    rows = call.size("logProb", 0)
+    wanted = rows if call["reductionOptional"] == "none" else 1
+    text = f"has shape {call.shape('gradLoss')}; with reduction {call['reductionOptional']!r} it must hold {wanted}"
+    call.require(call["gradLoss"].size == wanted, "gradLoss", text)
+
+
 rule(
     "aclnnCrossEntropyLossGrad",
     only_on("A2 A3 950"),
@@ -177,7 +187,7 @@ rule(
         "FLOAT16 FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16",
         "FLOAT FLOAT INT64 FLOAT FLOAT FLOAT FLOAT",
     ),
-    tiling(_reduction_word, _class_weights("logProb")),
+    tiling(_reduction_word, _class_weights("logProb"), _loss_gradient),
     infer(out=same("logProb")),
     result(out=dtype_of("logProb")),
 )

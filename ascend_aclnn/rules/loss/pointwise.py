@@ -13,6 +13,7 @@ from ascend_aclnn.rules.language import (
     dtype_in,
     dtype_of,
     dtypes,
+    fit,
     infer,
     is_floating,
     max_rank,
@@ -24,7 +25,10 @@ from ascend_aclnn.rules.language import (
     rule,
     same,
     same_dtype,
+    same_shape,
     shape,
+    tiling,
+    unless_empty,
 )
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -216,15 +220,20 @@ rule(
     only_on("A2 A3 950"),
     documented("x"),
     same_dtype("x", "dy", "out"),
+    tiling(same_shape("x", "dy")),
     infer(out=same("x")),
     result(out=dtype_of("x")),
 )
+
+# CANN checks no shapes here: these are the document's, beyond which the kernel reads what is not its own.
+_POINTS = fit(xyz1="b n 2", xyz2="b m 2", idx1="b n", idx2="b m", gradDist1="b n", gradDist2="b m")
 
 rule(
     "aclnnChamferDistanceBackward",
     dtypes("FLOAT FLOAT16", "xyz1", "xyz2"),
     dtypes("INT32", "idx1", "idx2"),
     dtypes("FLOAT FLOAT16", "gradDist1", "gradDist2", "gradXyz1", "gradXyz2"),
+    unless_empty("xyz1 xyz2 idx1 idx2 gradDist1 gradDist2", _POINTS),
     infer(gradXyz1=same("xyz1"), gradXyz2=same("xyz2")),
     result(gradXyz1=dtype_of("xyz1"), gradXyz2=dtype_of("xyz2")),
 )

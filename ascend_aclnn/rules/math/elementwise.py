@@ -427,6 +427,7 @@ def _some_tensors(call: Call) -> None:
 
 
 def _first_shape(call: Call) -> Shape:
+    _some_tensors(call)
     tensors = call.tensors("tensors")
     for tensor in tensors:
         text = f"has tensors of shapes {tensors[0].shape} and {tensor.shape}; they must be the same"

@@ -177,9 +177,9 @@ def _with_last(name: str, *last: str) -> Callable[[Call], Shape]:
     """A batch shape followed by matrix sizes: "m", "n", "k" = min(m, n)."""
 
     def shape_(call: Call) -> Shape:
-        *batch, m, n = call.shape(name)
+        m, n = call.size(name, -2), call.size(name, -1)
         sizes = {"m": m, "n": n, "k": min(m, n)}
-        return (*batch, *(sizes[item] for item in last))
+        return (*call.shape(name)[:-2], *(sizes[item] for item in last))
 
     return shape_
 
@@ -288,7 +288,7 @@ def _solved_rows(call: Call) -> None:
 def _solved_matrices(call: Call) -> Shape:
     """A's shape, with the batches of both."""
     right = call.shape("self")
-    both = broadcast_shapes(call.shape("A"), (*right[:-1], right[-2]))
+    both = broadcast_shapes(call.shape("A"), (*right[:-1], call.size("self", -2)))
     if both is None:
         call.refuse("A", f"has shape {call.shape('A')}, whose batches do not broadcast with those of {right}")
     return both
@@ -336,7 +336,7 @@ def _cdist_shape(call: Call) -> Shape:
     batches = broadcast_shapes(left[:-2], right[:-2])
     if batches is None:
         call.refuse("x2", f"has shape {right}, whose batches do not broadcast with those of {left}")
-    return (*batches, left[-2], right[-2])
+    return (*batches, call.size("x1", -2), call.size("x2", -2))
 
 
 def _has_rows(call: Call) -> bool:
@@ -390,7 +390,7 @@ rule(
 
 
 def _pairs(call: Call) -> int:
-    n = call.shape("self")[0]
+    n = call.size("self", 0)
     return n * (n - 1) // 2
 
 
@@ -429,8 +429,8 @@ def _fft_length(call: Call) -> None:
 def _rfft_shape(call: Call) -> Shape:
     """Complex numbers are pairs of floats along a new last axis."""
     sizes = list(call.shape("self"))
-    n = sizes[call["dim"]] if call["n"] == -1 else call["n"]
-    sizes[call["dim"]] = n // 2 + 1
+    length = call.size("self", call["dim"])
+    sizes[call["dim"]] = (length if call["n"] == -1 else call["n"]) // 2 + 1
     return (*sizes, 2)
 
 
@@ -458,16 +458,16 @@ def _stft_window(call: Call) -> None:
     if call.given("windowOptional"):
         sizes = call.shape("windowOptional")
         call.require(len(sizes) == 1, "windowOptional", f"has shape {sizes}; its rank must be 1")
-        if call["winLength"] != call["nFft"]:
-            text = f"has shape {sizes}; it must be ({call['winLength']},)"
-            call.require(sizes[0] == call["winLength"], "windowOptional", text)
+        text = f"has shape {sizes}; it must be ({call['winLength']},)"
+        call.require(sizes[0] == call["winLength"], "windowOptional", text)
     complex_in = any(is_complex(t.dtype) for name in ("self", "windowOptional") for t in call.tensors(name))
     call.require(not (complex_in and call["onesided"]), "onesided", "is True; it must be False for complex inputs")
 
 
 def _stft_shape(call: Call) -> Shape:
-    *batch, length = call.shape("self")
+    batch, length = call.shape("self")[:-1], call.size("self", -1)
     n = call["nFft"]
+    call.require(call["hopLength"] > 0, "hopLength", f"is {call['hopLength']}; it must be positive")
     frames = (length - n) // call["hopLength"] + 1
     rows = n // 2 + 1 if call["onesided"] else n
     return (*batch, rows, frames) if call["returnComplex"] else (*batch, rows, frames, 2)

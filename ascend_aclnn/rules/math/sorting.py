@@ -77,6 +77,7 @@ def _position_type(call: Call) -> DataType:
 def _rows_match(call: Call) -> None:
     """A sequence of one axis serves all values; otherwise there is one sequence for each row of values."""
     sequence, values = call.shape("sortedSequence"), call.shape("self")
+    call.require(bool(sequence), "sortedSequence", "has no axes; it must have at least one")
     if len(sequence) == 1:
         return
     text = f"has shape {values}; with a sorted_sequence of shape {sequence} all axes but the last must agree"

@@ -71,8 +71,8 @@ def _group_inputs(call: Call) -> None:
 
 
 def _bias_shape(call: Call) -> Shape:
-    groups = call.shape("groupIdxOptional" if call.given("groupIdxOptional") else "gradY")[0]
-    return groups, call.shape("gradY")[-1]
+    groups = call.size("groupIdxOptional" if call.given("groupIdxOptional") else "gradY", 0)
+    return groups, call.size("gradY", -1)
 
 
 _BIAS_GRAD = (
