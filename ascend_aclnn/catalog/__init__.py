@@ -158,6 +158,12 @@ class Operator:
         """How ``testing.compare`` judges a result of the operator by default."""
         return "default"
 
+    @functools.cached_property
+    def keeps_arguments(self) -> bool:
+        """Phase one leaves the aclTensors that it is given as they are: known from the source, for CANN's own operators."""
+        known = self.name in _index() and _registered.get(self.name) is not self
+        return known and not _has_trait("rewrites_arguments", self) and not _has_trait("source_not_read", self)
+
     def dtypes(self, parameter: Parameter, product: str) -> Optional[tuple[DataType, ...]]:
         """Documented dtypes of a parameter on one product ("A2"), None where the document does not say."""
         names = parameter.dtypes

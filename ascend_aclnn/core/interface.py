@@ -59,7 +59,7 @@ class Storage(abc.ABC):
         """Keeps the memory from being reused before what is now queued on another stream has run."""
 
 
-class Prepared(abc.ABC):
+class PreparedCall(abc.ABC):
     """Phase one's result: an executor with its arguments, workspace and lifetime."""
 
     workspace_size: int
@@ -100,7 +100,7 @@ class Backend(abc.ABC):
 
     # operators
     @abc.abstractmethod
-    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> PreparedCall:
         """Phase one. Raises AclError with CANN's status."""
 
     @abc.abstractmethod

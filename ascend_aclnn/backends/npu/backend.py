@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import rules
 from ascend_aclnn.backends.npu import executor, formats, prototypes
-from ascend_aclnn.backends.npu.executor import NpuPrepared, Plan
+from ascend_aclnn.backends.npu.executor import LaunchPlan, NpuPreparedCall
 from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
@@ -40,8 +40,8 @@ class NpuBackend(Backend):
         self.handles = Handles(self.runtime)
         self.set_repeatable = libraries.function("aclSetAclOpExecutorRepeatable")
         self.destroy_executor = libraries.function("aclDestroyAclOpExecutor")
-        self._plans: dict[Operator, Plan] = {}
-        self._prepared: weakref.WeakSet[NpuPrepared] = weakref.WeakSet()
+        self._plans: dict[Operator, LaunchPlan] = {}
+        self._prepared: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
         self.runtime.at_exit.append(self._release_handles)
 
     @property
@@ -55,9 +55,9 @@ class NpuBackend(Backend):
         return self.runtime.libraries.operator(operator)[2]
 
     # ------------------------------------------------------------------------------------------ operators
-    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> NpuPrepared:
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> NpuPreparedCall:
         plan = self._plan(operator)
-        prepared = NpuPrepared(self, plan, values, repeatable, self.target(None))
+        prepared = NpuPreparedCall(self, plan, values, repeatable, self.target(None))
         self._prepared.add(prepared)
         return prepared
 
@@ -66,10 +66,10 @@ class NpuBackend(Backend):
         target = self.target(stream)
         executor.run(self, plan, values, target)
 
-    def _plan(self, operator: Operator) -> Plan:
+    def _plan(self, operator: Operator) -> LaunchPlan:
         plan = self._plans.get(operator)
         if plan is None:
-            plan = self._plans[operator] = Plan(operator, self.runtime.libraries)
+            plan = self._plans[operator] = LaunchPlan(operator, self.runtime.libraries)
         return plan
 
     def explain(self, operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:

@@ -20,7 +20,7 @@ from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.errors import INNER_ERROR, AclError
-from ascend_aclnn.core.interface import Prepared
+from ascend_aclnn.core.interface import PreparedCall
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
@@ -32,10 +32,22 @@ _PLAIN = frozenset(kind for kind in Kind if not kind.pointer)
 _ARRAYS = frozenset({Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY})
 
 
-class Plan:
+class LaunchPlan:
     """What is the same in all calls of one operator, worked out once."""
 
-    __slots__ = ("again", "changed", "memory", "name", "operator", "phase_one", "phase_two", "pointers", "tensors")
+    __slots__ = (
+        "again",
+        "changed",
+        "keeps_arguments",
+        "memory",
+        "name",
+        "operator",
+        "phase_one",
+        "phase_two",
+        "pointers",
+        "shaped",
+        "tensors",
+    )
 
     def __init__(self, operator: Operator, libraries: Libraries) -> None:
         self.operator = operator
@@ -48,12 +60,20 @@ class Plan:
         memory = [i for i, kind in enumerate(kinds) if kind in (Kind.TENSOR, Kind.TENSOR_LIST)]
         self.memory = tuple(memory)
         self.changed = tuple(i for i in memory if operator.parameters[i].direction != "in")
+        self.keeps_arguments = operator.keeps_arguments  # so the aclTensors that Tensors keep may be passed
+        # outputs whose aclTensor the caller asks for the shape afterwards
+        self.shaped = frozenset(self.changed) if operator.data_dependent else frozenset[int]()
         self.again = tuple(operator.positions[name] for _, name in operator.phase_two)
 
     def arguments(
         self, values: Sequence[Any], stream: StreamState, handles: Handles, undo: list[Undo], own: bool
     ) -> list[Any]:
-        """The C arguments of phase one less its two results. ``own``: fresh aclTensors, not those the Tensors keep."""
+        """The C arguments of phase one less its two results.
+
+        Operators that change the description of their arguments get fresh aclTensors, as every ``own`` call does: an
+        aclTensor that a Tensor keeps must go on describing that Tensor.
+        """
+        fresh = own or not self.keeps_arguments
         if len(values) != len(self.tensors):
             raise TypeError(f"{self.name} takes {len(self.tensors)} arguments, {len(values)} were given")
         arguments = list(values)
@@ -66,7 +86,10 @@ class Plan:
                 if storage.home is not stream:
                     storage.use(stream)
                 handle = tensor.handle
-                if own:
+                if position in self.shaped and not own:
+                    tensor.handle = None
+                    arguments[position] = handles.shared(tensor, undo)
+                elif fresh:
                     arguments[position] = handles.tensor(tensor, undo)
                 elif handle is not None and handle.format is tensor._format:
                     arguments[position] = handle.pointer
@@ -111,7 +134,7 @@ def _storages(values: Iterable[Any]) -> list[NpuStorage]:
     return found
 
 
-def phase_one(backend: NpuBackend, plan: Plan, values: Sequence[Any], arguments: list[Any]) -> tuple[int, int]:
+def phase_one(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], arguments: list[Any]) -> tuple[int, int]:
     """Workspace size and executor; AclError with CANN's status."""
     cells = backend.runtime.cells
     status = plan.phase_one(*arguments, cells.workspace_size_at, cells.executor_at)
@@ -120,30 +143,30 @@ def phase_one(backend: NpuBackend, plan: Plan, values: Sequence[Any], arguments:
     return cells.workspace_size.value, cells.executor.value or 0
 
 
-def _phase_one_error(backend: NpuBackend, plan: Plan, status: int, values: Sequence[Any]) -> AclError:
+def _phase_one_error(backend: NpuBackend, plan: LaunchPlan, status: int, values: Sequence[Any]) -> AclError:
     """Names the argument and says what is allowed, where the operator's rules come to the same status as CANN."""
     text = backend.runtime.recent_error()
     argument = None
     try:
-        problem = backend.explain(plan.operator, values)
+        violation = backend.explain(plan.operator, values)
     except Exception as error:  # the explanation must not stand in the way of what it explains
         text += f"\n  (the rules of {plan.name} cannot tell the argument: {error!r})"
-        problem = None
+        violation = None
     if status in _NO_KERNELS:
         opp = os.environ.get("ASCEND_OPP_PATH")
         place = f"is {opp}" if opp else "is not set"
         text += f"\n  operators look for their kernels in ASCEND_OPP_PATH, which {place}: source <CANN>/set_env.sh"
-    if problem is not None and problem.status == status:
-        position = plan.operator.positions.get(problem.argument or "")
+    if violation is not None and violation.status == status:
+        position = plan.operator.positions.get(violation.argument or "")
         argument = None if position is None else plan.operator.parameters[position].python_name
-        known = problem.detail in text or not text  # the emulated device answers by the same rules
-        text = problem.detail if known else f"{problem.detail}\n  CANN: {text}"
+        known = violation.detail in text or not text  # the emulated device answers by the same rules
+        text = violation.detail if known else f"{violation.detail}\n  CANN: {text}"
     return AclError(status, plan.operator.phase_one, text, operator=plan.name, argument=argument)
 
 
 def launch(
     backend: NpuBackend,
-    plan: Plan,
+    plan: LaunchPlan,
     executor: int,
     size: int,
     arguments: Sequence[Any],
@@ -184,13 +207,13 @@ def workspace(stream: StreamState, size: int) -> int:
         larger = stream.device.pool.allocate(size, stream)
         stream.workspace = larger
         if block is not None:
-            stream.device.pool.give_back(block)
+            stream.device.pool.free(block)
         block = larger
     address: int = block.address
     return address
 
 
-def run(backend: NpuBackend, plan: Plan, values: Sequence[Any], stream: StreamState) -> None:
+def run(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], stream: StreamState) -> None:
     """Both phases, once. The stream's device is current."""
     undo: list[Undo] = []
     try:
@@ -209,14 +232,14 @@ def run(backend: NpuBackend, plan: Plan, values: Sequence[Any], stream: StreamSt
             made.destroy(undo)
 
 
-class NpuPrepared(Prepared):
+class NpuPreparedCall(PreparedCall):
     """An executor with its handles and tensors. It is used by one thread at a time.
 
     ``repeatable`` tells whether CANN keeps it; where that was wished for and refused, ``run`` repeats phase one.
     """
 
     def __init__(
-        self, backend: NpuBackend, plan: Plan, values: Sequence[Any], repeatable: bool, stream: StreamState
+        self, backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], repeatable: bool, stream: StreamState
     ) -> None:
         self.workspace_size = 0
         self.repeatable = False
@@ -243,7 +266,8 @@ class NpuPrepared(Prepared):
 
     def _phase_one(self, stream: StreamState) -> None:
         backend, plan = self._backend, self._plan
-        self._arguments = plan.arguments(self._values, stream, backend.handles, self._undo, self._often)
+        own = self._often or bool(plan.shaped)
+        self._arguments = plan.arguments(self._values, stream, backend.handles, self._undo, own)
         if not self._often:
             self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
             return

@@ -1,7 +1,8 @@
 """aclTensor, aclScalar, arrays and lists: made from Python values, owned by exactly one place, destroyed once.
 
-A tensor's aclTensor is kept with the Tensor and shared by its calls, for plain ND tensors: operators that take other
-formats (convolutions) may rewrite the description they are given. A list owns its members, so they are made afresh.
+A plain ND tensor's aclTensor is kept with the Tensor and shared by the calls of operators whose source is known to leave
+its description alone (``Operator.keeps_arguments``). All others get fresh ones. A list owns its members, so they are made
+afresh too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TensorHandle:
     def __init__(self, handles: Handles, pointer: int, format: Optional[Format]) -> None:
         self.handles = handles
         self.pointer = pointer
-        self.format = format  # the tensor's label when it was made; "auto" may be settled later
+        self.format = format  # the tensor's own when this was made; "auto" may be settled later
 
     def __del__(self) -> None:
         self.handles.destroy_tensor(self.pointer)
@@ -87,16 +88,16 @@ class Handles:
     # ---------------------------------------------------------------------------------------- tensors
     def shared(self, tensor: Tensor, undo: list[Undo]) -> int:
         """The aclTensor that the Tensor keeps, or a fresh one where it must not be shared."""
-        label = tensor._format
-        if label is not None and label is not Format.ND:
+        format = tensor._format
+        if format is not None and format is not Format.ND:
             return self.tensor(tensor, undo)
         with self._keeping:
             kept = tensor.handle
-            if kept is not None and kept.format is label:  # another thread was faster: two would destroy each other's
+            if kept is not None and kept.format is format:  # another thread was faster: two would destroy each other's
                 return int(kept.pointer)
             pointer = self._tensor(tensor)
             self.live.add(pointer)
-            tensor.handle = TensorHandle(self, pointer, label)
+            tensor.handle = TensorHandle(self, pointer, format)
         return pointer
 
     def tensor(self, tensor: Tensor, undo: list[Undo]) -> int:

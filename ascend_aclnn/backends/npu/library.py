@@ -44,7 +44,7 @@ HOW_TO_INSTALL = "to use a card: install CANN 8.1.RC1 or later, then  source <CA
 _MACHINES = {62: "x86_64", 183: "aarch64"}  # ELF e_machine
 
 
-class Refusal(NamedTuple):
+class RejectedLibrary(NamedTuple):
     """A file that was found and not used."""
 
     path: Path
@@ -56,7 +56,7 @@ class Search:
     """What looking for the runtime found."""
 
     looked_in: list[str] = field(default_factory=list)  # one readable entry for each place
-    refused: list[Refusal] = field(default_factory=list)
+    refused: list[RejectedLibrary] = field(default_factory=list)
     runtime: Optional[Path] = None
 
     def explain(self) -> str:
@@ -124,7 +124,7 @@ def search(environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = No
             if reason is None:
                 found.runtime = path
                 return found
-            found.refused.append(Refusal(path, reason))
+            found.refused.append(RejectedLibrary(path, reason))
     return found
 
 
@@ -244,7 +244,7 @@ class Libraries:
             found = Search([f"this process ({path} is loaded)"], runtime=path)
             reason = flaw(path)
             if reason is not None:
-                found.refused.append(Refusal(path, reason))
+                found.refused.append(RejectedLibrary(path, reason))
                 raise LibraryNotFound(found.explain())
         else:
             found = search(environ, prefixes)
@@ -293,7 +293,7 @@ class Libraries:
         return Path(given) if given else self.directory.parent / "opp"
 
     @functools.cached_property
-    def operator_paths(self) -> tuple[list[Path], list[Refusal]]:
+    def operator_paths(self) -> tuple[list[Path], list[RejectedLibrary]]:
         """Operator libraries in the order of look-up, and those refused: vendors first, then CANN's own."""
         candidates = list(_vendor_libraries(self.environ, self.opp))
         split = sorted(p for p in self.directory.glob("libopapi_*.so") if p.is_file())
@@ -301,7 +301,7 @@ class Libraries:
         if not {p.name for p in split} >= SPLIT_CORE:
             candidates += [self.directory / name for name in WHOLE_NAMES]
         usable: list[Path] = []
-        refused: list[Refusal] = []
+        refused: list[RejectedLibrary] = []
         for path in candidates:
             if not path.is_file():
                 continue
@@ -309,7 +309,7 @@ class Libraries:
             if reason is None:
                 usable.append(path)
             else:
-                refused.append(Refusal(path, reason))
+                refused.append(RejectedLibrary(path, reason))
         return usable, refused
 
     def has(self, operator: Operator) -> bool:
@@ -333,7 +333,7 @@ class Libraries:
             try:
                 library = self._open(path)
             except LibraryNotFound as error:
-                failed.append(Refusal(path, str(error).splitlines()[0]))
+                failed.append(RejectedLibrary(path, str(error).splitlines()[0]))
                 continue
             one, two = _symbol(library, operator.phase_one), _symbol(library, operator.name)
             if one is not None and two is not None:
@@ -403,7 +403,7 @@ def _foreign(path: Path) -> Optional[str]:
     return f"owned by user {owner}; user {user} may load only " + ("root's" if user == 0 else "its own and root's")
 
 
-def _not_exported(operator: Operator, directory: Path, usable: list[Path], failed: list[Refusal]) -> str:
+def _not_exported(operator: Operator, directory: Path, usable: list[Path], failed: list[RejectedLibrary]) -> str:
     names = ", ".join(p.name if p.parent == directory else str(p) for p in usable) or "none found"
     searched = f"no library in {directory} exports {operator.phase_one} (searched: {names})"
     since = f"; it is known since {since_words(operator)}" if operator.since else ""

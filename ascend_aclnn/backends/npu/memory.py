@@ -114,8 +114,8 @@ class Pool:
         size = block_size(nbytes)
         runtime = self.runtime
         with runtime.lock:
-            if runtime.dropped:
-                runtime.work_off()
+            if runtime.deferred:
+                runtime.run_deferred()
             while self.returned:
                 self._take(self.returned.popleft())
             bin_ = stream.bins.get(size)
@@ -132,7 +132,7 @@ class Pool:
 
     def collect(self) -> None:
         """Takes what tensors have left."""
-        self.runtime.work_off()
+        self.runtime.run_deferred()
         while self.returned:
             self._take(self.returned.popleft())
 
@@ -231,7 +231,7 @@ class Pool:
         else:
             self._passed(block, owner)
 
-    def give_back(self, block: Block) -> None:
+    def free(self, block: Block) -> None:
         """Takes a block that only its own stream has used. Takes the lock itself."""
         with self.runtime.lock:
             self._take(block)
@@ -325,7 +325,7 @@ class Pool:
             with stream.lock:
                 workspace, stream.workspace = stream.workspace, None
             if workspace is not None:
-                self.give_back(workspace)
+                self.free(workspace)
         while True:
             with self.runtime.lock:
                 self.reclaim()
@@ -473,7 +473,7 @@ class NpuStorage(Storage):
             return
         if self.others:
             pool = self.runtime.devices[self.device].pool
-            self.runtime.dropped.append(functools.partial(pool.release, block, self.others, self.owner))
+            self.runtime.deferred.append(functools.partial(pool.release, block, self.others, self.owner))
         elif block is not None:
             block.segment.pool.returned.append(block)
 

@@ -103,10 +103,12 @@ class Runtime:
         self.count = count
         self.blocking = os.environ.get("ASCEND_ACLNN_BLOCKING", "0") not in ("", "0")
         self.cells = Cells()
-        self.lock = threading.Lock()  # guards devices, pools and the work on ``dropped``
+        self.lock = threading.Lock()  # guards devices, pools and the work on ``deferred``
         self.devices: dict[int, DeviceState] = {}
-        self.dropped: collections.deque[Callable[[], None]] = collections.deque()  # worked off under the lock
-        self.dying: collections.deque[tuple[int, int]] = collections.deque()  # streams to wait for and destroy
+        self.deferred: collections.deque[Callable[[], None]] = collections.deque()  # worked off under the lock
+        self.pending_destroy: collections.deque[tuple[int, int]] = (
+            collections.deque()
+        )  # streams to wait for and destroy
         self.at_exit: list[Callable[[], None]] = []  # run before events and streams go
         self.events: dict[int, int] = {}  # event handle -> device, of those not destroyed yet
         self.deterministic: Optional[bool] = None
@@ -317,9 +319,9 @@ class Runtime:
                 self.call("aclrtCtxSetSysParamOpt", option, int(enabled))
 
     # ------------------------------------------------------------------------------------------ what finalizers left
-    def drop(self, work: Callable[[], None]) -> None:
+    def defer(self, work: Callable[[], None]) -> None:
         """Does clean-up work now if nothing is in the way, else leaves it for the next call. Never raises."""
-        self.dropped.append(work)
+        self.deferred.append(work)
         if self._undisturbed():
             self.drain()
 
@@ -333,19 +335,19 @@ class Runtime:
     def drain(self) -> None:
         """Works off what finalizers left."""
         with self.lock:
-            self.work_off()
-        while self.dying:
+            self.run_deferred()
+        while self.pending_destroy:
             try:
-                index, handle = self.dying.popleft()
+                index, handle = self.pending_destroy.popleft()
             except IndexError:  # another thread was faster
                 return
             self._destroy_stream(index, handle)
 
-    def work_off(self) -> None:
+    def run_deferred(self) -> None:
         """The part of it that needs the lock, for callers that hold it."""
-        while self.dropped:
+        while self.deferred:
             try:
-                work = self.dropped.popleft()
+                work = self.deferred.popleft()
             except IndexError:
                 return
             work()
@@ -442,7 +444,7 @@ class Runtime:
 
     def destroy_stream(self, index: int, handle: int) -> None:
         """Waits for the stream and destroys it, now or at the next call. Never raises."""
-        self.dying.append((index, handle))
+        self.pending_destroy.append((index, handle))
         if self._undisturbed():
             self.drain()
 

@@ -23,7 +23,7 @@ from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, host_v
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError, RuleViolation
-from ascend_aclnn.core.interface import Backend, HostRunner, MemoryInfo, Prepared
+from ascend_aclnn.core.interface import Backend, HostRunner, MemoryInfo, PreparedCall
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
@@ -66,11 +66,11 @@ class NumpyBackend(Backend):
     def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         return host_view(tensor)
 
-    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> Prepared:
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> PreparedCall:
         violation = self.check(operator, values)
         if violation is not None:
             raise rules.error(operator, violation)
-        return _NumpyPrepared(self, operator, values, repeatable)
+        return _NumpyPreparedCall(self, operator, values, repeatable)
 
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> Optional[HostRunner]:
         violation = self.check(operator, values)
@@ -190,7 +190,7 @@ class NumpyBackend(Backend):
         return (self._recorded[end] - self._recorded[start]) * 1e3
 
 
-class _NumpyPrepared(Prepared):
+class _NumpyPreparedCall(PreparedCall):
     def __init__(self, backend: NumpyBackend, operator: Operator, values: Sequence[Any], repeatable: bool) -> None:
         self.workspace_size = 0
         self.repeatable = repeatable

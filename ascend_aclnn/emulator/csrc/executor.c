@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "objects.h"
 #include "protocol.h"
+#include "rewriting.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -430,6 +431,19 @@ static int no_device(void) {
     return ACLNN_ERR_RUNTIME_ERROR;
 }
 
+/* Leaves the caller's aclTensors as CANN does. */
+static void rewrite_arguments(const executor *e) {
+    emu_table_lock();
+    for (uint32_t i = 0; i < e->tensor_count; i++) {
+        const tensor_use *use = &e->tensors[i];
+        char name[80];
+        void *object;
+        if (use->handle != NULL && emu_handle_find(use->handle, KIND_TENSOR, &object) == 0)
+            emu_rewrite(e->operator->name, parameter_name(e->operator, use->parameter, name, sizeof name), object);
+    }
+    emu_table_unlock();
+}
+
 int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **result) {
     ENTER(operator->phase_one);
     emu_context *context;
@@ -472,6 +486,7 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
         return ACLNN_ERR_INNER_CREATE_EXECUTOR;
     }
     g->last_executor = handle;
+    if (emu_rewrites(operator->name)) rewrite_arguments(e);
     *workspace = needed;
     *result = handle;
     return 0;

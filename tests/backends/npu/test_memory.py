@@ -36,7 +36,7 @@ class FakeRuntime:
     def __init__(self, capacity: int = 1 << 40) -> None:
         self.libraries = FakeLibraries(self)
         self.lock = threading.Lock()
-        self.dropped: collections.deque[Callable[[], None]] = collections.deque()
+        self.deferred: collections.deque[Callable[[], None]] = collections.deque()
         self.memory_limit: Optional[int] = None
         self.closed = ""
         self.devices: dict[int, DeviceState] = {}
@@ -64,13 +64,13 @@ class FakeRuntime:
         self.freed.append(address)
         return 0
 
-    def work_off(self) -> None:
-        while self.dropped:
-            self.dropped.popleft()()
+    def run_deferred(self) -> None:
+        while self.deferred:
+            self.deferred.popleft()()
 
     def drain(self) -> None:
         with self.lock:
-            self.work_off()
+            self.run_deferred()
 
     @contextlib.contextmanager
     def on(self, device: DeviceState) -> Iterator[None]:

@@ -1,0 +1,121 @@
+"""Operators that change the description of the caller's aclTensors: the next call must not see it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulator_client import Cann, client
+from live_objects import assert_nothing_left
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import catalog, ops
+from ascend_aclnn.backends.npu.backend import NpuBackend
+
+TRAITS = json.loads((catalog.DATA.parent / "traits.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def npu(emulator_home: Path) -> Iterator[NpuBackend]:
+    os.environ["ASCEND_HOME_PATH"] = str(emulator_home)
+    with aclnn.use_backend("npu") as backend:
+        assert isinstance(backend, NpuBackend)
+        if not backend.emulated:
+            pytest.skip("these tests need the emulated device")
+        yield backend
+        assert_nothing_left()
+
+
+def dtype_of(cann: Cann, handle: int) -> int:
+    found = ctypes.c_int32()
+    cann.aclGetDataType(handle, ctypes.byref(found))
+    return found.value
+
+
+# ------------------------------------------------------------------------------------------ the emulated device
+
+
+@client()
+def test_phase_one_changes_the_dtype_of_the_callers_tensor(cann: Cann) -> None:
+    scale, out = cann.tensor(np.ones(16, np.float32)), cann.tensor(np.zeros(16, np.int64))
+    assert dtype_of(cann, out.handle) == aclnn.DataType.INT64
+    cann.run("aclnnTransQuantParamV2", scale, None, out)
+    assert dtype_of(cann, out.handle) == aclnn.DataType.UINT64
+
+
+@client()
+def test_an_aclTensor_that_was_changed_is_refused_the_next_time(cann: Cann) -> None:
+    x1, x2 = cann.tensor(np.ones((16, 32), np.int8)), cann.tensor(np.ones((32, 16), np.int8))
+    scale, out = cann.tensor(np.ones(16, np.uint64)), cann.tensor(np.zeros((16, 16), np.float16))
+    arguments = (x1, x2, None, scale, False, False, out)
+    executor, _ = cann.prepare("aclnnQuantMatmulV2", *arguments)
+    cann.aclDestroyAclOpExecutor(executor)
+    size, again = ctypes.c_uint64(), ctypes.c_void_p()
+    handles = [getattr(a, "handle", a) for a in arguments]
+    error = cann.failure("aclnnQuantMatmulV2GetWorkspaceSize", *handles, ctypes.byref(size), ctypes.byref(again))
+    assert error.status == 161002
+
+
+# ------------------------------------------------------------------------------------------ the npu backend
+
+
+def test_a_tensor_can_be_given_again_to_an_operator_that_changes_it(npu: NpuBackend) -> None:
+    x1, x2 = aclnn.asarray(np.ones((16, 32), np.int8)), aclnn.asarray(np.ones((32, 16), np.int8))
+    scale = aclnn.asarray(np.ones(16, np.uint64))
+    out = aclnn.empty((16, 16), np.float16)
+    for _ in range(2):
+        with aclnn.Executor("aclnnQuantMatmulV2", x1, x2, None, scale, False, False, out):
+            pass
+    assert scale.shape == (16,)
+
+
+def test_an_output_whose_dtype_an_operator_changes_keeps_its_own(npu: NpuBackend) -> None:
+    scale = aclnn.asarray(np.arange(1, 17, dtype=np.float32))
+    out = aclnn.empty((16,), np.int64)
+    for _ in range(2):
+        ops.trans_quant_param_v2(scale, None, out=out)
+    doubled = ops.add(out, out, 1)  # an operator that shares the Tensor's aclTensor: it must be INT64 still
+    assert doubled.dtype == np.int64
+    np.testing.assert_array_equal(doubled.numpy(), 2 * out.numpy())
+
+
+def test_data_dependent_outputs_of_an_executor_leave_the_tensor_as_it_was(npu: NpuBackend) -> None:
+    x, mask = aclnn.asarray(np.arange(6, dtype=np.float32)), aclnn.asarray(np.arange(6) % 2 == 0)
+    out = aclnn.zeros((6,), np.float32)
+    ops.abs(out, out=out)  # now the Tensor keeps an aclTensor
+    executor = aclnn.Executor("aclnnMaskedSelect", x, mask, out)
+    executor.run()
+    executor.close()
+    aclnn.synchronize()
+    assert ops.abs(out).numpy().shape == (6,)
+    assert ops.masked_select(x, mask).shape == (3,)
+
+
+def test_operators_that_nobody_knows_get_fresh_aclTensors(npu: NpuBackend) -> None:
+    known = catalog.get("aclnnAbs")
+    assert known.keeps_arguments
+    assert not catalog.get("aclnnQuantMatmulV2").keeps_arguments
+    vendor = aclnn.register_operator(
+        "aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor *x, aclTensor *out, "
+        "uint64_t *workspaceSize, aclOpExecutor **executor);"
+    )
+    try:
+        assert not vendor.keeps_arguments
+    finally:
+        catalog._registered.pop(vendor.name)
+        catalog.get.cache_clear()
+        catalog.python_names.cache_clear()
+
+
+def test_the_operators_of_the_traits_exist() -> None:
+    trait = TRAITS["rewrites_arguments"]
+    assert set(trait["operators"]) < set(catalog.names())
+    assert set(trait["arguments"]) == set(trait["operators"])
+    assert all(len(commit) == 40 for commit in trait["source"].values())
+    unread = set(TRAITS["source_not_read"]["operators"])
+    assert not unread & set(trait["operators"]) and unread < set(catalog.names())
