@@ -14,12 +14,12 @@ from ascend_aclnn import registry
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.errors import AclError, RuleViolation
 from ascend_aclnn.core.socs import Soc
-from ascend_aclnn.rules.language import Call, OutputSpecs, Rule, declared, documented_rule
+from ascend_aclnn.rules.language import RULES, Call, OutputSpecs, Rule, documented_rule
 
 
 def find(operator: Operator) -> Optional[Rule]:
     """The declared rule of an operator, None where only its document speaks."""
-    return registry.find(__name__, operator, declared)
+    return registry.find(__name__, operator, RULES)
 
 
 def rule_of(operator: Operator) -> Rule:

@@ -12,38 +12,38 @@ from ascend_aclnn.rules.language import (
     Check,
     DtypeSet,
     Shape,
-    axis_of,
-    broadcast,
+    broadcast_shape,
     broadcastable,
     can_cast,
     castable,
-    columns,
-    copied,
-    dtype_attr,
+    copied_output_shape,
+    dtype_attribute,
     dtype_in,
-    dtype_is,
     dtype_of,
+    dtype_table,
     dtypes,
+    fixed_dtype,
     has_dtype,
-    infer,
+    infer_shape,
     is_floating,
     max_rank,
-    not_private,
-    on,
+    no_private_format,
+    on_products,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     tiling,
     unless_empty,
+    valid_axis,
     when,
 )
 from ascend_aclnn.rules.pointwise import (
@@ -87,7 +87,7 @@ def _as_float(*names: str) -> Check:
 
     def check(call: Call) -> None:
         for name in names:
-            fits = not call.given(name) or can_cast(call.dtype(name), DataType.FLOAT)
+            fits = not call.is_present(name) or can_cast(call.dtype(name), DataType.FLOAT)
             call.require(fits, name, f"has dtype {call.dtype(name).name}, which cannot be cast to FLOAT")
 
     return check
@@ -116,7 +116,7 @@ forms(
 )
 forms("Erfinv", unary(plus_bf16(f"{HALVES} BOOL {INTEGERS}"), cast=floated), inplace="selfRef selfRef")
 forms("FastGelu", unary({NEW: f"{HALVES} BF16", "": ""}, extra=_formatted))
-forms("Gelu", unary(plus_bf16(HALVES), extra=lambda *names: (not_private(*names),)))
+forms("Gelu", unary(plus_bf16(HALVES), extra=lambda *names: (no_private_format(*names),)))
 forms("GeluV2", unary(plus_bf16(HALVES), most=None), "x y")
 forms("Hardshrink", unary(NOT_910_310P, NOT_910_310P))
 forms("Hardsigmoid", unary(plus_bf16(f"{HALVES} INT32"), extra=_formatted), inplace="self self")
@@ -127,8 +127,8 @@ forms("LogSigmoid", unary(plus_bf16(HALVES), most=None))
 rule(
     "aclnnLogSigmoidForward",
     *unary(plus_bf16(HALVES), most=None)("self", "out"),
-    infer(buffer=same("self")),
-    result(buffer=dtype_of("self")),
+    infer_shape(buffer=shape_of("self")),
+    output_dtype(buffer=dtype_of("self")),
 )
 forms("Mish", unary(plus_bf16(HALVES)), inplace="selfRef selfRef")
 forms("Relu", unary(plus_bf16(f"{HALVES} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
@@ -157,10 +157,10 @@ def _threshold(source: str, target: str) -> tuple[Check, ...]:
     takes = plus_bf16(f"{HALVES} INT8 UINT8 INT16 INT32 INT64")
     return (
         dtypes(takes, source),
-        on(OLD, castable(source, target)),
+        on_products(OLD, castable(source, target)),
         max_rank(8, source),
-        shape(**{target: same(source)}),
-        result(**{target: dtype_of(source)}),
+        output_shape(**{target: shape_of(source)}),
+        output_dtype(**{target: dtype_of(source)}),
     )
 
 
@@ -176,11 +176,11 @@ def _rrelu(source: str, target: str) -> tuple[Check, ...]:
         dtypes(plus_bf16(HALVES), source, "noise", target),
         dtypes(f"{HALVES} BF16 DOUBLE", "lower", "upper"),
         same_dtype(source, "noise", target),
-        shape(**{target: same(source)}),
+        output_shape(**{target: shape_of(source)}),
         noise,
         max_rank(32, source, "noise"),
         same_format(target, source, "noise"),
-        result(**{target: dtype_of(source)}),
+        output_dtype(**{target: dtype_of(source)}),
     )
 
 
@@ -195,7 +195,7 @@ def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
         takes_dtype(common, "alpha"),
         castable(common, out),
         *pair(a, b, out=out),
-        result(**{out: common}),
+        output_dtype(**{out: common}),
     )
 
 
@@ -205,16 +205,21 @@ forms("AddRelu", _add_relu, *PAIR)
 _SAME = [f"{name} {name}" for name in (*HALVES.split(), "BF16")]
 rule(
     "aclnnHardSigmoid",
-    only_on("950"),
-    columns("inputX out", *_SAME, "INT32 INT32"),
-    tiling(shape(out=same("inputX"))),
+    only_products("950"),
+    dtype_table("inputX out", *_SAME, "INT32 INT32"),
+    tiling(output_shape(out=shape_of("inputX"))),
 )
-rule("aclnnHardSwish", only_on("950"), columns("x out", *_SAME), tiling(shape(out=same("x"))))
-rule("aclnnSquaredRelu", only_on(NEW), columns("input out", *_SAME), tiling(shape(out=same("input"))))
+rule("aclnnHardSwish", only_products("950"), dtype_table("x out", *_SAME), tiling(output_shape(out=shape_of("x"))))
+rule(
+    "aclnnSquaredRelu",
+    only_products(NEW),
+    dtype_table("input out", *_SAME),
+    tiling(output_shape(out=shape_of("input"))),
+)
 
 
 def _heaviside_size(call: Call) -> None:
-    wanted, out = math.prod(broadcast("input", "values")(call)), call["out"].size
+    wanted, out = math.prod(broadcast_shape("input", "values")(call)), call["out"].size
     call.require(out == wanted, "out", f"has {out} elements; it must have {wanted}")
 
 
@@ -223,8 +228,8 @@ rule(
     dtypes(f"{HALVES} BF16", "input", "values", "out"),
     max_rank(8, "input", "values"),
     _heaviside_size,
-    infer(out=broadcast("input", "values")),
-    result(out=dtype_of("input")),
+    infer_shape(out=broadcast_shape("input", "values")),
+    output_dtype(out=dtype_of("input")),
 )
 
 
@@ -246,9 +251,9 @@ rule(
     dtypes(plus_bf16(HALVES), "self", "weight", "out"),
     castable(promoted("self", "weight"), "out"),
     max_rank(8, "self", "weight"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _per_channel,
-    result(out=promoted("self", "weight")),
+    output_dtype(out=promoted("self", "weight")),
 )
 
 
@@ -263,9 +268,9 @@ rule(
     max_rank(8, "gradOutput", "self", "weight"),
     when(lambda call: call["weight"].size != 1, rank(1, 8, "self")),
     _per_channel,
-    shape(gradInput=same("self"), gradWeight=_weight_grad),
+    output_shape(gradInput=shape_of("self"), gradWeight=_weight_grad),
     broadcastable("gradOutput", "self"),
-    result(gradInput=dtype_of("self"), gradWeight=dtype_of("self")),
+    output_dtype(gradInput=dtype_of("self"), gradWeight=dtype_of("self")),
 )
 
 
@@ -286,9 +291,9 @@ def _backward(
         same_dtype(first, second, out),
         max_rank(most, first, second),
         same_shape(first, second),
-        shape(**{out: same(second)}),
+        output_shape(**{out: shape_of(second)}),
         *extra,
-        result(**{out: dtype_of(second)}),
+        output_dtype(**{out: dtype_of(second)}),
     )
 
 
@@ -302,7 +307,7 @@ def _mixed_backward(
         castable(common, out),
         *extra,
         *pair(first, second, out=out),
-        result(**{out: common}),
+        output_dtype(**{out: common}),
     )
 
 
@@ -316,9 +321,9 @@ rule(
     castable("gradOutput", "gradInput"),
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "selfOrResult"),
-    shape(gradInput=same("gradOutput")),
+    output_shape(gradInput=shape_of("gradOutput")),
     when(lambda call: bool(call["isResult"]), _not_negative("alpha")),
-    result(gradInput=dtype_of("gradOutput")),
+    output_dtype(gradInput=dtype_of("gradOutput")),
 )
 rule(
     "aclnnFastGeluBackward",
@@ -328,15 +333,15 @@ rule(
     "aclnnGeluBackward",
     dtype_in(promoted("gradOutput", "self"), plus_bf16(HALVES), "self"),
     *pair("gradOutput", "self", out="gradInput"),
-    result(gradInput=promoted("gradOutput", "self")),
+    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnGeluBackwardV2",
     dtype_in(promoted("gradOutput", "self"), plus_bf16(HALVES), "self"),
     has_dtype("gradInput", promoted("gradOutput", "self")),
-    shape(gradInput=broadcast("gradOutput", "self")),
+    output_shape(gradInput=broadcast_shape("gradOutput", "self")),
     one_of("approximate", "none", "tanh"),
-    result(gradInput=promoted("gradOutput", "self")),
+    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 
 
@@ -345,8 +350,8 @@ rule(
     dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
     max_rank(8, "gradOutput", "self", "gradInput"),
     castable(promoted("gradOutput", "self"), "gradInput"),
-    unless_empty("gradOutput self", shape(gradInput=broadcast("gradOutput", "self"))),
-    result(gradInput=promoted("gradOutput", "self")),
+    unless_empty("gradOutput self", output_shape(gradInput=broadcast_shape("gradOutput", "self"))),
+    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnHardsigmoidBackward",
@@ -354,8 +359,8 @@ rule(
     castable(promoted("gradOutput", "self"), "out"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
-    shape(out=same("self")),
-    result(out=promoted("gradOutput", "self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=promoted("gradOutput", "self")),
 )
 rule("aclnnHardswishBackward aclnnHardswishBackwardV2", *_backward(plus_bf16(HALVES), out="out"))
 rule(
@@ -364,8 +369,8 @@ rule(
     same_dtype("self", "gradOutput"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
-    infer(out=same("self")),
-    result(out=dtype_of("self")),
+    infer_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnLeakyReluBackward",
@@ -378,7 +383,7 @@ rule(
     "aclnnMishBackward",
     dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
     *pair("gradOutput", "self", out="gradInput"),
-    result(gradInput=promoted("gradOutput", "self")),
+    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnSeluBackward",
@@ -394,7 +399,7 @@ rule(
 
 def _silu_dtypes(call: Call) -> None:
     if call.product == "950" and call.dtype("gradOutput") is not call.dtype("self"):
-        return has_dtype("gradInput", dtype_is("FLOAT"))(call)
+        return has_dtype("gradInput", fixed_dtype("FLOAT"))(call)
     return same_dtype("gradInput", "gradOutput", "self")(call)
 
 
@@ -403,16 +408,16 @@ rule(
     dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
     _silu_dtypes,
     max_rank(8, "gradOutput", "self"),
-    on(OLD, same_shape("self", "gradOutput")),
-    shape(gradInput=broadcast("gradOutput", "self")),
-    result(gradInput=promoted("gradOutput", "self")),
+    on_products(OLD, same_shape("self", "gradOutput")),
+    output_shape(gradInput=broadcast_shape("gradOutput", "self")),
+    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnSoftshrinkBackward",
     dtypes(NOT_910_310P, "gradOutput", "self", "gradInput"),
     *pair("gradOutput", "self", out="gradInput"),
     _not_negative("lambda"),
-    result(gradInput=promoted("gradOutput", "self")),
+    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnSoftplusBackward",
@@ -420,8 +425,8 @@ rule(
     dtypes(plus_bf16(f"{FLOATS} {INTEGERS} BOOL"), "self"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
-    shape(gradInput=same("self")),
-    result(gradInput=dtype_of("gradOutput")),
+    output_shape(gradInput=shape_of("self")),
+    output_dtype(gradInput=dtype_of("gradOutput")),
     nullable="beta threshold",
 )
 rule("aclnnSwishBackward", *_backward(plus_bf16(HALVES), _as_float("betaOptional")))
@@ -440,7 +445,7 @@ rule(
     _threshold_backward,
     same_dtype("self", "gradOutput", "out"),
     *pair("gradOutput", "self", out="out"),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 _BCE = f"{HALVES} BF16"
@@ -460,12 +465,12 @@ rule(
     unless_empty(
         "self",
         same_shape("self", "target"),
-        shape(gradTarget=same("self")),
+        output_shape(gradTarget=shape_of("self")),
         *(broadcastable(name, "self") for name in ("gradOutput", "weightOptional", "posWeightOptional")),
     ),
     one_of("reduction", 0, 1, 2),
     unless_empty("self", castable(_bce_common, "gradTarget")),
-    result(gradTarget=dtype_of("target")),
+    output_dtype(gradTarget=dtype_of("target")),
 )
 
 # ------------------------------------------------------------------------------------------------------ softmax
@@ -475,35 +480,35 @@ rule(
     unless_empty(
         "self",
         dtypes(plus_bf16(FLOATS), "self", "out"),
-        axis_of("dim", "self"),
+        valid_axis("dim", "self"),
         max_rank(8, "self"),
-        shape(out=same("self")),
+        output_shape(out=shape_of("self")),
     ),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnLogSoftmax",
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     dtypes(plus_bf16(FLOATS), "self", "out"),
     max_rank(8, "self"),
-    shape(out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
 _SOFTMAX_BACKWARD = (
     dtypes(plus_bf16(HALVES), "gradOutput", "output"),
     same_dtype("gradOutput", "output"),
-    axis_of("dim", "gradOutput"),
+    valid_axis("dim", "gradOutput"),
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "output"),
-    shape(out=same("gradOutput")),
+    output_shape(out=shape_of("gradOutput")),
 )
 rule(
     "aclnnSoftmaxBackward aclnnLogSoftmaxBackward",
-    on("950", *_SOFTMAX_BACKWARD),
-    on(OLD, unless_empty("gradOutput output", *_SOFTMAX_BACKWARD)),
-    result(out=dtype_of("gradOutput")),
+    on_products("950", *_SOFTMAX_BACKWARD),
+    on_products(OLD, unless_empty("gradOutput output", *_SOFTMAX_BACKWARD)),
+    output_dtype(out=dtype_of("gradOutput")),
 )
 rule(
     "aclnnSoftmaxCrossEntropyWithLogits",
@@ -511,8 +516,11 @@ rule(
     same_dtype("features", "loss", "backprop"),
     rank(2, 2, "features", "labels"),
     max_rank(8, "loss", "backprop"),
-    copied(loss=lambda call: broadcast("features", "labels")(call)[:1], backprop=broadcast("features", "labels")),
-    result(loss=dtype_of("features"), backprop=dtype_of("features")),
+    copied_output_shape(
+        loss=lambda call: broadcast_shape("features", "labels")(call)[:1],
+        backprop=broadcast_shape("features", "labels"),
+    ),
+    output_dtype(loss=dtype_of("features"), backprop=dtype_of("features")),
 )
 
 # ------------------------------------------------------------------------------------------------------ gated units
@@ -538,16 +546,16 @@ rule(
     "aclnnGlu",
     dtypes(_GLU, "self", "out"),
     rank(1, 8, "self"),
-    shape(out=_halved("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=_halved("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnGluBackward",
     dtypes(_GLU, "self"),
     same_dtype("self", "gradOut", "out"),
     rank(1, 8, "self"),
-    shape(gradOut=_halved("self"), out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(gradOut=_halved("self"), out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -561,18 +569,18 @@ rule(
     dtypes(plus_bf16("FLOAT16 FLOAT"), "self", "out", "outGelu"),
     _geglu_dtypes,
     max_rank(8, "self", "out", "outGelu"),
-    shape(out=_halved("self"), outGelu=_halved("self")),
+    output_shape(out=_halved("self"), outGelu=_halved("self")),
     one_of("approximate", 0, 1),
-    result(out=dtype_of("self"), outGelu=dtype_of("self")),
+    output_dtype(out=dtype_of("self"), outGelu=dtype_of("self")),
 )
 rule(
     "aclnnGeGluBackward aclnnGeGluV3Backward",
     dtypes(plus_bf16("FLOAT16 FLOAT"), "gradOutput"),
     same_dtype("gradOutput", "self", "gelu", "gradInput"),
     same_shape("gradOutput", "gelu"),
-    shape(gradInput=same("self"), gradOutput=_halved("self")),
+    output_shape(gradInput=shape_of("self"), gradOutput=_halved("self")),
     one_of("approximate", 0, 1),
-    result(gradInput=dtype_of("self")),
+    output_dtype(gradInput=dtype_of("self")),
 )
 
 _THREE = [f"{row} {row.split()[0]}" for row in _SAME]
@@ -581,25 +589,25 @@ _THREE = [f"{row} {row.split()[0]}" for row in _SAME]
 def _registered(names: str, products: str, rows: list[str], few: list[str] | None = None) -> tuple[Check, ...]:
     """The dtype rows of an operator's registry, and fewer of them on 310P."""
     if few is None:
-        return only_on(products), columns(names, *rows)
+        return only_products(products), dtype_table(names, *rows)
     return (
-        only_on(f"{products} 310P"),
-        columns(names, *rows, products=products),
-        columns(names, *few, products="310P"),
+        only_products(f"{products} 310P"),
+        dtype_table(names, *rows, products=products),
+        dtype_table(names, *few, products="310P"),
     )
 
 
 rule(
     "aclnnSwiGlu",
     *_registered("x out", NEW, _SAME, _SAME[:2]),
-    tiling(rank(1, 8, "x"), shape(out=_halved("x"))),
-    result(out=dtype_of("x")),
+    tiling(rank(1, 8, "x"), output_shape(out=_halved("x"))),
+    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnSwiGluGrad",
     *_registered("yGrad x out", NEW, _THREE, _THREE[:2]),
-    tiling(rank(1, 8, "x"), shape(yGrad=_halved("x"), out=same("x"))),
-    result(out=dtype_of("x")),
+    tiling(rank(1, 8, "x"), output_shape(yGrad=_halved("x"), out=shape_of("x"))),
+    output_dtype(out=dtype_of("x")),
 )
 
 
@@ -621,9 +629,9 @@ rule(
     tiling(
         *_fatrelu("input"),
         lambda call: call.require(call["threshold"].size == 1, "threshold", "must have one element"),
-        shape(out=_halved("input", "")),
+        output_shape(out=_halved("input", "")),
     ),
-    result(out=dtype_of("input")),
+    output_dtype(out=dtype_of("input")),
 )
 rule(
     "aclnnGeluMul",
@@ -631,9 +639,9 @@ rule(
     tiling(
         one_of("approximateOptional", "none", "tanh"),
         *_fatrelu("input"),
-        shape(out=_halved("input", "")),
+        output_shape(out=_halved("input", "")),
     ),
-    result(out=dtype_of("input")),
+    output_dtype(out=dtype_of("input")),
 )
 
 _CLIPPED = tuple(f"{row} INT64" for row in _SAME)
@@ -645,47 +653,47 @@ def _positive(name: str) -> Check:
 
 rule(
     "aclnnClippedSwiglu",
-    only_on(NEW),
-    columns("x out groupIndexOptional", *_CLIPPED),
-    tiling(rank(1, 8, "x"), rank(1, 1, "groupIndexOptional"), _positive("limit"), shape(out=_halved("x"))),
-    result(out=dtype_of("x")),
+    only_products(NEW),
+    dtype_table("x out groupIndexOptional", *_CLIPPED),
+    tiling(rank(1, 8, "x"), rank(1, 1, "groupIndexOptional"), _positive("limit"), output_shape(out=_halved("x"))),
+    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnClippedSwigluV2",
-    only_on("950"),
-    columns("x out groupIndexOptional", *_CLIPPED),
+    only_products("950"),
+    dtype_table("x out groupIndexOptional", *_CLIPPED),
     tiling(
         rank(1, 8, "x"),
         rank(1, 1, "groupIndexOptional"),
         _positive("limit"),
         one_of("clampMode", 0, 1),
-        shape(out=_halved("x")),
+        output_shape(out=_halved("x")),
     ),
-    result(out=dtype_of("x")),
+    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnClippedSwigluGrad",
-    only_on(NEW),
-    columns("gradY x gradXOut groupIndexOptional", *(f"{row} INT64" for row in _THREE)),
+    only_products(NEW),
+    dtype_table("gradY x gradXOut groupIndexOptional", *(f"{row} INT64" for row in _THREE)),
     tiling(
         rank(1, 8, "x"),
         rank(1, 1, "groupIndexOptional"),
         _positive("limit"),
-        shape(gradY=_halved("x"), gradXOut=same("x")),
+        output_shape(gradY=_halved("x"), gradXOut=shape_of("x")),
     ),
-    result(gradXOut=dtype_of("x")),
+    output_dtype(gradXOut=dtype_of("x")),
 )
 rule(
     "aclnnSituGlu",
     *_registered("x out", NEW, _SAME),
-    tiling(rank(1, 8, "x"), shape(out=_halved("x"))),
-    result(out=dtype_of("x")),
+    tiling(rank(1, 8, "x"), output_shape(out=_halved("x"))),
+    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnSituGluGrad",
     *_registered("gradY x out", NEW, _THREE),
-    tiling(rank(1, 8, "x"), shape(gradY=_halved("x"), out=same("x"))),
-    result(out=dtype_of("x")),
+    tiling(rank(1, 8, "x"), output_shape(gradY=_halved("x"), out=shape_of("x"))),
+    output_dtype(out=dtype_of("x")),
 )
 
 
@@ -695,14 +703,14 @@ def _clamp(call: Call) -> None:
 
 
 def _weight_per_row(call: Call) -> None:
-    if call.given("weightOptional"):
+    if call.is_present("weightOptional"):
         rows, size = math.prod(call.shape("x")[:-1]), call["weightOptional"].size
         call.require(size == rows, "weightOptional", f"has {size} elements; it must have {rows}, one for each row of x")
 
 
 def _groups(call: Call) -> None:
     sizes = call.shape("groupIndexOptional")
-    fits = not call.given("groupIndexOptional") or (len(sizes) == 1 and sizes[0] > 0)
+    fits = not call.is_present("groupIndexOptional") or (len(sizes) == 1 and sizes[0] > 0)
     call.require(fits, "groupIndexOptional", f"has shape {sizes}; it must have one axis with at least one element")
 
 
@@ -712,8 +720,8 @@ rule(
     *_registered("x out", "950", _SAME),
     dtypes("FLOAT", "weightOptional"),
     dtypes("INT64", "groupIndexOptional"),
-    tiling(*_GROUP, shape(out=_halved("x", ""))),
-    result(out=dtype_of("x")),
+    tiling(*_GROUP, output_shape(out=_halved("x", ""))),
+    output_dtype(out=dtype_of("x")),
 )
 
 _BLOCK, _MX, _STATIC, _DYNAMIC = 0, 1, 2, 3  # quantMode
@@ -725,7 +733,7 @@ def _y_scale(call: Call) -> Shape:
     if mode == _STATIC:
         return (0,)
     if mode == _DYNAMIC:
-        return (call.shape("groupIndexOptional")[0] if call.given("groupIndexOptional") else 1,)
+        return (call.shape("groupIndexOptional")[0] if call.is_present("groupIndexOptional") else 1,)
     if mode == _MX:
         return (*half[:-1], -(-half[-1] // 64), 2)
     return (*half[:-1], -(-half[-1] // 128))
@@ -733,7 +741,7 @@ def _y_scale(call: Call) -> Shape:
 
 rule(
     "aclnnSwigluGroupQuant",
-    only_on("950"),
+    only_products("950"),
     dtypes(f"{HALVES} BF16", "x"),
     dtypes("FLOAT", "weightOptional", "scaleOptional"),
     dtypes("INT64", "groupIndexOptional"),
@@ -743,11 +751,11 @@ rule(
     tiling(
         *_GROUP,
         one_of("quantMode", _BLOCK, _MX, _STATIC, _DYNAMIC),
-        shape(yOut=_halved("x", ""), yScaleOut=_y_scale),
-        infer(yOriginOut=_halved("x", "")),
+        output_shape(yOut=_halved("x", ""), yScaleOut=_y_scale),
+        infer_shape(yOriginOut=_halved("x", "")),
     ),
-    result(
-        yOut=lambda call: DataType.HIFLOAT8 if call["quantMode"] >= _STATIC else dtype_attr("dstType")(call),
+    output_dtype(
+        yOut=lambda call: DataType.HIFLOAT8 if call["quantMode"] >= _STATIC else dtype_attribute("dstType")(call),
         yScaleOut=lambda call: DataType.FLOAT8_E8M0 if call["quantMode"] == _MX else DataType.FLOAT,
         yOriginOut=dtype_of("x"),
     ),
@@ -755,12 +763,12 @@ rule(
 
 
 def _weight_of(call: Call) -> Any:
-    return call.shape("weightOptional") if call.given("weightOptional") else None
+    return call.shape("weightOptional") if call.is_present("weightOptional") else None
 
 
 rule(
     "aclnnSwigluGroupQuantGrad",
-    only_on("950"),
+    only_products("950"),
     dtypes(f"{HALVES} BF16", "gradY"),
     same_dtype("gradY", "x", "yOriginOptional", "gradXOut"),
     dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
@@ -768,9 +776,9 @@ rule(
     tiling(
         *_GROUP,
         same_shape("gradY", "yOriginOptional"),
-        shape(gradY=_halved("x", ""), gradXOut=same("x"), gradWeightOutOptional=_weight_of),
+        output_shape(gradY=_halved("x", ""), gradXOut=shape_of("x"), gradWeightOutOptional=_weight_of),
     ),
-    result(gradXOut=dtype_of("x"), gradWeightOutOptional="FLOAT"),
+    output_dtype(gradXOut=dtype_of("x"), gradWeightOutOptional="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------------ quantised
@@ -786,7 +794,7 @@ def _gelu_quant_nulls(call: Call) -> None:
     if call.product != "950":
         call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on 950", RUNTIME_ERROR)
     needed = ["quantMode", "self", "approximate", "roundMode", "y"]
-    if call.given("quantMode"):
+    if call.is_present("quantMode"):
         call.require(
             _is_dynamic(call) or str(call["quantMode"]).startswith("static"),
             "quantMode",
@@ -794,17 +802,17 @@ def _gelu_quant_nulls(call: Call) -> None:
         )
         needed.append("outScaleOptional" if _is_dynamic(call) else "inputScaleOptional")
     for name in needed:
-        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
 def _gelu_quant_options(call: Call) -> None:
-    scale, offset, out = (call.given(n) for n in ("inputScaleOptional", "inputOffsetOptional", "outScaleOptional"))
+    scale, offset, out = (call.is_present(n) for n in ("inputScaleOptional", "inputOffsetOptional", "outScaleOptional"))
     call.require(scale or not offset, "inputOffsetOptional", "needs inputScaleOptional beside it")
     call.require(_is_dynamic(call) or not out, "outScaleOptional", "must be None unless quantMode is 'dynamic'")
 
 
 def _gelu_quant_scale(call: Call) -> None:
-    if call.given("inputScaleOptional"):
+    if call.is_present("inputScaleOptional"):
         x, scale = call.dtype("self"), call.dtype("inputScaleOptional")
         mixed = {x, scale} == {DataType.FLOAT16, DataType.BF16}
         call.require(not mixed, "inputScaleOptional", f"has dtype {scale.name}, which does not go with {x.name}")
@@ -830,7 +838,7 @@ def _round_mode(call: Call) -> None:
 
 def _no_empty(call: Call) -> None:
     for name in ("self", "inputScaleOptional", "inputOffsetOptional", "y", "outScaleOptional"):
-        empty = call.given(name) and call[name].size == 0
+        empty = call.is_present(name) and call[name].size == 0
         call.require(not empty, name, "is empty; the operator needs elements")
 
 
@@ -844,12 +852,12 @@ rule(
     same_dtype("inputScaleOptional", "inputOffsetOptional"),
     dtypes("FLOAT", "outScaleOptional"),
     one_of("approximate", "none", "tanh"),
-    has_dtype("y", dtype_attr("dstType")),
+    has_dtype("y", dtype_attribute("dstType")),
     _gelu_quant_shapes,
     max_rank(8, "self"),
-    shape(y=same("self"), outScaleOptional=_out_scale),
+    output_shape(y=shape_of("self"), outScaleOptional=_out_scale),
     _round_mode,
     _no_empty,
-    result(y=dtype_attr("dstType"), outScaleOptional="FLOAT"),
+    output_dtype(y=dtype_attribute("dstType"), outScaleOptional="FLOAT"),
     nullable="self approximate quantMode roundMode y",
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import Call, array_length, only_on, rule, tiling
+from ascend_aclnn.rules.language import Call, array_length, only_products, rule, tiling
 
 
 def _positive(call: Call) -> None:
     call.require(call["cycles"][0] > 0, "cycles", f"is {call['cycles']}; it must be positive")
 
 
-rule("aclnnSleep", only_on("950"), tiling(array_length("cycles", 1), _positive))
+rule("aclnnSleep", only_products("950"), tiling(array_length("cycles", 1), _positive))

@@ -14,23 +14,23 @@ from ascend_aclnn.rules.language import (
     DtypeSet,
     Shape,
     array_length,
-    columns,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
-    infer,
-    on,
+    infer_shape,
+    on_products,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -141,7 +141,7 @@ def _convolved(call: Call, x: str = "input") -> Shape:
 
 
 def _bias(call: Call) -> None:
-    if call.given("bias"):
+    if call.is_present("bias"):
         out = _axes(call, "weight")
         items = out[1] * call["groups"] if call["transposed"] else out[0]
         text = f"has shape {call.shape('bias')}; it must be ({items},)"
@@ -211,12 +211,12 @@ def _empty_output(x: str, out: str) -> Check:
 
 
 def _needs_output_padding(call: Call) -> None:
-    given = call.given("outputPadding") or not call["transposed"]
+    given = call.is_present("outputPadding") or not call["transposed"]
     call.require(given, "outputPadding", "is None (a null pointer); a transposed convolution needs it", PARAM_NULLPTR)
 
 
 def _chips(call: Call) -> None:
-    only_on("A2 A3 950 910 310P 310B")(call)
+    only_products("A2 A3 950 910 310P 310B")(call)
     plain = call.product != "310B" or (not call["transposed"] and len(call.shape("input")) == 4)
     call.require(plain, "input", f"on {call.soc.name} only 2-D convolutions that are not transposed are supported")
 
@@ -230,11 +230,11 @@ rule(
     _bias,
     _conv_formats,
     _conv_values,
-    shape(output=_convolved),
+    output_shape(output=_convolved),
     _empty_output("input", "output"),
     cube_math_type("input", "weight"),
     _chips,
-    result(output=promoted("input", "weight")),
+    output_dtype(output=promoted("input", "weight")),
     nullable="outputPadding",
 )
 
@@ -253,7 +253,7 @@ def _depthwise_values(call: Call) -> None:
     call.require(columns_ in (0, 1), "weight", f"has shape {call.shape('weight')}; its second axis must be 1")
     text = f"has shape {call.shape('weight')}; its first axis must be a multiple of {channels}, the channels of self"
     call.require(channels == 0 or rows % channels == 0, "weight", text)
-    if call.given("bias"):
+    if call.is_present("bias"):
         call.require(call.shape("bias") == (rows,), "bias", f"has shape {call.shape('bias')}; it must be ({rows},)")
     text = f"is {call['kernelSize']}; it must be {kernel}, as the last axes of weight"
     call.require(tuple(call["kernelSize"]) == kernel, "kernelSize", text)
@@ -269,11 +269,11 @@ rule(
     rank(1, 1, "bias"),
     formats("NCHW", "self", "weight", "out"),
     _depthwise_values,
-    shape(out=lambda call: _convolved(call, "self")),
+    output_shape(out=lambda call: _convolved(call, "self")),
     _empty_output("self", "out"),
     cube_math_type("self", "weight"),
-    only_on("A2 A3 950 910 310P 310B"),
-    result(out=dtype_of("self")),
+    only_products("A2 A3 950 910 310P 310B"),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -310,10 +310,10 @@ rule(
     rank(3, 3, "self", "weight", "output"),
     _tbc_bias,
     formats("ND NCL", "self", "weight", "output"),
-    shape(output=_tbc_shape),
+    output_shape(output=_tbc_shape),
     cube_math_type("self", "weight"),
-    only_on("A2 A3 950 910 310P"),
-    result(output=dtype_of("self")),
+    only_products("A2 A3 950 910 310P"),
+    output_dtype(output=dtype_of("self")),
     required="bias",
 )
 
@@ -332,12 +332,12 @@ def _wanted_grads(call: Call) -> None:
     call.require(len(mask) == 3, "outputMask", f"has {len(mask)} items; it must have 3", PARAM_NULLPTR)
     for wanted, (name, _) in zip(mask, _GRADS):
         text = "is None (a null pointer); output_mask asks for it"
-        call.require(call.given(name) or not wanted, name, text, PARAM_NULLPTR)
+        call.require(call.is_present(name) or not wanted, name, text, PARAM_NULLPTR)
 
 
 def _backward_formats(call: Call) -> None:
     for name in ("gradOutput", "input", "weight", "gradInput", "gradWeight"):
-        if call.given(name):
+        if call.is_present(name):
             rank(3, 5, name)(call)
             _by_rank(name, also="ND" if len(call.shape(name)) == 3 else "")(call)
     if not call["transposed"] and call.product in ("A2", "A3", "950"):
@@ -379,7 +379,7 @@ def _backward_shapes(call: Call) -> None:
     call.require(0 not in y, "gradOutput", f"has shape {y}; it must not be empty")
     same_shape("input", "gradInput")(call)
     same_shape("weight", "gradWeight")(call)
-    if call.given("gradBias"):
+    if call.is_present("gradBias"):
         made = _axes(call, "gradOutput")[1]
         text = f"has shape {call.shape('gradBias')}; it must be ({made},), the channels of grad_output"
         call.require(call.shape("gradBias") == (made,), "gradBias", text)
@@ -456,21 +456,21 @@ def _masked(position: int, like: str) -> Check:
             return None
         return (_axes(call, "gradOutput")[1],) if position == 2 else call.shape(like)
 
-    return infer(**{name: shape_})
+    return infer_shape(**{name: shape_})
 
 
 rule(
     "aclnnConvolutionBackward",
     _wanted_grads,
     dtypes(_BACKWARD, "gradOutput", "input", "weight", "gradInput", "gradWeight", "gradBias"),
-    on("950", same_dtype("input", "gradInput"), same_dtype("gradOutput", "gradBias")),
+    on_products("950", same_dtype("input", "gradInput"), same_dtype("gradOutput", "gradBias")),
     _backward_formats,
     _backward_attributes,
     cube_math_type("gradOutput", "input", "weight", most=3),
     _backward_sizes,
     tiling(unless_empty("input weight", _backward_windows)),
     *(_masked(i, like) for i, (_, like) in enumerate(_GRADS)),
-    result(gradInput=dtype_of("input"), gradWeight=dtype_of("weight"), gradBias=dtype_of("gradOutput")),
+    output_dtype(gradInput=dtype_of("input"), gradWeight=dtype_of("weight"), gradBias=dtype_of("gradOutput")),
     nullable="biasSizes gradInput gradWeight gradBias",
 )
 
@@ -498,10 +498,12 @@ rule(
     lambda call: call.require(call["self"].size != 0, "self", f"has shape {call.shape('self')}; it must not be empty"),
     rank(3, 3, "self", "input", "weight"),
     _tbc_bias,
-    shape(self=_tbc_grad, gradInput=same("input"), gradWeight=same("weight"), gradBias=same("bias")),
+    output_shape(self=_tbc_grad, gradInput=shape_of("input"), gradWeight=shape_of("weight"), gradBias=shape_of("bias")),
     cube_math_type("self", "input", "weight", most=3),
-    on("950", same_dtype("input", "gradInput"), same_dtype("weight", "gradWeight"), same_dtype("bias", "gradBias")),
-    result(gradInput=dtype_of("input"), gradWeight=dtype_of("weight"), gradBias=dtype_of("bias")),
+    on_products(
+        "950", same_dtype("input", "gradInput"), same_dtype("weight", "gradWeight"), same_dtype("bias", "gradBias")
+    ),
+    output_dtype(gradInput=dtype_of("input"), gradWeight=dtype_of("weight"), gradBias=dtype_of("bias")),
 )
 
 # --------------------------------------------------------------------------------------------------- deformable
@@ -548,7 +550,7 @@ def _deformed(call: Call, x: str) -> tuple[Shape, Shape, Shape, Shape]:
 def _deformable_bias(name: str) -> Check:
     def check(call: Call) -> None:
         made = (call.shape("weight")[0],)
-        if call.given(name):
+        if call.is_present(name):
             call.require(call.shape(name) == made, name, f"has shape {call.shape(name)}; it must be {made}")
 
     return check
@@ -559,17 +561,17 @@ rule(
     dtypes(_HALVES, "x"),
     same_dtype("x", "biasOptional", "deformOutOptional", "offset", "weight", "out"),
     formats("NCHW ND", "x"),
-    on("950", formats("NCHW", "x")),
+    on_products("950", formats("NCHW", "x")),
     same_format("x", "offset", "weight", "out", "deformOutOptional"),
     formats("ND", "biasOptional"),
-    shape(weight=lambda call: _deformed(call, "x")[0], offset=lambda call: _deformed(call, "x")[1]),
+    output_shape(weight=lambda call: _deformed(call, "x")[0], offset=lambda call: _deformed(call, "x")[1]),
     _deformable_bias("biasOptional"),
-    shape(out=lambda call: _deformed(call, "x")[2], deformOutOptional=lambda call: _deformed(call, "x")[3]),
-    result(out=dtype_of("x"), deformOutOptional=dtype_of("x")),
+    output_shape(out=lambda call: _deformed(call, "x")[2], deformOutOptional=lambda call: _deformed(call, "x")[3]),
+    output_dtype(out=dtype_of("x"), deformOutOptional=dtype_of("x")),
 )
 rule(
     "aclnnDeformableConv2dBackward",
-    only_on("950"),
+    only_products("950"),
     dtypes(_HALVES, "input"),
     same_dtype(
         "input", "gradInput", "gradWeight", "gradOffset", "weight", "offsetOut", "offset", "gradOutput", "gradBias"
@@ -578,14 +580,14 @@ rule(
     same_format("input", "weight", "offsetOut", "offset", "gradInput", "gradWeight", "gradOffset"),
     formats("ND", "gradBias"),
     _not_negative("padding"),
-    shape(
+    output_shape(
         weight=lambda call: _deformed(call, "input")[0],
         offset=lambda call: _deformed(call, "input")[1],
         gradOutput=lambda call: _deformed(call, "input")[2],
         offsetOut=lambda call: _deformed(call, "input")[3],
-        gradInput=same("input"),
-        gradWeight=same("weight"),
-        gradOffset=same("offset"),
+        gradInput=shape_of("input"),
+        gradWeight=shape_of("weight"),
+        gradOffset=shape_of("offset"),
         gradBias=lambda call: call.shape("weight")[:1],
     ),
 )
@@ -600,7 +602,7 @@ _QUANT_950 = (
 
 
 def _quant_bias(call: Call) -> None:
-    given = call.given("bias") or call.product == "950"
+    given = call.is_present("bias") or call.product == "950"
     call.require(given, "bias", f"is None (a null pointer); on {call.soc.name} it is required", PARAM_NULLPTR)
 
 
@@ -610,7 +612,7 @@ def _quant_values(call: Call) -> None:
     _, channels, _ = _axes(call, "input")
     rows, columns_, _ = _axes(call, "weight")
     for name in ("bias", "scale"):
-        if call.given(name):
+        if call.is_present(name):
             call.require(call.shape(name) == (rows,), name, f"has shape {call.shape(name)}; it must be ({rows},)")
     _positive("stride", "dilation")(call)
     _not_negative("padding")(call)
@@ -634,8 +636,8 @@ def _quant_convolution(nz: bool) -> tuple[Check, ...]:
     return (
         _quant_bias,
         dtypes({"950": "INT64 UINT64 FLOAT", "": "FLOAT"}, "scale"),
-        columns("input weight output bias", *_QUANT_ROWS, products="A2 A3 310P 910 310 310B"),
-        columns("input weight output bias", *_QUANT_ROWS, *_QUANT_950, products="950"),
+        dtype_table("input weight output bias", *_QUANT_ROWS, products="A2 A3 310P 910 310 310B"),
+        dtype_table("input weight output bias", *_QUANT_ROWS, *_QUANT_950, products="950"),
         rank(1, 1, "scale", "bias"),
         when(lambda call: call.product == "950", rank(4, 5, "input", "weight", "output")),
         when(lambda call: call.product != "950", rank(5, 5, "input", "weight", "output")),
@@ -643,11 +645,11 @@ def _quant_convolution(nz: bool) -> tuple[Check, ...]:
         _by_rank("input", "output"),
         formats("FRACTAL_Z_3D", "weight") if nz else _by_rank("weight"),
         _quant_values,
-        on("950", _quant_mode),
-        shape(output=_convolved),
+        on_products("950", _quant_mode),
+        output_shape(output=_convolved),
         lambda call: call.require(0 not in call.shape("output"), "output", "is empty"),
-        only_on("A2 A3 950"),
-        result(output="FLOAT16"),
+        only_products("A2 A3 950"),
+        output_dtype(output="FLOAT16"),
     )
 
 

@@ -11,16 +11,16 @@ from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtypes,
-    infer,
+    infer_shape,
+    output_dtype,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    supported,
+    shape_of,
 )
 
 _PLAIN = ("fastgelu", "relu", "silu", "gelu")
@@ -55,11 +55,11 @@ def _pointers(call: Call) -> None:
     if call.operator.name == "aclnnFFN":
         call.require(call.product != "310P", None, "the operator is not on 310P; version 2 is")
     null = "is None (a null pointer); it is required"
-    call.require(call.given("activation"), "activation", null, PARAM_NULLPTR)
+    call.require(call.is_present("activation"), "activation", null, PARAM_NULLPTR)
     known = _activation(call) in _PLAIN + _GATED
     call.require(known, "activation", f"is {call['activation']!r}; it must be one of {', '.join(_PLAIN + _GATED)}")
     for name in ("x", "weight1", "weight2", "y"):
-        call.require(call.given(name), name, null, PARAM_NULLPTR)
+        call.require(call.is_present(name), name, null, PARAM_NULLPTR)
 
 
 def _tokens(call: Call) -> None:
@@ -88,7 +88,11 @@ def _shapes(call: Call) -> None:
     experts = _experts(call)
     ndim = 2 if experts is None else 3
     rank(ndim, ndim, "weight1", "weight2")(call)
-    (k1, n1), (k2, n2), k = call.shape("weight1")[-2:], call.shape("weight2")[-2:], call.shape("x")[-1]
+    (k1, n1), (k2, n2), k = (
+        call.shape("weight1", least=2)[-2:],
+        call.shape("weight2", least=2)[-2:],
+        call.shape("x")[-1],
+    )
     call.require(k1 <= 65535 and k2 <= 65535, "weight1", f"and weight2 have {k1} and {k2} rows; at most 65535")
     call.require(k == k1, "weight1", f"has shape {call.shape('weight1')}; it must have {k} rows, as x columns")
     halved = n1 // 2 if _activation(call) in _GATED else n1
@@ -242,8 +246,8 @@ for _operator in ("aclnnFFN", "aclnnFFNV2", "aclnnFFNV3"):
         _formats,
         _shapes,
         _dtypes,
-        infer(y=same("x")),
-        result(y=_y_dtype),
+        infer_shape(y=shape_of("x")),
+        output_dtype(y=_y_dtype),
         nullable="x weight1 weight2 y activation",
     )
 
@@ -264,9 +268,9 @@ def _rows(call: Call) -> Shape:
 
 rule(
     "aclnnFfnWorkerBatching",
-    supported,
-    documented(),
-    infer(
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
         y=_most,
         groupList=lambda call: (call["expertNum"], 2),
         sessionIds=_rows,
@@ -276,7 +280,7 @@ rule(
         dynamicScale=_rows,
         actualTokenNum=lambda call: (1,),
     ),
-    result(
+    output_dtype(
         y=lambda call: {0: DataType.FLOAT16, 1: DataType.BF16}.get(call["tokenDtype"], DataType.INT8),
         groupList="INT64",
         sessionIds="INT32",
@@ -287,7 +291,7 @@ rule(
         actualTokenNum="INT64",
     ),
 )
-rule("aclnnInplaceFfnWorkerScheduler", supported, documented())
+rule("aclnnInplaceFfnWorkerScheduler", documented_products, documented_dtypes())
 
 
 def _windows(call: Call) -> Shape:
@@ -301,7 +305,7 @@ def _windows(call: Call) -> Shape:
 
 rule(
     "aclnnSwinTransformerLnQkvQuant",
-    supported,
-    documented(),
-    infer(queryOutputOut=_windows, keyOutputOut=_windows, valueOutputOut=_windows),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(queryOutputOut=_windows, keyOutputOut=_windows, valueOutputOut=_windows),
 )

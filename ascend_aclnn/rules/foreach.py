@@ -10,18 +10,18 @@ from ascend_aclnn.rules.language import (
     DtypeSet,
     Shape,
     ShapeRule,
-    columns,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
+    no_private_format,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     parse_dtypes,
-    result,
     rule,
-    shape,
     tiling,
     when,
 )
@@ -54,12 +54,12 @@ def _lists(takes: DtypeSet, names: str, out: str = "out", products: str = NEW) -
     outputs = [out] if out else []
     return (
         no_null_item(*names.split(), *outputs),
-        only_on(products),
+        only_products(products),
         dtypes(takes, first),
         _one_dtype(first, *others, *outputs),
         max_rank(8, first),
-        shape(**{name: _shapes_of(first) for name in (*others, *outputs)}),
-        *((result(**{out: dtype_of(first)}),) if out else ()),
+        output_shape(**{name: _shapes_of(first) for name in (*others, *outputs)}),
+        *((output_dtype(**{out: dtype_of(first)}),) if out else ()),
     )
 
 
@@ -100,7 +100,9 @@ for _names, _takes in (
     ("Neg", {"A2 A3": f"{FLOATS} INT32 {SMALL}", "": f"{FLOATS} INT32"}),
     ("Sign", f"{FLOATS} INT8 INT32 INT64"),
 ):
-    rule(" ".join(f"aclnnForeach{name}" for name in _names.split()), *_lists(_takes, "x"), not_private("x", "out"))
+    rule(
+        " ".join(f"aclnnForeach{name}" for name in _names.split()), *_lists(_takes, "x"), no_private_format("x", "out")
+    )
 rule("aclnnForeachACosInplace aclnnForeachLogInplace", *_lists(FLOATS, "x", "", "950"))
 rule("aclnnForeachZeroInplace", *_lists(f"{FLOATS} INT32 INT16", "x", ""))
 
@@ -123,15 +125,15 @@ def _copied_dtypes(call: Call) -> None:
 rule(
     "aclnnForeachCopy",
     no_null_item("x", "out"),
-    only_on(NEW),
+    only_products(NEW),
     dtypes(_COPY, "x"),
     _one_dtype("x"),
     _one_dtype("out"),
     _copied_dtypes,
     max_rank(8, "x", "out"),
-    shape(out=_shapes_of("x")),
-    not_private("x", "out"),
-    result(out=dtype_of("x")),
+    output_shape(out=_shapes_of("x")),
+    no_private_format("x", "out"),
+    output_dtype(out=dtype_of("x")),
 )
 
 _ROUND: DtypeSet = {"A2 A3": f"{FLOATS} INT16", "": FLOATS}
@@ -140,7 +142,7 @@ rule(
     "aclnnForeachRoundOffNumberV2",
     *_lists({"A2 A3": f"{FLOATS} INT32 INT16", "": f"{FLOATS} INT32"}, "x"),
     dtypes("INT8 INT64", "roundMode"),
-    not_private("x", "out"),
+    no_private_format("x", "out"),
 )
 
 
@@ -158,18 +160,18 @@ def _numbers(call: Call) -> list[Shape]:
 rule(
     "aclnnForeachNorm",
     no_null_item("x", "out"),
-    only_on(NEW),
+    only_products(NEW),
     dtypes(FLOATS, "x"),
     _one_dtype("x", "out"),
     dtypes("FLOAT DOUBLE INT64", "scalar"),
     tiling(max_rank(8, "x"), _one_element),
-    infer(out=_numbers),
-    result(out=dtype_of("x")),
+    infer_shape(out=_numbers),
+    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnForeachNonFiniteCheckAndUnscale",
     no_null_item("scaledGrads"),
-    only_on(f"{NEW} 310P"),
+    only_products(f"{NEW} 310P"),
     dtypes({"310P": "FLOAT16 FLOAT", "": FLOATS}, "scaledGrads"),
     _one_dtype("scaledGrads"),
     dtypes("FLOAT", "foundInf", "invScale"),
@@ -180,19 +182,19 @@ rule(
 _WITH_INT = f"{FLOATS} INT32"
 _PLAIN = ("x1", "x2", "out")
 
-rule("aclnnForeachDivList", *_lists(FLOATS, "x1 x2"), not_private(*_PLAIN))
-rule("aclnnForeachMulList", *_lists(f"{_WITH_INT} {SMALL}", "x1 x2"), not_private(*_PLAIN))
+rule("aclnnForeachDivList", *_lists(FLOATS, "x1 x2"), no_private_format(*_PLAIN))
+rule("aclnnForeachMulList", *_lists(f"{_WITH_INT} {SMALL}", "x1 x2"), no_private_format(*_PLAIN))
 rule("aclnnForeachMaximumList aclnnForeachMinimumList aclnnForeachPowList", *_lists(_WITH_INT, "x1 x2"))
 rule("aclnnForeachDivListInplace", *_lists(FLOATS, "x1 x2", "", "950"))
 rule("aclnnForeachMulListInplace", *_lists(_WITH_INT, "x1 x2", "", "950"))
 rule("aclnnForeachBinaryOp", *_lists(_WITH_INT, "x1 x2", products="950"), tiling(one_of("opCode", 0, 1, 2, 3)))
 
-rule("aclnnForeachAddList", *_lists(_WITH_INT, "x1 x2"), _number_like("alpha", "x1"), not_private(*_PLAIN))
+rule("aclnnForeachAddList", *_lists(_WITH_INT, "x1 x2"), _number_like("alpha", "x1"), no_private_format(*_PLAIN))
 rule(
     "aclnnForeachAddListV2 aclnnForeachSubListV2",
     *_lists(f"{_WITH_INT} {SMALL}", "x1 x2"),
     _number_like("alpha", "x1"),
-    not_private(*_PLAIN),
+    no_private_format(*_PLAIN),
 )
 rule(
     "aclnnForeachSubList",
@@ -204,19 +206,28 @@ rule(
     *_lists(_WITH_INT, "x1 x2", "", "950"),
     _registered("alpha", "x1"),
 )
-rule("aclnnForeachLerpList", *_lists(FLOATS, "x1 x2 weight"), not_private(*_PLAIN, "weight"))
+rule("aclnnForeachLerpList", *_lists(FLOATS, "x1 x2 weight"), no_private_format(*_PLAIN, "weight"))
 rule(
     "aclnnForeachLerpScalar",
     *_lists(FLOATS, "x1 x2"),
     when(lambda call: bool(call.tensors("x1")), dtypes("FLOAT DOUBLE", "weight")),
-    not_private(*_PLAIN),
+    no_private_format(*_PLAIN),
 )
 
 _FUSED = "x1 x2 x3"
-rule("aclnnForeachAddcdivScalar", *_lists(FLOATS, _FUSED), _number_like("scalar", "x1"), not_private("x3", *_PLAIN))
-rule("aclnnForeachAddcdivScalarV2", *_lists(FLOATS, _FUSED), _number_like("scalar", "x1"), not_private("x3", *_PLAIN))
-rule("aclnnForeachAddcdivScalarList", *_lists(FLOATS, _FUSED), not_private("x3", *_PLAIN))
-rule("aclnnForeachAddcdivList", *_lists(FLOATS, _FUSED), columns("x1 scalars", *(f"{n} {n}" for n in FLOATS.split())))
+rule(
+    "aclnnForeachAddcdivScalar", *_lists(FLOATS, _FUSED), _number_like("scalar", "x1"), no_private_format("x3", *_PLAIN)
+)
+rule(
+    "aclnnForeachAddcdivScalarV2",
+    *_lists(FLOATS, _FUSED),
+    _number_like("scalar", "x1"),
+    no_private_format("x3", *_PLAIN),
+)
+rule("aclnnForeachAddcdivScalarList", *_lists(FLOATS, _FUSED), no_private_format("x3", *_PLAIN))
+rule(
+    "aclnnForeachAddcdivList", *_lists(FLOATS, _FUSED), dtype_table("x1 scalars", *(f"{n} {n}" for n in FLOATS.split()))
+)
 rule(
     "aclnnForeachAddcmulScalar",
     *_lists(_WITH_INT, _FUSED),
@@ -226,12 +237,12 @@ rule(
     "aclnnForeachAddcmulScalarV2",
     *_lists(_WITH_INT, _FUSED),
     _number_like("scalar", "x1", half_of_float=True),
-    not_private("x3", *_PLAIN),
+    no_private_format("x3", *_PLAIN),
 )
 rule(
     "aclnnForeachAddcmulList aclnnForeachAddcmulScalarList",
     *_lists(_WITH_INT, _FUSED),
-    columns("x1 scalars", *(f"{n} {n}" for n in _WITH_INT.split())),
+    dtype_table("x1 scalars", *(f"{n} {n}" for n in _WITH_INT.split())),
 )
 
 # ------------------------------------------------------------------------------------------------------ a list and numbers
@@ -260,22 +271,22 @@ rule(
     *_lists(_WITH_INT, "x"),
     _registered("scalar", "x"),
 )
-rule("aclnnForeachDivScalar", *_lists(FLOATS, "x"), _number_like("scalar"), not_private("x", "out"))
-rule("aclnnForeachDivScalarV2", *_lists(FLOATS, "x"), _number_like("scalar"), not_private("x", "out"))
+rule("aclnnForeachDivScalar", *_lists(FLOATS, "x"), _number_like("scalar"), no_private_format("x", "out"))
+rule("aclnnForeachDivScalarV2", *_lists(FLOATS, "x"), _number_like("scalar"), no_private_format("x", "out"))
 rule(
     "aclnnForeachAddScalarV2",
     _sizes_first,
     *_lists({"A2 A3": f"{_WITH_INT} {SMALL}", "": _WITH_INT}, "x"),
     _number_like("scalar", half_of_float=True),
-    not_private("x", "out"),
+    no_private_format("x", "out"),
 )
 rule(
     "aclnnForeachMulScalarV2",
     *_lists(_WITH_INT, "x"),
     _number_like("scalar", half_of_float=True),
-    not_private("x", "out"),
+    no_private_format("x", "out"),
 )
-rule("aclnnForeachPowScalarV2", *_lists(_WITH_INT, "x"), _number_like("scalar"), not_private("x", "out"))
+rule("aclnnForeachPowScalarV2", *_lists(_WITH_INT, "x"), _number_like("scalar"), no_private_format("x", "out"))
 
 
 def _formats_of_list(call: Call) -> None:
@@ -289,7 +300,7 @@ rule(
     *_lists(_WITH_INT, "x"),
     _number_like("scalar"),
     _formats_of_list,
-    not_private("x"),
+    no_private_format("x"),
 )
 
 _RANGES = {
@@ -313,7 +324,7 @@ rule(
     "aclnnForeachMaximumScalarV2 aclnnForeachMinimumScalarV2",
     *_lists(_WITH_INT, "x"),
     _number_like("scalar"),
-    not_private("x", "out"),
+    no_private_format("x", "out"),
     _in_range,
 )
 rule(

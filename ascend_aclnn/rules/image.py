@@ -14,21 +14,21 @@ from ascend_aclnn.rules.language import (
     Shape,
     ShapeRule,
     array_length,
-    between,
-    columns,
-    copied,
-    dims,
+    copied_output_shape,
+    dtype_table,
     dtypes,
     formats,
-    infer,
-    only_on,
+    in_range,
+    infer_shape,
+    only_products,
+    output_shape,
     rank,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -46,7 +46,7 @@ _WITH_DOUBLE = "FLOAT FLOAT16 BF16 DOUBLE"
 
 def _channels_last(call: Call, *names: str) -> bool:
     """Whether the first given of some tensors keeps its channels in the last axis."""
-    return next((call[n].format in (Format.NHWC, Format.NDHWC) for n in names if call.given(n)), False)
+    return next((call[n].format in (Format.NHWC, Format.NDHWC) for n in names if call.is_present(n)), False)
 
 
 def _laid_out(n: int, c: int, spatial: Sequence[int], channels_last: bool) -> Shape:
@@ -225,22 +225,36 @@ _HW = ("scalesH", "scalesW")
 _DHW = ("scalesD", "scalesH", "scalesW")
 
 rule(
-    "aclnnUpsampleNearest1d", *_upsample("self", 1, _NEAREST, *_layouts("NCL", "self"), copied(out=_scaled("self", 1)))
+    "aclnnUpsampleNearest1d",
+    *_upsample("self", 1, _NEAREST, *_layouts("NCL", "self"), copied_output_shape(out=_scaled("self", 1))),
 )
 rule(
     "aclnnUpsampleNearest1dV2",
-    *_upsample("self", 1, _NEAREST, *_layouts("NCL", "self"), _spatial_out("self", 1), copied(out=_scaled("self", 1))),
+    *_upsample(
+        "self",
+        1,
+        _NEAREST,
+        *_layouts("NCL", "self"),
+        _spatial_out("self", 1),
+        copied_output_shape(out=_scaled("self", 1)),
+    ),
 )
 rule(
     "aclnnUpsampleNearest2d",
     *_upsample(
-        "self", 2, _NEAREST, *_layouts("NCHW NHWC", "self"), shape(out=_scaled("self", 2)), _int32_sizes("self", "out")
+        "self",
+        2,
+        _NEAREST,
+        *_layouts("NCHW NHWC", "self"),
+        output_shape(out=_scaled("self", 2)),
+        _int32_sizes("self", "out"),
     ),
 )
 rule(
     "aclnnUpsampleNearest2dV2",
     unless_empty(
-        "self out", *_upsample("self", 2, _NEAREST, formats("NCHW NHWC", "self", "out"), shape(out=_scaled("self", 2)))
+        "self out",
+        *_upsample("self", 2, _NEAREST, formats("NCHW NHWC", "self", "out"), output_shape(out=_scaled("self", 2))),
     ),
 )
 rule(
@@ -249,10 +263,13 @@ rule(
         "self",
         3,
         {"310P": _NO_BF16, "950": "FLOAT FLOAT16 BF16 DOUBLE UINT8", "": _WITH_DOUBLE},
-        shape(out=_scaled("self", 3, "self")),
+        output_shape(out=_scaled("self", 3, "self")),
     ),
 )
-rule("aclnnUpsampleNearestExact1d", *_upsample("self", 1, _EXACT, copied(out=_scaled("self", 1)), filled_batch=True))
+rule(
+    "aclnnUpsampleNearestExact1d",
+    *_upsample("self", 1, _EXACT, copied_output_shape(out=_scaled("self", 1)), filled_batch=True),
+)
 rule(
     "aclnnUpsampleNearestExact2d",
     unless_empty(
@@ -263,7 +280,7 @@ rule(
             _EXACT,
             _same_images("self", "out"),
             *_layouts("NCHW NHWC ND", "self"),
-            copied(out=_scaled("self", 2)),
+            copied_output_shape(out=_scaled("self", 2)),
         ),
     ),
 )
@@ -274,7 +291,7 @@ rule(
         3,
         {"310P": _NO_BF16, "": _FLOATS},
         _scale_agrees("self", 3, _DHW, all_or_none=True),
-        shape(out=_scaled("self", 3, "self")),
+        output_shape(out=_scaled("self", 3, "self")),
     ),
 )
 
@@ -286,7 +303,7 @@ def _linear_scale(call: Call) -> None:
     call.require(scale < 0 or call.product == "950" or int(length * scale) == wanted, "scales", text)
 
 
-rule("aclnnUpsampleLinear1d", *_upsample("self", 1, _FLOATS, shape(out=_scaled("self", 1)), _linear_scale))
+rule("aclnnUpsampleLinear1d", *_upsample("self", 1, _FLOATS, output_shape(out=_scaled("self", 1)), _linear_scale))
 
 
 def _not_double_in_nchw(call: Call) -> None:
@@ -303,7 +320,7 @@ rule(
     rank(4, 4, "self", "out"),
     _not_double_in_nchw,
     _not_negative(*_HW),
-    shape(out=_scaled("self", 2)),
+    output_shape(out=_scaled("self", 2)),
     nullable="outputSize",
     null_status=INNER_NULLPTR,
 )
@@ -318,7 +335,7 @@ rule(
         _not_negative(*_HW),
         _int32_sizes("input", "outputSize"),
         _shrinks_at_most(50, "input", _HW, whole=True),
-        copied(out=_scaled("input", 2)),
+        copied_output_shape(out=_scaled("input", 2)),
         filled_batch=True,
     ),
 )
@@ -329,7 +346,7 @@ rule(
         2,
         _FLOATS_A2,
         *_layouts("NCHW NHWC ND", "self"),
-        shape(out=_scaled("self", 2)),
+        output_shape(out=_scaled("self", 2)),
         _int32_sizes("self", "outputSize"),
         _scale_agrees("self", 2, _HW),
     ),
@@ -344,7 +361,7 @@ rule(
         _spatial_out("x", 2),
         _int32_sizes("x", "outputSize"),
         _shrinks_at_most(50, "x", _HW),
-        copied(out=_scaled("x", 2)),
+        copied_output_shape(out=_scaled("x", 2)),
     ),
 )
 rule(
@@ -354,7 +371,7 @@ rule(
         3,
         {"310P 310B": _NO_BF16, "950": _FLOATS, "": _WITH_DOUBLE},
         formats("ND NCDHW NDHWC", "self"),
-        shape(out=_scaled("self", 3)),
+        output_shape(out=_scaled("self", 3)),
         _int32_sizes("self", "out"),
     ),
 )
@@ -393,7 +410,7 @@ rule(
     same_format("self", "out"),
     formats("NCHW NHWC", "self"),
     _resized,
-    infer(out=_resize_out),
+    infer_shape(out=_resize_out),
 )
 
 # ------------------------------------------------------------------------------------------------------- backward
@@ -424,7 +441,7 @@ def _upsample_grad(
         array_length("outputSize", spatial),
         array_length("inputSize", spatial + 2),
         filled,
-        shape(**{dy: grown, dx: original}),
+        output_shape(**{dy: grown, dx: original}),
         *more,
     )
 
@@ -449,7 +466,7 @@ def _exact_grad(dy: str, spatial: int, *more: Check) -> tuple[Check, ...]:
         array_length("outputSize", spatial),
         *more,
         filled,
-        copied(out=original),
+        copied_output_shape(out=original),
     )
 
 
@@ -513,7 +530,7 @@ def _linear_grad_scale(call: Call) -> None:
 
 rule(
     "aclnnUpsampleLinear1dBackward",
-    only_on("A2 A3 910 950"),
+    only_products("A2 A3 910 950"),
     *_upsample_grad(
         "gradOut", "out", 1, _FLOATS, _int32_sizes("gradOut", "out"), unless_empty("gradOut", _linear_grad_scale)
     ),
@@ -521,7 +538,7 @@ rule(
 
 
 def _unchanged_size(call: Call) -> bool:
-    return call.given("inputSize") and call.shape("gradOut") == call["inputSize"]
+    return call.is_present("inputSize") and call.shape("gradOut") == call["inputSize"]
 
 
 def _bilinear_dtypes(call: Call) -> None:
@@ -547,7 +564,7 @@ rule(
     *_bilinear_grad,
     when(
         lambda call: not _unchanged_size(call),
-        only_on("A2 A3 950 310P 910"),
+        only_products("A2 A3 950 310P 910"),
         dtypes({"310P 910": _NO_BF16, "": _FLOATS}, "gradOut"),
     ),
     same_dtype("gradOut", "out"),
@@ -630,7 +647,7 @@ def _grid_shapes(dy: str, spatial: int) -> tuple[Check, ...]:
             call.require(all(size > 0 for size in image[-2:]), "input", f"has shape {image}; it has no pixels")
         return _laid_out(n, c, grid[1:-1], spatial == 3 and _channels_last(call, "input"))
 
-    return (shape(**{dy: sampled}),)
+    return (output_shape(**{dy: sampled}),)
 
 
 def _bicubic_on_cores(call: Call) -> None:
@@ -644,8 +661,8 @@ rule(
     "aclnnGridSampler2D",
     same_dtype("input", "grid", "out"),
     dtypes({"310P": "FLOAT FLOAT16 DOUBLE", "": _WITH_DOUBLE}, "input"),
-    between("interpolationMode", 0, 2),
-    between("paddingMode", 0, 2),
+    in_range("interpolationMode", 0, 2),
+    in_range("paddingMode", 0, 2),
     *_grid_shapes("out", 2),
     unless_empty("input grid", _bicubic_on_cores),
 )
@@ -654,8 +671,8 @@ rule(
     same_dtype("input", "grid", "out"),
     dtypes(_WITH_DOUBLE, "input"),
     formats("NCDHW NDHWC ND", "input", "out"),
-    between("paddingMode", 0, 2),
-    between("interpolationMode", 0, 1),
+    in_range("paddingMode", 0, 2),
+    in_range("interpolationMode", 0, 1),
     *_grid_shapes("out", 3),
     unless_empty("input grid", dtypes({"A2 A3 950": _WITH_DOUBLE, "": "FLOAT FLOAT16 DOUBLE"}, "input")),
 )
@@ -666,15 +683,15 @@ def _grid_backward(spatial: int, allowed: DtypeSet, most: int) -> tuple[Check, .
     checks = (
         same_dtype("input", "gradOutput", "grid", "inputGrad", "gridGrad"),
         dtypes(allowed, "input"),
-        between("interpolationMode", 0, most),
-        between("paddingMode", 0, 2),
+        in_range("interpolationMode", 0, most),
+        in_range("paddingMode", 0, 2),
         *_grid_shapes("gradOutput", spatial),
         same_shape("input", "inputGrad"),
         same_shape("grid", "gridGrad"),
         array_length("outputMask", 2),
     )
-    told = infer(inputGrad=same("input"), gridGrad=same("grid"))
-    return when(lambda call: call.given("outputMask"), *checks), told
+    told = infer_shape(inputGrad=shape_of("input"), gridGrad=shape_of("grid"))
+    return when(lambda call: call.is_present("outputMask"), *checks), told
 
 
 rule(
@@ -700,7 +717,7 @@ def _blocks(call: Call) -> int:
 def _im2col_arrays(call: Call) -> None:
     for name, least in (("kernelSize", 1), ("stride", 1), ("dilation", 1), ("padding", 0)):
         call.require(all(n >= least for n in call[name]), name, f"is {call[name]}; its items must be at least {least}")
-    plane, blocks = call.shape("gradOutput")[-2:]
+    plane, blocks = call.shape("gradOutput", least=2)[-2:]
     window = call["kernelSize"][0] * call["kernelSize"][1]
     shape_ = call.shape("gradOutput")
     text = f"has shape {shape_}; its last axis but one must be a multiple of the kernel's {window}"
@@ -727,26 +744,26 @@ rule(
     array_length("padding", 2),
     array_length("stride", 2),
     _im2col_arrays,
-    shape(out=_col2im_shape),
+    output_shape(out=_col2im_shape),
 )
 
 rule(
     "aclnnThreeInterpolateBackward",
     dtypes(_NO_BF16, "grad_x", "weight"),
     dtypes("INT32 INT64", "idx"),
-    copied(grad_y=dims(("grad_x", 0), ("grad_x", 1), "m", 1)),
+    copied_output_shape(grad_y=shape_from(("grad_x", 0), ("grad_x", 1), "m", 1)),
 )
 
 rule(
     "aclnnRasterizer",
-    only_on("A2 A3"),
-    columns("v f dOptional findicesOut barycentricOut", "FLOAT INT32 FLOAT INT32 FLOAT"),
+    only_products("A2 A3"),
+    dtype_table("v f dOptional findicesOut barycentricOut", "FLOAT INT32 FLOAT INT32 FLOAT"),
     tiling(
         rank(2, 2, "v", "f"),
-        shape(v=dims(("v", 0), 4), f=dims(("f", 0), 3)),
-        between("height", 1, 4096),
-        between("width", 1, 4096),
-        shape(findicesOut=dims("height", "width"), barycentricOut=dims("height", "width", 3)),
-        between("useDepthPrior", 0, 0),
+        output_shape(v=shape_from(("v", 0), 4), f=shape_from(("f", 0), 3)),
+        in_range("height", 1, 4096),
+        in_range("width", 1, 4096),
+        output_shape(findicesOut=shape_from("height", "width"), barycentricOut=shape_from("height", "width", 3)),
+        in_range("useDepthPrior", 0, 0),
     ),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from ascend_aclnn.rules.language import (
     Call,
     Check,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtypes,
-    infer,
+    infer_shape,
     one_of,
     rank,
     rule,
-    same,
     same_dtype,
-    supported,
+    shape_of,
 )
 
 
@@ -22,7 +22,7 @@ def _channels(call: Call) -> None:
     rank(2, 3, "x")(call)
     rank(2, 2, "weight")(call)
     rank(3, 3, "convStatesRef")(call)
-    channels, (taps, width), states = call.shape("x")[-1], call.shape("weight"), call.shape("convStatesRef")
+    channels, (taps, width), states = call.shape("x")[-1], call.sizes("weight", 2), call.shape("convStatesRef")
     call.require(2 <= taps <= 4, "weight", f"has {taps} taps; it must have between 2 and 4")
     call.require(width == channels, "weight", f"has {width} channels; it must have {channels}, as x")
     fits = states[2] == channels and states[1] >= taps - 1
@@ -36,18 +36,18 @@ def _sequences(update: bool) -> Check:
 
     def check(call: Call) -> None:
         x, starts = call.shape("x"), "queryStartLocOptional"
-        if call.given(starts):
+        if call.is_present(starts):
             rank(1, 1, starts)(call)
-        count = call.shape(starts)[0] - 1 if call.given(starts) and call.shape(starts)[0] > 0 else None
+        count = call.shape(starts)[0] - 1 if call.is_present(starts) and call.shape(starts)[0] > 0 else None
         if len(x) == 2:
             call.require(count is not None, starts, "is None; with x of two axes it is required")
             if update:
-                accepted = call.given("numAcceptedTokensOptional")
+                accepted = call.is_present("numAcceptedTokensOptional")
                 call.require(accepted, "numAcceptedTokensOptional", "is None; with x of two axes it is required")
         elif not update:
             call.require(x[1] > 0, "x", f"has shape {x}; its sequences must not be empty")
             call.require(count in (None, x[0]), starts, f"has {count} sequences; it must have {x[0]}, as x")
-        if update and call.given("numAcceptedTokensOptional"):
+        if update and call.is_present("numAcceptedTokensOptional"):
             taps = call.shape("weight")[0]
             call.require(taps == 4, "weight", f"has {taps} taps; with num_accepted_tokens it must have 4")
         batch = x[0] if len(x) == 3 and (count is None or not update) else count
@@ -64,12 +64,12 @@ for _name, _update in (("aclnnCausalConv1dFn", False), ("aclnnCausalConv1dUpdate
         dtypes("FLOAT16 BF16", "x"),
         same_dtype("x", "weight", "convStatesRef", "y", "biasOptional"),
         dtypes("INT32", "queryStartLocOptional", "cacheIndicesOptional"),
-        documented(),
+        documented_dtypes(),
         _channels,
         _sequences(_update),
         lambda call: rank(len(call.shape("x")), len(call.shape("x")), "y")(call),
         one_of("activation", "silu", "none", ""),
-        supported,
-        infer(y=same("x")),
+        documented_products,
+        infer_shape(y=shape_of("x")),
         nullable="activation",
     )

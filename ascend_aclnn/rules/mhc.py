@@ -12,21 +12,21 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    between,
+    documented_products,
     dtypes,
-    fit,
-    infer,
-    not_private,
-    on,
+    in_range,
+    infer_shape,
+    no_private_format,
+    on_products,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
-    shape,
-    supported,
+    shape_of,
+    shape_patterns,
     unless_empty,
 )
 
@@ -36,7 +36,7 @@ _16 = "FLOAT16 BF16"
 def _filled(*names: str) -> Check:
     def check(call: Call) -> None:
         for name in names:
-            call.require(not call.empty(name), name, "is empty")
+            call.require(not call.is_empty(name), name, "is empty")
 
     return check
 
@@ -60,23 +60,23 @@ def _streams(*allowed: int, axis: int = -2, multiple: int = 1) -> Check:
 
 def _mixing_matrix(call: Call) -> None:
     """Without a matrix the streams stay as they are: on Ascend 950 only."""
-    there = call.given("hRes") or call.product == "950"
+    there = call.is_present("hRes") or call.product == "950"
     call.require(there, "hRes", f"is None; on {call.soc.name} it is required", RUNTIME_ERROR)
 
 
 rule(
     "aclnnMhcPost",
     _mixing_matrix,
-    not_private("x", "out"),
+    no_private_format("x", "out"),
     dtypes(_16, "x"),
     dtypes("FLOAT", "hRes", "hPost"),
     same_dtype("x", "hOut", "out"),
-    fit((1, 2), x="* n d", hRes="* n n", hOut="* d", hPost="* n", out="* n d"),
+    shape_patterns((1, 2), x="* n d", hRes="* n n", hOut="* d", hPost="* n", out="* n d"),
 )
 
 
 def _matrix_pointer(call: Call) -> None:
-    there = call.given("hRes") or call.product == "950"
+    there = call.is_present("hRes") or call.product == "950"
     call.require(there, "hRes", "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
@@ -84,12 +84,12 @@ rule(
     "aclnnMhcPostBackward",
     _matrix_pointer,
     _filled("gradOutput", "x", "hOut", "hPost", "hRes"),
-    not_private("gradOutput", "x", "hRes", "hOut", "hPost"),
+    no_private_format("gradOutput", "x", "hRes", "hOut", "hPost"),
     dtypes(_16, "gradOutput", "x", "hOut"),
     dtypes("FLOAT", "hRes", "hPost", "gradHRes", "gradHPost"),
     same_dtype("x", "gradX"),
     same_dtype("hOut", "gradHOut"),
-    fit(
+    shape_patterns(
         (1, 2),
         x="* n d",
         gradOutput="* n d",
@@ -101,9 +101,9 @@ rule(
         gradHOut="* d",
         gradHPost="* n",
     ),
-    on("950", _streams(4, 6, 8)),
-    on("A2 A3", _streams(4, multiple=128)),
-    result(gradHRes="FLOAT", gradHPost="FLOAT"),
+    on_products("950", _streams(4, 6, 8)),
+    on_products("A2 A3", _streams(4, multiple=128)),
+    output_dtype(gradHRes="FLOAT", gradHPost="FLOAT"),
 )
 
 # --------------------------------------------------------------------------------------------------- before the layer
@@ -114,11 +114,11 @@ def _gates(call: Call) -> None:
     rank(1, 1, "alpha")(call)
     call.require(call.shape("alpha")[0] in (2, 3), "alpha", f"has {call.shape('alpha')[0]} items; it must have 2 or 3")
     if call.shape("alpha")[0] == 3:
-        call.require(call.given("hRes"), "hRes", "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present("hRes"), "hRes", "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
 def _all_or_none(call: Call) -> None:
-    given = [call.given(name) for name in ("invRmsOptional", "hMixOptional", "hPreOptional")]
+    given = [call.is_present(name) for name in ("invRmsOptional", "hMixOptional", "hPreOptional")]
     call.require(all(given) or not any(given), "invRmsOptional", "h_mix and h_pre are given all, or none")
 
 
@@ -128,7 +128,7 @@ def _mixed(call: Call) -> bool:
 
 def _pre_shapes(call: Call) -> None:
     if _mixed(call):
-        fit(
+        shape_patterns(
             (1, 2),
             x="* n d",
             phi="n*n+2*n n*d",
@@ -142,7 +142,7 @@ def _pre_shapes(call: Call) -> None:
             hPreOptional="* n",
         )(call)
     else:
-        fit(
+        shape_patterns(
             (1, 2),
             x="* n d",
             phi="2*n n*d",
@@ -170,8 +170,8 @@ for _name, _modes in (("aclnnMhcPre", ()), ("aclnnMhcPreV2", (0, 1))):
         dtypes("FLOAT", "invRmsOptional", "hMixOptional", "hPreOptional"),
         same_dtype("x", "hIn"),
         *(one_of("opImplMode", *_modes) for _ in _modes[:1]),
-        supported,
-        infer(
+        documented_products,
+        infer_shape(
             hIn=lambda call: (*call.shape("x")[:-2], call.size("x", -1)),
             hPost=lambda call: call.shape("x")[:-1],
             hRes=lambda call: (*call.shape("x")[:-1], call.size("x", -2)) if _mixed(call) else None,
@@ -179,14 +179,14 @@ for _name, _modes in (("aclnnMhcPre", ()), ("aclnnMhcPreV2", (0, 1))):
             hMixOptional=lambda call: None,
             hPreOptional=lambda call: None,
         ),
-        result(hPost="FLOAT", hRes="FLOAT"),
+        output_dtype(hPost="FLOAT", hRes="FLOAT"),
         nullable="hRes",
     )
 
 rule(
     "aclnnMhcPreBackward",
     _filled("x", "phi", "alpha", "gradHIn", "gradHPost", "gradHRes", "invRms", "hMix", "hPre", "hPost"),
-    fit(
+    shape_patterns(
         (1, 2),
         x="* n d",
         gradHIn="* d",
@@ -209,9 +209,9 @@ rule(
     dtypes("FLOAT", "phi", "alpha", "gamma", "invRms", "hMix", "hPre", "hPost", "gradHPost", "gradHRes"),
     same_dtype("gradHIn", "gradX"),
     dtypes("FLOAT", "gradPhi", "gradAlpha", "gradBias", "gradGamma"),
-    supported,
-    infer(gradGamma=lambda call: call.shape("gamma") if call.given("gamma") else None),
-    result(gradPhi="FLOAT", gradAlpha="FLOAT", gradBias="FLOAT", gradGamma="FLOAT"),
+    documented_products,
+    infer_shape(gradGamma=lambda call: call.shape("gamma") if call.is_present("gamma") else None),
+    output_dtype(gradPhi="FLOAT", gradAlpha="FLOAT", gradBias="FLOAT", gradGamma="FLOAT"),
 )
 
 # --------------------------------------------------------------------------------------------------- doubly stochastic
@@ -233,14 +233,17 @@ def _saved(call: Call) -> None:
     if call["needBackward"]:
         for name in _SAVED:
             call.require(
-                call.given(name), name, "is None (a null pointer); with need_backward it is required", PARAM_NULLPTR
+                call.is_present(name),
+                name,
+                "is None (a null pointer); with need_backward it is required",
+                PARAM_NULLPTR,
             )
         dtypes("FLOAT", *_SAVED)(call)
-        not_private(*_SAVED)(call)
+        no_private_format(*_SAVED)(call)
         _saved_shapes(call)
 
 
-_saved_shapes = fit(
+_saved_shapes = shape_patterns(
     (2, 2),
     x="* n d",
     hPre="* n",
@@ -256,7 +259,7 @@ def _steps(call: Call, *tail: int) -> Shape:
 def _saved_sums(call: Call) -> None:
     if call["needBackward"]:
         n = call.shape("x")[2]
-        shape(sumOut=lambda c: _steps(c, n), normOut=lambda c: _steps(c, n, n))(call)
+        output_shape(sumOut=lambda c: _steps(c, n), normOut=lambda c: _steps(c, n, n))(call)
 
 
 rule(
@@ -264,7 +267,7 @@ rule(
     dtypes(_16, "x", "hin"),
     dtypes("FLOAT", "phi", "alpha", "bias", "hPost", "hRes"),
     _iterations,
-    fit(
+    shape_patterns(
         (2, 2),
         x="* n d",
         hin="* d",
@@ -274,17 +277,17 @@ rule(
         hPost="* n",
         hRes="* n*n",
     ),
-    not_private("x", "phi", "alpha", "bias", "hin", "hPost", "hRes"),
+    no_private_format("x", "phi", "alpha", "bias", "hin", "hPost", "hRes"),
     _saved,
     _saved_sums,
-    infer(
+    infer_shape(
         hPre=lambda call: call.shape("x")[:3] if call["needBackward"] else (0,),
         hcBeforeNorm=lambda call: (*call.shape("x")[:2], 24) if call["needBackward"] else (0,),
         invRms=lambda call: (*call.shape("x")[:2], 1) if call["needBackward"] else (0,),
         sumOut=lambda call: _steps(call, 4) if call["needBackward"] else (0,),
         normOut=lambda call: _steps(call, 4, 4) if call["needBackward"] else (0,),
     ),
-    result(
+    output_dtype(
         hPost="FLOAT", hRes="FLOAT", hPre="FLOAT", hcBeforeNorm="FLOAT", invRms="FLOAT", sumOut="FLOAT", normOut="FLOAT"
     ),
     nullable=" ".join(_SAVED),
@@ -293,13 +296,13 @@ rule(
 
 def _mixing_gradient(call: Call) -> None:
     """A matrix for each token, or its items in one row."""
-    *lead, n, _d = call.shape("x")
+    *lead, n, _d = call.shape("x", least=2)
     got, name = call.shape("gradHRes"), "gradHRes"
     call.require(got in ((*lead, n, n), (*lead, n * n)), name, f"has shape {got}; it must be {(*lead, n, n)}")
 
 
 def _step_shapes(call: Call) -> None:
-    *lead, n, _d = call.shape("x")
+    *lead, n, _d = call.shape("x", least=2)
     for name, tail in (("sumOut", (*lead, n)), ("normOut", (*lead, n, n))):
         got = call.shape(name)
         call.require(got[1:] == tail, name, f"has shape {got}; behind its first axis it must be {tail}")
@@ -307,7 +310,7 @@ def _step_shapes(call: Call) -> None:
 
 rule(
     "aclnnMhcPreSinkhornBackward",
-    fit(
+    shape_patterns(
         (1, 2),
         x="* n d",
         gradHin="* d",
@@ -330,14 +333,14 @@ rule(
         "FLOAT", "phi", "alpha", "bias", "gradHPost", "gradHRes", "hPre", "hcBeforeNorm", "invRms", "sumOut", "normOut"
     ),
     dtypes("FLOAT", "gradPhi", "gradAlpha", "gradBias"),
-    result(gradX=lambda call: call.dtype("x"), gradPhi="FLOAT", gradAlpha="FLOAT", gradBias="FLOAT"),
+    output_dtype(gradX=lambda call: call.dtype("x"), gradPhi="FLOAT", gradAlpha="FLOAT", gradBias="FLOAT"),
 )
 
 
 def _square(name: str) -> Check:
     def check(call: Call) -> None:
         rank(3, 4, name)(call)
-        m, n = call.shape(name)[-2:]
+        m, n = call.shape(name, least=2)[-2:]
         call.require(
             m == n and n in (4, 6, 8), name, f"has shape {call.shape(name)}; its matrices must be 4, 6 or 8 square"
         )
@@ -347,10 +350,10 @@ def _square(name: str) -> Check:
 
 def _steps_of_sinkhorn(call: Call) -> None:
     """Both are kept, or neither (a single item stands for none); of two steps for each iteration, rows padded to 8."""
-    sizes = [call[name].size if call.given(name) else 1 for name in ("normOut", "sumOut")]
+    sizes = [call[name].size if call.is_present(name) else 1 for name in ("normOut", "sumOut")]
     if sizes != [1, 1]:
         call.require(1 not in sizes, "normOut", "and sum_out are given both, or neither")
-        *lead, n, _n = call.shape("x")
+        *lead, n, _n = call.shape("x", least=2)
         tokens = 2 * call["numIters"] * math.prod(lead)
         for name, wanted in (("normOut", tokens * n * 8), ("sumOut", tokens * 8)):
             dtypes("FLOAT", name)(call)
@@ -361,23 +364,23 @@ def _steps_of_sinkhorn(call: Call) -> None:
 rule(
     "aclnnMhcSinkhorn",
     dtypes("FLOAT", "x", "output"),
-    shape(output=same("x")),
-    between("numIters", 1, 100),
+    output_shape(output=shape_of("x")),
+    in_range("numIters", 1, 100),
     _square("x"),
     _steps_of_sinkhorn,
     same_format("x", "output"),
     _filled("x"),
-    supported,
-    infer(normOut=lambda call: None, sumOut=lambda call: None),
-    result(output="FLOAT"),
+    documented_products,
+    infer_shape(normOut=lambda call: None, sumOut=lambda call: None),
+    output_dtype(output="FLOAT"),
 )
 rule(
     "aclnnMhcSinkhornBackward",
     dtypes("FLOAT", "gradOutput", "normOut", "sumOut", "out"),
-    shape(out=same("gradOutput")),
+    output_shape(out=shape_of("gradOutput")),
     _square("gradOutput"),
     rank(1, 1, "normOut", "sumOut"),
     same_format("gradOutput", "out"),
-    unless_empty("gradOutput", supported),
-    result(out="FLOAT"),
+    unless_empty("gradOutput", documented_products),
+    output_dtype(out="FLOAT"),
 )

@@ -8,24 +8,24 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     array_length,
-    between,
-    columns,
-    copied,
-    dims,
+    copied_output_shape,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
-    infer,
-    not_private,
+    in_range,
+    infer_shape,
+    no_private_format,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
 )
 
 _TINY = 2.0**-126  # the smallest normal float32
@@ -99,7 +99,7 @@ rule(
         f"has shape {call.shape('overlap')} for boxes {call.shape('bBoxes')} and {call.shape('gtBoxes')}; "
         "aligned boxes come in pairs and give (pairs, 1)",
     ),
-    copied(overlap=_overlap_shape),
+    copied_output_shape(overlap=_overlap_shape),
 )
 
 rule(
@@ -118,14 +118,14 @@ rule(
         "bBoxes",
         f"has shape {call.shape('bBoxes')}; its last axis must be a multiple of 1024",
     ),
-    shape(overlap=dims(1, ("bBoxes", 1)), atanSub=dims(1, ("bBoxes", 1))),
+    output_shape(overlap=shape_from(1, ("bBoxes", 1)), atanSub=shape_from(1, ("bBoxes", 1))),
 )
 
 # ------------------------------------------------------------------------------------------------------- regions
 
 
 def _pooled(boxes: str, height: str, width: str) -> Check:
-    return shape(out=dims((boxes, 0), ("self", 1), height, width))
+    return output_shape(out=shape_from((boxes, 0), ("self", 1), height, width))
 
 
 rule(
@@ -179,17 +179,17 @@ rule(
     rank(2, 2, "boxes"),
     _axis_is("boxes", 1, 5),
     array_length("inputShape", 4),
-    shape(gradOutput=dims(("boxes", 0), ("gradOutput", 1), "pooledHeight", "pooledWidth")),
+    output_shape(gradOutput=shape_from(("boxes", 0), ("gradOutput", 1), "pooledHeight", "pooledWidth")),
     rank(4, 4, "gradInput"),
     _same_axis("gradInput", 1, "gradOutput", 1),
-    shape(gradInput=_image_shape),
+    output_shape(gradInput=_image_shape),
     _not_negative("samplingRatio"),
     _above("spatialScale", _TINY),
 )
 rule(
     "aclnnROIAlignGrad",
-    columns("ydiff rois roisNOptional out", "FLOAT FLOAT INT32 FLOAT"),
-    infer(out=lambda call: tuple(call["xdiffShape"])),
+    dtype_table("ydiff rois roisNOptional out", "FLOAT FLOAT INT32 FLOAT"),
+    infer_shape(out=lambda call: tuple(call["xdiffShape"])),
 )
 
 
@@ -206,7 +206,9 @@ rule(
     dtypes("FLOAT FLOAT16", "gradOutput", "rois"),
     dtypes("INT32", "argmax"),
     dtypes("FLOAT FLOAT16", "gradInputRef"),
-    lambda call: not_private("gradOutput", "rois", "argmax", "gradInputRef")(call) if call.product == "950" else None,
+    lambda call: (
+        no_private_format("gradOutput", "rois", "argmax", "gradInputRef")(call) if call.product == "950" else None
+    ),
     rank(4, 4, "gradOutput", "argmax", "gradInputRef"),
     rank(2, 2, "rois"),
     _same_axis("rois", 0, "gradOutput", 0),
@@ -224,7 +226,7 @@ rule(
     _above("pooledW"),
 )
 
-_POOLED = dims(("rois", 0), ("x", 1), "pooled_h", "pooled_w")
+_POOLED = shape_from(("rois", 0), ("x", 1), "pooled_h", "pooled_w")
 rule(
     "aclnnRoiPoolingWithArgMax",
     _runs_on("950"),
@@ -235,12 +237,12 @@ rule(
     rank(4, 4, "x", "y", "argmax"),
     rank(2, 2, "rois"),
     _axis_is("rois", 1, 5),
-    shape(y=_POOLED, argmax=_POOLED),
+    output_shape(y=_POOLED, argmax=_POOLED),
     _above("pooled_h"),
     _above("pooled_w"),
     _above("spatial_scale_h"),
     _above("spatial_scale_w"),
-    result(y=dtype_of("x"), argmax="INT32"),
+    output_dtype(y=dtype_of("x"), argmax="INT32"),
 )
 
 
@@ -275,21 +277,26 @@ rule(
     _same_axis("boxes", 0, "scores", 0),
     _same_axis("boxes", 1, "scores", 2),
     _axis_is("boxes", 2, 4),
-    between("centerPointBox", 0, 1),
+    in_range("centerPointBox", 0, 1),
     _runs_on("310P"),
-    infer(selectedIndices=_selected_shape),
-    result(selectedIndices="INT32"),
+    infer_shape(selectedIndices=_selected_shape),
+    output_dtype(selectedIndices="INT32"),
 )
 
 # ------------------------------------------------------------------------------------------------------- blending
 
 rule(
     "aclnnBackgroundReplace",
-    only_on("310P"),
-    columns("bkg src mask out", "FLOAT16 FLOAT16 FLOAT16 FLOAT16", "UINT8 UINT8 FLOAT16 UINT8"),
-    infer(out=same("bkg")),
+    only_products("310P"),
+    dtype_table("bkg src mask out", "FLOAT16 FLOAT16 FLOAT16 FLOAT16", "UINT8 UINT8 FLOAT16 UINT8"),
+    infer_shape(out=shape_of("bkg")),
 )
 rule(
-    "aclnnBlendImagesCustom", only_on("310P"), dtypes("UINT8", "rgb", "alpha", "frame", "out"), infer(out=same("frame"))
+    "aclnnBlendImagesCustom",
+    only_products("310P"),
+    dtypes("UINT8", "rgb", "alpha", "frame", "out"),
+    infer_shape(out=shape_of("frame")),
 )
-rule("aclnnMrgbaCustom", only_on("310P"), dtypes("UINT8", "rgb", "alpha", "out"), infer(out=same("rgb")))
+rule(
+    "aclnnMrgbaCustom", only_products("310P"), dtypes("UINT8", "rgb", "alpha", "out"), infer_shape(out=shape_of("rgb"))
+)

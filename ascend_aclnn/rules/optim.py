@@ -9,11 +9,11 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     DtypeSet,
-    columns,
-    documented,
+    documented_dtypes,
+    dtype_table,
     dtypes,
     max_rank,
-    only_on,
+    only_products,
     plus_bf16,
     rule,
     same_dtype,
@@ -35,7 +35,7 @@ def _one_number(*names: str) -> Check:
 
 def _needed_by_amsgrad(name: str) -> Check:
     def check(call: Call) -> None:
-        missing = call["amsgrad"] and not call.given(name)
+        missing = call["amsgrad"] and not call.is_present(name)
         call.require(not missing, name, "is None (a null pointer); amsgrad needs it", PARAM_NULLPTR)
 
     return check
@@ -68,8 +68,8 @@ def _same_for_all(names: str, *numbers: str) -> tuple[str, ...]:
 
 rule(
     "aclnnApplyAdam",
-    only_on("950"),
-    columns(
+    only_products("950"),
+    dtype_table(
         "varRef m v grad beta1Power beta2Power lr beta1 beta2 epsilon",
         *_same_for_all("varRef m v grad", "beta1Power", "beta2Power", "lr", "beta1", "beta2", "epsilon"),
     ),
@@ -80,8 +80,8 @@ rule(
 )
 rule(
     "aclnnApplyKerasMomentum",
-    only_on("950"),
-    columns("varRef accum grad lr momentum", *_same_for_all("varRef accum grad", "lr", "momentum")),
+    only_products("950"),
+    dtype_table("varRef accum grad lr momentum", *_same_for_all("varRef accum grad", "lr", "momentum")),
     tiling(same_shape("varRef", "accum", "grad"), _one_number("lr", "momentum")),
 )
 
@@ -92,8 +92,8 @@ def _ema_mode(call: Call) -> None:
 
 rule(
     "aclnnApplyFusedEmaAdam",
-    only_on("A2 A3 950"),
-    documented("varRef", "step"),
+    only_products("A2 A3 950"),
+    documented_dtypes("varRef", "step"),
     same_dtype("varRef", "grad", "mRef", "vRef", "sRef"),
     tiling(same_shape("varRef", "grad", "mRef", "vRef", "sRef"), _one_number("step"), _ema_mode),
 )
@@ -112,8 +112,8 @@ def _quantised_moments(call: Call) -> None:
 
 rule(
     "aclnnApplyAdamWQuant",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step",
         "FLOAT FLOAT UINT8 UINT8 FLOAT FLOAT FLOAT FLOAT INT64",
         "FLOAT16 FLOAT16 UINT8 UINT8 FLOAT FLOAT FLOAT FLOAT INT64",
@@ -131,10 +131,10 @@ def _sequences(call: Call) -> None:
 
 
 _STEP = ("inputTokens", "sampledTokenIds", "inputPositions", "seqLens", "slotMapping", "blockTables")
-rule("aclnnAdvanceStep", only_on("A2 A3 950"), dtypes("INT64", *_STEP), tiling(_sequences))
+rule("aclnnAdvanceStep", only_products("A2 A3 950"), dtypes("INT64", *_STEP), tiling(_sequences))
 rule(
     "aclnnAdvanceStepV2",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes("INT64", *_STEP, "specToken", "acceptedNum"),
     tiling(_sequences),
 )
@@ -160,7 +160,7 @@ def _as_many(first: str, *names: str) -> Check:
         call.require(wanted > 0, first, "is an empty list")
         for name in names:
             # FusedSgd takes an empty list of buffers as none.
-            if call[name] or (call.given(name) and name != "momentumBufferListOptionalRef"):
+            if call[name] or (call.is_present(name) and name != "momentumBufferListOptionalRef"):
                 came = len(call[name])
                 call.require(
                     came == wanted, name, f"has {came} tensors; it must have {wanted}, as {call.python_name(first)}"
@@ -193,7 +193,7 @@ def _not_negative(*names: str) -> Check:
 
 
 def _amsgrad_list(call: Call) -> None:
-    missing = call["amsgrad"] and not call.given("maxExpAvgSqsRef")
+    missing = call["amsgrad"] and not call.is_present("maxExpAvgSqsRef")
     call.require(not missing, "maxExpAvgSqsRef", "is None; amsgrad needs it")
 
 

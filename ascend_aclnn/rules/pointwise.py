@@ -16,7 +16,7 @@ from ascend_aclnn.rules.language import (
     DtypeRule,
     DtypeSet,
     Shape,
-    broadcast,
+    broadcast_shape,
     broadcast_shapes,
     can_cast,
     castable,
@@ -26,13 +26,13 @@ from ascend_aclnn.rules.language import (
     is_floating,
     is_integral,
     max_rank,
+    output_dtype,
+    output_shape,
     promote,
     promoted,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_of,
 )
 
 Make = Callable[..., tuple[Check, ...]]  # a function of C names that gives the checks
@@ -271,8 +271,8 @@ def unary(
                 checks.append(dtypes(changes, source))
         else:
             from_input = cast or (floated if gives is not None else dtype_of)
-            checks.append(shape(**{target: same(source)}))
-            checks.append(result(**{target: from_input(source) if makes is None else makes}))
+            checks.append(output_shape(**{target: shape_of(source)}))
+            checks.append(output_dtype(**{target: from_input(source) if makes is None else makes}))
         if most is not None:
             checks.append(max_rank(most, source))
         return (*checks, *(extra(source, target) if extra is not None else ()))
@@ -288,4 +288,4 @@ def otherwise(products: str, here: Check, elsewhere: Check) -> Check:
 
 def pair(*names: str, out: str, most: int = 8) -> tuple[Check, ...]:
     """Inputs of at most 8 dimensions that broadcast to exactly the output's shape."""
-    return max_rank(most, *names), shape(**{out: broadcast(*names)})
+    return max_rank(most, *names), output_shape(**{out: broadcast_shape(*names)})

@@ -11,18 +11,18 @@ from ascend_aclnn.rules.language import (
     array_length,
     broadcastable,
     contiguous,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtypes,
-    infer,
+    infer_shape,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -51,7 +51,7 @@ def _rotary(x: str, mode: str) -> Check:
 
 def _rotation(call: Call) -> None:
     """A matrix instead of the mode."""
-    if call.given("rotate"):
+    if call.is_present("rotate"):
         call.require(call.product in ("A2", "A3"), "rotate", f"is given; on {call.soc.name} it must be None")
 
 
@@ -61,26 +61,26 @@ for _name, _more in (("aclnnRotaryPositionEmbedding", ()), ("aclnnRotaryPosition
         *_more,
         unless_empty(
             "out",
-            documented("x", "cos", "sin", "out"),
+            documented_dtypes("x", "cos", "sin", "out"),
             same_dtype("x", "out"),
-            tiling(_rotary("x", "mode"), shape(out=same("x"))),
+            tiling(_rotary("x", "mode"), output_shape(out=shape_of("x"))),
         ),
     )
 
 
 rule(
     "aclnnRotaryPositionEmbeddingGrad",
-    supported,
-    documented(),
-    tiling(_rotary("dy", "mode"), shape(dxOut=same("dy"))),
-    infer(dcosOut=same("cos"), dsinOut=same("sin")),
-    result(dcosOut=lambda call: call.dtype("cos"), dsinOut=lambda call: call.dtype("sin")),
+    documented_products,
+    documented_dtypes(),
+    tiling(_rotary("dy", "mode"), output_shape(dxOut=shape_of("dy"))),
+    infer_shape(dcosOut=shape_of("cos"), dsinOut=shape_of("sin")),
+    output_dtype(dcosOut=lambda call: call.dtype("cos"), dsinOut=lambda call: call.dtype("sin")),
 )
 rule(
     "aclnnInterleaveRope",
-    supported,
-    documented(),
-    tiling(same_shape("cos", "sin"), rank(4, 4, "x"), shape(out=same("x"))),
+    documented_products,
+    documented_dtypes(),
+    tiling(same_shape("cos", "sin"), rank(4, 4, "x"), output_shape(out=shape_of("x"))),
 )
 
 
@@ -98,8 +98,8 @@ def _partial(x: str) -> Check:
     return check
 
 
-rule("aclnnInplacePartialRotaryMul", supported, documented(), tiling(_partial("xRef")))
-rule("aclnnInplacePartialRotaryMulGrad", supported, documented(), tiling(_partial("dyRef")))
+rule("aclnnInplacePartialRotaryMul", documented_products, documented_dtypes(), tiling(_partial("xRef")))
+rule("aclnnInplacePartialRotaryMulGrad", documented_products, documented_dtypes(), tiling(_partial("dyRef")))
 
 
 def _query_and_key(call: Call) -> None:
@@ -117,8 +117,8 @@ for _name, _modes in (
 ):
     rule(
         _name,
-        supported,
-        documented(),
+        documented_products,
+        documented_dtypes(),
         same_dtype("queryRef", "keyRef"),
         tiling(_query_and_key, *(one_of("rotaryMode", *_modes) for _ in _modes[:1])),
     )
@@ -167,10 +167,10 @@ for _name, _modes_of_cache in (("aclnnRopeWithSinCosCache", ()), ("aclnnRopeWith
         ),
         same_dtype("queryIn", "keyIn", "cosSinCache", "queryOut", "keyOut"),
         _positions,
-        shape(queryOut=same("queryIn"), keyOut=same("keyIn")),
+        output_shape(queryOut=shape_of("queryIn"), keyOut=shape_of("keyIn")),
         _section,
         _head_size,
-        result(queryOut=lambda call: call.dtype("queryIn"), keyOut=lambda call: call.dtype("keyIn")),
+        output_dtype(queryOut=lambda call: call.dtype("queryIn"), keyOut=lambda call: call.dtype("keyIn")),
     )
 
 # --------------------------------------------------------------------------------------------------- into caches
@@ -201,10 +201,10 @@ def _dtype_of_cos(call: Call) -> DataType:
 
 rule(
     "aclnnDequantRopeQuantKvcache",
-    supported,
-    documented(),
-    tiling(shape(qOut=_queries, kOut=_keys, vOut=_keys)),
-    result(qOut=_dtype_of_cos, kOut=_dtype_of_cos, vOut=_dtype_of_cos),
+    documented_products,
+    documented_dtypes(),
+    tiling(output_shape(qOut=_queries, kOut=_keys, vOut=_keys)),
+    output_dtype(qOut=_dtype_of_cos, kOut=_dtype_of_cos, vOut=_dtype_of_cos),
 )
 
 
@@ -221,10 +221,10 @@ def _compressed(call: Call) -> Shape:
 for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
     rule(
         _name,
-        supported,
-        documented(),
+        documented_products,
+        documented_dtypes(),
         tiling(
-            when(lambda call: bool(call["isOutputKv"]), shape(kRopeOut=_key_rope, cKvOut=_compressed)),
+            when(lambda call: bool(call["isOutputKv"]), output_shape(kRopeOut=_key_rope, cKvOut=_compressed)),
             one_of("cacheModeOptional", "Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ", ""),
         ),
     )
@@ -232,9 +232,11 @@ for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
 
 rule(
     "aclnnQkvRmsNormRopeCache",
-    supported,
-    documented(),
-    infer(qOutBeforeQuant=lambda call: None, kOutBeforeQuant=lambda call: None, vOutBeforeQuant=lambda call: None),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
+        qOutBeforeQuant=lambda call: None, kOutBeforeQuant=lambda call: None, vOutBeforeQuant=lambda call: None
+    ),
 )
 
 
@@ -264,13 +266,13 @@ def _paged_queries(call: Call) -> Shape:
 rule(
     "aclnnQkvRmsNormRopeCacheWithKScale",
     _paged,
-    documented(),
-    supported,
-    infer(
+    documented_dtypes(),
+    documented_products,
+    infer_shape(
         qOut=_paged_queries,
         qScaleOptional=lambda call: None if call["qQuantMode"] == "no_quant" else _paged_queries(call)[:-1],
     ),
-    result(
+    output_dtype(
         qOut=lambda call: call.dtype("qkv") if call["qQuantMode"] == "no_quant" else call.dtype("kCacheRef"),
         qScaleOptional="FLOAT",
     ),
@@ -279,15 +281,15 @@ rule(
 
 
 def _pairs(call: Call) -> None:
-    if call.given("genQkvOptional"):
+    if call.is_present("genQkvOptional"):
         for name in ("genWeightsQOptional", "genWeightsKOptional"):
             text = "is None (a null pointer); with gen_qkv it is required"
-            call.require(call.given(name), name, text, PARAM_NULLPTR)
+            call.require(call.is_present(name), name, text, PARAM_NULLPTR)
 
 
 def _und_gen_queries(call: Call) -> Shape:
     heads = call["numHeadsQ"] + call["numHeadsK"] + call["numHeadsV"]
-    tokens = call.size("undQkv", 0) + (call.size("genQkvOptional", 0) if call.given("genQkvOptional") else 0)
+    tokens = call.size("undQkv", 0) + (call.size("genQkvOptional", 0) if call.is_present("genQkvOptional") else 0)
     return tokens, call["numHeadsQ"], call.size("undQkv", -1) // max(heads, 1)
 
 
@@ -295,9 +297,9 @@ rule(
     "aclnnUndGenQkvRmsNormRopeCache",
     _pairs,
     contiguous("kCacheRef", "vCacheRef"),
-    documented(),
-    supported,
-    infer(qOut=_und_gen_queries),
+    documented_dtypes(),
+    documented_products,
+    infer_shape(qOut=_und_gen_queries),
 )
 
 # --------------------------------------------------------------------------------------------------- norm, rotate, join
@@ -311,12 +313,12 @@ def _joined(plain: str, encoder: str) -> Check:
 
     def made(call: Call) -> Shape:
         rank(4, 4, plain)(call)
-        batch, tokens, heads, width = call.shape(plain)
-        if call.given(encoder):
+        batch, tokens, heads, width = call.sizes(plain, 4)
+        if call.is_present(encoder):
             tokens += call.size(encoder, 1)
         return batch, heads, tokens, width
 
-    return shape(**{plain + "Output": made})
+    return output_shape(**{plain + "Output": made})
 
 
 def _statistic(name: str, source: str, kind: str) -> Check:
@@ -324,9 +326,9 @@ def _statistic(name: str, source: str, kind: str) -> Check:
 
     def made(call: Call) -> Shape:
         wanted = call["isTraining"] and call[kind] in (1, 2)
-        return (*call.shape(source)[:-1], 1) if wanted and call.given(source) else (0,)
+        return (*call.shape(source)[:-1], 1) if wanted and call.is_present(source) else (0,)
 
-    return infer(**{f"{name}Mean": made, f"{name}Rstd": made})
+    return infer_shape(**{f"{name}Mean": made, f"{name}Rstd": made})
 
 
 _STATISTICS = {
@@ -340,14 +342,14 @@ _FORWARD_OPTIONAL = (
 )
 rule(
     "aclnnNormRopeConcat",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(*(_joined(plain, encoder) for plain, encoder in zip(_NORMED, _ENCODED))),
     _statistic("normQuery", "query", "normType"),
     _statistic("normKey", "key", "normType"),
     _statistic("normAddedQuery", "encoderQuery", "normAddedType"),
     _statistic("normAddedKey", "encoderKey", "normAddedType"),
-    result(**_STATISTICS),
+    output_dtype(**_STATISTICS),
     nullable=_FORWARD_OPTIONAL,
 )
 
@@ -363,29 +365,29 @@ def _one_dtype(call: Call) -> None:
 def _value_gradient(call: Call) -> Shape:
     """As long as the key, which is joined with as many rows of the encoder."""
     rank(4, 4, "gradValueOutput", "key")(call)
-    batch, heads, _tokens, width = call.shape("gradValueOutput")
+    batch, heads, _tokens, width = call.sizes("gradValueOutput", 4)
     return batch, call.shape("key")[1], heads, width
 
 
 def _encoder_value_gradient(call: Call) -> Shape:
-    batch, heads, tokens, width = call.shape("gradValueOutput")
+    batch, heads, tokens, width = call.sizes("gradValueOutput", 4)
     return batch, tokens - call.size("key", 1), heads, width
 
 
 rule(
     "aclnnNormRopeConcatBackward",
     _one_dtype,
-    supported,
-    infer(
-        gradQuery=same("query"),
-        gradKey=same("key"),
+    documented_products,
+    infer_shape(
+        gradQuery=shape_of("query"),
+        gradKey=shape_of("key"),
         gradValue=_value_gradient,
-        gradEncoderQuery=lambda call: call.shape("encoderQuery") if call.given("encoderQuery") else None,
-        gradEncoderKey=lambda call: call.shape("encoderKey") if call.given("encoderKey") else None,
-        gradEncoderValue=lambda call: _encoder_value_gradient(call) if call.given("encoderKey") else None,
+        gradEncoderQuery=lambda call: call.shape("encoderQuery") if call.is_present("encoderQuery") else None,
+        gradEncoderKey=lambda call: call.shape("encoderKey") if call.is_present("encoderKey") else None,
+        gradEncoderValue=lambda call: _encoder_value_gradient(call) if call.is_present("encoderKey") else None,
         **{
             f"gradNorm{part}{kind}": lambda call, weight=f"norm{part}Weight": (
-                call.shape(weight) if call.given(weight) else None
+                call.shape(weight) if call.is_present(weight) else None
             )
             for part in ("Query", "Key", "AddedQuery", "AddedKey")
             for kind in ("Weight", "Bias")

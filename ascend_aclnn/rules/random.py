@@ -12,26 +12,26 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    between,
-    broadcast,
+    broadcast_shape,
     broadcastable,
     castable,
-    dims,
     dtype_of,
     dtypes,
-    infer,
+    in_range,
+    infer_shape,
     max_rank,
-    not_private,
-    on,
-    only_on,
+    no_private_format,
+    on_products,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_from,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -62,7 +62,7 @@ def _size_of(name: str) -> Callable[[Call], int]:
 
 
 def _mask_shape(elements: Callable[[Call], int]) -> ShapeRule:
-    return dims(lambda call: mask_bytes(elements(call)))
+    return shape_from(lambda call: mask_bytes(elements(call)))
 
 
 def _kept(call: Call) -> None:
@@ -73,7 +73,7 @@ def _kept(call: Call) -> None:
 
 
 def _is_null(name: str) -> Check:
-    return lambda call: call.require(not call.given(name), name, "is given; it must be None")
+    return lambda call: call.require(not call.is_present(name), name, "is given; it must be None")
 
 
 _FLOATS = plus_bf16("FLOAT FLOAT16")
@@ -83,12 +83,12 @@ rule(
     castable("input", "out"),
     dtypes(_OLD_FLOATS, "input"),
     dtypes("UINT8", "maskOut"),
-    between("p", 0, 1),
+    in_range("p", 0, 1),
     max_rank(8, "input"),
-    shape(out=same("input")),
+    output_shape(out=shape_of("input")),
     _mask("maskOut", _size_of("input"), exact=True),
-    infer(maskOut=_mask_shape(_size_of("input"))),
-    result(out=dtype_of("input"), maskOut="UINT8"),
+    infer_shape(maskOut=_mask_shape(_size_of("input"))),
+    output_dtype(out=dtype_of("input"), maskOut="UINT8"),
 )
 rule(
     "aclnnDropoutV3",
@@ -96,12 +96,12 @@ rule(
     dtypes(_FLOATS, "input"),
     dtypes("UINT8", "maskOut"),
     _is_null("optionalNoiseShape"),
-    between("p", 0, 1),
+    in_range("p", 0, 1),
     max_rank(8, "input"),
-    shape(out=same("input")),
+    output_shape(out=shape_of("input")),
     _mask("maskOut", _size_of("input"), exact=True),
-    infer(maskOut=_mask_shape(_size_of("input"))),
-    result(out=dtype_of("input"), maskOut="UINT8"),
+    infer_shape(maskOut=_mask_shape(_size_of("input"))),
+    output_dtype(out=dtype_of("input"), maskOut="UINT8"),
 )
 rule(
     "aclnnDropoutBackward",
@@ -110,21 +110,21 @@ rule(
     dtypes("UINT8", "mask"),
     _kept,
     max_rank(8, "gradOutput"),
-    shape(out=same("gradOutput")),
+    output_shape(out=shape_of("gradOutput")),
     _mask("mask", _size_of("gradOutput"), exact=True),
-    result(out=dtype_of("gradOutput")),
+    output_dtype(out=dtype_of("gradOutput")),
 )
 rule(
     "aclnnDropoutV3Grad",
-    only_on("950"),
+    only_products("950"),
     present(PARAM_NULLPTR, "gradY", "mask", "gradX"),
     castable("gradY", "gradX"),
     dtypes("FLOAT FLOAT16 BF16", "gradY"),
     dtypes("UINT8", "mask"),
     max_rank(8, "gradY"),
-    shape(gradX=same("gradY")),
+    output_shape(gradX=shape_of("gradY")),
     _mask("mask", _size_of("gradY"), exact=True),
-    result(gradX=dtype_of("gradY")),
+    output_dtype(gradX=dtype_of("gradY")),
     nullable="gradY mask gradX",  # the chip is looked at first
 )
 rule(
@@ -132,11 +132,11 @@ rule(
     castable("self", "out"),
     dtypes(_FLOATS, "self"),
     dtypes("UINT8", "mask"),
-    between("prob", 0, 1),
+    in_range("prob", 0, 1),
     max_rank(8, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _mask("mask", _size_of("self"), exact=False),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -154,9 +154,9 @@ def _mask_type(call: Call) -> None:
 
 _GENERATED = (
     dtypes("UINT8", "out"),
-    between("prob", 0, 1),
+    in_range("prob", 0, 1),
     _mask("out", _named_size, exact=True),
-    infer(out=_mask_shape(_named_size)),
+    infer_shape(out=_mask_shape(_named_size)),
 )
 rule("aclnnDropoutGenMask", *_GENERATED)
 rule("aclnnDropoutGenMaskV2 aclnnDropoutGenMaskV2Tensor", *_GENERATED, _mask_type)
@@ -173,7 +173,7 @@ def _probability(call: Call) -> None:
     call.require(0 <= value <= 1, "prob", f"is {value}; it must be in [0, 1]")
 
 
-_TO_OUT = (same_dtype("self", "out"), shape(out=same("self")))
+_TO_OUT = (same_dtype("self", "out"), output_shape(out=shape_of("self")))
 for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "aclnnInplace")):
     rule(
         f"{_prefix}Bernoulli",
@@ -182,7 +182,7 @@ for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "acl
         _probability,
         max_rank(8, _name),
         *_inputs,
-        not_private(_name),
+        no_private_format(_name),
     )
     rule(
         f"{_prefix}BernoulliTensor",
@@ -190,7 +190,7 @@ for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "acl
         dtypes(_PROBABILITY, "prob"),
         max_rank(8, _name, "prob"),
         *_inputs,
-        not_private(_name, "prob"),
+        no_private_format(_name, "prob"),
     )
 
 
@@ -201,11 +201,11 @@ def _drawn_type(call: Call) -> DataType:
 _INTEGERS = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64"
 rule(
     "aclnnStatelessBernoulli",
-    only_on("950"),
+    only_products("950"),
     dtypes("FLOAT16 FLOAT BF16", "prob"),
     dtypes(_INTEGERS + " BOOL FLOAT16 FLOAT BF16", "out"),
-    shape(out=lambda call: tuple(call["shape"])),
-    result(out=_drawn_type),
+    output_shape(out=lambda call: tuple(call["shape"])),
+    output_dtype(out=_drawn_type),
 )
 
 # ------------------------------------------------------------------------------------------------- in place
@@ -260,7 +260,12 @@ def _seeds_int64(call: Call) -> None:
 
 
 rule("aclnnInplaceRandom", *_RANDOM, _ordered(strict=True))
-rule("aclnnInplaceRandomTensor", *_RANDOM, _ordered(strict=True), on("950", unless_empty("selfRef", _seeds_int64)))
+rule(
+    "aclnnInplaceRandomTensor",
+    *_RANDOM,
+    _ordered(strict=True),
+    on_products("950", unless_empty("selfRef", _seeds_int64)),
+)
 rule("aclnnInplaceRandomWithoutFromTo", *_RANDOM)
 rule(
     "aclnnInplaceRandomWithoutFromToTensor",
@@ -291,7 +296,7 @@ def _exponential(call: Call) -> None:
 
 rule(
     "aclnnSimThreadExponential",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes("BF16 FLOAT16 FLOAT", "selfRef"),
     tiling(_exponential),
 )
@@ -311,26 +316,26 @@ def _deviations_fill_out(call: Call) -> None:
 rule(
     "aclnnNormalTensorTensor",
     max_rank(8, "mean", "std"),
-    shape(out=broadcast("mean", "std")),
+    output_shape(out=broadcast_shape("mean", "std")),
     dtypes(_NORMAL_OUT, "mean", "std", "out"),
     unless_empty("mean std", castable(promoted("mean", "std"), "out")),
-    result(out=promoted("mean", "std")),
+    output_dtype(out=promoted("mean", "std")),
 )
 rule(
     "aclnnNormalTensorFloat",
     max_rank(8, "mean", "out"),
     broadcastable("mean", "out"),
     dtypes(_NORMAL_OUT, "mean", "out"),
-    infer(out=same("mean")),
-    result(out=dtype_of("mean")),
+    infer_shape(out=shape_of("mean")),
+    output_dtype(out=dtype_of("mean")),
 )
 rule(
     "aclnnNormalFloatTensor",
     _deviations_fill_out,
     max_rank(8, "std"),
     dtypes(_NORMAL_OUT, "std", "out"),
-    infer(out=same("std")),
-    result(out=dtype_of("std")),
+    infer_shape(out=shape_of("std")),
+    output_dtype(out=dtype_of("std")),
 )
 # NormalFloatFloat takes its shape from the output, which must be given.
 rule("aclnnNormalFloatFloat", dtypes(_NORMAL_OUT, "out"), max_rank(8, "out"))
@@ -341,8 +346,8 @@ rule(
     "aclnnRandperm",
     dtypes(plus_bf16("FLOAT FLOAT16 INT32 DOUBLE INT64 INT8 UINT8 INT16"), "out"),
     _not_negative("n"),
-    shape(out=dims("n")),
-    result(out="INT64"),
+    output_shape(out=shape_from("n")),
+    output_dtype(out="INT64"),
     null_status=INNER_NULLPTR,
 )
 
@@ -359,9 +364,9 @@ def _sampled(call: Call) -> Shape:
     return (*call.shape("self")[:-1], call["numsamples"])
 
 
-_CHOSEN = (rank(1, 2, "self"), shape(out=_sampled), _samples)
+_CHOSEN = (rank(1, 2, "self"), output_shape(out=_sampled), _samples)
 _WEIGHTS = plus_bf16("FLOAT FLOAT16 DOUBLE")
-rule("aclnnMultinomial", dtypes(_WEIGHTS, "self"), dtypes("INT64", "out"), *_CHOSEN, result(out="INT64"))
+rule("aclnnMultinomial", dtypes(_WEIGHTS, "self"), dtypes("INT64", "out"), *_CHOSEN, output_dtype(out="INT64"))
 
 
 def _few_weights(call: Call) -> bool:
@@ -375,5 +380,5 @@ rule(
     when(_few_weights, dtypes("INT64", "seedTensor", "offsetTensor")),
     dtypes("INT64", "out"),
     *_CHOSEN,
-    result(out="INT64"),
+    output_dtype(out="INT64"),
 )

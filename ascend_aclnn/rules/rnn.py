@@ -11,19 +11,19 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    columns,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
-    infer,
-    not_private,
-    only_on,
+    infer_shape,
+    no_private_format,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -35,7 +35,7 @@ _FLOATS = "FLOAT FLOAT16"
 def _given_items(call: Call, *names: str) -> None:
     """Lists are there, and so are their tensors."""
     for name in names:
-        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
         for position, tensor in enumerate(call[name]):
             call.require(tensor is not None, name, f"[{position}] is None (a null pointer)", PARAM_NULLPTR)
 
@@ -117,7 +117,7 @@ class _Forward:
     def kept_given(self, call: Call) -> None:
         if call["train"]:
             for name in self.kept:
-                call.require(call.given(name), name, "is None (a null pointer); training needs it", PARAM_NULLPTR)
+                call.require(call.is_present(name), name, "is None (a null pointer); training needs it", PARAM_NULLPTR)
 
     def dtypes(self, call: Call) -> None:
         dtypes(_FLOATS, "input")(call)
@@ -143,7 +143,7 @@ class _Forward:
     def output(self, call: Call) -> Shape:
         """Packed sequences of an LSTM come out padded: steps, batch, hidden."""
         layers, hidden = self.layers(call), _hidden_size(call, self.gates)
-        if call.given("batchSizes"):
+        if call.is_present("batchSizes"):
             return (*self.packed_sizes(call), layers.directions * hidden)
         return (*call.shape("input")[:2], layers.directions * hidden)
 
@@ -155,13 +155,13 @@ class _Forward:
         return steps, rows // steps
 
     def state(self, call: Call) -> Shape:
-        batch = self.packed_sizes(call)[1] if call.given("batchSizes") else _steps_and_batch(call)[1]
+        batch = self.packed_sizes(call)[1] if call.is_present("batchSizes") else _steps_and_batch(call)[1]
         return self.layers(call).cells, batch, _hidden_size(call, self.gates)
 
     def kept_shapes(self, call: Call) -> Optional[list[Shape]]:
         if not call["train"]:
             return None
-        steps, batch = self.packed_sizes(call) if call.given("batchSizes") else _steps_and_batch(call)
+        steps, batch = self.packed_sizes(call) if call.is_present("batchSizes") else _steps_and_batch(call)
         return [(steps, batch, _hidden_size(call, self.gates))] * self.layers(call).cells
 
     def inferred(self) -> dict[str, ShapeRule]:
@@ -171,7 +171,7 @@ class _Forward:
         return rules
 
     def result_dtypes(self) -> Check:
-        return result(**{name: dtype_of("input") for name in ("output", *self.states, *self.kept)})
+        return output_dtype(**{name: dtype_of("input") for name in ("output", *self.states, *self.kept)})
 
 
 _LSTM = _Forward(4, "bidirectional", ("hy", "cy"), ("iOut", "jOut", "fOut", "oOut", "hOut", "cOut", "tanhCOut"))
@@ -179,20 +179,20 @@ _GRU = _Forward(3, "bidirection", ("hy",), ("rOut", "zOut", "nOut", "hnOut", "hO
 
 
 def _packed(call: Call) -> bool:
-    return call.given("batchSizes")
+    return call.is_present("batchSizes")
 
 
 def _lstm_packed(call: Call) -> None:
     """Rows of all steps in one matrix: input (steps * batch, width), output (steps, batch, hidden)."""
     _given_items(call, "params")
-    if call.given("hx"):
+    if call.is_present("hx"):
         _length(call, 2, "hx")
         _given_items(call, "hx")
     if call["train"]:
         _given_items(call, *_LSTM.kept)
     layers = _LSTM.layers(call)
     call.require(layers.count >= 1, "numLayers", f"is {layers.count}; it must be positive")
-    if call.empty("input"):
+    if call.is_empty("input"):
         return
     rank(2, 2, "input")(call)
     _length(call, layers.weights, "params")
@@ -219,14 +219,14 @@ def _lstm_padded(call: Call) -> None:
     _LSTM.sizes(call)
     if call.product == "950":
         kept = _LSTM.kept if call["train"] else ()
-        not_private("input", "params", "hx", "output", "hy", "cy", *kept)(call)
+        no_private_format("input", "params", "hx", "output", "hy", "cy", *kept)(call)
 
 
 rule(
     "aclnnLSTM",
     when(_packed, _lstm_packed),
     when(lambda call: not _packed(call), _lstm_padded),
-    infer(**_LSTM.inferred()),
+    infer_shape(**_LSTM.inferred()),
     _LSTM.result_dtypes(),
     nullable=" ".join(_LSTM.kept),
 )
@@ -242,7 +242,7 @@ rule(
     _GRU.kept_given,
     _GRU.dtypes,
     _GRU.sizes,
-    infer(**_GRU.inferred()),
+    infer_shape(**_GRU.inferred()),
     _GRU.result_dtypes(),
 )
 
@@ -256,7 +256,7 @@ def _gru_dtypes(call: Call) -> None:
     dtypes(_FLOATS, "input")(call)
     same_dtype("input", *single, *lists)(call)
     formats("ND NCL", *single, *lists)(call)
-    call.require(not call.given("batchSizes"), "batchSizes", "is given; packed sequences are not supported")
+    call.require(not call.is_present("batchSizes"), "batchSizes", "is given; packed sequences are not supported")
 
 
 def _gru_backward_shapes(call: Call) -> None:
@@ -284,8 +284,8 @@ rule(
     lambda call: _given_items(call, "params", *_GRU_GATES, "dparamsOut"),
     _gru_dtypes,
     _gru_backward_shapes,
-    infer(dxOut=same("input"), dhPrevOut=same("hx"), dparamsOut=_like_params),
-    result(dxOut=dtype_of("input"), dhPrevOut=dtype_of("input"), dparamsOut=dtype_of("input")),
+    infer_shape(dxOut=shape_of("input"), dhPrevOut=shape_of("hx"), dparamsOut=_like_params),
+    output_dtype(dxOut=dtype_of("input"), dhPrevOut=dtype_of("input"), dparamsOut=dtype_of("input")),
 )
 
 _LSTM_GATES = ("i", "g", "f", "o", "h", "c", "tanhc")
@@ -312,7 +312,7 @@ def _lstm_backward_shapes(call: Call) -> None:
     gate = call["i"][0]
     call.require(gate.ndim == 3, "i", f"[0] has shape {gate.shape}; it must have rank 3")
     batch, hidden = gate.shape[1:]
-    packed = call.given("batchSizesOptional")
+    packed = call.is_present("batchSizesOptional")
     axes = 2 if packed else 3
     rank(axes, axes, "input")(call)
     width = call.size("input", -1)
@@ -335,7 +335,7 @@ def _lstm_backward_shapes(call: Call) -> None:
 
 
 def _lstm_formats(call: Call) -> None:
-    flat = "ND" if call.given("batchSizesOptional") else "NCL"
+    flat = "ND" if call.is_present("batchSizesOptional") else "NCL"
     formats(flat, "input", "dy", "dxOut")(call)
     formats("NCL", "dh", "dc", "dhPrevOut", "dcPrevOut")(call)
     formats("ND", "batchSizesOptional", "params", "dparamsOut")(call)
@@ -354,8 +354,8 @@ rule(
     _lstm_dtypes,
     _lstm_backward_shapes,
     _lstm_formats,
-    infer(dxOut=same("input"), dhPrevOut=_first_state, dcPrevOut=_first_state, dparamsOut=_like_params),
-    result(**dict.fromkeys(("dxOut", "dhPrevOut", "dcPrevOut", "dparamsOut"), dtype_of("input"))),
+    infer_shape(dxOut=shape_of("input"), dhPrevOut=_first_state, dcPrevOut=_first_state, dparamsOut=_like_params),
+    output_dtype(**dict.fromkeys(("dxOut", "dhPrevOut", "dcPrevOut", "dparamsOut"), dtype_of("input"))),
     nullable="outputMask",
 )
 
@@ -367,13 +367,13 @@ _BIASES = ("inputBiasOptional", "hiddenBiasOptional")
 def _both_biases(call: Call) -> None:
     text = "is None (a null pointer); the two biases go together"
     for name, other in (_BIASES, _BIASES[::-1]):
-        call.require(call.given(name) or not call.given(other), name, text, PARAM_NULLPTR)
+        call.require(call.is_present(name) or not call.is_present(other), name, text, PARAM_NULLPTR)
 
 
 def _cell_shapes(call: Call) -> None:
     rank(2, 2, "inputGates", "hiddenGates", "cx", "hyOut", "cyOut", "storageOut")(call)
     rank(1, 1, *_BIASES)(call)
-    batch, hidden = call.shape("cx")
+    batch, hidden = call.sizes("cx", 2)
     _shapes(call, (batch, 4 * hidden), "inputGates", "hiddenGates", "storageOut")
     _shapes(call, (4 * hidden,), *_BIASES)
     _shapes(call, (batch, hidden), "hyOut", "cyOut")
@@ -388,14 +388,14 @@ rule(
         dtypes(_FLOATS, "inputGates"),
         same_dtype("inputGates", "hiddenGates", "cx", *_BIASES, "hyOut", "cyOut", "storageOut"),
     ),
-    infer(hyOut=same("cx"), cyOut=same("cx"), storageOut=same("inputGates")),
-    result(hyOut=dtype_of("inputGates"), cyOut=dtype_of("inputGates"), storageOut=dtype_of("inputGates")),
+    infer_shape(hyOut=shape_of("cx"), cyOut=shape_of("cx"), storageOut=shape_of("inputGates")),
+    output_dtype(hyOut=dtype_of("inputGates"), cyOut=dtype_of("inputGates"), storageOut=dtype_of("inputGates")),
 )
 
 
 def _cell_backward_shapes(call: Call) -> None:
     rank(2, 2, "gradHyOptional")(call)
-    batch, hidden = call.shape("gradHyOptional")
+    batch, hidden = call.sizes("gradHyOptional", 2)
     call.require(batch > 0 and hidden > 0, "gradHyOptional", f"has shape {(batch, hidden)}; it must not be empty")
     _shapes(call, (batch, hidden), "gradCOptional", "cx", "cy", "gradCxOut")
     _shapes(call, (batch, 4 * hidden), "storage", "gradGatesOut")
@@ -410,12 +410,12 @@ rule(
     same_dtype("gradHyOptional", *_CELL_GRADS[1:]),
     _cell_backward_shapes,
     formats("ND", *_CELL_GRADS),
-    infer(
-        gradGatesOut=same("storage"),
-        gradCxOut=same("cx"),
+    infer_shape(
+        gradGatesOut=shape_of("storage"),
+        gradCxOut=shape_of("cx"),
         gradBiasOut=lambda call: (call.size("storage", -1),),
     ),
-    result(**dict.fromkeys(("gradGatesOut", "gradCxOut", "gradBiasOut"), dtype_of("cx"))),
+    output_dtype(**dict.fromkeys(("gradGatesOut", "gradCxOut", "gradBiasOut"), dtype_of("cx"))),
     required="gradHyOptional gradCOptional",
 )
 
@@ -445,10 +445,10 @@ def _sequence_output(call: Call) -> Shape:
 for _name, _sizes in (("aclnnBidirectionLSTM", ""), ("aclnnBidirectionLSTMV2", " batchSizeOptional")):
     rule(
         _name,
-        only_on("310P"),
-        columns(f"{_HALF} yOut outputHOut outputCOut{_sizes}", "FLOAT16 " * 14 + ("INT32" if _sizes else "")),
+        only_products("310P"),
+        dtype_table(f"{_HALF} yOut outputHOut outputCOut{_sizes}", "FLOAT16 " * 14 + ("INT32" if _sizes else "")),
         tiling(
             _sequence_shapes,
-            shape(yOut=_sequence_output, outputHOut=same("initH"), outputCOut=same("initC")),
+            output_shape(yOut=_sequence_output, outputHOut=shape_of("initH"), outputCOut=shape_of("initC")),
         ),
     )

@@ -8,18 +8,18 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     ShapeRule,
-    dims,
     dtype_of,
     dtypes,
-    infer,
-    on,
+    infer_shape,
+    on_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
 )
 
 _FLOATS = "FLOAT FLOAT16 BF16"
@@ -30,12 +30,14 @@ _FLOATS = "FLOAT FLOAT16 BF16"
 def _modulation(call: Call) -> None:
     """scale and shift have one row for every sample of self (B, L, D): (B, D) or (B, 1, D)."""
     for name in ("scaleOptional", "shiftOptional"):
-        call.require(call.given(name), name, "is None; both scale and shift are needed")
+        call.require(call.is_present(name), name, "is None; both scale and shift are needed")
     rank(3, 3, "self")(call)
-    b, _, d = call.shape("self")
+    b, _, d = call.sizes("self", 3)
     for name in ("scaleOptional", "shiftOptional"):
         came = call.shape(name)
-        call.require(not call.empty("self") or call.empty(name), name, f"has shape {came}; it must be empty, as self")
+        call.require(
+            not call.is_empty("self") or call.is_empty(name), name, f"has shape {came}; it must be empty, as self"
+        )
         call.require(came in ((b, d), (b, 1, d)), name, f"has shape {came}; it must be {(b, d)} or {(b, 1, d)}")
 
 
@@ -44,32 +46,32 @@ rule(
     dtypes({"A2 A3 950": _FLOATS, "": ""}, "self", "out", "scaleOptional", "shiftOptional"),
     same_dtype("self", "scaleOptional", "shiftOptional", "out"),
     _modulation,
-    shape(out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
 def _modulation_backward(call: Call) -> None:
     rank(3, 3, "grad_output", "input")(call)
-    b, _, d = call.shape("grad_output")
-    nothing = call.empty("grad_output") or call.empty("input")
+    b, _, d = call.sizes("grad_output", 3)
+    nothing = call.is_empty("grad_output") or call.is_empty("input")
     for name in ("scale", "shift"):
-        if call.given(name):
+        if call.is_present(name):
             came = call.shape(name)
-            call.require(not nothing or call.empty(name), name, f"has shape {came}; it must be empty, as input")
+            call.require(not nothing or call.is_empty(name), name, f"has shape {came}; it must be empty, as input")
             call.require(came == (b, d), name, f"has shape {came}; it must be {(b, d)}")
 
 
 def _like_optional(name: str) -> ShapeRule:
-    return lambda call: call.shape(name) if call.given(name) else None
+    return lambda call: call.shape(name) if call.is_present(name) else None
 
 
 rule(
     "aclnnModulateBackward",
     dtypes(_FLOATS, "grad_output", "input", "scale", "shift", "grad_scale", "grad_shift", "grad_input"),
     _modulation_backward,
-    infer(grad_input=same("input"), grad_scale=_like_optional("scale"), grad_shift=_like_optional("shift")),
-    result(grad_input=dtype_of("input"), grad_scale=dtype_of("scale"), grad_shift=dtype_of("shift")),
+    infer_shape(grad_input=shape_of("input"), grad_scale=_like_optional("scale"), grad_shift=_like_optional("shift")),
+    output_dtype(grad_input=dtype_of("input"), grad_scale=dtype_of("scale"), grad_shift=dtype_of("shift")),
 )
 
 # ------------------------------------------------------------------------------------------------- ScaledMaskedSoftmax
@@ -109,8 +111,8 @@ rule(
     rank(4, 4, "x", "mask", "y"),
     _masked("x", 1),
     _no_fixed_mask("fixedTriuMask"),
-    infer(y=same("x")),
-    result(y=dtype_of("x")),
+    infer_shape(y=shape_of("x")),
+    output_dtype(y=dtype_of("x")),
     null_status=INNER_NULLPTR,
 )
 
@@ -129,13 +131,13 @@ rule(
     dtypes(_FLOATS, "gradOutput", "y"),
     dtypes("BOOL", "mask"),
     dtypes(_FLOATS, "out"),
-    on("A2 A3 910 310P 310B 310", _not_nz("gradOutput", "y", "out", "mask")),
+    on_products("A2 A3 910 310P 310B 310", _not_nz("gradOutput", "y", "out", "mask")),
     rank(4, 4, "gradOutput", "mask"),
     same_shape("gradOutput", "y"),
     _masked("gradOutput", 0),
-    shape(out=same("gradOutput")),
+    output_shape(out=shape_of("gradOutput")),
     _no_fixed_mask("fixTriuMask"),
-    result(out=dtype_of("gradOutput")),
+    output_dtype(out=dtype_of("gradOutput")),
 )
 
 # ------------------------------------------------------------------------------------------------- deformable attention
@@ -177,11 +179,13 @@ rule(
     dtypes("INT32 INT64", "spatialShape", "levelStartIndex"),
     dtypes(_FLOATS, "location", "attnWeight", "output"),
     same_dtype("value", "location", "attnWeight", "output"),
-    on("310P", dtypes("FLOAT FLOAT16", "value")),
+    on_products("310P", dtypes("FLOAT FLOAT16", "value")),
     rank(3, 3, "output"),
     _attention,
-    infer(output=dims(("value", 0), ("location", 1), lambda call: call.size("value", 2) * call.size("value", 3))),
-    result(output=dtype_of("value")),
+    infer_shape(
+        output=shape_from(("value", 0), ("location", 1), lambda call: call.size("value", 2) * call.size("value", 3))
+    ),
+    output_dtype(output=dtype_of("value")),
 )
 
 
@@ -191,7 +195,7 @@ def _attention_grad(call: Call) -> None:
     levels, queries = call.size("spatialShape", 0), call.size("location", 1)
     call.require(queries < 500000, "location", f"has {queries} queries; it must have fewer than 500000")
     _attention_limits(call, levels, 0)
-    b, _, heads, channels = call.shape("value")
+    b, _, heads, channels = call.sizes("value", 4)
     points = call.size("location", 4)
     for name, wanted in (
         ("location", (b, queries, heads, levels, points, 2)),
@@ -210,6 +214,6 @@ rule(
     dtypes(_FLOATS, *_ATTENTION[1:], "gradOutput", "gradValue", "gradLocation", "gradAttnWeight"),
     _not_nz("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput"),
     _attention_grad,
-    shape(gradValue=same("value"), gradLocation=same("location"), gradAttnWeight=same("attnWeight")),
-    result(gradValue=dtype_of("value"), gradLocation=dtype_of("location"), gradAttnWeight=dtype_of("attnWeight")),
+    output_shape(gradValue=shape_of("value"), gradLocation=shape_of("location"), gradAttnWeight=shape_of("attnWeight")),
+    output_dtype(gradValue=dtype_of("value"), gradLocation=dtype_of("location"), gradAttnWeight=dtype_of("attnWeight")),
 )

@@ -81,7 +81,7 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
 from ascend_aclnn.reference import reference
-from ascend_aclnn.rules.language import rule, same, shape
+from ascend_aclnn.rules.language import output_shape, rule, shape_of
 
 operator = aclnn.register_operator(
     "aclnnStatus aclnnTestScaleGetWorkspaceSize(const aclTensor *x, double factor, const aclTensor *biasOptional,"
@@ -94,7 +94,7 @@ with aclnn.use_backend("numpy"):
         ops.test_scale(x, 2.5)
     except TypeError as error:
         assert "in out=" in str(error), error
-    rule("aclnnTestScale", shape(out=same("x")))
+    rule("aclnnTestScale", output_shape(out=shape_of("x")))
     @reference("aclnnTestScale")
     def scale(x, factor, bias):
         return x * factor

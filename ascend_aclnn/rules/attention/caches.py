@@ -9,18 +9,18 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    dims,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtypes,
-    infer,
-    not_private,
+    infer_shape,
+    no_private_format,
     one_of,
+    output_dtype,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    supported,
+    shape_from,
+    shape_of,
     unless_empty,
 )
 
@@ -51,7 +51,7 @@ def _update_shapes(call: Call) -> None:
     call.require(sums[0] == (rows,), "lse", f"has shape {sums[0]}; it must be ({rows},)")
     for name, wanted_shape in (("out", (rows, width)), ("lseOut", (rows,))):
         got = call.shape(name)
-        fits = not call.given(name) or got == wanted_shape
+        fits = not call.is_present(name) or got == wanted_shape
         call.require(fits, name, f"has shape {got}; it must be {wanted_shape}")
 
 
@@ -60,7 +60,7 @@ def _sums_wanted(call: Call) -> None:
     one_of("updateType", 0, 1)(call)
     wanted = kind == 1
     text = "is required with update_type 1" if wanted else "must be None with update_type 0"
-    call.require(call.given("lseOut") is wanted, "lseOut", text)
+    call.require(call.is_present("lseOut") is wanted, "lseOut", text)
 
 
 def _first(name: str) -> ShapeRule:
@@ -79,9 +79,9 @@ rule(
     _sums_wanted,
     _update_dtypes,
     _update_shapes,
-    supported,
-    infer(out=_first("localOut"), lseOut=lambda call: _first("lse")(call) if call["updateType"] == 1 else None),
-    result(out=lambda call: call.dtype("localOut"), lseOut="FLOAT"),
+    documented_products,
+    infer_shape(out=_first("localOut"), lseOut=lambda call: _first("lse")(call) if call["updateType"] == 1 else None),
+    output_dtype(out=lambda call: call.dtype("localOut"), lseOut="FLOAT"),
     nullable="lseOut",
 )
 
@@ -91,7 +91,7 @@ _STATISTICS = ("prevSoftmaxMax", "prevSoftmaxSum", "curSoftmaxMax", "curSoftmaxS
 def _ring(call: Call) -> None:
     """Layout SBH has statistics of rank 4, TND of rank 3; each stands there eight times."""
     for name in ("prevAttnOut", "curAttnOut", *_STATISTICS):
-        call.require(not call.empty(name), name, "is empty")
+        call.require(not call.is_empty(name), name, "is empty")
     layout = call["inputLayoutOptional"]
     one_of("inputLayoutOptional", "SBH", "TND")(call)
     wanted = 3 if layout == "TND" else 4
@@ -100,10 +100,10 @@ def _ring(call: Call) -> None:
         call.require(call.size(name, -1) == 8, name, f"has shape {call.shape(name)}; its last axis must be 8")
     rank(3, 3, "prevAttnOut", "curAttnOut")(call)
     if layout == "TND":
-        heads, width = call.shape("prevAttnOut")[1:]
+        heads, width = call.shape("prevAttnOut", least=3)[1:]
         call.require(heads <= 256, "prevAttnOut", f"has {heads} heads; there must be at most 256")
         call.require(width <= 768, "prevAttnOut", f"has heads {width} wide; they must be at most 768")
-        there = call.given("actualSeqQlenOptional")
+        there = call.is_present("actualSeqQlenOptional")
         call.require(there, "actualSeqQlenOptional", "is None; in layout TND it is required", PARAM_NULLPTR)
 
 
@@ -114,12 +114,12 @@ for _name in ("aclnnRingAttentionUpdate", "aclnnRingAttentionUpdateV2"):
         dtypes("FLOAT FLOAT16 BF16", "prevAttnOut"),
         dtypes("FLOAT", *_STATISTICS, "softmaxMaxOut", "softmaxSumOut"),
         _ring,
-        not_private("prevAttnOut", "curAttnOut", *_STATISTICS, "attnOutOut", "softmaxMaxOut", "softmaxSumOut"),
-        supported,
-        infer(
-            attnOutOut=same("prevAttnOut"),
-            softmaxMaxOut=same("prevSoftmaxMax"),
-            softmaxSumOut=same("prevSoftmaxSum"),
+        no_private_format("prevAttnOut", "curAttnOut", *_STATISTICS, "attnOutOut", "softmaxMaxOut", "softmaxSumOut"),
+        documented_products,
+        infer_shape(
+            attnOutOut=shape_of("prevAttnOut"),
+            softmaxMaxOut=shape_of("prevSoftmaxMax"),
+            softmaxSumOut=shape_of("prevSoftmaxSum"),
         ),
     )
 
@@ -130,17 +130,17 @@ def _token_dtype(call: Call) -> DataType:
 
 rule(
     "aclnnAttentionWorkerCombine",
-    supported,
-    documented(),
-    infer(y=dims(("expertScales", 0), "hiddenSize"), nextLayerId=same("layerId")),
-    result(y=_token_dtype, nextLayerId="INT32"),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(y=shape_from(("expertScales", 0), "hiddenSize"), nextLayerId=shape_of("layerId")),
+    output_dtype(y=_token_dtype, nextLayerId="INT32"),
 )
 
 
 def _filled(*names: str) -> Check:
     def check(call: Call) -> None:
         for name in names:
-            call.require(not call.empty(name), name, "is empty")
+            call.require(not call.is_empty(name), name, "is empty")
 
     return check
 
@@ -149,10 +149,10 @@ rule(
     "aclnnInplaceAttentionWorkerScheduler",
     _filled("scheduleContextRef"),
     rank(1, 1, "scheduleContextRef"),
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
 )
-rule("aclnnSwinAttentionScoreQuant", supported, documented(), infer(out=same("query")))
+rule("aclnnSwinAttentionScoreQuant", documented_products, documented_dtypes(), infer_shape(out=shape_of("query")))
 
 # --------------------------------------------------------------------------------------------------- caches
 
@@ -180,14 +180,14 @@ rule(
         same_dtype("blockTables", "seqLens"),
         dtypes(_INDEX, "seqOffsetOptional"),
         same_dtype("blockTables", "seqOffsetOptional"),
-        supported,
+        documented_products,
     ),
     nullable="cacheMode",
 )
 
 
 def _values_with_cache(call: Call) -> None:
-    there = not call.given("value") or call.given("valueCacheRef")
+    there = not call.is_present("value") or call.is_present("valueCacheRef")
     call.require(there, "valueCacheRef", "is None (a null pointer); with value it is required", INNER_NULLPTR)
 
 
@@ -208,8 +208,8 @@ def _something(*checks: Check) -> Check:
     """Success at once where neither keys nor values are to be stored."""
 
     def check(call: Call) -> None:
-        keys = not call.empty("key") and not call.empty("keyCacheRef")
-        values = call.given("value") and not call.empty("value") and not call.empty("valueCacheRef")
+        keys = not call.is_empty("key") and not call.is_empty("keyCacheRef")
+        values = call.is_present("value") and not call.is_empty("value") and not call.is_empty("valueCacheRef")
         if keys or values:
             for word in checks:
                 word(call)
@@ -229,7 +229,7 @@ rule(
         dtypes(_STORED, "value", "valueCacheRef"),
         _value_dtypes,
         _like_slots,
-        supported,
+        documented_products,
     ),
     nullable="valueCacheRef",
     null_status=INNER_NULLPTR,
@@ -238,8 +238,8 @@ rule(
 
 def _scaled_keys(call: Call) -> None:
     pairs = (("key", "keyCacheRef"), ("value", "valueCacheRef"), ("keyScale", "keyScaleCacheRef"))
-    nothing = all(call.empty(a) or call.empty(b) for a, b in pairs)
-    if nothing or call.empty("slotMapping"):
+    nothing = all(call.is_empty(a) or call.is_empty(b) for a, b in pairs)
+    if nothing or call.is_empty("slotMapping"):
         return
     rank(3, 3, "key", "value")(call)
     rank(1, 1, "slotMapping")(call)
@@ -251,13 +251,13 @@ def _scaled_keys(call: Call) -> None:
     dtypes(_INDEX, "slotMapping")(call)
     dtypes("FLOAT", "keyScale", "keyScaleCacheRef")(call)
     same_dtype("key", "keyCacheRef", "value", "valueCacheRef")(call)
-    supported(call)
+    documented_products(call)
 
 
 rule("aclnnScatterPaKvCacheWithKScale", _scaled_keys)
-rule("aclnnScatterPaCache", supported, documented(), _like_slots)
-rule("aclnnIndexerQuantCache", _filled("cacheRef", "x", "slotMapping"), supported, documented())
-rule("aclnnKvCompressEpilog", _filled("cacheRef", "x", "slotMapping"), supported, documented())
+rule("aclnnScatterPaCache", documented_products, documented_dtypes(), _like_slots)
+rule("aclnnIndexerQuantCache", _filled("cacheRef", "x", "slotMapping"), documented_products, documented_dtypes())
+rule("aclnnKvCompressEpilog", _filled("cacheRef", "x", "slotMapping"), documented_products, documented_dtypes())
 
 # --------------------------------------------------------------------------------------------------- compression
 
@@ -272,7 +272,7 @@ def _groups(call: Call) -> tuple[Shape, int]:
     if len(sizes) == 3:
         return (sizes[0], -(-sizes[1] // ratio)), width
     ends = "cuSeqlensOptional"
-    call.require(call.given(ends), ends, "is None; for packed sequences it is required")
+    call.require(call.is_present(ends), ends, "is None; for packed sequences it is required")
     tokens = call.size("x", 0)
     return (min(tokens, tokens // ratio + call.size(ends, 0) - 1),), width
 
@@ -290,14 +290,19 @@ def _kept(call: Call) -> Shape:
 
 rule(
     "aclnnCompressor",
-    supported,
-    documented(),
-    infer(cmpKvOut=_compressed, softmaxScoreOut=_kept, kvOut=_kept),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(cmpKvOut=_compressed, softmaxScoreOut=_kept, kvOut=_kept),
 )
-rule("aclnnQuantCompressor", supported, documented(), infer(cmpKvOut=_compressed))
+rule("aclnnQuantCompressor", documented_products, documented_dtypes(), infer_shape(cmpKvOut=_compressed))
 rule(
     "aclnnCompressorGrad",
-    supported,
-    documented(),
-    infer(dXOut=same("x"), dWkvOut=same("wkv"), dWgateOut=same("wgate"), dApeOut=dims("cmpRatio", ("wkv", 0))),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
+        dXOut=shape_of("x"),
+        dWkvOut=shape_of("wkv"),
+        dWgateOut=shape_of("wgate"),
+        dApeOut=shape_from("cmpRatio", ("wkv", 0)),
+    ),
 )

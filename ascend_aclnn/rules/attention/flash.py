@@ -12,13 +12,13 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
+    documented_products,
     dtypes,
-    infer,
-    only_on,
-    result,
+    infer_shape,
+    only_products,
+    output_dtype,
     rule,
-    same,
-    supported,
+    shape_of,
 )
 
 _QKV = ("query", "key", "value")
@@ -36,7 +36,7 @@ def _no_nz(*names: str) -> Check:
 
     def check(call: Call) -> None:
         for name in names if call.product in ("A2", "A3") else ():
-            if name in call.operator.positions and call.given(name):
+            if name in call.operator.positions and call.is_present(name):
                 plain = call[name].format is not Format.FRACTAL_NZ
                 call.require(plain, name, "has format FRACTAL_NZ; it must be ND")
 
@@ -52,9 +52,9 @@ def _dtypes(call: Call) -> None:
         dtypes("FLOAT FLOAT16 BF16", "query")(call)
     shift, kind = "realShiftOptional", call["pseType"] if "pseType" in call.operator.positions else 1
     if kind in (2, 3):
-        call.require(call.given(shift), shift, f"is None; with pse_type {kind} it is required")
+        call.require(call.is_present(shift), shift, f"is None; with pse_type {kind} it is required")
         dtypes("FLOAT", shift)(call)
-    elif call.given(shift):
+    elif call.is_present(shift):
         fits = call.dtype(shift) is out
         call.require(fits, shift, f"has dtype {call.dtype(shift).name}; it must be {out.name}, as attention_out")
     if "sinkOptional" in call.operator.positions:
@@ -81,9 +81,9 @@ def _rope(query: str, key: str) -> Check:
     def check(call: Call) -> None:
         if query not in call.operator.positions:
             return
-        both = call.given(query) is call.given(key)
+        both = call.is_present(query) is call.is_present(key)
         call.require(both, query, "and key_rope are given both, or neither", PARAM_NULLPTR)
-        if not call.given(query):
+        if not call.is_present(query):
             return
         found = _axes(call)
         for name in (query, key):
@@ -93,10 +93,10 @@ def _rope(query: str, key: str) -> Check:
         dtypes("BF16", *names)(call)
         call.require(call["sparseMode"] != 6, "sparseMode", "is 6; with query_rope it must not be")
         text = "is None (a null pointer); with query_rope it is required"
-        call.require(call.given("attenMaskOptional"), "attenMaskOptional", text, PARAM_NULLPTR)
+        call.require(call.is_present("attenMaskOptional"), "attenMaskOptional", text, PARAM_NULLPTR)
         for name in ("realShiftOptional", "pseShiftOptional", "dropMaskOptional"):
             if name in call.operator.positions:
-                call.require(not call.given(name), name, "is given; with query_rope it must be None")
+                call.require(not call.is_present(name), name, "is given; with query_rope it must be None")
         call.require(call["keepProb"] >= 1, "keepProb", f"is {call['keepProb']}; with query_rope it must be 1")
         call.require(found.layout == "TND", "inputLayout", f"is {found.layout}; with query_rope it must be TND")
 
@@ -166,21 +166,21 @@ for _name, _products in (
         _name,
         _unless_empty(
             *((_only_tnd,) if "VarLen" in _name else ()),
-            *((only_on(_products),) if _products else ()),
+            *((only_products(_products),) if _products else ()),
             _no_nz(*_INPUTS, "attenMaskOptional", "sinkOptional", *_OUTPUTS),
             _dtypes,
             _rope("queryRope", "keyRope"),
             _copied,
-            supported,
+            documented_products,
             outputs=_OUTPUTS,
         ),
-        infer(
+        infer_shape(
             softmaxMaxOut=_of_statistics,
             softmaxSumOut=_of_statistics,
             softmaxOutOut=_no_scores,
             attentionOutOut=lambda call: attended(call, _axes(call)),
         ),
-        result(softmaxMaxOut="FLOAT", softmaxSumOut="FLOAT", softmaxOutOut=_result, attentionOutOut=_result),
+        output_dtype(softmaxMaxOut="FLOAT", softmaxSumOut="FLOAT", softmaxOutOut=_result, attentionOutOut=_result),
     )
 
 
@@ -190,14 +190,14 @@ def _eight_bit(call: Call) -> None:
 
 rule(
     "aclnnQuantFlashAttentionScore",
-    _unless_empty(only_on("950"), _eight_bit, _copied, outputs=_OUTPUTS),
-    infer(
+    _unless_empty(only_products("950"), _eight_bit, _copied, outputs=_OUTPUTS),
+    infer_shape(
         softmaxMaxOut=_of_statistics,
         softmaxSumOut=_of_statistics,
         softmaxOutout=lambda call: (0,),
         attentionOutOut=lambda call: attended(call, _axes(call)),
     ),
-    result(softmaxMaxOut="FLOAT", softmaxSumOut="FLOAT", softmaxOutout="BF16", attentionOutOut="BF16"),
+    output_dtype(softmaxMaxOut="FLOAT", softmaxSumOut="FLOAT", softmaxOutout="BF16", attentionOutOut="BF16"),
 )
 
 # --------------------------------------------------------------------------------------------------- gradients
@@ -208,7 +208,7 @@ _OUTER = ("dqOut", "dkOut", "dvOut")
 
 def _called(call: Call, name: str) -> str:
     """The parameter's name with or without "Optional", if it is given; versions differ in it."""
-    names = (n for n in (name, name + "Optional") if n in call.operator.positions and call.given(n))
+    names = (n for n in (name, name + "Optional") if n in call.operator.positions and call.is_present(n))
     return next(names, "")
 
 
@@ -227,7 +227,7 @@ def _gradient_shapes(call: Call) -> None:
     pairs = [("dqOut", "query"), ("dkOut", "keyIn"), ("dvOut", "value")]
     for gradient, source in (("dqRopeOut", "queryRope"), ("dkRopeOut", "keyRope"), ("dkRopeOut", "keyInRope")):
         found_name = _called(call, source)
-        if found_name and gradient in call.operator.positions and call.given(gradient):
+        if found_name and gradient in call.operator.positions and call.is_present(gradient):
             pairs.append((gradient, found_name))
     for gradient, source in pairs:
         got, wanted = call.shape(gradient), call.shape(source)
@@ -242,11 +242,11 @@ def _gradient_shapes(call: Call) -> None:
 
 
 def _sinks(call: Call) -> None:
-    if _called(call, "sinkIn") and call.given("dsinkOut"):
+    if _called(call, "sinkIn") and call.is_present("dsinkOut"):
         dtypes("FLOAT", "sinkInOptional", "dsinkOut")(call)
         got, wanted = call.shape("dsinkOut"), call.shape("sinkInOptional")
         fits = got == wanted and len(got) == 1
-        call.require(fits or call.empty("dsinkOut"), "dsinkOut", f"has shape {got}; it must be {wanted}, of rank 1")
+        call.require(fits or call.is_empty("dsinkOut"), "dsinkOut", f"has shape {got}; it must be {wanted}, of rank 1")
 
 
 def _gradient_dtypes(call: Call) -> None:
@@ -293,24 +293,24 @@ for _name in (
         *_tnd,
         _softmax_layout,
         _unless_empty(
-            *((only_on("950"),) if _name.endswith("ScoreGradV4") and not _tnd else ()),
+            *((only_products("950"),) if _name.endswith("ScoreGradV4") and not _tnd else ()),
             _gradient_shapes,
             _sinks,
             _gradient_dtypes,
             _rope("queryRope", "keyInRope"),
-            supported,
+            documented_products,
             outputs=_OUTER,
         ),
-        infer(
-            dqOut=same("query"),
-            dkOut=same("keyIn"),
-            dvOut=same("value"),
+        infer_shape(
+            dqOut=shape_of("query"),
+            dkOut=shape_of("keyIn"),
+            dvOut=shape_of("value"),
             dpseOut=_as("pseShift"),
             dqRopeOut=_as("queryRope"),
             dkRopeOut=_as("keyInRope") if "Unpadding" in _name else _as("keyRope"),
             dsinkOut=_as("sinkIn"),
         ),
-        result(dsinkOut="FLOAT"),
+        output_dtype(dsinkOut="FLOAT"),
         required="attentionInOptional",
         nullable="dpseOut dsinkOut dqRopeOut dkRopeOut",
     )

@@ -13,18 +13,18 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtype_of,
     dtypes,
-    infer,
-    not_private,
+    infer_shape,
+    no_private_format,
     one_of,
-    result,
+    output_dtype,
+    output_shape,
     rule,
-    same,
     same_dtype,
-    shape,
-    supported,
+    shape_of,
     tiling,
 )
 
@@ -103,7 +103,7 @@ def _prompt_sizes(call: Call) -> None:
     narrow = q["D"] > width and call.dtype("attentionOut") is DataType.INT8
     call.require(not narrow, "attentionOut", "has dtype INT8; it must not where values are narrower than keys")
     if q["D"] % (32 if DataType.INT8 in (call.dtype("query"), call.dtype("attentionOut")) else 16) or q["D"] > width:
-        not_private("query", "key", "value", "attentionOut")(call)
+        no_private_format("query", "key", "value", "attentionOut")(call)
 
 
 def _prompt_result(call: Call) -> Shape:
@@ -115,7 +115,7 @@ def _unless_nothing(*checks: Check) -> Check:
     """An empty result is success at once."""
 
     def check(call: Call) -> None:
-        if not call.empty("attentionOut"):
+        if not call.is_empty("attentionOut"):
             for word in checks:
                 word(call)
 
@@ -125,13 +125,13 @@ def _unless_nothing(*checks: Check) -> Check:
 def _result_dtype(call: Call) -> DataType:
     """A scale for the result makes it INT8; else it is as the query, or as the rotated part beside an 8-bit query."""
     for scale in ("quantScale2", "quantScale2Optional"):
-        if scale in call.operator.positions and call.given(scale):
+        if scale in call.operator.positions and call.is_present(scale):
             return DataType.INT8
     query = call.dtype("query")
     if query.name in ("FLOAT16", "BF16", "FLOAT"):
         return query
     rope = "queryRopeOptional"
-    given = rope in call.operator.positions and call.given(rope)
+    given = rope in call.operator.positions and call.is_present(rope)
     return call.dtype(rope) if given else DataType.FLOAT16
 
 
@@ -141,10 +141,10 @@ rule(
         _runs_on("A2 A3 310P"),
         _prompt_dtypes,
         _prompt_sizes,
-        shape(attentionOut=_prompt_result),
+        output_shape(attentionOut=_prompt_result),
     ),
-    infer(attentionOut=_prompt_result),
-    result(attentionOut=_result_dtype),
+    infer_shape(attentionOut=_prompt_result),
+    output_dtype(attentionOut=_result_dtype),
 )
 
 # --------------------------------------------------------------------------------------------------- single tokens
@@ -168,8 +168,8 @@ rule(
     _runs_on("A2 A3 310P"),
     dtypes("FLOAT16 BF16", "query"),
     dtypes("FLOAT16 BF16 INT8", "key", "value", "attentionOut"),
-    tiling(_token_layout, shape(attentionOut=same("query"))),
-    result(attentionOut=_result_dtype),
+    tiling(_token_layout, output_shape(attentionOut=shape_of("query"))),
+    output_dtype(attentionOut=_result_dtype),
     nullable="attenMask actualSeqLengths",
 )
 
@@ -198,7 +198,7 @@ def _value_width(call: Call, layout: str) -> int:
     sizes = values[0].shape
     packed = 8 if values[0].dtype is DataType.INT32 else 1
     table = next(n for n in ("blockTable", "blockTableOptional") if n in call.operator.positions)
-    if call.given(table):
+    if call.is_present(table):
         fits = len(sizes) in (3, 4, 5)
         call.require(fits, "value", f"has shape {sizes}; the rank of a paged cache must be between 3 and 5")
         layout = {3: "BSH", 4: "BNSD", 5: "BNDSC"}[len(sizes)]
@@ -233,11 +233,11 @@ for _name in ("", "V2", "V3", "V4", "V5"):
         "aclnnFusedInferAttentionScore" + _name,
         _unless_nothing(
             _runs_on("950" if _name == "V5" else "A2 A3"),
-            documented("query", "key", "value"),
-            tiling(_fused_heads, shape(attentionOut=_fused_result, softmaxLse=_fused_lse)),
+            documented_dtypes("query", "key", "value"),
+            tiling(_fused_heads, output_shape(attentionOut=_fused_result, softmaxLse=_fused_lse)),
         ),
-        infer(attentionOut=_fused_result, softmaxLse=_fused_lse),
-        result(attentionOut=_result_dtype, softmaxLse="FLOAT"),
+        infer_shape(attentionOut=_fused_result, softmaxLse=_fused_lse),
+        output_dtype(attentionOut=_result_dtype, softmaxLse="FLOAT"),
         nullable="softmaxLse",
         required="inputLayout",
     )
@@ -282,14 +282,14 @@ def _unified_lse(call: Call) -> Optional[Shape]:
 for _name, _out in (("aclnnFlashAttn", "q"), ("aclnnQuantFlashAttn", "")):
     rule(
         _name,
-        supported,
+        documented_products,
         *((same_dtype("q", "k", "v"),) if _out else ()),
-        tiling(shape(attnOut=_unified_result)),
-        infer(softmaxLseOptional=_unified_lse),
-        result(attnOut=dtype_of(_out) if _out else "BF16", softmaxLseOptional="FLOAT"),
+        tiling(output_shape(attnOut=_unified_result)),
+        infer_shape(softmaxLseOptional=_unified_lse),
+        output_dtype(attnOut=dtype_of(_out) if _out else "BF16", softmaxLseOptional="FLOAT"),
     )
 for _name in ("aclnnFlashAttnMetadata", "aclnnQuantFlashAttnMetadata"):
-    rule(_name, supported)  # how much they write is not documented
+    rule(_name, documented_products)  # how much they write is not documented
 
 # --------------------------------------------------------------------------------------------------- latent heads
 
@@ -304,7 +304,7 @@ def _latent(name: str) -> ShapeRule:
         latent = call.size("weightUk", 2)
         if name != "ropeSin":
             width = latent
-        elif call.given(name) and not call.empty(name):
+        elif call.is_present(name) and not call.is_empty(name):
             width = call.size(name, -1)
         else:
             sizes = call.shape("weightDkvKr")
@@ -348,31 +348,37 @@ def _quant_modes(call: Call) -> None:
 def _nope_given(call: Call) -> None:
     name, wanted = "dequantScaleQNopeOutOptional", _nope_scale(call) is not None
     text = "is required in these modes" if wanted else "must be None in these modes"
-    call.require(call.given(name) is wanted, name, text)
+    call.require(call.is_present(name) is wanted, name, text)
     norm, scale = "queryNormOutOptional", "dequantScaleQNormOutOptional"
-    wanted = call.given(norm) and call["weightQuantMode"] != 0
+    wanted = call.is_present(norm) and call["weightQuantMode"] != 0
     text = "is required in these modes" if wanted else "must be None in these modes"
-    call.require(call.given(scale) is wanted, scale, text)
+    call.require(call.is_present(scale) is wanted, scale, text)
 
 
 def _rotated(call: Call) -> None:
     for name in ("ropeSin", "ropeCos"):
-        there = call.given(name) and not call.empty(name)
+        there = call.is_present(name) and not call.is_empty(name)
         text = "is required with do_rope" if call["doRope"] else "must be None without do_rope"
         call.require(there is bool(call["doRope"]), name, text)
 
 
-_QUERIES = infer(queryOut=_latent("weightUk"), queryRopeOut=_latent("ropeSin"))
-_QUERY_TYPES = result(queryOut=_latent_dtype, queryRopeOut="BF16", dequantScaleQNopeOutOptional="FLOAT")
+_QUERIES = infer_shape(queryOut=_latent("weightUk"), queryRopeOut=_latent("ropeSin"))
+_QUERY_TYPES = output_dtype(queryOut=_latent_dtype, queryRopeOut="BF16", dequantScaleQNopeOutOptional="FLOAT")
 
-rule("aclnnMlaProlog", supported, documented(), _QUERIES, result(queryOut="BF16", queryRopeOut="BF16"))
+rule(
+    "aclnnMlaProlog",
+    documented_products,
+    documented_dtypes(),
+    _QUERIES,
+    output_dtype(queryOut="BF16", queryRopeOut="BF16"),
+)
 for _name in ("aclnnMlaPrologV2", "aclnnMlaPrologV2WeightNz"):
     rule(
         _name,
-        supported,
-        documented(),
+        documented_products,
+        documented_dtypes(),
         _QUERIES,
-        infer(dequantScaleQNopeOutOptional=_nope_scale),
+        infer_shape(dequantScaleQNopeOutOptional=_nope_scale),
         _QUERY_TYPES,
     )
 
@@ -397,11 +403,11 @@ def _norm_dtype(call: Call) -> DataType:
 rule(
     "aclnnMlaPrologV3",
     _quant_modes,
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     _QUERIES,
-    infer(dequantScaleQNopeOut=_nope_scale, queryNormOut=_norm, dequantScaleQNormOut=_norm_scale),
-    result(
+    infer_shape(dequantScaleQNopeOut=_nope_scale, queryNormOut=_norm, dequantScaleQNormOut=_norm_scale),
+    output_dtype(
         queryOut=_latent_dtype,
         queryRopeOut="BF16",
         dequantScaleQNopeOut="FLOAT",
@@ -416,11 +422,11 @@ for _name in ("aclnnMlaPrologV3WeightNz", "aclnnMlaPrologV4WeightNz"):
         _quant_modes,
         *((_rotated,) if "V4" in _name else ()),
         _nope_given,
-        supported,
-        documented(),
+        documented_products,
+        documented_dtypes(),
         _QUERIES,
         # Whoever wants the normalised query gives a tensor for it: that is the flag.
-        infer(
+        infer_shape(
             dequantScaleQNopeOutOptional=_nope_scale,
             queryNormOutOptional=lambda call: None,
             dequantScaleQNormOutOptional=lambda call: None,
@@ -431,7 +437,7 @@ for _name in ("aclnnMlaPrologV3WeightNz", "aclnnMlaPrologV4WeightNz"):
 
 
 def _both_tables(call: Call) -> None:
-    both = call.given("cos") is call.given("sin")
+    both = call.is_present("cos") is call.is_present("sin")
     call.require(both, "cos", "and sin are given both, or neither", PARAM_NULLPTR)
 
 
@@ -455,14 +461,14 @@ for _name in ("aclnnMlaPreprocess", "aclnnMlaPreprocessV2"):
     rule(
         _name,
         _both_tables,
-        supported,
-        documented(),
-        infer(
+        documented_products,
+        documented_dtypes(),
+        infer_shape(
             qOutOut=_heads_of(576, 512),
-            kvCacheOutOut=same("kvCache"),
+            kvCacheOutOut=shape_of("kvCache"),
             qRopeOutOut=_heads_of(0, 64),
             krCacheOutOut=_rope_cache,
             qDownOutOut=lambda call: (call.size("input", 0), 1536) if call["qDownOutFlag"] else (0,),
         ),
-        result(qOutOut=dtype_of("kvCache"), kvCacheOutOut=dtype_of("kvCache")),
+        output_dtype(qOutOut=dtype_of("kvCache"), kvCacheOutOut=dtype_of("kvCache")),
     )

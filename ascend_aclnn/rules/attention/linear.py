@@ -10,18 +10,18 @@ from ascend_aclnn.rules.language import (
     Call,
     Shape,
     ShapeRule,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtype_of,
     dtypes,
-    infer,
+    infer_shape,
     one_of,
-    result,
+    output_dtype,
+    output_shape,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_of,
 )
 
 rule(
@@ -33,9 +33,9 @@ rule(
     dtypes("FLOAT", "gOptional"),
     dtypes("BF16", "out"),
     dtypes("BF16 FLOAT", "finalState"),
-    supported,
-    infer(out=same("value"), finalState=same("initialState")),
-    result(finalState=dtype_of("initialState")),
+    documented_products,
+    infer_shape(out=shape_of("value"), finalState=shape_of("initialState")),
+    output_dtype(finalState=dtype_of("initialState")),
     null_status=PARAM_INVALID,
 )
 rule(
@@ -47,8 +47,8 @@ rule(
     dtypes("FLOAT", "g", "gk"),
     dtypes("INT32", "numAcceptedTokens"),
     dtypes("BF16", "out"),
-    supported,
-    infer(out=same("value")),
+    documented_products,
+    infer_shape(out=shape_of("value")),
     null_status=PARAM_INVALID,
 )
 
@@ -159,10 +159,10 @@ def _gate(call: Call) -> None:
         return
     heads, width = named(call, "v", _layout(call))["N"], call.size("q", -1)
     text = "is None (a null pointer); with use_gate_in_kernel it is required"
-    call.require(call.given("aLogOptional"), "aLogOptional", text, PARAM_NULLPTR)
+    call.require(call.is_present("aLogOptional"), "aLogOptional", text, PARAM_NULLPTR)
     for name, wanted in (("aLogOptional", (heads,)), ("dtBiasOptional", (heads * width,))):
         got = call.shape(name)
-        call.require(not call.given(name) or got == wanted, name, f"has shape {got}; it must be {wanted}")
+        call.require(not call.is_present(name) or got == wanted, name, f"has shape {got}; it must be {wanted}")
     bound = call["lowerBound"]
     call.require(not call["safeGate"] or -5 <= bound < 0, "lowerBound", f"is {bound}; it must be in [-5, 0)")
 
@@ -184,7 +184,7 @@ def _between_shapes(call: Call) -> None:
     k, v = _wide_as("q")(call), _wide_as("v")(call)
     wanted = {"gkOut": k, "wOut": k, "qgOut": k, "kgOut": k, "uOut": v, "vNewOut": v, "hOut": _history(call)}
     for name, sizes in wanted.items():
-        if call.given(name):
+        if call.is_present(name):
             got, kind = call.shape(name), "FLOAT" if name == "gkOut" else call.dtype("q").name
             call.require(got == sizes, name, f"has shape {got}; it must be {sizes}")
             dtypes(kind, name)(call)
@@ -198,10 +198,10 @@ rule(
     dtypes("FLOAT BF16", "g", "beta"),
     dtypes("FLOAT", "aLogOptional", "dtBiasOptional", "initialStateOptional"),
     _ends,
-    shape(initialStateOptional=_state),
+    output_shape(initialStateOptional=_state),
     _gate,
     same_dtype("q", "attnOut", "aqkOut", "akkOut"),
-    shape(
+    output_shape(
         attnOut=lambda call: _tokens_first(call, call.size("v", -1)),
         aqkOut=_square,
         akkOut=_square,
@@ -209,8 +209,8 @@ rule(
     ),
     _between_shapes,
     dtypes("FLOAT", "finalStateOut"),
-    supported,
-    infer(
+    documented_products,
+    infer_shape(
         gkOut=_left_away,
         wOut=_left_away,
         uOut=_left_away,
@@ -219,17 +219,17 @@ rule(
         vNewOut=_left_away,
         hOut=_left_away,
     ),
-    result(finalStateOut="FLOAT", gkOut="FLOAT"),
+    output_dtype(finalStateOut="FLOAT", gkOut="FLOAT"),
 )
 
 # --------------------------------------------------------------------------------------------------- causal convolutions
 
-rule("aclnnFusedCausalConv1d", supported, documented(), infer(y=same("x")))
-rule("aclnnInplaceFusedCausalConv1d", supported, documented())
-rule("aclnnMaskedCausalConv1d", supported, documented(), infer(out=same("x")))
+rule("aclnnFusedCausalConv1d", documented_products, documented_dtypes(), infer_shape(y=shape_of("x")))
+rule("aclnnInplaceFusedCausalConv1d", documented_products, documented_dtypes())
+rule("aclnnMaskedCausalConv1d", documented_products, documented_dtypes(), infer_shape(out=shape_of("x")))
 rule(
     "aclnnMaskedCausalConv1dBackward",
-    supported,
-    documented(),
-    infer(gradXOut=same("x"), gradWeightOut=same("weight")),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(gradXOut=shape_of("x"), gradWeightOut=shape_of("weight")),
 )

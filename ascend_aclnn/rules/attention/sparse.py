@@ -16,20 +16,20 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    dims,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtype_of,
     dtypes,
-    fit,
-    infer,
+    infer_shape,
     one_of,
+    output_dtype,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    supported,
+    shape_from,
+    shape_of,
+    shape_patterns,
     unless_empty,
 )
 
@@ -41,14 +41,14 @@ def _null_status(status: int, *names: str) -> Check:
 
     def check(call: Call) -> None:
         for name in names:
-            call.require(call.given(name), name, "is None (a null pointer); it is required", status)
+            call.require(call.is_present(name), name, "is None (a null pointer); it is required", status)
 
     return check
 
 
 def _if_given(name: str) -> ShapeRule:
     """The shape of an optional tensor, none without it."""
-    return lambda call: call.shape(name) if call.given(name) else None
+    return lambda call: call.shape(name) if call.is_present(name) else None
 
 
 def _nothing(call: Call) -> None:
@@ -87,7 +87,7 @@ def _quant_mode(call: Call) -> None:
     if mode == 0:
         dtypes(_HALF, "query")(call)
         for name in scales:
-            call.require(not call.given(name), name, "is given; with quant_mode 0 it must be None")
+            call.require(not call.is_present(name), name, "is given; with quant_mode 0 it must be None")
         return
     dtypes("FLOAT8_E4M3FN" if mode == 1 else "FLOAT4_E2M1", "query")(call)
     _null_status(PARAM_INVALID, *scales)(call)
@@ -105,7 +105,7 @@ def _small_floats(call: Call) -> None:
     one_of("innerPrecise", 4)(call)
     one_of("softmaxLseFlag", 0)(call)
     for name in ("attenMaskOptional", "blockTableOptional"):
-        call.require(not call.given(name), name, f"is given; with quant_mode {mode} it must be None")
+        call.require(not call.is_present(name), name, f"is given; with quant_mode {mode} it must be None")
     rank_ = 4 if call["qInputLayout"] == "TND" else 5
     rank(rank_, rank_, *(f"{x}DequantScaleOptional" for x in "qkv"))(call)
 
@@ -138,9 +138,9 @@ for _name, _types, _more in (
         _block("blockShapeOptional", exact=True),
         one_of("innerPrecise", 0, 1, 4),
         *((_small_floats,) if _more else ()),
-        supported,
-        infer(attentionOut=same("query"), softmaxLseOptional=_one_each("query", "softmaxLseFlag")),
-        result(attentionOut=_attended_dtype, softmaxLseOptional="FLOAT"),
+        documented_products,
+        infer_shape(attentionOut=shape_of("query"), softmaxLseOptional=_one_each("query", "softmaxLseFlag")),
+        output_dtype(attentionOut=_attended_dtype, softmaxLseOptional="FLOAT"),
     )
 
 rule(
@@ -151,9 +151,9 @@ rule(
     _layouts("TND", "BNSD"),
     _block("blockShape", exact=False),
     one_of("innerPrecise", 0, 1),
-    supported,
-    infer(attentionOut=same("query"), softmaxLseOptional=_one_each("query")),
-    result(softmaxLseOptional="FLOAT"),
+    documented_products,
+    infer_shape(attentionOut=shape_of("query"), softmaxLseOptional=_one_each("query")),
+    output_dtype(softmaxLseOptional="FLOAT"),
 )
 
 
@@ -173,12 +173,12 @@ def _block_gradients(call: Call) -> None:
             width = call.size(other, -1)
             text = f"has shape {sizes}; its last axis must be {width}, as that of {other}"
             call.require(call.size(name, -1) == width, name, text)
-    call.require(not call.given("attenMaskOptional"), "attenMaskOptional", "is given; it must be None")
+    call.require(not call.is_present("attenMaskOptional"), "attenMaskOptional", "is given; it must be None")
     one_of("maskType", 0)(call)
     for name in ("preTokens", "nextTokens"):
         one_of(name, 2147483647)(call)
     for layout, name in (("qInputLayout", "actualSeqLengthsOptional"), ("kvInputLayout", "actualSeqLengthsKvOptional")):
-        there = call[layout] != "TND" or call.given(name)
+        there = call[layout] != "TND" or call.is_present(name)
         call.require(there, name, "is None; in layout TND it is required")
     call.require((call["kvInputLayout"] == "BNSD") is (call["qInputLayout"] == "BNSD"), "kvInputLayout", "differs")
 
@@ -193,9 +193,9 @@ rule(
     _block_gradients,
     _null_status(PARAM_NULLPTR, "blockShapeOptional"),
     _block("blockShapeOptional", exact=False),
-    supported,
-    infer(dq=same("query"), dk=same("key"), dv=same("value")),
-    result(dq=dtype_of("query"), dk=dtype_of("query"), dv=dtype_of("query")),
+    documented_products,
+    infer_shape(dq=shape_of("query"), dk=shape_of("key"), dv=shape_of("value")),
+    output_dtype(dq=dtype_of("query"), dk=dtype_of("query"), dv=dtype_of("query")),
     required="blockSparseMaskOptional",
 )
 
@@ -214,23 +214,29 @@ def _blocks(call: Call) -> Shape:
     return batch, call.size("query", 1), -(-longest // queries), -(-longest_keys // keys)
 
 
-rule("aclnnBSASelectBlockMask", supported, documented(), infer(blockSparseMaskOut=_blocks))
+rule("aclnnBSASelectBlockMask", documented_products, documented_dtypes(), infer_shape(blockSparseMaskOut=_blocks))
 
 rule(
     "aclnnFusedFloydAttention",
-    supported,
-    documented(),
-    infer(
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
         softmaxMaxOut=lambda call: (*call.shape("query")[:-1], 8),
         softmaxSumOut=lambda call: (*call.shape("query")[:-1], 8),
-        attentionOutOut=same("query"),
+        attentionOutOut=shape_of("query"),
     ),
 )
 rule(
     "aclnnFusedFloydAttentionGrad",
-    supported,
-    documented(),
-    infer(dqOut=same("query"), dk1Out=same("key1"), dv1Out=same("value1"), dk2Out=same("key2"), dv2Out=same("value2")),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
+        dqOut=shape_of("query"),
+        dk1Out=shape_of("key1"),
+        dv1Out=shape_of("value1"),
+        dk2Out=shape_of("key2"),
+        dv2Out=shape_of("value2"),
+    ),
 )
 
 # --------------------------------------------------------------------------------------------------- native sparse attention
@@ -261,22 +267,22 @@ rule(
     "aclnnNsaCompress",
     same_dtype("input", "weight", "output"),
     _compression,
-    supported,
-    documented(),
-    infer(output=_compressed),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(output=_compressed),
 )
 rule(
     "aclnnNsaCompressGrad",
-    supported,
-    documented(),
-    infer(inputGradOut=same("input"), weightGradOut=same("weight")),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(inputGradOut=shape_of("input"), weightGradOut=shape_of("weight")),
 )
 
 
 def _filled(*names: str) -> Check:
     def check(call: Call) -> None:
         for name in names:
-            call.require(not call.empty(name), name, "is empty")
+            call.require(not call.is_empty(name), name, "is empty")
 
     return check
 
@@ -288,7 +294,7 @@ rule(
     dtypes(_HALF, "input", "weight", "outputCache"),
     dtypes("INT32", "slotMapping", "blockTableOptional"),
     same_dtype("input", "weight", "outputCache"),
-    supported,
+    documented_products,
     null_status=INNER_NULLPTR,
 )
 
@@ -303,7 +309,7 @@ def _chosen(call: Call) -> Shape:
 
 def _rows(heads: str) -> ShapeRule:
     """Statistics of each head of each token, eight times."""
-    return dims(("query", 0), heads, 8)
+    return shape_from(("query", 0), heads, 8)
 
 
 def _wide_as_values(call: Call) -> Shape:
@@ -315,7 +321,7 @@ def _some_output(*checks: Check, outputs: Iterable[str]) -> Check:
     names = tuple(outputs)
 
     def check(call: Call) -> None:
-        if not all(call.empty(name) for name in names):
+        if not all(call.is_empty(name) for name in names):
             for word in checks:
                 word(call)
 
@@ -325,8 +331,8 @@ def _some_output(*checks: Check, outputs: Iterable[str]) -> Check:
 _COMPRESSED = ("softmaxMaxOut", "softmaxSumOut", "attentionOutOut", "topkIndicesOut")
 rule(
     "aclnnNsaCompressAttention",
-    _some_output(_tnd, supported, documented(), outputs=_COMPRESSED),
-    infer(
+    _some_output(_tnd, documented_products, documented_dtypes(), outputs=_COMPRESSED),
+    infer_shape(
         softmaxMaxOut=lambda call: (*call.shape("query")[:2], 8),
         softmaxSumOut=lambda call: (*call.shape("query")[:2], 8),
         attentionOutOut=_wide_as_values,
@@ -357,8 +363,8 @@ rule(
     dtypes(_HALF, "query"),
     same_dtype("query", "key", "value", "output"),
     dtypes("INT32", "blockTableOptional", "topKOutput"),
-    _some_output(one_of("layoutOptional", "TND", "BSND"), supported, outputs=("output", "topKOutput")),
-    infer(output=_paged_result, topKOutput=_paged_chosen),
+    _some_output(one_of("layoutOptional", "TND", "BSND"), documented_products, outputs=("output", "topKOutput")),
+    infer_shape(output=_paged_result, topKOutput=_paged_chosen),
     required="blockTableOptional actualCmpKvSeqLenOptional layoutOptional",
 )
 
@@ -385,9 +391,9 @@ rule(
     "aclnnNsaSelectedAttention",
     _null_status(INNER_NULLPTR, "actualSeqQLenOptional", "actualSeqKvLenOptional"),
     _selected,
-    supported,
-    documented(),
-    infer(softmaxMaxOut=_rows("headNum"), softmaxSumOut=_rows("headNum"), attentionOut=_wide_as_values),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(softmaxMaxOut=_rows("headNum"), softmaxSumOut=_rows("headNum"), attentionOut=_wide_as_values),
     null_status=INNER_NULLPTR,
 )
 rule(
@@ -396,8 +402,8 @@ rule(
     same_dtype("query", "key", "value", "attentionOut", "attentionOutGrad", "dqOut", "dkOut", "dvOut"),
     dtypes("FLOAT", "softmaxMax", "softmaxSum"),
     dtypes("INT32", "topkIndices"),
-    unless_empty("query", supported),
-    infer(dqOut=same("query"), dkOut=same("key"), dvOut=same("value")),
+    unless_empty("query", documented_products),
+    infer_shape(dqOut=shape_of("query"), dkOut=shape_of("key"), dvOut=shape_of("value")),
 )
 
 
@@ -430,8 +436,8 @@ def _selected_result(call: Call) -> Shape:
 rule(
     "aclnnNsaSelectedAttentionInfer",
     _selected_paged,
-    supported,
-    infer(output=_selected_result),
+    documented_products,
+    infer_shape(output=_selected_result),
     null_status=INNER_NULLPTR,
     required="blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional output",
 )
@@ -460,34 +466,34 @@ _V2 = _indices("q", "k", "layoutQ", "layoutK", "topk")
 _QUANT_V2 = _indices("query", "key", "layoutQOptional", "layoutKOptional", "topk")
 rule(
     "aclnnLightningIndexer",
-    supported,
-    documented(),
-    infer(sparseIndicesOut=_V1, sparseValuesOut=_with("returnValues", _V1)),
-    result(sparseValuesOut=dtype_of("query")),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(sparseIndicesOut=_V1, sparseValuesOut=_with("returnValues", _V1)),
+    output_dtype(sparseValuesOut=dtype_of("query")),
     nullable="sparseValuesOut",
 )
 rule(
     "aclnnLightningIndexerV2",
-    supported,
-    documented(),
-    infer(sparseIndices=_V2, sparseValues=_with("returnValue", _V2)),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(sparseIndices=_V2, sparseValues=_with("returnValue", _V2)),
     nullable="sparseValues",
 )
-rule("aclnnQuantLightningIndexer", supported, documented(), infer(out=_V1))
+rule("aclnnQuantLightningIndexer", documented_products, documented_dtypes(), infer_shape(out=_V1))
 rule(
     "aclnnQuantLightningIndexerV2",
-    supported,
-    documented(),
-    infer(sparseIndicesOut=_QUANT_V2, sparseValuesOut=_with("returnValueOptional", _QUANT_V2)),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(sparseIndicesOut=_QUANT_V2, sparseValuesOut=_with("returnValueOptional", _QUANT_V2)),
     nullable="sparseValuesOut",
 )
 rule(
     "aclnnLightningIndexerGrad",
     dtypes(_HALF, "query"),
     same_dtype("query", "key", "dy", "weights"),
-    unless_empty("query", supported, documented()),
-    infer(dqOut=same("query"), dkOut=same("key"), dweightsOut=same("weights")),
-    result(dqOut=dtype_of("query"), dkOut=dtype_of("query"), dweightsOut=dtype_of("query")),
+    unless_empty("query", documented_products, documented_dtypes()),
+    infer_shape(dqOut=shape_of("query"), dkOut=shape_of("key"), dweightsOut=shape_of("weights")),
+    output_dtype(dqOut=dtype_of("query"), dkOut=dtype_of("query"), dweightsOut=dtype_of("query")),
 )
 
 
@@ -504,29 +510,29 @@ rule(
     same_dtype("targetScore", "indexProbs"),
     same_shape("targetScore", "indexProbs"),
     one_of("weightType", "logits", "probs"),
-    unless_empty("targetScore", supported, documented()),
-    infer(loss=dims(1)),
+    unless_empty("targetScore", documented_products, documented_dtypes()),
+    infer_shape(loss=shape_from(1)),
 )
 
 for _name in ("aclnnDenseLightningIndexerGradKLLoss", "aclnnSparseLightningIndexerGradKLLoss"):
     rule(
         _name,
-        supported,
-        documented(),
-        infer(
-            dQueryIndex=same("queryIndex"),
-            dKeyIndex=same("keyIndex"),
-            dWeights=same("weights"),
-            loss=dims(1),
+        documented_products,
+        documented_dtypes(),
+        infer_shape(
+            dQueryIndex=shape_of("queryIndex"),
+            dKeyIndex=shape_of("keyIndex"),
+            dWeights=shape_of("weights"),
+            loss=shape_from(1),
         ),
-        result(dWeights=dtype_of("weights")),
+        output_dtype(dWeights=dtype_of("weights")),
     )
 for _name in ("aclnnDenseLightningIndexerKLLossGrad", "aclnnSparseLightningIndexerKLLossGrad"):
     rule(
         _name,
-        supported,
-        documented(),
-        infer(dq=same("q"), dk=same("k"), dw=same("w"), softmaxOut=same("attnSoftmaxL1Norm")),
+        documented_products,
+        documented_dtypes(),
+        infer_shape(dq=shape_of("q"), dk=shape_of("k"), dw=shape_of("w"), softmaxOut=shape_of("attnSoftmaxL1Norm")),
     )
 
 
@@ -543,11 +549,16 @@ def _of_rows(layout: str) -> ShapeRule:
 
 rule(
     "aclnnDenseLightningIndexerSoftmaxLse",
-    supported,
-    documented(),
-    infer(softmaxMaxOut=_of_rows("layoutOptional"), softmaxSumOut=_of_rows("layoutOptional")),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(softmaxMaxOut=_of_rows("layoutOptional"), softmaxSumOut=_of_rows("layoutOptional")),
 )
-rule("aclnnDenseLightningIndexerSoftmaxLseV2", supported, documented(), infer(softmaxLseOut=_of_rows("layoutQ")))
+rule(
+    "aclnnDenseLightningIndexerSoftmaxLseV2",
+    documented_products,
+    documented_dtypes(),
+    infer_shape(softmaxLseOut=_of_rows("layoutQ")),
+)
 
 
 def _block_scores(call: Call) -> Shape:
@@ -557,7 +568,7 @@ def _block_scores(call: Call) -> Shape:
     return call.size("query", 1), call.size("query", 0), -(-blocks // 16) * 16
 
 
-rule("aclnnMsaIndexScore", supported, documented(), infer(score=_block_scores))
+rule("aclnnMsaIndexScore", documented_products, documented_dtypes(), infer_shape(score=_block_scores))
 
 # --------------------------------------------------------------------------------------------------- chosen tokens
 
@@ -580,17 +591,17 @@ _ATTENDED = _with("returnSoftmaxLse", _grouped("query", "key", "layoutKvOptional
 for _name in ("aclnnSparseFlashAttention", "aclnnSparseFlashAttentionV2"):
     rule(
         _name,
-        supported,
-        documented(),
-        infer(attentionOut=same("query"), softmaxMax=_ATTENDED, softmaxSum=_ATTENDED),
+        documented_products,
+        documented_dtypes(),
+        infer_shape(attentionOut=shape_of("query"), softmaxMax=_ATTENDED, softmaxSum=_ATTENDED),
     )
 rule(
     "aclnnSparseFlashAttentionGrad",
-    supported,
-    documented(),
-    infer(
-        dQueryOut=same("query"),
-        dKeyOut=same("key"),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
+        dQueryOut=shape_of("query"),
+        dKeyOut=shape_of("key"),
         dValueOut=_if_given("value"),
         dQueryRopeOutOptional=_if_given("queryRopeOptional"),
         dKeyRopeOutOptional=_if_given("keyRopeOptional"),
@@ -604,34 +615,34 @@ def _without_rope(call: Call) -> Shape:
 
 rule(
     "aclnnKvQuantSparseFlashAttention aclnnKvQuantSparseFlashAttentionV2",
-    supported,
-    documented(),
-    infer(out=_without_rope),
-    result(out=dtype_of("query")),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(out=_without_rope),
+    output_dtype(out=dtype_of("query")),
 )
 
 
 def _latent_statistics(call: Call) -> Optional[Shape]:
     if not call["returnSoftmaxLse"]:
         return None
-    key = "oriKvOptional" if call.given("oriKvOptional") else "cmpKvOptional"
-    call.require(call.given(key), "oriKvOptional", "and cmp_kv are None; one of them is required")
+    key = "oriKvOptional" if call.is_present("oriKvOptional") else "cmpKvOptional"
+    call.require(call.is_present(key), "oriKvOptional", "and cmp_kv are None; one of them is required")
     return _grouped("q", key, "layoutKvOptional")(call)  # type: ignore[return-value]
 
 
 for _name in ("aclnnSparseFlashMla", "aclnnQuantSparseFlashMla", "aclnnMixedQuantSparseFlashMla"):
     rule(
         _name,
-        supported,
-        documented(),
-        infer(attnOutOut=same("q"), softmaxLseOutOptional=_latent_statistics),
+        documented_products,
+        documented_dtypes(),
+        infer_shape(attnOutOut=shape_of("q"), softmaxLseOutOptional=_latent_statistics),
     )
 rule(
     "aclnnSparseFlashMlaGrad",
-    supported,
-    documented(),
-    infer(
-        dQueryOut=same("query"),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
+        dQueryOut=shape_of("query"),
         dOriKvOutOptional=_if_given("oriKvOptional"),
         dCmpKvOutOptional=_if_given("cmpKvOptional"),
         dSinksOutOptional=_if_given("sinksOptional"),
@@ -644,14 +655,20 @@ rule(
 def _norms(call: Call) -> Shape:
     """For each head of keys of each query one number for every key, or for every chosen one."""
     bsnd = (call["layoutQOptional"] or "BSND") == "BSND"
-    if call.given("sparseIndicesOptional") and not call.empty("sparseIndicesOptional"):
+    if call.is_present("sparseIndicesOptional") and not call.is_empty("sparseIndicesOptional"):
         last = call.size("sparseIndicesOptional", 3 if bsnd else 2)
     else:
         last = call.size("k", 1) if bsnd else call["maxSeqlenK"]
     return (*call.shape("q")[: 2 if bsnd else 1], call.size("k", 2 if bsnd else 1), last)
 
 
-rule("aclnnSparseFlashMlaSoftmaxL1Norm", supported, documented(), infer(out=_norms), result(out="FLOAT"))
+rule(
+    "aclnnSparseFlashMlaSoftmaxL1Norm",
+    documented_products,
+    documented_dtypes(),
+    infer_shape(out=_norms),
+    output_dtype(out="FLOAT"),
+)
 
 # --------------------------------------------------------------------------------------------------- metadata
 
@@ -659,22 +676,22 @@ rule("aclnnSparseFlashMlaSoftmaxL1Norm", supported, documented(), infer(out=_nor
 rule(
     "aclnnDenseLightningIndexerSoftmaxLseV2Metadata aclnnDenseLightningIndexerKLLossGradMetadata"
     " aclnnSparseLightningIndexerKLLossGradMetadata aclnnSparseFlashMlaSoftmaxL1NormMetadata",
-    supported,
-    documented(),
-    fit(metadata="64"),
+    documented_products,
+    documented_dtypes(),
+    shape_patterns(metadata="64"),
 )
 rule(
     "aclnnLightningIndexerV2Metadata aclnnQuantLightningIndexerV2Metadata",
-    supported,
-    documented(),
-    fit(metadata="1024"),
+    documented_products,
+    documented_dtypes(),
+    shape_patterns(metadata="1024"),
 )
 rule(
     "aclnnSparseFlashMlaMetadata aclnnSparseFlashMlaGradMetadata aclnnQuantSparseFlashMlaMetadata"
     " aclnnMixedQuantSparseFlashMlaMetadata",
-    supported,
-    documented(),
-    fit(metaData="1024"),
+    documented_products,
+    documented_dtypes(),
+    shape_patterns(metaData="1024"),
 )
 
 # --------------------------------------------------------------------------------------------------- preparation of scores
@@ -729,8 +746,8 @@ rule(
     dtypes("FLOAT", "kScaleCacheOptional", "vScaleOptional"),
     _cache_blocks,
     _strides,
-    supported,
-    infer(
+    documented_products,
+    infer_shape(
         kFlat=lambda call: (*_cache_biases(call), call["stemStride"] * call.size("kCache", 3)),
         vBias=_cache_biases,
     ),
@@ -752,13 +769,13 @@ def _running_totals(call: Call) -> None:
 
 
 def _some_queries(call: Call) -> None:
-    if not call.empty("q") and call["qSeqLens"]:
+    if not call.is_empty("q") and call["qSeqLens"]:
         _running_totals(call)
         dtypes("FLOAT8_E4M3FN", "q")(call)
         _null_status(PARAM_INVALID, "qScale")(call)
         dtypes("FLOAT", "qScale")(call)
         dtypes("BF16", "qFlat")(call)
-        supported(call)
+        documented_products(call)
 
 
 rule(
@@ -766,7 +783,7 @@ rule(
     one_of("stemBlockSize", 128),
     one_of("stemStride", 16),
     _some_queries,
-    infer(
+    infer_shape(
         qFlat=lambda call: (
             len(call["qSeqLens"]),
             call.size("q", 1),

@@ -13,30 +13,30 @@ from ascend_aclnn.rules.language import (
     Check,
     DtypeRule,
     Shape,
-    broadcast,
+    broadcast_shape,
     broadcastable,
     can_cast,
     castable,
-    copied,
+    copied_output_shape,
     dtype_in,
     dtype_of,
     dtypes,
-    fits,
-    infer,
+    infer_shape,
     is_integral,
     max_rank,
-    not_private,
-    on,
+    no_private_format,
+    on_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     plus_bf16,
     promote,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
-    shape,
+    shape_of,
     unless_empty,
     when,
 )
@@ -49,7 +49,7 @@ _LIMITED = plus_bf16("FLOAT16 FLOAT INT32 INT64 INT16 INT8 UINT8 DOUBLE")
 
 def _one_limit(*names: str) -> Check:
     def check(call: Call) -> None:
-        if not any(call.given(name) for name in names):
+        if not any(call.is_present(name) for name in names):
             call.refuse(names[0], "is None, and so is the other limit; one must be given", PARAM_NULLPTR)
 
     return check
@@ -59,7 +59,7 @@ def _limited_by(tensor: str, *limits: str) -> DtypeRule:
     """The data type in which a tensor is compared with scalar limits on Ascend 950."""
 
     def dtype(call: Call) -> DataType:
-        given = [scalar_default(call.dtype(name)) for name in limits if call.given(name)]
+        given = [scalar_default(call.dtype(name)) for name in limits if call.is_present(name)]
         scalar = given[0] if len(given) == 1 else promote(*given)
         return combine(call.dtype(tensor), scalar)
 
@@ -73,14 +73,14 @@ def _clamp(names: str, tensor: str, out: str, *limits: str) -> None:
         names,
         _one_limit(*limits),
         dtypes(_LIMITED, tensor, out),
-        *((shape(out=same(tensor)),) if out == "out" else ()),
+        *((output_shape(out=shape_of(tensor)),) if out == "out" else ()),
         max_rank(8, tensor),
         unless_empty(
             tensor,
-            on("950", castable(common, out), dtype_in(common, _LIMITED, limits[0])),
+            on_products("950", castable(common, out), dtype_in(common, _LIMITED, limits[0])),
             when(lambda call: call.product != "950", castable(tensor, out)),
         ),
-        result(out=dtype_of(tensor)),
+        output_dtype(out=dtype_of(tensor)),
         nullable=" ".join(limits) if len(limits) > 1 else "",
     )
 
@@ -93,8 +93,8 @@ _clamp("aclnnInplaceClampMax", "selfRef", "selfRef", "clipValueMax")
 
 def _clamp_tensor(names: str, tensor: str, out: str, *limits: str) -> None:
     """Limits that are tensors: all promote, and broadcast, together."""
-    common, together = promoted(tensor, *limits), broadcast(tensor, *limits)
-    fitting = shape(out=together) if out == "out" else shape(selfRef=together)
+    common, together = promoted(tensor, *limits), broadcast_shape(tensor, *limits)
+    fitting = output_shape(out=together) if out == "out" else output_shape(selfRef=together)
     rule(
         names,
         _one_limit(*limits),
@@ -103,7 +103,7 @@ def _clamp_tensor(names: str, tensor: str, out: str, *limits: str) -> None:
         unless_empty(
             " ".join((tensor, *limits)), castable(common, out), dtype_in(common, _LIMITED, limits[-1]), fitting
         ),
-        result(out=common),
+        output_dtype(out=common),
         nullable=" ".join(limits) if len(limits) > 1 else "",
     )
 
@@ -128,7 +128,7 @@ rule(
     dtypes(_LIMITED, "self", "clipValueMin", "clipValueMax"),
     same_dtype("self", "out"),
     max_rank(8, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _ordered_limits,
 )
 rule(
@@ -242,19 +242,19 @@ rule(
     same_dtype("self", "out"),
     same_format("self", "out"),
     rank(2, 8, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
 )
 rule("aclnnInplaceTril", dtypes(_TRIANGLES, "selfRef"), rank(2, 8, "selfRef"))
 rule(
     "aclnnTriu",
     dtypes(_TRIANGLES, "self"),
     same_dtype("self", "out"),
-    not_private("self"),
+    no_private_format("self"),
     same_format("self", "out"),
     _rank_unless_empty("self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
 )
-rule("aclnnInplaceTriu", dtypes(_TRIANGLES, "selfRef"), not_private("selfRef"), _rank_unless_empty("selfRef"))
+rule("aclnnInplaceTriu", dtypes(_TRIANGLES, "selfRef"), no_private_format("selfRef"), _rank_unless_empty("selfRef"))
 
 # ------------------------------------------------------------------------------------------------- diagonals
 
@@ -290,14 +290,14 @@ rule(
         lambda call: call["self"].size == 0 and call["diagonal"] != 0 and not _beyond_last(call),
         dtypes("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL BF16", "out"),
     ),
-    when(lambda call: call["self"].size > 0 and not _beyond_last(call), fits(out=_diagonal_shape)),
-    infer(out=_diagonal_shape),
+    when(lambda call: call["self"].size > 0 and not _beyond_last(call), output_shape_relaxed(out=_diagonal_shape)),
+    infer_shape(out=_diagonal_shape),
 )
 rule(
     "aclnnDiagFlat",
     dtypes(_DIAGONAL, "self", "out"),
     max_rank(8, "self", "out"),
-    copied(out=_matrix_shape),
-    result(out=dtype_of("self")),
+    copied_output_shape(out=_matrix_shape),
+    output_dtype(out=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )

@@ -13,20 +13,20 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    axis_of,
     castable,
     dtype_in,
     dtype_of,
     dtypes,
-    fits,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
+    no_private_format,
+    output_dtype,
+    output_shape_relaxed,
     plus_bf16,
     promote,
     rank,
-    result,
     rule,
+    valid_axis,
     when,
 )
 from ascend_aclnn.rules.pointwise import no_null_item, present
@@ -125,8 +125,8 @@ rule(
         _cat_inputs,
         _cat_output,
     ),
-    infer(out=_cat_shape),
-    result(out=_promoted_list),
+    infer_shape(out=_cat_shape),
+    output_dtype(out=_promoted_list),
 )
 
 
@@ -156,9 +156,9 @@ rule(
     ),
     castable(_promoted_list, "out"),
     _stack_inputs,
-    when(lambda call: any(t.size for t in call["tensors"]), fits(out=_stack_shape)),
-    infer(out=_stack_shape),
-    result(out=_promoted_list),
+    when(lambda call: any(t.size for t in call["tensors"]), output_shape_relaxed(out=_stack_shape)),
+    infer_shape(out=_stack_shape),
+    output_dtype(out=_promoted_list),
     null_status=INNER_NULLPTR,
 )
 
@@ -206,12 +206,12 @@ rule(
         _chunk_types,
         dtypes(_CHUNKED, "out"),
         _no_narrowing,
-        not_private("tensors", "out"),
+        no_private_format("tensors", "out"),
         _with_axes,
-        when(lambda call: any(t.size for t in call["tensors"]), fits(out=_chunked_shape)),
+        when(lambda call: any(t.size for t in call["tensors"]), output_shape_relaxed(out=_chunked_shape)),
     ),
-    infer(out=_chunked_shape),
-    result(out=dtype_of("tensors")),
+    infer_shape(out=_chunked_shape),
+    output_dtype(out=dtype_of("tensors")),
     nullable="tensors out",
 )
 
@@ -278,11 +278,11 @@ rule(
     _one_out_type,
     rank(1, 8, "self"),
     max_rank(8, "out"),
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     _section,
     when(_has_elements, _split_output(_sections)),
-    infer(out=_sections),
-    result(out=dtype_of("self")),
+    infer_shape(out=_sections),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -303,9 +303,9 @@ rule(
     _SPLIT_TYPES,
     rank(1, 8, "self"),
     max_rank(8, "out"),
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     _split_sizes,
     when(_has_elements, _split_output(_sized_pieces)),
-    infer(out=_sized_pieces),
-    result(out=dtype_of("self")),
+    infer_shape(out=_sized_pieces),
+    output_dtype(out=dtype_of("self")),
 )

@@ -9,24 +9,24 @@ from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR, RUNTIME_ERROR
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    axes_of,
     contiguous,
-    copied,
+    copied_output_shape,
     dtypes,
-    fits,
     formats,
-    infer,
+    infer_shape,
     max_rank,
     normalise_axes,
-    on,
-    only_on,
+    on_products,
+    only_products,
+    output_shape,
+    output_shape_relaxed,
     plus_bf16,
     rank,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_of,
     unless_empty,
+    valid_axes,
 )
 from ascend_aclnn.rules.pointwise import present
 
@@ -60,10 +60,10 @@ rule(
     same_dtype("self", "out"),
     _ranks_agree,
     max_rank(8, "self"),
-    axes_of("dims", "self"),
+    valid_axes("dims", "self"),
     _empty_stays_empty,
-    unless_empty("self", fits(out=_permuted)),
-    infer(out=_permuted),
+    unless_empty("self", output_shape_relaxed(out=_permuted)),
+    infer_shape(out=_permuted),
 )
 
 _ROLLED = "FLOAT FLOAT16 INT8 UINT8 INT32 UINT32 BOOL INT64"
@@ -88,7 +88,7 @@ rule(
     "aclnnRoll",
     dtypes({"A2 A3": _ROLLED + " BF16 INT16", "950": _ROLLED + " BF16 INT16 COMPLEX64", "": _ROLLED}, "x", "out"),
     same_dtype("x", "out"),
-    shape(out=same("x")),
+    output_shape(out=shape_of("x")),
     _shift_per_axis,
     max_rank(8, "x"),
     _roll_axes,
@@ -108,7 +108,7 @@ rule(
     same_dtype("self", "out"),
     dtypes(plus_bf16("FLOAT FLOAT16 INT32 INT8 UINT8 INT64 INT16 UINT16 UINT32 UINT64 BOOL"), "self"),
     max_rank(8, "self"),
-    shape(out=_flattened),
+    output_shape(out=_flattened),
 )
 
 
@@ -124,7 +124,7 @@ rule(
     same_dtype("self", "out"),
     dtypes("FLOAT16 FLOAT DOUBLE INT8 UINT8 INT16 INT32 INT64 BOOL COMPLEX64 COMPLEX128 BF16", "self"),
     _groups,
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     rank(3, 7, "self"),
 )
 
@@ -145,7 +145,7 @@ rule(
     "aclnnConfusionTranspose",
     dtypes("INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT16 FLOAT BF16", "x"),
     same_dtype("x", "out"),
-    unless_empty("x", copied(out=_confused)),
+    unless_empty("x", copied_output_shape(out=_confused)),
 )
 
 # ------------------------------------------------------------------------------------------------- weights
@@ -167,7 +167,7 @@ rule(
     # The blocked copy is larger than the weight: its size comes from a helper of CANN's, so it must be given.
     "aclnnTransConvolutionWeight",
     _weight_dimensions,
-    only_on("310P"),
+    only_products("310P"),
     dtypes("FLOAT16 FLOAT", "weightIn"),
     dtypes("FLOAT16", "weightOut"),
     formats("NCHW", "weightIn", "weightOut"),
@@ -232,11 +232,11 @@ def _nz_cast(call: Call) -> None:
 rule(
     # The blocked copy's storage comes from a helper of CANN's, so it must be given.
     "aclnnNpuFormatCast",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     contiguous("srcTensor", "dstTensor"),
     dtypes(_CAST_ANY, "srcTensor", "dstTensor"),
-    on("A2 A3", dtypes(_CAST, "srcTensor", "dstTensor"), _castable_formats),
-    on("950", _nz_cast),
+    on_products("A2 A3", dtypes(_CAST, "srcTensor", "dstTensor"), _castable_formats),
+    on_products("950", _nz_cast),
 )
 
 

@@ -12,18 +12,18 @@ from ascend_aclnn.rules.language import (
     DtypeSet,
     Shape,
     array_length,
-    copied,
+    copied_output_shape,
     dtypes,
-    fits,
     max_rank,
-    not_private,
+    no_private_format,
+    output_shape,
+    output_shape_relaxed,
     rank,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     unless_empty,
 )
 
@@ -115,7 +115,7 @@ for _name, _count in _PADDED.items():
         _below_size(_count),
         _agree_on_last_axes("out", _out, _count, "self"),
         _batch_may_be_empty(_count, "self", "out"),
-        unless_empty("self out", fits(out=_out)),
+        unless_empty("self out", output_shape_relaxed(out=_out)),
     )
     rule(
         f"aclnnReplicationPad{_name}",
@@ -123,7 +123,7 @@ for _name, _count in _PADDED.items():
         same_format("self", "out"),
         rank(_count + 1, _count + 2, "self"),
         array_length("padding", 2 * _count),
-        shape(out=_out),
+        output_shape(out=_out),
         _batch_may_be_empty(_count, "self", "out"),
     )
 for _name in ("2d", "3d"):
@@ -131,11 +131,11 @@ for _name in ("2d", "3d"):
     rule(
         f"aclnnCircularPad{_name}",
         *_one_type("FLOAT BF16 FLOAT16 INT32 INT8", "self", "out"),
-        not_private("self"),
+        no_private_format("self"),
         same_format("self", "out"),
         rank(_count + 1, _count + 2, "self"),
         array_length("padding", 2 * _count),
-        shape(out=padded("self", "padding")),
+        output_shape(out=padded("self", "padding")),
         _batch_may_be_empty(_count, "self", "out"),
     )
 
@@ -164,7 +164,7 @@ def _only_empty_batch(count: int, *, plain_channels: bool) -> Check:
     return check
 
 
-_SAME_FORMAT = (not_private("gradOutput", "self", "gradInput"), same_format("gradOutput", "self", "gradInput"))
+_SAME_FORMAT = (no_private_format("gradOutput", "self", "gradInput"), same_format("gradOutput", "self", "gradInput"))
 
 
 def _gradient(kind: str, name: str, *, plain_channels: bool, allowed: str, mirror: bool, null_status: int) -> None:
@@ -172,7 +172,7 @@ def _gradient(kind: str, name: str, *, plain_channels: bool, allowed: str, mirro
     rule(
         f"aclnn{kind}Pad{name}Backward",
         *_one_type(allowed, "self", "gradOutput", "gradInput"),
-        *(_SAME_FORMAT if kind != "Circular" else (not_private("gradOutput"), _SAME_FORMAT[1])),
+        *(_SAME_FORMAT if kind != "Circular" else (no_private_format("gradOutput"), _SAME_FORMAT[1])),
         same_shape("self", "gradInput"),
         rank(count + 1, count + 2, "self"),
         array_length("padding", 2 * count),
@@ -180,8 +180,8 @@ def _gradient(kind: str, name: str, *, plain_channels: bool, allowed: str, mirro
         *((_bf16_padding,) if name == "2d" and kind != "Circular" else ()),
         _agree_on_last_axes("gradOutput", padded("self", "padding"), count, "self"),
         _only_empty_batch(count, plain_channels=plain_channels),
-        unless_empty("gradOutput self gradInput", copied(gradInput=padded("gradOutput", "padding", -1))),
-        shape(gradInput=same("self")),
+        unless_empty("gradOutput self gradInput", copied_output_shape(gradInput=padded("gradOutput", "padding", -1))),
+        output_shape(gradInput=shape_of("self")),
         null_status=null_status,
     )
 
@@ -234,6 +234,6 @@ rule(
     _plain_or_same_format,
     max_rank(8, "self", "out"),
     _constant_padding,
-    shape(out=padded("self", "pad")),
+    output_shape(out=padded("self", "pad")),
     _nothing_around_nothing,
 )

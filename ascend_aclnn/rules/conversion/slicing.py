@@ -9,26 +9,26 @@ from ascend_aclnn.rules.language import (
     Call,
     Shape,
     array_length,
-    axes_of,
-    axis_of,
-    broadcast,
-    columns,
-    dims,
+    broadcast_shape,
     dtype_of,
+    dtype_table,
     dtypes,
-    fits,
-    infer,
+    infer_shape,
     max_rank,
     normalise_axes,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     plus_bf16,
     rank,
-    result,
     rule,
     same_dtype,
-    shape,
+    shape_from,
     tiling,
     unless_empty,
+    valid_axes,
+    valid_axis,
 )
 
 _SLICED = plus_bf16("FLOAT FLOAT16 INT64 INT8 INT32 UINT8 BOOL")
@@ -58,9 +58,9 @@ rule(
     same_dtype("self", "out"),
     dtypes(_SLICED, "self"),
     rank(1, 8, "self"),
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     _positive_step,
-    shape(out=_slice_shape),
+    output_shape(out=_slice_shape),
 )
 
 
@@ -86,9 +86,9 @@ rule(
     same_dtype("self", "out"),
     dtypes(_SLICED, "self"),
     max_rank(8, "self"),
-    axes_of("axes", "self"),
+    valid_axes("axes", "self"),
     _one_item_per_axis,
-    shape(out=_slices_shape),
+    output_shape(out=_slices_shape),
 )
 
 
@@ -160,12 +160,12 @@ _STRIDED = (
 )
 rule(
     "aclnnStridedSlice",
-    only_on("950"),
+    only_products("950"),
     dtypes(_STRIDED, "self", "out"),
     same_dtype("self", "out"),
     max_rank(8, "self"),
     _strides,
-    unless_empty("self", fits(out=_strided_shape)),
+    unless_empty("self", output_shape_relaxed(out=_strided_shape)),
 )
 
 
@@ -192,9 +192,9 @@ def _no_empty_axis(call: Call) -> None:
 _ASSIGNED = ("FLOAT16", "FLOAT", "BF16", "INT32", "INT64", "DOUBLE", "INT8")
 rule(
     "aclnnStridedSliceAssignV2",
-    only_on("A2 A3 950"),
-    columns("varRef inputValue", *(f"{name} {name}" for name in _ASSIGNED)),
-    tiling(rank(1, 8, "varRef"), _no_empty_axis, shape(inputValue=_assigned_shape)),
+    only_products("A2 A3 950"),
+    dtype_table("varRef inputValue", *(f"{name} {name}" for name in _ASSIGNED)),
+    tiling(rank(1, 8, "varRef"), _no_empty_axis, output_shape(inputValue=_assigned_shape)),
 )
 
 # ------------------------------------------------------------------------------------------------- windows
@@ -217,7 +217,7 @@ _PAIRS = tuple(array_length(name, 2) for name in ("kernelSize", "dilation", "pad
 def _columns_shape(call: Call) -> Shape:
     for word in (_image, *_PAIRS, _window_attributes):
         word(call)
-    *lead, height, width = call.shape("self")
+    *lead, height, width = call.shape("self", least=2)
     kernel, dilation, padding, stride = (call[n] for n in ("kernelSize", "dilation", "padding", "stride"))
     spots = [
         (size + 2 * pad - (gap * (k - 1) + 1)) // step + 1
@@ -232,8 +232,8 @@ _WINDOWED_950 = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64 DOUBLE BOOL C
 rule(
     "aclnnIm2col",
     dtypes({"950": f"{_WINDOWED} {_WINDOWED_950}", "": _WINDOWED}, "self"),
-    shape(out=_columns_shape),
-    result(out=dtype_of("self")),
+    output_shape(out=_columns_shape),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -262,10 +262,10 @@ rule(
     dtypes("FLOAT FLOAT16 BF16", "gradOut", "gradIn"),
     rank(1, 8, "gradOut", "gradIn"),
     _input_sizes,
-    shape(gradIn=lambda call: tuple(call["inputSizes"])),
+    output_shape(gradIn=lambda call: tuple(call["inputSizes"])),
     _unfolded,
     _not_nz,
-    result(gradIn=dtype_of("gradOut")),
+    output_dtype(gradIn=dtype_of("gradOut")),
     null_status=INNER_NULLPTR,
 )
 
@@ -280,8 +280,8 @@ rule(
     dtypes("UINT8 BOOL", "mask"),
     dtypes(_SELECTED_SET, "out"),
     max_rank(8, "self", "mask"),
-    shape(out=dims(lambda call: math.prod(broadcast("self", "mask")(call)))),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_from(lambda call: math.prod(broadcast_shape("self", "mask")(call)))),
+    output_dtype(out=dtype_of("self")),
 )
 
 _COALESCED = [
@@ -292,11 +292,11 @@ _COALESCED = [
 ]
 rule(
     "aclnnCoalesceSparse",
-    only_on("A2 A3 950"),
-    columns("uniqueLen uniqueIndices indices values newIndicesOut newValuesOut", *_COALESCED),
-    infer(
-        newIndicesOut=dims(("uniqueLen", 0), ("indices", 1)),
+    only_products("A2 A3 950"),
+    dtype_table("uniqueLen uniqueIndices indices values newIndicesOut newValuesOut", *_COALESCED),
+    infer_shape(
+        newIndicesOut=shape_from(("uniqueLen", 0), ("indices", 1)),
         newValuesOut=lambda call: call.shape("uniqueLen")[:1] + call.shape("values")[1:],
     ),
-    result(newIndicesOut=dtype_of("indices"), newValuesOut=dtype_of("values")),
+    output_dtype(newIndicesOut=dtype_of("indices"), newValuesOut=dtype_of("values")),
 )

@@ -10,16 +10,16 @@ from ascend_aclnn.rules.language import (
     Call,
     Shape,
     array_length,
-    documented,
+    documented_dtypes,
     dtypes,
-    infer,
-    not_private,
+    infer_shape,
+    no_private_format,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    shape,
 )
 
 # --------------------------------------------------------------------------------------------------- SwiGLU, version 1
@@ -33,7 +33,7 @@ def _gate_pointers(call: Call) -> None:
     int4 = call.dtype("weight") is DataType.INT4
     if call.dtype("x") is DataType.INT8 and int4:
         call.require(
-            call.given("bias"), "bias", "is None (a null pointer); with INT4 weights it is required", PARAM_NULLPTR
+            call.is_present("bias"), "bias", "is None (a null pointer); with INT4 weights it is required", PARAM_NULLPTR
         )
 
 
@@ -53,7 +53,7 @@ def _gate_shapes(call: Call) -> None:
     rank(5 if stored else 3, 5 if stored else 3, "weight")(call)
     rank(2, 2 if int8 else 3, "weightScale")(call)
     rank(1, 1, "xScale", "groupList", "outputScale")(call)
-    (m, k), weight = call.shape("x"), operand(call["weight"], unpack=not int8).shape
+    (m, k), weight = call.sizes("x", 2), operand(call["weight"], unpack=not int8).shape
     e = weight[0]
     n, groups = _scale_sizes(call, call.shape("weightScale"))
     call.require(groups > 0 and k % groups == 0, "weightScale", f"has {groups} groups, which do not divide {k}")
@@ -62,7 +62,7 @@ def _gate_shapes(call: Call) -> None:
     call.require(weight == wanted, "weight", f"has shape {weight}; it must be {wanted}")
     call.require(call.shape("weightScale")[0] == e, "weightScale", f"must have {e} rows, as weight")
     if not int8:
-        call.require(call.given("bias"), "bias", "is None; with INT4 weights it is required")
+        call.require(call.is_present("bias"), "bias", "is None; with INT4 weights it is required")
         _is(call, "bias", e, n)
     for name, sizes in (("xScale", (m,)), ("output", (m, n // 2)), ("outputScale", (m,))):
         _is(call, name, *sizes)
@@ -86,7 +86,7 @@ def _gate(call: Call) -> None:
     dtypes("FLOAT", "outputScale")(call)
     nz = call["weight"].format is Format.FRACTAL_NZ or call.operator.name.endswith("NZ")
     call.require(nz or not int8, "weight", f"has format {call['weight'].format.name}; INT8 must be in FRACTAL_NZ")
-    not_private("x", "output")(call)
+    no_private_format("x", "output")(call)
 
 
 def _gate_tiles(call: Call) -> None:
@@ -112,8 +112,8 @@ for _name in ("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWei
         *((_gate_tiles,) if _name.endswith("NZ") else ()),
         _gate_pointers,
         _gate,
-        infer(output=_gate_out, outputScale=_rows, outputOffset=lambda call: None),
-        result(output="INT8", outputScale="FLOAT"),
+        infer_shape(output=_gate_out, outputScale=_rows, outputOffset=lambda call: None),
+        output_dtype(output="INT8", outputScale="FLOAT"),
     )
 
 # --------------------------------------------------------------------------------------------------- SwiGLU, version 2
@@ -172,8 +172,8 @@ def _v2_shapes(call: Call) -> None:
     most = 65536 if int8 else 20000
     call.require(k < most, "x", f"has {k} columns; they must be less than {most}")
     if int8:
-        call.require(not call.given("smoothScale"), "smoothScale", "is given; with INT8 weights it must be None")
-    elif call.given("smoothScale"):
+        call.require(not call.is_present("smoothScale"), "smoothScale", "is given; with INT8 weights it must be None")
+    elif call.is_present("smoothScale"):
         dtypes("FLOAT", "smoothScale")(call)
         fits = call.shape("smoothScale") in ((e,), (e, n // 2))
         call.require(fits, "smoothScale", f"has shape {call.shape('smoothScale')}; it must be {(e,)} or {(e, n // 2)}")
@@ -181,9 +181,9 @@ def _v2_shapes(call: Call) -> None:
 
 def _v2(call: Call) -> None:
     if call.product == "950":
-        documented()(call)
+        documented_dtypes()(call)
         return
-    only_on("A2 A3 950")(call)
+    only_products("A2 A3 950")(call)
     dtypes("INT8 INT4 INT32", "x")(call)
     dtypes("INT8 INT4 INT32", "weight")(call)
     _v2_shapes(call)
@@ -192,7 +192,7 @@ def _v2(call: Call) -> None:
     dtypes("FLOAT", "xScale", "outputScale", "weightAssistMatrix")(call)
     dtypes("INT64", "groupList")(call)
     dtypes("INT8", "output")(call)
-    not_private("x", "output")(call)
+    no_private_format("x", "output")(call)
 
 
 for _name in ("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2"):
@@ -201,8 +201,8 @@ for _name in ("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantW
         _lists,
         *((_nz_lists,) if "Nz" in _name else ()),
         _v2,
-        infer(output=_gate_out, outputScale=_rows),
-        result(output="INT8", outputScale="FLOAT"),
+        infer_shape(output=_gate_out, outputScale=_rows),
+        output_dtype(output="INT8", outputScale="FLOAT"),
     )
 
 # --------------------------------------------------------------------------------------------------- GELU, Ascend 950
@@ -214,7 +214,7 @@ def _mx_shapes(call: Call) -> None:
     rank(3, 3, "xScaleOptional", "yScale", "weight")(call)
     rank(4, 4, "weightScale")(call)
     rank(1, 1, "groupList")(call)
-    (m, k), (e,) = call.shape("x"), call.shape("groupList")
+    (m, k), (e,) = call.sizes("x", 2), call.sizes("groupList", 1)
     moved = transposed(weight)
     n = weight.shape[-1]
     call.require(not transposed(call["x"]) or k == 1, "x", "must not be stored transposed")
@@ -238,8 +238,8 @@ def _mx_pointers(call: Call) -> None:
     one_of("quantMode", "mx", "")(call)
     text = "is None (a null pointer); it is required"
     if not call["quantMode"]:
-        call.require(call.given("xScaleOptional"), "xScaleOptional", text)
-    call.require(call.given("xScaleOptional"), "xScaleOptional", text, PARAM_NULLPTR)
+        call.require(call.is_present("xScaleOptional"), "xScaleOptional", text)
+    call.require(call.is_present("xScaleOptional"), "xScaleOptional", text, PARAM_NULLPTR)
     one_of("roundMode", "rint", "")(call)
     one_of("groupListType", 0, 1)(call)
     one_of("scaleAlg", 0, 1)(call)
@@ -259,12 +259,12 @@ rule(
     dtypes("FLOAT8_E4M3FN", "weight"),
     dtypes("FLOAT8_E8M0", "xScaleOptional", "weightScale", "yScale"),
     dtypes("INT64", "groupList"),
-    not_private("x", "xScaleOptional", "groupList", "weightScale", "y", "yScale"),
+    no_private_format("x", "xScaleOptional", "groupList", "weightScale", "y", "yScale"),
     _mx_shapes,
-    shape(
+    output_shape(
         y=lambda call: (call.size("x", 0), _mx_columns(call)),
         yScale=lambda call: (call.size("x", 0), -(-_mx_columns(call) // 64), 2),
     ),
-    only_on("950"),
-    result(y="FLOAT8_E4M3FN", yScale="FLOAT8_E8M0"),
+    only_products("950"),
+    output_dtype(y="FLOAT8_E4M3FN", yScale="FLOAT8_E8M0"),
 )

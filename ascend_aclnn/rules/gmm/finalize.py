@@ -8,7 +8,17 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import nz_storage
-from ascend_aclnn.rules.language import Call, Shape, documented, dtypes, formats, infer, rank, result, rule
+from ascend_aclnn.rules.language import (
+    Call,
+    Shape,
+    documented_dtypes,
+    dtypes,
+    formats,
+    infer_shape,
+    output_dtype,
+    rank,
+    rule,
+)
 
 _ROLES = {
     "x": ("x1", "x"),
@@ -64,10 +74,10 @@ def _pointers(call: Call) -> None:
         required += () if call.operator.name.endswith("V3") and call.product == "950" else ("bias",)
     for role in ("out", *required):
         name = _name(call, role)
-        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
     for name in ("antiquantScaleOptional", "antiquantOffsetOptional"):
         if name in call.operator.positions:
-            call.require(not call.given(name), name, "is given; it must be None", PARAM_NULLPTR)
+            call.require(not call.is_present(name), name, "is given; it must be None", PARAM_NULLPTR)
 
 
 def _attributes(call: Call) -> None:
@@ -132,7 +142,7 @@ def _shapes(call: Call) -> None:
         _shape_is(call, "scale", experts, n)
     for role, size in (("token", rows), ("groups", experts), ("logit", rows), ("row", rows)):
         _shape_is(call, role, size)
-    batch, columns = call.shape(out)
+    batch, columns = call.sizes(out, 2)
     text = f"has shape {call.shape(out)}; it must have at most {rows} rows, and {n} columns"
     call.require(batch <= rows and columns == n, out, text)
     kind, start = call["groupListType"], call["sharedInputOffset"]
@@ -160,7 +170,7 @@ def _rest(call: Call) -> None:
 
 def _a2(call: Call) -> None:
     if call.product == "950":
-        documented()(call)
+        documented_dtypes()(call)
     else:
         _dtypes(call)
         _shapes(call)
@@ -178,7 +188,7 @@ for _operator in ("", "V2", "V3", "WeightNz", "WeightNzV2"):
         _pointers,
         _attributes,
         _a2,
-        infer(out=_largest, y=_largest),
-        result(out="FLOAT", y="FLOAT"),
+        infer_shape(out=_largest, y=_largest),
+        output_dtype(out="FLOAT", y="FLOAT"),
         nullable="x x1 x2 w scale groupList sharedInput logit rowIndex out y",
     )

@@ -11,7 +11,7 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import NZ, Operand, operand, optional_list
-from ascend_aclnn.rules.language import Call, Shape, documented, infer, result, rule
+from ascend_aclnn.rules.language import Call, Shape, documented_dtypes, infer_shape, output_dtype, rule
 
 _FLOATS = (DataType.FLOAT16, DataType.BF16, DataType.FLOAT)
 _OUT = ("y", "out")
@@ -277,7 +277,7 @@ def _dtypes(call: Call) -> None:
     g = _Groups(call)
     x, weight = g.x[0].dtype, g.weight[0].dtype
     if call.product == "950":
-        documented()(call)
+        documented_dtypes()(call)
         return
     if call.product == "310P":
         half = all(t is DataType.FLOAT16 for t in (x, weight, *(b.dtype for b in g.bias or ())))
@@ -525,12 +525,12 @@ for _name in (
         _shapes,
         _group_list,
         _rest,
-        infer(
+        infer_shape(
             y=_y_shapes,
             out=_y_shapes,
             activationFeatureOutOptional=lambda call: None,
             dynQuantScaleOutOptional=lambda call: None,
         ),
-        result(y=_y_dtype, out=_y_dtype),
+        output_dtype(y=_y_dtype, out=_y_dtype),
         nullable="x weight y out",
     )

@@ -8,15 +8,15 @@ from ascend_aclnn.rules.gmm.common import transposed
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    columns,
     contiguous,
+    dtype_table,
     dtypes,
     formats,
-    infer,
+    infer_shape,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
     rank,
-    result,
     rule,
     same_dtype,
     unless_empty,
@@ -28,7 +28,7 @@ from ascend_aclnn.rules.language import (
 def _sizes_of_add(call: Call) -> None:
     rank(2, 2, "x", "weight")(call)
     rank(1, 1, "groupList")(call)
-    (k, m), (k2, n), (groups,) = call.shape("x"), call.shape("weight"), call.shape("groupList")
+    (k, m), (k2, n), (groups,) = call.sizes("x", 2), call.sizes("weight", 2), call.sizes("groupList", 1)
     call.require(k == k2, "weight", f"has shape {call.shape('weight')}; its first axis must be {k}, as that of x")
     size, wanted = call["yRef"].size, m * n * groups
     call.require(size == wanted, "yRef", f"has {size} elements; it must have {wanted}")
@@ -57,7 +57,7 @@ for _name, _types in (("aclnnGroupedMatmulAdd", ()), ("aclnnGroupedMatmulAddV2",
 def _sizes_of_inplace(call: Call) -> None:
     rank(2, 2, "x1", "x2")(call)
     rank(1, 1, "groupList")(call)
-    (m, k), (k2, n) = call.shape("x1"), call.shape("x2")
+    (m, k), (k2, n) = call.sizes("x1", 2), call.sizes("x2", 2)
     call.require(k == k2, "x2", f"has shape {call.shape('x2')}; its first axis must be {k}, as the last one of x1")
     wanted = (call.shape("groupList")[0], m, n)
     call.require(call.shape("yRef") == wanted, "yRef", f"has shape {call.shape('yRef')}; it must be {wanted}")
@@ -81,9 +81,9 @@ def _stored_transposed(call: Call) -> None:
 
 def _inplace_pointers(call: Call) -> None:
     for name in ("x1", "x2"):
-        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
     for name in ("scale2", "groupList", "yRef", "scale1Optional"):
-        call.require(call.given(name), name, "is None; it is required")
+        call.require(call.is_present(name), name, "is None; it is required")
 
 
 rule(
@@ -91,7 +91,7 @@ rule(
     _inplace_pointers,
     unless_empty(
         "yRef",
-        only_on("950"),
+        only_products("950"),
         one_of("groupListType", 0, 1),
         one_of("groupSize", 0),
         formats("ND", "x1", "x2", "groupList"),
@@ -110,7 +110,7 @@ rule(
 
 def _unused(call: Call) -> None:
     for name in ("biasOptional", "xOffsetOptional"):
-        call.require(not call.given(name), name, "is given; it must be None", PARAM_NULLPTR)
+        call.require(not call.is_present(name), name, "is given; it must be None", PARAM_NULLPTR)
 
 
 def _stored(call: Call) -> None:
@@ -139,14 +139,14 @@ for _name in ("aclnnQuantGroupedMatmulDequant", "aclnnQuantGroupedMatmulDequantW
         *((_tiles,) if _name.endswith("NZ") else ()),
         one_of("transposeWeight", True),
         _unused,
-        only_on("310P"),
+        only_products("310P"),
         same_dtype("x", "out"),
-        columns(
+        dtype_table(
             "x weight weightScale groupList xScaleOptional smoothScaleOptional",
             "FLOAT16 INT8 FLOAT INT64 FLOAT FLOAT16",
             "FLOAT16 INT8 INT64 INT64 FLOAT16 FLOAT16",
         ),
         unless_empty("x weight weightScale groupList", contiguous("weight", "out"), _stored),
-        infer(out=_dequantised),
-        result(out="FLOAT16"),
+        infer_shape(out=_dequantised),
+        output_dtype(out="FLOAT16"),
     )

@@ -9,20 +9,20 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    axis_of,
     dtype_of,
     dtypes,
-    fits,
-    infer,
+    infer_shape,
     max_rank,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
     unless_empty,
+    valid_axis,
     when,
 )
 
@@ -39,7 +39,7 @@ def _k_fits(least: int) -> Check:
     """k lies between ``least`` and the length of the axis; a 0-d tensor has one item."""
 
     def check(call: Call) -> None:
-        axis_of("dim", "self")(call)
+        valid_axis("dim", "self")(call)
         n = (call.shape("self") or (1,))[wrapped_axis(call, "dim", "self")]
         call.require(
             least <= call["k"] <= n, "k", f"is {call['k']}; it must be in [{least}, {n}], the length of the axis"
@@ -55,7 +55,7 @@ def _reduced(keep: str) -> Check:
         axis = wrapped_axis(call, "dim", "self")
         return tuple(1 if i == axis else n for i, n in enumerate(call.shape("self")) if i != axis or call[keep])
 
-    return fits(valuesOut=sizes, indicesOut=sizes)
+    return output_shape_relaxed(valuesOut=sizes, indicesOut=sizes)
 
 
 rule(
@@ -66,7 +66,7 @@ rule(
     _int64("indicesOut"),
     max_rank(8, "self"),
     unless_empty("self", _reduced("keepdim")),
-    result(valuesOut=dtype_of("self"), indicesOut="INT64"),
+    output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
 )
 
 
@@ -83,8 +83,8 @@ rule(
     same_dtype("self", "valuesOut"),
     _int64("indicesOut"),
     max_rank(8, "self"),
-    unless_empty("self valuesOut indicesOut", fits(valuesOut=_top_shape, indicesOut=_top_shape)),
-    result(valuesOut=dtype_of("self"), indicesOut="INT64"),
+    unless_empty("self valuesOut indicesOut", output_shape_relaxed(valuesOut=_top_shape, indicesOut=_top_shape)),
+    output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
 )
 
 
@@ -118,12 +118,14 @@ def _all_items(name: str, out: str, *, empty: Check) -> None:
         max_rank(8, "self", out),
         _bf16_last_axis,
         empty,
-        result(**{out: dtype_of("self")}),
+        output_dtype(**{out: dtype_of("self")}),
     )
 
 
-_all_items("aclnnMedian", "valuesOut", empty=unless_empty("self valuesOut", fits(valuesOut=lambda call: ())))
-_all_items("aclnnNanMedian", "out", empty=unless_empty("self", fits(out=lambda call: ())))
+_all_items(
+    "aclnnMedian", "valuesOut", empty=unless_empty("self valuesOut", output_shape_relaxed(valuesOut=lambda call: ()))
+)
+_all_items("aclnnNanMedian", "out", empty=unless_empty("self", output_shape_relaxed(out=lambda call: ())))
 
 
 def _median_ranks(call: Call) -> None:
@@ -144,13 +146,13 @@ def _along_axis(name: str, *last: Check) -> None:
         dtypes(_MEDIAN, "self", "valuesOut"),
         same_dtype("self", "valuesOut"),
         _int64("indicesOut"),
-        axis_of("dim", "self"),
+        valid_axis("dim", "self"),
         max_rank(8, "self", "valuesOut", "indicesOut"),
         _median_ranks,
         _bf16_median_axis,
         *last,
         unless_empty("self valuesOut indicesOut", _reduced("keepDim")),
-        result(valuesOut=dtype_of("self"), indicesOut="INT64"),
+        output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
     )
 
 
@@ -176,7 +178,7 @@ def _nonzero(name: str, allowed: dict[str, str], out: Check) -> None:
         max_rank(8, "self", "out"),
         _indexable_axes,
         out,
-        result(out="INT64"),
+        output_dtype(out="INT64"),
     )
 
 
@@ -185,12 +187,12 @@ _NONZERO = f"{_SORTABLE} DOUBLE BOOL"
 _nonzero(
     "aclnnNonzero",
     {"950": f"{_NONZERO} BF16 {_UNSIGNED}", "A2 A3": f"{_NONZERO} BF16", "": _NONZERO},
-    infer(out=lambda call: (call["self"].size, len(call.shape("self")))),
+    infer_shape(out=lambda call: (call["self"].size, len(call.shape("self")))),
 )
 _nonzero(
     "aclnnNonzeroV2",
     {"A2 A3 950": f"{_NONZERO} {_UNSIGNED} BF16", "": f"{_NONZERO} {_UNSIGNED}"},
-    infer(out=lambda call: (len(call.shape("self")), call["self"].size)),
+    infer_shape(out=lambda call: (len(call.shape("self")), call["self"].size)),
 )
 
 _UNIQUE = f"BOOL {_SORTABLE} DOUBLE {_UNSIGNED}"
@@ -213,8 +215,8 @@ rule(
     _int64("inverseOut"),
     max_rank(8, "self"),
     when(lambda call: bool(call["returnInverse"]), same_shape("self", "inverseOut")),
-    infer(valueOut=_flat, inverseOut=same("self")),
-    result(valueOut=dtype_of("self"), inverseOut="INT64"),
+    infer_shape(valueOut=_flat, inverseOut=shape_of("self")),
+    output_dtype(valueOut=dtype_of("self"), inverseOut="INT64"),
 )
 rule(
     "aclnnUnique2",
@@ -224,8 +226,8 @@ rule(
     max_rank(8, "self"),
     when(lambda call: bool(call["returnInverse"] or call["returnCounts"]), same_shape("self", "inverseOut")),
     when(lambda call: bool(call["returnCounts"]), same_shape("valueOut", "countsOut")),
-    infer(valueOut=_flat, inverseOut=same("self"), countsOut=_flat),
-    result(valueOut=dtype_of("self"), inverseOut="INT64", countsOut="INT64"),
+    infer_shape(valueOut=_flat, inverseOut=shape_of("self"), countsOut=_flat),
+    output_dtype(valueOut=dtype_of("self"), inverseOut="INT64", countsOut="INT64"),
 )
 
 FLATTENED = 1000  # UniqueConsecutive's dim that means none
@@ -253,8 +255,8 @@ def _unique_rows(name: str, allowed: dict[str, str], axis: Check) -> None:
         same_dtype("self", "valueOut"),
         max_rank(8, "self"),
         axis,
-        infer(valueOut=_runs, inverseOut=_run_inverse, countsOut=_run_counts),
-        result(valueOut=dtype_of("self"), inverseOut="INT64", countsOut="INT64"),
+        infer_shape(valueOut=_runs, inverseOut=_run_inverse, countsOut=_run_counts),
+        output_dtype(valueOut=dtype_of("self"), inverseOut="INT64", countsOut="INT64"),
     )
 
 
@@ -293,7 +295,7 @@ rule(
     dtypes("FLOAT FLOAT16 INT32 INT16 BF16 INT8 UINT8 INT64", "self", "boundaries"),
     _bucket_out,
     max_rank(8, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     rank(1, 1, "boundaries"),
-    result(out=_bucket_dtype),
+    output_dtype(out=_bucket_dtype),
 )

@@ -7,20 +7,20 @@ import math
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
-    copied,
-    dims,
+    copied_output_shape,
     dtype_of,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
-    only_on,
+    no_private_format,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     rank,
-    result,
     rule,
     same_dtype,
-    shape,
+    shape_from,
 )
 
 
@@ -35,14 +35,14 @@ def _one_row_per_index(call: Call) -> None:
 
 rule(
     "aclnnEmbeddingDenseBackward",
-    only_on("A2 A3 910 950"),
+    only_products("A2 A3 910 950"),
     dtypes({"910": "FLOAT FLOAT16", "": "FLOAT FLOAT16 BF16"}, "grad", "out"),
     dtypes("FLOAT FLOAT16 DOUBLE INT8 UINT8 INT16 INT32 INT64 BOOL", "indices"),
     max_rank(8, "grad", "indices", "out"),
     _one_row_per_index,
-    shape(out=dims("numWeights", ("grad", -1))),
-    not_private("grad", "indices", "out"),
-    result(out=dtype_of("grad")),
+    output_shape(out=shape_from("numWeights", ("grad", -1))),
+    no_private_format("grad", "indices", "out"),
+    output_dtype(out=dtype_of("grad")),
 )
 
 
@@ -60,8 +60,8 @@ rule(
     dtypes("INT32 INT64", "indices"),
     max_rank(8, "weight", "indices", "out"),
     _rows_like_indices,
-    copied(out=lambda call: call.shape("indices") + call.shape("weight")[1:]),
-    result(out=dtype_of("weight")),
+    copied_output_shape(out=lambda call: call.shape("indices") + call.shape("weight")[1:]),
+    output_dtype(out=dtype_of("weight")),
 )
 
 # EmbeddingBag's modes.
@@ -100,7 +100,7 @@ def _bag_ranks(call: Call) -> None:
 def _bag_shapes(call: Call) -> None:
     old = call.product != "950"
     indices, bags = math.prod(call.shape("indices")), _bags(call)
-    if call.given("perSampleWeights"):
+    if call.is_present("perSampleWeights"):
         text = "is given; weights need the mode sum (0)"
         call.require(not old or _bag_mode(call) == SUM, "perSampleWeights", text)
         weights = math.prod(call.shape("perSampleWeights"))
@@ -135,11 +135,11 @@ rule(
     dtypes("INT64 INT32", "offset2bag", "bagSize", "maxIndices"),
     _bag_ranks,
     _bag_shapes,
-    infer(
-        output=dims(_bags, ("weight", 1)),
-        offset2bag=dims(lambda call: math.prod(call.shape("indices"))),
-        bagSize=dims(lambda call: _bags(call) if call.product != "950" else call.size("offsets", 0)),
+    infer_shape(
+        output=shape_from(_bags, ("weight", 1)),
+        offset2bag=shape_from(lambda call: math.prod(call.shape("indices"))),
+        bagSize=shape_from(lambda call: _bags(call) if call.product != "950" else call.size("offsets", 0)),
         maxIndices=lambda call: (_bags(call), call.size("weight", 1)) if _bag_mode(call) == MAX else (_bags(call),),
     ),
-    result(output=dtype_of("weight"), offset2bag=_bag_list, bagSize=_bag_list, maxIndices=_bag_list),
+    output_dtype(output=dtype_of("weight"), offset2bag=_bag_list, bagSize=_bag_list, maxIndices=_bag_list),
 )

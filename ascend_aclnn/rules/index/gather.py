@@ -8,22 +8,22 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    axes_of,
-    axis_of,
     broadcast_shapes,
     castable,
     dtype_of,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
+    no_private_format,
+    output_dtype,
+    output_shape,
     plus_bf16,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_of,
+    valid_axes,
+    valid_axis,
     when,
 )
 
@@ -54,7 +54,7 @@ def no_axis_exceeds(call: Call, part: str, whole: str, axis: int = -1) -> None:
 
 
 def _gather_index(call: Call) -> None:
-    if call.empty("index"):
+    if call.is_empty("index"):
         return
     axis = wrapped_axis(call, "dim", "self")
     no_axis_exceeds(call, "index", "self", axis)
@@ -83,14 +83,14 @@ rule(
         {"A2 A3": f"{_GATHER} BF16", "950": f"{_GATHER} BF16 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0", "": _GATHER},
         "self",
     ),
-    when(lambda call: not call.empty("index"), dtypes(INDEX, "index")),
+    when(lambda call: not call.is_empty("index"), dtypes(INDEX, "index")),
     same_dtype("self", "out"),
     same_rank("self", "index"),
     max_rank(8, "self", "index", "out"),
-    shape(out=same("index")),
-    axis_of("dim", "self"),
+    output_shape(out=shape_of("index")),
+    valid_axis("dim", "self"),
     _gather_index,
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -117,8 +117,8 @@ rule(
     ),
     dtypes(INDEX, "indices"),
     rank(1, 8, "self", "indices"),
-    shape(out=_gather_nd_shape),
-    result(out=dtype_of("self")),
+    output_shape(out=_gather_nd_shape),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -136,9 +136,9 @@ rule(
     dtypes({"950": f"{_GATHER_V2} BF16 UINT16", "A2 A3": f"{_GATHER_V2} BF16", "": _GATHER_V2}, "self"),
     dtypes(INDEX, "index"),
     max_rank(8, "self", "index"),
-    axis_of("dim", "self"),
-    shape(out=_along_axis),
-    result(out=dtype_of("self")),
+    valid_axis("dim", "self"),
+    output_shape(out=_along_axis),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -175,10 +175,10 @@ rule(
     dtypes(f"{_GATHER_V2} BF16", "self"),
     dtypes(INDEX, "index"),
     max_rank(8, "self", "index"),
-    axis_of("dim", "self"),
-    shape(out=_gather_v3_shape),
+    valid_axis("dim", "self"),
+    output_shape(out=_gather_v3_shape),
     _gather_v3_batches,
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -194,7 +194,7 @@ def _select_shape(call: Call) -> Shape:
 
 def _select_output(call: Call) -> None:
     wanted, out = _select_shape(call), call.shape("out")
-    free = call.shape("self") and (call.empty("self") or call.empty("index"))
+    free = call.shape("self") and (call.is_empty("self") or call.is_empty("index"))
     call.require(bool(free) or out == wanted, "out", f"has shape {out}; it must be {wanted}")
 
 
@@ -204,17 +204,17 @@ rule(
     dtypes(plus_bf16(_SELECT), "self"),
     same_dtype("self", "out"),
     dtypes(INDEX, "index"),
-    not_private("self", "index", "out"),
+    no_private_format("self", "index", "out"),
     max_rank(8, "self"),
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     _select_output,
-    infer(out=_select_shape),
-    result(out=dtype_of("self")),
+    infer_shape(out=_select_shape),
+    output_dtype(out=dtype_of("self")),
 )
 
 
 def _something_to_take(call: Call) -> None:
-    call.require(not call.empty("self") or call.empty("index"), "self", "is empty; there is nothing to take")
+    call.require(not call.is_empty("self") or call.is_empty("index"), "self", "is empty; there is nothing to take")
 
 
 rule(
@@ -223,10 +223,10 @@ rule(
     same_dtype("self", "out"),
     dtypes(INDEX, "index"),
     max_rank(8, "index"),
-    shape(out=same("index")),
+    output_shape(out=shape_of("index")),
     _something_to_take,
-    not_private("self", "index", "out"),
-    result(out=dtype_of("self")),
+    no_private_format("self", "index", "out"),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -253,7 +253,7 @@ def index_dtypes(call: Call) -> None:
 
 
 def _indexed_rank(call: Call) -> None:
-    if call.empty("self") or call.empty("out"):
+    if call.is_empty("self") or call.is_empty("out"):
         return
     used = [t for t in call["indices"] if t.size]
     total = (used[0].ndim if used else 0) + len(call.shape("self")) - len(used)
@@ -297,11 +297,11 @@ rule(
         "self",
     ),
     index_dtypes,
-    not_private("self", "out", "indices"),
+    no_private_format("self", "out", "indices"),
     max_rank(8, "self", "indices"),
     _indexed_rank,
-    infer(out=_indexed_shape),
-    result(out=dtype_of("self")),
+    infer_shape(out=_indexed_shape),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -312,16 +312,16 @@ rule(
     "aclnnFlip",
     same_dtype("self", "out"),
     dtypes({"A2 A3": f"{_FLIP} BF16", "950": f"{_FLIP} BF16 {_UNSIGNED}", "": _FLIP}, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     max_rank(8, "self"),
-    axes_of("dims", "self"),
-    result(out=dtype_of("self")),
+    valid_axes("dims", "self"),
+    output_dtype(out=dtype_of("self")),
 )
 
 
 def _square(call: Call) -> None:
     sizes = call.shape("self")
-    if not call.empty("self"):
+    if not call.is_empty("self"):
         call.require(
             len(sizes) >= 2 and sizes[-1] == sizes[-2], "self", f"has shape {sizes}; it must hold square matrices"
         )
@@ -331,10 +331,10 @@ rule(
     "aclnnInverse",
     dtypes("FLOAT DOUBLE COMPLEX64 COMPLEX128 FLOAT16", "self"),
     castable("self", "out"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     max_rank(8, "self"),
     _square,
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 # ------------------------------------------------------------------------------------------------- RepeatInterleave
@@ -365,7 +365,7 @@ def _repeats_per(*, flat: bool) -> Check:
 
 def _real_axis(call: Call) -> None:
     call.require(len(call.shape("self")) > 0, "self", "is 0-d; it has no axis to repeat along")
-    axis_of("dim", "self")(call)
+    valid_axis("dim", "self")(call)
 
 
 def _not_negative(call: Call) -> None:
@@ -373,7 +373,7 @@ def _not_negative(call: Call) -> None:
 
 
 def _no_repeats_of_something(call: Call) -> None:
-    call.require(call.empty("self") or not call.empty("repeats"), "repeats", "is empty, but self is not")
+    call.require(call.is_empty("self") or not call.is_empty("repeats"), "repeats", "is empty, but self is not")
 
 
 def _repeated(call: Call) -> Shape:
@@ -387,7 +387,7 @@ def _repeated_flat(call: Call) -> Shape:
 
 def _empty_goes_with_one(call: Call) -> None:
     counts = call.shape("repeats")
-    fits = not call.empty("self") or call.empty("repeats") or counts in ((), (1,))
+    fits = not call.is_empty("self") or call.is_empty("repeats") or counts in ((), (1,))
     call.require(fits, "repeats", f"has shape {counts}; with an empty self it must be empty or hold one number")
 
 
@@ -401,10 +401,10 @@ rule(
     _repeats_per(flat=True),
     max_rank(8, "self"),
     _empty_goes_with_one,
-    when(lambda call: not call.empty("self") and not call.empty("out"), _no_repeats_of_something),
-    when(lambda call: not call.empty("self") and not call.empty("out"), shape(out=_repeated_flat)),
-    infer(out=_repeated_flat),
-    result(out=dtype_of("self")),
+    when(lambda call: not call.is_empty("self") and not call.is_empty("out"), _no_repeats_of_something),
+    when(lambda call: not call.is_empty("self") and not call.is_empty("out"), output_shape(out=_repeated_flat)),
+    infer_shape(out=_repeated_flat),
+    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -417,11 +417,11 @@ rule(
     _repeats_per(flat=False),
     max_rank(8, "self"),
     when(
-        lambda call: not call.empty("self") and call["outputSize"] != 0,
+        lambda call: not call.is_empty("self") and call["outputSize"] != 0,
         _no_repeats_of_something,
-        shape(out=_repeated),
+        output_shape(out=_repeated),
     ),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -431,10 +431,10 @@ rule(
     _not_negative,
     max_rank(8, "self"),
     when(
-        lambda call: not call.empty("self") and not call.empty("out") and call["repeats"] != 1,
-        shape(out=_repeated_flat),
+        lambda call: not call.is_empty("self") and not call.is_empty("out") and call["repeats"] != 1,
+        output_shape(out=_repeated_flat),
     ),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -445,16 +445,16 @@ rule(
     _real_axis,
     max_rank(8, "self"),
     when(
-        lambda call: not call.empty("self") and call["outputSize"] != 0 and call["repeats"] != 1,
-        shape(out=_repeated),
+        lambda call: not call.is_empty("self") and call["outputSize"] != 0 and call["repeats"] != 1,
+        output_shape(out=_repeated),
     ),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
 def _one_axis_of_counts(call: Call) -> None:
     counts = call.shape("repeats")
-    call.require(call.empty("repeats") or len(counts) == 1, "repeats", f"has rank {len(counts)}; it must be 1")
+    call.require(call.is_empty("repeats") or len(counts) == 1, "repeats", f"has rank {len(counts)}; it must be 1")
 
 
 rule(
@@ -462,6 +462,6 @@ rule(
     dtypes(INDEX, "repeats"),
     same_dtype("repeats", "out"),
     _one_axis_of_counts,
-    when(lambda call: not call.empty("repeats") and not call.empty("out"), shape(out=_repeated_flat)),
-    result(out=dtype_of("repeats")),
+    when(lambda call: not call.is_empty("repeats") and not call.is_empty("out"), output_shape(out=_repeated_flat)),
+    output_dtype(out=dtype_of("repeats")),
 )

@@ -6,21 +6,21 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    axis_of,
-    columns,
-    dims,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
-    infer,
-    only_on,
+    infer_shape,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_from,
+    shape_of,
     tiling,
+    valid_axis,
 )
 
 
@@ -30,7 +30,7 @@ def _one_per_row(*names: str) -> Check:
     def check(call: Call) -> None:
         rows = call.size("logits", 0)
         for name in names:
-            if call.given(name):
+            if call.is_present(name):
                 came = call.shape(name)
                 call.require(
                     came == (rows,), name, f"has shape {came}; it must be ({rows},), one for every row of logits"
@@ -45,36 +45,36 @@ rule(
     dtypes("INT32", "k"),
     same_dtype("logits", "p", "out"),
     rank(2, 2, "logits"),
-    shape(out=same("logits")),
+    output_shape(out=shape_of("logits")),
     rank(1, 1, "p", "k"),
     _one_per_row("p", "k"),
     formats("ND", "logits", "p", "k", "out"),
-    result(out=dtype_of("logits")),
+    output_dtype(out=dtype_of("logits")),
 )
 
 
 def _sample_inputs(call: Call) -> None:
     rank(2, 2, "logits")(call)
     _one_per_row("topK", "topP")(call)
-    if call.given("q"):
+    if call.is_present("q"):
         came, wanted = call.shape("q"), call.shape("logits")
         call.require(came == wanted, "q", f"has shape {came}; it must be that of logits, {wanted}")
 
 
 rule(
     "aclnnTopKTopPSample",
-    only_on("A2 A3"),
-    columns(
+    only_products("A2 A3"),
+    dtype_table(
         "logits topK topP q logitsSelectIdx logitsTopKPSelect",
         "FLOAT16 INT32 FLOAT16 FLOAT INT64 FLOAT",
         "BF16 INT32 BF16 FLOAT INT64 FLOAT",
     ),
-    tiling(_sample_inputs, shape(logitsTopKPSelect=same("logits"), logitsSelectIdx=same("topK"))),
+    tiling(_sample_inputs, output_shape(logitsTopKPSelect=shape_of("logits"), logitsSelectIdx=shape_of("topK"))),
 )
 rule(
     "aclnnTopKTopPSampleV2",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "logits topK topP q minPs logitsSelectIdx logitsTopKPSelect logitsIdx logitsSortMasked",
         "FLOAT16 INT32 FLOAT16 FLOAT FLOAT16 INT64 FLOAT INT64 FLOAT",
         "BF16 INT32 BF16 FLOAT BF16 INT64 FLOAT INT64 FLOAT",
@@ -83,11 +83,11 @@ rule(
     tiling(
         _sample_inputs,
         _one_per_row("minPs"),
-        shape(
-            logitsTopKPSelect=same("logits"),
-            logitsSelectIdx=same("topK"),
-            logitsIdx=same("logits"),
-            logitsSortMasked=same("logits"),
+        output_shape(
+            logitsTopKPSelect=shape_of("logits"),
+            logitsSelectIdx=shape_of("topK"),
+            logitsIdx=shape_of("logits"),
+            logitsSortMasked=shape_of("logits"),
         ),
     ),
 )
@@ -103,10 +103,10 @@ def _offsets(call: Call) -> None:
 
 rule(
     "aclnnExpandIntoJaggedPermute",
-    only_on("A2 A3"),
-    columns("permute inputOffset outputOffset outputPermuteOut", "INT32 INT32 INT32 INT32"),
+    only_products("A2 A3"),
+    dtype_table("permute inputOffset outputOffset outputPermuteOut", "INT32 INT32 INT32 INT32"),
     tiling(_offsets),
-    infer(outputPermuteOut=dims("outputSize")),
+    infer_shape(outputPermuteOut=shape_from("outputSize")),
 )
 
 
@@ -121,11 +121,11 @@ def _summed(call: Call) -> Shape:
 
 rule(
     "aclnnRepeatInterleaveGrad",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes("FLOAT FLOAT16 BF16", "yGrad"),
     dtypes("INT32 INT64", "repeats"),
     same_dtype("yGrad", "out"),
-    tiling(rank(0, 1, "repeats"), axis_of("axis", "yGrad")),
-    infer(out=_summed),
-    result(out=dtype_of("yGrad")),
+    tiling(rank(0, 1, "repeats"), valid_axis("axis", "yGrad")),
+    infer_shape(out=_summed),
+    output_dtype(out=dtype_of("yGrad")),
 )

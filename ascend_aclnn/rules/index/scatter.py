@@ -13,22 +13,22 @@ from ascend_aclnn.rules.language import (
     broadcast_shapes,
     broadcastable,
     castable,
-    columns,
-    documented,
+    documented_dtypes,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
     normalise_axes,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -69,8 +69,8 @@ rule(
     same_dtype("self", "source", "out"),
     max_rank(8, "self", "source"),
     _added_rows,
-    shape(out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnIndexAddV2",
@@ -81,8 +81,8 @@ rule(
     same_dtype("self", "out"),
     max_rank(8, "self", "source"),
     _added_rows,
-    shape(out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -172,8 +172,8 @@ def _index_fill(suffix: str, allowed: DtypeSet, *checks: Check) -> None:
             *(() if suffix else checks),
             unless_empty(target, *fits, max_rank(8, target), _fill_axis(target), *places),
             *(checks if suffix else ()),
-            infer(out=same(target)),
-            result(out=dtype_of(target)),
+            infer_shape(out=shape_of(target)),
+            output_dtype(out=dtype_of(target)),
         )
 
 
@@ -243,7 +243,7 @@ def _one_value_per_index(call: Call) -> None:
 
 def _somewhere_to_put(call: Call) -> None:
     call.require(
-        call.empty("index") or not call.empty("selfRef"), "selfRef", "is empty; there is nowhere to put values"
+        call.is_empty("index") or not call.is_empty("selfRef"), "selfRef", "is empty; there is nowhere to put values"
     )
 
 
@@ -279,7 +279,7 @@ def _scatter_dtypes(target: str, *others: str) -> tuple[Check, ...]:
     return (
         dtypes(_SCATTER_SET, target),
         same_dtype(target, *others),
-        when(lambda call: not call.empty("index"), dtypes(INDEX, "index")),
+        when(lambda call: not call.is_empty("index"), dtypes(INDEX, "index")),
     )
 
 
@@ -317,8 +317,8 @@ def _scatter(name: str, *first: Check, value: bool = False) -> None:
         *first,
         *_scatter_dtypes(target, *others),
         _scatter_shapes(target, source, out),
-        infer(out=same(target)),
-        result(out=dtype_of(target)),
+        infer_shape(out=shape_of(target)),
+        output_dtype(out=dtype_of(target)),
     )
 
 
@@ -386,9 +386,9 @@ rule(
     dtypes(INDEX, "indices"),
     same_dtype("data", "updates", "out"),
     rank(1, 8, "data", "indices", "updates"),
-    shape(out=same("data")),
+    output_shape(out=shape_of("data")),
     _nd_shapes,
-    result(out=dtype_of("data")),
+    output_dtype(out=dtype_of("data")),
 )
 
 
@@ -417,7 +417,7 @@ def _row_updates_fit(call: Call) -> bool:
     """Updates of whole rows: one for every index."""
     sizes, indices, updates = call.shape("varRef"), call.shape("indices"), call.shape("updates")
     ranks = (sizes, indices, updates)
-    if any(not 1 <= len(r) <= 8 for r in ranks) or (sizes[0] == 0 and not call.empty("indices")):
+    if any(not 1 <= len(r) <= 8 for r in ranks) or (sizes[0] == 0 and not call.is_empty("indices")):
         return False
     return updates == indices + sizes[1:]
 
@@ -450,8 +450,8 @@ def _row_updates(call: Call) -> None:
 
 rule(
     "aclnnScatterDiv aclnnScatterMax aclnnScatterMin aclnnScatterMul",
-    only_on("950"),
-    documented("varRef", "indices"),
+    only_products("950"),
+    documented_dtypes("varRef", "indices"),
     same_dtype("varRef", "updates"),
     tiling(rank(1, 8, "varRef"), _row_updates),
 )
@@ -477,14 +477,14 @@ def _list_shapes(call: Call) -> None:
     call.require(fits, "updates", f"has shape {updates}; it must be the variables' {first} except on axis {axis}")
     text = f"has shape {indice}; it must be ({count},) or ({count}, 2)"
     call.require(indice in ((count,), (count, 2)), "indice", text)
-    if call.given("maskOptional"):
+    if call.is_present("maskOptional"):
         mask = call.shape("maskOptional")
         call.require(mask == (count,), "maskOptional", f"has shape {mask}; it must be ({count},)")
 
 
 rule(
     "aclnnScatterList",
-    only_on("A2 A3 310P 950"),
+    only_products("A2 A3 310P 950"),
     dtypes(
         {
             "310P": "INT8 INT16 INT32 UINT8 UINT16 UINT32 FLOAT16 FLOAT",
@@ -494,7 +494,7 @@ rule(
     ),
     dtypes(INDEX, "indice"),
     same_dtype("varRef", "updates"),
-    columns("maskOptional", "UINT8"),
+    dtype_table("maskOptional", "UINT8"),
     tiling(_list_shapes),
 )
 
@@ -503,7 +503,7 @@ rule(
 
 def _update_shapes(call: Call) -> None:
     for name in ("data", "updates", "indices"):
-        call.require(not call.empty(name), name, "is empty")
+        call.require(not call.is_empty(name), name, "is empty")
     sizes, updates, indices = call.shape("data"), call.shape("updates"), call.shape("indices")
     call.require(len(sizes) == len(updates), "updates", f"has rank {len(updates)}; it must be {len(sizes)}, as data")
     text = f"has {updates[:1]} on its first axis; with a 0-d indices it must have 1"
@@ -544,7 +544,7 @@ rule(
     tiling(_stretches("data")),
 )
 
-_QUANT_ROWS = columns("updates quantScales quantZeroPoints", "FLOAT16 FLOAT INT32", "BF16 BF16 BF16")
+_QUANT_ROWS = dtype_table("updates quantScales quantZeroPoints", "FLOAT16 FLOAT INT32", "BF16 BF16 BF16")
 
 
 def _updates_rank(call: Call) -> None:
@@ -585,7 +585,7 @@ def _round_mode(call: Call) -> None:
 
 rule(
     "aclnnInplaceQuantScatterV2",
-    only_on("950"),
+    only_products("950"),
     dtypes("INT8 FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8", "selfRef"),
     dtypes(INDEX, "indices"),
     _QUANT_ROWS,

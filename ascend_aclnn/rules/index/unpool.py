@@ -12,13 +12,13 @@ from ascend_aclnn.rules.language import (
     contiguous,
     dtype_of,
     dtypes,
-    infer,
-    result,
+    infer_shape,
+    output_dtype,
+    output_shape,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
 )
 
 _NUMBERS = "FLOAT FLOAT16 INT8 UINT8 INT16 INT32 INT64"
@@ -78,8 +78,8 @@ rule(
     same_shape("self", "indices"),
     _no_empty_plane,
     _output_holds_all(2),
-    infer(out=lambda call: call.shape("self")[:-2] + tuple(call["outputSize"])),
-    result(out=dtype_of("self")),
+    infer_shape(out=lambda call: call.shape("self")[:-2] + tuple(call["outputSize"])),
+    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -105,10 +105,10 @@ rule(
     dtypes("INT32 INT64", "indices"),
     _plane_rank(2),
     same_shape("self", "indices"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     array_length("outputSize", 2),
     _is_enlarged("gradOutput", 2),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -119,11 +119,11 @@ rule(
     dtypes("INT64", "indices"),
     _plane_rank(3),
     same_shape("self", "indices"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _no_empty_plane,
     array_length("outputSize", 3),
     _strides,
     _output_holds_all(3),
     _is_enlarged("gradOutput", 3),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )

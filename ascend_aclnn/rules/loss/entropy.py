@@ -7,26 +7,26 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    broadcast,
+    broadcast_shape,
     broadcastable,
     castable,
-    columns,
-    dims,
     dtype_of,
+    dtype_table,
     dtypes,
-    fits,
-    infer,
+    infer_shape,
     max_rank,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -43,11 +43,11 @@ def _self_or_one(call: Call) -> Shape:
 rule(
     "aclnnBinaryCrossEntropy",
     dtypes(FLOATS, "self", "target", "out", "weight"),
-    when(lambda call: call.given("weight"), same_dtype("self", "target", "weight", "out")),
+    when(lambda call: call.is_present("weight"), same_dtype("self", "target", "weight", "out")),
     same_shape("self", "target"),
     reduction,
-    unless_empty("self", tiling(broadcastable("weight", "self")), fits(out=_self_or_one)),
-    result(out=dtype_of("self")),
+    unless_empty("self", tiling(broadcastable("weight", "self")), output_shape_relaxed(out=_self_or_one)),
+    output_dtype(out=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 
@@ -59,21 +59,21 @@ rule(
     same_format("self", "target", "weightOptional"),
     unless_empty(
         "self",
-        shape(out=same("self")),
+        output_shape(out=shape_of("self")),
         broadcastable("target", "self"),
         broadcastable("weightOptional", "self"),
         broadcastable("gradOutput", "self"),
     ),
     reduction,
     castable(promoted("self", "target", "gradOutput", "weightOptional"), "out"),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
 def _weights_broadcast(call: Call) -> None:
     """The weights and target broadcast to some shape; which one is not checked."""
-    broadcast("target", "weightOptional")(call)
-    broadcast("target", "posWeightOptional")(call)
+    broadcast_shape("target", "weightOptional")(call)
+    broadcast_shape("target", "posWeightOptional")(call)
 
 
 rule(
@@ -86,8 +86,8 @@ rule(
     unless_empty("target", _weights_broadcast),
     unless_empty("self", tiling(broadcastable("weightOptional", "self"), broadcastable("posWeightOptional", "self"))),
     unless_empty("self", when(lambda call: call["reduction"] == NONE, same_shape("self", "out"))),
-    infer(out=_self_or_one),
-    result(out=dtype_of("target")),
+    infer_shape(out=_self_or_one),
+    output_dtype(out=dtype_of("target")),
 )
 rule(
     "aclnnBinaryCrossEntropyWithLogitsBackward",
@@ -98,7 +98,7 @@ rule(
     unless_empty(
         "self",
         same_shape("self", "target"),
-        shape(out=same("self")),
+        output_shape(out=shape_of("self")),
         broadcastable("gradOutput", "self"),
         broadcastable("weightOptional", "self"),
         broadcastable("posWeightOptional", "self"),
@@ -107,7 +107,7 @@ rule(
     unless_empty(
         "self", castable(promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional"), "out")
     ),
-    result(out=dtype_of("target")),
+    output_dtype(out=dtype_of("target")),
 )
 
 # ------------------------------------------------------------------------------------------------- of classes
@@ -117,7 +117,7 @@ def _target_columns(names: str, *rows: str) -> tuple[Check, Check]:
     """Rows with an INT64 target; Ascend 950 takes INT32 as well."""
     position = names.split().index("target")
     narrow = tuple(" ".join("INT32" if i == position else c for i, c in enumerate(row.split())) for row in rows)
-    return columns(names, *rows, products="A2 A3"), columns(names, *rows, *narrow, products="950")
+    return dtype_table(names, *rows, products="A2 A3"), dtype_table(names, *rows, *narrow, products="950")
 
 
 def _reduction_word(call: Call) -> None:
@@ -137,10 +137,10 @@ def _class_weights(logits: str) -> Check:
     def check(call: Call) -> None:
         rank(2, 2, logits)(call)
         rank(1, 1, "target", "weightOptional")(call)
-        rows, classes = call.shape(logits)
+        rows, classes = call.sizes(logits, 2)
         came = call.size("target", 0)
         call.require(came == rows, "target", f"has {came} items; {call.python_name(logits)} has {rows} rows")
-        if call.given("weightOptional"):
+        if call.is_present("weightOptional"):
             came = call.size("weightOptional", 0)
             call.require(came == classes, "weightOptional", f"has {came} items; there are {classes} classes")
 
@@ -153,7 +153,7 @@ def _class_loss(call: Call) -> Shape:
 
 rule(
     "aclnnCrossEntropyLoss",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     *_target_columns(
         "input target weightOptional lossOut logProbOut zlossOut lseForZlossOut",
         "FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16 FLOAT16",
@@ -161,13 +161,13 @@ rule(
         "BF16 INT64 FLOAT BF16 BF16 BF16 BF16",
     ),
     tiling(_reduction_word, _smoothing, _class_weights("input")),
-    infer(
+    infer_shape(
         lossOut=_class_loss,
-        logProbOut=same("input"),
+        logProbOut=shape_of("input"),
         zlossOut=lambda call: (1,),
-        lseForZlossOut=dims(("input", 0)),
+        lseForZlossOut=shape_from(("input", 0)),
     ),
-    result(**dict.fromkeys(("lossOut", "logProbOut", "zlossOut", "lseForZlossOut"), dtype_of("input"))),
+    output_dtype(**dict.fromkeys(("lossOut", "logProbOut", "zlossOut", "lseForZlossOut"), dtype_of("input"))),
 )
 
 
@@ -180,7 +180,7 @@ def _loss_gradient(call: Call) -> None:
 
 rule(
     "aclnnCrossEntropyLossGrad",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     *_target_columns(
         "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional out",
         "BF16 BF16 INT64 FLOAT BF16 BF16 BF16",
@@ -188,24 +188,24 @@ rule(
         "FLOAT FLOAT INT64 FLOAT FLOAT FLOAT FLOAT",
     ),
     tiling(_reduction_word, _class_weights("logProb"), _loss_gradient),
-    infer(out=same("logProb")),
-    result(out=dtype_of("logProb")),
+    infer_shape(out=shape_of("logProb")),
+    output_dtype(out=dtype_of("logProb")),
 )
 rule(
     "aclnnCrossEntropySumExpAndIndexLogit",
-    only_on("950"),
-    columns(
+    only_products("950"),
+    dtype_table(
         "vocabParallelLogits target globalLogitsMax "
         "predictedLogitsOut sumExpLogitsOut expLogitsOut targetOffsetOut targetMaskOut",
         "FLOAT INT32 FLOAT FLOAT FLOAT FLOAT INT32 INT32",
         "BF16 INT32 BF16 FLOAT FLOAT FLOAT INT32 INT32",
     ),
-    infer(
-        predictedLogitsOut=same("target"),
-        sumExpLogitsOut=same("target"),
-        expLogitsOut=same("vocabParallelLogits"),
-        targetOffsetOut=same("target"),
-        targetMaskOut=same("target"),
+    infer_shape(
+        predictedLogitsOut=shape_of("target"),
+        sumExpLogitsOut=shape_of("target"),
+        expLogitsOut=shape_of("vocabParallelLogits"),
+        targetOffsetOut=shape_of("target"),
+        targetMaskOut=shape_of("target"),
     ),
 )
 
@@ -218,20 +218,20 @@ rule(
     "aclnnFusedCrossEntropyLossWithMaxSum",
     dtypes("FLOAT", "logitsMax", "sumExpLogits", "predictedLogits", "lossOut"),
     when(
-        lambda call: call.given("vocabParallelLogitsOptional"),
+        lambda call: call.is_present("vocabParallelLogitsOptional"),
         dtypes("FLOAT FLOAT16 BF16", "vocabParallelLogitsOptional"),
         dtypes("FLOAT", "softMaxOutOptional"),
     ),
     rank(1, 1, "logitsMax"),
     same_shape("logitsMax", "sumExpLogits", "predictedLogits"),
-    shape(lossOut=same("logitsMax")),
+    output_shape(lossOut=shape_of("logitsMax")),
     rank(2, 2, "vocabParallelLogitsOptional"),
     same_shape("vocabParallelLogitsOptional", "softMaxOutOptional"),
     _no_smoothing,
-    infer(
+    infer_shape(
         softMaxOutOptional=lambda call: (
-            call.shape("vocabParallelLogitsOptional") if call.given("vocabParallelLogitsOptional") else None
+            call.shape("vocabParallelLogitsOptional") if call.is_present("vocabParallelLogitsOptional") else None
         )
     ),
-    result(softMaxOutOptional="FLOAT", lossOut="FLOAT"),
+    output_dtype(softMaxOutOptional="FLOAT", lossOut="FLOAT"),
 )

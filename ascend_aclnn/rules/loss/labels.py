@@ -12,13 +12,13 @@ from ascend_aclnn.rules.language import (
     castable,
     dtype_of,
     dtypes,
-    infer,
+    infer_shape,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
+    shape_of,
 )
 from ascend_aclnn.rules.loss.pointwise import FLOATS, NONE, reduction
 
@@ -77,7 +77,7 @@ def _classes(*, lone_target: bool) -> Check:
 
 def _some_class(call: Call) -> None:
     text = f"has shape {call.shape('self')}: no classes, but target has items"
-    call.require(call.shape("self")[-1] > 0 or call.empty("target"), "self", text)
+    call.require(call.shape("self")[-1] > 0 or call.is_empty("target"), "self", text)
 
 
 rule(
@@ -91,8 +91,8 @@ rule(
     _per_sample("out"),
     _one_number("totalWeightOut"),
     _some_class,
-    infer(out=_sample_loss, totalWeightOut=lambda call: ()),
-    result(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
+    infer_shape(out=_sample_loss, totalWeightOut=lambda call: ()),
+    output_dtype(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
 )
 rule(
     "aclnnNLLLossBackward",
@@ -104,8 +104,8 @@ rule(
     _classes(lone_target=False),
     _one_number("totalWeight"),
     _per_sample("gradOutput"),
-    shape(out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -113,7 +113,7 @@ def _pixels(call: Call) -> None:
     """target holds a class for every pixel of self (N, C, H, W)."""
     rank(4, 4, "self")(call)
     rank(3, 3, "target")(call)
-    n, _, h, w = call.shape("self")
+    n, _, h, w = call.sizes("self", 4)
     came = call.shape("target")
     call.require(came == (n, h, w), "target", f"has shape {came}; it must be {(n, h, w)}, one class for every pixel")
 
@@ -147,8 +147,8 @@ rule(
     _pixels,
     _pixel_output,
     _one_number("totalWeightOut"),
-    infer(out=_pixel_loss, totalWeightOut=lambda call: ()),
-    result(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
+    infer_shape(out=_pixel_loss, totalWeightOut=lambda call: ()),
+    output_dtype(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
 )
 
 
@@ -168,10 +168,10 @@ rule(
     _pixel_grad,
     _pixels,
     _weight_of_classes,
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _one_number("totalWeight"),
     reduction,
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -205,8 +205,8 @@ rule(
     _margins,
     _per_sample("out"),
     _is_target,
-    infer(out=_sample_loss, isTarget=same("target")),
-    result(out=dtype_of("self"), isTarget=dtype_of("self")),
+    infer_shape(out=_sample_loss, isTarget=shape_of("target")),
+    output_dtype(out=dtype_of("self"), isTarget=dtype_of("self")),
 )
 
 # ------------------------------------------------------------------------------------------------- CTC
@@ -275,11 +275,11 @@ def _ctc_dtypes(alpha: str) -> tuple[Check, ...]:
 rule(
     "aclnnCtcLoss",
     _ctc_inputs,
-    shape(negLogLikelihoodOut=_likelihood_shape, logAlphaOut=_alpha_shape),
+    output_shape(negLogLikelihoodOut=_likelihood_shape, logAlphaOut=_alpha_shape),
     *_ctc_dtypes("logAlphaOut"),
     dtypes(_LABELS, "targets"),
     same_dtype("logProbs", "negLogLikelihoodOut", "logAlphaOut"),
-    result(negLogLikelihoodOut=dtype_of("logProbs"), logAlphaOut=dtype_of("logProbs")),
+    output_dtype(negLogLikelihoodOut=dtype_of("logProbs"), logAlphaOut=dtype_of("logProbs")),
 )
 
 
@@ -308,9 +308,9 @@ def _ctc_backward_shapes(call: Call) -> None:
 rule(
     "aclnnCtcLossBackward",
     _ctc_backward_shapes,
-    shape(out=same("logProbs")),
+    output_shape(out=shape_of("logProbs")),
     *_ctc_dtypes("logAlpha"),
     same_dtype("logProbs", "gradOut", "negLogLikelihood", "logAlpha", "out"),
     dtypes(_LABELS, "targets"),
-    result(out=dtype_of("logProbs")),
+    output_dtype(out=dtype_of("logProbs")),
 )

@@ -6,27 +6,27 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    broadcast,
+    broadcast_shape,
     broadcast_shapes,
     castable,
-    documented,
+    documented_dtypes,
     dtype_in,
     dtype_of,
     dtypes,
-    fit,
-    infer,
+    infer_shape,
     is_floating,
     max_rank,
-    not_private,
-    only_on,
+    no_private_format,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promoted,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
+    shape_patterns,
     tiling,
     unless_empty,
 )
@@ -43,13 +43,13 @@ def reduction(call: Call) -> None:
 
 def loss_shape(call: Call) -> Shape:
     """Of the loss: self and target broadcast, or one number after a reduction."""
-    wanted = broadcast("self", "target")(call)
+    wanted = broadcast_shape("self", "target")(call)
     return wanted if isinstance(wanted, tuple) and call["reduction"] == NONE else ()
 
 
 def _loss_output(name: str) -> Check:
     """The output has the shape of the loss."""
-    return shape(**{name: loss_shape})
+    return output_shape(**{name: loss_shape})
 
 
 def _numbers_or_floats(call: Call) -> None:
@@ -74,7 +74,7 @@ rule(
     castable(_PAIR, "out"),
     max_rank(8, "self", "target"),
     _loss_output("out"),
-    result(out=_PAIR),
+    output_dtype(out=_PAIR),
 )
 
 
@@ -84,8 +84,8 @@ def _backward(name: str, grad: str, out: str, *before: Check) -> None:
         name,
         *before,
         max_rank(8, grad, "self", "target"),
-        shape(**{out: broadcast(grad, "self", "target")}),
-        result(**{out: promoted(grad, "self", "target")}),
+        output_shape(**{out: broadcast_shape(grad, "self", "target")}),
+        output_dtype(**{out: promoted(grad, "self", "target")}),
     )
 
 
@@ -105,17 +105,17 @@ _MSE = (
     reduction,
     max_rank(8, "self", "target"),
 )
-rule("aclnnMseLoss", *_MSE, _loss_output("out"), result(out=_PAIR))
+rule("aclnnMseLoss", *_MSE, _loss_output("out"), output_dtype(out=_PAIR))
 
 
 def _rows_summed(call: Call) -> Shape:
     """MseLossOut reduces over the first axis only."""
-    wanted = broadcast("self", "target")(call)
+    wanted = broadcast_shape("self", "target")(call)
     sizes = wanted if isinstance(wanted, tuple) else ()
     return sizes if call["reduction"] == NONE else sizes[1:]
 
 
-rule("aclnnMseLossOut", *_MSE, shape(out=_rows_summed), result(out=_PAIR))
+rule("aclnnMseLossOut", *_MSE, output_shape(out=_rows_summed), output_dtype(out=_PAIR))
 _backward(
     "aclnnMseLossBackward",
     "gradOutput",
@@ -130,7 +130,7 @@ rule(
     dtypes(FLOATS, "self", "target", "out"),
     max_rank(8, "self", "target"),
     _loss_output("out"),
-    result(out=_PAIR),
+    output_dtype(out=_PAIR),
 )
 _backward("aclnnSoftMarginLossBackward", "gradOutput", "out", dtypes(FLOATS, "gradOutput", "self", "target", "out"))
 
@@ -140,7 +140,7 @@ def _beta(call: Call) -> None:
 
 
 def _elementwise_output(call: Call) -> None:
-    wanted, came = broadcast("self", "target")(call), call.shape("result")
+    wanted, came = broadcast_shape("self", "target")(call), call.shape("result")
     fits = call["reduction"] != NONE or came == wanted
     call.require(fits, "result", f"has shape {came}; it must be {wanted}")
 
@@ -153,8 +153,8 @@ rule(
     max_rank(8, "self", "target"),
     _elementwise_output,
     _beta,
-    infer(result=loss_shape),
-    result(result=_PAIR),
+    infer_shape(result=loss_shape),
+    output_dtype(result=_PAIR),
 )
 rule(
     "aclnnSmoothL1LossBackward",
@@ -164,8 +164,8 @@ rule(
     _beta,
     dtype_in(promoted("gradOut", "self", "target"), FLOATS, "gradOut"),
     castable(promoted("gradOut", "self", "target"), "gradInput"),
-    shape(gradInput=broadcast("gradOut", "self", "target")),
-    result(gradInput=promoted("gradOut", "self", "target")),
+    output_shape(gradInput=broadcast_shape("gradOut", "self", "target")),
+    output_dtype(gradInput=promoted("gradOut", "self", "target")),
 )
 
 
@@ -174,7 +174,7 @@ rule(
 
 def _grad_fits_pair(call: Call) -> None:
     """gradOutput broadcasts to what self and target broadcast to."""
-    pair = broadcast("self", "target")(call)
+    pair = broadcast_shape("self", "target")(call)
     came = call.shape("gradOutput")
     sizes = pair if isinstance(pair, tuple) else ()
     call.require(
@@ -190,8 +190,8 @@ rule(
     ),
     max_rank(8, "gradOutput", "self", "target", "out"),
     _grad_fits_pair,
-    shape(out=same("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnKlDivTargetBackward",
@@ -200,33 +200,33 @@ rule(
     same_dtype("target", "gradTarget"),
     max_rank(8, "gradOutput", "self", "target", "gradTarget"),
     _grad_fits_pair,
-    shape(gradTarget=same("target")),
-    not_private("gradOutput", "self", "target", "gradTarget"),
-    result(gradTarget=dtype_of("target")),
+    output_shape(gradTarget=shape_of("target")),
+    no_private_format("gradOutput", "self", "target", "gradTarget"),
+    output_dtype(gradTarget=dtype_of("target")),
 )
 
 # ------------------------------------------------------------------------------------------------- generated wrappers
 
 rule(
     "aclnnLogit",
-    only_on("A2 A3 950"),
-    documented("input"),
+    only_products("A2 A3 950"),
+    documented_dtypes("input"),
     same_dtype("input", "out"),
-    infer(out=same("input")),
-    result(out=dtype_of("input")),
+    infer_shape(out=shape_of("input")),
+    output_dtype(out=dtype_of("input")),
 )
 rule(
     "aclnnLogitGrad",
-    only_on("A2 A3 950"),
-    documented("x"),
+    only_products("A2 A3 950"),
+    documented_dtypes("x"),
     same_dtype("x", "dy", "out"),
     tiling(same_shape("x", "dy")),
-    infer(out=same("x")),
-    result(out=dtype_of("x")),
+    infer_shape(out=shape_of("x")),
+    output_dtype(out=dtype_of("x")),
 )
 
 # CANN checks no shapes here: these are the document's, beyond which the kernel reads what is not its own.
-_POINTS = fit(xyz1="b n 2", xyz2="b m 2", idx1="b n", idx2="b m", gradDist1="b n", gradDist2="b m")
+_POINTS = shape_patterns(xyz1="b n 2", xyz2="b m 2", idx1="b n", idx2="b m", gradDist1="b n", gradDist2="b m")
 
 rule(
     "aclnnChamferDistanceBackward",
@@ -234,6 +234,6 @@ rule(
     dtypes("INT32", "idx1", "idx2"),
     dtypes("FLOAT FLOAT16", "gradDist1", "gradDist2", "gradXyz1", "gradXyz2"),
     unless_empty("xyz1 xyz2 idx1 idx2 gradDist1 gradDist2", _POINTS),
-    infer(gradXyz1=same("xyz1"), gradXyz2=same("xyz2")),
-    result(gradXyz1=dtype_of("xyz1"), gradXyz2=dtype_of("xyz2")),
+    infer_shape(gradXyz1=shape_of("xyz1"), gradXyz2=shape_of("xyz2")),
+    output_dtype(gradXyz1=dtype_of("xyz1"), gradXyz2=dtype_of("xyz2")),
 )

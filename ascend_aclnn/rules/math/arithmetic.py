@@ -11,30 +11,30 @@ from ascend_aclnn.rules.language import (
     Check,
     DtypeRule,
     DtypeSet,
-    broadcast,
+    broadcast_shape,
     broadcast_shapes,
     can_cast,
     castable,
-    columns,
     dtype_in,
     dtype_of,
+    dtype_table,
     dtypes,
     is_complex,
     is_floating,
     is_integral,
     max_rank,
-    not_private,
-    on,
+    no_private_format,
+    on_products,
     one_of,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promote,
     promoted,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
-    shape,
+    shape_of,
     unless_empty,
     when,
 )
@@ -81,10 +81,10 @@ def _add(a: str, b: str, out: str) -> tuple[Check, ...]:
     return (
         dtypes(_ARITHMETIC, a, b),
         _alpha(common),
-        on("950", takes_dtype(common, a, b), dtype_in(common, _ARITHMETIC, b)),
+        on_products("950", takes_dtype(common, a, b), dtype_in(common, _ARITHMETIC, b)),
         castable(common, out),
         *pair(a, b, out=out),
-        result(**{out: common}),
+        output_dtype(**{out: common}),
     )
 
 
@@ -113,11 +113,11 @@ def _adds(a: str, b: str, out: str) -> tuple[Check, ...]:
         dtypes(_ARITHMETIC, a),
         has_common(computed, b),
         _alpha(computed),
-        on("950", takes_dtype(computed, a, b), dtype_in(computed, _ARITHMETIC, b)),
+        on_products("950", takes_dtype(computed, a, b), dtype_in(computed, _ARITHMETIC, b)),
         castable(computed, out),
         max_rank(8, a),
-        shape(**{out: same(a)}),
-        result(**{out: with_scalar(a, b)}),
+        output_shape(**{out: shape_of(a)}),
+        output_dtype(**{out: with_scalar(a, b)}),
     )
 
 
@@ -138,7 +138,7 @@ def _rsub_checks(common: DtypeRule) -> tuple[Check, ...]:
         dtypes(_RSUB, "self", "other"),
         has_common(common, "other"),
         takes_dtype(common, "alpha"),
-        on("950", takes_dtype(common, "self", "other"), dtype_in(common, _RSUB, "other")),
+        on_products("950", takes_dtype(common, "self", "other"), dtype_in(common, _RSUB, "other")),
         castable(common, "out"),
     )
 
@@ -147,14 +147,14 @@ rule(
     "aclnnRsub",
     *_rsub_checks(promoted("self", "other")),
     *pair("self", "other", out="out"),
-    result(out=promoted("self", "other")),
+    output_dtype(out=promoted("self", "other")),
 )
 rule(
     "aclnnRsubs",
     *_rsub_checks(by_product("950", with_scalar("self", "other"), _rsub_scalar)),
     max_rank(8, "self"),
-    shape(out=same("self")),
-    result(out=with_scalar("self", "other")),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=with_scalar("self", "other")),
 )
 
 
@@ -184,7 +184,7 @@ _ADD_V3: tuple[Check, ...] = (
     lambda call: castable(_add_v3, _out_name(call))(call),
     max_rank(8, "other"),
 )
-rule("aclnnAddV3", *_ADD_V3, shape(out=same("other")), result(out=with_scalar("other", "self")))
+rule("aclnnAddV3", *_ADD_V3, output_shape(out=shape_of("other")), output_dtype(out=with_scalar("other", "self")))
 rule("aclnnInplaceAddV3", *_ADD_V3)
 
 
@@ -193,9 +193,9 @@ def _mul(a: str, b: str, out: str) -> tuple[Check, ...]:
     return (
         dtypes(_ARITHMETIC, a, b, out),
         has_common(common, b),
-        on(OLD, castable(common, out)),
+        on_products(OLD, castable(common, out)),
         *pair(a, b, out=out),
-        result(**{out: common}),
+        output_dtype(**{out: common}),
     )
 
 
@@ -203,9 +203,9 @@ def _muls(a: str, b: str, out: str) -> tuple[Check, ...]:
     computed = with_scalar(a, b)
     return (
         dtypes(_ARITHMETIC, a, out),
-        on("950", dtype_in(computed, _ARITHMETIC, b), takes_dtype(computed, a, b), castable(computed, out)),
-        shape(**{out: same(a)}),
-        result(**{out: computed}),
+        on_products("950", dtype_in(computed, _ARITHMETIC, b), takes_dtype(computed, a, b), castable(computed, out)),
+        output_shape(**{out: shape_of(a)}),
+        output_dtype(**{out: computed}),
     )
 
 
@@ -247,20 +247,20 @@ def _div(a: str, b: str, out: str) -> tuple[Check, ...]:
         dtypes(_ARITHMETIC, a, b),
         has_common(common, b),
         when(lambda call: call.product != "950" or _mode(call) != _TRUNC_DIV, castable(quotient, out)),
-        not_private(a, b, out),
-        result(**{out: _divided(common)}),
+        no_private_format(a, b, out),
+        output_dtype(**{out: _divided(common)}),
     )
 
 
 def _divs(a: str, b: str, out: str) -> tuple[Check, ...]:
     computed = _divided(with_scalar(a, b))
     return (
-        not_private(a, out),
+        no_private_format(a, out),
         dtypes(_ARITHMETIC, a, b),
         max_rank(8, a),
-        shape(**{out: same(a)}),
+        output_shape(**{out: shape_of(a)}),
         otherwise("950", when(lambda call: _mode(call) != _TRUNC_DIV, castable(computed, out)), castable(a, out)),
-        result(**{out: computed}),
+        output_dtype(**{out: computed}),
     )
 
 
@@ -287,9 +287,9 @@ def _floor_divide(common_of: Callable[[str, str], DtypeRule]) -> Callable[..., t
         return (
             dtypes(plus_bf16(REAL), a, b),
             has_common(promoted(a, b), b),
-            on("950", dtype_in(common, plus_bf16(REAL), b), takes_dtype(common, a, b), castable(common, out)),
-            *(pair(a, b, out=out) if common_of is promoted else (max_rank(8, a), shape(**{out: same(a)}))),
-            result(**{out: no_bool(common, "FLOAT")}),
+            on_products("950", dtype_in(common, plus_bf16(REAL), b), takes_dtype(common, a, b), castable(common, out)),
+            *(pair(a, b, out=out) if common_of is promoted else (max_rank(8, a), output_shape(**{out: shape_of(a)}))),
+            output_dtype(**{out: no_bool(common, "FLOAT")}),
         )
 
     return make
@@ -307,7 +307,7 @@ def _fmod(a: str, b: str, out: str) -> tuple[Check, ...]:
         dtypes(_FMOD, a, b, out),
         dtype_in(common, _FMOD, b),
         *pair(a, b, out=out),
-        result(**{out: common}),
+        output_dtype(**{out: common}),
     )
 
 
@@ -317,8 +317,8 @@ def _fmods(a: str, b: str, out: str) -> tuple[Check, ...]:
         dtypes(_FMOD, a, b, out),
         dtype_in(by_product("950", with_scalar(a, b), promoted(a, b)), _FMOD, b),
         max_rank(8, a),
-        shape(**{out: same(a)}),
-        result(**{out: with_scalar(a, b)}),
+        output_shape(**{out: shape_of(a)}),
+        output_dtype(**{out: with_scalar(a, b)}),
     )
 
 
@@ -337,9 +337,9 @@ rule(
     "aclnnRemainderTensorTensor",
     castable(promoted("self", "other"), "out"),
     dtype_in(promoted("self", "other"), _REMAINDER, "other"),
-    when(lambda call: not _one_element(call), shape(out=broadcast("self", "other"))),
+    when(lambda call: not _one_element(call), output_shape(out=broadcast_shape("self", "other"))),
     max_rank(8, "self", "other", "out"),
-    result(out=promoted("self", "other")),
+    output_dtype(out=promoted("self", "other")),
 )
 rule(
     "aclnnInplaceRemainderTensorTensor",
@@ -366,25 +366,25 @@ def _remainder_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
 
     computed = by_product("950", with_scalar(a, b), old)
     return (
-        shape(**{out: same(a)}),
+        output_shape(**{out: shape_of(a)}),
         _no_complex(a, b),
         takes_dtype(computed, a),
         dtype_in(computed, _REMAINDER, b),
         castable(computed, out),
         max_rank(8, a),
-        result(**{out: with_scalar(a, b)}),
+        output_dtype(**{out: with_scalar(a, b)}),
     )
 
 
 forms("RemainderTensorScalar", _remainder_scalar, *PAIR)
 rule(
     "aclnnRemainderScalarTensor",
-    shape(out=same("other")),
+    output_shape(out=shape_of("other")),
     _no_complex("self", "other"),
     castable(by_product("950", with_scalar("other", "self"), dtype_of("other")), "out"),
     dtypes(_REMAINDER, "out"),
     max_rank(8, "other"),
-    result(out=with_scalar("other", "self")),
+    output_dtype(out=with_scalar("other", "self")),
     null_status=INNER_NULLPTR,
 )
 
@@ -406,7 +406,7 @@ def _pow(a: str, b: str, out: str) -> tuple[Check, ...]:
         _not_both_bool(a, b),
         castable(common, out),
         *pair(a, b, out=out),
-        result(**{out: common}),
+        output_dtype(**{out: common}),
     )
 
 
@@ -450,7 +450,7 @@ def _exponent_fits(base: str, out: str) -> Check:
         finite = value == value and abs(value) != float("inf")
         call.require(not finite or low <= value <= high, "exponent", f"is {value}; {target.name} cannot hold it")
 
-    return on("950", unless_empty(base, check))
+    return on_products("950", unless_empty(base, check))
 
 
 def _pow_tensor_scalar(a: str, out: str) -> tuple[Check, ...]:
@@ -460,9 +460,9 @@ def _pow_tensor_scalar(a: str, out: str) -> tuple[Check, ...]:
         _not_both_bool(a, "exponent"),
         castable(_pow_scalar(a, "exponent", "exponent", out), out),
         max_rank(8, a),
-        shape(**{out: same(a)}),
+        output_shape(**{out: shape_of(a)}),
         _exponent_fits(a, out),
-        result(**{out: with_scalar(a, "exponent")}),
+        output_dtype(**{out: with_scalar(a, "exponent")}),
     )
 
 
@@ -475,8 +475,8 @@ rule(
     _not_both_bool("self", "exponent"),
     castable(_pow_scalar("exponent", "self", "exponent", "out"), "out"),
     max_rank(8, "exponent"),
-    shape(out=same("exponent")),
-    result(out=with_scalar("exponent", "self")),
+    output_shape(out=shape_of("exponent")),
+    output_dtype(out=with_scalar("exponent", "self")),
 )
 
 
@@ -486,7 +486,7 @@ def _extremum(takes: DtypeSet) -> tuple[Check, ...]:
         dtypes(takes, "self", "other", "out"),
         castable(common, "out"),
         *pair("self", "other", out="out"),
-        result(out=common),
+        output_dtype(out=common),
     )
 
 
@@ -494,7 +494,7 @@ rule("aclnnMaximum aclnnMinimum", *_extremum(plus_bf16(REAL)))
 
 
 def _atan2(a: str, b: str, out: str) -> tuple[Check, ...]:
-    return dtypes(plus_bf16(REAL), a, b), *pair(a, b, out=out), result(**{out: floated(promoted(a, b))})
+    return dtypes(plus_bf16(REAL), a, b), *pair(a, b, out=out), output_dtype(**{out: floated(promoted(a, b))})
 
 
 forms("Atan2", _atan2, *PAIR)
@@ -520,7 +520,7 @@ def _xlogy(a: str, b: str, out: str) -> tuple[Check, ...]:
         dtypes(_XLOGY, a, b),
         has_common(common, b),
         *pair(a, b, out=out),
-        result(**{out: floated(common)}),
+        output_dtype(**{out: floated(common)}),
     )
 
 
@@ -531,8 +531,8 @@ def _xlogy_scalar(tensor: str, scalar: str, out: str) -> tuple[Check, ...]:
         dtypes(_XLOGY_SCALAR, scalar),
         castable(computed, out),
         max_rank(8, tensor),
-        shape(**{out: same(tensor)}),
-        result(**{out: _single(with_scalar(tensor, scalar))}),
+        output_shape(**{out: shape_of(tensor)}),
+        output_dtype(**{out: _single(with_scalar(tensor, scalar))}),
     )
 
 
@@ -543,10 +543,10 @@ rule(
     "aclnnXlog1py",
     same_dtype("x", "y", "z"),
     dtypes("FLOAT FLOAT16 BF16", "x"),
-    not_private("x", "y", "z"),
+    no_private_format("x", "y", "z"),
     max_rank(8, "x", "y", "z"),
-    shape(z=broadcast("x", "y")),
-    result(z=dtype_of("x")),
+    output_shape(z=broadcast_shape("x", "y")),
+    output_dtype(z=dtype_of("x")),
 )
 
 _LOG_ADD = plus_bf16(f"{REAL} {UNSIGNED}")
@@ -564,8 +564,8 @@ rule(
     castable("self", "out"),
     castable("other", "out"),
     *pair("self", "other", out="out"),
-    on("950", same_format("out", "self", "other"), not_private("self")),
-    result(out=_log_add),
+    on_products("950", same_format("out", "self", "other"), no_private_format("self")),
+    output_dtype(out=_log_add),
 )
 
 rule(
@@ -573,7 +573,7 @@ rule(
     dtypes(plus_bf16(FLOATS), "gradOutput", "output", "gradInput"),
     same_dtype("gradOutput", "output", "gradInput"),
     *pair("gradOutput", "output", out="gradInput"),
-    result(gradInput=dtype_of("gradOutput")),
+    output_dtype(gradInput=dtype_of("gradOutput")),
 )
 
 _GCD: DtypeSet = {"910": "INT32", "950": INTEGERS, "": "INT32 INT16 INT64"}
@@ -592,7 +592,7 @@ rule(
     dtype_in(promoted("self", "other"), _GCD, "other"),
     castable(promoted("self", "other"), "out"),
     *pair("self", "other", out="out"),
-    result(out=promoted("self", "other")),
+    output_dtype(out=promoted("self", "other")),
 )
 
 rule(
@@ -602,11 +602,11 @@ rule(
         dtypes(FLOATS, "real", "imag"),
         dtypes(f"COMPLEX32 {COMPLEX}", "out"),
         same_dtype("real", "imag"),
-        columns("real out", "FLOAT16 COMPLEX32", "FLOAT COMPLEX64", "DOUBLE COMPLEX128"),
+        dtype_table("real out", "FLOAT16 COMPLEX32", "FLOAT COMPLEX64", "DOUBLE COMPLEX128"),
         *pair("real", "imag", out="out"),
-        on("950", same_format("real", "imag", "out"), not_private("real")),
+        on_products("950", same_format("real", "imag", "out"), no_private_format("real")),
     ),
-    result(
+    output_dtype(
         out=lambda call: {DataType.FLOAT: DataType.COMPLEX64, DataType.DOUBLE: DataType.COMPLEX128}.get(
             call.dtype("real"), DataType.COMPLEX32
         )
@@ -617,13 +617,13 @@ rule(
     dtypes("FLOAT", "input", "angle"),
     dtypes("COMPLEX64", "out"),
     *pair("input", "angle", out="out"),
-    on("950", same_format("out", "input", "angle"), not_private("input")),
-    result(out="COMPLEX64"),
+    on_products("950", same_format("out", "input", "angle"), no_private_format("input")),
+    output_dtype(out="COMPLEX64"),
 )
 rule(
     "aclnnIsClose",
     dtypes(plus_bf16(REAL), "self", "other"),
     same_dtype("self", "other"),
     *pair("self", "other", out="out"),
-    result(out="BOOL"),
+    output_dtype(out="BOOL"),
 )

@@ -18,16 +18,16 @@ from ascend_aclnn.rules.language import (
     is_complex,
     is_floating,
     max_rank,
-    not_private,
-    on,
+    no_private_format,
+    on_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promote,
     promoted,
-    result,
     rule,
-    same,
     same_format,
-    shape,
+    shape_of,
     unless_empty,
     when,
 )
@@ -71,16 +71,16 @@ def _compared(
     def make(a: str, b: str, out: str) -> tuple[Check, ...]:
         common = binary_promoted(a, b)
         checks: tuple[Check, ...] = (
-            dtypes(takes, a, b) if each else on("950", dtypes(takes, a, b)),
+            dtypes(takes, a, b) if each else on_products("950", dtypes(takes, a, b)),
             dtypes(gives, out),
             has_common(common, b),
             dtype_in(common, computes, b),
-            on("950", takes_dtype(common, a, b)),
+            on_products("950", takes_dtype(common, a, b)),
             *pair(a, b, out=out),
         )
         if empty_first:
             checks = (unless_empty(f"{a} {b}", *checks),)
-        return (*checks, result(**{out: "BOOL"}))
+        return (*checks, output_dtype(**{out: "BOOL"}))
 
     return make
 
@@ -99,10 +99,10 @@ def _compared_scalar(
             dtypes(takes, a, *((b,) if checks_scalar else ())),
             dtypes(gives, out),
             otherwise("950", dtype_in(no_bool(computed, "INT8"), computes, b), has_common(old(a, b), b)),
-            on("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
+            on_products("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
             max_rank(8, a),
-            shape(**{out: same(a)}),
-            result(**{out: "BOOL"}),
+            output_shape(**{out: shape_of(a)}),
+            output_dtype(**{out: "BOOL"}),
         )
 
     return make
@@ -161,7 +161,7 @@ forms("LeTensor", _compared(_LE, _LE_OUT, _LE, empty_first=True), *PAIR)
 def _le_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
     return (
         *_compared_scalar(_LE, _LE_OUT, _LE, _lt_common)(a, b, out),
-        on(OLD, takes_dtype(_lt_common(a, b), a, b)),
+        on_products(OLD, takes_dtype(_lt_common(a, b), a, b)),
     )
 
 
@@ -173,22 +173,22 @@ def _ge(a: str, b: str, out: str) -> tuple[Check, ...]:
     return (
         dtypes(f"{ALL} {UNSIGNED} BF16", out),
         dtype_in(common, _ORDERED, b),
-        on("950", takes_dtype(common, a, b)),
+        on_products("950", takes_dtype(common, a, b)),
         *pair(a, b, out=out),
-        result(**{out: "BOOL"}),
+        output_dtype(**{out: "BOOL"}),
     )
 
 
 def _ge_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
     computed = by_product("950", with_scalar(a, b), promoted(a, b))
     return (
-        on("950", dtypes(_ORDERED, a)),
+        on_products("950", dtypes(_ORDERED, a)),
         dtypes(f"{ALL} {UNSIGNED} BF16", out),
         dtype_in(no_bool(computed, "INT8"), _ORDERED, b),
-        on("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
+        on_products("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
         max_rank(8, a),
-        shape(**{out: same(a)}),
-        result(**{out: "BOOL"}),
+        output_shape(**{out: shape_of(a)}),
+        output_dtype(**{out: "BOOL"}),
     )
 
 
@@ -212,8 +212,8 @@ rule(
     dtypes(plus_bf16(f"{FLOATS} {INTEGERS}"), "element", "testElement"),
     dtypes("BOOL", "out"),
     max_rank(8, "element"),
-    shape(out=same("element")),
-    result(out="BOOL"),
+    output_shape(out=shape_of("element")),
+    output_dtype(out="BOOL"),
 )
 
 # ----------------------------------------------------------------------------------------------------------------- logic
@@ -221,7 +221,7 @@ rule(
 
 def _logical(takes: DtypeSet, gives: DtypeSet) -> Callable[..., tuple[Check, ...]]:
     def make(a: str, b: str, out: str) -> tuple[Check, ...]:
-        return dtypes(takes, a, b), dtypes(gives, out), *pair(a, b, out=out), result(**{out: "BOOL"})
+        return dtypes(takes, a, b), dtypes(gives, out), *pair(a, b, out=out), output_dtype(**{out: "BOOL"})
 
     return make
 
@@ -229,7 +229,7 @@ def _logical(takes: DtypeSet, gives: DtypeSet) -> Callable[..., tuple[Check, ...
 # LogicalAnd accepts an output of any data type.
 forms(
     "LogicalAnd",
-    lambda a, b, out: (dtypes(_LOGICAL, a, b), *pair(a, b, out=out), result(**{out: "BOOL"})),
+    lambda a, b, out: (dtypes(_LOGICAL, a, b), *pair(a, b, out=out), output_dtype(**{out: "BOOL"})),
     *PAIR,
 )
 forms(
@@ -265,7 +265,7 @@ def _bits(takes: DtypeSet, formats: Callable[..., tuple[Check, ...]]) -> Callabl
             castable(common, out),
             *formats(a, b, out),
             *pair(a, b, out=out),
-            result(**{out: common}),
+            output_dtype(**{out: common}),
         )
 
     return make
@@ -276,10 +276,10 @@ def _bits_scalar(takes: DtypeSet, computed_of: Callable[[str, str], DtypeRule]) 
         return (
             dtypes(takes, a, b),
             castable(by_product("950", with_scalar(a, b), computed_of(a, b)), out),
-            *((not_private(a, out),) if computed_of is promoted else ()),
+            *((no_private_format(a, out),) if computed_of is promoted else ()),
             max_rank(8, a),
-            shape(**{out: same(a)}),
-            result(**{out: with_scalar(a, b)}),
+            output_shape(**{out: shape_of(a)}),
+            output_dtype(**{out: with_scalar(a, b)}),
         )
 
     return make
@@ -304,8 +304,13 @@ def _no_formats(*names: str) -> tuple[Check, ...]:
     return ()
 
 
-forms("BitwiseAndTensor", _bits(_BITS, lambda *n: (not_private(*n),)), *PAIR)
-forms("BitwiseAndTensorOut", _bits(_BITS, lambda *n: (same_format(*n), not_private(n[0]))), PAIR[0], "self other self")
+forms("BitwiseAndTensor", _bits(_BITS, lambda *n: (no_private_format(*n),)), *PAIR)
+forms(
+    "BitwiseAndTensorOut",
+    _bits(_BITS, lambda *n: (same_format(*n), no_private_format(n[0]))),
+    PAIR[0],
+    "self other self",
+)
 forms("BitwiseOrTensor", _bits(_BITS_ALL, _no_formats), *PAIR)
 forms("BitwiseXorTensor", _bits({"950": _BITS_ALL, "": f"{INTEGERS} BOOL"}, _no_formats), *PAIR)
 forms("BitwiseAndScalar", _bits_scalar(_BITS, promoted), *PAIR)
@@ -321,9 +326,9 @@ def _shift(a: str, b: str, out: str, formats: str = "") -> tuple[Check, ...]:
     return (
         dtypes(f"{INTEGERS} {UNSIGNED}", a, b, out),
         *pair(a, b, out=out),
-        not_private(*formats.split()),
+        no_private_format(*formats.split()),
         unless_empty(f"{a} {b}", castable(promoted(a, b), out)),
-        result(**{out: promoted(a, b)}),
+        output_dtype(**{out: promoted(a, b)}),
     )
 
 
@@ -333,8 +338,8 @@ rule(
     "aclnnLeftShifts",
     dtypes(f"{INTEGERS} {UNSIGNED}", "self", "shiftBits", "out"),
     max_rank(8, "self"),
-    shape(out=same("self")),
-    not_private("self", "out"),
+    output_shape(out=shape_of("self")),
+    no_private_format("self", "out"),
     unless_empty("self", castable(promoted("self", "shiftBits"), "out")),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )

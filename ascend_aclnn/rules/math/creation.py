@@ -13,29 +13,29 @@ from ascend_aclnn.rules.language import (
     Shape,
     ShapeRule,
     can_cast,
-    copied,
-    dims,
-    dtype_attr,
+    copied_output_shape,
+    dtype_attribute,
     dtype_of,
     dtypes,
     formats,
     has_dtype,
-    infer,
+    infer_shape,
     is_complex,
     is_floating,
     is_integral,
     max_rank,
-    not_private,
-    only_on,
+    no_private_format,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promote,
     rank,
-    result,
     rule,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_from,
     unless_empty,
     when,
 )
@@ -77,7 +77,7 @@ def _length(closed: bool) -> Check:
         span = (end - start) / step
         return int(max(0, math.floor(span) + 1 if closed else math.ceil(span)))
 
-    return infer(out=dims(count))
+    return infer_shape(out=shape_from(count))
 
 
 _SCALARS = plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL")
@@ -85,14 +85,14 @@ _SEQUENCE = (
     dtypes(_SCALARS, "start", "end", "step"),
     dtypes(plus_bf16("FLOAT16 FLOAT DOUBLE INT64 INT32"), "out"),
 )
-rule("aclnnArange", *_SEQUENCE, _step_fits, _length(closed=False), result(out=_sequence_type))
+rule("aclnnArange", *_SEQUENCE, _step_fits, _length(closed=False), output_dtype(out=_sequence_type))
 rule(
     "aclnnRange",
     *_SEQUENCE,
     rank(1, 99, "out"),
     _step_fits,
     _length(closed=True),
-    result(out=_sequence_type),
+    output_dtype(out=_sequence_type),
     null_status=INNER_NULLPTR,
 )
 
@@ -121,16 +121,16 @@ rule(
         "out",
     ),
     _steps_fill_out,
-    infer(out=dims("steps")),
-    result(out="FLOAT"),
+    infer_shape(out=shape_from("steps")),
+    output_dtype(out="FLOAT"),
     null_status=INNER_NULLPTR,
 )
 rule(
     "aclnnLogSpace",
     dtypes("FLOAT FLOAT16 BF16", "result"),
     lambda call: call.require(call["steps"] >= 0, "steps", f"is {call['steps']}; it must not be negative"),
-    copied(result=dims("steps")),
-    result(result="FLOAT"),
+    copied_output_shape(result=shape_from("steps")),
+    output_dtype(result="FLOAT"),
     null_status=INNER_NULLPTR,
 )
 
@@ -146,8 +146,8 @@ rule(
     dtypes({"310B 310P 910": _EYE, "": _EYE + " BF16"}, "out"),
     rank(2, 2, "out"),
     _sizes_not_negative,
-    shape(out=dims("n", "m")),
-    result(out="FLOAT"),
+    output_shape(out=shape_from("n", "m")),
+    output_dtype(out="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- repetition
@@ -186,8 +186,8 @@ rule(
     max_rank(8, "onValue", "offValue", "out"),
     _class_count,
     _class_axis,
-    shape(out=_one_hot_shape),
-    result(out=dtype_of("onValue")),
+    output_shape(out=_one_hot_shape),
+    output_dtype(out=dtype_of("onValue")),
 )
 
 
@@ -205,7 +205,7 @@ rule(
     "aclnnExpand",
     same_dtype("self", "out"),
     dtypes(plus_bf16("FLOAT16 FLOAT UINT8 INT8 INT32 INT64 BOOL"), "self"),
-    shape(out=_expanded),
+    output_shape(out=_expanded),
     max_rank(8, "self", "out"),
 )
 
@@ -237,7 +237,7 @@ rule(
     same_dtype("self", "out"),
     _repeats,
     max_rank(8, "self"),
-    when(lambda call: 0 not in call["repeats"], unless_empty("self out", shape(out=_repeated))),
+    when(lambda call: 0 not in call["repeats"], unless_empty("self out", output_shape(out=_repeated))),
 )
 
 
@@ -255,7 +255,7 @@ rule(
     dtypes(plus_bf16("FLOAT FLOAT16"), "theta"),
     same_dtype("theta", "out"),
     lambda call: call.require(call["theta"].size > 0, "theta", "is empty; it must not be"),
-    shape(out=_grid_shape),
+    output_shape(out=_grid_shape),
 )
 
 # ------------------------------------------------------------------------------------------------- counts
@@ -287,8 +287,8 @@ rule(
     _finite_range,
     _counts_cast,
     max_rank(8, "self"),
-    shape(out=dims("bins")),
-    result(out=dtype_of("self")),
+    output_shape(out=shape_from("bins")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -308,7 +308,7 @@ rule(
     dtypes("INT8 INT16 INT32 INT64 UINT8", "self"),
     dtypes("FLOAT DOUBLE INT32 INT64", "out"),
     dtypes("FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "weights"),
-    not_private("self", "out"),
+    no_private_format("self", "out"),
     rank(1, 1, "self"),
     same_format("self", "weights"),
     same_shape("self", "weights"),
@@ -341,8 +341,8 @@ rule(
     dtypes("BOOL", "out"),
     _element_casts,
     max_rank(8, "testElements"),
-    shape(out=lambda call: ()),
-    result(out="BOOL"),
+    output_shape(out=lambda call: ()),
+    output_dtype(out="BOOL"),
 )
 
 # ------------------------------------------------------------------------------------------------- sign bits
@@ -383,7 +383,7 @@ def _row_count(shape_: ShapeRule) -> Check:
 
 rule(
     "aclnnSignBitsPack",
-    only_on("A2 A3 310P 950"),
+    only_products("A2 A3 310P 950"),
     dtypes("FLOAT FLOAT16", "self"),
     dtypes("UINT8", "out"),
     formats("ND", "self", "out"),
@@ -391,19 +391,19 @@ rule(
     rank(1, 1, "self"),
     rank(2, 2, "out"),
     _row_count(_packed_shape),
-    unless_empty("self out", copied(out=_packed_shape)),
+    unless_empty("self out", copied_output_shape(out=_packed_shape)),
 )
 rule(
     "aclnnSignBitsUnpack",
-    only_on("A2 A3 310P 950"),
+    only_products("A2 A3 310P 950"),
     dtypes("UINT8", "self"),
     dtypes("FLOAT FLOAT16", "out"),
-    has_dtype("out", dtype_attr("dtype")),
+    has_dtype("out", dtype_attribute("dtype")),
     formats("ND", "self", "out"),
     _no_negative_axis,
     rank(1, 1, "self"),
     rank(2, 2, "out"),
     _row_count(_unpacked_shape),
-    unless_empty("self out", copied(out=_unpacked_shape)),
-    result(out=dtype_attr("dtype")),
+    unless_empty("self out", copied_output_shape(out=_unpacked_shape)),
+    output_dtype(out=dtype_attribute("dtype")),
 )

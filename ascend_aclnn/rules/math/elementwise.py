@@ -11,30 +11,30 @@ from ascend_aclnn.rules.language import (
     Check,
     DtypeSet,
     Shape,
-    between,
-    broadcast,
+    broadcast_shape,
     castable,
-    columns,
-    dtype_attr,
+    dtype_attribute,
     dtype_in,
-    dtype_is,
     dtype_of,
+    dtype_table,
     dtypes,
+    fixed_dtype,
     has_dtype,
+    in_range,
     max_rank,
-    not_private,
-    on,
-    only_on,
+    no_private_format,
+    on_products,
+    only_products,
+    output_dtype,
+    output_shape,
     parse_dtypes,
     plus_bf16,
     promoted,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     tiling,
 )
 from ascend_aclnn.rules.pointwise import (
@@ -59,11 +59,11 @@ from ascend_aclnn.rules.pointwise import (
 
 
 def _no_private(*names: str) -> tuple[Check, ...]:
-    return (not_private(*names),)
+    return (no_private_format(*names),)
 
 
 def _no_private_950(*names: str) -> tuple[Check, ...]:
-    return (on("950", not_private(*names)),)
+    return (on_products("950", no_private_format(*names)),)
 
 
 def _one_format(source: str, target: str) -> tuple[Check, ...]:
@@ -71,7 +71,7 @@ def _one_format(source: str, target: str) -> tuple[Check, ...]:
 
 
 def _one_plain_format(source: str, target: str) -> tuple[Check, ...]:
-    return same_format(source, target), not_private(source)
+    return same_format(source, target), no_private_format(source)
 
 
 def _abs(source: str, target: str) -> tuple[Check, ...]:
@@ -156,7 +156,9 @@ forms(
     unary({"910": ALL, "": f"{ALL} BF16"}, cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
     inplace="self self",
 )
-forms("Square", unary("INT64 FLOAT FLOAT16 INT32 BF16", extra=lambda *n: (only_on("950"), *_one_plain_format(*n))))
+forms(
+    "Square", unary("INT64 FLOAT FLOAT16 INT32 BF16", extra=lambda *n: (only_products("950"), *_one_plain_format(*n)))
+)
 forms("Tan", unary(plus_bf16(ALL), cast=floated), inplace="selfRef selfRef")
 _TANH = plus_bf16(f"FLOAT FLOAT16 BOOL {INTEGERS}")
 forms(
@@ -172,7 +174,7 @@ forms(
 forms(
     "NanToNum",
     lambda source, target, *_: (
-        only_on(NEW),
+        only_products(NEW),
         *unary(f"FLOAT FLOAT16 BF16 {INTEGERS} BOOL")(source, target),
     ),
     inplace="selfRef selfRef",
@@ -190,11 +192,11 @@ forms(
 # Kernels of these three names take a dtype that only the operator's document or registry tells.
 rule(
     "aclnnIsInf",
-    only_on(f"{NEW} 310P"),
-    columns("x out", "FLOAT16 BOOL", "FLOAT BOOL", "BF16 BOOL", products=NEW),
-    columns("x out", "FLOAT16 BOOL", "FLOAT BOOL", products="310P"),
-    shape(out=same("x")),
-    result(out="BOOL"),
+    only_products(f"{NEW} 310P"),
+    dtype_table("x out", "FLOAT16 BOOL", "FLOAT BOOL", "BF16 BOOL", products=NEW),
+    dtype_table("x out", "FLOAT16 BOOL", "FLOAT BOOL", products="310P"),
+    output_shape(out=shape_of("x")),
+    output_dtype(out="BOOL"),
 )
 _ANGLE = [f"{name} FLOAT" for name in ["FLOAT", "COMPLEX64", "BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64"]]
 
@@ -206,23 +208,23 @@ def _angle(call: Call) -> DataType:
 
 rule(
     "aclnnAngleV2",
-    columns("x out", "FLOAT16 FLOAT16", "BF16 BF16", *_ANGLE, products=NEW),
-    columns("x out", "FLOAT16 FLOAT16", *_ANGLE, products="910"),
-    tiling(on("950", max_rank(8, "x"))),
-    shape(out=same("x")),
-    result(out=_angle),
+    dtype_table("x out", "FLOAT16 FLOAT16", "BF16 BF16", *_ANGLE, products=NEW),
+    dtype_table("x out", "FLOAT16 FLOAT16", *_ANGLE, products="910"),
+    tiling(on_products("950", max_rank(8, "x"))),
+    output_shape(out=shape_of("x")),
+    output_dtype(out=_angle),
 )
 
 # What has no infinity gives false everywhere, so every dtype passes.
-_FINITE = unary(plus_bf16(REAL), "BOOL", makes=dtype_is("BOOL"))
+_FINITE = unary(plus_bf16(REAL), "BOOL", makes=fixed_dtype("BOOL"))
 forms("IsFinite", _FINITE)
 _INFINITE = f"FLOAT FLOAT16 BOOL {INTEGERS}"
 for _name in ("IsNegInf", "IsPosInf"):
     forms(
         _name,
         lambda source, target: (
-            only_on(f"{NEW} 310P"),
-            *unary(plus_bf16(_INFINITE), "BOOL", makes=dtype_is("BOOL"))(source, target),
+            only_products(f"{NEW} 310P"),
+            *unary(plus_bf16(_INFINITE), "BOOL", makes=fixed_dtype("BOOL"))(source, target),
         ),
     )
 
@@ -232,14 +234,14 @@ forms(
     unary(
         _LOGIC,
         _LOGIC,
-        makes=dtype_is("BOOL"),
+        makes=fixed_dtype("BOOL"),
         extra=lambda *names: (max_rank_if_strided(*names),),
         most=None,
     ),
     inplace="selfRef selfRef",
 )
 _SIGNBIT = plus_bf16(f"{REAL} {UNSIGNED}")
-forms("Signbit", unary(_SIGNBIT, _SIGNBIT, makes=dtype_is("BOOL")))
+forms("Signbit", unary(_SIGNBIT, _SIGNBIT, makes=fixed_dtype("BOOL")))
 
 forms(
     "Real",
@@ -270,7 +272,7 @@ def _sign(call: Call) -> None:
         dtypes(f"{_SIGN} BF16", "self")(call)
 
 
-rule("aclnnSign", _sign, shape(result=same("self")), result(result=dtype_of("self")))
+rule("aclnnSign", _sign, output_shape(result=shape_of("self")), output_dtype(result=dtype_of("self")))
 
 _CAST_950 = f"{ALL} {UNSIGNED} BF16 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN COMPLEX32 FLOAT4_E1M2 FLOAT4_E2M1"
 
@@ -284,14 +286,14 @@ rule(
     "aclnnCast",
     dtypes({"A2 A3": f"{ALL} {UNSIGNED} BF16", "950": _CAST_950, "": f"{ALL} {UNSIGNED}"}, "self"),
     dtype_in(
-        dtype_attr("dtype"),
+        dtype_attribute("dtype"),
         {"A2 A3": f"{ALL} {UNSIGNED} BF16", "950": f"{_CAST_950} INT4", "": f"{ALL} {UNSIGNED}"},
         "dtype",
     ),
     max_rank(8, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _packs_contiguous,
-    result(out=dtype_attr("dtype")),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 
 # -------------------------------------------------------------------------------------------------------- three operands
@@ -303,9 +305,9 @@ def _fused(takes: DtypeSet, formats: bool) -> Callable[..., tuple[Check, ...]]:
         return (
             dtypes(takes, a, "tensor1", "tensor2"),
             castable(common, out),
-            *((not_private(a, "tensor1", "tensor2", out),) if formats else ()),
+            *((no_private_format(a, "tensor1", "tensor2", out),) if formats else ()),
             *pair(a, "tensor1", "tensor2", out=out),
-            result(**{out: common}),
+            output_dtype(**{out: common}),
         )
 
     return make
@@ -319,9 +321,9 @@ def _lerp(a: str, out: str) -> tuple[Check, ...]:
     return (
         dtypes(plus_bf16("FLOAT FLOAT16"), a),
         same_dtype(a, "end", "weight", out),
-        shape(**{out: broadcast(a, "end", "weight")}),
+        output_shape(**{out: broadcast_shape(a, "end", "weight")}),
         max_rank_if_strided(a, "end", "weight", out),
-        result(**{out: dtype_of(a)}),
+        output_dtype(**{out: dtype_of(a)}),
     )
 
 
@@ -330,9 +332,9 @@ def _lerps(a: str, out: str) -> tuple[Check, ...]:
         dtypes(plus_bf16("FLOAT FLOAT16"), a, "end"),
         same_dtype(a, "end"),
         dtypes(plus_bf16(FLOATS), out),
-        shape(**{out: broadcast(a, "end")}),
+        output_shape(**{out: broadcast_shape(a, "end")}),
         max_rank_if_strided(a, "end", out),
-        result(**{out: dtype_of(a)}),
+        output_dtype(**{out: dtype_of(a)}),
     )
 
 
@@ -345,7 +347,7 @@ rule(
     dtypes(_WHERE, "self", "other", "out"),
     dtypes("BOOL UINT8", "condition"),
     *pair("self", "other", "condition", out="out"),
-    result(out=promoted("self", "other")),
+    output_dtype(out=promoted("self", "other")),
 )
 
 
@@ -371,28 +373,28 @@ def _scale_axes(call: Call) -> None:
 
 rule(
     "aclnnScale",
-    only_on(f"{NEW} 310P"),
+    only_products(f"{NEW} 310P"),
     dtypes(plus_bf16("FLOAT FLOAT16"), "x"),
     same_dtype("scale", "bias"),
     same_dtype("x", "scale", "y"),
-    shape(y=same("x")),
+    output_shape(y=shape_of("x")),
     same_shape("scale", "bias"),
     max_rank(8, "x", "scale"),
     _scale_axes,
     _blob,
-    result(y=dtype_of("x")),
+    output_dtype(y=dtype_of("x")),
 )
 rule(
     "aclnnMaskedScale",
-    only_on("950"),
+    only_products("950"),
     same_dtype("self", "out"),
     dtypes("FLOAT FLOAT16 BF16", "self"),
     dtypes("FLOAT FLOAT16 UINT8 INT8", "mask"),
     same_shape("self", "mask"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     max_rank(8, "self"),
     same_format("self", "out"),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -404,16 +406,16 @@ def _one_element_each(call: Call) -> None:
 
 rule(
     "aclnnAmpUpdateScale",
-    only_on(NEW),
-    columns(
+    only_products(NEW),
+    dtype_table(
         "currentScale growthTracker foundInf updatedScale updatedGrowthTracker",
         "FLOAT INT32 FLOAT FLOAT INT32",
         "FLOAT16 INT32 FLOAT16 FLOAT16 INT32",
         "BF16 INT32 BF16 BF16 INT32",
     ),
-    tiling(between("growthInterval", 1, 2**31 - 1), _one_element_each),
-    shape(updatedScale=same("currentScale"), updatedGrowthTracker=same("growthTracker")),
-    result(updatedScale=dtype_of("currentScale"), updatedGrowthTracker="INT32"),
+    tiling(in_range("growthInterval", 1, 2**31 - 1), _one_element_each),
+    output_shape(updatedScale=shape_of("currentScale"), updatedGrowthTracker=shape_of("growthTracker")),
+    output_dtype(updatedScale=dtype_of("currentScale"), updatedGrowthTracker="INT32"),
 )
 
 # ----------------------------------------------------------------------------------------------------------------- lists
@@ -441,19 +443,19 @@ rule(
     _some_tensors,
     dtypes("FLOAT16 FLOAT INT8 INT32 UINT8", "tensors", "out"),
     max_rank(8, "tensors", "out"),
-    shape(out=broadcast_of_list("tensors")),
-    result(out=dtype_of("tensors")),
+    output_shape(out=broadcast_of_list("tensors")),
+    output_dtype(out=dtype_of("tensors")),
 )
 rule(
     "aclnnAddN",
     no_null_item("tensors"),
     _some_tensors,
-    only_on(NEW),
+    only_products(NEW),
     dtypes("INT32 INT64 FLOAT16 BF16 FLOAT", "tensors", "out"),
     has_dtype("out", dtype_of("tensors")),
     max_rank(8, "tensors", "out"),
-    shape(out=_first_shape),
-    result(out=dtype_of("tensors")),
+    output_shape(out=_first_shape),
+    output_dtype(out=dtype_of("tensors")),
 )
 rule(
     "aclnnMaxN aclnnMinN",
@@ -462,6 +464,6 @@ rule(
     same_dtype("out", "tensors"),
     max_rank(8, "tensors", "out"),
     _some_tensors,
-    shape(out=broadcast_of_list("tensors")),
-    result(out=dtype_of("tensors")),
+    output_shape(out=broadcast_of_list("tensors")),
+    output_dtype(out=dtype_of("tensors")),
 )

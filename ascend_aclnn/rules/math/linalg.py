@@ -12,11 +12,9 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    axis_of,
-    broadcast,
+    broadcast_shape,
     broadcast_shapes,
     castable,
-    dims,
     dtype_of,
     dtypes,
     formats,
@@ -24,20 +22,22 @@ from ascend_aclnn.rules.language import (
     is_complex,
     is_integral,
     max_rank,
-    not_private,
+    no_private_format,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
     unless_empty,
+    valid_axis,
     when,
 )
 
@@ -49,7 +49,7 @@ rule(
     dtypes(plus_bf16("FLOAT FLOAT16 INT8 INT32 UINT8"), "self"),
     rank(1, 1, "self", "tensor"),
     same_shape("self", "tensor"),
-    shape(out=lambda call: ()),
+    output_shape(out=lambda call: ()),
 )
 rule(
     "aclnnGer",
@@ -64,8 +64,8 @@ rule(
     castable(promoted("self", "vec2"), "out"),
     rank(1, 1, "self", "vec2"),
     rank(2, 2, "out"),
-    shape(out=dims(("self", 0), ("vec2", 0))),
-    result(out=promoted("self", "vec2")),
+    output_shape(out=shape_from(("self", 0), ("vec2", 0))),
+    output_dtype(out=promoted("self", "vec2")),
 )
 
 
@@ -82,7 +82,7 @@ def _addr_factors(target: str) -> Check:
         from_all = promoted(*vectors)(call) if common is not DataType.DT_UNDEFINED else common
         integers = all(_integral(name, call) for name in vectors)
         for name in ("betaOptional", "alphaOptional"):
-            if not call.given(name):
+            if not call.is_present(name):
                 continue
             dtype = call.dtype(name)
             text = f"has dtype {dtype.name}; the tensors promote to {from_all.name}"
@@ -110,8 +110,8 @@ rule(
     rank(1, 1, "vec1", "vec2"),
     max_rank(2, "self"),
     _broadcasts_to_outer,
-    unless_empty("vec1 vec2", shape(out=_outer)),
-    result(out=promoted("self", "vec1", "vec2")),
+    unless_empty("vec1 vec2", output_shape(out=_outer)),
+    output_dtype(out=promoted("self", "vec1", "vec2")),
 )
 rule(
     "aclnnInplaceAddr",
@@ -119,12 +119,12 @@ rule(
     _addr_factors("selfRef"),
     rank(1, 1, "vec1", "vec2"),
     rank(2, 2, "selfRef"),
-    shape(selfRef=_outer),
+    output_shape(selfRef=_outer),
 )
 
 
 def _three_along_axis(call: Call) -> None:
-    sizes, axis = broadcast("self", "other")(call), call["dim"]
+    sizes, axis = broadcast_shape("self", "other")(call), call["dim"]
     if axis >= 0:
         axis += max(0, len(call.shape("other")) - len(call.shape("self")))
     if math.prod(sizes):
@@ -137,9 +137,9 @@ rule(
     dtypes(plus_bf16("FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 COMPLEX64 COMPLEX128 UINT8"), "self"),
     same_dtype("self", "other", "out"),
     max_rank(8, "self", "other", "out"),
-    shape(out=broadcast("self", "other")),
+    output_shape(out=broadcast_shape("self", "other")),
     lambda call: call.require(bool(call.shape("self")), "self", "has no axes; it needs one of 3 elements"),
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     _three_along_axis,
 )
 
@@ -153,10 +153,10 @@ def trace_type(call: Call) -> DataType:
 rule(
     "aclnnTrace",
     rank(2, 2, "self"),
-    shape(out=lambda call: ()),
+    output_shape(out=lambda call: ()),
     dtypes(plus_bf16("FLOAT FLOAT16 DOUBLE COMPLEX64 COMPLEX128 INT32 INT64 INT16 INT8 UINT8 BOOL"), "self"),
     has_dtype("out", trace_type),
-    result(out=trace_type),
+    output_dtype(out=trace_type),
 )
 
 
@@ -200,8 +200,8 @@ rule(
     _complex_stays("out"),
     rank(2, 99, "self"),
     _square("self"),
-    shape(out=_batch("self")),
-    result(out=dtype_of("self")),
+    output_shape(out=_batch("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnSlogdet",
@@ -209,8 +209,8 @@ rule(
     _complex_stays("signOut", "logOut"),
     rank(2, 99, "self"),
     _square("self"),
-    shape(signOut=_batch("self"), logOut=_batch("self")),
-    result(signOut=dtype_of("self"), logOut=dtype_of("self")),
+    output_shape(signOut=_batch("self"), logOut=_batch("self")),
+    output_dtype(signOut=dtype_of("self"), logOut=dtype_of("self")),
 )
 
 
@@ -224,9 +224,9 @@ rule(
     same_dtype("self", "out"),
     dtypes({"A2 A3 950": "FLOAT BF16 FLOAT16", "": ""}, "self"),
     same_format("self", "out"),
-    not_private("self"),
+    no_private_format("self"),
     rank(2, 8, "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     unless_empty("self", _square("self"), _at_most_8192),
 )
 
@@ -248,19 +248,19 @@ rule(
     "aclnnLinalgQr",
     dtypes(_DECOMPOSED, "self", "Q", "R"),
     rank(2, 8, "self"),
-    shape(Q=_q_shape, R=_r_shape),
-    result(Q=dtype_of("self"), R=dtype_of("self")),
+    output_shape(Q=_q_shape, R=_r_shape),
+    output_dtype(Q=dtype_of("self"), R=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 rule(
     "aclnnQr",
     dtypes(_DECOMPOSED, "self", "Q", "R"),
     rank(2, 8, "self"),
-    shape(
+    output_shape(
         Q=lambda call: _with_last("self", "m", "k" if call["some"] else "m")(call),
         R=lambda call: _with_last("self", "k" if call["some"] else "m", "n")(call),
     ),
-    result(Q=dtype_of("self"), R=dtype_of("self")),
+    output_dtype(Q=dtype_of("self"), R=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 
@@ -274,9 +274,9 @@ rule(
     dtypes(_SOLVED, "input", "sigma", "u", "v"),
     same_dtype("input", "sigma", "u", "v"),
     rank(2, 8, "input"),
-    shape(sigma=_with_last("input", "k")),
-    when(lambda call: bool(call["computeUV"]), shape(u=_svd_vectors("m"), v=_svd_vectors("n"))),
-    result(sigma=dtype_of("input"), u=dtype_of("input"), v=dtype_of("input")),
+    output_shape(sigma=_with_last("input", "k")),
+    when(lambda call: bool(call["computeUV"]), output_shape(u=_svd_vectors("m"), v=_svd_vectors("n"))),
+    output_dtype(sigma=dtype_of("input"), u=dtype_of("input"), v=dtype_of("input")),
 )
 
 
@@ -310,9 +310,9 @@ rule(
     rank(2, 8, "self", "A", "xOut"),
     _square("A"),
     _solved_rows,
-    shape(xOut=_solution, mOut=_solved_matrices),
+    output_shape(xOut=_solution, mOut=_solved_matrices),
     unless_empty("A self", _unitriangular_float),
-    result(xOut=dtype_of("self"), mOut=dtype_of("self")),
+    output_dtype(xOut=dtype_of("self"), mOut=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 
@@ -351,7 +351,7 @@ rule(
     rank(2, 8, "x1", "x2", "out"),
     _same_columns,
     _distance_order,
-    when(_has_rows, shape(out=_cdist_shape)),
+    when(_has_rows, output_shape(out=_cdist_shape)),
 )
 
 
@@ -383,9 +383,9 @@ rule(
     rank(2, 7, "grad"),
     _one_rank("grad", "x1", "x2", "cdist", "out"),
     _last_axes_broadcast,
-    shape(cdist=_cdist_shape, grad=_cdist_shape, out=same("x1")),
+    output_shape(cdist=_cdist_shape, grad=_cdist_shape, out=shape_of("x1")),
     _backward_distance,
-    result(out=dtype_of("x1")),
+    output_dtype(out=dtype_of("x1")),
 )
 
 
@@ -399,7 +399,7 @@ _PDIST = (
     same_dtype("self", "out"),
     rank(2, 2, "self"),
     rank(1, 1, "out"),
-    shape(out=dims(_pairs)),
+    output_shape(out=shape_from(_pairs)),
 )
 
 
@@ -436,14 +436,14 @@ def _rfft_shape(call: Call) -> Shape:
 
 rule(
     "aclRfft1D",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes("FLOAT", "self"),
     rank(1, 7, "self"),
     _fft_length,
     one_of("norm", 1, 2, 3),
-    axis_of("dim", "self"),
-    unless_empty("self", shape(out=_rfft_shape)),
-    result(out="FLOAT"),
+    valid_axis("dim", "self"),
+    unless_empty("self", output_shape(out=_rfft_shape)),
+    output_dtype(out="FLOAT"),
 )
 
 
@@ -455,7 +455,7 @@ def _stft_lengths(call: Call) -> None:
 
 
 def _stft_window(call: Call) -> None:
-    if call.given("windowOptional"):
+    if call.is_present("windowOptional"):
         sizes = call.shape("windowOptional")
         call.require(len(sizes) == 1, "windowOptional", f"has shape {sizes}; its rank must be 1")
         text = f"has shape {sizes}; it must be ({call['winLength']},)"
@@ -482,7 +482,7 @@ def _stft_type(call: Call) -> DataType:
 
 rule(
     "aclStft",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes("FLOAT DOUBLE COMPLEX64 COMPLEX128", "self", "windowOptional"),
     same_dtype("self", "windowOptional"),
     dtypes("FLOAT DOUBLE COMPLEX64 COMPLEX128", "out"),
@@ -491,6 +491,6 @@ rule(
     rank(2, 4, "out"),
     _stft_lengths,
     _stft_window,
-    shape(out=_stft_shape),
-    result(out=_stft_type),
+    output_shape(out=_stft_shape),
+    output_dtype(out=_stft_type),
 )

@@ -8,36 +8,36 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    axes_of,
-    axis_of,
-    broadcast,
+    broadcast_shape,
     can_cast,
     castable,
-    dims,
-    dtype_attr,
+    dtype_attribute,
     dtype_in,
     dtype_of,
     dtypes,
-    fits,
     formats,
     has_dtype,
-    infer,
+    infer_shape,
     max_rank,
+    no_private_format,
     normalise_axes,
-    not_private,
-    on,
+    on_products,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     plus_bf16,
     promoted,
     rank,
-    reduced,
-    result,
+    reduced_shape,
     rule,
     same_dtype,
     same_shape,
-    shape,
+    shape_from,
     unless_empty,
+    valid_axes,
+    valid_axis,
     when,
 )
 
@@ -79,20 +79,20 @@ rule(
     "aclnnAll",
     dtypes(_REAL, "self"),
     dtypes("UINT8 BOOL", "out"),
-    not_private("self"),
-    axes_of("dim", "self"),
+    no_private_format("self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
-    shape(out=reduced("self", "dim", "keepdim")),
-    result(out="BOOL"),
+    output_shape(out=reduced_shape("self", "dim", "keepdim")),
+    output_dtype(out="BOOL"),
 )
 rule(
     "aclnnAny",
     dtypes(_REAL, "self"),
     dtypes("UINT8 BOOL", "out"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
-    unless_empty("self", fits(out=reduced("self", "dim", "keepdim"))),
-    result(out="BOOL"),
+    unless_empty("self", output_shape_relaxed(out=reduced_shape("self", "dim", "keepdim"))),
+    output_dtype(out="BOOL"),
 )
 
 
@@ -105,8 +105,8 @@ rule(
     ),
     dtypes("BOOL", "out"),
     max_rank(8, "self", "other", "out"),
-    shape(out=dims(1)),
-    result(out="BOOL"),
+    output_shape(out=shape_from(1)),
+    output_dtype(out="BOOL"),
 )
 
 # ------------------------------------------------------------------------------------------------- extremes
@@ -115,8 +115,8 @@ rule(
     "aclnnMax aclnnMin",
     dtypes(_REAL, "self", "out"),
     max_rank(8, "self", "out"),
-    unless_empty("self out", fits(out=scalar)),
-    result(out=dtype_of("self")),
+    unless_empty("self out", output_shape_relaxed(out=scalar)),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnAmax aclnnAmin",
@@ -124,7 +124,7 @@ rule(
     dtypes(_REAL, "self"),
     _axes_not_empty("dim", "self"),
     max_rank(8, "self", "out"),
-    shape(out=reduced("self", "dim", "keepDim")),
+    output_shape(out=reduced_shape("self", "dim", "keepDim")),
 )
 rule(
     "aclnnMaxV2",
@@ -132,7 +132,7 @@ rule(
     dtypes(_REAL, "self"),
     _axes_not_empty("dims", "self"),
     max_rank(8, "self", "out"),
-    shape(out=_unless_noop(reduced("self", "dims", "keepDims"), "dims", "noopWithEmptyDims", "self")),
+    output_shape(out=_unless_noop(reduced_shape("self", "dims", "keepDims"), "dims", "noopWithEmptyDims", "self")),
 )
 _AMINMAX = (dtypes(_REAL, "self"), same_dtype("self", "minOut", "maxOut"), max_rank(8, "self", "minOut", "maxOut"))
 
@@ -155,12 +155,22 @@ def _aminmax_axis(call: Call) -> None:
         call.require(sizes[axis] != 0, "dim", f"is {axis}; that axis of {sizes} is empty")
 
 
-_AMINMAX_OUT = reduced("self", "dim", "keepDim")
-rule("aclnnAminmax", *_AMINMAX, _aminmax_axes, unless_empty("self", fits(minOut=_AMINMAX_OUT, maxOut=_AMINMAX_OUT)))
-rule("aclnnAminmaxDim", *_AMINMAX, _aminmax_axis, unless_empty("self", fits(minOut=_AMINMAX_OUT, maxOut=_AMINMAX_OUT)))
-rule("aclnnAminmaxAll", *_AMINMAX, unless_empty("self", fits(minOut=scalar, maxOut=scalar)))
+_AMINMAX_OUT = reduced_shape("self", "dim", "keepDim")
+rule(
+    "aclnnAminmax",
+    *_AMINMAX,
+    _aminmax_axes,
+    unless_empty("self", output_shape_relaxed(minOut=_AMINMAX_OUT, maxOut=_AMINMAX_OUT)),
+)
+rule(
+    "aclnnAminmaxDim",
+    *_AMINMAX,
+    _aminmax_axis,
+    unless_empty("self", output_shape_relaxed(minOut=_AMINMAX_OUT, maxOut=_AMINMAX_OUT)),
+)
+rule("aclnnAminmaxAll", *_AMINMAX, unless_empty("self", output_shape_relaxed(minOut=scalar, maxOut=scalar)))
 
-_ONE_AXIS = reduced("self", "dim", "keepdim")
+_ONE_AXIS = reduced_shape("self", "dim", "keepdim")
 rule(
     "aclnnMaxDim aclnnMinDim",
     dtypes(
@@ -173,18 +183,18 @@ rule(
     ),
     same_dtype("self", "out"),
     max_rank(8, "self", "out", "indices"),
-    axis_of("dim", "self"),
-    unless_empty("self", fits(indices=_ONE_AXIS, out=_ONE_AXIS)),
-    result(out=dtype_of("self"), indices="INT32"),
+    valid_axis("dim", "self"),
+    unless_empty("self", output_shape_relaxed(indices=_ONE_AXIS, out=_ONE_AXIS)),
+    output_dtype(out=dtype_of("self"), indices="INT32"),
 )
 _ARG = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8"
 rule(
     "aclnnArgMax",
     dtypes({"310P 910": _ARG, "A2 A3 310B": _ARG + " BF16", "950": _ARG + " UINT16 BF16", "": ""}, "self"),
     max_rank(8, "self", "out"),
-    axis_of("dim", "self"),
-    unless_empty("self out", fits(out=_ONE_AXIS)),
-    result(out="INT64"),
+    valid_axis("dim", "self"),
+    unless_empty("self out", output_shape_relaxed(out=_ONE_AXIS)),
+    output_dtype(out="INT64"),
 )
 
 
@@ -195,14 +205,14 @@ def _arg_axis_not_empty(call: Call) -> None:
 
 rule(
     "aclnnArgMin",
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     dtypes({"310P 910": _ARG, "A2 A3 310B 950": _ARG + " BF16", "": ""}, "self"),
     dtypes("INT32 INT64", "out"),
-    not_private("self", "out"),
+    no_private_format("self", "out"),
     max_rank(8, "self", "out"),
     _arg_axis_not_empty,
-    unless_empty("self", fits(out=_ONE_AXIS)),
-    result(out="INT64"),
+    unless_empty("self", output_shape_relaxed(out=_ONE_AXIS)),
+    output_dtype(out="INT64"),
 )
 
 # ------------------------------------------------------------------------------------------------- sums and means
@@ -211,41 +221,46 @@ _SUMMED = plus_bf16("FLOAT16 FLOAT INT8 INT16 INT32 INT64 UINT8 BOOL DOUBLE COMP
 rule(
     "aclnnReduceSum",
     dtypes(_SUMMED, "self", "out"),
-    dtype_in(dtype_attr("dtype"), _SUMMED, "dtype"),
-    has_dtype("out", dtype_attr("dtype")),
+    dtype_in(dtype_attribute("dtype"), _SUMMED, "dtype"),
+    has_dtype("out", dtype_attribute("dtype")),
     max_rank(8, "self"),
-    axes_of("dims", "self"),
+    valid_axes("dims", "self"),
     if_empty("self", dtypes(_FILLED, "out")),
-    unless_empty("self", when(lambda call: bool(call.shape("self")), fits(out=reduced("self", "dims", "keepDims")))),
-    infer(out=reduced("self", "dims", "keepDims")),
-    result(out=dtype_attr("dtype")),
+    unless_empty(
+        "self",
+        when(
+            lambda call: bool(call.shape("self")), output_shape_relaxed(out=reduced_shape("self", "dims", "keepDims"))
+        ),
+    ),
+    infer_shape(out=reduced_shape("self", "dims", "keepDims")),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 _NANSUMMED = {"950": "FLOAT FLOAT16 BF16", "": "FLOAT16 FLOAT INT8 INT16 INT32 INT64 UINT8 BOOL BF16"}
 rule(
     "aclnnReduceNansum",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes(_NANSUMMED, "self"),
-    dtype_in(dtype_attr("dtype"), _NANSUMMED, "dtype"),
+    dtype_in(dtype_attribute("dtype"), _NANSUMMED, "dtype"),
     dtypes(_NANSUMMED, "out"),
-    has_dtype("out", dtype_attr("dtype")),
+    has_dtype("out", dtype_attribute("dtype")),
     castable("self", "out"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
-    unless_empty("self", fits(out=reduced("self", "dim", "keepDim"))),
-    result(out=dtype_attr("dtype")),
+    unless_empty("self", output_shape_relaxed(out=reduced_shape("self", "dim", "keepDim"))),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 _LOG_SUMMED = {"950": "FLOAT16 FLOAT BF16", "": "FLOAT16 FLOAT"}
 rule(
     "aclnnReduceLogSum",
     dtypes(_LOG_SUMMED, "data", "reduce"),
     max_rank(8, "data"),
-    axes_of("axes", "data"),
+    valid_axes("axes", "data"),
     when(
         lambda call: bool(call["axes"]) or not call["noopWithEmptyAxes"],
-        unless_empty("data", fits(reduce=reduced("data", "axes", "keepDims"))),
+        unless_empty("data", output_shape_relaxed(reduce=reduced_shape("data", "axes", "keepDims"))),
     ),
-    infer(reduce=_unless_noop(reduced("data", "axes", "keepDims"), "axes", "noopWithEmptyAxes", "data")),
-    result(reduce=dtype_of("data")),
+    infer_shape(reduce=_unless_noop(reduced_shape("data", "axes", "keepDims"), "axes", "noopWithEmptyAxes", "data")),
+    output_dtype(reduce=dtype_of("data")),
 )
 
 
@@ -259,17 +274,17 @@ rule(
     dtypes(plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 BOOL"), "self"),
     dtypes(_FLOATS, "out"),
     castable("self", "out"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
-    shape(out=reduced("self", "dim", "keepDim")),
-    on("950", unless_empty("self", not_private("self"))),
-    result(out=_logsumexp_dtype),
+    output_shape(out=reduced_shape("self", "dim", "keepDim")),
+    on_products("950", unless_empty("self", no_private_format("self"))),
+    output_dtype(out=_logsumexp_dtype),
 )
 _AVERAGED = plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE COMPLEX64 COMPLEX128")
 
 
 def _mean_casts(call: Call) -> None:
-    computed = dtype_attr("dtype")(call)
+    computed = dtype_attribute("dtype")(call)
     text = f"is {computed.name}; {call.dtype('self').name} cannot be cast to it"
     call.require(can_cast(call.dtype("self"), computed), "dtype", text)
 
@@ -277,84 +292,89 @@ def _mean_casts(call: Call) -> None:
 rule(
     "aclnnMean",
     dtypes(_AVERAGED, "self"),
-    dtype_in(dtype_attr("dtype"), _AVERAGED, "dtype"),
+    dtype_in(dtype_attribute("dtype"), _AVERAGED, "dtype"),
     dtypes(_AVERAGED, "out"),
     _mean_casts,
-    castable(dtype_attr("dtype"), "out"),
-    axes_of("dim", "self"),
+    castable(dtype_attribute("dtype"), "out"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
     if_empty("self", dtypes(_FILLED, "out")),
-    unless_empty("self", fits(out=reduced("self", "dim", "keepDim"))),
-    result(out=dtype_attr("dtype")),
+    unless_empty("self", output_shape_relaxed(out=reduced_shape("self", "dim", "keepDim"))),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 rule(
     "aclnnMeanV2",
     dtypes(_AVERAGED, "self", "out"),
     same_dtype("self", "out"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
     if_empty("self", dtypes(_FILLED, "out")),
-    unless_empty("self", fits(out=_unless_noop(reduced("self", "dim", "keepDim"), "dim", "noopWithEmptyAxes", "self"))),
+    unless_empty(
+        "self",
+        output_shape_relaxed(
+            out=_unless_noop(reduced_shape("self", "dim", "keepDim"), "dim", "noopWithEmptyAxes", "self")
+        ),
+    ),
 )
 _MULTIPLIED = plus_bf16("FLOAT FLOAT16 DOUBLE INT8 UINT8 INT16 INT32 INT64 BOOL COMPLEX64 COMPLEX128")
-_PROD = (dtypes(_MULTIPLIED, "self"), has_dtype("out", dtype_attr("dtype")), max_rank(8, "self", "out"))
+_PROD = (dtypes(_MULTIPLIED, "self"), has_dtype("out", dtype_attribute("dtype")), max_rank(8, "self", "out"))
 rule(
     "aclnnProd",
     *_PROD,
     if_empty("self", dtypes(_FILLED, "out")),
-    unless_empty("self", fits(out=scalar)),
-    result(out=dtype_attr("dtype")),
+    unless_empty("self", output_shape_relaxed(out=scalar)),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 rule(
     "aclnnProdDim",
     *_PROD,
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     if_empty("self", dtypes(_FILLED, "out")),
-    unless_empty("self", fits(out=reduced("self", "dim", "keepDim"))),
-    result(out=dtype_attr("dtype")),
+    unless_empty("self", output_shape_relaxed(out=reduced_shape("self", "dim", "keepDim"))),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 
 # ------------------------------------------------------------------------------------------------- moments
 
-_SPREAD = reduced("self", "dim", "keepdim")
+_SPREAD = reduced_shape("self", "dim", "keepdim")
 # CANN 8.1 and later compare the shape of Std's outputs only when axes are given.
-_AXES_GIVEN = when(lambda call: bool(call["dim"]), shape(out=_SPREAD))
+_AXES_GIVEN = when(lambda call: bool(call["dim"]), output_shape(out=_SPREAD))
 rule(
     "aclnnVar aclnnVarCorrection",
     dtypes(_FLOATS, "self", "out"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self"),
-    shape(out=_SPREAD),
-    result(out=dtype_of("self")),
+    output_shape(out=_SPREAD),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnStd",
     dtypes(_FLOATS, "self", "out"),
     castable("self", "out"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
     _AXES_GIVEN,
-    infer(out=_SPREAD),
-    result(out=dtype_of("self")),
+    infer_shape(out=_SPREAD),
+    output_dtype(out=dtype_of("self")),
     nullable="dim",
 )
 rule(
     "aclnnVarMean",
     dtypes({"950": "FLOAT FLOAT16 BF16", "": "FLOAT FLOAT16"}, "self", "meanOut", "varOut"),
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self"),
-    shape(meanOut=_SPREAD, varOut=_SPREAD),
-    result(varOut=dtype_of("self"), meanOut=dtype_of("self")),
+    output_shape(meanOut=_SPREAD, varOut=_SPREAD),
+    output_dtype(varOut=dtype_of("self"), meanOut=dtype_of("self")),
 )
 rule(
     "aclnnStdMeanCorrection",
     dtypes(_FLOATS, "self", "stdOut", "meanOut"),
-    on("950", same_dtype("self", "stdOut", "meanOut")),
-    axes_of("dim", "self"),
+    on_products("950", same_dtype("self", "stdOut", "meanOut")),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "stdOut", "meanOut"),
-    when(lambda call: bool(call["dim"]), shape(stdOut=_SPREAD, meanOut=_SPREAD)),
-    infer(stdOut=_SPREAD, meanOut=_SPREAD),
-    result(stdOut=dtype_of("self"), meanOut=dtype_of("self")),
+    when(lambda call: bool(call["dim"]), output_shape(stdOut=_SPREAD, meanOut=_SPREAD)),
+    infer_shape(stdOut=_SPREAD, meanOut=_SPREAD),
+    output_dtype(stdOut=dtype_of("self"), meanOut=dtype_of("self")),
     nullable="dim",
 )
 
@@ -368,12 +388,12 @@ rule(
     "aclnnBatchNormStats",
     dtypes({"950": "FLOAT FLOAT16 BF16", "": "FLOAT FLOAT16"}, "input"),
     dtypes("FLOAT", "mean", "invstd"),
-    not_private("input", "mean", "invstd"),
+    no_private_format("input", "mean", "invstd"),
     rank(2, 8, "input"),
     rank(1, 1, "mean", "invstd"),
     _channels_not_empty,
-    shape(mean=dims(("input", 1)), invstd=dims(("input", 1))),
-    result(mean="FLOAT", invstd="FLOAT"),
+    output_shape(mean=shape_from(("input", 1)), invstd=shape_from(("input", 1))),
+    output_dtype(mean="FLOAT", invstd="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- whole planes
@@ -402,7 +422,7 @@ rule(
     formats("ND NCHW NCDHW", "self", "out"),
     rank(4, 8, "self"),
     _same_rank,
-    fits(out=_plane),
+    output_shape_relaxed(out=_plane),
 )
 rule(
     "aclnnGlobalMaxPool",
@@ -411,14 +431,14 @@ rule(
     _same_format,
     formats("ND NCHW NCDHW", "self", "out"),
     rank(4, 8, "self"),
-    shape(out=_plane),
+    output_shape(out=_plane),
 )
 
 # ------------------------------------------------------------------------------------------------- comparisons
 
 
 def _kl_div_shape(call: Call) -> Shape:
-    both = broadcast("self", "target")(call)
+    both = broadcast_shape("self", "target")(call)
     return both if call["reduction"] == 0 else ()
 
 
@@ -430,19 +450,19 @@ rule(
     one_of("reduction", 0, 1, 2, 3),
     unless_empty(
         "self target",
-        when(lambda call: call["reduction"] == 0, shape(out=_kl_div_shape)),
-        fits(out=_kl_div_shape),
+        when(lambda call: call["reduction"] == 0, output_shape(out=_kl_div_shape)),
+        output_shape_relaxed(out=_kl_div_shape),
     ),
-    infer(out=_kl_div_shape),
-    result(out=promoted("self", "target")),
+    infer_shape(out=_kl_div_shape),
+    output_dtype(out=promoted("self", "target")),
 )
 rule(
     "aclnnPrecisionCompare",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     same_dtype("golden", "realdata"),
     dtypes("FLOAT FLOAT16 BF16", "golden"),
     dtypes("UINT32", "out"),
     same_shape("golden", "realdata"),
     max_rank(8, "golden"),
-    shape(out=scalar),
+    output_shape(out=scalar),
 )

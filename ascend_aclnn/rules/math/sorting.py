@@ -5,24 +5,24 @@ from __future__ import annotations
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
-    axis_of,
-    dims,
-    dtype_attr,
+    dtype_attribute,
     dtype_in,
     dtype_of,
     dtypes,
     has_dtype,
     max_rank,
+    no_private_format,
     normalise_axes,
-    not_private,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promoted,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
+    valid_axis,
 )
 
 # ------------------------------------------------------------------------------------------------- order
@@ -42,9 +42,9 @@ rule(
     dtypes({"950": _ORDERED_950 + " BOOL", "": _ORDERED + " BF16 BOOL"}, "self"),
     dtypes({"950": _ORDERED_950 + " BOOL", "": _ORDERED + " BF16 BOOL DOUBLE"}, "valuesOut"),
     dtypes("INT64", "indicesOut"),
-    axis_of("dim", "self"),
-    shape(valuesOut=same("self"), indicesOut=same("self")),
-    result(valuesOut=dtype_of("self"), indicesOut="INT64"),
+    valid_axis("dim", "self"),
+    output_shape(valuesOut=shape_of("self"), indicesOut=shape_of("self")),
+    output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
 )
 
 
@@ -56,13 +56,13 @@ def _bf16_axis(call: Call) -> None:
 
 rule(
     "aclnnArgsort",
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     _bf16_axis,
     dtypes({"950": _ORDERED_950, "A2 A3": _ORDERED + " BF16", "": _ORDERED}, "self"),
     dtypes("INT64", "out"),
-    not_private("self", "out"),
+    no_private_format("self", "out"),
     max_rank(8, "self", "out"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
 )
 
 # ------------------------------------------------------------------------------------------------- search
@@ -90,11 +90,11 @@ rule(
     has_dtype("out", _position_type),
     dtypes("INT64", "sorter"),
     max_rank(8, "sortedSequence", "self"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     same_shape("sortedSequence", "sorter"),
     _rows_match,
     dtype_in(promoted("sortedSequence", "self"), _SEARCHED, "self"),
-    result(out=_position_type),
+    output_dtype(out=_position_type),
 )
 
 
@@ -115,15 +115,15 @@ rule(
     dtypes("INT64", "sorter"),
     same_shape("sortedSequence", "sorter"),
     _one_sequence,
-    shape(out=dims(1)),
-    result(out=_position_type),
+    output_shape(out=shape_from(1)),
+    output_dtype(out=_position_type),
 )
 
 # ------------------------------------------------------------------------------------------------- running
 
 _EXTREMES = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"
-_SAME_AS_SELF = (max_rank(8, "self"), shape(valuesOut=same("self"), indicesOut=same("self")))
-_VALUES = result(valuesOut=dtype_of("self"), indicesOut="INT64")
+_SAME_AS_SELF = (max_rank(8, "self"), output_shape(valuesOut=shape_of("self"), indicesOut=shape_of("self")))
+_VALUES = output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64")
 
 
 def _has_axes(call: Call) -> None:
@@ -133,7 +133,7 @@ def _has_axes(call: Call) -> None:
 rule(
     "aclnnCummax",
     _has_axes,
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     dtypes(plus_bf16(_EXTREMES), "self", "valuesOut"),
     dtypes("INT32 INT64", "indicesOut"),
     *_SAME_AS_SELF,
@@ -141,7 +141,7 @@ rule(
 )
 rule(
     "aclnnCummin",
-    axis_of("dim", "self"),
+    valid_axis("dim", "self"),
     dtypes(_EXTREMES + " BF16", "self", "valuesOut"),
     dtypes("INT32 INT64", "indicesOut"),
     *_SAME_AS_SELF,
@@ -150,13 +150,13 @@ rule(
 
 _SUMMED = "FLOAT FLOAT16 INT32 DOUBLE UINT8 INT8 INT16 INT64 COMPLEX64 COMPLEX128"
 _CUMSUM = {"310P 910 310B": _SUMMED, "A2 A3 950": _SUMMED + " BF16", "": ""}
-_ALONG = (shape(out=same("self")), max_rank(8, "self"), axis_of("dim", "self"))
+_ALONG = (output_shape(out=shape_of("self")), max_rank(8, "self"), valid_axis("dim", "self"))
 rule(
     "aclnnCumsum",
     dtypes(_CUMSUM, "out"),
-    has_dtype("out", dtype_attr("dtype")),
+    has_dtype("out", dtype_attribute("dtype")),
     *_ALONG,
-    result(out=dtype_attr("dtype")),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 rule("aclnnCumsumV2", dtypes(_CUMSUM, "self", "out"), same_dtype("self", "out"), *_ALONG)
 
@@ -164,8 +164,8 @@ _MULTIPLIED = "FLOAT FLOAT16 BF16 DOUBLE INT8 INT16 INT32 INT64 UINT8 UINT16 UIN
 
 
 def _product_type(call: Call) -> DataType:
-    named = dtype_attr("dtype")(call)
-    return call.dtype("out") if named is DataType.DT_UNDEFINED and call.given("out") else named
+    named = dtype_attribute("dtype")(call)
+    return call.dtype("out") if named is DataType.DT_UNDEFINED and call.is_present("out") else named
 
 
 def _scalar_axis(call: Call) -> None:
@@ -177,9 +177,9 @@ rule(
     dtypes(_MULTIPLIED, "input", "out"),
     dtypes("INT32 INT64", "dim"),
     _scalar_axis,
-    shape(out=same("input")),
+    output_shape(out=shape_of("input")),
     # CANN leaves its executor unset, and reports success, where the two differ.
     has_dtype("out", _product_type),
-    result(out=dtype_attr("dtype")),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 rule("aclnnInplaceCumprod", dtypes(_MULTIPLIED, "input"), dtypes("INT32 INT64", "dim"), _scalar_axis)

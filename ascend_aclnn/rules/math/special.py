@@ -7,23 +7,23 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    between,
-    columns,
-    dims,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
-    infer,
+    in_range,
+    infer_shape,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_from,
+    shape_of,
     tiling,
 )
 
@@ -35,7 +35,7 @@ rule(
     dtypes(_FLOATS, "self"),
     same_dtype("self", "out"),
     rank(3, 4, "self"),
-    shape(out=lambda call: call.shape("self") + call.shape("self")[-1:]),
+    output_shape(out=lambda call: call.shape("self") + call.shape("self")[-1:]),
     formats("ND", "self", "out"),
 )
 
@@ -52,7 +52,7 @@ rule(
     rank(4, 5, "gradOutput"),
     _square_ends,
     same_shape("gradOutput", "gradSelf"),
-    shape(gradInput=lambda call: call.shape("gradOutput")[:-1]),
+    output_shape(gradInput=lambda call: call.shape("gradOutput")[:-1]),
     formats("ND", "gradOutput", "gradSelf", "gradInput"),
 )
 
@@ -60,7 +60,7 @@ rule(
 
 
 def _group_inputs(call: Call) -> None:
-    sizes, grouped = call.shape("gradY"), call.given("groupIdxOptional")
+    sizes, grouped = call.shape("gradY"), call.is_present("groupIdxOptional")
     ndim = 2 if grouped else 3
     text = f"has rank {len(sizes)}; {'with' if grouped else 'without'} group_idx it must be {ndim}"
     call.require(len(sizes) == ndim, "gradY", text)
@@ -71,7 +71,7 @@ def _group_inputs(call: Call) -> None:
 
 
 def _bias_shape(call: Call) -> Shape:
-    groups = call.size("groupIdxOptional" if call.given("groupIdxOptional") else "gradY", 0)
+    groups = call.size("groupIdxOptional" if call.is_present("groupIdxOptional") else "gradY", 0)
     return groups, call.size("gradY", -1)
 
 
@@ -80,7 +80,7 @@ _BIAS_GRAD = (
     same_dtype("gradY", "out"),
     dtypes("INT32 INT64", "groupIdxOptional"),
     _group_inputs,
-    shape(out=_bias_shape),
+    output_shape(out=_bias_shape),
 )
 rule("aclnnGroupedBiasAddGrad", *_BIAS_GRAD)
 rule("aclnnGroupedBiasAddGradV2", *_BIAS_GRAD, one_of("groupIdxType", 0, 1))
@@ -93,9 +93,9 @@ rule(
     dtypes("FLOAT", "sfdaRef"),
     dtypes("INT64", "stepRef"),
     rank(0, 0, "val"),
-    shape(sfdaRef=dims(3), stepRef=dims(1)),
-    infer(result=dims(1)),
-    result(result="INT32"),
+    output_shape(sfdaRef=shape_from(3), stepRef=shape_from(1)),
+    infer_shape(result=shape_from(1)),
+    output_dtype(result="INT32"),
 )
 
 
@@ -110,9 +110,9 @@ rule(
     dtypes("INT64", "stepRef"),
     rank(1, 1, "val", "max", "avgRef", "stepRef"),
     _thresholds,
-    between("beta1", 0, 1),
-    infer(result=dims(1)),
-    result(result="INT32"),
+    in_range("beta1", 0, 1),
+    infer_shape(result=shape_from(1)),
+    output_dtype(result="INT32"),
 )
 
 
@@ -125,9 +125,9 @@ rule(
     "aclnnSinkhorn",
     dtypes(plus_bf16("FLOAT FLOAT16"), "cost", "p"),
     rank(2, 2, "cost"),
-    shape(p=same("cost")),
+    output_shape(p=shape_of("cost")),
     _few_columns,
-    result(p=dtype_of("cost")),
+    output_dtype(p=dtype_of("cost")),
     nullable="tol",
 )
 
@@ -135,13 +135,13 @@ rule(
 
 
 def _lora_weights(call: Call) -> None:
-    batch, width = call.shape("y")
+    batch, width = call.sizes("y", 2)
     _, layers, rows, low_rank = weight = call.shape("weightB")
     inputs, indices = call.shape("x"), call.shape("indices")
     call.require(inputs[0] == batch, "x", f"has {inputs[0]} rows; y has {batch}")
     call.require(rows <= width, "weightB", f"has shape {weight}; axis 2 must be at most {width}, the columns of y")
     call.require(indices == (batch,), "indices", f"has shape {indices}; it must be ({batch},)")
-    if call.given("weightAOptional"):
+    if call.is_present("weightAOptional"):
         first, wanted = call.shape("weightAOptional"), (weight[0], layers, low_rank, inputs[1])
         call.require(first == wanted, "weightAOptional", f"has shape {first}; it must be {wanted}")
     call.require(0 <= call["layerIdx"] < layers, "layerIdx", f"is {call['layerIdx']}; it must be in [0, {layers - 1}]")
@@ -154,7 +154,7 @@ def _lora_weights(call: Call) -> None:
 
 rule(
     "aclnnAddLora",
-    only_on("A2 310P"),
+    only_products("A2 310P"),
     dtypes("FLOAT16", "y", "x", "weightB", "weightAOptional", "out"),
     dtypes("INT32", "indices"),
     tiling(
@@ -162,7 +162,7 @@ rule(
         rank(4, 4, "weightB", "weightAOptional"),
         rank(1, 1, "indices"),
         _lora_weights,
-        shape(out=same("y")),
+        output_shape(out=shape_of("y")),
     ),
 )
 
@@ -195,8 +195,8 @@ def _encoded(call: Call) -> None:
 rule(
     # The sizes of mantissa, fixed and var are the caller's choice: they must be given.
     "aclnnHansEncode",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "inputTensor pdfRef mantissaOut fixedOut varOut",
         "FLOAT INT32 FLOAT FLOAT FLOAT",
         "BF16 INT32 BF16 BF16 BF16",
@@ -216,8 +216,8 @@ def _decoded(call: Call) -> None:
 rule(
     # The shape of the tensor that was encoded is not stored: out must be given.
     "aclnnHansDecode",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "mantissa fixed var pdf out",
         "FLOAT FLOAT FLOAT INT32 FLOAT",
         "BF16 BF16 BF16 INT32 BF16",
@@ -238,18 +238,18 @@ def _heads(call: Call) -> None:
 
 def _head_shape(call: Call) -> Shape:
     _heads(call)
-    batch, tokens, width = call.shape("qkv")
+    batch, tokens, width = call.sizes("qkv", 3)
     return batch, call["numHeads"], tokens, width // 3 // call["numHeads"]
 
 
 rule(
     "aclnnTransformBiasRescaleQkv",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "qkv qkvBias qOut kOut vOut",
         "BF16 BF16 BF16 BF16 BF16",
         "FLOAT16 FLOAT16 FLOAT16 FLOAT16 FLOAT16",
         "FLOAT FLOAT FLOAT FLOAT FLOAT",
     ),
-    tiling(_heads, shape(qOut=_head_shape, kOut=_head_shape, vOut=_head_shape)),
+    tiling(_heads, output_shape(qOut=_head_shape, kOut=_head_shape, vOut=_head_shape)),
 )

@@ -14,22 +14,22 @@ from ascend_aclnn.rules.language import (
     ShapeRule,
     broadcast_shapes,
     can_cast,
-    copied,
-    dims,
+    copied_output_shape,
     dtype_of,
     dtypes,
     formats,
-    infer,
+    infer_shape,
     max_rank,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     promote,
     promoted,
     rank,
-    result,
     rule,
     same_dtype,
     same_format,
-    shape,
+    shape_from,
     unless_empty,
 )
 
@@ -85,7 +85,7 @@ def _broadcast_with(name: str, target: ShapeRule) -> Check:
 
 # --------------------------------------------------------------------------------------------------- two operands
 
-_MM_OUT = dims(("self", 0), ("mat2", 1))
+_MM_OUT = shape_from(("self", 0), ("mat2", 1))
 
 rule(
     "aclnnMm",
@@ -94,8 +94,8 @@ rule(
     rank(2, 2, "self", "mat2"),
     inner_axes("self", "mat2"),
     rank(2, 2, "out"),
-    shape(out=_MM_OUT),
-    result(out=promoted("self", "mat2")),
+    output_shape(out=_MM_OUT),
+    output_dtype(out=promoted("self", "mat2")),
 )
 rule(
     "aclnnMv",
@@ -106,8 +106,8 @@ rule(
     rank(2, 2, "self"),
     rank(1, 1, "vec", "out"),
     inner_axes("self", "vec", right_axis=0),
-    shape(out=dims(("self", 0))),
-    result(out=dtype_of("vec")),
+    output_shape(out=shape_from(("self", 0))),
+    output_dtype(out=dtype_of("vec")),
 )
 
 
@@ -152,8 +152,8 @@ rule(
     _matmul_inner,
     _not_nz("self", "out"),
     _matmul_out,
-    infer(out=matmul_shape),
-    result(out=promoted("self", "mat2")),
+    infer_shape(out=matmul_shape),
+    output_dtype(out=promoted("self", "mat2")),
 )
 
 
@@ -190,7 +190,7 @@ _BMM = (
     _no_vector_in_nz("mat2"),
     inner_axes("self", "mat2"),
     _batch("self", "mat2"),
-    shape(out=_bmm_out),
+    output_shape(out=_bmm_out),
 )
 
 rule(
@@ -199,7 +199,7 @@ rule(
     cube_math_type("self", "mat2"),
     *_BMM,
     _not_nz("self", "out"),
-    result(out=promoted("self", "mat2")),
+    output_dtype(out=promoted("self", "mat2")),
 )
 
 
@@ -246,12 +246,12 @@ def _matching_halves(left: str, right: str) -> Check:
 
 rule(
     "aclnnBatchMatMulWeightNz",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     _matching_halves("self", "mat2"),
     *_BMM,
     _storage_rank("mat2", 5),
     cube_math_type("self", "mat2", keep_16_in_32=False),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -271,7 +271,7 @@ rule(
     dtypes(FLOATS, "self", "mat2", "out"),
     _weight_nz_dtypes,
     _mixed_nz,
-    only_on("A2 A3 310P 950"),
+    only_products("A2 A3 310P 950"),
     formats("FRACTAL_NZ", "mat2"),
     rank(2, 2, "self", "mat2"),
     _storage_rank("mat2", 4),
@@ -279,8 +279,8 @@ rule(
     inner_axes("self", "mat2"),
     cube_math_type("self", "mat2"),
     unless_empty("self mat2", _nz_storage("mat2")),
-    copied(out=_MM_OUT),
-    result(out=promoted("self", "mat2")),
+    copied_output_shape(out=_MM_OUT),
+    output_dtype(out=promoted("self", "mat2")),
 )
 
 # --------------------------------------------------------------------------------------------------- accumulating
@@ -307,7 +307,7 @@ def _addmm(self: str, out: str) -> tuple[Check, ...]:
         lambda call: call.require(
             len(call[self].storage_shape) > 0, self, "has a 0-d storage; it must have 1 axis or more"
         ),
-        _broadcast_with(self, dims(("mat1", 0), ("mat2", 1))),
+        _broadcast_with(self, shape_from(("mat1", 0), ("mat2", 1))),
         _addmm_out,
     )
 
@@ -315,13 +315,13 @@ def _addmm(self: str, out: str) -> tuple[Check, ...]:
 rule(
     "aclnnAddmm",
     *_addmm("self", "out"),
-    infer(out=dims(("mat1", 0), ("mat2", 1))),
-    result(out=promoted("self", "mat1", "mat2")),
+    infer_shape(out=shape_from(("mat1", 0), ("mat2", 1))),
+    output_dtype(out=promoted("self", "mat1", "mat2")),
 )
 rule("aclnnInplaceAddmm", *_addmm("selfRef", "selfRef"))
 rule(
     "aclnnAddmmWeightNz",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     formats("ND", "self", "mat1"),
     formats("FRACTAL_NZ", "mat2"),
     dtypes("FLOAT FLOAT16 BF16", "self", "out"),
@@ -334,10 +334,10 @@ rule(
     inner_axes("mat1", "mat2"),
     _no_vector_in_nz("mat2"),
     max_rank(2, "self"),
-    _broadcast_with("self", dims(("mat1", 0), ("mat2", 1))),
+    _broadcast_with("self", shape_from(("mat1", 0), ("mat2", 1))),
     _addmm_out,
-    infer(out=dims(("mat1", 0), ("mat2", 1))),
-    result(out=promoted("self", "mat1", "mat2")),
+    infer_shape(out=shape_from(("mat1", 0), ("mat2", 1))),
+    output_dtype(out=promoted("self", "mat1", "mat2")),
 )
 
 
@@ -364,26 +364,26 @@ def _accumulated(self: str, out: str, product: ShapeRule) -> tuple[Check, ...]:
         _batch("batch1", "batch2"),
         empties,
         exact,
-        shape(**{out: product}),
+        output_shape(**{out: product}),
     )
 
 
-_ADDBMM_OUT = dims(("batch1", 1), ("batch2", 2))
-_BADDBMM_OUT = dims(("batch1", 0), ("batch1", 1), ("batch2", 2))
+_ADDBMM_OUT = shape_from(("batch1", 1), ("batch2", 2))
+_BADDBMM_OUT = shape_from(("batch1", 0), ("batch1", 1), ("batch2", 2))
 
 rule(
     "aclnnAddbmm",
     *_accumulated("self", "out", _ADDBMM_OUT),
     max_rank(2, "self"),
     same_format("batch1", "batch2"),
-    result(out=promoted("self", "batch1", "batch2")),
+    output_dtype(out=promoted("self", "batch1", "batch2")),
 )
 rule("aclnnInplaceAddbmm", *_accumulated("selfRef", "selfRef", _ADDBMM_OUT), same_format("batch1", "batch2"))
 rule(
     "aclnnBaddbmm",
     *_accumulated("self", "out", _BADDBMM_OUT),
     same_format("batch1", "batch2", "out"),
-    result(out=promoted("self", "batch1", "batch2")),
+    output_dtype(out=promoted("self", "batch1", "batch2")),
 )
 rule(
     "aclnnInplaceBaddbmm",
@@ -432,11 +432,11 @@ rule(
     rank(2, 2, "mat"),
     rank(1, 1, "vec", "out"),
     inner_axes("mat", "vec", right_axis=0),
-    shape(out=dims(("mat", 0))),
+    output_shape(out=shape_from(("mat", 0))),
     _addmv_self,
     cube_math_type("mat", "vec", keep_16_in_32=False),
     _not_nz("self", "mat", "vec", "out"),
-    result(out=promoted("self", "mat", "vec")),
+    output_dtype(out=promoted("self", "mat", "vec")),
 )
 
 
@@ -462,8 +462,8 @@ rule(
     _gemm_checks,
     cube_math_type("A", "B", keep_16_in_32=False),
     formats("ND", "A", "B", "C", "out"),
-    infer(out=_gemm_out),
-    result(out=promoted("A", "B", "C")),
+    infer_shape(out=_gemm_out),
+    output_dtype(out=promoted("A", "B", "C")),
 )
 
 # --------------------------------------------------------------------------------------------------- einsum
@@ -501,5 +501,5 @@ rule(
     dtypes(_EINSUM, "tensors", "output"),
     formats("ND", "tensors"),
     same_dtype("tensors", "tensors", "output"),
-    shape(output=_einsum_out),
+    output_shape(output=_einsum_out),
 )

@@ -9,20 +9,20 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     broadcast_shapes,
-    copied,
-    dims,
+    copied_output_shape,
     dtype_of,
     dtypes,
     formats,
-    infer,
+    infer_shape,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
     same_dtype,
     same_shape,
-    shape,
+    shape_from,
     unless_empty,
     when,
 )
@@ -44,7 +44,7 @@ def not_nz(*names: str) -> Check:
 
     def check(call: Call) -> None:
         for name in names:
-            nz = call.given(name) and call[name].format is Format.FRACTAL_NZ
+            nz = call.is_present(name) and call[name].format is Format.FRACTAL_NZ
             call.require(not nz, name, "has format FRACTAL_NZ; it must be ND")
 
     return check
@@ -81,7 +81,7 @@ def _batch_matmul_quant(call: Call) -> None:
     m, n = _batch_matmul_quant_out(call)[-2:]
     whole = -(-n // 16) * 16
     call.require(quant in ((1,), (whole,)), "quantParam", f"has shape {quant}; it must be (1,) or ({whole},)")
-    if call.given("bias"):
+    if call.is_present("bias"):
         call.require(call.shape("bias") == (n,), "bias", f"has shape {call.shape('bias')}; it must be ({n},)")
     fits = len(came) >= len(a) and came[len(a) - 2 : len(a)] == (m, n)
     call.require(fits, "out", f"has shape {came}; it must end in ({m}, {n})")
@@ -95,8 +95,8 @@ rule(
     rank(2, 6, "x1", "x2"),
     _batch_matmul_quant,
     not_empty("x1", "x2"),
-    infer(out=_batch_matmul_quant_out),
-    result(out="INT8"),
+    infer_shape(out=_batch_matmul_quant_out),
+    output_dtype(out="INT8"),
 )
 
 # --------------------------------------------------------------------------------------------------- packed weights
@@ -147,7 +147,7 @@ def _int4_storage(call: Call, rows: int, columns: int) -> None:
     call.require(storage[-4:] == wanted, "weightInt4Pack", text)
 
 
-rule("aclnnConvertWeightToINT4Pack", _int4_pack, infer(weightInt4Pack=_packed_shape))
+rule("aclnnConvertWeightToINT4Pack", _int4_pack, infer_shape(weightInt4Pack=_packed_shape))
 
 # --------------------------------------------------------------------------------------------------- fused epilogues
 
@@ -160,9 +160,9 @@ def _fused_op(call: Call) -> None:
     op = call["fusedOpType"]
     call.require(op in _EPILOGUES, "fusedOpType", f"is {op!r}; it must be one of {', '.join(map(repr, _EPILOGUES))}")
     text = f"is given; {op!r} takes no bias"
-    call.require(not call.given("bias") or op in _WITH_BIAS, "bias", text, PARAM_NULLPTR)
+    call.require(not call.is_present("bias") or op in _WITH_BIAS, "bias", text, PARAM_NULLPTR)
     text = f"is None (a null pointer); {op!r} needs it"
-    call.require(call.given("x3") or op not in ("add", "mul"), "x3", text, PARAM_NULLPTR)
+    call.require(call.is_present("x3") or op not in ("add", "mul"), "x3", text, PARAM_NULLPTR)
 
 
 def _fused_shapes(call: Call) -> None:
@@ -174,13 +174,13 @@ def _fused_shapes(call: Call) -> None:
         )
         text = f"has shape {call.shape(name)}; its batch must be that of x1, {x[:-2]}"
         call.require(call.shape(name)[:-2] == x[:-2], name, text)
-    if call.given("x3"):
+    if call.is_present("x3"):
         x3 = call.shape("x3")
         fits = x3 == y if len(y) == 2 else x3[-2:] == y[-2:] and x3[:-2] in ((), (1,), y[:-2])
         call.require(
             fits, "x3", f"has shape {x3}; it must be {y}, as y" + (", or without the batch" if len(y) == 3 else "")
         )
-    if call.given("bias"):
+    if call.is_present("bias"):
         call.require(x[-1] != 0, "bias", "is given for a product over no elements")
         rank(1, 2, "bias")(call)
 
@@ -207,8 +207,8 @@ rule(
     not_nz("x1", "x2", "bias", "x3", "y"),
     cube_math_type("x1", "x2", keep_16_in_32=False),
     inner_axes("x1", "x2"),
-    copied(y=product_shape),
-    result(y=lambda call: DataType.FLOAT if call["fusedOpType"] == "16cast32" else call.dtype("x1")),
+    copied_output_shape(y=product_shape),
+    output_dtype(y=lambda call: DataType.FLOAT if call["fusedOpType"] == "16cast32" else call.dtype("x1")),
     nullable="bias x3",
 )
 
@@ -217,13 +217,13 @@ rule(
 
 def _rows(name: str) -> Check:
     """One item for each row of input."""
-    return shape(**{name: dims(("input", 0))})
+    return output_shape(**{name: shape_from(("input", 0))})
 
 
 def _softmax_or_parts(call: Call) -> None:
     for name in ("logitsMaxOptional", "sumExpLogitsOptional"):
         text = "is None (a null pointer); it is required unless softmax is given"
-        call.require(call.given(name) or call.given("softmaxOptional"), name, text, PARAM_NULLPTR)
+        call.require(call.is_present(name) or call.is_present("softmaxOptional"), name, text, PARAM_NULLPTR)
 
 
 def _target_mask(call: Call) -> None:
@@ -246,7 +246,7 @@ rule(
     dtypes("INT32 INT64", "maskedTarget"),
     dtypes("FLOAT", "softmaxOptional"),
     when(
-        lambda call: not call.given("softmaxOptional"),
+        lambda call: not call.is_present("softmaxOptional"),
         dtypes("FLOAT", *_PARTS),
         formats("ND", *_PARTS),
         rank(1, 1, *_PARTS),
@@ -256,31 +256,36 @@ rule(
     one_of("labelSmoothing", 0),
     rank(1, 1, "grad", "targetMask", "maskedTarget"),
     rank(2, 2, "input", "weight", "softmaxOptional", "inputGradOut", "weightGradOut"),
-    shape(input=dims(("grad", 0), ("input", 1)), weight=dims(("weight", 0), ("input", 1))),
+    output_shape(input=shape_from(("grad", 0), ("input", 1)), weight=shape_from(("weight", 0), ("input", 1))),
     lambda call: call.require(
-        not call.given("softmaxOptional") or call.shape("weight")[0] >= 128,
+        not call.is_present("softmaxOptional") or call.shape("weight")[0] >= 128,
         "weight",
         f"has {call.shape('weight')[0]} rows; with softmax at least 128 are needed",
     ),
     _target_mask,
-    shape(maskedTarget=dims(("grad", 0))),
-    when(lambda call: call.given("softmaxOptional"), shape(softmaxOptional=dims(("grad", 0), ("weight", 0)))),
+    output_shape(maskedTarget=shape_from(("grad", 0))),
     when(
-        lambda call: not call.given("softmaxOptional"),
-        shape(logitsMaxOptional=dims(("grad", 0)), sumExpLogitsOptional=dims(("grad", 0))),
+        lambda call: call.is_present("softmaxOptional"),
+        output_shape(softmaxOptional=shape_from(("grad", 0), ("weight", 0))),
     ),
-    shape(inputGradOut=dims(("grad", 0), ("input", 1)), weightGradOut=dims(("weight", 0), ("input", 1))),
+    when(
+        lambda call: not call.is_present("softmaxOptional"),
+        output_shape(logitsMaxOptional=shape_from(("grad", 0)), sumExpLogitsOptional=shape_from(("grad", 0))),
+    ),
+    output_shape(
+        inputGradOut=shape_from(("grad", 0), ("input", 1)), weightGradOut=shape_from(("weight", 0), ("input", 1))
+    ),
     unless_empty(
         "input weight",
         lambda call: call.require(
             call.product in ("A2", "A3"), None, f"the operator is not implemented on {call.soc.name}", RUNTIME_ERROR
         ),
     ),
-    result(inputGradOut=dtype_of("input"), weightGradOut=dtype_of("input")),
+    output_dtype(inputGradOut=dtype_of("input"), weightGradOut=dtype_of("input")),
 )
 
 _MAX_SUM = ("logitsMaxLocalOut", "sumExpLogitsLocalOut", "predictedLogitsLocalOut")
-_ONE_A_ROW = dims(("input", 0))
+_ONE_A_ROW = shape_from(("input", 0))
 
 rule(
     "aclnnFusedLinearOnlineMaxSum",
@@ -297,21 +302,21 @@ rule(
     lambda call: call.require(
         call.shape("input")[1] <= 65534, "input", f"has {call.shape('input')[1]} columns; at most 65534"
     ),
-    shape(weight=dims(("weight", 0), ("input", 1)), target=_ONE_A_ROW),
-    shape(
+    output_shape(weight=shape_from(("weight", 0), ("input", 1)), target=_ONE_A_ROW),
+    output_shape(
         logitsMaxLocalOut=_ONE_A_ROW,
         sumExpLogitsLocalOut=_ONE_A_ROW,
         predictedLogitsLocalOut=_ONE_A_ROW,
-        targetMaskOut=dims(lambda call: -(-call.shape("input")[0] // 8)),
+        targetMaskOut=shape_from(lambda call: -(-call.shape("input")[0] // 8)),
         maskedTargetOut=_ONE_A_ROW,
-        vocabParallelLogitsOutOptional=dims(("input", 0), ("weight", 0)),
+        vocabParallelLogitsOutOptional=shape_from(("input", 0), ("weight", 0)),
     ),
     lambda call: call.require(
         0 <= call["vocabStartIndex"] <= call["vocabEndIndex"],
         "vocabStartIndex",
         f"is {call['vocabStartIndex']}; it must be in [0, {call['vocabEndIndex']}]",
     ),
-    result(
+    output_dtype(
         logitsMaxLocalOut="FLOAT",
         sumExpLogitsLocalOut="FLOAT",
         predictedLogitsLocalOut="FLOAT",
@@ -340,8 +345,8 @@ rule(
     dtypes("INT8", "weight", "compressIndex"),
     dtypes("FLOAT", "bias"),
     _compress_shapes,
-    infer(out=dims(("x", 0), ("bias", 0))),
-    result(out="FLOAT16"),
+    infer_shape(out=shape_from(("x", 0), ("bias", 0))),
+    output_dtype(out="FLOAT16"),
 )
 
 
@@ -361,8 +366,8 @@ rule(
     rank(2, 2, "x1"),
     rank(1, 1, "x2"),
     _unzipped_rows,
-    infer(out=lambda call: (call.shape("x1")[0], call["compressInfo"][3])),
-    result(out="FLOAT16"),
+    infer_shape(out=lambda call: (call.shape("x1")[0], call["compressInfo"][3])),
+    output_dtype(out="FLOAT16"),
 )
 
 _SPLIT_SCALE = 2.0**-8
@@ -384,8 +389,8 @@ rule(
     not_empty("x", "wHigh"),
     inner_axes("x", "wHigh"),
     same_shape("wHigh", "wLow"),
-    shape(y=dims(("x", 0), ("wHigh", 1))),
-    result(y="FLOAT"),
+    output_shape(y=shape_from(("x", 0), ("wHigh", 1))),
+    output_dtype(y="FLOAT"),
 )
 
 # --------------------------------------------------------------------------------------------------- rotation, permutation
@@ -407,13 +412,13 @@ def _int_shapes(call: Call) -> None:
     columns, k = call.shape("x")[1], call.shape("rotation")[1]
     call.require(columns % 8 == 0, "x", f"has {columns} columns; they must be a multiple of 8")
     call.require(k != 0 and columns % k == 0, "rotation", f"has {k} columns; x's {columns} must be a multiple of them")
-    shape(rotation=dims(("rotation", 1), ("rotation", 1)))(call)
+    output_shape(rotation=shape_from(("rotation", 1), ("rotation", 1)))(call)
 
 
 def _rotated(call: Call) -> Shape:
     """The shape of x; INT32 holds eight 4-bit numbers."""
     sizes = call.shape("x")
-    packed = call.given("yOut") and call.dtype("yOut") is DataType.INT32
+    packed = call.is_present("yOut") and call.dtype("yOut") is DataType.INT32
     return (*sizes[:-1], sizes[-1] // 8) if packed else sizes
 
 
@@ -427,9 +432,9 @@ def _rotate_attributes(call: Call) -> None:
     mx, y = call.product == "950", call.dtype("yOut")
     if mx:
         dtypes("BF16", "alpha")(call)
-        call.require(not call.given("alpha") or call.shape("alpha") == (1,), "alpha", "must have shape (1,)")
+        call.require(not call.is_present("alpha") or call.shape("alpha") == (1,), "alpha", "must have shape (1,)")
     else:
-        call.require(not call.given("alpha"), "alpha", "is given; with integer outputs it must be None")
+        call.require(not call.is_present("alpha"), "alpha", "is given; with integer outputs it must be None")
     last = len(call.shape("x")) - 1
     call.require(call["axis"] in (-1, last), "axis", f"is {call['axis']}; it must be -1 or {last}")
     mode = call["roundMode"] or "rint"
@@ -447,17 +452,17 @@ def _rotate_attributes(call: Call) -> None:
 
 rule(
     "aclnnRotateQuant",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes(_HALVES, "x"),
     same_dtype("x", "rotation"),
     dtypes({"950": "FLOAT4_E2M1 FLOAT8_E4M3FN FLOAT8_E5M2", "": "INT32 INT8"}, "yOut"),
     dtypes({"950": "FLOAT8_E8M0", "": "FLOAT"}, "scaleOut"),
     when(lambda call: call.product == "950", _mx_shapes),
     when(lambda call: call.product != "950", _int_shapes),
-    shape(yOut=_rotated, scaleOut=_rotated_scale),
+    output_shape(yOut=_rotated, scaleOut=_rotated_scale),
     not_nz("x", "rotation", "yOut", "scaleOut"),
     _rotate_attributes,
-    result(
+    output_dtype(
         yOut=lambda call: DataType.FLOAT8_E4M3FN if call.product == "950" else DataType.INT8,
         scaleOut=lambda call: DataType.FLOAT8_E8M0 if call.product == "950" else DataType.FLOAT,
     ),
@@ -491,7 +496,7 @@ def _permuted_out(call: Call) -> Shape:
     call.require(
         factor > 0 and batch % factor == 0, "batchSplitFactor", f"is {factor}; it must divide the batch of {batch}"
     )
-    if call.given("scale"):
+    if call.is_present("scale"):
         return rows, 1, batch * columns
     return (rows, batch, columns) if factor == 1 else (factor, rows, batch * columns // factor)
 
@@ -499,8 +504,8 @@ def _permuted_out(call: Call) -> Shape:
 def _permuted_limits(call: Call) -> None:
     """The kernels of A2 and A3 address axes with 16 bits."""
     batch, _, inner, columns = permuted_product(call)
-    split = call.given("scale") or call["batchSplitFactor"] != 1
-    if call.given("scale"):
+    split = call.is_present("scale") or call["batchSplitFactor"] != 1
+    if call.is_present("scale"):
         factor = call["batchSplitFactor"]
         call.require(factor == 1, "batchSplitFactor", f"is {factor}; with scale it must be 1")
         wanted = (batch * columns,)
@@ -508,7 +513,7 @@ def _permuted_limits(call: Call) -> None:
     if call.product == "950":
         return
     moved = tuple(call["permX1"]) == (1, 0, 2)
-    fits = max(columns, batch) < _MOST_AXIS and (not call.given("scale") or batch * columns < _MOST_AXIS)
+    fits = max(columns, batch) < _MOST_AXIS and (not call.is_present("scale") or batch * columns < _MOST_AXIS)
     call.require(fits, "x2", f"has shape {call.shape('x2')}; batch and columns must be less than {_MOST_AXIS}")
     wide = inner >= _MOST_AXIS or (moved and batch * inner >= _MOST_AXIS)
     text = f"has shape {call.shape('x1')}; the summed axis must be less than {_MOST_AXIS}"
@@ -522,9 +527,9 @@ def _permuted_dtypes(call: Call) -> None:
     same_dtype("x1", "x2")(call)
     nz = call["x2"].format is Format.FRACTAL_NZ
     if nz:
-        only_on("A2 A3 950")(call)
+        only_products("A2 A3 950")(call)
     dtypes("FLOAT16 BF16" if nz else "FLOAT FLOAT16 BF16", "x1")(call)
-    if call.given("scale"):
+    if call.is_present("scale"):
         dtypes("INT64 UINT64", "scale")(call)
         dtypes("FLOAT16", "x1")(call)
     dtypes("FLOAT16 BF16 INT8" if nz else "FLOAT FLOAT16 BF16 INT8", "out")(call)
@@ -539,9 +544,9 @@ _PERMUTED = (
     _permuted_dtypes,
     _permuted_limits,
     not_empty("x1", "x2"),
-    lambda call: call.require(not call.given("bias"), "bias", "is given; it must be None"),
-    shape(out=_permuted_out),
-    result(out=lambda call: DataType.INT8 if call.given("scale") else call.dtype("x1")),
+    lambda call: call.require(not call.is_present("bias"), "bias", "is given; it must be None"),
+    output_shape(out=_permuted_out),
+    output_dtype(out=lambda call: DataType.INT8 if call.is_present("scale") else call.dtype("x1")),
 )
 
 

@@ -15,20 +15,20 @@ from ascend_aclnn.rules.language import (
     ShapeRule,
     array_length,
     broadcast_shapes,
-    columns,
-    dims,
-    documented,
+    documented_dtypes,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
-    infer,
+    infer_shape,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
     same_dtype,
-    shape,
+    shape_from,
     unless_empty,
 )
 from ascend_aclnn.rules.matmul.fused import not_empty, not_nz, permuted_product
@@ -78,7 +78,7 @@ def _none(name: str, status: int = PARAM_INVALID) -> Check:
     """An optional tensor is not given (or is empty): it is there for later versions."""
 
     def check(call: Call) -> None:
-        given = call.given(name) and call[name].size != 0
+        given = call.is_present(name) and call[name].size != 0
         call.require(not given, name, "is given; it must be None", status)
 
     return check
@@ -97,7 +97,7 @@ def _fixed_batches(*transposes: str) -> Check:
         a, b = call.shape("x1")[:-2], call.shape("x2")[:-2]
         call.require(a == b[: len(a)], "x2", f"has shape {call.shape('x2')}; its batch must be that of x1, {a}")
         product = _product(call, "x1", "x2", *transposes)
-        if call.given("bias"):
+        if call.is_present("bias"):
             wanted = (product.n,)
             call.require(call.shape("bias") == wanted, "bias", f"has shape {call.shape('bias')}; it must be {wanted}")
 
@@ -123,9 +123,9 @@ rule(
     dtypes("FLOAT16", "out"),
     not_nz("x1", "x2", "bias", "out"),
     _fixed_batches(),
-    shape(out=_product_shape()),
+    output_shape(out=_product_shape()),
     _a2_kernel,
-    result(out="FLOAT16"),
+    output_dtype(out="FLOAT16"),
     null_status=INNER_NULLPTR,
 )
 rule(
@@ -137,10 +137,10 @@ rule(
     not_nz("x1", "x2", "bias", "deqScale", "out"),
     rank(1, 1, "deqScale"),
     _fixed_batches("adjX1", "adjX2"),
-    shape(out=_product_shape("x1", "x2", "adjX1", "adjX2")),
+    output_shape(out=_product_shape("x1", "x2", "adjX1", "adjX2")),
     _aligned_scale,
     _a2_kernel,
-    result(out="FLOAT16"),
+    output_dtype(out="FLOAT16"),
     null_status=INNER_NULLPTR,
 )
 
@@ -151,23 +151,23 @@ def _anti_quant_sizes(call: Call) -> None:
     few = product.m <= 64
     for name in ("diagonalMatrix", "deqOffset", "deqScale") if few else ():
         call.require(
-            call.given(name), name, f"is None (a null pointer); with {product.m} rows (up to 64) it is required"
+            call.is_present(name), name, f"is None (a null pointer); with {product.m} rows (up to 64) it is required"
         )
     if few:
-        columns("diagonalMatrix deqOffset deqScale", "INT8 INT32 UINT64")(call)
+        dtype_table("diagonalMatrix deqOffset deqScale", "INT8 INT32 UINT64")(call)
         wanted = (32, 32)
         got = call.shape("diagonalMatrix")
         call.require(got == wanted, "diagonalMatrix", f"has shape {got}; it must be {wanted}")
     else:
         dtypes("FLOAT16", "addOffset", "mulScale")(call)
     for name in ("deqOffset", "deqScale") if few else ("addOffset", "mulScale"):
-        if call.given(name) and call.shape(name):
+        if call.is_present(name) and call.shape(name):
             axis = -2 if not few and call["transposeX2"] and len(call.shape(name)) > 1 else -1
             size = call.shape(name)[axis]
             call.require(
                 size in (1, product.n), name, f"has shape {call.shape(name)}; it must have 1 or {product.n} items"
             )
-    if call.given("bias") and call.shape("bias"):
+    if call.is_present("bias") and call.shape("bias"):
         size = call.shape("bias")[-1]
         call.require(
             size in (1, product.n), "bias", f"has shape {call.shape('bias')}; it must have 1 or {product.n} items"
@@ -182,8 +182,8 @@ rule(
     dtypes("FLOAT16", "out"),
     rank(2, 8, "x1", "x2"),
     _anti_quant_sizes,
-    shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
-    result(out="FLOAT16"),
+    output_shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
+    output_dtype(out="FLOAT16"),
     null_status=PARAM_INVALID,
 )
 
@@ -199,7 +199,7 @@ class _Names(NamedTuple):
 
     def per_token(self, call: Call) -> bool:
         """Whether each row of x1 has its own scale."""
-        return self.x1_scale != "" and call.given(self.x1_scale)
+        return self.x1_scale != "" and call.is_present(self.x1_scale)
 
 
 def _is_int4(call: Call, name: str) -> bool:
@@ -229,7 +229,7 @@ def _quant_dtypes(names: _Names) -> Check:
         if call.product not in ("A2", "A3", "310P"):
             text = f"the operator is not implemented on {call.soc.name}"
             call.require(call.product == "950", None, text, RUNTIME_ERROR)
-            documented()(call)
+            documented_dtypes()(call)
             return
         if call.product == "310P" or not int4:
             dtypes("INT8", "x1", "x2")(call)
@@ -250,7 +250,7 @@ def _quant_dtypes(names: _Names) -> Check:
             scale, bias, takes_offset = _PER_CHANNEL[out]
             dtypes(scale, names.x2_scale)(call)
             dtypes(bias, "bias")(call)
-            given = call.given(names.offset)
+            given = call.is_present(names.offset)
             call.require(takes_offset or not given, names.offset, f"is given; with out {out.name} it must be None")
             if out is DataType.INT8:
                 dtypes("FLOAT", names.offset)(call)
@@ -277,11 +277,11 @@ def _quant_shapes(names: _Names) -> Check:
             rows = call.shape(names.x1_scale)
             wanted = ((product.m,), (1,))
             call.require(rows in wanted, names.x1_scale, f"has shape {rows}; it must be ({product.m},)")
-        if call.given(names.offset) and not grouped:
+        if call.is_present(names.offset) and not grouped:
             offset = call.shape(names.offset)
             fits = len(offset) == 1 and offset[0] in (1, product.n)
             call.require(fits, names.offset, f"has shape {offset}; it must be ({product.n},) or (1,)")
-        if call.given("bias"):
+        if call.is_present("bias"):
             bias = call.shape("bias")
             fits = bias in ((product.n,), (*product.batch[:1], 1, product.n)) and (
                 len(bias) == 1 or len(product.batch) == 1
@@ -334,8 +334,8 @@ def _versions(names: _Names, *first: Check) -> tuple[Check, ...]:
         _quant_out,
         _quant_formats(names),
         lambda call: not_empty("x1", "x2")(call) if call.product != "950" else None,
-        infer(out=_product_shape("x1", "x2", *_TRANSPOSES)),
-        result(out=_fits_later(names.x2_scale)),
+        infer_shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
+        output_dtype(out=_fits_later(names.x2_scale)),
     )
 
 
@@ -402,14 +402,19 @@ def _fused_quant(call: Call) -> None:
     scale, bias = _PER_TOKEN[call.dtype("out")]
     dtypes(scale, "x2Scale")(call)
     dtypes(bias, "biasOptional")(call)
-    if call.given("biasOptional"):
+    if call.is_present("biasOptional"):
         sizes = call.shape("biasOptional")
         call.require(sizes[-1:] == (product.n,), "biasOptional", f"has shape {sizes}; it must end in {product.n}")
 
 
-_FUSED = (_fused_quant, shape(out=_product_shape()), not_empty("x1", "x2"), result(out=_fits_later("x2Scale")))
-rule("aclnnFusedQuantMatmul", only_on("A2 A3"), *_FUSED)
-rule("aclnnFusedQuantMatmulWeightNz", only_on("A2 A3"), _nz_weight(), *_FUSED)
+_FUSED = (
+    _fused_quant,
+    output_shape(out=_product_shape()),
+    not_empty("x1", "x2"),
+    output_dtype(out=_fits_later("x2Scale")),
+)
+rule("aclnnFusedQuantMatmul", only_products("A2 A3"), *_FUSED)
+rule("aclnnFusedQuantMatmulWeightNz", only_products("A2 A3"), _nz_weight(), *_FUSED)
 
 
 def _dequant_weight(call: Call) -> None:
@@ -436,9 +441,9 @@ rule(
     _none("biasOptional", PARAM_NULLPTR),
     _none("xOffsetOptional", PARAM_NULLPTR),
     same_dtype("x", "out"),  # the other dtypes are compared, but nothing comes of it
-    only_on("310P"),
+    only_products("310P"),
     unless_empty("x weight weightScale", _dequant_weight),
-    infer(out=_dequant_out),
+    infer_shape(out=_dequant_out),
 )
 
 
@@ -464,8 +469,8 @@ rule(
     not_nz("x1", "x1Scale", "x2Scale", "out"),
     formats("FRACTAL_NZ", "x2"),
     _reduced_shapes,
-    infer(out=dims(("x1", 1), ("x2", 2))),
-    result(out="BF16"),
+    infer_shape(out=shape_from(("x1", 1), ("x2", 2))),
+    output_dtype(out="BF16"),
 )
 
 
@@ -476,13 +481,13 @@ def _sparse_sizes(call: Call) -> None:
     call.require(whole == 2 * weight[1], "sparseWeight", f"has shape {weight}; it must have {whole // 2} columns")
     call.require(max(x[1], weight[1]) <= 65535, "x", f"has {x[1]} columns; at most 65535 are supported")
     for name, size in (("biasOptional", weight[0]), ("sparseWeightScale", weight[0]), ("xScale", x[0])):
-        if call.given(name):
+        if call.is_present(name):
             call.require(call.shape(name) == (size,), name, f"has shape {call.shape(name)}; it must be ({size},)")
 
 
 def _sparse_storage(call: Call) -> None:
     rank(2, 2, "sparseWeight")(call)
-    n, k = call.shape("sparseWeight")
+    n, k = call.sizes("sparseWeight", 2)
     wanted = (-(-k // 32), -(-n // 16), 16, 32)
     came = call["sparseWeight"].storage_shape
     call.require(came == wanted, "sparseWeight", f"has a storage shape {came}; in FRACTAL_NZ it must be {wanted}")
@@ -490,16 +495,18 @@ def _sparse_storage(call: Call) -> None:
 
 rule(
     "aclnnSparse4to2QuantMatmulWeightNz",
-    only_on("A2 A3"),
+    only_products("A2 A3"),
     _sparse_storage,
     rank(2, 2, "x", "index", "out"),
     rank(1, 1, "biasOptional", "xScale", "sparseWeightScale"),
-    columns("x sparseWeight index biasOptional xScale sparseWeightScale out", "INT8 INT8 UINT8 BF16 FLOAT FLOAT BF16"),
+    dtype_table(
+        "x sparseWeight index biasOptional xScale sparseWeightScale out", "INT8 INT8 UINT8 BF16 FLOAT FLOAT BF16"
+    ),
     formats("ND", "x", "index", "xScale", "sparseWeightScale", "biasOptional", "out"),
     _sparse_sizes,
-    shape(out=dims(("x", 0), ("sparseWeight", 0))),
+    output_shape(out=shape_from(("x", 0), ("sparseWeight", 0))),
     not_empty("x", "sparseWeight"),
-    result(out="BF16"),
+    output_dtype(out="BF16"),
 )
 
 # --------------------------------------------------------------------------------------------------- quantised weights
@@ -509,7 +516,7 @@ _SCALES = {"A2 A3": "FLOAT16 BF16 UINT64 INT64", "310P": "FLOAT16", "": "FLOAT16
 
 
 def _weight_quant(call: Call) -> None:
-    quantised, y = call.given("quantScaleOptional"), call.dtype("y")
+    quantised, y = call.is_present("quantScaleOptional"), call.dtype("y")
     wanted = DataType.INT8 if quantised else call.dtype("x")
     text = f"has dtype {y.name}; {'with' if quantised else 'without'} quant_scale it must be {wanted.name}"
     call.require(y is wanted, "y", text)
@@ -528,12 +535,12 @@ def _weight_quant(call: Call) -> None:
     groups = (-(-product.k // size), product.n) if size > 0 else (product.n,)
     allowed = {groups, groups[::-1], (1,), (1, product.n), (product.n, 1)} if size <= 0 else {groups, groups[::-1]}
     call.require(scale in allowed, "antiquantScale", f"has shape {scale}; it must be {groups}")
-    if call.given("antiquantOffsetOptional"):
+    if call.is_present("antiquantOffsetOptional"):
         offset = call.shape("antiquantOffsetOptional")
         call.require(
             offset == scale, "antiquantOffsetOptional", f"has shape {offset}; it must be {scale}, as the scale"
         )
-    if call.given("biasOptional"):
+    if call.is_present("biasOptional"):
         bias = call.shape("biasOptional")
         call.require(
             bias in ((product.n,), (1, product.n)), "biasOptional", f"has shape {bias}; it must be ({product.n},)"
@@ -541,14 +548,14 @@ def _weight_quant(call: Call) -> None:
 
 
 _WEIGHT_QUANT = (
-    only_on("A2 A3 310P 950"),
+    only_products("A2 A3 310P 950"),
     dtypes({"310P": "FLOAT16", "": "FLOAT16 BF16"}, "x"),
     dtypes(_WEIGHTS, "weight"),
     dtypes(_SCALES, "antiquantScale"),
     dtypes({"A2 A3": "FLOAT16 BF16 INT8", "310P": "FLOAT16", "": "FLOAT16 BF16"}, "y"),
     _weight_quant,
-    shape(y=_product_shape("x", "weight")),
-    result(y=lambda call: DataType.INT8 if call.given("quantScaleOptional") else call.dtype("x")),
+    output_shape(y=_product_shape("x", "weight")),
+    output_dtype(y=lambda call: DataType.INT8 if call.is_present("quantScaleOptional") else call.dtype("x")),
 )
 rule("aclnnWeightQuantBatchMatmulV2 aclnnWeightQuantBatchMatmulNz", *_WEIGHT_QUANT)
 rule("aclnnWeightQuantBatchMatmulV3", *_WEIGHT_QUANT, one_of("innerPrecise", 0, 1))
@@ -562,36 +569,36 @@ def _permuted_quant_out(call: Call) -> Shape:
 
 
 _PERMUTED_QUANT = (
-    only_on("950"),
-    documented(),
+    only_products("950"),
+    documented_dtypes(),
     rank(3, 3, "x1", "x2"),
     array_length("permX1", 3),
     array_length("permX2", 3),
     array_length("permY", 3),
     _none("bias"),
     one_of("batchSplitFactor", 1),
-    shape(out=_permuted_quant_out),
-    result(out=lambda call: DataType(call["dtype"]) if call["dtype"] in (0, 1, 27) else DataType.FLOAT16),
+    output_shape(out=_permuted_quant_out),
+    output_dtype(out=lambda call: DataType(call["dtype"]) if call["dtype"] in (0, 1, 27) else DataType.FLOAT16),
 )
 rule("aclnnTransposeQuantBatchMatMul", *_PERMUTED_QUANT)
 rule("aclnnTransposeQuantBatchMatMulWeightNz", *_PERMUTED_QUANT, formats("FRACTAL_NZ", "x2"))
 
 rule(
     "aclnnQuantBatchMatmulInplaceAdd",
-    only_on("950"),
-    documented(),
+    only_products("950"),
+    documented_dtypes(),
     rank(2, 2, "x1", "x2", "yRef"),
-    shape(yRef=_product_shape("x1", "x2", *_TRANSPOSES)),
+    output_shape(yRef=_product_shape("x1", "x2", *_TRANSPOSES)),
 )
 rule(
     "aclnnDualLevelQuantMatmulWeightNz",
-    only_on("950"),
-    documented(),
+    only_products("950"),
+    documented_dtypes(),
     one_of("transposeX1", False),
     one_of("level0GroupSize", 512),
     one_of("level1GroupSize", 32),
-    shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
-    result(out="BF16"),
+    output_shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
+    output_dtype(out="BF16"),
 )
 
 
@@ -602,9 +609,9 @@ def _activated_scale(call: Call) -> Shape:
 
 rule(
     "aclnnQuantMatmulActivationQuantWeightNz",
-    only_on("950"),
-    documented(),
-    shape(yOut=_product_shape("x1", "x2", *_TRANSPOSES)),
-    infer(yScaleOut=_activated_scale),
-    result(yOut=dtype_of("x1"), yScaleOut="FLOAT8_E8M0"),
+    only_products("950"),
+    documented_dtypes(),
+    output_shape(yOut=_product_shape("x1", "x2", *_TRANSPOSES)),
+    infer_shape(yScaleOut=_activated_scale),
+    output_dtype(yOut=dtype_of("x1"), yScaleOut="FLOAT8_E8M0"),
 )

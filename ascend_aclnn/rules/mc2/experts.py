@@ -8,14 +8,14 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    between,
-    documented,
-    infer,
+    documented_dtypes,
+    in_range,
+    infer_shape,
     one_of,
-    only_on,
-    result,
+    only_products,
+    output_dtype,
     rule,
-    same,
+    shape_of,
 )
 from ascend_aclnn.rules.mc2.common import communicator, optional_communicator
 
@@ -29,9 +29,9 @@ def _quantised(scales: str, required: str) -> Check:
         text = "is None (a null pointer); with quantising it is required"
         packed = required != "" and call.dtype("x") is DataType.INT32
         if call["quantMode"] == 2 or packed:
-            call.require(call.given(scales), scales, text, PARAM_NULLPTR)
+            call.require(call.is_present(scales), scales, text, PARAM_NULLPTR)
         if packed:
-            call.require(call.given(required), required, text, PARAM_NULLPTR)
+            call.require(call.is_present(required), required, text, PARAM_NULLPTR)
 
     return check
 
@@ -43,7 +43,7 @@ for _version in ("", "V2", "V3", "V4"):
         communicator("groupEp", long=PARAM_NULLPTR),
         _quantised("dynamicScales" + _out, "scalesOptional" if _version else ""),
         optional_communicator("groupTp", long=PARAM_NULLPTR),
-        documented(),
+        documented_dtypes(),
         nullable=f"groupEp groupTp dynamicScales{_out} expandScales{_out} tpRecvCounts{_out}",
     )
 
@@ -58,8 +58,8 @@ for _version in ("", "V2", "V3", "V4"):
         "aclnnMoeDistributeCombine" + _version,
         communicator("groupEp"),
         optional_communicator("groupTp"),
-        documented(),
-        infer(x=_tokens, xOut=_tokens),
+        documented_dtypes(),
+        infer_shape(x=_tokens, xOut=_tokens),
         nullable="groupEp groupTp",
     )
 
@@ -72,11 +72,11 @@ for _version in ("", "V2"):
     rule(
         "aclnnMoeDistributeCombineAddRmsNorm" + _version,
         communicator("groupEp", long=PARAM_INVALID),
-        only_on("A3 950"),
+        only_products("A3 950"),
         optional_communicator("groupTp"),
-        documented(),
-        infer(yOut=same("residualX"), rstdOut=_rows_of_norm, xOut=same("residualX")),
-        result(rstdOut="FLOAT"),
+        documented_dtypes(),
+        infer_shape(yOut=shape_of("residualX"), rstdOut=_rows_of_norm, xOut=shape_of("residualX")),
+        output_dtype(rstdOut="FLOAT"),
         nullable="groupEp groupTp yOut rstdOut residualX gamma",
     )
 
@@ -92,68 +92,68 @@ def _filled(*names: str) -> Check:
 rule(
     "aclnnMoeDistributeDispatchSetup",
     communicator("groupEp"),
-    documented(),
+    documented_dtypes(),
     nullable="groupEp",
 )
 rule(
     "aclnnMoeDistributeDispatchTeardown",
-    only_on("950"),
+    only_products("950"),
     communicator("groupEp", long=PARAM_NULLPTR),
-    documented(),
+    documented_dtypes(),
     nullable="groupEp",
 )
 rule(
     "aclnnMoeDistributeCombineSetup",
-    only_on("950"),
+    only_products("950"),
     communicator("groupEp"),
     _filled("expandX", "expertIds", "assistInfoForCombine", "quantExpandXOut", "commCmdInfoOut"),
-    documented(),
+    documented_dtypes(),
     nullable="groupEp",
 )
 rule(
     "aclnnMoeDistributeCombineTeardown",
-    only_on("950"),
+    only_products("950"),
     communicator("groupEp"),
-    documented(),
-    infer(xOut=_tokens),
+    documented_dtypes(),
+    infer_shape(xOut=_tokens),
     nullable="groupEp",
 )
 
 # --------------------------------------------------------------------------------------------------- other devices
 
 for _name in ("aclnnAttentionToFFN", "aclnnFFNToAttention"):
-    rule(_name, communicator("group"), documented(), nullable="group")
-rule("aclnnMoeEpCombine", documented())
-rule("aclnnMoeEpDispatchEpilogue", documented())
+    rule(_name, communicator("group"), documented_dtypes(), nullable="group")
+rule("aclnnMoeEpCombine", documented_dtypes())
+rule("aclnnMoeEpDispatchEpilogue", documented_dtypes())
 rule(
     "aclnnMoeUpdateExpert",
-    documented(),
-    infer(balancedExpertIds=same("expertIds"), balancedActiveMask=same("expertIds")),
-    result(balancedActiveMask="BOOL"),
+    documented_dtypes(),
+    infer_shape(balancedExpertIds=shape_of("expertIds"), balancedActiveMask=shape_of("expertIds")),
+    output_dtype(balancedActiveMask="BOOL"),
 )
 
 # --------------------------------------------------------------------------------------------------- stored rows
 
-rule("aclnnEngramFetch", documented())
-rule("aclnnEngramFetchGrad", documented())
-rule("aclnnEngramFetchWait", documented())
+rule("aclnnEngramFetch", documented_dtypes())
+rule("aclnnEngramFetchGrad", documented_dtypes())
+rule("aclnnEngramFetchWait", documented_dtypes())
 
 # --------------------------------------------------------------------------------------------------- in step
 
 # The barriers only log that a communicator's name is empty or too long, and go on.
-rule("aclnnDistributeBarrier aclnnDistributeBarrierV2", documented())
+rule("aclnnDistributeBarrier aclnnDistributeBarrierV2", documented_dtypes())
 rule(
     "aclnnElasticReceivableTest aclnnElasticReceivableInfoCollect",
     communicator("group", null=PARAM_INVALID),
-    documented(),
+    documented_dtypes(),
 )
-rule("aclnnMoeDistributeBufferReset", documented())
+rule("aclnnMoeDistributeBufferReset", documented_dtypes())
 rule(
     "aclnnBandwidthTest",
     communicator("group", long=PARAM_NULLPTR),
-    between("worldSize", 1, 2**63 - 1),
-    between("maxBs", 1, 2**63 - 1),
+    in_range("worldSize", 1, 2**63 - 1),
+    in_range("maxBs", 1, 2**63 - 1),
     one_of("mode", 0, 1),
-    documented(),
+    documented_dtypes(),
     nullable="group",
 )

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import Call, documented, rule
+from ascend_aclnn.rules.language import Call, documented_dtypes, rule
 from ascend_aclnn.rules.mc2.common import communicator
 
 
 def _pointers(call: Call) -> None:
     for name in ("sendCountsTensorOptional", "recvCountsTensorOptional"):
-        call.require(not call.given(name), name, "is given; it must be None", PARAM_NULLPTR)
+        call.require(not call.is_present(name), name, "is given; it must be None", PARAM_NULLPTR)
     communicator("group")(call)
-    given = [call.given(name) for name in ("mmXOptional", "mmWeightOptional", "mmYOptional")]
+    given = [call.is_present(name) for name in ("mmXOptional", "mmWeightOptional", "mmYOptional")]
     text = "mm_weight and mm_y are given all, or none"
     call.require(all(given) or not any(given), "mmXOptional", text, PARAM_NULLPTR)
     if "permuteOutOptional" in call.operator.positions:
-        fits = call.given("permuteOutOptional") is bool(call["permuteOutFlag"])
+        fits = call.is_present("permuteOutOptional") is bool(call["permuteOutFlag"])
         call.require(fits, "permuteOutOptional", "is given exactly where permute_out_flag is True", PARAM_NULLPTR)
 
 
 def _counts(call: Call) -> None:
     for name in ("sendCounts", "recvCounts"):
-        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
         call.require(len(call[name]) > 0, name, "is empty")
 
 
@@ -42,4 +42,4 @@ for _name in (
     "aclnnQuantGroupedMatMulAlltoAllv",
     "aclnnQuantGroupedMatMulAlltoAllvV2",
 ):
-    rule(_name, _pointers, _counts, _mode, documented(), nullable="group sendCounts recvCounts commMode")
+    rule(_name, _pointers, _counts, _mode, documented_dtypes(), nullable="group sendCounts recvCounts commMode")

@@ -11,19 +11,19 @@ from ascend_aclnn.rules.language import (
     Shape,
     array_length,
     contiguous,
-    documented,
+    documented_dtypes,
     dtypes,
     formats,
-    infer,
-    not_private,
-    on,
+    infer_shape,
+    no_private_format,
+    on_products,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
     same_dtype,
-    shape,
     unless_empty,
     when,
 )
@@ -52,7 +52,7 @@ def _columns(call: Call) -> None:
 
 
 def _gathered(call: Call) -> None:
-    if call.given("gatherOut") and call["gatherOut"].size:
+    if call.is_present("gatherOut") and call["gatherOut"].size:
         k = call.shape("x1")[1]
         fits = call.size("gatherOut", 1) == k
         call.require(fits, "gatherOut", f"has shape {call.shape('gatherOut')}; its last axis must be {k}, as x1's")
@@ -98,12 +98,12 @@ def _small_floats(call: Call) -> None:
             same_dtype("x1", "x2")(call)
         dtypes("FLOAT", "bias")(call)
         for name in ("x1Scale", "x2Scale"):
-            call.require(call.given(name), name, f"is None; with {x1.name} operands it is required")
+            call.require(call.is_present(name), name, f"is None; with {x1.name} operands it is required")
 
 
 def _no_mode(status: int) -> Check:
     def check(call: Call) -> None:
-        call.require(call.given("commMode"), "commMode", "is None (a null pointer); it is required", status)
+        call.require(call.is_present("commMode"), "commMode", "is None (a null pointer); it is required", status)
 
     return check
 
@@ -121,23 +121,27 @@ rule(
     "aclnnAllGatherMatmulV2",
     _no_mode(INNER_NULLPTR),
     _neither(PARAM_INVALID),
-    on("A2 A3", one_of("commMode", "aiv"), dtypes("FLOAT16 BF16 INT8 INT4", "x1", "x2"), dtypes(_16, "output")),
-    on("950", dtypes(_SMALL, "x1", "x2"), dtypes(_16 + " FLOAT", "output", "bias"), _small_floats),
+    on_products(
+        "A2 A3", one_of("commMode", "aiv"), dtypes("FLOAT16 BF16 INT8 INT4", "x1", "x2"), dtypes(_16, "output")
+    ),
+    on_products("950", dtypes(_SMALL, "x1", "x2"), dtypes(_16 + " FLOAT", "output", "bias"), _small_floats),
     stop_on_failure,
-    on("A2 A3", _aiv_product),
-    on("950", formats("ND", "x1", "x2", "output", "bias", "gatherOut", "amaxOut")),
-    on("950", unless_empty("x1", _inner_axis, _columns, one_of("commMode", "ai_cpu", "ccu"))),
+    on_products("A2 A3", _aiv_product),
+    on_products("950", formats("ND", "x1", "x2", "output", "bias", "gatherOut", "amaxOut")),
+    on_products("950", unless_empty("x1", _inner_axis, _columns, one_of("commMode", "ai_cpu", "ccu"))),
     nullable="commMode gatherOut",
 )
 rule(
     "aclnnMatmulReduceScatterV2",
     _neither(INNER_ERROR),
-    on("A2 A3", dtypes("FLOAT16 BF16 INT8", "x1", "x2"), dtypes(_16, "output"), dtypes(_16 + " FLOAT", "bias")),
-    on("950", dtypes(_SMALL, "x1", "x2"), dtypes(_16 + " FLOAT", "output", "bias")),
+    on_products(
+        "A2 A3", dtypes("FLOAT16 BF16 INT8", "x1", "x2"), dtypes(_16, "output"), dtypes(_16 + " FLOAT", "bias")
+    ),
+    on_products("950", dtypes(_SMALL, "x1", "x2"), dtypes(_16 + " FLOAT", "output", "bias")),
     stop_on_failure,
-    on("950", _no_mode(PARAM_NULLPTR), one_of("commMode", "ai_cpu", "ccu")),
-    on("A2 A3", _inner_axis, whole_or_transposed("x2")),
-    on("950", unless_empty("x1 x2", _inner_axis, _small_floats)),
+    on_products("950", _no_mode(PARAM_NULLPTR), one_of("commMode", "ai_cpu", "ccu")),
+    on_products("A2 A3", _inner_axis, whole_or_transposed("x2")),
+    on_products("950", unless_empty("x1 x2", _inner_axis, _small_floats)),
     nullable="commMode",
 )
 
@@ -146,7 +150,7 @@ rule(
 
 def _x2(call: Call) -> None:
     """Looked at before everything else."""
-    call.require(call.given("x2"), "x2", "is None (a null pointer); it is required", PARAM_NULLPTR)
+    call.require(call.is_present("x2"), "x2", "is None (a null pointer); it is required", PARAM_NULLPTR)
     call.require(call["x2"].size > 0, "x2", f"has shape {call.shape('x2')}; it must not be empty")
     rank(2, 2, "x2")(call)
     if call.product == "950":
@@ -158,7 +162,7 @@ def _x2(call: Call) -> None:
 
 def _sizes(call: Call) -> tuple[int, int]:
     """k and n of x2."""
-    a, b = call.shape("x2")
+    a, b = call.sizes("x2", 2)
     return (b, a) if bool(call["transposeX2"]) is not transposed(call["x2"]) else (a, b)
 
 
@@ -186,7 +190,7 @@ def _product_shapes(before: bool) -> Check:
                 1 <= inner <= 65535, "x1", f"has shape {call.shape('x1')}; its last axis must be at most 65535"
             )
         rank(1, 1, "biasOptional")(call)
-        if call.given("biasOptional"):
+        if call.is_present("biasOptional"):
             fits = call.shape("biasOptional") == (n,)
             call.require(fits, "biasOptional", f"has shape {call.shape('biasOptional')}; it must be {(n,)}")
 
@@ -194,17 +198,17 @@ def _product_shapes(before: bool) -> Check:
 
 
 def _bias_float_or_same(call: Call) -> None:
-    if call.given("biasOptional") and call.dtype("biasOptional") is not DataType.FLOAT:
+    if call.is_present("biasOptional") and call.dtype("biasOptional") is not DataType.FLOAT:
         if call.product == "950" or call.dtype("x1") is DataType.FLOAT16:
             same_dtype("x1", "biasOptional")(call)
         else:
             dtypes("FLOAT", "biasOptional")(call)
-    elif call.given("biasOptional") and call.product != "950" and call.dtype("x1") is DataType.FLOAT16:
+    elif call.is_present("biasOptional") and call.product != "950" and call.dtype("x1") is DataType.FLOAT16:
         dtypes("FLOAT16", "biasOptional")(call)
 
 
 def _bias_any(call: Call) -> None:
-    if call.given("biasOptional") and call.dtype("biasOptional") is not DataType.FLOAT:
+    if call.is_present("biasOptional") and call.dtype("biasOptional") is not DataType.FLOAT:
         same_dtype("x1", "biasOptional")(call)
 
 
@@ -249,11 +253,11 @@ for _name, _before in (
         dtypes(_16, *(n for n in _names if n != "biasOptional")),
         same_dtype("x1", *(n for n in _names if n not in ("x1", "biasOptional"))),
         _bias_any if _before else _bias_float_or_same,
-        not_private(*_names),
+        no_private_format(*_names),
         _axes(_before),
         communicator("group", null=PARAM_INVALID),
         _mode_of_version,
-        *((infer(output=_exchanged, alltoAllOutOptional=lambda call: None),) if _before else ()),
+        *((infer_shape(output=_exchanged, alltoAllOutOptional=lambda call: None),) if _before else ()),
         nullable="x2 group commMode",
     )
 
@@ -289,7 +293,7 @@ def _quant_before(call: Call) -> None:
     if call.product == "950":
         _product_shapes(True)(call)
         _quant_scales(True)(call)
-        documented()(call)
+        documented_dtypes()(call)
     elif call.product == "A2":
         dtypes("FLOAT16 BF16 INT4 INT32", "x1")(call)
         dtypes("INT8 INT4 INT32", "x2")(call)
@@ -306,7 +310,7 @@ def _quant_behind(call: Call) -> None:
     _product_shapes(False)(call)
     _quant_scales(False)(call)
     if call.product == "950":
-        documented()(call)
+        documented_dtypes()(call)
         return
     modes = call["x1QuantMode"], call["x2QuantMode"]
     call.require(
@@ -323,12 +327,12 @@ def _quant_behind(call: Call) -> None:
 
 def _x1_scale_pointer(call: Call) -> None:
     needed = call.product == "950" and call["x1QuantMode"] == _MX
-    given = call.given("x1ScaleOptional") or not needed
+    given = call.is_present("x1ScaleOptional") or not needed
     call.require(given, "x1ScaleOptional", "is None (a null pointer); with MX scales it is required", PARAM_NULLPTR)
 
 
 def _bias_pointer(call: Call) -> None:
-    given = call.given("biasOptional") or call.product != "A2"
+    given = call.is_present("biasOptional") or call.product != "A2"
     call.require(given, "biasOptional", "is None (a null pointer); on A2 it is required", PARAM_NULLPTR)
 
 
@@ -339,12 +343,12 @@ for _name in ("aclnnAlltoAllQuantMatmul", "aclnnAlltoAllQuantMatmulV2"):
         _x1_scale_pointer,
         _rows_there(True),
         _quant_before,
-        not_private("x1", "x2", "biasOptional", "x2Scale", "output", "alltoAllOutOptional"),
+        no_private_format("x1", "x2", "biasOptional", "x2Scale", "output", "alltoAllOutOptional"),
         _axes(True),
         communicator("group", null=PARAM_INVALID),
         _mode_of_version,
-        infer(output=_exchanged, alltoAllOutOptional=lambda call: None),
-        result(output="FLOAT16"),
+        infer_shape(output=_exchanged, alltoAllOutOptional=lambda call: None),
+        output_dtype(output="FLOAT16"),
         nullable="x2 group commMode",
     )
 for _name in ("aclnnQuantMatmulAlltoAll", "aclnnQuantMatmulAlltoAllV2"):
@@ -354,7 +358,7 @@ for _name in ("aclnnQuantMatmulAlltoAll", "aclnnQuantMatmulAlltoAllV2"):
         _bias_pointer,
         _rows_there(False),
         _quant_behind,
-        not_private("x1", "x2", "biasOptional", "x1Scale", "x2Scale", "output"),
+        no_private_format("x1", "x2", "biasOptional", "x1Scale", "x2Scale", "output"),
         _axes(False),
         communicator("group", null=PARAM_INVALID),
         _mode_of_version,
@@ -383,14 +387,14 @@ def _expert_attributes(shard: str) -> Check:
 
 def _expert_bias(call: Call) -> None:
     dtypes("FLOAT16 FLOAT", "biasOptional")(call)
-    if call.given("biasOptional"):
+    if call.is_present("biasOptional"):
         wanted = DataType.FLOAT if call.dtype("x") is DataType.BF16 else DataType.FLOAT16
         dtypes(wanted.name, "biasOptional")(call)
 
 
 def _gathered_batches(call: Call) -> Shape:
     rank(3, 3, "x", "weight")(call)
-    (experts, rows, k), weight = call.shape("x"), call.shape("weight")
+    (experts, rows, k), weight = call.sizes("x", 3), call.shape("weight")
     ep, tp = _worlds(call)
     wide = call["xShardType"] == 0
     call.require(weight[0] * ep == experts, "weight", f"has shape {weight}; its first axis must be {experts} / {ep}")
@@ -406,7 +410,7 @@ def _gathered_inputs(call: Call) -> Shape:
 
 def _exchanged_batches(call: Call) -> Shape:
     rank(3, 3, "x", "weight")(call)
-    (experts, rows, k), weight = call.shape("x"), call.shape("weight")
+    (experts, rows, k), weight = call.sizes("x", 3), call.shape("weight")
     ep, tp = _worlds(call)
     wide = call["yShardType"] == 0
     fits = weight[:2] == (experts, k)
@@ -422,7 +426,7 @@ def _exchanged_batches(call: Call) -> Shape:
 def _bias_of_batches(out: str) -> Check:
     def check(call: Call) -> None:
         name = "biasOptional"
-        if call.given(name):
+        if call.is_present(name):
             e, n = call.shape("weight")[0], call.shape(out)[-1]
             got = call.shape(name)
             call.require(got in ((e, n), (e, 1, n)), name, f"has shape {got}; it must be {(e, n)} or {(e, 1, n)}")
@@ -445,7 +449,7 @@ def _limits(x_experts: bool) -> Check:
 
 
 def _activation_out(call: Call) -> None:
-    useless = call.given("y3OutOptional") and call["actType"] == 0
+    useless = call.is_present("y3OutOptional") and call["actType"] == 0
     call.require(not useless, "y3OutOptional", "is given; without an activation (act_type 0) it must be None")
 
 
@@ -456,14 +460,14 @@ rule(
     same_dtype("x", "weight", "y1Out", "y2OutOptional", "y3OutOptional"),
     _expert_bias,
     _expert_attributes("xShardType"),
-    shape(y1Out=_gathered_batches),
+    output_shape(y1Out=_gathered_batches),
     _bias_of_batches("y1Out"),
     _limits(True),
-    when(lambda call: call.given("y2OutOptional"), shape(y2OutOptional=_gathered_inputs)),
-    when(lambda call: call.given("y3OutOptional"), shape(y3OutOptional=_gathered_batches)),
+    when(lambda call: call.is_present("y2OutOptional"), output_shape(y2OutOptional=_gathered_inputs)),
+    when(lambda call: call.is_present("y3OutOptional"), output_shape(y3OutOptional=_gathered_batches)),
     _activation_out,
-    only_on("A2 A3"),
-    infer(y2OutOptional=lambda call: None, y3OutOptional=lambda call: None),
+    only_products("A2 A3"),
+    infer_shape(y2OutOptional=lambda call: None, y3OutOptional=lambda call: None),
     nullable="groupEp groupTp",
 )
 rule(
@@ -473,9 +477,9 @@ rule(
     same_dtype("x", "weight", "out"),
     _expert_bias,
     _expert_attributes("yShardType"),
-    shape(out=_exchanged_batches),
+    output_shape(out=_exchanged_batches),
     _bias_of_batches("out"),
     _limits(False),
-    only_on("A2 A3"),
+    only_products("A2 A3"),
     nullable="groupEp groupTp",
 )

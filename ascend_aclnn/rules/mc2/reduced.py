@@ -12,17 +12,17 @@ from ascend_aclnn.rules.language import (
     Shape,
     array_length,
     dtypes,
-    infer,
-    not_private,
-    on,
+    infer_shape,
+    no_private_format,
+    on_products,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
 )
 from ascend_aclnn.rules.mc2.common import communicator, stop_on_failure, whole_or_transposed
 
@@ -52,7 +52,7 @@ def _product(call: Call) -> Shape:
         k, n = x2.shape
         if call.product == "310P" and x2.format is Format.FRACTAL_NZ:
             k, n = n, k
-    *rows, inner = call.shape("x1")
+    *rows, inner = call.shape("x1", least=1)
     call.require(inner == k, "x2", f"has shape {x2.shape}; its inner axis must be {inner}, as x1's last")
     return (*rows, n)
 
@@ -64,7 +64,7 @@ def _extras(call: Call) -> None:
         (_name(call, "bias", "biasOptional"), made[-1:]),
         (_name(call, "x3", "x3Optional"), made),
     ):
-        if name and call.given(name):
+        if name and call.is_present(name):
             call.require(call.shape(name) == wanted, name, f"has shape {call.shape(name)}; it must be {wanted}")
 
 
@@ -75,7 +75,7 @@ def _plain_weight(call: Call) -> None:
 
 def _no_x3(call: Call) -> None:
     if call.product == "310P" and _name(call, "x3"):
-        call.require(not call.given("x3"), "x3", "is given; on 310P it must be None")
+        call.require(not call.is_present("x3"), "x3", "is given; on 310P it must be None")
 
 
 for _operator in ("aclnnMatmulAllReduce", "aclnnMatmulAllReduceV2", "aclnnMatmulAllReduceV3"):
@@ -85,8 +85,8 @@ for _operator in ("aclnnMatmulAllReduce", "aclnnMatmulAllReduceV2", "aclnnMatmul
         dtypes(_16, "x1", "x2", "output", "bias", *_third),
         same_dtype("x1", "x2", "output", "bias", *_third),
         *_SUM,
-        on("A2 A3 950 910", _plain_weight),
-        shape(output=_product),
+        on_products("A2 A3 950 910", _plain_weight),
+        output_shape(output=_product),
         _extras,
         whole_or_transposed("x2"),
         _no_x3,
@@ -108,7 +108,7 @@ def _quant_dtypes(call: Call) -> None:
     if DataType.BF16 in (call.dtype("output"), call.dtype(scale)):
         same_dtype("output", scale)(call)
     token = _name(call, "pertokenScaleOptional")
-    if token and call.given(token):
+    if token and call.is_present(token):
         dtypes("FLOAT", token)(call)
         if call.dtype("output") is DataType.FLOAT16:
             same_dtype(scale, token)(call)
@@ -118,7 +118,7 @@ def _quant_dtypes(call: Call) -> None:
 def _comm_scales(call: Call) -> None:
     """Scales of what is communicated: both, or neither."""
     names = ("commQuantScale1Optional", "commQuantScale2Optional")
-    if names[0] in call.operator.positions and all(call.given(n) for n in names):
+    if names[0] in call.operator.positions and all(call.is_present(n) for n in names):
         dtypes("FLOAT16 BF16", *names)(call)
         same_dtype("output", *names)(call)
 
@@ -127,8 +127,10 @@ def _comm_scale_shapes(call: Call) -> None:
     first, second = "commQuantScale1Optional", "commQuantScale2Optional"
     if first not in call.operator.positions:
         return
-    call.require(call.given(first) is call.given(second), second, "and comm_quant_scale1 are given both, or neither")
-    if call.given(first):
+    call.require(
+        call.is_present(first) is call.is_present(second), second, "and comm_quant_scale1 are given both, or neither"
+    )
+    if call.is_present(first):
         n = _product(call)[-1]
         for name in (first, second):
             fits = call.shape(name) in ((n,), (1, n)) and call.shape(name) == call.shape(first)
@@ -140,7 +142,7 @@ def _quant_shapes(call: Call) -> None:
     got = call.shape(name)
     fits = got in ((1,), made[-1:], (1, made[-1]))
     call.require(fits, name, f"has shape {got}; it must be {made[-1:]}, {(1, made[-1])} or (1,)")
-    if "pertokenScaleOptional" in call.operator.positions and call.given("pertokenScaleOptional"):
+    if "pertokenScaleOptional" in call.operator.positions and call.is_present("pertokenScaleOptional"):
         wanted = (math.prod(made[:-1]),)
         got = call.shape("pertokenScaleOptional")
         call.require(got == wanted, "pertokenScaleOptional", f"has shape {got}; it must be {wanted}")
@@ -157,12 +159,14 @@ for _operator in ("aclnnQuantMatmulAllReduce", "aclnnQuantMatmulAllReduceV2", "a
         _operator,
         _quant_dtypes,
         *_SUM,
-        shape(output=_product),
+        output_shape(output=_product),
         *(() if _operator.endswith("V3") else (_not_empty,)),
         _extras,
         _quant_shapes,
         whole_or_transposed("x2"),
-        result(output=lambda call: DataType.BF16 if call.dtype("dequantScale") is DataType.BF16 else DataType.FLOAT16),
+        output_dtype(
+            output=lambda call: DataType.BF16 if call.dtype("dequantScale") is DataType.BF16 else DataType.FLOAT16
+        ),
         nullable=_SKIPPABLE,
     )
 
@@ -186,11 +190,11 @@ for _operator in ("aclnnQuantMatmulAllReduceV4", "aclnnQuantMatmulAllReduceV5"):
         _operator,
         _v4_dtypes,
         *_SUM,
-        shape(output=_product),
+        output_shape(output=_product),
         _not_empty,
         _extras,
         _mode,
-        result(output=lambda call: DataType.BF16 if call.dtype("x2Scale") is DataType.BF16 else DataType.FLOAT16),
+        output_dtype(output=lambda call: DataType.BF16 if call.dtype("x2Scale") is DataType.BF16 else DataType.FLOAT16),
         nullable=_SKIPPABLE,
     )
 
@@ -225,7 +229,7 @@ for _operator in ("aclnnWeightQuantMatmulAllReduce", "aclnnWeightQuantMatmulAllR
         same_dtype("x1", "antiquantScale", "output", "bias", "antiquantOffset", "x3"),
         *_SUM,
         _group_size,
-        shape(output=_product),
+        output_shape(output=_product),
         _not_empty,
         _extras,
         _antiquant,
@@ -246,11 +250,11 @@ def _norm_shapes(call: Call) -> None:
 
 def _norm_scale(call: Call) -> None:
     if "dequantScale" in call.operator.positions:
-        call.require(call.given("dequantScale"), "dequantScale", "is None; it is required", INNER_ERROR)
+        call.require(call.is_present("dequantScale"), "dequantScale", "is None; it is required", INNER_ERROR)
     names = [
         n for n in ("x1", "x2", "dequantScale", "antiquantScale", "residual", "gamma") if n in call.operator.positions
     ]
-    empty = any(call.empty(n) for n in names)
+    empty = any(call.is_empty(n) for n in names)
     call.require(not empty or call.shape("x1")[-1] != 0, "x1", "has an empty inner axis")
 
 
@@ -261,8 +265,8 @@ for _operator in ("", "Quant", "WeightQuant"):
             _norm_shapes,
             _norm_scale,
             stop_on_failure,
-            infer(y=same("residual"), normOut=same("residual")),
-            result(y=lambda call: call.dtype("residual"), normOut=lambda call: call.dtype("residual")),
+            infer_shape(y=shape_of("residual"), normOut=shape_of("residual")),
+            output_dtype(y=lambda call: call.dtype("residual"), normOut=lambda call: call.dtype("residual")),
             nullable="bias dequantScale y normOut",
         )
 
@@ -341,7 +345,7 @@ rule(
     _group_lists,
     _group_dtypes,
     _group_result,
-    infer(y=_group_shapes),
+    infer_shape(y=_group_shapes),
 )
 
 # --------------------------------------------------------------------------------------------------- of quantised values
@@ -358,9 +362,9 @@ def _two_kinds(call: Call) -> None:
 rule(
     "aclnnQuantAllReduce",
     _two_kinds,
-    not_private("x", "scales", "output"),
+    no_private_format("x", "scales", "output"),
     communicator("group", null=PARAM_NULLPTR),
-    infer(output=same("x")),
-    result(output="FLOAT16"),
+    infer_shape(output=shape_of("x")),
+    output_dtype(output="FLOAT16"),
 )
 rule("aclnnQuantReduceScatter", _two_kinds, communicator("group", null=PARAM_NULLPTR))

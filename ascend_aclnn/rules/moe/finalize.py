@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from ascend_aclnn.rules.language import (
     Call,
-    columns,
-    dims,
+    documented_products,
     dtype_of,
+    dtype_table,
     dtypes,
     formats,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
-    supported,
+    shape_from,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -30,7 +30,7 @@ def _equal(call: Call, *parts: tuple[str, int]) -> None:
     first = parts[0]
     wanted = call.size(*first)
     for name, axis in parts[1:]:
-        if call.given(name):
+        if call.is_present(name):
             size = call.size(name, axis)
             text = f"has {size} items in axis {axis}; {call.python_name(first[0])} has {wanted} in axis {first[1]}"
             call.require(size == wanted, name, text)
@@ -47,27 +47,27 @@ def _v1(call: Call) -> None:
 
 rule(
     "aclnnMoeFinalizeRouting",
-    columns(
+    dtype_table(
         "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
         "FLOAT16 FLOAT16 FLOAT16 FLOAT16 FLOAT16 INT32 INT32 FLOAT16",
         "FLOAT FLOAT FLOAT FLOAT FLOAT INT32 INT32 FLOAT",
         "BF16 BF16 BF16 BF16 BF16 INT32 INT32 BF16",
     ),
-    supported,
+    documented_products,
     tiling(
         rank(2, 2, "expandedX", "x1", "x2Optional", "bias", "scales"),
         rank(1, 1, "expandedRowIdx"),
         rank(2, 2, "expandedExpertIdx", "out"),
         _v1,
-        shape(out=same("x1")),
+        output_shape(out=shape_of("x1")),
     ),
-    result(out=dtype_of("x1")),
+    output_dtype(out=dtype_of("x1")),
 )
 
 
 def _rows(call: Call) -> int:
     """Tokens: one row of scales each; without scales, each token went to one expert (or, V4, to k)."""
-    if call.given("scalesOptional"):
+    if call.is_present("scalesOptional"):
         return call.size("scalesOptional", 0)
     copies = call.size("expandedRowIdx", 0)
     k = call["k"] if "k" in call.operator.positions else 1
@@ -93,7 +93,7 @@ def _finalize(name: str, extra: str) -> None:
     rest = [*like_x, "scalesOptional", "expandedRowIdx", "expertIdxOptional", "out"]
 
     def rank_of_rest(call: Call) -> None:
-        given = [n for n in [*like_x, "scalesOptional", "expertIdxOptional", "out"] if not call.empty(n)]
+        given = [n for n in [*like_x, "scalesOptional", "expertIdxOptional", "out"] if not call.is_empty(n)]
         rank(2, 2, *given)(call)
 
     rule(
@@ -106,9 +106,9 @@ def _finalize(name: str, extra: str) -> None:
         unless_empty("expandedX", _expanded_x),
         unless_empty("expandedRowIdx", rank(1, 1, "expandedRowIdx")),
         rank_of_rest,
-        supported,
-        tiling(one_of("dropPadMode", 0, 1, 2, 3), shape(out=dims(_rows, ("expandedX", -1)))),
-        result(out=dtype_of("expandedX")),
+        documented_products,
+        tiling(one_of("dropPadMode", 0, 1, 2, 3), output_shape(out=shape_from(_rows, ("expandedX", -1)))),
+        output_dtype(out=dtype_of("expandedX")),
     )
 
 
@@ -126,7 +126,7 @@ def _grad_expanded_x(call: Call) -> tuple[int, ...]:
 
 
 def _grad_scales(call: Call) -> tuple[int, ...]:
-    return call.shape("scalesOptional") if call.given("scalesOptional") else (call.size("gradY", 0), 1)
+    return call.shape("scalesOptional") if call.is_present("scalesOptional") else (call.size("gradY", 0), 1)
 
 
 def _v2_grad(call: Call) -> None:
@@ -138,17 +138,17 @@ def _v2_grad(call: Call) -> None:
     rank(2, 2, "gradY")(call)
     rank(1, 1, "expandedRowIdx")(call)
     copies = call.size("expandedRowIdx", 0)
-    if not call.given("scalesOptional"):
+    if not call.is_present("scalesOptional"):
         text = f"has {copies} items; without scales it must have one for each row of grad_y ({call.size('gradY', 0)})"
         call.require(copies == call.size("gradY", 0), "expandedRowIdx", text)
         return
-    call.require(call.given("expandedXOptional"), "expandedXOptional", "is None; scales need it")
+    call.require(call.is_present("expandedXOptional"), "expandedXOptional", "is None; scales need it")
     _equal(call, ("gradY", 0), ("scalesOptional", 0))
     _equal(call, ("gradY", 1), ("expandedXOptional", -1))
     scales = call["scalesOptional"].size
     call.require(scales == copies, "scalesOptional", f"has {scales} items; expanded_row_idx has {copies}")
-    if call.given("biasOptional"):
-        call.require(call.given("expertIdxOptional"), "expertIdxOptional", "is None; bias needs it")
+    if call.is_present("biasOptional"):
+        call.require(call.is_present("expertIdxOptional"), "expertIdxOptional", "is None; bias needs it")
         _equal(call, ("gradY", 0), ("expertIdxOptional", 0))
         _equal(call, ("gradY", 1), ("biasOptional", 1))
 
@@ -160,23 +160,23 @@ _GRAD_NAMES = (
 
 rule(
     "aclnnMoeFinalizeRoutingV2Grad",
-    columns(
+    dtype_table(
         _GRAD_NAMES,
         "FLOAT16 INT32 FLOAT16 FLOAT16 INT32 FLOAT16 FLOAT16 FLOAT16",
         "FLOAT INT32 FLOAT FLOAT INT32 FLOAT FLOAT FLOAT",
         "BF16 INT32 BF16 BF16 INT32 BF16 BF16 BF16",
         products="A2 A3",
     ),
-    columns(
+    dtype_table(
         _GRAD_NAMES,
         *(f"{x} INT32 {x} {s} INT32 {x} {x} {s}" for x in _FLOATS[""].split() for s in _FLOATS[""].split()),
         products="950",
     ),
-    supported,
-    tiling(_v2_grad, shape(gradExpandedXOut=_grad_expanded_x)),
-    when(lambda call: call.given("scalesOptional"), tiling(shape(gradScalesOut=_grad_scales))),
-    result(
+    documented_products,
+    tiling(_v2_grad, output_shape(gradExpandedXOut=_grad_expanded_x)),
+    when(lambda call: call.is_present("scalesOptional"), tiling(output_shape(gradScalesOut=_grad_scales))),
+    output_dtype(
         gradExpandedXOut=dtype_of("gradY"),
-        gradScalesOut=lambda call: call.dtype("scalesOptional" if call.given("scalesOptional") else "gradY"),
+        gradScalesOut=lambda call: call.dtype("scalesOptional" if call.is_present("scalesOptional") else "gradY"),
     ),
 )

@@ -8,20 +8,20 @@ from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    columns,
-    dims,
+    documented_products,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    infer_shape,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_from,
+    shape_of,
     tiling,
     unless_empty,
     when,
@@ -56,7 +56,7 @@ def _groups(call: Call) -> None:
 
 
 def _bias(call: Call) -> None:
-    if call.given("biasOptional"):
+    if call.is_present("biasOptional"):
         rank(1, 1, "biasOptional")(call)
         text = f"has {call.size('biasOptional', 0)} items; x has {call.size('x', 1)} columns"
         call.require(call.size("biasOptional", 0) == call.size("x", 1), "biasOptional", text)
@@ -75,17 +75,17 @@ _GATED_TILING = tiling(
     one_of("groupSelectMode", 0, 1),
     one_of("renorm", 0, 1),
     _groups,
-    shape(yOut=_topk_shape, expertIdxOut=_topk_shape),
-    when(lambda call: call["outFlag"], dtypes("FLOAT", "outOut"), shape(outOut=same("x"))),
+    output_shape(yOut=_topk_shape, expertIdxOut=_topk_shape),
+    when(lambda call: call["outFlag"], dtypes("FLOAT", "outOut"), output_shape(outOut=shape_of("x"))),
 )
-_GATED_RESULT = result(yOut=dtype_of("x"), expertIdxOut="INT32", outOut="FLOAT")
+_GATED_RESULT = output_dtype(yOut=dtype_of("x"), expertIdxOut="INT32", outOut="FLOAT")
 
-rule("aclnnMoeGatingTopK", *_GATED, supported, _GATED_TILING, _GATED_RESULT)
+rule("aclnnMoeGatingTopK", *_GATED, documented_products, _GATED_TILING, _GATED_RESULT)
 rule(
     "aclnnMoeGatingTopKV2",
     *_GATED,
     dtypes("INT32 INT64", "inputIdsOptional", "tid2eidOptional"),
-    supported,
+    documented_products,
     _GATED_TILING,
     tiling(rank(1, 1, "inputIdsOptional"), rank(2, 2, "tid2eidOptional")),
     _GATED_RESULT,
@@ -97,7 +97,7 @@ rule(
     dtypes(_FLOATS, "gradY", "out"),
     same_dtype("gradY", "out"),
     dtypes("INT32", "expertIdx"),
-    supported,
+    documented_products,
     rank(2, 2, "xNorm", "gradY", "expertIdx", "out"),
     same_shape("gradY", "expertIdx"),
     lambda call: call.require(
@@ -106,8 +106,8 @@ rule(
         f"has {call.size('gradY', 0)} rows; x_norm has {call.size('xNorm', 0)}",
     ),
     tiling(one_of("normType", 0, 1), one_of("renorm", 0, 1)),
-    shape(out=same("xNorm")),
-    result(out=dtype_of("gradY")),
+    output_shape(out=shape_of("xNorm")),
+    output_dtype(out=dtype_of("gradY")),
 )
 
 # ------------------------------------------------------------------------------------------------ softmax top k
@@ -116,11 +116,11 @@ rule(
 def _softmax_k(call: Call) -> None:
     most = min(call.size("x", -1), MAX_K)
     call.require(0 < call["k"] <= most, "k", f"is {call['k']}; it must be in [1, {most}]")
-    call.require(not call.empty("x"), "x", f"has shape {call.shape('x')}; it must not be empty")
+    call.require(not call.is_empty("x"), "x", f"has shape {call.shape('x')}; it must not be empty")
 
 
 def _finished(call: Call) -> None:
-    if call.given("finishedOptional"):
+    if call.is_present("finishedOptional"):
         rows = call.shape("x")[:-1]
         text = f"has shape {call.shape('finishedOptional')}; it must be {rows}, as x without its last axis"
         call.require(call.shape("finishedOptional") == rows, "finishedOptional", text)
@@ -133,16 +133,16 @@ def _softmax(rest: str) -> list[str]:
 
 rule(
     "aclnnMoeGatingTopKSoftmax",
-    columns("x finishedOptional yOut expertIdxOut rowIdxOut", "FLOAT16 BOOL FLOAT16 INT32 INT32", products="310P"),
-    columns("x finishedOptional yOut expertIdxOut rowIdxOut", *_softmax("INT32 INT32"), products="A2 A3 950"),
-    supported,
+    dtype_table("x finishedOptional yOut expertIdxOut rowIdxOut", "FLOAT16 BOOL FLOAT16 INT32 INT32", products="310P"),
+    dtype_table("x finishedOptional yOut expertIdxOut rowIdxOut", *_softmax("INT32 INT32"), products="A2 A3 950"),
+    documented_products,
     tiling(
         rank(2, 3, "x"),
         _softmax_k,
         _finished,
-        shape(yOut=_topk_shape, expertIdxOut=_topk_shape, rowIdxOut=_topk_shape),
+        output_shape(yOut=_topk_shape, expertIdxOut=_topk_shape, rowIdxOut=_topk_shape),
     ),
-    result(yOut=dtype_of("x"), expertIdxOut="INT32", rowIdxOut="INT32"),
+    output_dtype(yOut=dtype_of("x"), expertIdxOut="INT32", rowIdxOut="INT32"),
 )
 
 
@@ -152,28 +152,28 @@ def _kept_softmax(call: Call) -> Optional[Shape]:
 
 rule(
     "aclnnMoeGatingTopKSoftmaxV2",
-    columns("x finishedOptional yOut expertIdxOut softmaxResultOutOptional", *_softmax("INT32 FLOAT")),
-    supported,
+    dtype_table("x finishedOptional yOut expertIdxOut softmaxResultOutOptional", *_softmax("INT32 FLOAT")),
+    documented_products,
     tiling(
         rank(2, 3, "x"),
         one_of("renorm", 0, 1),
         _softmax_k,
         _finished,
-        shape(yOut=_topk_shape, expertIdxOut=_topk_shape),
+        output_shape(yOut=_topk_shape, expertIdxOut=_topk_shape),
     ),
     # The softmax is written only where no second normalisation follows.
     when(
         lambda call: call["renorm"] == 0,
         tiling(
             lambda call: call.require(
-                call.given("softmaxResultOutOptional") or not call["outputSoftmaxResultFlag"],
+                call.is_present("softmaxResultOutOptional") or not call["outputSoftmaxResultFlag"],
                 "softmaxResultOutOptional",
                 "is None, but output_softmax_result_flag is True",
             ),
-            shape(softmaxResultOutOptional=_kept_softmax),
+            output_shape(softmaxResultOutOptional=_kept_softmax),
         ),
     ),
-    result(yOut=dtype_of("x"), expertIdxOut="INT32", softmaxResultOutOptional="FLOAT"),
+    output_dtype(yOut=dtype_of("x"), expertIdxOut="INT32", softmaxResultOutOptional="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------ fused top k
@@ -214,7 +214,7 @@ def _fused_shapes(call: Call) -> None:
 def _mapping_given(call: Call) -> None:
     if call["enableExpertMapping"]:
         for name in ("mappingNum", "mappingTable"):
-            call.require(call.given(name), name, "is None, but enable_expert_mapping is True", PARAM_NULLPTR)
+            call.require(call.is_present(name), name, "is None, but enable_expert_mapping is True", PARAM_NULLPTR)
 
 
 rule(
@@ -226,7 +226,7 @@ rule(
     dtypes("INT32", "indices"),
     dtypes("FLOAT", "y"),
     unless_empty("x", _fused_shapes),
-    infer(y=dims(("x", 0), "topK"), indices=dims(("x", 0), "topK")),
-    result(y="FLOAT", indices="INT32"),
+    infer_shape(y=shape_from(("x", 0), "topK"), indices=shape_from(("x", 0), "topK")),
+    output_dtype(y="FLOAT", indices="INT32"),
     nullable="mappingNum mappingTable",
 )

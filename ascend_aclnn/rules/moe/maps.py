@@ -9,19 +9,19 @@ from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    columns,
-    copied,
-    dims,
-    dtype_is,
+    copied_output_shape,
+    documented_products,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    fixed_dtype,
+    infer_shape,
+    output_dtype,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    supported,
+    shape_from,
+    shape_of,
     tiling,
     unless_empty,
 )
@@ -38,26 +38,26 @@ def _kept(call: Call) -> int:
 
 
 def _permute_shapes(call: Call) -> None:
-    tokens, experts = call.shape("routingMap")
+    tokens, experts = call.sizes("routingMap", 2)
     wanted = call["numOutTokens"]
     text = f"is {wanted}; it must be in [0, {tokens * experts}], the items of routing_map"
     call.require(0 <= wanted <= tokens * experts, "numOutTokens", text)
     for count in (tokens, experts):
         call.require(count < MAX_SORT_ROWS, "routingMap", f"has {count} rows or columns; at most {MAX_SORT_ROWS - 1}")
     for name in ("permuteTokensOut", "permuteProbsOutOptional"):
-        if call.given(name):
+        if call.is_present(name):
             rows = call.size(name, 0)
             call.require(rows == _kept(call), name, f"has {rows} rows; it must have {_kept(call)}")
 
 
 def _probs_out(call: Call) -> Optional[Shape]:
-    return (_kept(call),) if call.given("probsOptional") else None
+    return (_kept(call),) if call.is_present("probsOptional") else None
 
 
 rule(
     "aclnnMoeTokenPermuteWithRoutingMap",
     lambda call: call.require(
-        call.given("permuteProbsOutOptional") or not call.given("probsOptional"),
+        call.is_present("permuteProbsOutOptional") or not call.is_present("probsOptional"),
         "permuteProbsOutOptional",
         "is None (a null pointer), but probs_optional is given",
         PARAM_NULLPTR,
@@ -73,14 +73,14 @@ rule(
     _permute_shapes,
     unless_empty(
         "routingMap permuteTokensOut",
-        supported,
-        copied(
-            permuteTokensOut=dims(_kept, ("tokens", 1)),
+        documented_products,
+        copied_output_shape(
+            permuteTokensOut=shape_from(_kept, ("tokens", 1)),
             permuteProbsOutOptional=_probs_out,
-            sortedIndicesOut=dims(_kept),
+            sortedIndicesOut=shape_from(_kept),
         ),
     ),
-    result(
+    output_dtype(
         permuteTokensOut=dtype_of("tokens"), permuteProbsOutOptional=dtype_of("probsOptional"), sortedIndicesOut="INT32"
     ),
 )
@@ -92,12 +92,12 @@ def _positive(call: Call) -> None:
 
 
 def _probs_grad(call: Call) -> Optional[Shape]:
-    given = call.given("permutedProbsOutputGradOptional")
+    given = call.is_present("permutedProbsOutputGradOptional")
     return (int(call["tokensNum"]), int(call["numExperts"])) if given else None
 
 
 def _map_given(call: Call) -> None:
-    missing = call.given("permutedProbsOutputGradOptional") and not call.given("routingMapOptional")
+    missing = call.is_present("permutedProbsOutputGradOptional") and not call.is_present("routingMapOptional")
     text = "is None (a null pointer), but permuted_probs_output_grad_optional is given"
     call.require(not missing, "routingMapOptional", text, PARAM_NULLPTR)
 
@@ -114,10 +114,12 @@ rule(
     rank(1, 1, "permutedProbsOutputGradOptional"),
     unless_empty(
         "permutedTokenOutputGrad tokensGradOut",
-        supported,
-        copied(tokensGradOut=dims("tokensNum", ("permutedTokenOutputGrad", 1)), probsGradOutOptional=_probs_grad),
+        documented_products,
+        copied_output_shape(
+            tokensGradOut=shape_from("tokensNum", ("permutedTokenOutputGrad", 1)), probsGradOutOptional=_probs_grad
+        ),
     ),
-    result(
+    output_dtype(
         tokensGradOut=dtype_of("permutedTokenOutputGrad"),
         probsGradOutOptional=dtype_of("permutedProbsOutputGradOptional"),
     ),
@@ -127,19 +129,19 @@ rule(
 def _restored(call: Call) -> Shape:
     """Tokens by hidden size: the shape before the permutation."""
     hidden = call.size("permutedTokens", 1)
-    if call.given("restoreShapeOptional"):
+    if call.is_present("restoreShapeOptional"):
         return tuple(int(n) for n in call["restoreShapeOptional"])
     return call.size("probsOptional", 0), hidden
 
 
 def _permuted_probs(call: Call) -> Optional[Shape]:
-    return call.shape("sortedIndices") if call.given("probsOptional") else None
+    return call.shape("sortedIndices") if call.is_present("probsOptional") else None
 
 
 rule(
     "aclnnMoeTokenUnpermuteWithRoutingMap",
     lambda call: call.require(
-        call.given("probsOptional") or call.given("restoreShapeOptional"),
+        call.is_present("probsOptional") or call.is_present("restoreShapeOptional"),
         "restoreShapeOptional",
         "is None (a null pointer), as probs_optional is",
         PARAM_NULLPTR,
@@ -155,15 +157,15 @@ rule(
     rank(2, 2, "unpermutedTokens"),
     unless_empty(
         "permutedTokens sortedIndices",
-        supported,
-        copied(
+        documented_products,
+        copied_output_shape(
             unpermutedTokens=_restored,
-            outIndex=same("sortedIndices"),
-            permuteTokenId=same("sortedIndices"),
+            outIndex=shape_of("sortedIndices"),
+            permuteTokenId=shape_of("sortedIndices"),
             permuteProbs=_permuted_probs,
         ),
     ),
-    result(
+    output_dtype(
         unpermutedTokens=dtype_of("permutedTokens"),
         outIndex="INT32",
         permuteTokenId="INT32",
@@ -179,10 +181,10 @@ def _grad_inputs(call: Call) -> None:
     call.require(rows == ids, "permuteTokenId", f"has {ids} items; out_index has {rows}")
     tokens = call.size("unpermutedTokensGrad", 0)
     call.require(tokens > 0, "unpermutedTokensGrad", "has no rows")
-    if not call.given("probsOptional"):
+    if not call.is_present("probsOptional"):
         return
     for name in ("routingMapOptional", "permutedTokensOptional"):
-        call.require(call.given(name), name, "is None; probs_optional needs it")
+        call.require(call.is_present(name), name, "is None; probs_optional needs it")
     rank(2, 2, "routingMapOptional", "permutedTokensOptional", "probsOptional")(call)
     experts = call.size("probsOptional", 1)
     if call["dropAndPad"]:
@@ -203,7 +205,7 @@ _GRAD_COLUMNS = "unpermutedTokensGrad permutedTokensOptional probsOptional permu
 
 rule(
     "aclnnMoeTokenUnpermuteWithRoutingMapGrad",
-    columns(
+    dtype_table(
         _GRAD_COLUMNS,
         "BF16 BF16 BF16 BF16 BF16",
         "BF16 BF16 FLOAT BF16 FLOAT",
@@ -212,16 +214,16 @@ rule(
     ),
     dtypes("INT32", "outIndex", "permuteTokenId"),
     dtypes(_MAP, "routingMapOptional"),
-    supported,
+    documented_products,
     tiling(_grad_inputs),
-    infer(
-        permutedTokensGradOut=dims(_grad_rows, ("unpermutedTokensGrad", 1)),
-        probsGradOutOptional=lambda call: call.shape("probsOptional") if call.given("probsOptional") else None,
+    infer_shape(
+        permutedTokensGradOut=shape_from(_grad_rows, ("unpermutedTokensGrad", 1)),
+        probsGradOutOptional=lambda call: call.shape("probsOptional") if call.is_present("probsOptional") else None,
     ),
-    result(
+    output_dtype(
         permutedTokensGradOut=dtype_of("unpermutedTokensGrad"),
         probsGradOutOptional=lambda call: (
-            call.dtype("probsOptional") if call.given("probsOptional") else dtype_is("FLOAT")(call)
+            call.dtype("probsOptional") if call.is_present("probsOptional") else fixed_dtype("FLOAT")(call)
         ),
     ),
 )

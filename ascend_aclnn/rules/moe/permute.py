@@ -8,21 +8,21 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    columns,
-    dims,
-    documented,
+    documented_dtypes,
+    documented_products,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
-    only_on,
+    infer_shape,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_from,
+    shape_of,
     tiling,
     when,
 )
@@ -54,11 +54,13 @@ def _permute_grad_shape(call: Call) -> tuple[int, ...]:
 
 rule(
     "aclnnMoeTokenPermuteGrad",
-    only_on("A2 A3 950"),
-    columns("permutedOutputGrad sortedIndices out", "BF16 INT32 BF16", "FLOAT16 INT32 FLOAT16", "FLOAT INT32 FLOAT"),
+    only_products("A2 A3 950"),
+    dtype_table(
+        "permutedOutputGrad sortedIndices out", "BF16 INT32 BF16", "FLOAT16 INT32 FLOAT16", "FLOAT INT32 FLOAT"
+    ),
     _no_padded_mode,
-    shape(out=_permute_grad_shape),
-    result(out=dtype_of("permutedOutputGrad")),
+    output_shape(out=_permute_grad_shape),
+    output_dtype(out=dtype_of("permutedOutputGrad")),
 )
 
 
@@ -90,24 +92,24 @@ def _permute_inputs(call: Call) -> None:
 
 rule(
     "aclnnMoeTokenPermute",
-    only_on("A2 A3 950"),
-    documented("tokens", "indices"),
+    only_products("A2 A3 950"),
+    documented_dtypes("tokens", "indices"),
     same_dtype("tokens", "permuteTokensOut"),
-    columns("sortedIndicesOut", "INT32"),
+    dtype_table("sortedIndicesOut", "INT32"),
     tiling(
         _permute_inputs,
-        shape(
+        output_shape(
             permuteTokensOut=lambda call: (permuted_rows(call), *call.shape("tokens")[1:]),
-            sortedIndicesOut=dims(_copies),
+            sortedIndicesOut=shape_from(_copies),
         ),
     ),
-    result(permuteTokensOut=dtype_of("tokens"), sortedIndicesOut="INT32"),
+    output_dtype(permuteTokensOut=dtype_of("tokens"), sortedIndicesOut="INT32"),
 )
 
 
 def _unpermuted_tokens(call: Call) -> int:
     copies = call.shape("sortedIndices")[0] if call.shape("sortedIndices") else 0
-    if not call.given("probsOptional"):
+    if not call.is_present("probsOptional"):
         return copies
     probs = call.shape("probsOptional")
     fits = len(probs) == 2 and probs[0] * probs[1] == copies
@@ -123,32 +125,32 @@ def _unpermute_modes(call: Call) -> None:
 
 rule(
     "aclnnMoeTokenUnpermute",
-    only_on("A2 A3 950"),
-    documented("permutedTokens", "sortedIndices", "probsOptional"),
+    only_products("A2 A3 950"),
+    documented_dtypes("permutedTokens", "sortedIndices", "probsOptional"),
     same_dtype("permutedTokens", "out"),
     _unpermute_modes,
     rank(2, 2, "permutedTokens"),
     rank(1, 1, "sortedIndices"),
-    shape(out=dims(_unpermuted_tokens, ("permutedTokens", 1))),
-    result(out=dtype_of("permutedTokens")),
+    output_shape(out=shape_from(_unpermuted_tokens, ("permutedTokens", 1))),
+    output_dtype(out=dtype_of("permutedTokens")),
 )
 
 rule(
     "aclnnMoeTokenUnpermuteGrad",
-    only_on("A2 A3 950"),
-    documented("permutedTokens", "unpermutedTokensGrad", "sortedIndices", "probsOptional"),
+    only_products("A2 A3 950"),
+    documented_dtypes("permutedTokens", "unpermutedTokensGrad", "sortedIndices", "probsOptional"),
     same_dtype("permutedTokens", "unpermutedTokensGrad", "permutedTokensGradOut"),
     same_dtype("probsOptional", "probsGradOut"),
     _unpermute_modes,
     rank(2, 2, "permutedTokens"),
     rank(1, 1, "sortedIndices"),
-    shape(
-        unpermutedTokensGrad=dims(_unpermuted_tokens, ("permutedTokens", 1)),
-        permutedTokensGradOut=same("permutedTokens"),
+    output_shape(
+        unpermutedTokensGrad=shape_from(_unpermuted_tokens, ("permutedTokens", 1)),
+        permutedTokensGradOut=shape_of("permutedTokens"),
     ),
-    infer(probsGradOut=lambda call: call.shape("probsOptional") if call.given("probsOptional") else None),
+    infer_shape(probsGradOut=lambda call: call.shape("probsOptional") if call.is_present("probsOptional") else None),
     same_shape("probsOptional", "probsGradOut"),
-    result(permutedTokensGradOut=dtype_of("permutedTokens"), probsGradOut=dtype_of("probsOptional")),
+    output_dtype(permutedTokensGradOut=dtype_of("permutedTokens"), probsGradOut=dtype_of("probsOptional")),
     nullable="probsGradOut",
 )
 
@@ -167,7 +169,7 @@ def _mx_mode(call: Call) -> str:
 
 def _v2_dtypes(call: Call) -> None:
     if call.product != "950":
-        documented("tokens", "indices")(call)
+        documented_dtypes("tokens", "indices")(call)
         same_dtype("tokens", "permuteTokensOut")(call)
         return
     dtypes("INT32 INT64", "indices")(call)
@@ -207,10 +209,10 @@ rule(
         lambda call: call.require(not call["paddedMode"], "paddedMode", "is True; only False is supported"),
     ),
     _v2_dtypes,
-    supported,
+    documented_products,
     tiling(_permute_inputs),
-    infer(permuteTokensOut=_v2_tokens, sortedIndicesOut=dims(_copies), expandedScaleOut=_v2_scales),
-    result(
+    infer_shape(permuteTokensOut=_v2_tokens, sortedIndicesOut=shape_from(_copies), expandedScaleOut=_v2_scales),
+    output_dtype(
         permuteTokensOut=lambda call: DataType[_mx_mode(call)] if _mx_mode(call) else call.dtype("tokens"),
         sortedIndicesOut="INT32",
         expandedScaleOut=lambda call: DataType.FLOAT8_E8M0 if _mx_mode(call) else DataType.FLOAT,
@@ -242,30 +244,30 @@ def _ep_inputs(call: Call) -> None:
     start, end = _range(call, call["numOutTokens"])
     for limit in (start, end):
         call.require(0 <= limit <= copies, "rangeOptional", f"holds {limit}; it must be in [0, {copies}]")
-    if call.given("probsOptional"):
+    if call.is_present("probsOptional"):
         same_shape("indices", "probsOptional")(call)
 
 
 def _ep_probs(call: Call) -> Optional[Shape]:
-    return (_ep_rows(call),) if call.given("probsOptional") else None
+    return (_ep_rows(call),) if call.is_present("probsOptional") else None
 
 
 rule(
     "aclnnMoeTokenPermuteWithEp",
-    columns(
+    dtype_table(
         "tokens indices probsOptional permuteTokensOut sortedIndicesOut permuteProbsOut",
         *(f"{x} {i} {x} {x} INT32 {x}" for x in ("BF16", "FLOAT16", "FLOAT") for i in ("INT64", "INT32")),
     ),
-    supported,
+    documented_products,
     tiling(
         _ep_inputs,
-        shape(
+        output_shape(
             permuteTokensOut=lambda call: (_ep_rows(call), *call.shape("tokens")[1:]),
-            sortedIndicesOut=dims(_copies),
+            sortedIndicesOut=shape_from(_copies),
         ),
-        when(lambda call: call.given("probsOptional"), shape(permuteProbsOut=_ep_probs)),
+        when(lambda call: call.is_present("probsOptional"), output_shape(permuteProbsOut=_ep_probs)),
     ),
-    result(permuteTokensOut=dtype_of("tokens"), sortedIndicesOut="INT32", permuteProbsOut=dtype_of("tokens")),
+    output_dtype(permuteTokensOut=dtype_of("tokens"), sortedIndicesOut="INT32", permuteProbsOut=dtype_of("tokens")),
     nullable="permuteProbsOut",
 )
 
@@ -285,26 +287,26 @@ def _ep_topk(call: Call) -> None:
 
 rule(
     "aclnnMoeTokenPermuteWithEpGrad",
-    columns(
+    dtype_table(
         "permutedTokensOutputGrad sortedIndices permutedProbsOutputGradOptional tokenGradOut probsGradOut",
         "BF16 INT32 BF16 BF16 BF16",
         "FLOAT16 INT32 FLOAT16 FLOAT16 FLOAT16",
         "FLOAT INT32 FLOAT FLOAT FLOAT",
     ),
-    supported,
+    documented_products,
     tiling(
         _ep_topk,
         rank(2, 2, "permutedTokensOutputGrad"),
         rank(1, 1, "sortedIndices", "permutedProbsOutputGradOptional"),
         _ep_range,
     ),
-    infer(
-        tokenGradOut=dims(_ep_tokens, ("permutedTokensOutputGrad", 1)),
+    infer_shape(
+        tokenGradOut=shape_from(_ep_tokens, ("permutedTokensOutputGrad", 1)),
         probsGradOut=lambda call: (
-            (_ep_tokens(call), int(call["numTopk"])) if call.given("permutedProbsOutputGradOptional") else None
+            (_ep_tokens(call), int(call["numTopk"])) if call.is_present("permutedProbsOutputGradOptional") else None
         ),
     ),
-    result(
+    output_dtype(
         tokenGradOut=dtype_of("permutedTokensOutputGrad"),
         probsGradOut=dtype_of("permutedTokensOutputGrad"),
     ),
@@ -316,8 +318,8 @@ def _ep_unpermute(call: Call) -> None:
     rank(2, 2, "permutedTokens", "probsOptional")(call)
     rank(1, 1, "sortedIndices")(call)
     _ep_range(call)
-    if call.given("probsOptional"):
-        tokens, topk = call.shape("probsOptional")
+    if call.is_present("probsOptional"):
+        tokens, topk = call.sizes("probsOptional", 2)
         copies = call.size("sortedIndices", 0)
         call.require(topk == call["numTopk"], "numTopk", f"is {call['numTopk']}; probs_optional has {topk} columns")
         text = f"has {tokens} * {topk} items; sorted_indices has {copies}"
@@ -329,21 +331,21 @@ _MIXED = [(x, p) for x in ("BF16", "FLOAT16", "FLOAT") for p in ("BF16", "FLOAT1
 
 rule(
     "aclnnMoeTokenUnpermuteWithEp",
-    columns("permutedTokens sortedIndices probsOptional out", *(f"{x} INT32 {p} {x}" for x, p in _MIXED)),
-    supported,
+    dtype_table("permutedTokens sortedIndices probsOptional out", *(f"{x} INT32 {p} {x}" for x, p in _MIXED)),
+    documented_products,
     tiling(_ep_topk, _ep_unpermute),
-    infer(
-        out=dims(
-            lambda call: call.size("probsOptional", 0) if call.given("probsOptional") else _ep_tokens(call),
+    infer_shape(
+        out=shape_from(
+            lambda call: call.size("probsOptional", 0) if call.is_present("probsOptional") else _ep_tokens(call),
             ("permutedTokens", 1),
         )
     ),
-    result(out=dtype_of("permutedTokens")),
+    output_dtype(out=dtype_of("permutedTokens")),
 )
 
 
 def _ep_grad_rows(call: Call) -> int:
-    if call.given("permutedTokensOptional"):
+    if call.is_present("permutedTokensOptional"):
         return call.size("permutedTokensOptional", 0)
     copies = call.size("sortedIndices", 0)
     start, end = _range(call, -1)
@@ -355,30 +357,32 @@ def _ep_unpermute_grad(call: Call) -> None:
     rank(2, 2, "unpermutedTokensGrad", "permutedTokensOptional", "probsOptional")(call)
     start, end = _range(call, -1)
     call.require(call["rangeOptional"] is None or end >= start, "rangeOptional", f"ends at {end}, before {start}")
-    topk = call.size("probsOptional", 1) if call.given("probsOptional") else call["topkNum"]
+    topk = call.size("probsOptional", 1) if call.is_present("probsOptional") else call["topkNum"]
     call.require(0 < topk <= MAX_TOPK, "topkNum", f"is {topk}; it must be in [1, {MAX_TOPK}]")
-    call.require(not call.empty("unpermutedTokensGrad"), "unpermutedTokensGrad", "is empty")
-    if call.given("probsOptional"):
-        call.require(call.given("permutedTokensOptional"), "permutedTokensOptional", "is None; probs_optional needs it")
+    call.require(not call.is_empty("unpermutedTokensGrad"), "unpermutedTokensGrad", "is empty")
+    if call.is_present("probsOptional"):
+        call.require(
+            call.is_present("permutedTokensOptional"), "permutedTokensOptional", "is None; probs_optional needs it"
+        )
         same_dtype("unpermutedTokensGrad", "permutedTokensOptional")(call)
 
 
 rule(
     "aclnnMoeTokenUnpermuteWithEpGrad",
-    columns(
+    dtype_table(
         "unpermutedTokensGrad sortedIndices permutedTokensOptional probsOptional permutedTokensGradOut probsGradOut",
         *(f"{x} INT32 {x} {p} {x} {p}" for x, p in _MIXED),
     ),
-    supported,
+    documented_products,
     tiling(_ep_unpermute_grad),
-    infer(
-        permutedTokensGradOut=dims(_ep_grad_rows, ("unpermutedTokensGrad", 1)),
-        probsGradOut=lambda call: call.shape("probsOptional") if call.given("probsOptional") else None,
+    infer_shape(
+        permutedTokensGradOut=shape_from(_ep_grad_rows, ("unpermutedTokensGrad", 1)),
+        probsGradOut=lambda call: call.shape("probsOptional") if call.is_present("probsOptional") else None,
     ),
-    result(
+    output_dtype(
         permutedTokensGradOut=dtype_of("unpermutedTokensGrad"),
         probsGradOut=lambda call: call.dtype(
-            "probsOptional" if call.given("probsOptional") else "unpermutedTokensGrad"
+            "probsOptional" if call.is_present("probsOptional") else "unpermutedTokensGrad"
         ),
     ),
     nullable="probsGradOut",

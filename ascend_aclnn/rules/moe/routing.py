@@ -10,21 +10,21 @@ from ascend_aclnn.rules.language import (
     Call,
     DtypeSet,
     Shape,
-    columns,
-    dims,
+    documented_products,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    infer_shape,
     one_of,
-    only_on,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_from,
+    shape_of,
     tiling,
     when,
 )
@@ -58,39 +58,39 @@ _ROUTING = tiling(
     rank(2, 2, "x", "rowIdx", "expertIdx"),
     same_shape("expertIdx", "rowIdx"),
     _routing_inputs,
-    shape(
-        expandedXOut=dims(_active_rows, ("x", 1)),
-        expandedRowIdxOut=dims(_copies),
-        expandedExpertIdxOut=dims(_copies),
+    output_shape(
+        expandedXOut=shape_from(_active_rows, ("x", 1)),
+        expandedRowIdxOut=shape_from(_copies),
+        expandedExpertIdxOut=shape_from(_copies),
     ),
 )
-_INDEXES = result(expandedRowIdxOut="INT32", expandedExpertIdxOut="INT32")
+_INDEXES = output_dtype(expandedRowIdxOut="INT32", expandedExpertIdxOut="INT32")
 
 rule(
     "aclnnMoeInitRouting",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "x rowIdx expertIdx expandedXOut expandedRowIdxOut expandedExpertIdxOut",
         "FLOAT16 INT32 INT32 FLOAT16 INT32 INT32",
         "BF16 INT32 INT32 BF16 INT32 INT32",
         "FLOAT INT32 INT32 FLOAT INT32 INT32",
     ),
     _ROUTING,
-    result(expandedXOut=dtype_of("x")),
+    output_dtype(expandedXOut=dtype_of("x")),
     _INDEXES,
 )
 
 rule(
     "aclnnMoeInitRoutingQuant",
-    only_on("A2 A3"),
-    columns(
+    only_products("A2 A3"),
+    dtype_table(
         "x rowIdx expertIdx expandedXOut expandedRowIdxOut expandedExpertIdxOut",
         "FLOAT16 INT32 INT32 INT8 INT32 INT32",
         "BF16 INT32 INT32 INT8 INT32 INT32",
         "FLOAT INT32 INT32 INT8 INT32 INT32",
     ),
     _ROUTING,
-    result(expandedXOut="INT8"),
+    output_dtype(expandedXOut="INT8"),
     _INDEXES,
 )
 
@@ -142,16 +142,16 @@ def _v2_inputs(call: Call) -> None:
         )
     given = {"expertTokensCountOrCumsumOutOptional": _counts, "expertTokensBeforeCapacityOutOptional": _before_capacity}
     for name, shape_ in given.items():
-        call.require(call.given(name) or shape_(call) is None, name, "is None, but its flag is set")
+        call.require(call.is_present(name) or shape_(call) is None, name, "is None, but its flag is set")
 
 
-_V2_SHAPES = shape(
+_V2_SHAPES = output_shape(
     expandedXOut=_expanded,
-    expandedRowIdxOut=dims(_copies),
+    expandedRowIdxOut=shape_from(_copies),
     expertTokensCountOrCumsumOutOptional=_counts,
     expertTokensBeforeCapacityOutOptional=_before_capacity,
 )
-_V2_RESULT = result(
+_V2_RESULT = output_dtype(
     expandedRowIdxOut="INT32",
     expertTokensCountOrCumsumOutOptional="INT32",
     expertTokensBeforeCapacityOutOptional="INT32",
@@ -169,9 +169,9 @@ rule(
     dtypes({"950": "INT32 INT64", "": "INT32"}, "expertIdx"),
     same_dtype("x", "expandedXOut"),
     _V2_INDEXES,
-    supported,
+    documented_products,
     tiling(_v2_inputs, _V2_SHAPES),
-    result(expandedXOut=dtype_of("x")),
+    output_dtype(expandedXOut=dtype_of("x")),
     _V2_RESULT,
 )
 
@@ -181,11 +181,11 @@ def _v2_scale(call: Call) -> None:
     call.require(mode in (0, 1), "quantMode", f"is {mode}; it must be 0 (static) or 1 (dynamic)")
     if mode == 0:
         for name in ("scaleOptional", "offsetOptional"):
-            call.require(call.given(name), name, "is None; a static quantisation needs it")
+            call.require(call.is_present(name), name, "is None; a static quantisation needs it")
             call.require(call.shape(name) == (1,), name, f"has shape {call.shape(name)}; it must be (1,)")
     else:
         name = "dynamicQuantScaleOutOptional"
-        call.require(call.given(name), name, "is None; a dynamic quantisation writes it")
+        call.require(call.is_present(name), name, "is None; a dynamic quantisation writes it")
         if scale is not None:
             rank(2, 2, "scaleOptional")(call)
             rows, experts = call.size("scaleOptional", 0), call["expertNum"]
@@ -209,9 +209,9 @@ rule(
     dtypes("FLOAT", "scaleOptional", "offsetOptional", "dynamicQuantScaleOutOptional"),
     dtypes({"950": "INT8 INT4", "": "INT8"}, "expandedXOut"),
     _V2_INDEXES,
-    supported,
-    tiling(_v2_inputs, _v2_scale, _V2_SHAPES, shape(dynamicQuantScaleOutOptional=_dynamic_scales)),
-    result(expandedXOut="INT8", dynamicQuantScaleOutOptional="FLOAT"),
+    documented_products,
+    tiling(_v2_inputs, _v2_scale, _V2_SHAPES, output_shape(dynamicQuantScaleOutOptional=_dynamic_scales)),
+    output_dtype(expandedXOut="INT8", dynamicQuantScaleOutOptional="FLOAT"),
     _V2_RESULT,
 )
 
@@ -231,7 +231,7 @@ def _v2_grad(call: Call) -> None:
         if mode == 0:
             wanted = active or copies
             call.require(rows == wanted, "gradExpandedX", f"has {rows} rows; it must have {wanted}")
-        shape(out=_v2_grad_out)(call)
+        output_shape(out=_v2_grad_out)(call)
     finally:
         call.status = PARAM_INVALID
 
@@ -245,10 +245,10 @@ rule(
     dtypes(_FLOATS, "gradExpandedX", "out"),
     dtypes("INT32", "expandedRowIdx"),
     same_dtype("gradExpandedX", "out"),
-    supported,
-    when(lambda call: not call.empty("out"), _v2_grad),
-    infer(out=_v2_grad_out),
-    result(out=dtype_of("gradExpandedX")),
+    documented_products,
+    when(lambda call: not call.is_empty("out"), _v2_grad),
+    infer_shape(out=_v2_grad_out),
+    output_dtype(out=dtype_of("gradExpandedX")),
 )
 
 # ------------------------------------------------------------------------------------------------ V3, V4
@@ -333,11 +333,11 @@ def _v3_scale_dtype(call: Call) -> DataType:
 
 def _v3_inputs(call: Call) -> None:
     rank(2, 2, "x", "expertIdx")(call)
-    tokens, hidden = call.shape("x")
+    tokens, hidden = call.sizes("x", 2)
     text = f"has {call.size('expertIdx', 0)} rows; x has {tokens}"
     call.require(call.size("expertIdx", 0) == tokens, "expertIdx", text)
     start, end = _expert_range(call)
-    if not call.given("scaleOptional"):
+    if not call.is_present("scaleOptional"):
         return
     if call["quantMode"] == -1 and call.dtype("scaleOptional") is DataType.FLOAT:
         call.require(
@@ -347,7 +347,7 @@ def _v3_inputs(call: Call) -> None:
         )
     elif call["quantMode"] == 1:
         rank(2, 2, "scaleOptional")(call)
-        rows, columns_ = call.shape("scaleOptional")
+        rows, columns_ = call.sizes("scaleOptional", 2)
         fits = columns_ == hidden and rows in (1, end - start)
         text = f"has shape ({rows}, {columns_}); it must be ({end - start}, {hidden})"
         call.require(fits, "scaleOptional", text)
@@ -363,14 +363,14 @@ _V3 = (
     dtypes("INT64", "expertTokensCountOrCumsumOut"),
     dtypes(_SCALE, "expandedScaleOut"),
 )
-_V3_SHAPES = shape(
+_V3_SHAPES = output_shape(
     expandedXOut=_v3_expanded,
-    expandedRowIdxOut=dims(_copies),
+    expandedRowIdxOut=shape_from(_copies),
     expertTokensCountOrCumsumOut=_v3_counts,
 )
 _V3_RESULT = (
-    infer(expandedScaleOut=_v3_scales),
-    result(
+    infer_shape(expandedScaleOut=_v3_scales),
+    output_dtype(
         expandedXOut=_v3_dtype,
         expandedRowIdxOut="INT32",
         expertTokensCountOrCumsumOut="INT64",
@@ -381,25 +381,27 @@ _V3_RESULT = (
 rule(
     "aclnnMoeInitRoutingV3",
     *_V3,
-    supported,
+    documented_products,
     tiling(_v3_inputs, one_of("dropPadMode", 0, 1), one_of("expertTokensNumType", 0, 1, 2), _V3_SHAPES),
     *_V3_RESULT,
 )
 rule(
     "aclnnMoeInitRoutingV4",
     lambda call: call.require(
-        call.given("topkWeightOptional") == call.given("expandedTopkWeightOut"),
+        call.is_present("topkWeightOptional") == call.is_present("expandedTopkWeightOut"),
         "expandedTopkWeightOut",
         "and topk_weight_optional go together; only one is given",
     ),
     *_V3,
     dtypes("INT64", "activeNumOptional"),
     dtypes("FLOAT", "topkWeightOptional", "expandedTopkWeightOut"),
-    supported,
+    documented_products,
     tiling(_v3_inputs, one_of("dropPadMode", 0, 1), one_of("expertTokensNumType", 0, 1, 2), _V3_SHAPES),
     *_V3_RESULT,
-    infer(expandedTopkWeightOut=lambda call: (_copies(call), 1) if call.given("topkWeightOptional") else None),
-    result(expandedTopkWeightOut="FLOAT"),
+    infer_shape(
+        expandedTopkWeightOut=lambda call: (_copies(call), 1) if call.is_present("topkWeightOptional") else None
+    ),
+    output_dtype(expandedTopkWeightOut="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------ counts, re-routing
@@ -407,15 +409,15 @@ rule(
 rule(
     "aclnnMoeComputeExpertTokens",
     dtypes("INT32", "sortedExperts", "out"),
-    supported,
+    documented_products,
     tiling(
         rank(1, 1, "sortedExperts"),
         lambda call: call.require(
             0 < call["numExperts"] <= 2048, "numExperts", f"is {call['numExperts']}; it must be in [1, 2048]"
         ),
-        shape(out=dims("numExperts")),
+        output_shape(out=shape_from("numExperts")),
     ),
-    result(out="INT32"),
+    output_dtype(out="INT32"),
 )
 
 _TOKENS: DtypeSet = {"950": f"FLOAT16 BF16 INT8 {_MX} FLOAT4_E1M2", "": "FLOAT16 BF16 INT8"}
@@ -423,9 +425,9 @@ _TOKENS: DtypeSet = {"950": f"FLOAT16 BF16 INT8 {_MX} FLOAT4_E1M2", "": "FLOAT16
 
 def _re_routing(call: Call) -> None:
     rank(2, 2, "tokens", "expertTokenNumPerRank")(call)
-    ranks, experts = call.shape("expertTokenNumPerRank")
+    ranks, experts = call.sizes("expertTokenNumPerRank", 2)
     call.require(ranks > 0 and experts > 0, "expertTokenNumPerRank", f"has shape ({ranks}, {experts}); it is empty")
-    if call.given("perTokenScalesOptional"):
+    if call.is_present("perTokenScalesOptional"):
         rank(1, 3, "perTokenScalesOptional")(call)
         rows = call.size("perTokenScalesOptional", 0)
         text = f"has {rows} rows; tokens has {call.size('tokens', 0)}"
@@ -433,7 +435,7 @@ def _re_routing(call: Call) -> None:
 
 
 def _re_routed_scales(call: Call) -> Shape:
-    given = call.given("perTokenScalesOptional")
+    given = call.is_present("perTokenScalesOptional")
     return call.shape("perTokenScalesOptional") if given else (call.size("tokens", 0),)
 
 
@@ -449,17 +451,20 @@ _RE_ROUTING = (
         _re_routing,
         one_of("expertTokenNumType", 1),
         one_of("idxType", 0, 1),
-        shape(
-            permuteTokensOut=same("tokens"),
-            permuteTokenIdxOut=dims(("tokens", 0)),
-            expertTokenNumOut=dims(("expertTokenNumPerRank", 1)),
+        output_shape(
+            permuteTokensOut=shape_of("tokens"),
+            permuteTokenIdxOut=shape_from(("tokens", 0)),
+            expertTokenNumOut=shape_from(("expertTokenNumPerRank", 1)),
         ),
-        when(lambda call: call.given("perTokenScalesOptional"), shape(permutePerTokenScalesOut=_re_routed_scales)),
+        when(
+            lambda call: call.is_present("perTokenScalesOptional"),
+            output_shape(permutePerTokenScalesOut=_re_routed_scales),
+        ),
     ),
-    result(
+    output_dtype(
         permuteTokensOut=dtype_of("tokens"),
         permutePerTokenScalesOut=lambda call: (
-            call.dtype("perTokenScalesOptional") if call.given("perTokenScalesOptional") else DataType.FLOAT
+            call.dtype("perTokenScalesOptional") if call.is_present("perTokenScalesOptional") else DataType.FLOAT
         ),
         permuteTokenIdxOut="INT32",
         expertTokenNumOut=dtype_of("expertTokenNumPerRank"),
@@ -468,15 +473,15 @@ _RE_ROUTING = (
 
 
 def _re_routed_weights(call: Call) -> Optional[Shape]:
-    return call.shape("expertTopkWeightOptional") if call.given("expertTopkWeightOptional") else None
+    return call.shape("expertTopkWeightOptional") if call.is_present("expertTopkWeightOptional") else None
 
 
-rule("aclnnMoeReRouting", only_on("A2 A3 950"), *_RE_ROUTING)
+rule("aclnnMoeReRouting", only_products("A2 A3 950"), *_RE_ROUTING)
 rule(
     "aclnnMoeReRoutingV2",
-    only_on("950"),
+    only_products("950"),
     *_RE_ROUTING,
     dtypes("FLOAT", "expertTopkWeightOptional", "permuteTopkWeightOutOptional"),
-    tiling(shape(permuteTopkWeightOutOptional=_re_routed_weights)),
-    result(permuteTopkWeightOutOptional="FLOAT"),
+    tiling(output_shape(permuteTopkWeightOutOptional=_re_routed_weights)),
+    output_dtype(permuteTopkWeightOutOptional="FLOAT"),
 )

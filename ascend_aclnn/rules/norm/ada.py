@@ -12,15 +12,15 @@ from ascend_aclnn.rules.language import (
     ShapeRule,
     dtype_of,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
 )
 
 _FLOATS = "FLOAT FLOAT16 BF16"
@@ -40,7 +40,7 @@ def _modulation(call: Call, x: str, *names: str) -> None:
 def _last_axis(call: Call, x: str, *names: str) -> None:
     wanted = call.shape(x)[-1:]
     for name in names:
-        if call.given(name):
+        if call.is_present(name):
             came = call.shape(name)
             call.require(came == wanted, name, f"has shape {came}; it must be {wanted}, the last axis of {x}")
 
@@ -53,10 +53,10 @@ def _affine_dtypes(*, wide: bool) -> Check:
     """weight and bias agree with each other, and with x; the second version also takes FLOAT."""
 
     def check(call: Call) -> None:
-        if call.given("weightOptional"):
+        if call.is_present("weightOptional"):
             same_dtype("weightOptional", "biasOptional")(call)
         for name in ("weightOptional", "biasOptional"):
-            if not (wide and call.given(name) and call.dtype(name) is DataType.FLOAT):
+            if not (wide and call.is_present(name) and call.dtype(name) is DataType.FLOAT):
                 same_dtype("x", name)(call)
 
     return check
@@ -78,8 +78,8 @@ rule(
     _affine_dtypes(wide=False),
     same_dtype("x", "out"),
     _inputs(),
-    shape(out=same("x")),
-    result(out=dtype_of("x")),
+    output_shape(out=shape_of("x")),
+    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnAdaLayerNormV2",
@@ -88,13 +88,13 @@ rule(
     _affine_dtypes(wide=True),
     same_dtype("x", "out", "meanOutOptional", "rstdOutOptional"),
     _inputs(),
-    shape(out=same("x"), meanOutOptional=_row_statistics, rstdOutOptional=_row_statistics),
-    result(out=dtype_of("x"), meanOutOptional=dtype_of("x"), rstdOutOptional=dtype_of("x")),
+    output_shape(out=shape_of("x"), meanOutOptional=_row_statistics, rstdOutOptional=_row_statistics),
+    output_dtype(out=dtype_of("x"), meanOutOptional=dtype_of("x"), rstdOutOptional=dtype_of("x")),
 )
 
 
 def _no_offset(call: Call) -> None:
-    call.require(not call.given("quantOffsetOptional"), "quantOffsetOptional", "is given; it must be None")
+    call.require(not call.is_present("quantOffsetOptional"), "quantOffsetOptional", "is given; it must be None")
 
 
 def _dynamic(call: Call) -> None:
@@ -110,10 +110,10 @@ rule(
     dtypes("FLOAT", "quantScale"),
     _no_offset,
     _inputs("smoothScalesOptional"),
-    shape(out=same("x"), quantScale=lambda call: call.shape("x")[:-1]),
+    output_shape(out=shape_of("x"), quantScale=lambda call: call.shape("x")[:-1]),
     _dynamic,
-    infer(quantOffsetOptional=lambda call: None),
-    result(out="INT8", quantScale="FLOAT"),
+    infer_shape(quantOffsetOptional=lambda call: None),
+    output_dtype(out="INT8", quantScale="FLOAT"),
     nullable="quantMode",
 )
 
@@ -128,17 +128,17 @@ def _backward_dtypes(call: Call) -> None:
     same_dtype("gradOut", "input", "rstd", "mean", "scale", "shift")(call)
     for name in ("weightOptional", "biasOptional"):
         dtypes("FLOAT16 FLOAT BF16", name)(call)
-        if call.given(name) and call.dtype(name) is not DataType.FLOAT:
+        if call.is_present(name) and call.dtype(name) is not DataType.FLOAT:
             same_dtype("input", name)(call)
     same_dtype("weightOptional", "biasOptional")(call)
     same_dtype("input", "gradInputOut")(call)
     same_dtype("scale", "gradScaleOut")(call)
     same_dtype("shift", "gradShiftOut")(call)
-    given = next((name for name in ("weightOptional", "biasOptional") if call.given(name)), None)
+    given = next((name for name in ("weightOptional", "biasOptional") if call.is_present(name)), None)
     for name in ("gradWeightOut", "gradBiasOut"):
         if given:
             same_dtype(given, name)(call)
-        elif call.given(name) and call.dtype(name) is not DataType.FLOAT:
+        elif call.is_present(name) and call.dtype(name) is not DataType.FLOAT:
             same_dtype("input", name)(call)
 
 
@@ -158,7 +158,7 @@ def _backward_shapes(call: Call) -> None:
     for name, source in zip(_GRADS, ("input", "scale", "shift")):
         same_shape(source, name)(call)
     for name in _GRADS[3:]:
-        if call.given(name):
+        if call.is_present(name):
             came = call.shape(name)
             call.require(math.prod(came) == sizes[-1], name, f"has shape {came}; it must have {sizes[-1]} items")
 
@@ -169,22 +169,22 @@ def _affine_grad(call: Call) -> Shape:
 
 def _affine_dtype(call: Call) -> DataType:
     for name in ("weightOptional", "biasOptional"):
-        if call.given(name):
+        if call.is_present(name):
             return call.dtype(name)
     return call.dtype("input")
 
 
 _LIKE: dict[str, ShapeRule] = {
-    "gradInputOut": same("input"),
-    "gradScaleOut": same("scale"),
-    "gradShiftOut": same("shift"),
+    "gradInputOut": shape_of("input"),
+    "gradScaleOut": shape_of("scale"),
+    "gradShiftOut": shape_of("shift"),
 }
 rule(
     "aclnnAdaLayerNormBackward",
     _backward_dtypes,
     _backward_shapes,
-    infer(**_LIKE, gradWeightOut=_affine_grad, gradBiasOut=_affine_grad),
-    result(
+    infer_shape(**_LIKE, gradWeightOut=_affine_grad, gradBiasOut=_affine_grad),
+    output_dtype(
         gradInputOut=dtype_of("input"),
         gradScaleOut=dtype_of("scale"),
         gradShiftOut=dtype_of("shift"),

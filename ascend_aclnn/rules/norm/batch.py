@@ -12,19 +12,19 @@ from ascend_aclnn.rules.language import (
     dtype_of,
     dtypes,
     formats,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
-    on,
+    no_private_format,
+    on_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     unless_empty,
     when,
 )
@@ -47,7 +47,7 @@ def _per_channel(source: str, *names: str) -> Check:
     def check(call: Call) -> None:
         wanted = (_channels(call, source),)
         for name in names:
-            if call.given(name):
+            if call.is_present(name):
                 came = call.shape(name)
                 call.require(came == wanted, name, f"has shape {came}; it must be {wanted}, one for every channel")
 
@@ -79,7 +79,7 @@ def _training(call: Call) -> bool:
 
 def _saves_given(call: Call) -> None:
     for name in _SAVED:
-        missing = _training(call) and not call.given(name)
+        missing = _training(call) and not call.is_present(name)
         call.require(not missing, name, "is None (a null pointer); training needs it", PARAM_NULLPTR)
 
 
@@ -93,17 +93,17 @@ rule(
         dtypes(_FLOATS, "weight", "bias", *_RUNNING),
         same_format("input", "output"),
         _box_format("input", "output", old=True),
-        not_private("input"),
+        no_private_format("input"),
         rank(2, 8, "input", "output"),
-        shape(output=same("input")),
+        output_shape(output=shape_of("input")),
         _per_channel("input", "weight", "bias", *_RUNNING),
         when(_training, _per_channel("input", *_SAVED)),
     ),
-    infer(
+    infer_shape(
         saveMean=lambda call: (_channels(call, "input"),) if _training(call) else None,
         saveInvstd=lambda call: (_channels(call, "input"),) if _training(call) else None,
     ),
-    result(output=dtype_of("input"), saveMean="FLOAT", saveInvstd="FLOAT"),
+    output_dtype(output=dtype_of("input"), saveMean="FLOAT", saveInvstd="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- gradient
@@ -117,7 +117,9 @@ def _mask(call: Call) -> None:
     fits = n == 3 if call.product == "950" else n >= 1
     call.require(fits, "outputMask", f"has {n} items; it must have 3", PARAM_NULLPTR)
     for name in wanted_outputs(call, _GRADS):
-        call.require(call.given(name), name, "is None (a null pointer), but output_mask asks for it", PARAM_NULLPTR)
+        call.require(
+            call.is_present(name), name, "is None (a null pointer), but output_mask asks for it", PARAM_NULLPTR
+        )
 
 
 def _wanted_dtypes(allowed: str) -> Check:
@@ -133,21 +135,21 @@ def _reference_or_float(call: Call) -> None:
     wanted = wanted_outputs(call, _GRADS)
     pairs = [(name, "gradOut") for name in ("weight", *_RUNNING)]
     _float_or(call, pairs)
-    if call.given("runningMean"):
+    if call.is_present("runningMean"):
         same_dtype("runningMean", "runningVar")(call)
     _float_or(call, [(name, "gradOut") for name in _SAVED])
-    if call.given("saveMean"):
+    if call.is_present("saveMean"):
         same_dtype("saveMean", "saveInvstd")(call)
     if "gradInput" in wanted:
         same_dtype("gradOut", "gradInput")(call)
     _float_or(call, [(name, "weight") for name in _GRADS[1:] if name in wanted])
-    if call.given("gradWeight"):
+    if call.is_present("gradWeight"):
         same_dtype("gradWeight", "gradBias")(call)
 
 
 def _float_or(call: Call, pairs: list[tuple[str, str]]) -> None:
     for name, source in pairs:
-        if call.given(name) and call.given(source) and call.dtype(name) is not DataType.FLOAT:
+        if call.is_present(name) and call.is_present(source) and call.dtype(name) is not DataType.FLOAT:
             same_dtype(source, name)(call)
 
 
@@ -169,7 +171,7 @@ def _saved_channels(call: Call) -> None:
     channels = _channels(call, "input")
     allowed = ((channels,),) if _training(call) else ((channels,), (0,))
     for name in _SAVED:
-        if call.given(name):
+        if call.is_present(name):
             came = call.shape(name)
             call.require(came in allowed, name, f"has shape {came}; it must be ({channels},)")
     _per_channel("input", *(n for n in wanted_outputs(call, _GRADS) if n != "gradInput"))(call)
@@ -188,29 +190,29 @@ def _batch_backward(name: str, allowed: str, *new: Check, last: tuple[Check, ...
             dtypes(floats, "weight", *_RUNNING, *_SAVED),
             *new,
             _grad_format,
-            not_private("gradOut", "input"),
+            no_private_format("gradOut", "input"),
             _grad_shapes,
             _per_channel("input", "weight", *_RUNNING),
             *last,
         ),
-        infer(
-            gradInput=if_wanted("gradInput", _GRADS, same("input")),
+        infer_shape(
+            gradInput=if_wanted("gradInput", _GRADS, shape_of("input")),
             gradWeight=if_wanted("gradWeight", _GRADS, _channel_shape("input")),
             gradBias=if_wanted("gradBias", _GRADS, _channel_shape("input")),
         ),
-        result(gradInput=dtype_of("input"), gradWeight=_weight_dtype, gradBias=_weight_dtype),
+        output_dtype(gradInput=dtype_of("input"), gradWeight=_weight_dtype, gradBias=_weight_dtype),
     )
 
 
 def _weight_dtype(call: Call) -> DataType:
-    return call.dtype("weight") if call.given("weight") else DataType.FLOAT
+    return call.dtype("weight") if call.is_present("weight") else DataType.FLOAT
 
 
 _batch_backward(
     "aclnnBatchNormBackward",
     "FLOAT FLOAT16",
-    on("950", _reference_or_float),
-    last=(on("950", _box_format("input", old=False), _saved_channels),),
+    on_products("950", _reference_or_float),
+    last=(on_products("950", _box_format("input", old=False), _saved_channels),),
 )
 _batch_backward("aclnnFastBatchNormBackward", "FLOAT FLOAT16 BF16")
 
@@ -230,12 +232,12 @@ rule(
     "aclnnBatchNormElemt",
     dtypes(_FLOATS, "input", "weight", "bias", "mean", "invstd", "output"),
     same_format("input", "output"),
-    not_private("input"),
+    no_private_format("input"),
     rank(2, 8, "input", "output"),
-    shape(output=same("input")),
+    output_shape(output=shape_of("input")),
     _some_channel("input"),
     _per_channel("input", "weight", "bias", "mean", "invstd"),
-    result(output=dtype_of("input")),
+    output_dtype(output=dtype_of("input")),
     null_status=PARAM_INVALID,
 )
 rule(
@@ -243,14 +245,14 @@ rule(
     dtypes(_FLOATS, "gradOut", "input", "mean", "invstd", "weight", "sumDy", "sumDyXmu"),
     dtypes("FLOAT FLOAT16 INT32", "counter"),
     dtypes(_FLOATS, "gradInput"),
-    not_private("gradOut", "input", "gradInput"),
+    no_private_format("gradOut", "input", "gradInput"),
     rank(2, 8, "input"),
     max_rank(8, "gradOut", "gradInput", "counter"),
     _some_channel("input"),
     same_shape("input", "gradOut"),
-    shape(gradInput=same("input")),
+    output_shape(gradInput=shape_of("input")),
     _per_channel("input", "mean", "invstd", "weight", "sumDy", "sumDyXmu"),
-    result(gradInput=dtype_of("gradOut")),
+    output_dtype(gradInput=dtype_of("gradOut")),
 )
 
 # ------------------------------------------------------------------------------------------------- statistics
@@ -265,12 +267,12 @@ def _asked_for(call: Call) -> list[str]:
 def _reduce_backward(call: Call) -> None:
     asked = _asked_for(call)
     for name in asked:
-        call.require(call.given(name), name, "is None (a null pointer), but its flag is set", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer), but its flag is set", PARAM_NULLPTR)
     dtypes(_FLOATS, "gradOut", "input", "mean", "invstd")(call)
     same_dtype("gradOut", "input")(call)
     dtypes(_FLOATS, *asked)(call)
     same_format("gradOut", "input")(call)
-    not_private("gradOut", "input", "mean", "invstd", *asked)(call)
+    no_private_format("gradOut", "input", "mean", "invstd", *asked)(call)
     rank(2, 8, "gradOut", "input")(call)
     _some_channel("input")(call)
     wanted = (call.size("input", 1),)
@@ -286,8 +288,8 @@ def _if_asked(name: str) -> ShapeRule:
 rule(
     "aclnnBatchNormReduceBackward",
     _reduce_backward,
-    infer(**{name: _if_asked(name) for name, _ in _SUMS}),
-    result(**{name: dtype_of("mean") for name, _ in _SUMS}),
+    infer_shape(**{name: _if_asked(name) for name, _ in _SUMS}),
+    output_dtype(**{name: dtype_of("mean") for name, _ in _SUMS}),
     nullable="weight",
 )
 
@@ -304,7 +306,7 @@ def _gathered(call: Call) -> None:
         came = call.size(name, 1)
         call.require(came == channels, name, f"has {came} columns; input has {channels} channels")
     for name in (*_RUNNING, "counts"):
-        if call.given(name):
+        if call.is_present(name):
             sizes, wanted = call.shape(name), mean[:1] if name == "counts" else (channels,)
             call.require(sizes == wanted, name, f"has shape {sizes}; it must be {wanted}")
 
@@ -312,10 +314,10 @@ def _gathered(call: Call) -> None:
 rule(
     "aclnnBatchNormGatherStatsWithCounts",
     dtypes(_FLOATS, "input", "mean", "invstd", *_RUNNING, "counts", "meanAll", "invstdAll"),
-    not_private("input", "mean", "invstd", "counts"),
+    no_private_format("input", "mean", "invstd", "counts"),
     _gathered,
-    shape(meanAll=lambda call: (call.size("input", 1),), invstdAll=lambda call: (call.size("input", 1),)),
-    result(meanAll=dtype_of("mean"), invstdAll=dtype_of("mean")),
+    output_shape(meanAll=lambda call: (call.size("input", 1),), invstdAll=lambda call: (call.size("input", 1),)),
+    output_dtype(meanAll=dtype_of("mean"), invstdAll=dtype_of("mean")),
 )
 
 
@@ -332,9 +334,9 @@ rule(
         formats("NCHW NHWC", "x"),
         formats("ND", "sum", "squareSum"),
         rank(4, 4, "x"),
-        shape(sum=_image_channels, squareSum=_image_channels),
+        output_shape(sum=_image_channels, squareSum=_image_channels),
     ),
-    result(sum="FLOAT", squareSum="FLOAT"),
+    output_dtype(sum="FLOAT", squareSum="FLOAT"),
 )
 
 
@@ -342,7 +344,7 @@ def _sync_shapes(call: Call) -> None:
     rank(2, 2, "totalSum", "totalSquareSum")(call)
     rank(1, 1, "sampleCount", "mean", "variance", "batchMean", "batchInvstd")(call)
     same_shape("totalSum", "totalSquareSum")(call)
-    processes, channels = call.shape("totalSum")
+    processes, channels = call.sizes("totalSum", 2)
     for name, wanted in (
         ("sampleCount", processes),
         *((n, channels) for n in ("mean", "variance", "batchMean", "batchInvstd")),
@@ -360,10 +362,10 @@ rule(
     dtypes(_SYNC, "mean", "variance", "batchMean", "batchInvstd"),
     same_dtype("totalSum", "totalSquareSum", "mean", "variance"),
     same_dtype("batchMean", "batchInvstd"),
-    not_private("totalSum", "totalSquareSum", "sampleCount", "mean", "variance"),
+    no_private_format("totalSum", "totalSquareSum", "sampleCount", "mean", "variance"),
     _sync_shapes,
-    infer(batchMean=lambda call: call.shape("totalSum")[1:], batchInvstd=lambda call: call.shape("totalSum")[1:]),
-    result(batchMean=dtype_of("totalSum"), batchInvstd=dtype_of("totalSum")),
+    infer_shape(batchMean=lambda call: call.shape("totalSum")[1:], batchInvstd=lambda call: call.shape("totalSum")[1:]),
+    output_dtype(batchMean=dtype_of("totalSum"), batchInvstd=dtype_of("totalSum")),
 )
 
 # ------------------------------------------------------------------------------------------------- quantised, instance
@@ -371,7 +373,7 @@ rule(
 
 def _not_empty(call: Call) -> None:
     for name in ("input", "mean", "var", "weight", "bias"):
-        call.require(not call.empty(name), name, "is empty")
+        call.require(not call.is_empty(name), name, "is empty")
 
 
 rule(
@@ -379,8 +381,8 @@ rule(
     _not_empty,
     dtypes("INT8 UINT8 INT32", "input", "output"),
     same_format("input", "output"),
-    not_private("input"),
-    shape(output=same("input")),
+    no_private_format("input"),
+    output_shape(output=shape_of("input")),
     dtypes("FLOAT", "weight", "bias", "mean", "var"),
     _per_channel("input", "weight", "bias", "mean", "var"),
     dtypes("FLOAT", "inputScale"),
@@ -388,7 +390,7 @@ rule(
     dtypes("FLOAT", "outputScale"),
     dtypes("INT32", "outputZeroPoint"),
     rank(4, 4, "input"),
-    result(output=dtype_of("input")),
+    output_dtype(output=dtype_of("input")),
 )
 
 
@@ -420,6 +422,6 @@ rule(
     same_dtype("x", "gamma", "beta", "y", "mean", "variance"),
     max_rank(8, "x"),
     _instance_channels,
-    infer(y=same("x"), mean=_instance_rows, variance=_instance_rows),
-    result(y=dtype_of("x"), mean=dtype_of("x"), variance=dtype_of("x")),
+    infer_shape(y=shape_of("x"), mean=_instance_rows, variance=_instance_rows),
+    output_dtype(y=dtype_of("x"), mean=dtype_of("x"), variance=dtype_of("x")),
 )

@@ -8,22 +8,22 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    columns,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
-    only_on,
+    no_private_format,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     tiling,
 )
 from ascend_aclnn.rules.norm.layer import if_wanted, wanted_outputs
@@ -49,7 +49,7 @@ def _attributes(call: Call) -> None:
 
 def _per_channel(call: Call, channels: int, *names: str) -> None:
     for name in names:
-        if call.given(name):
+        if call.is_present(name):
             came = call.shape(name)
             call.require(
                 came == (channels,), name, f"has shape {came}; it must be ({channels},), one for every channel"
@@ -70,7 +70,7 @@ def _shapes(call: Call) -> None:
 
 def _plain_format(call: Call) -> None:
     same_format("self", "out")(call)
-    not_private("self")(call)
+    no_private_format("self")(call)
     came = call["self"].format
     last = (Format.NHWC, Format.HWCN, Format.NDHWC)
     call.require(came not in last, "self", f"has format {came.name}; channels must be the second axis")
@@ -82,10 +82,10 @@ rule(
     same_dtype("self", "gamma", "beta", "out", "meanOut", "rstdOut"),
     _attributes,
     rank(2, 8, "self"),
-    shape(out=same("self"), meanOut=_statistics, rstdOut=_statistics),
+    output_shape(out=shape_of("self"), meanOut=_statistics, rstdOut=_statistics),
     _shapes,
     _plain_format,
-    result(out=dtype_of("self"), meanOut=dtype_of("self"), rstdOut=dtype_of("self")),
+    output_dtype(out=dtype_of("self"), meanOut=dtype_of("self"), rstdOut=dtype_of("self")),
     nullable="gamma beta",
 )
 
@@ -99,7 +99,7 @@ def _mask(call: Call) -> None:
     mask = call["outputMask"]
     call.require(mask is not None and len(mask) == 3, "outputMask", "must have 3 items")
     for name in wanted_outputs(call, _GRADS):
-        call.require(call.given(name), name, "is None, but output_mask asks for it")
+        call.require(call.is_present(name), name, "is None, but output_mask asks for it")
 
 
 def _backward_dtypes(call: Call) -> None:
@@ -128,7 +128,7 @@ def _backward_groups(call: Call) -> None:
 
 
 def _affine_shape(call: Call) -> Shape:
-    return call.shape("gamma") if call.given("gamma") else (call["C"],)
+    return call.shape("gamma") if call.is_present("gamma") else (call["C"],)
 
 
 def _backward_shapes(call: Call) -> None:
@@ -141,7 +141,7 @@ def _backward_shapes(call: Call) -> None:
         ("rstd", groups),
         ("gamma", call["C"]),
     ):
-        if call.given(name):
+        if call.is_present(name):
             came = math.prod(call.shape(name))
             call.require(came == wanted, name, f"has {came} items; N, C, HxW and group make {wanted}")
     shapes = (call.shape("input"), _affine_shape(call), _affine_shape(call))
@@ -152,7 +152,7 @@ def _backward_shapes(call: Call) -> None:
 
 
 def _affine_dtype(call: Call) -> DataType:
-    return call.dtype("gamma") if call.given("gamma") else call.dtype("mean")
+    return call.dtype("gamma") if call.is_present("gamma") else call.dtype("mean")
 
 
 rule(
@@ -161,12 +161,12 @@ rule(
     _backward_dtypes,
     _backward_groups,
     _backward_shapes,
-    infer(
-        gradInput=if_wanted("gradInput", _GRADS, same("input")),
+    infer_shape(
+        gradInput=if_wanted("gradInput", _GRADS, shape_of("input")),
         gradGammaOut=if_wanted("gradGammaOut", _GRADS, _affine_shape),
         gradBetaOut=if_wanted("gradBetaOut", _GRADS, _affine_shape),
     ),
-    result(gradInput=dtype_of("input"), gradGammaOut=_affine_dtype, gradBetaOut=_affine_dtype),
+    output_dtype(gradInput=dtype_of("input"), gradGammaOut=_affine_dtype, gradBetaOut=_affine_dtype),
     nullable="outputMask",
 )
 
@@ -175,7 +175,7 @@ rule(
 
 def _silu_dtypes(call: Call) -> None:
     dtypes(_FLOATS, "self", "gamma", "beta")(call)
-    if call.given("gamma") and call.given("beta"):
+    if call.is_present("gamma") and call.is_present("beta"):
         same_dtype("beta", "gamma")(call)
         if call.dtype("gamma") is not DataType.FLOAT:
             same_dtype("self", "gamma")(call)
@@ -186,7 +186,7 @@ def _silu_dtypes(call: Call) -> None:
             same_dtype("self", "gamma", "beta")(call)
         return
     for name in ("gamma", "beta"):
-        if call.given(name) and call.dtype(name) is not call.dtype("self"):
+        if call.is_present(name) and call.dtype(name) is not call.dtype("self"):
             dtypes("FLOAT", name)(call)
             same_dtype(name, "meanOut", "rstdOut")(call)
 
@@ -210,24 +210,24 @@ def _silu_affine(call: Call) -> None:
 
 def _statistics_dtype(call: Call) -> DataType:
     """On Ascend 950 mean and rstd are as wide as gamma."""
-    return call.dtype("gamma") if call.product == "950" and call.given("gamma") else call.dtype("self")
+    return call.dtype("gamma") if call.product == "950" and call.is_present("gamma") else call.dtype("self")
 
 
 rule(
     "aclnnGroupNormSilu aclnnGroupNormSiluV2",
     _silu_dtypes,
     rank(2, 8, "self"),
-    shape(out=same("self"), meanOut=_silu_statistics, rstdOut=_silu_statistics),
+    output_shape(out=shape_of("self"), meanOut=_silu_statistics, rstdOut=_silu_statistics),
     _silu_affine,
     _silu_attributes,
-    result(out=dtype_of("self"), meanOut=_statistics_dtype, rstdOut=_statistics_dtype),
+    output_dtype(out=dtype_of("self"), meanOut=_statistics_dtype, rstdOut=_statistics_dtype),
 )
 
 
 def _silu_quant_dtypes(call: Call) -> None:
     dtypes("FLOAT16 BF16", "self", "gamma", "beta")(call)
     dtypes("FLOAT", "quantScale")(call)
-    if call.given("gamma") and call.given("beta"):
+    if call.is_present("gamma") and call.is_present("beta"):
         same_dtype("self", "gamma", "beta")(call)
     dtypes("INT8", "out")(call)
     same_dtype("self", "meanOut", "rstdOut")(call)
@@ -247,12 +247,12 @@ rule(
     "aclnnGroupNormSiluQuant",
     _silu_quant_dtypes,
     rank(2, 8, "self"),
-    shape(out=same("self"), meanOut=_silu_statistics, rstdOut=_silu_statistics),
+    output_shape(out=shape_of("self"), meanOut=_silu_statistics, rstdOut=_silu_statistics),
     _silu_affine,
     _silu_quant_scale,
     _silu_attributes,
     _silu_active,
-    result(out="INT8", meanOut=dtype_of("self"), rstdOut=dtype_of("self")),
+    output_dtype(out="INT8", meanOut=dtype_of("self"), rstdOut=dtype_of("self")),
 )
 
 # ------------------------------------------------------------------------------------------------- with Swish
@@ -271,8 +271,8 @@ def _swish_statistics(call: Call) -> Shape:
 
 rule(
     "aclnnGroupNormSwish",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "x gamma beta yOut meanOut rstdOut",
         "FLOAT16 FLOAT16 FLOAT16 FLOAT16 FLOAT16 FLOAT16",
         "FLOAT FLOAT FLOAT FLOAT FLOAT FLOAT",
@@ -280,8 +280,8 @@ rule(
         "FLOAT16 FLOAT FLOAT FLOAT16 FLOAT FLOAT",
         "BF16 FLOAT FLOAT BF16 FLOAT FLOAT",
     ),
-    tiling(_swish, shape(yOut=same("x"), meanOut=_swish_statistics, rstdOut=_swish_statistics)),
-    result(yOut=dtype_of("x"), meanOut=dtype_of("gamma"), rstdOut=dtype_of("gamma")),
+    tiling(_swish, output_shape(yOut=shape_of("x"), meanOut=_swish_statistics, rstdOut=_swish_statistics)),
+    output_dtype(yOut=dtype_of("x"), meanOut=dtype_of("gamma"), rstdOut=dtype_of("gamma")),
 )
 
 _SWISH_GRAD = "dy mean rstd x gamma beta dxOut dgammaOut dbetaOut"
@@ -294,9 +294,9 @@ def _swish_grad(call: Call) -> None:
 
 rule(
     "aclnnGroupNormSwishGrad",
-    only_on("A2 A3 950"),
-    columns(_SWISH_GRAD, *(" ".join([dtype] * 9) for dtype in ("FLOAT", "FLOAT16", "BF16"))),
-    tiling(_swish_grad, shape(dxOut=same("x"))),
-    infer(dgammaOut=same("gamma"), dbetaOut=same("beta")),
-    result(dxOut=dtype_of("x"), dgammaOut=dtype_of("x"), dbetaOut=dtype_of("x")),
+    only_products("A2 A3 950"),
+    dtype_table(_SWISH_GRAD, *(" ".join([dtype] * 9) for dtype in ("FLOAT", "FLOAT16", "BF16"))),
+    tiling(_swish_grad, output_shape(dxOut=shape_of("x"))),
+    infer_shape(dgammaOut=shape_of("gamma"), dbetaOut=shape_of("beta")),
+    output_dtype(dxOut=dtype_of("x"), dgammaOut=dtype_of("x"), dbetaOut=dtype_of("x")),
 )

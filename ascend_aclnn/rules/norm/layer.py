@@ -12,21 +12,21 @@ from ascend_aclnn.rules.language import (
     DtypeSet,
     Shape,
     ShapeRule,
-    columns,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
+    infer_shape,
     max_rank,
-    on,
-    only_on,
+    on_products,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
     tiling,
 )
 from ascend_aclnn.rules.norm.rms import rows
@@ -42,7 +42,7 @@ def _affine_dtypes(allowed: DtypeSet) -> Check:
     def check(call: Call) -> None:
         for name in _AFFINE:
             dtypes(allowed, name)(call)
-            if call.given(name) and call.dtype(name) is not DataType.FLOAT:
+            if call.is_present(name) and call.dtype(name) is not DataType.FLOAT:
                 same_dtype("input", name)(call)
         same_dtype("weightOptional", "biasOptional")(call)
 
@@ -59,7 +59,7 @@ def _normalised_axes(call: Call) -> None:
     rank(len(axes), len(axes), *_AFFINE)(call)
     call.require(sizes[len(sizes) - len(axes) :] == axes, "normalizedShape", text)
     for name in _AFFINE:
-        if call.given(name):
+        if call.is_present(name):
             came = call.shape(name)
             call.require(came == axes, name, f"has shape {came}; it must be {axes}, the normalised axes")
 
@@ -73,10 +73,10 @@ def _row_shape(call: Call) -> Shape:
 def _row_outputs(call: Call) -> None:
     wanted = _row_shape(call)
     for name in ("meanOutOptional", "rstdOutOptional"):
-        if call.given(name) and not call.empty(name):
+        if call.is_present(name) and not call.is_empty(name):
             came = call.shape(name)
             call.require(came == wanted, name, f"has shape {came}; it must be {wanted}")
-    if call.given("meanOutOptional"):
+    if call.is_present("meanOutOptional"):
         same_shape("meanOutOptional", "rstdOutOptional")(call)
 
 
@@ -94,15 +94,15 @@ def _layer_norm(name: str, allowed: DtypeSet, *last: Check) -> None:
         _affine_dtypes(allowed),
         dtypes(allowed, "out", "meanOutOptional", "rstdOutOptional"),
         _normalised_axes,
-        shape(out=same("input")),
+        output_shape(out=shape_of("input")),
         *last,
-        infer(meanOutOptional=_row_shape, rstdOutOptional=_row_shape),
-        result(out=dtype_of("input"), meanOutOptional="FLOAT", rstdOutOptional="FLOAT"),
+        infer_shape(meanOutOptional=_row_shape, rstdOutOptional=_row_shape),
+        output_dtype(out=dtype_of("input"), meanOutOptional="FLOAT", rstdOutOptional="FLOAT"),
     )
 
 
-_layer_norm("aclnnLayerNorm", plus_bf16("FLOAT16 FLOAT"), on("950", _row_outputs))
-_layer_norm("aclnnLayerNormWithImplMode", plus_bf16("FLOAT16 FLOAT"), on("950", _row_outputs), _impl_mode)
+_layer_norm("aclnnLayerNorm", plus_bf16("FLOAT16 FLOAT"), on_products("950", _row_outputs))
+_layer_norm("aclnnLayerNormWithImplMode", plus_bf16("FLOAT16 FLOAT"), on_products("950", _row_outputs), _impl_mode)
 _layer_norm("aclnnFastLayerNorm", _FLOATS)
 
 
@@ -124,7 +124,9 @@ def mask_and_outputs(names: tuple[str, ...]) -> Check:
         mask = call["outputMask"]
         call.require(len(mask) == len(names), "outputMask", f"has {len(mask)} items; it must have {len(names)}")
         for name in wanted_outputs(call, names):
-            call.require(call.given(name), name, "is None (a null pointer), but output_mask asks for it", PARAM_NULLPTR)
+            call.require(
+                call.is_present(name), name, "is None (a null pointer), but output_mask asks for it", PARAM_NULLPTR
+            )
 
     return check
 
@@ -138,7 +140,7 @@ def _backward_dtypes(call: Call) -> None:
     dtypes(_FLOATS, "gradOut", "input", "mean", "rstd")(call)
     same_dtype("input", "gradOut")(call)
     dtypes(_FLOATS, "weightOptional")(call)
-    if call.given("weightOptional") and call.dtype("weightOptional") is not DataType.FLOAT:
+    if call.is_present("weightOptional") and call.dtype("weightOptional") is not DataType.FLOAT:
         same_dtype("input", "weightOptional")(call)
     dtypes(_FLOATS, "biasOptional", *_GRADS)(call)
 
@@ -160,7 +162,7 @@ def _backward_shapes(call: Call) -> None:
     call.require(len(axes) <= len(sizes), "normalizedShape", text)
     _axes_equal(call, "input", axes)
     for name in _AFFINE:
-        if call.given(name):
+        if call.is_present(name):
             rank(len(axes), len(axes), name)(call)
             _axes_equal(call, name, axes)
     same_shape("input", "gradOut")(call)
@@ -183,7 +185,7 @@ def _affine_grad(call: Call) -> Shape:
 
 
 def _affine_grad_dtype(call: Call) -> DataType:
-    return call.dtype("weightOptional") if call.given("weightOptional") else call.dtype("input")
+    return call.dtype("weightOptional") if call.is_present("weightOptional") else call.dtype("input")
 
 
 rule(
@@ -191,12 +193,12 @@ rule(
     mask_and_outputs(_GRADS),
     _backward_dtypes,
     _backward_shapes,
-    infer(
-        gradInputOut=if_wanted("gradInputOut", _GRADS, same("input")),
+    infer_shape(
+        gradInputOut=if_wanted("gradInputOut", _GRADS, shape_of("input")),
         gradWeightOut=if_wanted("gradWeightOut", _GRADS, _affine_grad),
         gradBiasOut=if_wanted("gradBiasOut", _GRADS, _affine_grad),
     ),
-    result(gradInputOut=dtype_of("input"), gradWeightOut=_affine_grad_dtype, gradBiasOut=_affine_grad_dtype),
+    output_dtype(gradInputOut=dtype_of("input"), gradWeightOut=_affine_grad_dtype, gradBiasOut=_affine_grad_dtype),
 )
 
 
@@ -204,7 +206,7 @@ rule(
 
 
 def _zero_points_of_static(call: Call) -> None:
-    missing = call["quantMode"] == 0 and not call.given("zeroPointsOptional")
+    missing = call["quantMode"] == 0 and not call.is_present("zeroPointsOptional")
     call.require(
         not missing, "zeroPointsOptional", "is None (a null pointer); with quant_mode 0 it is required", PARAM_NULLPTR
     )
@@ -229,9 +231,9 @@ rule(
     same_dtype("x", "gammma", "beta", "scale"),
     dtypes("INT8", "zeroPointsOptional", "res"),
     _static_shapes,
-    shape(res=same("x")),
-    infer(scaleOut=lambda call: call.shape("x")[:-1]),
-    result(res="INT8", scaleOut="FLOAT"),
+    output_shape(res=shape_of("x")),
+    infer_shape(scaleOut=lambda call: call.shape("x")[:-1]),
+    output_dtype(res="INT8", scaleOut="FLOAT"),
     nullable="scaleOut",
 )
 
@@ -247,8 +249,8 @@ def _uniform(dtype: str) -> str:
 
 rule(
     "aclnnAddLayerNorm",
-    only_on("A2 A3 310P 950"),
-    columns(
+    only_products("A2 A3 310P 950"),
+    dtype_table(
         _ADD,
         "FLOAT FLOAT16 FLOAT FLOAT FLOAT FLOAT FLOAT FLOAT FLOAT",
         "FLOAT BF16 FLOAT FLOAT FLOAT FLOAT FLOAT FLOAT FLOAT",
@@ -259,15 +261,15 @@ rule(
         *map(_uniform, (*_PLAIN, "BF16")),
         products="A2 A3 950",
     ),
-    columns(_ADD, *map(_uniform, _PLAIN), products="310P"),
+    dtype_table(_ADD, *map(_uniform, _PLAIN), products="310P"),
     tiling(
         rank(1, 8, "x1", "x2", "gamma", "beta"),
         same_shape("x1", "x2"),
         same_shape("gamma", "beta"),
-        shape(yOut=same("x1"), meanOut=rows("x1"), rstdOut=rows("x1")),
+        output_shape(yOut=shape_of("x1"), meanOut=rows("x1"), rstdOut=rows("x1")),
     ),
-    infer(xOut=same("x1")),
-    result(
+    infer_shape(xOut=shape_of("x1")),
+    output_dtype(
         yOut=lambda call: _wider(call.dtype("x1"), call.dtype("x2")),
         meanOut="FLOAT",
         rstdOut="FLOAT",
@@ -289,15 +291,15 @@ def _grad_row(dtype: str) -> str:
 
 rule(
     "aclnnAddLayerNormGrad",
-    only_on("A2 A3 310P 950"),
-    columns(_GRAD, *map(_grad_row, (*_PLAIN, "BF16")), products="A2 A3 950"),
-    columns(_GRAD, *map(_grad_row, _PLAIN), products="310P"),
+    only_products("A2 A3 310P 950"),
+    dtype_table(_GRAD, *map(_grad_row, (*_PLAIN, "BF16")), products="A2 A3 950"),
+    dtype_table(_GRAD, *map(_grad_row, _PLAIN), products="310P"),
     tiling(
         rank(1, 8, "dy", "x1", "x2", "gamma"),
         same_shape("dy", "x1", "x2", "dsumOptional"),
-        shape(dxOut=same("dy"), dgammaOut=same("gamma"), dbetaOut=same("gamma")),
+        output_shape(dxOut=shape_of("dy"), dgammaOut=shape_of("gamma"), dbetaOut=shape_of("gamma")),
     ),
-    result(dxOut=dtype_of("dy"), dgammaOut="FLOAT", dbetaOut="FLOAT"),
+    output_dtype(dxOut=dtype_of("dy"), dgammaOut="FLOAT", dbetaOut="FLOAT"),
 )
 
 _DEEP, _DEEP_GRAD = "x gx beta gamma meanOut rstdOut yOut", "dy x gx gamma mean rstd dxOut dgxOut dbetaOut dgammaOut"
@@ -313,28 +315,30 @@ def _deep_grad_row(dtype: str) -> str:
 
 rule(
     "aclnnDeepNorm",
-    only_on("A2 A3 310P 950"),
-    columns(_DEEP, *map(_deep_row, (*_PLAIN, "BF16")), products="A2 A3 950"),
-    columns(_DEEP, *map(_deep_row, _PLAIN), products="310P"),
+    only_products("A2 A3 310P 950"),
+    dtype_table(_DEEP, *map(_deep_row, (*_PLAIN, "BF16")), products="A2 A3 950"),
+    dtype_table(_DEEP, *map(_deep_row, _PLAIN), products="310P"),
     tiling(
         rank(2, 8, "x", "gx"),
         same_shape("x", "gx"),
         same_shape("gamma", "beta"),
-        shape(meanOut=rows("x"), rstdOut=rows("x"), yOut=same("x")),
+        output_shape(meanOut=rows("x"), rstdOut=rows("x"), yOut=shape_of("x")),
     ),
-    result(meanOut="FLOAT", rstdOut="FLOAT", yOut=dtype_of("x")),
+    output_dtype(meanOut="FLOAT", rstdOut="FLOAT", yOut=dtype_of("x")),
 )
 rule(
     "aclnnDeepNormGrad",
-    only_on("A2 A3 310P 950"),
-    columns(_DEEP_GRAD, *map(_deep_grad_row, (*_PLAIN, "BF16")), products="A2 A3 950"),
-    columns(_DEEP_GRAD, *map(_deep_grad_row, _PLAIN), products="310P"),
+    only_products("A2 A3 310P 950"),
+    dtype_table(_DEEP_GRAD, *map(_deep_grad_row, (*_PLAIN, "BF16")), products="A2 A3 950"),
+    dtype_table(_DEEP_GRAD, *map(_deep_grad_row, _PLAIN), products="310P"),
     tiling(
         rank(2, 8, "dy", "x", "gx"),
         same_shape("x", "dy", "gx"),
-        shape(dxOut=same("x"), dgxOut=same("gx"), dbetaOut=same("gamma"), dgammaOut=same("gamma")),
+        output_shape(
+            dxOut=shape_of("x"), dgxOut=shape_of("gx"), dbetaOut=shape_of("gamma"), dgammaOut=shape_of("gamma")
+        ),
     ),
-    result(dxOut=dtype_of("x"), dgxOut=dtype_of("x"), dbetaOut="FLOAT", dgammaOut="FLOAT"),
+    output_dtype(dxOut=dtype_of("x"), dgxOut=dtype_of("x"), dbetaOut="FLOAT", dgammaOut="FLOAT"),
 )
 
 
@@ -367,7 +371,7 @@ def _quant_dtypes(*sums: str) -> Check:
         dtypes("INT8", "y1Out", "y2Out")(call)
         same_dtype("x1", *sums)(call)
         dtypes("FLOAT", "outScales1Out", "outScales2Out")(call)
-        if call.given("scales1Optional"):
+        if call.is_present("scales1Optional"):
             dtypes("FLOAT16 BF16" if dynamic else _FLOATS, "scales1Optional")(call)
             if dynamic:
                 same_dtype("x1", "scales1Optional")(call)
@@ -383,7 +387,7 @@ def _token_scales(call: Call) -> None:
 
 
 def _bias_shape(call: Call) -> None:
-    if call.given("biasOptional"):
+    if call.is_present("biasOptional"):
         came, allowed = call.shape("biasOptional"), (call.shape("gamma"), call.shape("x1"))
         text = f"has shape {came}; it must be that of gamma {allowed[0]} or x1 {allowed[1]}"
         call.require(came in allowed, "biasOptional", text)
@@ -391,7 +395,7 @@ def _bias_shape(call: Call) -> None:
 
 def _two_outputs(call: Call, *sums: str) -> None:
     same_shape("x1", "x2", *sums, "y1Out")(call)
-    if call.given("scales2Optional"):
+    if call.is_present("scales2Optional"):
         same_shape("x1", "y2Out")(call)
         if _is_dynamic(call):
             same_shape("outScales1Out", "outScales2Out")(call)
@@ -399,7 +403,7 @@ def _two_outputs(call: Call, *sums: str) -> None:
 
 def _combination(call: Call, allowed: tuple[str, ...]) -> None:
     """Which of scales1, scales2, zeroPoints1, zeroPoints2 are given, as a word of their numbers."""
-    came = "".join(letter for letter, name in zip("sSzZ", _SCALES) if call.given(name))
+    came = "".join(letter for letter, name in zip("sSzZ", _SCALES) if call.is_present(name))
     text = (
         "scales and zero points do not go together: scales2 needs scales1, zero points their scales, dynamic has none"
     )
@@ -427,7 +431,7 @@ def _quant_v2_shapes(call: Call) -> None:
     if _is_dynamic(call):
         _token_scales(call)
     else:
-        given = call.given("scales1Optional")
+        given = call.is_present("scales1Optional")
         scales = call.shape("scales1Optional")
         per_tensor = given and gamma == (1, *sizes[-1:]) and scales == (1,)
         text = f"has shape {scales}; it must be that of gamma {gamma}, or (1,) with a gamma (1, {sizes[-1:]})"
@@ -438,7 +442,7 @@ def _quant_v2_shapes(call: Call) -> None:
     _bias_shape(call)
     if _is_dynamic(call):
         call.require(
-            not call.given("zeroPoints1Optional"), "zeroPoints1Optional", "is given; dynamic quantisation has none"
+            not call.is_present("zeroPoints1Optional"), "zeroPoints1Optional", "is given; dynamic quantisation has none"
         )
 
 
@@ -446,25 +450,25 @@ def _out_scales(name: str) -> ShapeRule:
     """One scale a token in dynamic mode; a stand-in where nothing is written."""
 
     def sizes(call: Call) -> Shape:
-        second = name.endswith("2Out") and not call.given("scales2Optional")
+        second = name.endswith("2Out") and not call.is_present("scales2Optional")
         return call.shape("x1")[:-1] if _is_dynamic(call) and not second else (1,)
 
     return sizes
 
 
 def _second(call: Call) -> Shape:
-    return call.shape("x1") if call.given("scales2Optional") else (1,)
+    return call.shape("x1") if call.is_present("scales2Optional") else (1,)
 
 
 _OUTPUTS: dict[str, ShapeRule] = {
-    "y1Out": same("x1"),
+    "y1Out": shape_of("x1"),
     "y2Out": _second,
-    "xOut": same("x1"),
-    "layernormRes": same("x1"),
+    "xOut": shape_of("x1"),
+    "layernormRes": shape_of("x1"),
     "outScales1Out": _out_scales("outScales1Out"),
     "outScales2Out": _out_scales("outScales2Out"),
 }
-_OUTPUT_DTYPES = result(
+_OUTPUT_DTYPES = output_dtype(
     y1Out="INT8",
     y2Out="INT8",
     xOut=dtype_of("x1"),
@@ -475,11 +479,11 @@ _OUTPUT_DTYPES = result(
 
 rule(
     "aclnnAddLayerNormQuant",
-    only_on("950"),
+    only_products("950"),
     _quant_mode("950"),
     _quant_dtypes("xOut"),
     _quant_shapes,
-    infer(**_OUTPUTS),
+    infer_shape(**_OUTPUTS),
     _OUTPUT_DTYPES,
 )
 rule(
@@ -487,6 +491,6 @@ rule(
     _quant_mode("950"),
     _quant_dtypes("xOut", "layernormRes"),
     _quant_v2_shapes,
-    infer(**_OUTPUTS),
+    infer_shape(**_OUTPUTS),
     _OUTPUT_DTYPES,
 )

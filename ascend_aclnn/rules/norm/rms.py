@@ -11,20 +11,20 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
-    columns,
-    documented,
-    dtype_attr,
+    documented_dtypes,
+    dtype_attribute,
     dtype_of,
+    dtype_table,
     dtypes,
-    infer,
-    only_on,
+    infer_shape,
+    only_products,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
+    shape_of,
     tiling,
     unless_empty,
 )
@@ -42,8 +42,8 @@ def _rms_columns(names: str, *, grad: bool) -> tuple[Check, ...]:
         return [f"{x} {x} FLOAT {g} {x} FLOAT" if grad else f"{x} {g} {x} FLOAT" for x, g in cells]
 
     return (
-        columns(names, *rows(_RMS_A2), products="A2 A3 950"),
-        columns(names, *rows(_RMS_OLD), products="310P 910"),
+        dtype_table(names, *rows(_RMS_A2), products="A2 A3 950"),
+        dtype_table(names, *rows(_RMS_OLD), products="310P 910"),
     )
 
 
@@ -70,15 +70,15 @@ def _grad_shapes(call: Call) -> None:
 
 rule(
     "aclnnRmsNormGrad",
-    only_on("A2 A3 310P 910 950"),
+    only_products("A2 A3 310P 910 950"),
     *_rms_columns("dy x rstd gamma dxOut dgammaOut", grad=True),
     tiling(
         rank(1, 8, "dy", "x", "rstd", "gamma", "dxOut", "dgammaOut"),
         same_shape("x", "dy"),
-        shape(dxOut=same("x"), dgammaOut=same("gamma")),
+        output_shape(dxOut=shape_of("x"), dgammaOut=shape_of("gamma")),
         _grad_shapes,
     ),
-    result(dxOut=dtype_of("x"), dgammaOut="FLOAT"),
+    output_dtype(dxOut=dtype_of("x"), dgammaOut="FLOAT"),
 )
 
 
@@ -94,13 +94,13 @@ def rows(name: str) -> ShapeRule:
 
 rule(
     "aclnnRmsNorm",
-    only_on("A2 A3 310P 910 950"),
+    only_products("A2 A3 310P 910 950"),
     *_rms_columns("x gamma yOut rstdOut", grad=False),
     tiling(
         rank(1, 8, "x", "gamma", "yOut", "rstdOut"),
-        shape(yOut=same("x"), rstdOut=rows("x")),
+        output_shape(yOut=shape_of("x"), rstdOut=rows("x")),
     ),
-    result(yOut=dtype_of("x"), rstdOut="FLOAT"),
+    output_dtype(yOut=dtype_of("x"), rstdOut="FLOAT"),
 )
 
 
@@ -113,15 +113,15 @@ def _gamma_is_tail(name: str) -> Check:
 
 rule(
     "aclnnGemmaRmsNorm",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "x gamma yOut rstdOut",
         "BF16 BF16 BF16 FLOAT",
         "FLOAT16 FLOAT16 FLOAT16 FLOAT",
         "FLOAT FLOAT FLOAT FLOAT",
         products="A2 A3",
     ),
-    columns(
+    dtype_table(
         "x gamma yOut rstdOut",
         "FLOAT16 FLOAT FLOAT16 FLOAT",
         "BF16 FLOAT BF16 FLOAT",
@@ -130,8 +130,8 @@ rule(
         "BF16 BF16 BF16 FLOAT",
         products="950",
     ),
-    tiling(rank(1, 8, "x", "gamma"), shape(yOut=same("x"), rstdOut=rows("x"))),
-    result(yOut=dtype_of("x"), rstdOut="FLOAT"),
+    tiling(rank(1, 8, "x", "gamma"), output_shape(yOut=shape_of("x"), rstdOut=rows("x"))),
+    output_dtype(yOut=dtype_of("x"), rstdOut="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- x1 + x2, then the norm
@@ -139,13 +139,13 @@ rule(
 
 def _add_outputs(call: Call) -> None:
     """rstd and the sum are both wanted, or the sum alone, or neither."""
-    lone = call.given("rstdOut") and not call.given("xOut")
+    lone = call.is_present("rstdOut") and not call.is_present("xOut")
     call.require(not lone, "xOut", "is None (a null pointer), but rstd_out is given", PARAM_NULLPTR)
 
 
 def _add_dtypes(call: Call) -> None:
     """Without rstd the kernel is another one, for 16-bit types and gammas of at most two axes."""
-    names = "FLOAT FLOAT16 BF16" if call.given("rstdOut") else "FLOAT16 BF16"
+    names = "FLOAT FLOAT16 BF16" if call.is_present("rstdOut") else "FLOAT16 BF16"
     if call.product == "310P":
         names = names.replace(" BF16", "")
     dtypes(names, "x1", "x2", "gamma")(call)
@@ -156,7 +156,7 @@ def _add_dtypes(call: Call) -> None:
 def _add_shapes(call: Call) -> None:
     rank(1, 8, "x1", "x2", "gamma")(call)
     same_shape("x1", "x2", "yOut")(call)
-    if not call.given("rstdOut"):
+    if not call.is_present("rstdOut"):
         rank(1, 2, "gamma")(call)
     rank(0, 8, "rstdOut")(call)
     same_shape("x1", "xOut")(call)
@@ -168,23 +168,23 @@ rule(
     _add_dtypes,
     _add_shapes,
     unless_empty("x1 gamma", tiling(_gamma_is_tail("x1"))),
-    infer(yOut=same("x1"), rstdOut=rows("x1"), xOut=same("x1")),
-    result(yOut=dtype_of("x1"), rstdOut="FLOAT", xOut=dtype_of("x1")),
+    infer_shape(yOut=shape_of("x1"), rstdOut=rows("x1"), xOut=shape_of("x1")),
+    output_dtype(yOut=dtype_of("x1"), rstdOut="FLOAT", xOut=dtype_of("x1")),
 )
 
 _ADD_ROWS = ("FLOAT16 FLOAT16 FLOAT16 FLOAT", "FLOAT FLOAT FLOAT FLOAT")
 rule(
     "aclnnInplaceAddRmsNorm",
-    only_on("A2 A3 310P 950"),
-    columns("x1Ref x2Ref gamma rstdOut", *_ADD_ROWS, "BF16 BF16 BF16 FLOAT", products="A2 A3 950"),
-    columns("x1Ref x2Ref gamma rstdOut", *_ADD_ROWS, products="310P"),
-    tiling(rank(1, 8, "x1Ref", "x2Ref", "gamma"), same_shape("x1Ref", "x2Ref"), shape(rstdOut=rows("x1Ref"))),
-    result(rstdOut="FLOAT"),
+    only_products("A2 A3 310P 950"),
+    dtype_table("x1Ref x2Ref gamma rstdOut", *_ADD_ROWS, "BF16 BF16 BF16 FLOAT", products="A2 A3 950"),
+    dtype_table("x1Ref x2Ref gamma rstdOut", *_ADD_ROWS, products="310P"),
+    tiling(rank(1, 8, "x1Ref", "x2Ref", "gamma"), same_shape("x1Ref", "x2Ref"), output_shape(rstdOut=rows("x1Ref"))),
+    output_dtype(rstdOut="FLOAT"),
 )
 rule(
     "aclnnAddRmsNormCast",
-    only_on("A2 A3 950"),
-    columns(
+    only_products("A2 A3 950"),
+    dtype_table(
         "x1 x2 gamma y1Out y2Out rstdOut xOut",
         "FLOAT16 FLOAT16 FLOAT16 FLOAT FLOAT16 FLOAT FLOAT16",
         "BF16 BF16 BF16 FLOAT BF16 FLOAT BF16",
@@ -192,9 +192,9 @@ rule(
     tiling(
         rank(1, 8, "x1", "x2", "gamma"),
         same_shape("x1", "x2"),
-        shape(y1Out=same("x1"), y2Out=same("x1"), rstdOut=rows("x1"), xOut=same("x1")),
+        output_shape(y1Out=shape_of("x1"), y2Out=shape_of("x1"), rstdOut=rows("x1"), xOut=shape_of("x1")),
     ),
-    result(y1Out="FLOAT", y2Out=dtype_of("x1"), rstdOut="FLOAT", xOut=dtype_of("x1")),
+    output_dtype(y1Out="FLOAT", y2Out=dtype_of("x1"), rstdOut="FLOAT", xOut=dtype_of("x1")),
 )
 
 # ------------------------------------------------------------------------------------------------- quantised per token
@@ -224,14 +224,14 @@ rule(
     dtypes(_HALF, "xOut"),
     dtypes("FLOAT", "scale1Out", "scale2Out"),
     tiling(_dynamic_shapes),
-    infer(
-        y1Out=same("x1"),
-        y2Out=same("x1"),
-        xOut=same("x1"),
+    infer_shape(
+        y1Out=shape_of("x1"),
+        y2Out=shape_of("x1"),
+        xOut=shape_of("x1"),
         scale1Out=_token_scales("x1"),
         scale2Out=_token_scales("x1"),
     ),
-    result(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1"), scale1Out="FLOAT", scale2Out="FLOAT"),
+    output_dtype(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1"), scale1Out="FLOAT", scale2Out="FLOAT"),
 )
 
 
@@ -239,7 +239,7 @@ def _wanted(call: Call) -> tuple[bool, bool]:
     """Which of the two quantised outputs AddRmsNormDynamicQuantV2 makes."""
     mask = call["outputMask"]
     if mask is None:
-        return True, call.given("smoothScale1Optional") and call.given("smoothScale2Optional")
+        return True, call.is_present("smoothScale1Optional") and call.is_present("smoothScale2Optional")
     call.require(len(mask) == 2, "outputMask", f"has {len(mask)} items; it must have 2")
     return bool(mask[0]), bool(mask[1])
 
@@ -247,12 +247,12 @@ def _wanted(call: Call) -> tuple[bool, bool]:
 def _output_mask(call: Call) -> None:
     mask = call["outputMask"]
     if mask is None:
-        alone = call.given("smoothScale2Optional") and not call.given("smoothScale1Optional")
+        alone = call.is_present("smoothScale2Optional") and not call.is_present("smoothScale1Optional")
         call.require(not alone, "smoothScale2Optional", "is given without smooth_scale1")
         return
     call.require(len(mask) == 2, "outputMask", f"has {len(mask)} items; it must have 2")
     for wanted, name in zip(mask, ("smoothScale1Optional", "smoothScale2Optional")):
-        call.require(wanted or not call.given(name), name, "is given, but output_mask does not want its output")
+        call.require(wanted or not call.is_present(name), name, "is given, but output_mask does not want its output")
     call.require(any(mask), "outputMask", "wants no output")
 
 
@@ -260,7 +260,7 @@ def _wanted_given(call: Call) -> None:
     for number, wanted in enumerate(_wanted(call), 1):
         for name in (f"y{number}Out", f"scale{number}Out"):
             call.require(
-                not wanted or call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR
+                not wanted or call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR
             )
 
 
@@ -288,28 +288,32 @@ rule(
     "aclnnAddRmsNormDynamicQuantV2",
     _output_mask,
     _wanted_given,
-    unless_empty("x1 x2 gamma y2Out", _dynamic_outputs, documented("x1", "gamma")),
-    infer(
-        y1Out=_if_wanted(0, same("x1")),
-        y2Out=_if_wanted(1, same("x1")),
-        xOut=same("x1"),
+    unless_empty("x1 x2 gamma y2Out", _dynamic_outputs, documented_dtypes("x1", "gamma")),
+    infer_shape(
+        y1Out=_if_wanted(0, shape_of("x1")),
+        y2Out=_if_wanted(1, shape_of("x1")),
+        xOut=shape_of("x1"),
         scale1Out=_if_wanted(0, _token_scales("x1")),
         scale2Out=_if_wanted(1, _token_scales("x1")),
     ),
-    result(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1"), scale1Out="FLOAT", scale2Out="FLOAT"),
+    output_dtype(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1"), scale1Out="FLOAT", scale2Out="FLOAT"),
     nullable="y1Out y2Out scale1Out scale2Out",
 )
 rule(
     "aclnnRmsNormDynamicQuant",
-    only_on("A2 A3"),
-    columns(
+    only_products("A2 A3"),
+    dtype_table(
         "x gamma smoothScalesOptional betaOptional yOut scaleOut",
         "FLOAT16 FLOAT16 FLOAT16 FLOAT16 INT8 FLOAT",
         "BF16 BF16 BF16 BF16 INT8 FLOAT",
     ),
-    tiling(_gamma_is_tail("x"), same_shape("gamma", "smoothScalesOptional", "betaOptional"), shape(yOut=same("x"))),
-    infer(scaleOut=lambda call: call.shape("x")[: _split(call)]),
-    result(yOut="INT8", scaleOut="FLOAT"),
+    tiling(
+        _gamma_is_tail("x"),
+        same_shape("gamma", "smoothScalesOptional", "betaOptional"),
+        output_shape(yOut=shape_of("x")),
+    ),
+    infer_shape(scaleOut=lambda call: call.shape("x")[: _split(call)]),
+    output_dtype(yOut="INT8", scaleOut="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- quantised by scales
@@ -326,8 +330,8 @@ rule(
     same_dtype("y1Out", "y2Out"),
     dtypes(_WIDE, "xOut"),
     rank(1, 8, "x1", "x2", "gamma", *_SCALES, "y1Out", "y2Out", "xOut"),
-    infer(y1Out=same("x1"), y2Out=same("x1"), xOut=same("x1")),
-    result(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1")),
+    infer_shape(y1Out=shape_of("x1"), y2Out=shape_of("x1"), xOut=shape_of("x1")),
+    output_dtype(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1")),
 )
 
 
@@ -341,14 +345,14 @@ def _extended(call: Call) -> bool:
         return True
     if call.product not in ("A2", "A3", "310P") or not call["divMode"]:
         return False
-    if call.given("zeroPoints2Optional") or call.given("scales2Optional"):
+    if call.is_present("zeroPoints2Optional") or call.is_present("scales2Optional"):
         return False
-    biased, normed, summed = call.given("betaOptional"), call.given("rmsNormOut"), call.given("xOut")
+    biased, normed, summed = call.is_present("betaOptional"), call.is_present("rmsNormOut"), call.is_present("xOut")
     last = call.shape("x1")[-1:]
     gamma = call.shape("gamma") in (last, (1, *last)) and not (
         call.shape("gamma") == (1,) and not biased and not normed
     )
-    points = call.given("zeroPoints1Optional") and _one_number(call, "zeroPoints1Optional")
+    points = call.is_present("zeroPoints1Optional") and _one_number(call, "zeroPoints1Optional")
     outputs = (summed and not normed) if biased else (normed and not summed)
     return gamma and points and _one_number(call, "scales1") and outputs
 
@@ -376,8 +380,10 @@ def _enough_to_normalise(call: Call) -> None:
 
 
 def _plain_checks(call: Call) -> None:
-    call.require(call.given("xOut"), "xOut", "is None (a null pointer); it is required", PARAM_NULLPTR)
-    call.require(not call.given("rmsNormOut"), "rmsNormOut", "is given; it goes with other arguments", PARAM_NULLPTR)
+    call.require(call.is_present("xOut"), "xOut", "is None (a null pointer); it is required", PARAM_NULLPTR)
+    call.require(
+        not call.is_present("rmsNormOut"), "rmsNormOut", "is given; it goes with other arguments", PARAM_NULLPTR
+    )
     rank(1, 8, "x1", "x2", "gamma", *_SCALES, "betaOptional", "y1Out", "y2Out", "xOut")(call)
     old = call.product in ("A2", "A3", "310P")
     dtypes("FLOAT BF16" if old else _WIDE, "scales1", "scales2Optional")(call)
@@ -392,7 +398,7 @@ def _plain_checks(call: Call) -> None:
 
 
 def _quant_v2(call: Call) -> None:
-    if any(call.empty(name) for name in ("x1", "gamma", "y2Out")):
+    if any(call.is_empty(name) for name in ("x1", "gamma", "y2Out")):
         return
     if _extended(call):
         _extended_checks(call)
@@ -403,8 +409,8 @@ def _quant_v2(call: Call) -> None:
 rule(
     "aclnnAddRmsNormQuantV2",
     _quant_v2,
-    infer(y1Out=same("x1"), y2Out=same("x1"), xOut=same("x1"), rmsNormOut=lambda call: None),
-    result(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1")),
+    infer_shape(y1Out=shape_of("x1"), y2Out=shape_of("x1"), xOut=shape_of("x1"), rmsNormOut=lambda call: None),
+    output_dtype(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1")),
     nullable="xOut",
 )
 
@@ -454,8 +460,8 @@ rule(
     dtypes({"950": f"{_QUANTISED} INT4 INT32", "A2 A3": "INT8 INT4 INT32", "310P 310B": "INT8", "": ""}, "y"),
     _quant_dtypes,
     _quant_shapes,
-    infer(y=same("x")),
-    result(y="INT8"),
+    infer_shape(y=shape_of("x")),
+    output_dtype(y="INT8"),
 )
 
 
@@ -467,7 +473,7 @@ def _quant_v3_shapes(call: Call) -> None:
 
 
 def _rstd_if_wanted(call: Call) -> None:
-    missing = call["outputRstd"] and not call.given("rstdOut" if "rstdOut" in call.operator.positions else "rstd")
+    missing = call["outputRstd"] and not call.is_present("rstdOut" if "rstdOut" in call.operator.positions else "rstd")
     call.require(not missing, "outputRstd", "is True, but rstd is None (a null pointer)", PARAM_NULLPTR)
 
 
@@ -475,10 +481,10 @@ rule(
     "aclnnRmsNormQuantV3",
     _rstd_if_wanted,
     _quant_v3_shapes,
-    only_on("950"),
-    documented(),
-    infer(y=same("x"), rstd=rows("x")),
-    result(y="INT8", rstd="FLOAT"),
+    only_products("950"),
+    documented_dtypes(),
+    infer_shape(y=shape_of("x"), rstd=rows("x")),
+    output_dtype(y="INT8", rstd="FLOAT"),
     nullable="rstd",
 )
 
@@ -503,32 +509,34 @@ def _rstd_or_none(name: str) -> ShapeRule:
 rule(
     "aclnnRmsNormDynamicMxQuant",
     _rstd_if_wanted,
-    only_on("950"),
-    documented(),
-    tiling(_gamma_is_tail("x"), same_shape("gamma", "beta"), shape(yOut=same("x"), mxscaleOut=_mx_scales("x"))),
-    infer(rstdOut=_rstd_or_none("x")),
-    result(yOut=dtype_attr("dstType"), mxscaleOut="FLOAT8_E8M0", rstdOut="FLOAT"),
+    only_products("950"),
+    documented_dtypes(),
+    tiling(
+        _gamma_is_tail("x"), same_shape("gamma", "beta"), output_shape(yOut=shape_of("x"), mxscaleOut=_mx_scales("x"))
+    ),
+    infer_shape(rstdOut=_rstd_or_none("x")),
+    output_dtype(yOut=dtype_attribute("dstType"), mxscaleOut="FLOAT8_E8M0", rstdOut="FLOAT"),
     nullable="rstdOut",
 )
 rule(
     "aclnnAddRmsNormDynamicMxQuant",
     _rstd_if_wanted,
-    only_on("950"),
-    documented(),
+    only_products("950"),
+    documented_dtypes(),
     tiling(
         same_shape("x1", "x2"),
         _gamma_is_tail("x1"),
         same_shape("gamma", "beta"),
-        shape(yOut=same("x1"), xOut=same("x1"), mxscaleOut=_mx_scales("x1")),
+        output_shape(yOut=shape_of("x1"), xOut=shape_of("x1"), mxscaleOut=_mx_scales("x1")),
     ),
-    infer(rstdOut=_rstd_or_none("x1")),
-    result(yOut=dtype_attr("dstType"), xOut=dtype_of("x1"), mxscaleOut="FLOAT8_E8M0", rstdOut="FLOAT"),
+    infer_shape(rstdOut=_rstd_or_none("x1")),
+    output_dtype(yOut=dtype_attribute("dstType"), xOut=dtype_of("x1"), mxscaleOut="FLOAT8_E8M0", rstdOut="FLOAT"),
 )
 rule(
     "aclnnRmsNormGradQuant",
-    only_on("950"),
-    documented(),
+    only_products("950"),
+    documented_dtypes(),
     tiling(_gamma_is_tail("x"), same_shape("x", "dy")),
-    infer(dxOut=same("x"), dgammaOut=same("gamma")),
-    result(dxOut="INT8", dgammaOut="FLOAT"),
+    infer_shape(dxOut=shape_of("x"), dgammaOut=shape_of("gamma")),
+    output_dtype(dxOut="INT8", dgammaOut="FLOAT"),
 )

@@ -6,27 +6,27 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.rules.language import (
     Call,
     Check,
-    axes_of,
-    columns,
-    dtype_attr,
+    dtype_attribute,
     dtype_of,
+    dtype_table,
     dtypes,
     has_dtype,
     is_complex,
     max_rank,
-    on,
-    only_on,
+    on_products,
+    only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
     promoted,
     rank,
-    reduced,
-    result,
+    reduced_shape,
     rule,
-    same,
     same_dtype,
     same_format,
-    shape,
+    shape_of,
     tiling,
+    valid_axes,
 )
 
 _FLOATS = "FLOAT FLOAT16 BF16"
@@ -50,28 +50,28 @@ def _real(call: Call) -> None:
 
 def _convertible(call: Call) -> None:
     dtypes(_FLOATS, "self", "out")(call)
-    _widens(call, dtype_attr("dtype")(call), "dtype")
+    _widens(call, dtype_attribute("dtype")(call), "dtype")
 
 
 rule(
     "aclnnNorm",
-    on("950", dtypes(_FLOATS, "self", "out")),
+    on_products("950", dtypes(_FLOATS, "self", "out")),
     _promotes,
-    axes_of("dim", "self"),
+    valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
-    shape(out=reduced("self", "dim", "keepdim")),
-    result(out=dtype_of("self")),
+    output_shape(out=reduced_shape("self", "dim", "keepdim")),
+    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnLinalgVectorNorm",
-    has_dtype("out", dtype_attr("dtype")),
+    has_dtype("out", dtype_attribute("dtype")),
     _real,
-    on("950", _convertible),
+    on_products("950", _convertible),
     _promotes,
-    axes_of("dims", "self"),
+    valid_axes("dims", "self"),
     max_rank(8, "self", "out"),
-    shape(out=reduced("self", "dims", "keepDims")),
-    result(out=dtype_attr("dtype")),
+    output_shape(out=reduced_shape("self", "dims", "keepDims")),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 
 
@@ -95,9 +95,9 @@ rule(
     same_dtype("self", "out"),
     same_format("self", "out"),
     rank(2, 8, "self", "out"),
-    shape(out=same("self")),
+    output_shape(out=shape_of("self")),
     _renorm_values("self"),
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 rule("aclnnInplaceRenorm", dtypes(_RENORM, "selfRef"), rank(2, 8, "selfRef"), _renorm_values("selfRef"))
 
@@ -130,9 +130,9 @@ def _row(dtype: str) -> str:
 
 rule(
     "aclnnMaskedSoftmaxWithRelPosBias",
-    only_on("A2 A3 310P 950"),
-    columns(_BIAS, *map(_row, ("FLOAT16", "BF16", "FLOAT")), products="A2 A3 950"),
-    columns(_BIAS, *map(_row, ("FLOAT16", "FLOAT")), products="310P"),
-    tiling(rank(4, 5, "x"), shape(out=same("x"))),
-    result(out=dtype_of("x")),
+    only_products("A2 A3 310P 950"),
+    dtype_table(_BIAS, *map(_row, ("FLOAT16", "BF16", "FLOAT")), products="A2 A3 950"),
+    dtype_table(_BIAS, *map(_row, ("FLOAT16", "FLOAT")), products="310P"),
+    tiling(rank(4, 5, "x"), output_shape(out=shape_of("x"))),
+    output_dtype(out=dtype_of("x")),
 )

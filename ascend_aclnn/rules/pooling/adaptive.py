@@ -9,21 +9,21 @@ from ascend_aclnn.rules.language import (
     Shape,
     ShapeRule,
     array_length,
-    copied,
+    copied_output_shape,
     dtype_of,
     dtypes,
-    fits,
-    infer,
-    not_private,
-    on,
+    infer_shape,
+    no_private_format,
+    on_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     plus_bf16,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     unless_empty,
 )
 from ascend_aclnn.rules.pooling.windows import format_by_rank, plane_fits_int32, plane_rank, positive, rank_like
@@ -85,8 +85,8 @@ rule(
     same_format("self", "out"),
     format_by_rank("self", "out"),
     _output_size(2, 0),
-    shape(out=_resized(2)),
-    result(out=dtype_of("self")),
+    output_shape(out=_resized(2)),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -106,9 +106,9 @@ rule(
     dtypes(_FLOATS, "gradOutput", "self"),
     same_dtype("self", "gradOutput"),
     same_format("gradOutput", "self"),
-    not_private("gradOutput"),
-    copied(out=same("self")),
-    result(out=dtype_of("self")),
+    no_private_format("gradOutput"),
+    copied_output_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -126,7 +126,7 @@ def _box_format(call: Call) -> None:
         allowed = (Format.NCDHW, Format.NCHW, Format.ND)
         call.require(came in allowed, "self", f"has format {came.name}; it must be NCDHW, NCHW or ND")
     else:
-        not_private("self")(call)
+        no_private_format("self")(call)
 
 
 rule(
@@ -137,8 +137,8 @@ rule(
     same_format("self", "out"),
     _box_format,
     _output_size(3),
-    shape(out=_resized(3)),
-    result(out=dtype_of("self")),
+    output_shape(out=_resized(3)),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -176,10 +176,10 @@ rule(
     _backward_dtypes,
     same_dtype("self", "gradOutput", "out"),
     same_format("self", "gradOutput", "out"),
-    not_private("gradOutput"),
+    no_private_format("gradOutput"),
     _global_on_910,
-    infer(out=same("self")),
-    result(out=dtype_of("self")),
+    infer_shape(out=shape_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 # ------------------------------------------------------------------------------------------------- maximum
@@ -200,8 +200,8 @@ rule(
     dtypes("INT64", "indicesOut"),
     _max_plane,
     _output_size(2),
-    unless_empty("self", fits(outputOut=_resized(2), indicesOut=_resized(2))),
-    result(outputOut=dtype_of("self"), indicesOut="INT64"),
+    unless_empty("self", output_shape_relaxed(outputOut=_resized(2), indicesOut=_resized(2))),
+    output_dtype(outputOut=dtype_of("self"), indicesOut="INT64"),
 )
 
 _ON_NEW = {"A2 A3 950": "BF16 FLOAT16 FLOAT", "": ""}
@@ -218,7 +218,7 @@ def _formats_and_ranks(spatial: int) -> Check:
 
     def check(call: Call) -> None:
         same_format("self", *names)(call)
-        not_private("self", *names)(call)
+        no_private_format("self", *names)(call)
         plane_rank(call, spatial, "self", *names)
 
     return check
@@ -235,17 +235,17 @@ rule(
     *_MAX_BACKWARD,
     _formats_and_ranks(2),
     plane_fits_int32(2),
-    infer(gradInput=same("self")),
-    result(gradInput=dtype_of("self")),
+    infer_shape(gradInput=shape_of("self")),
+    output_dtype(gradInput=dtype_of("self")),
 )
 rule(
     "aclnnAdaptiveMaxPool3dBackward",
     *_MAX_BACKWARD,
     plane_fits_int32(3),
     _formats_and_ranks(3),
-    on("A2 A3", dtypes("INT32", "indices")),
-    infer(gradInput=same("self")),
-    result(gradInput=dtype_of("self")),
+    on_products("A2 A3", dtypes("INT32", "indices")),
+    infer_shape(gradInput=shape_of("self")),
+    output_dtype(gradInput=dtype_of("self")),
 )
 
 
@@ -291,6 +291,6 @@ rule(
     _max_box_sizes,
     same_dtype("self", "outputOut"),
     _max_box_values,
-    unless_empty("self", fits(outputOut=_resized(3), indicesOut=_resized(3))),
-    result(outputOut=dtype_of("self"), indicesOut="INT32"),
+    unless_empty("self", output_shape_relaxed(outputOut=_resized(3), indicesOut=_resized(3))),
+    output_dtype(outputOut=dtype_of("self"), indicesOut="INT32"),
 )

@@ -11,15 +11,15 @@ from ascend_aclnn.rules.language import (
     array_length,
     dtype_of,
     dtypes,
-    infer,
-    not_private,
+    infer_shape,
+    no_private_format,
+    output_dtype,
+    output_shape,
     plus_bf16,
-    result,
     rule,
-    same,
     same_dtype,
     same_format,
-    shape,
+    shape_of,
     unless_empty,
 )
 from ascend_aclnn.rules.pooling.windows import Window, format_by_rank, plane_rank, positive, rank_like, spread
@@ -103,9 +103,9 @@ rule(
     format_by_rank("self", "out"),
     _values,
     _plane,
-    shape(out=_pooled(2, "kernelSize", "strides", "paddings")),
+    output_shape(out=_pooled(2, "kernelSize", "strides", "paddings")),
     _cube_math_type,
-    result(out=dtype_of("self")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -161,9 +161,9 @@ rule(
     _backward_dims,
     _pads_fit("padding"),
     _backward_cube_math_type,
-    shape(gradInput=same("self")),
+    output_shape(gradInput=shape_of("self")),
     unless_empty("gradOutput self gradInput", _backward_divisor),
-    result(gradInput=dtype_of("gradOutput")),
+    output_dtype(gradInput=dtype_of("gradOutput")),
 )
 
 # ------------------------------------------------------------------------------------------------- 3-d
@@ -194,10 +194,10 @@ rule(
     dtypes(_FLOATS, "self"),
     same_dtype("self", "out"),
     same_format("self", "out"),
-    not_private("self"),
+    no_private_format("self"),
     _boxes,
-    shape(out=_pooled(3, "kernelSize", "stride", "padding")),
-    result(out=dtype_of("self")),
+    output_shape(out=_pooled(3, "kernelSize", "stride", "padding")),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -224,8 +224,8 @@ rule(
     dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "": ""}, "gradOuput", "self", "output"),
     _backward_boxes,
     same_format("gradOuput", "output"),
-    not_private("gradOuput"),
+    no_private_format("gradOuput"),
     unless_empty("gradOuput", _backward_windows),
-    infer(output=same("self")),
-    result(output=dtype_of("self")),
+    infer_shape(output=shape_of("self")),
+    output_dtype(output=dtype_of("self")),
 )

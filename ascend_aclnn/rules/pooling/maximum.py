@@ -16,17 +16,17 @@ from ascend_aclnn.rules.language import (
     array_length,
     dtype_of,
     dtypes,
-    fits,
-    not_private,
-    on,
-    only_on,
-    result,
+    no_private_format,
+    on_products,
+    only_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
     rule,
-    same,
     same_dtype,
     same_format,
     same_shape,
-    shape,
+    shape_of,
     unless_empty,
 )
 from ascend_aclnn.rules.pooling.windows import Window, plane_fits_int32, plane_rank, positive, spread
@@ -105,11 +105,11 @@ rule(
     ),
     same_dtype("self", "out"),
     same_format("self", "out"),
-    not_private("self"),
+    no_private_format("self"),
     _rank(2, "self"),
     _max_pool_attributes,
-    shape(out=lambda call: _pooled(call, _max_pool_windows(call))),
-    result(out=dtype_of("self")),
+    output_shape(out=lambda call: _pooled(call, _max_pool_windows(call))),
+    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -173,12 +173,12 @@ def _with_positions(name: str, allowed: DtypeSet, positions: str, kept: ShapeRul
         same_dtype("self", "out"),
         dtypes(positions, "indices"),
         same_format("self", "out"),
-        not_private("self"),
+        no_private_format("self"),
         _rank(2, "self"),
         _attributes(2, "950"),
         _window_exists(2),
-        shape(out=_plane_output, indices=kept),
-        result(out=dtype_of("self"), indices=positions.split()[-1]),
+        output_shape(out=_plane_output, indices=kept),
+        output_dtype(out=dtype_of("self"), indices=positions.split()[-1]),
     )
 
 
@@ -189,7 +189,7 @@ _with_positions(
     "INT8",
     _mask_shape,
     array_length("kernelSize", 1, 2),
-    only_on("A2 A3 910 310P 310B 310"),
+    only_products("A2 A3 910 310P 310B 310"),
 )
 
 
@@ -221,14 +221,14 @@ def _backward(name: str, allowed: DtypeSet, positions: DtypeSet, *first: Check) 
         same_dtype("self", "gradOutput", "gradInput"),
         dtypes(positions, "indices"),
         same_format("self", "gradOutput", "gradInput"),
-        not_private("self", "gradInput", "gradOutput", "indices"),
+        no_private_format("self", "gradInput", "gradOutput", "indices"),
         _rank(2, "self", "gradInput", "gradOutput", "indices"),
         _attributes(2, "950"),
-        shape(gradInput=same("self")),
+        output_shape(gradInput=shape_of("self")),
         _window_exists(2),
         _pads_fit_dilated,
         _grad_output(2),
-        result(gradInput=dtype_of("self")),
+        output_dtype(gradInput=dtype_of("self")),
     )
 
 
@@ -241,7 +241,7 @@ _backward(
     "aclnnMaxPool2dWithMaskBackward",
     {"A2 A3": _FLOATS, "910": "FLOAT16 FLOAT", "": ""},
     "INT8",
-    only_on("A2 A3 910 310P 310B 310"),
+    only_products("A2 A3 910 310P 310B 310"),
     _kernel_length,
 )
 
@@ -263,16 +263,16 @@ def _box_format(call: Call) -> None:
 
 rule(
     "aclnnMaxPool3dWithArgmax",
-    only_on("A2 A3 950"),
+    only_products("A2 A3 950"),
     dtypes(_FLOATS, "self"),
     dtypes({"950": "INT32 INT64", "": "INT32"}, "indices"),
     same_dtype("self", "out"),
     same_format("self", "out", "indices"),
     _rank(3, "self"),
-    on("950", _box_format),
+    on_products("950", _box_format),
     _attributes(3, "950 310P 310B 310"),
-    unless_empty("self out", fits(out=_box_output, indices=_box_output)),
-    result(out=dtype_of("self"), indices="INT32"),
+    unless_empty("self out", output_shape_relaxed(out=_box_output, indices=_box_output)),
+    output_dtype(out=dtype_of("self"), indices="INT32"),
 )
 rule(
     "aclnnMaxPool3dWithArgmaxBackward",
@@ -280,11 +280,11 @@ rule(
     dtypes({"950": "INT32 INT64", "": "INT32"}, "indices"),
     same_dtype("self", "gradOutput", "gradInput"),
     same_format("self", "gradOutput", "gradInput"),
-    not_private("self", "gradInput", "gradOutput", "indices"),
+    no_private_format("self", "gradInput", "gradOutput", "indices"),
     _rank(3, "gradOutput", "gradInput", "indices", "self"),
     _attributes(3, "A2 A3 910 950 310P 310B 310"),
     plane_fits_int32(3),
     same_shape("gradOutput", "indices"),
-    shape(gradInput=same("self")),
-    result(gradInput=dtype_of("self")),
+    output_shape(gradInput=shape_of("self")),
+    output_dtype(gradInput=dtype_of("self")),
 )

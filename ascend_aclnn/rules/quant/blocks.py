@@ -14,19 +14,19 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     contiguous,
-    documented,
-    dtype_attr,
+    documented_dtypes,
+    documented_products,
+    dtype_attribute,
     dtypes,
     has_dtype,
-    infer,
+    infer_shape,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
-    supported,
+    shape_of,
     tiling,
     when,
 )
@@ -62,7 +62,7 @@ def _mx_modes(dst: str = "dstType", allowed: tuple[int, ...] = (35, 36, 40, 41))
         one_of(dst, *allowed)(call)
         name = next((n for n in ("roundModeOptional", "roundMode") if n in call.operator.positions), "")
         if name:
-            modes = ("rint", "round", "floor") if dtype_attr(dst)(call) in _FP4 else ("rint",)
+            modes = ("rint", "round", "floor") if dtype_attribute(dst)(call) in _FP4 else ("rint",)
             one_of(name, *modes)(call)
 
     return check
@@ -71,26 +71,26 @@ def _mx_modes(dst: str = "dstType", allowed: tuple[int, ...] = (35, 36, 40, 41))
 def _mx(name: str, *checks: Check, dst: str = "dstType", ys: str = "yOut", scales: str = "mxscaleOut") -> None:
     """An operator of Ascend 950 whose outputs are quantised values and exponents."""
     exponents = dict.fromkeys(scales.split(), "FLOAT8_E8M0")
-    values = {y: dtype_attr(dst) for y in ys.split()}
+    values = {y: dtype_attribute(dst) for y in ys.split()}
     rule(
         name,
-        supported,
-        documented(),
-        tiling(*checks, _mx_modes(dst), *(has_dtype(y, dtype_attr(dst)) for y in values)),
-        result(**values),
-        result(**exponents),
+        documented_products,
+        documented_dtypes(),
+        tiling(*checks, _mx_modes(dst), *(has_dtype(y, dtype_attribute(dst)) for y in values)),
+        output_dtype(**values),
+        output_dtype(**exponents),
     )
 
 
 for _name in ("aclnnDynamicMxQuant", "aclnnDynamicMxQuantV2", "aclnnDynamicMxQuantV3"):
-    _mx(_name, shape(yOut=same("x"), mxscaleOut=mx_scale("x", "axis", block="blocksize")))
+    _mx(_name, output_shape(yOut=shape_of("x"), mxscaleOut=mx_scale("x", "axis", block="blocksize")))
 for _name in ("aclnnDynamicMxQuantWithDualAxis", "aclnnDynamicMxQuantWithDualAxisV2"):
     _mx(
         _name,
-        shape(
-            y1Out=same("x"),
+        output_shape(
+            y1Out=shape_of("x"),
             mxscale1Out=mx_scale("x", -1, (2, 7)),
-            y2Out=same("x"),
+            y2Out=shape_of("x"),
             mxscale2Out=mx_scale("x", -2, (2, 7)),
         ),
         ys="y1Out y2Out",
@@ -98,12 +98,12 @@ for _name in ("aclnnDynamicMxQuantWithDualAxis", "aclnnDynamicMxQuantWithDualAxi
     )
 _mx(
     "aclnnDynamicBlockMxQuant",
-    shape(yOut=same("x"), scale1Out=mx_scale("x", -1, (2, 3)), scale2Out=mx_scale("x", -2, (2, 3))),
+    output_shape(yOut=shape_of("x"), scale1Out=mx_scale("x", -1, (2, 3)), scale2Out=mx_scale("x", -2, (2, 3))),
     scales="scale1Out scale2Out",
 )
 _mx(
     "aclnnMxToBlockMxQuant",
-    shape(y=same("x"), scale1=mx_scale("x", -1, (2, 3)), scale2=mx_scale("x", -2, (2, 3))),
+    output_shape(y=shape_of("x"), scale1=mx_scale("x", -1, (2, 3)), scale2=mx_scale("x", -2, (2, 3))),
     ys="y",
     scales="scale1 scale2",
 )
@@ -117,15 +117,15 @@ def _level0(call: Call) -> Shape:
 
 rule(
     "aclnnDynamicDualLevelMxQuant",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(
         one_of("level0BlockSize", 512),
         one_of("level1BlockSize", 32),
-        shape(yOut=same("x"), level0ScaleOut=_level0, level1ScaleOut=mx_scale("x", -1)),
+        output_shape(yOut=shape_of("x"), level0ScaleOut=_level0, level1ScaleOut=mx_scale("x", -1)),
         one_of("roundModeOptional", "rint", "round", "floor"),
     ),
-    result(yOut="FLOAT4_E2M1", level0ScaleOut="FLOAT", level1ScaleOut="FLOAT8_E8M0"),
+    output_dtype(yOut="FLOAT4_E2M1", level0ScaleOut="FLOAT", level1ScaleOut="FLOAT8_E8M0"),
 )
 
 # --------------------------------------------------------------------------------------------------- blocks of rows and columns
@@ -137,7 +137,7 @@ def _block_scale(call: Call) -> Shape:
     rows, columns_ = call["rowBlockSize"], call["colBlockSize"]
     for name, size in (("rowBlockSize", rows), ("colBlockSize", columns_)):
         call.require(size > 0, name, f"is {size}; it must be positive")
-    *batch, m, n = call.shape("x")
+    *batch, m, n = call.shape("x", least=2)
     if "groupList" in call.operator.positions:
         return (*batch, m // rows + call.size("groupList", 0), -(-n // columns_))
     return (*batch, -(-m // rows), -(-n // columns_))
@@ -151,10 +151,10 @@ for _name in (
 ):
     rule(
         _name,
-        supported,
-        documented(),
-        tiling(shape(yOut=same("x"), scaleOut=_block_scale), has_dtype("yOut", dtype_attr("dstType"))),
-        result(yOut=dtype_attr("dstType"), scaleOut="FLOAT"),
+        documented_products,
+        documented_dtypes(),
+        tiling(output_shape(yOut=shape_of("x"), scaleOut=_block_scale), has_dtype("yOut", dtype_attribute("dstType"))),
+        output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
     )
 
 # --------------------------------------------------------------------------------------------------- groups of rows
@@ -168,7 +168,7 @@ def _row_groups(call: Call) -> Shape:
     """Exponents along the rows: each group may leave a part of a pair."""
     rank(2, 2, "x")(call)
     rank(1, 1, "groupIndex")(call)
-    rows, columns_ = call.shape("x")
+    rows, columns_ = call.sizes("x", 2)
     return rows // 64 + call.shape("groupIndex")[0], columns_, 2
 
 
@@ -201,16 +201,18 @@ for _name, _small, _modes, _algorithms in (
         one_of("roundMode", *_modes),
         one_of("blocksize", 32),
         *_algorithms,
-        has_dtype("y", dtype_attr("dstType")),
-        shape(y=same("x"), mxscale=_row_groups),
+        has_dtype("y", dtype_attribute("dstType")),
+        output_shape(y=shape_of("x"), mxscale=_row_groups),
         _groups_there,
         _whole,
-        result(y=dtype_attr("dstType"), mxscale="FLOAT8_E8M0"),
+        output_dtype(y=dtype_attribute("dstType"), mxscale="FLOAT8_E8M0"),
     )
 
 _mx(
     "aclnnGroupedDynamicMxQuantWithDualAxis",
-    shape(y1Out=same("x"), y1ScaleOut=mx_scale("x", -1, (2, 2)), y2Out=same("x"), y2ScaleOut=_row_groups),
+    output_shape(
+        y1Out=shape_of("x"), y1ScaleOut=mx_scale("x", -1, (2, 2)), y2Out=shape_of("x"), y2ScaleOut=_row_groups
+    ),
     dst="dstDtype",
     ys="y1Out y2Out",
     scales="y1ScaleOut y2ScaleOut",
@@ -232,12 +234,12 @@ rule(
     dtypes("FLOAT4_E2M1 FLOAT4_E1M2 FLOAT8_E5M2 FLOAT8_E4M3FN", "x"),
     dtypes("FLOAT8_E8M0", "mxscale"),
     dtypes("FLOAT16 BF16 FLOAT", "y"),
-    has_dtype("y", dtype_attr("dstType")),
+    has_dtype("y", dtype_attribute("dstType")),
     _anti_mx_shapes,
-    infer(y=same("x")),
+    infer_shape(y=shape_of("x")),
     when(lambda call: call["x"].size > 0 and call.dtype("x") in _FP4, contiguous("x")),
-    supported,
-    result(y=dtype_attr("dstType")),
+    documented_products,
+    output_dtype(y=dtype_attribute("dstType")),
 )
 
 # --------------------------------------------------------------------------------------------------- behind a gate
@@ -264,7 +266,7 @@ def _grouped_rows(y: OneShape) -> OneShape:
     def rule_(call: Call) -> Shape:
         sizes = list(y(call))
         call.require(len(sizes) >= 2, "x", f"has rank {len(sizes)}; it must be at least 2")
-        if call.given("groupIndexOptional"):
+        if call.is_present("groupIndexOptional"):
             sizes[-2] = sizes[-2] // 64 + call.size("groupIndexOptional", 0)
         else:
             sizes[-2] = _pairs(sizes[-2])
@@ -280,11 +282,11 @@ def _gated_scale(call: Call) -> Shape:
     return mx_scale(y, "axis")(call)
 
 
-_mx("aclnnSituMxQuant", shape(yOut=_half(-1), yScaleOut=mx_scale(_half(-1), "axis")), scales="yScaleOut")
-_mx("aclnnSwigluMxQuant", shape(yOut=_half("activateDim"), mxscaleOut=_gated_scale))
+_mx("aclnnSituMxQuant", output_shape(yOut=_half(-1), yScaleOut=mx_scale(_half(-1), "axis")), scales="yScaleOut")
+_mx("aclnnSwigluMxQuant", output_shape(yOut=_half("activateDim"), mxscaleOut=_gated_scale))
 _mx(
     "aclnnSwigluMxQuantWithDualAxis",
-    shape(
+    output_shape(
         y1Out=_half(-1),
         mxscale1Out=mx_scale(_half(-1), -1),
         y2Out=_half(-1),
@@ -296,11 +298,11 @@ _mx(
 _mx(
     "aclnnSwigluBackwardMxQuantWithDualAxis",
     same_dtype("x", "yGrad"),
-    shape(
-        y1Out=same("x"),
+    output_shape(
+        y1Out=shape_of("x"),
         mxscale1Out=mx_scale("x", -1),
-        y2Out=same("x"),
-        mxscale2Out=_grouped_rows(same("x")),
+        y2Out=shape_of("x"),
+        mxscale2Out=_grouped_rows(shape_of("x")),
     ),
     dst="dstDtype",
     ys="y1Out y2Out",

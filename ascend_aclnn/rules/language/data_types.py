@@ -1,0 +1,283 @@
+"""Words about data types, and CANN's tables of promotion and casting."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Optional, Union
+
+from ascend_aclnn.catalog import Kind
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Word
+
+# Data types: names in one string, the same for some products ({"A2 A3": "...", "": "the others"}), or a function.
+DtypeSet = Union[str, dict[str, str]]
+
+
+@functools.cache
+def parse_dtypes(names: str) -> frozenset[DataType]:
+    return frozenset(DataType[name] for name in names.split())
+
+
+def dtype_set(call: Call, allowed: DtypeSet) -> frozenset[DataType]:
+    """The data types that a DtypeSet means on the call's SoC."""
+    if isinstance(allowed, str):
+        return parse_dtypes(allowed)
+    for products, names in allowed.items():
+        if call.product in products.split():
+            return parse_dtypes(names)
+    return parse_dtypes(allowed.get("", ""))
+
+
+def plus_bf16(names: str) -> DtypeSet:
+    """The named data types, and BF16 on Atlas A2 and the later products."""
+    return {"A2 A3 950": names + " BF16", "": names}
+
+
+def dtypes(allowed: DtypeSet, *names: str) -> Check:
+    """Tensors (or scalars, or every tensor of a list) have one of the data types; absent ones pass."""
+
+    def check(call: Call) -> None:
+        members = dtype_set(call, allowed)
+        for name in names:
+            value = call[name]
+            for item in value if isinstance(value, list) else (value,):
+                if item is not None and item.dtype not in members:
+                    call.refuse(name, f"has dtype {item.dtype.name}; on {call.soc.name} it must be {_listed(members)}")
+
+    return check
+
+
+def documented_dtypes(*names: str) -> Check:
+    """Tensors have a dtype that the operator's document lists for the product of the SoC (all tensors if none are named)."""
+
+    def check(call: Call) -> None:
+        for parameter in call.operator.parameters:
+            if names and parameter.name not in names:
+                continue
+            if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST):
+                continue
+            allowed = call.operator.dtypes(parameter, call.product)
+            if not allowed:
+                continue
+            for tensor in call.tensors(parameter.name):
+                if tensor.dtype not in allowed:
+                    text = f"has dtype {tensor.dtype.name}; on {call.soc.name} it must be {_listed(allowed)}"
+                    call.refuse(parameter.name, text)
+
+    return check
+
+
+def dtype_table(names: str, *rows: str, products: str = "") -> Check:
+    """The dtypes of the named tensors together are one of the rows; absent tensors fit any row.
+
+    With ``products`` the check applies on those products only.
+    """
+    keys = names.split()
+    table = [tuple(DataType[cell] for cell in row.split()) for row in rows]
+
+    def check(call: Call) -> None:
+        if products and call.product not in products.split():
+            return
+        left = table
+        for position, key in enumerate(keys):
+            if not call.is_present(key):
+                continue
+            came = call.dtype(key)
+            fitting = [row for row in left if row[position] is came]
+            if not fitting:
+                allowed = {row[position] for row in left}
+                so_far = ", ".join(
+                    f"{call.python_name(k)} {call.dtype(k).name}" for k in keys[:position] if call.is_present(k)
+                )
+                given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
+                call.refuse(key, f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}")
+            left = fitting
+
+    return check
+
+
+def same_dtype(first: str, *others: str) -> Check:
+    """The others have the first's data type; absent ones pass."""
+
+    def check(call: Call) -> None:
+        if not call.is_present(first):
+            return
+        wanted = call.dtype(first)
+        for name in others:
+            for tensor in call.tensors(name):
+                if tensor.dtype is not wanted:
+                    text = f"has dtype {tensor.dtype.name}; it must be {wanted.name}, as {call.python_name(first)}"
+                    call.refuse(name, text)
+
+    return check
+
+
+def has_dtype(name: str, wanted: DtypeRule) -> Check:
+    """A tensor has exactly the data type of a rule (an attribute's, a promoted one); an absent one passes."""
+
+    def check(call: Call) -> None:
+        if call.is_present(name) and call.dtype(name) is not wanted(call):
+            call.refuse(name, f"has dtype {call.dtype(name).name}; it must be {wanted(call).name}")
+
+    return check
+
+
+class _OutputDtypes(Word):
+    """Data types of outputs; never a check."""
+
+    checks = False
+
+    def __init__(self, rules: dict[str, DtypeRule]) -> None:
+        super().__init__()
+        self.dtypes = {name: [(None, rule)] for name, rule in rules.items()}
+
+
+def output_dtype(**rules: Union[DtypeRule, str]) -> Check:
+    """The data types of outputs: told only. Each is a DtypeRule or a DataType's name."""
+    return _OutputDtypes({k: fixed_dtype(v) if isinstance(v, str) else v for k, v in rules.items()})
+
+
+def dtype_in(source: DtypeRule, allowed: DtypeSet, name: str) -> Check:
+    """The data type of a rule (an attribute's, a promoted one) is one of a set; ``name`` is the parameter to blame."""
+
+    def check(call: Call) -> None:
+        came, members = source(call), dtype_set(call, allowed)
+        if came not in members:
+            call.refuse(name, f"makes the data type {came.name}; on {call.soc.name} it must be {_listed(members)}")
+
+    return check
+
+
+def dtype_of(name: str) -> DtypeRule:
+    return lambda call: call.dtype(name)
+
+
+def fixed_dtype(name: str) -> DtypeRule:
+    member = DataType[name]
+    return lambda call: member
+
+
+def dtype_attribute(name: str) -> DtypeRule:
+    """The data type that an aclDataType (or int) attribute names; DT_UNDEFINED for a number CANN does not have."""
+
+    def dtype(call: Call) -> DataType:
+        try:
+            return DataType(call[name])
+        except ValueError:
+            return DataType.DT_UNDEFINED
+
+    return dtype
+
+
+def promoted(*names: str) -> DtypeRule:
+    """The data type to which tensors promote, by CANN's table; RuleViolation where they do not."""
+
+    def dtype(call: Call) -> DataType:
+        result: Optional[DataType] = None
+        for name in names:
+            if not call.is_present(name):
+                continue
+            came = call.dtype(name)
+            both = came if result is None else promote(result, came)
+            if both is DataType.DT_UNDEFINED:
+                call.refuse(name, f"has dtype {came.name}, which does not promote with {result.name if result else ''}")
+            result = both
+        return DataType.DT_UNDEFINED if result is None else result
+
+    return dtype
+
+
+def castable(source: Union[DtypeRule, str], *names: str) -> Check:
+    """A value of the source's data type (a C name or a DtypeRule) can be cast to each named tensor."""
+    rule_ = dtype_of(source) if isinstance(source, str) else source
+
+    def check(call: Call) -> None:
+        come = rule_(call)
+        for name in names:
+            for tensor in call.tensors(name):
+                if not can_cast(come, tensor.dtype):
+                    call.refuse(name, f"has dtype {tensor.dtype.name}; a {come.name} result cannot be cast to it")
+
+    return check
+
+
+_COMPLEX = (DataType.COMPLEX32, DataType.COMPLEX64, DataType.COMPLEX128)
+_SIGNED = (DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64)
+_UNSIGNED = (DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64)
+_WIDE_UNSIGNED = (DataType.UINT16, DataType.UINT32, DataType.UINT64)
+_FLOATS = (DataType.FLOAT16, DataType.BF16, DataType.FLOAT, DataType.DOUBLE)
+_SMALL_FLOATS = (
+    DataType.HIFLOAT8,
+    DataType.FLOAT8_E5M2,
+    DataType.FLOAT8_E4M3FN,
+    DataType.FLOAT8_E8M0,
+    DataType.FLOAT6_E3M2,
+    DataType.FLOAT6_E2M3,
+    DataType.FLOAT4_E2M1,
+    DataType.FLOAT4_E1M2,
+)
+
+
+def is_complex(dtype: DataType) -> bool:
+    return dtype in _COMPLEX
+
+
+def is_floating(dtype: DataType) -> bool:
+    return dtype in _FLOATS or dtype in _SMALL_FLOATS
+
+
+def is_integral(dtype: DataType, with_bool: bool = False) -> bool:
+    return dtype in _SIGNED or dtype in _UNSIGNED or (with_bool and dtype is DataType.BOOL)
+
+
+@functools.cache
+def promote(a: DataType, b: DataType) -> DataType:
+    """The common type of two tensors, as CANN's promotion table has it; DT_UNDEFINED where there is none.
+
+    Two equal types promote to themselves. UINT16 / 32 / 64 promote with complex types only, and only from the left;
+    small floats and packed types never do.
+    """
+    none = DataType.DT_UNDEFINED
+    if a is b:
+        return a
+    if a in _WIDE_UNSIGNED and b in (DataType.COMPLEX64, DataType.COMPLEX128):
+        return DataType.COMPLEX128 if a is DataType.UINT64 else b
+    known = (DataType.BOOL, DataType.UINT8, *_SIGNED, *_FLOATS, *_COMPLEX)
+    if a not in known or b not in known:
+        return none
+    if is_complex(a) or is_complex(b):
+        width = max(_complex_width(a), _complex_width(b))
+        return _COMPLEX[width]
+    if is_floating(a) or is_floating(b):
+        floats = {t for t in (a, b) if is_floating(t)}
+        if floats == {DataType.FLOAT16, DataType.BF16}:
+            return DataType.FLOAT
+        return max(floats, key=_FLOATS.index)
+    if DataType.BOOL in (a, b):
+        return b if a is DataType.BOOL else a
+    if DataType.UINT8 in (a, b):
+        other = b if a is DataType.UINT8 else a
+        return DataType.INT16 if other is DataType.INT8 else other
+    return max((a, b), key=_SIGNED.index)
+
+
+def _complex_width(dtype: DataType) -> int:
+    """Index into _COMPLEX of the narrowest complex type that holds a type."""
+    if is_complex(dtype):
+        return _COMPLEX.index(dtype)
+    return {DataType.FLOAT: 1, DataType.BF16: 1, DataType.DOUBLE: 2}.get(dtype, 0)
+
+
+def can_cast(source: DataType, target: DataType) -> bool:
+    """CANN's CanCast: not complex to real, not floating to integer, nothing but bool to bool."""
+    if is_complex(source) and not is_complex(target):
+        return False
+    if is_floating(source) and is_integral(target):
+        return False
+    return source is DataType.BOOL or target is not DataType.BOOL
+
+
+def _listed(members: Iterable[DataType]) -> str:
+    names = [m.name for m in sorted(members)]
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" or {names[-1]}" if names else "(none)"

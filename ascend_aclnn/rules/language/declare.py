@@ -1,0 +1,126 @@
+"""rule(...): declares what phase one checks of an operator, and what is known of its outputs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Optional, Union
+
+from ascend_aclnn.catalog import Kind, Operator, Parameter
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.rules.language.call import Call, Check, Shapes
+from ascend_aclnn.rules.language.data_types import documented_dtypes
+from ascend_aclnn.rules.language.groups import Group
+from ascend_aclnn.rules.language.layout import rank
+
+OutputSpecs = Union[TensorSpec, list[TensorSpec], None]  # what is allocated: a tensor, a list, a null pointer
+
+
+class Rule:
+    """Checks in CANN's order, and what is known of the outputs.
+
+    Where several words tell of one output, the last one whose condition holds is believed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        words: Sequence[Check],
+        nullable: str = "",
+        required: str = "",
+        null_status: int = PARAM_NULLPTR,
+    ) -> None:
+        self.name = name
+        self.null_status = null_status
+        group = Group(words)
+        self.checks = tuple(group.words)
+        self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
+        self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
+        self.nullable = frozenset(nullable.split())
+        self.required = frozenset(required.split())
+
+    def check(self, call: Call) -> None:
+        """RuleViolation at the first thing that CANN's phase one would refuse."""
+        self._check_null(call, call.operator.parameters)
+        for check in self.checks:
+            check(call)
+
+    def _check_null(self, call: Call, parameters: Sequence[Parameter]) -> None:
+        for parameter in parameters:
+            if parameter.kind.pointer and call[parameter.name] is None and not self.may_be_null(parameter):
+                call.refuse(parameter.name, "is None (a null pointer); it is required", self.null_status)
+
+    def may_be_null(self, parameter: Parameter) -> bool:
+        return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
+
+    def infer(self, call: Call) -> dict[str, OutputSpecs]:
+        """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
+        self._check_null(call, call.operator.inputs)
+        specs: dict[str, OutputSpecs] = {}
+        for parameter in call.operator.outputs:
+            for condition, rule in self.shapes.get(parameter.name, ()):
+                if condition is None or condition(call):
+                    specs[parameter.name] = _output_specs(rule(call), self._output_dtype(call, parameter))
+                    break
+        return specs
+
+    def _output_dtype(self, call: Call, parameter: Parameter) -> DataType:
+        """As told, else the only documented dtype, else the dtype of the first tensor input."""
+        for condition, rule in self.dtypes.get(parameter.name, ()):
+            if condition is None or condition(call):
+                return rule(call)
+        documented = call.operator.dtypes(parameter, call.product)
+        if documented is not None and len(documented) == 1:
+            return documented[0]
+        for other in call.operator.inputs:
+            if other.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and call[other.name] is not None:
+                return call.dtype(other.name)
+        return DataType.FLOAT
+
+
+def _output_specs(shapes: Shapes, dtype: DataType) -> OutputSpecs:
+    if isinstance(shapes, list):
+        return [TensorSpec(tuple(shape), dtype) for shape in shapes]
+    return None if shapes is None else TensorSpec(tuple(shapes), dtype)
+
+
+RULES: dict[str, Rule] = {}  # by C name
+
+
+def rule(names: str, *words: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR) -> None:
+    """Declares the rule of one or more operators (C names, separated by blanks).
+
+    ``nullable`` and ``required`` correct what the catalog says of pointers that may be null; a few operators answer a
+    null pointer with another ``null_status`` (INNER_NULLPTR).
+    """
+    for name in names.split():
+        if name in RULES:
+            raise ValueError(f"{name} has two rules")
+        RULES[name] = Rule(name, words, nullable, required, null_status)
+
+
+@functools.cache
+def documented_rule(operator: Operator) -> Rule:
+    """What the document alone says: dtypes by product, rank where it is a plain range."""
+
+    def ranks(call: Call) -> None:
+        for parameter in operator.parameters:
+            limits = documented_rank(parameter.rank)
+            if limits is not None and parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST):
+                rank(limits[0], limits[1], parameter.name)(call)
+
+    return Rule(operator.name, (documented_dtypes(), ranks))
+
+
+def documented_rank(text: Optional[str]) -> Optional[tuple[int, int]]:
+    """("2", "1-8", "<=8") -> least and most axes; None where the text says something else."""
+    if text is None:
+        return None
+    if text.isdigit():
+        return int(text), int(text)
+    if text.startswith("<=") and text[2:].isdigit():
+        return 0, int(text[2:])
+    low, dash, high = text.partition("-")
+    return (int(low), int(high)) if dash and low.isdigit() and high.isdigit() else None

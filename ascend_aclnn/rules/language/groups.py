@@ -1,0 +1,126 @@
+"""Words that group others: under a condition, on some products, with another status.
+
+What stands in a group keeps its meaning: checks are made where the group applies, and what is told about outputs is told
+there too. ``when`` and ``on_products`` hold for both; ``tiling`` and ``unless_empty`` are about checks alone, outputs are
+told in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR
+from ascend_aclnn.rules.language.call import Call, Check, Condition, Word
+
+
+class Group(Word):
+    """Words that apply together; subclasses say when their checks are made."""
+
+    def __init__(self, words: Sequence[Check], condition: Optional[Condition] = None) -> None:
+        super().__init__()
+        self.words = [word for word in words if not isinstance(word, Word) or word.checks]
+        self.checks = bool(self.words)
+        for word in words:
+            if isinstance(word, Word):
+                _join(self.shapes, word.shapes, condition)
+                _join(self.dtypes, word.dtypes, condition)
+
+    def __call__(self, call: Call) -> None:
+        for word in self.words:
+            word(call)
+
+
+def _join(into: dict[str, list[Any]], told: dict[str, list[Any]], condition: Optional[Condition]) -> None:
+    for name, rules in told.items():
+        into.setdefault(name, []).extend((_both(condition, inner), rule) for inner, rule in rules)
+
+
+def _both(outer: Optional[Condition], inner: Optional[Condition]) -> Optional[Condition]:
+    if outer is None or inner is None:
+        return outer or inner
+    return lambda call: outer(call) and inner(call)
+
+
+class _When(Group):
+    def __init__(self, words: Sequence[Check], condition: Condition) -> None:
+        super().__init__(words, condition)
+        self.condition = condition
+
+    def __call__(self, call: Call) -> None:
+        if self.condition(call):
+            super().__call__(call)
+
+
+class _Unless(Group):
+    def __init__(self, words: Sequence[Check], condition: Condition) -> None:
+        super().__init__(words)
+        self.condition = condition
+
+    def __call__(self, call: Call) -> None:
+        if not self.condition(call):
+            super().__call__(call)
+
+
+class _WithStatus(Group):
+    def __init__(self, words: Sequence[Check], status: int) -> None:
+        super().__init__(words)
+        self.status = status
+
+    def __call__(self, call: Call) -> None:
+        before, call.status = call.status, self.status
+        try:
+            super().__call__(call)
+        finally:
+            call.status = before
+
+
+def when(condition: Condition, *words: Check) -> Check:
+    """What applies under a condition only, to checks as to outputs."""
+    return _When(words, condition)
+
+
+def on_products(products: str, *words: Check) -> Check:
+    """What applies on some products only ("A2 A3"), to checks as to outputs."""
+    chosen = frozenset(products.split())
+    return _When(words, lambda call: call.product in chosen)
+
+
+def unless_empty(names: str, *words: Check) -> Check:
+    """Checks that CANN skips, with success, where one of the named tensors is empty."""
+    keys = names.split()
+    return _Unless(words, lambda call: any(call.is_empty(key) for key in keys))
+
+
+def tiling(*words: Check) -> Check:
+    """Checks that CANN makes when it tiles the kernel: status 561002, skipped when every output is empty."""
+    return _Unless((_WithStatus(words, TILING_ERROR),), _outputs_empty)
+
+
+def _outputs_empty(call: Call) -> bool:
+    outputs = [t for p in call.operator.outputs for t in call.tensors(p.name)]
+    return bool(outputs) and all(t.size == 0 for t in outputs)
+
+
+def with_status(status: int, *words: Check) -> Check:
+    """Checks that fail with another status than 161002."""
+    return _WithStatus(words, status)
+
+
+def only_products(products: str) -> Check:
+    """The operator exists on some products only."""
+    chosen = products.split()
+
+    def check(call: Call) -> None:
+        if call.product not in chosen:
+            call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on {products}")
+
+    return check
+
+
+def documented_products(call: Call) -> None:
+    """The operator's document names the product of the SoC; elsewhere the runtime finds no kernel (361001)."""
+    products = call.operator.products
+    if products and call.product not in products:
+        text = f"the operator is not supported on {call.soc.name}; it is on {' '.join(products)}"
+        call.refuse(None, text, RUNTIME_ERROR)

@@ -1,0 +1,75 @@
+"""Words about ranks and formats."""
+
+from __future__ import annotations
+
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.rules.language.call import Call, Check, dims_text
+
+
+def max_rank(most: int, *names: str) -> Check:
+    return rank(0, most, *names)
+
+
+def rank(least: int, most: int, *names: str) -> Check:
+    """Tensors have between ``least`` and ``most`` dimensions; absent ones pass."""
+    wanted = str(least) if least == most else f"at most {most}" if least == 0 else f"between {least} and {most}"
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if not least <= tensor.ndim <= most:
+                    call.refuse(name, f"has rank {tensor.ndim} (shape {dims_text(tensor.shape)}); it must be {wanted}")
+
+    return check
+
+
+def no_private_format(*names: str) -> Check:
+    """Tensors have no blocked storage format (NC1HWC0, FRACTAL_NZ, ...)."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if tensor.format.private:
+                    call.refuse(name, f"has the private format {tensor.format.name}; it must be ND or a plain layout")
+
+    return check
+
+
+def formats(allowed: str, *names: str) -> Check:
+    """Tensors have one of the formats (names in one string)."""
+    members = frozenset(Format[name] for name in allowed.split())
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if tensor.format not in members:
+                    wanted = ", ".join(m.name for m in sorted(members))
+                    call.refuse(name, f"has format {tensor.format.name}; it must be {wanted}")
+
+    return check
+
+
+def contiguous(*names: str) -> Check:
+    """Tensors are stored without gaps, in order."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if not tensor.is_contiguous:
+                    call.refuse(name, f"is not contiguous (shape {dims_text(tensor.shape)}, strides {tensor.strides})")
+
+    return check
+
+
+def same_format(first: str, *others: str) -> Check:
+    def check(call: Call) -> None:
+        if not call.is_present(first):
+            return
+        wanted = call[first].format
+        for name in others:
+            for tensor in call.tensors(name):
+                if tensor.format is not wanted:
+                    text = f"has format {tensor.format.name}; it must be {wanted.name}, as {call.python_name(first)}"
+                    call.refuse(name, text)
+
+    return check
