@@ -44,7 +44,7 @@ INFERRED: list[tuple[str, tuple[Any, ...], list[tuple[Any, str]]]] = [
     (
         "aclnnMoeTokenPermuteWithRoutingMap",
         (_X, _MAP, None, 13, True),
-        [((12, H), "FLOAT"), (None, "DT_UNDEFINED"), ((12,), "INT32")],  # whole experts: 13 // 4 * 4
+        [((12, H), "FLOAT"), (None, ""), ((12,), "INT32")],  # whole experts: 13 // 4 * 4
     ),
     (
         "aclnnMoeTokenPermuteWithRoutingMapGrad",

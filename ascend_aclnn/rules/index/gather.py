@@ -421,6 +421,7 @@ rule(
         _no_repeats_of_something,
         output_shape(out=_repeated),
     ),
+    infer_shape(out=_repeated),
     output_dtype(out=dtype_of("self")),
 )
 
@@ -434,6 +435,7 @@ rule(
         lambda call: not call.is_empty("self") and not call.is_empty("out") and call["repeats"] != 1,
         output_shape(out=_repeated_flat),
     ),
+    infer_shape(out=_repeated_flat),
     output_dtype(out=dtype_of("self")),
 )
 
@@ -448,6 +450,7 @@ rule(
         lambda call: not call.is_empty("self") and call["outputSize"] != 0 and call["repeats"] != 1,
         output_shape(out=_repeated),
     ),
+    infer_shape(out=_repeated),
     output_dtype(out=dtype_of("self")),
 )
 
@@ -463,5 +466,6 @@ rule(
     same_dtype("repeats", "out"),
     _one_axis_of_counts,
     when(lambda call: not call.is_empty("repeats") and not call.is_empty("out"), output_shape(out=_repeated_flat)),
+    infer_shape(out=_repeated_flat),
     output_dtype(out=dtype_of("repeats")),
 )

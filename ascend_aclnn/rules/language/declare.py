@@ -21,7 +21,8 @@ OutputSpecs = Union[TensorSpec, list[TensorSpec], None]  # what is allocated: a 
 class Rule:
     """Checks in CANN's order, and what is known of the outputs.
 
-    Where several words tell of one output, the last one whose condition holds is believed.
+    Where several words tell of one output, the last one whose condition holds is believed; where none holds, an output
+    that may be a null pointer is one.
     """
 
     def __init__(
@@ -64,6 +65,9 @@ class Rule:
                 if condition is None or condition(call):
                     specs[parameter.name] = _output_specs(rule(call), self._output_dtype(call, parameter))
                     break
+            else:
+                if parameter.name in self.shapes and self.may_be_null(parameter):
+                    specs[parameter.name] = None
         return specs
 
     def _output_dtype(self, call: Call, parameter: Parameter) -> DataType:

@@ -19,6 +19,7 @@ from ascend_aclnn.rules.language import (
     dtype_of,
     dtype_table,
     dtypes,
+    infer_shape,
     is_complex,
     is_floating,
     is_integral,
@@ -338,6 +339,7 @@ rule(
     castable(promoted("self", "other"), "out"),
     dtype_in(promoted("self", "other"), _REMAINDER, "other"),
     when(lambda call: not _one_element(call), output_shape(out=broadcast_shape("self", "other"))),
+    infer_shape(out=broadcast_shape("self", "other")),
     max_rank(8, "self", "other", "out"),
     output_dtype(out=promoted("self", "other")),
 )

@@ -238,6 +238,7 @@ rule(
     _repeats,
     max_rank(8, "self"),
     when(lambda call: 0 not in call["repeats"], unless_empty("self out", output_shape(out=_repeated))),
+    infer_shape(out=_repeated),
 )
 
 

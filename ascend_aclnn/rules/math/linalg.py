@@ -19,6 +19,7 @@ from ascend_aclnn.rules.language import (
     dtypes,
     formats,
     has_dtype,
+    infer_shape,
     is_complex,
     is_integral,
     max_rank,
@@ -276,6 +277,7 @@ rule(
     rank(2, 8, "input"),
     output_shape(sigma=_with_last("input", "k")),
     when(lambda call: bool(call["computeUV"]), output_shape(u=_svd_vectors("m"), v=_svd_vectors("n"))),
+    infer_shape(u=_svd_vectors("m"), v=_svd_vectors("n")),
     output_dtype(sigma=dtype_of("input"), u=dtype_of("input"), v=dtype_of("input")),
 )
 
@@ -352,6 +354,7 @@ rule(
     _same_columns,
     _distance_order,
     when(_has_rows, output_shape(out=_cdist_shape)),
+    infer_shape(out=_cdist_shape),
 )
 
 

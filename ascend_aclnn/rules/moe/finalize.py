@@ -9,6 +9,7 @@ from ascend_aclnn.rules.language import (
     dtype_table,
     dtypes,
     formats,
+    infer_shape,
     one_of,
     output_dtype,
     output_shape,
@@ -175,6 +176,7 @@ rule(
     documented_products,
     tiling(_v2_grad, output_shape(gradExpandedXOut=_grad_expanded_x)),
     when(lambda call: call.is_present("scalesOptional"), tiling(output_shape(gradScalesOut=_grad_scales))),
+    infer_shape(gradScalesOut=_grad_scales),
     output_dtype(
         gradExpandedXOut=dtype_of("gradY"),
         gradScalesOut=lambda call: call.dtype("scalesOptional" if call.is_present("scalesOptional") else "gradY"),

@@ -77,6 +77,7 @@ _GATED_TILING = tiling(
     _groups,
     output_shape(yOut=_topk_shape, expertIdxOut=_topk_shape),
     when(lambda call: call["outFlag"], dtypes("FLOAT", "outOut"), output_shape(outOut=shape_of("x"))),
+    infer_shape(outOut=shape_of("x")),
 )
 _GATED_RESULT = output_dtype(yOut=dtype_of("x"), expertIdxOut="INT32", outOut="FLOAT")
 

@@ -461,6 +461,7 @@ _RE_ROUTING = (
             output_shape(permutePerTokenScalesOut=_re_routed_scales),
         ),
     ),
+    infer_shape(permutePerTokenScalesOut=_re_routed_scales),
     output_dtype(
         permuteTokensOut=dtype_of("tokens"),
         permutePerTokenScalesOut=lambda call: (
