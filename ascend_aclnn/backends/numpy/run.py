@@ -19,7 +19,7 @@ from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.reference.declare import REFERENCES, Reference
-from ascend_aclnn.rules.language import Call, declared
+from ascend_aclnn.rules.language import RULES, Call
 
 # What gives the memory of a result whose shape is not its output's: parameter position, item of a list, shape.
 Shrink = Callable[[int, int, tuple[int, ...]], Any]
@@ -59,7 +59,7 @@ class Runner:
     def valid(self) -> bool:
         """False once another rule or reference is registered under the operator's name."""
         name = self._operator.name
-        return REFERENCES.get(name) is self._reference and declared.get(name) is self._rule
+        return REFERENCES.get(name) is self._reference and RULES.get(name) is self._rule
 
     def run(self, arguments: Sequence[Any], shrink: Optional[Shrink] = None) -> None:
         """Fills the output arrays. Arguments: ndarrays for tensors, lists of them, Python values for the rest."""
