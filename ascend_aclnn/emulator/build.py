@@ -48,8 +48,28 @@ class _Library(NamedTuple):
 _LIBRARIES = {
     "libascendcl.so": _Library(
         (
-            *("settings.c", "messages.c", "calls.c", "handles.c", "device.c", "memory.c", "host_memory.c", "link.c"),
-            *("stream.c", "event.c", "callback.c", "allocation.c", "copies.c", "inspect.c", "runtime.c", "op.c", "internal.c"),
+            *(
+                "settings.c",
+                "messages.c",
+                "calls.c",
+                "handles.c",
+                "blocks.c",
+                "device.c",
+                "memory.c",
+                "host_memory.c",
+                "link.c",
+            ),
+            *(
+                "stream.c",
+                "event.c",
+                "callback.c",
+                "allocation.c",
+                "copies.c",
+                "inspect.c",
+                "runtime.c",
+                "op.c",
+                "internal.c",
+            ),
         ),
         functions=("libascendcl.so", "libacl_rt.so"),
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import socket
 import struct
 import sys
@@ -307,6 +308,8 @@ def main() -> None:
     """Serves until the client ends."""
     os.closerange(Descriptor.MEMORY + 1, 1 << 12)
     control = socket.socket(fileno=Descriptor.CONTROL)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as many connections as the client has streams
     try:
         backend = find_backend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)

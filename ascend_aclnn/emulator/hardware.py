@@ -23,9 +23,11 @@ class Hardware(NamedTuple):
     page_1g: bool = True  # has pages of 1 GiB
 
 
-_OLD = {"streams": 2048, "inf_nan": False, "bf16": False, "page_1g": False}
-_310P = {"streams": 1024, "events": 1023, "inf_nan": False, "bf16": False, "page_1g": False}
-_310B = {"streams": 512, "inf_nan": False, "bf16": False, "page_1g": False}
+_910 = Hardware(32 * _GIB, 30, 0, 32 * _MIB, streams=2048, inf_nan=False, bf16=False, page_1g=False)
+_310P = _910._replace(
+    memory=24_000_000_000, cube_cores=8, vector_cores=7, l2_bytes=16 * _MIB, streams=1024, events=1023
+)
+_310B = _910._replace(cube_cores=1, vector_cores=1, l2_bytes=4 * _MIB, streams=512)
 
 # By the beginning of the name; the first one counts.
 _HARDWARE = {
@@ -37,12 +39,12 @@ _HARDWARE = {
     "Ascend910_936": Hardware(32 * _GIB, 20, 40, 168 * _MIB),
     "Ascend910_937": Hardware(64 * _GIB, 20, 40, 192 * _MIB),
     "Ascend910_93": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
-    "Ascend910B": Hardware(32 * _GIB, 30, 0, 32 * _MIB, **_OLD),
-    "Ascend910ProB": Hardware(32 * _GIB, 30, 0, 32 * _MIB, **_OLD),
-    "Ascend910": Hardware(32 * _GIB, 32, 0, 32 * _MIB, **_OLD),
-    "Ascend310P1": Hardware(24_000_000_000, 10, 8, 16 * _MIB, **_310P),
-    "Ascend310P": Hardware(24_000_000_000, 8, 7, 16 * _MIB, **_310P),
-    "Ascend310B": Hardware(32 * _GIB, 1, 1, 4 * _MIB, **_310B),
+    "Ascend910B": _910,
+    "Ascend910ProB": _910,
+    "Ascend910": _910._replace(cube_cores=32),
+    "Ascend310P1": _310P._replace(cube_cores=10, vector_cores=8),
+    "Ascend310P": _310P,
+    "Ascend310B": _310B,
     "Ascend950": Hardware(128 * _GIB, 32, 64, 128 * _MIB),
 }
 

@@ -569,7 +569,10 @@ def leaky(cann: Cann) -> None:
 
 
 def test_leaks_are_told_and_can_fail_a_program(emulator_home: Path) -> None:
-    code = "import emulator_client as c, test_runtime as t; cann = c.Cann(); t.leaky(cann); cann.finish()"
+    code = (
+        f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+        "import emulator_client as c, test_runtime as t; cann = c.Cann(); t.leaky(cann); cann.finish()"
+    )
     told = "EMULATOR_LEAK: never released: 1 aclTensor, 1 blocks of device memory"
     for strict, status in (("0", 0), ("1", 86)):
         done = subprocess.run(

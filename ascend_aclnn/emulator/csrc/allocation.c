@@ -1,6 +1,7 @@
 /* The functions that allocate and free, and what can be asked about memory. */
 #include "calls.h"
 #include "host_memory.h"
+#include "link.h"
 #include "memory.h"
 #include "settings.h"
 #include "stream.h"
@@ -25,6 +26,7 @@ static int malloc_device(void **address, size_t size, int policy, uint64_t tail)
     if (status != 0) return status;
     if ((policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P) && !emu_config()->soc.page_1g)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has no pages of 1 GiB", emu_config()->soc.name);
+    emu_link_start(device); /* who has memory is going to run something: it gets ready while the program goes on */
     return emu_memory_reserve(device, size, tail, address);
 }
 
@@ -125,6 +127,9 @@ API aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType t
     (void)type;
     if (ptr == NULL || size == 0 || devPtr == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ptr and devPtr must not be null and size not 0");
+    if ((uint64_t)(uintptr_t)ptr > UINT64_MAX - size)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes from %p on are beyond any memory",
+                        (unsigned long long)size, ptr);
     if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
     *devPtr = ptr;
     return 0;

@@ -42,7 +42,20 @@ static void finish_copy(emu_task *task) {
     free(copy);
 }
 
-static uint64_t extent(size_t pitch, size_t width, size_t height) { return (uint64_t)(height - 1) * pitch + width; }
+/* Bytes from the first to the last one of some rows; false when no memory is that large. */
+static bool extent(size_t pitch, size_t width, size_t height, uint64_t *bytes) {
+    uint64_t rows;
+    return !__builtin_mul_overflow((uint64_t)height - 1, (uint64_t)pitch, &rows) &&
+           !__builtin_add_overflow(rows, (uint64_t)width, bytes);
+}
+
+/* A range of that many bytes must not reach beyond the address space. */
+static int check_range(const void *address, size_t pitch, size_t width, size_t height, const char *what) {
+    uint64_t bytes, end;
+    if (extent(pitch, width, height, &bytes) && !__builtin_add_overflow((uint64_t)(uintptr_t)address, bytes, &end)) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
+                    "%s: %zu rows of %zu bytes, %zu apart, from %p on are beyond any memory", what, height, width, pitch, address);
+}
 
 /* Whether a kind says device (1), host (0), or leaves it to the address (-1), for destination and source. */
 static int kind_of(aclrtMemcpyKind kind, bool destination) {
@@ -88,6 +101,8 @@ static int check_copy(const copy_request *request) {
     if (request->width > request->dpitch || (request->height > 1 && request->width > request->spitch))
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu bytes do not fit into %zu", request->width, request->dpitch);
     int status = emu_current_context(&context);
+    if (status == 0 && request->height > 0) status = check_range(request->dst, request->dpitch, request->width, request->height, "dst");
+    if (status == 0 && request->height > 0) status = check_range(request->src, request->spitch, request->width, request->height, "src");
     if (status == 0) status = check_direction(request->dst, request->kind, true);
     if (status == 0) status = check_direction(request->src, request->kind, false);
     return status;
@@ -95,7 +110,7 @@ static int check_copy(const copy_request *request) {
 
 /* A task for a copy, with its device memory pinned; NULL with *status set when something is wrong. */
 static copy_task *make_copy(const copy_request *request, size_t staged, int *status) {
-    copy_task *copy = calloc(1, sizeof *copy + staged);
+    copy_task *copy = staged < SIZE_MAX - sizeof *copy ? calloc(1, sizeof *copy + staged) : NULL;
     if (copy == NULL) {
         *status = emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
         return NULL;
@@ -110,13 +125,16 @@ static copy_task *make_copy(const copy_request *request, size_t staged, int *sta
     copy->task.run = run_copy;
     copy->task.finish = finish_copy;
     copy->task.routine = emu_routine();
+    uint64_t bytes = 0;
     *status = check_peers(dst, src);
     if (*status == 0 && dst != NULL) {
-        *status = emu_memory_pin(dst, copy->dst, extent(copy->dpitch, copy->width, copy->height), "dst");
+        extent(copy->dpitch, copy->width, copy->height, &bytes);
+        *status = emu_memory_pin(dst, copy->dst, bytes, "dst");
         if (*status == 0) copy->dst_device = dst;
     }
     if (*status == 0 && src != NULL) {
-        *status = emu_memory_pin(src, copy->src, extent(copy->spitch, copy->width, copy->height), "src");
+        extent(copy->spitch, copy->width, copy->height, &bytes);
+        *status = emu_memory_pin(src, copy->src, bytes, "src");
         if (*status == 0) copy->src_device = src;
     }
     if (*status == 0) return copy;
@@ -151,7 +169,9 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
     /* A pageable source is read before this returns, and so is one that the caller says it will free (kind 5). */
     bool src_pinned = src_host && request->kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && emu_host_pin(request->src, 1);
     bool stage = src_host && !src_pinned;
-    copy_task *copy = make_copy(request, stage ? request->width * request->height : 0, &status);
+    size_t staged = 0;
+    if (stage && __builtin_mul_overflow(request->width, request->height, &staged)) staged = SIZE_MAX;
+    copy_task *copy = make_copy(request, staged, &status);
     if (copy == NULL) {
         if (src_pinned) emu_host_unpin(request->src);
         emu_stream_release(stream);
@@ -219,6 +239,11 @@ static copy_task *make_set(void *address, size_t room, int value, size_t count, 
         return NULL;
     }
     emu_device *device = emu_memory_device(address);
+    if (device == NULL && emu_host_pin(address, 0) && !emu_host_has(address, count)) {
+        *status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
+                           "devPtr needs %zu bytes from %p on, more than are left of its allocation", count, address);
+        return NULL;
+    }
     bool pinned = device == NULL && emu_host_pin(address, 1);
     if (device == NULL && !pinned) {
         *status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS",

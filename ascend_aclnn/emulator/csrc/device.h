@@ -2,6 +2,7 @@
 #ifndef EMU_DEVICE_H
 #define EMU_DEVICE_H
 
+#include "blocks.h"
 #include "settings.h"
 
 #include <pthread.h>
@@ -14,17 +15,12 @@ typedef struct emu_stream emu_stream;
 typedef struct emu_device emu_device;
 
 typedef struct {
-    uint64_t start;  /* offset from the device's base */
-    uint64_t size;   /* as asked for */
-    uint64_t span;   /* as reserved */
-    uint32_t pins;   /* queued work that uses it */
-} emu_block;
-
-typedef struct {
     uint64_t start, size;
 } emu_range;
 
 #define EMU_FREED 1024
+#define EMU_DIRTY 8192
+#define EMU_IDLE 16
 
 struct emu_context {
     emu_device *device;
@@ -49,17 +45,20 @@ struct emu_device {
     pthread_mutex_t lock;
     int memory_fd;
     uint8_t *base;
-    uint64_t window, capacity, used, cursor, dirty;
-    emu_block *blocks;
-    size_t count, room;
-    emu_range freed[EMU_FREED];
+    uint64_t window, capacity, used, cursor;
+    emu_blocks blocks;
+    emu_range freed[EMU_FREED];     /* the last ones, for messages */
     size_t freed_at;
+    emu_range dirty[EMU_DIRTY];     /* freed, and not yet given back to the system */
+    size_t dirty_count;
+    uint64_t dirty_bytes;
     /* the device process, under link_lock */
     pthread_mutex_t link_lock;
     pid_t pid;
+    int process;                    /* a pidfd, -1 where there are none */
     int control;
-    int *idle;
-    size_t idle_count, idle_room;
+    int idle[EMU_IDLE];             /* connections that nobody uses */
+    size_t idle_count;
     int *sockets;
     size_t socket_count, socket_room;
     bool lost;

@@ -23,6 +23,7 @@
 
 #define ADDRESS_ALIGNMENT 32u
 #define MOST_PLANS 8192u
+#define MOST_PLAN_BYTES (16u << 20)   /* of their words; the device process needs some ten times as much */
 
 /* ---------------------------------------------------------------------------------------------------------------- plans */
 
@@ -47,6 +48,7 @@ static pthread_mutex_t plans_lock = PTHREAD_MUTEX_INITIALIZER;
 static plan *buckets[MOST_PLANS];
 static plan *newest, *oldest;
 static uint32_t plan_count;
+static size_t plan_bytes;
 static uint64_t plan_ids;
 
 static uint64_t hash_words(const emu_operator *operator, const int64_t *words, size_t count) {
@@ -79,6 +81,7 @@ static void remove_plan(plan *p) {
     *link = p->next;
     unlink_use(p);
     plan_count--;
+    plan_bytes -= p->count * sizeof(int64_t);
 }
 
 /* A known plan, held; NULL when there is none. */
@@ -117,8 +120,8 @@ static void release_plan(plan *p) {
 static plan *forget_old_plans(void) {
     plan *forgotten = NULL;
     pthread_mutex_lock(&plans_lock);
-    if (plan_count >= MOST_PLANS) {
-        for (plan *p = oldest, *after; p != NULL && plan_count > MOST_PLANS / 2; p = after) {
+    if (plan_count >= MOST_PLANS || plan_bytes >= MOST_PLAN_BYTES) {
+        for (plan *p = oldest, *after; p != NULL && (plan_count > MOST_PLANS / 2 || plan_bytes > MOST_PLAN_BYTES / 2); p = after) {
             after = p->newer;
             if (p->uses > 0) continue;
             remove_plan(p);
@@ -186,6 +189,7 @@ static int make_plan(const emu_operator *operator, emu_device *device, uint64_t 
         buckets[hash % MOST_PLANS] = p;
         link_newest(p);
         plan_count++;
+        plan_bytes += count * sizeof *words;
         pthread_mutex_unlock(&plans_lock);
         *result = p;
     } else {
@@ -582,6 +586,9 @@ static int pin_tensor(const executor *e, emu_device *device, const tensor_use *u
     if ((uintptr_t)data % ADDRESS_ALIGNMENT != 0)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "%s (%p) is not %u-byte aligned", name, data,
                         ADDRESS_ALIGNMENT);
+    if (use->extent == EMU_NO_EXTENT)
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
+                        "the shape, strides and offset of %s reach outside any memory", name);
     status = emu_memory_pin(device, data, use->extent, name);
     if (status != 0) return ACLNN_ERR_PARAM_INVALID;
     result->address = data;

@@ -35,7 +35,7 @@ static host_block *host_at(const void *address) {
     size_t behind = host_behind((uint64_t)(uintptr_t)address);
     if (behind == 0) return NULL;
     host_block *block = &host_blocks[behind - 1];
-    return (uint64_t)(uintptr_t)address < block->start + block->size ? block : NULL;
+    return (uint64_t)(uintptr_t)address - block->start < block->size ? block : NULL;
 }
 
 bool emu_host_add(const void *address, uint64_t size, bool registered) {
@@ -89,6 +89,14 @@ bool emu_host_pin(const void *address, uint32_t pins) {
     if (block != NULL) block->pins += pins;
     pthread_mutex_unlock(&host_lock);
     return block != NULL;
+}
+
+bool emu_host_has(const void *address, uint64_t size) {
+    pthread_mutex_lock(&host_lock);
+    const host_block *block = host_at(address);
+    bool has = block != NULL && size <= block->size - ((uint64_t)(uintptr_t)address - block->start);
+    pthread_mutex_unlock(&host_lock);
+    return has;
 }
 
 void emu_host_unpin(const void *address) {

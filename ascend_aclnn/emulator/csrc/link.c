@@ -5,6 +5,9 @@
  * connection of its own: a socket pair whose other end is sent over the control socket, kept for later requests. So
  * threads do not wait for each other, nothing has a name in the file system, and each side sees the other's death as the
  * end of its sockets. The process ends when the control socket does.
+ *
+ * The process is not a child of the program, which may wait for children of its own and handle their signals: a process in
+ * between starts it and ends at once, and no signal tells of that one either.
  */
 #include "link.h"
 
@@ -14,18 +17,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 extern char **environ;
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#define SYS_pidfd_send_signal 424
+#endif
 
 /* The package's directories go behind the standard library and before the interpreter's own site-packages. */
 #define BOOT                                                                                                             \
@@ -89,10 +101,49 @@ static char **clean_environment(void) {
     return result;
 }
 
+static int report_lost(const emu_device *device) {
+    return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the process of device %d: %s", device->id,
+                    device->lost_reason);
+}
+
 static int lose(emu_device *device, const char *reason) {
     device->lost = true;
     snprintf(device->lost_reason, sizeof device->lost_reason, "%s", reason);
-    return ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+    return report_lost(device);
+}
+
+typedef struct {
+    const char *python;
+    char **arguments, **environment;
+    const posix_spawn_file_actions_t *actions;
+    const posix_spawnattr_t *attributes;
+    pid_t pid;
+    int failed;
+} starting;
+
+static int start_child(void *argument) {
+    starting *start = argument;
+    start->failed = posix_spawn(&start->pid, start->python, start->actions, start->attributes, start->arguments, start->environment);
+    _exit(0);
+}
+
+#define BETWEEN_STACK (256u << 10)
+
+/* Starts the process from one in between, which shares this one's memory and keeps this thread waiting until it has ended.
+ * It is made with no signal at its end, so that it is no child that wait() or a handler of SIGCHLD could see. 0 or errno. */
+static int start_grandchild(starting *start) {
+    void *stack = mmap(NULL, BETWEEN_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED) return errno;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's handlers must not run in it */
+    start->failed = ECHILD;
+    pid_t between = clone(start_child, (uint8_t *)stack + BETWEEN_STACK, CLONE_VM | CLONE_VFORK, start);
+    int failed = between < 0 ? errno : 0;
+    while (between >= 0 && waitpid(between, NULL, __WCLONE) < 0 && errno == EINTR) continue;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    munmap(stack, BETWEEN_STACK);
+    return failed != 0 ? failed : start->failed;
 }
 
 static int spawn(emu_device *device, int control) {
@@ -106,7 +157,7 @@ static int spawn(emu_device *device, int control) {
     char **environment = clean_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t signals;
+    sigset_t signals, every_signal;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, control, DESCRIPTOR_CONTROL);
     posix_spawn_file_actions_adddup2(&actions, device->memory_fd, DESCRIPTOR_MEMORY);
@@ -116,25 +167,44 @@ static int spawn(emu_device *device, int control) {
     posix_spawnattr_init(&attributes);
     sigemptyset(&signals);
     posix_spawnattr_setsigmask(&attributes, &signals);
+    sigfillset(&every_signal);
+    posix_spawnattr_setsigdefault(&attributes, &every_signal);
     posix_spawnattr_setpgroup(&attributes, 0); /* Ctrl-C is for the client */
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-    int failed = posix_spawn(&device->pid, python, &actions, &attributes, arguments, environment);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    starting start = {python, arguments, environment, &actions, &attributes, 0, 0};
+    int failed = environment == NULL ? ENOMEM : start_grandchild(&start);
+    device->pid = failed == 0 ? start.pid : 0;
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
-    if (failed == 0) return 0;
-    device->pid = 0;
+    if (failed == 0) {
+        int process = (int)syscall(SYS_pidfd_open, device->pid, 0);
+        device->process = process >= 0 ? emu_move_up(process) : -1;
+        return 0;
+    }
     char reason[sizeof device->lost_reason];
     snprintf(reason, sizeof reason, "cannot start %.80s: %s", python, strerror(failed));
     return lose(device, reason);
 }
 
+/* What cannot be had now may be had later: the device is not lost. */
+static int out_of_descriptors(const emu_device *device) {
+    return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_DESCRIPTORS", "no connection to device %d: %s", device->id,
+                    strerror(errno));
+}
+
 static int start_locked(emu_device *device) {
-    if (device->lost) return ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+    if (device->lost) return report_lost(device);
     if (device->pid != 0) return 0;
     int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return lose(device, strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return out_of_descriptors(device);
     int ours = emu_move_up(pair[0]), theirs = emu_move_up(pair[1]);
+    if (ours < 0 || theirs < 0) {
+        int failed = out_of_descriptors(device);
+        if (ours >= 0) close(ours);
+        if (theirs >= 0) close(theirs);
+        return failed;
+    }
     int status = spawn(device, theirs);
     close(theirs);
     if (status != 0) {
@@ -147,41 +217,46 @@ static int start_locked(emu_device *device) {
     return 0;
 }
 
-static int report_lost(const emu_device *device) {
-    return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the process of device %d: %s", device->id,
-                    device->lost_reason);
-}
-
-int emu_link_start(emu_device *device) {
-    if (emu_config()->noop) return 0;
+void emu_link_start(emu_device *device) {
+    if (emu_config()->noop || device->pid != 0 || device->lost) return;
     pthread_mutex_lock(&device->link_lock);
-    int status = start_locked(device);
+    if (start_locked(device) != 0) free(emu_take_message()); /* the first operator says so again */
     pthread_mutex_unlock(&device->link_lock);
-    return status == 0 ? 0 : report_lost(device);
 }
 
-/* Ends the process if it is still this one's child; it has nothing to save. */
-static void reap(pid_t pid) {
-    int state;
-    if (pid > 0 && waitpid(pid, &state, WNOHANG) == 0) {
-        kill(pid, SIGKILL);
-        waitpid(pid, &state, 0);
+int emu_link_check(emu_device *device) {
+    pthread_mutex_lock(&device->link_lock);
+    int status = device->lost ? report_lost(device) : 0;
+    pthread_mutex_unlock(&device->link_lock);
+    return status;
+}
+
+/* Ends the process, which has nothing to save. */
+static void end_process(emu_device *device) {
+    if (device->pid != 0) {
+        /* Without a pidfd the number may be another process's by now, and the end of the control socket must do. */
+        if (device->process >= 0) syscall(SYS_pidfd_send_signal, device->process, SIGKILL, NULL, 0);
+        close(device->control);
+        /* It is a child of this one after all where this one adopts orphans, as the first process of a container does. */
+        waitpid(device->pid, NULL, 0);
     }
+    if (device->process >= 0) close(device->process);
+    device->process = device->control = -1;
+    device->pid = 0;
+}
+
+static void close_connection(emu_device *device, int fd) {
+    for (size_t k = 0; k < device->socket_count; k++) {
+        if (device->sockets[k] == fd) device->sockets[k] = device->sockets[--device->socket_count];
+    }
+    close(fd);
 }
 
 void emu_link_stop(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
-    if (device->control >= 0) close(device->control);
-    device->control = -1;
-    reap(device->pid);
-    device->pid = 0;
+    end_process(device);
     /* Connections in use are closed by their users, who see the end of the stream. */
-    for (size_t i = 0; i < device->idle_count; i++) {
-        for (size_t k = 0; k < device->socket_count; k++) {
-            if (device->sockets[k] == device->idle[i]) device->sockets[k] = device->sockets[--device->socket_count];
-        }
-        close(device->idle[i]);
-    }
+    for (size_t i = 0; i < device->idle_count; i++) close_connection(device, device->idle[i]);
     device->idle_count = 0;
     device->lost = false;
     pthread_mutex_unlock(&device->link_lock);
@@ -193,7 +268,8 @@ static void forked_child(void) {
         emu_device *device = &emu_devices[i];
         if (device->control >= 0) close(device->control);
         for (size_t k = 0; k < device->socket_count; k++) close(device->sockets[k]);
-        device->control = -1;
+        if (device->process >= 0) close(device->process);
+        device->control = device->process = -1;
         device->socket_count = device->idle_count = 0;
         device->pid = 0;
     }
@@ -233,62 +309,51 @@ static bool send_descriptor(int control, int fd) {
     return sent == 1;
 }
 
-/* The process has ended, or is about to: finds out how. */
+/* A connection has come to its end, and so has the process, or it is about to: its control socket tells. */
 static void lost_connection(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
     if (!device->lost && device->pid != 0) {
-        int state = 0;
-        pid_t found = 0;
-        for (int i = 0; i < 1000 && found == 0; i++) {
-            found = waitpid(device->pid, &state, WNOHANG);
-            if (found == 0) nanosleep(&(struct timespec){0, 1000000}, NULL);
-        }
+        struct pollfd poller = {device->control, POLLIN, 0};
+        int ended;
+        do ended = poll(&poller, 1, 1000);
+        while (ended < 0 && errno == EINTR);
         char reason[sizeof device->lost_reason];
-        if (found == device->pid && WIFSIGNALED(state))
-            snprintf(reason, sizeof reason, "%d was killed by signal %d", (int)device->pid, WTERMSIG(state));
-        else if (found == device->pid)
-            snprintf(reason, sizeof reason, "%d ended with status %d (see its standard error)", (int)device->pid,
-                     WEXITSTATUS(state));
-        else
-            snprintf(reason, sizeof reason, "%d does not answer", (int)device->pid);
-        if (found == 0) reap(device->pid);
-        device->pid = 0;
+        snprintf(reason, sizeof reason, ended > 0 ? "%d has ended: it was killed, or its standard error says why" : "%d does not answer",
+                 (int)device->pid);
+        end_process(device);
         lose(device, reason);
-        close(device->control);
-        device->control = -1;
     }
     pthread_mutex_unlock(&device->link_lock);
 }
 
 /* A connection nobody uses, or a new one. */
-static int take_connection(emu_device *device, uint64_t *incarnation) {
-    int fd = -1;
+int emu_link_open(emu_device *device, emu_connection *connection) {
+    bool reached = true;
+    connection->device = device;
+    connection->fd = -1;
     pthread_mutex_lock(&device->link_lock);
-    bool running = start_locked(device) == 0;
-    *incarnation = device->incarnation;
-    if (running) {
-        if (device->idle_count > 0) {
-            fd = device->idle[--device->idle_count];
+    int status = start_locked(device);
+    connection->incarnation = device->incarnation;
+    if (status == 0 && device->idle_count > 0) {
+        connection->fd = device->idle[--device->idle_count];
+    } else if (status == 0) {
+        int pair[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+            status = out_of_descriptors(device);
         } else {
-            int pair[2];
-            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
-                if (send_descriptor(device->control, pair[1]) &&
-                    keep(&device->sockets, &device->socket_count, &device->socket_room, pair[0]))
-                    fd = pair[0];
-                else
-                    close(pair[0]);
-                close(pair[1]);
-            }
+            reached = send_descriptor(device->control, pair[1]);
+            if (!reached && (errno == ETOOMANYREFS || errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+                reached = true;
+                status = out_of_descriptors(device);
+                close(pair[0]);
+            } else if (reached && keep(&device->sockets, &device->socket_count, &device->socket_room, pair[0])) connection->fd = pair[0];
+            else close(pair[0]);
+            close(pair[1]);
         }
     }
     pthread_mutex_unlock(&device->link_lock);
-    if (running && fd < 0) lost_connection(device);
-    return fd;
-}
-
-int emu_link_open(emu_device *device, emu_connection *connection) {
-    connection->device = device;
-    connection->fd = take_connection(device, &connection->incarnation);
+    if (!reached) lost_connection(device);
+    if (status != 0) return status;
     return connection->fd >= 0 ? 0 : report_lost(device);
 }
 
@@ -301,12 +366,8 @@ void emu_link_close(emu_connection *connection) {
     if (connection->fd < 0) return;
     pthread_mutex_lock(&device->link_lock);
     bool usable = !device->lost && device->control >= 0 && connection->incarnation == device->incarnation;
-    if (!usable || !keep(&device->idle, &device->idle_count, &device->idle_room, connection->fd)) {
-        for (size_t k = 0; k < device->socket_count; k++) {
-            if (device->sockets[k] == connection->fd) device->sockets[k] = device->sockets[--device->socket_count];
-        }
-        close(connection->fd);
-    }
+    if (usable && device->idle_count < EMU_IDLE) device->idle[device->idle_count++] = connection->fd;
+    else close_connection(device, connection->fd);
     connection->fd = -1;
     pthread_mutex_unlock(&device->link_lock);
 }

@@ -48,11 +48,13 @@ int emu_memory_open(emu_device *device) {
     device->base = base;
     device->window = window;
     device->capacity = capacity;
-    device->used = device->dirty = 0;
-    device->cursor = ALIGNMENT; /* offset 0 is never handed out */
-    device->count = 0;
+    device->used = 0;
+    device->cursor = ALIGNMENT;
     memset(device->freed, 0, sizeof device->freed);
+    device->dirty_count = device->dirty_bytes = 0;
+    bool opened = emu_blocks_open(&device->blocks, ALIGNMENT, window); /* offset 0 is never handed out */
     pthread_mutex_unlock(&device->lock);
+    if (!opened) abort();
     return 0;
 }
 
@@ -61,9 +63,7 @@ void emu_memory_close(emu_device *device) {
     if (device->base != NULL) {
         munmap(device->base, device->window);
         close(device->memory_fd);
-        free(device->blocks);
-        device->blocks = NULL;
-        device->count = device->room = 0;
+        emu_blocks_close(&device->blocks);
         device->base = NULL;
         device->memory_fd = -1;
         device->used = 0;
@@ -73,93 +73,75 @@ void emu_memory_close(emu_device *device) {
 
 /* -------------------------------------------------------------------------------------------------------------- blocks */
 
-/* Index of the first block that starts behind an offset. */
-static size_t block_behind(const emu_device *device, uint64_t offset) {
-    size_t low = 0, high = device->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (device->blocks[middle].start > offset) high = middle;
-        else low = middle + 1;
-    }
-    return low;
-}
-
-static emu_block *block_at(const emu_device *device, uint64_t offset) {
-    size_t behind = block_behind(device, offset);
-    if (behind == 0) return NULL;
-    emu_block *block = &device->blocks[behind - 1];
-    return offset < block->start + block->span ? block : NULL;
-}
-
 static void punch(emu_device *device, uint64_t start, uint64_t end) {
     uint64_t first = round_up(start, PAGE), last = end / PAGE * PAGE;
     if (first < last)
         (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
 }
 
-static void punch_gaps(emu_device *device) {
-    uint64_t from = 0;
-    for (size_t i = 0; i <= device->count; i++) {
-        uint64_t to = i < device->count ? device->blocks[i].start : device->window;
-        punch(device, from, to);
-        if (i < device->count) from = device->blocks[i].start + device->blocks[i].span;
+static int by_start(const void *a, const void *b) {
+    uint64_t left = ((const emu_range *)a)->start, right = ((const emu_range *)b)->start;
+    return left < right ? -1 : left > right;
+}
+
+/* Gives the system back what has been freed since the last time, and is still free. */
+static void clean(emu_device *device) {
+    uint64_t done = 0, start, end;
+    qsort(device->dirty, device->dirty_count, sizeof device->dirty[0], by_start);
+    for (size_t i = 0; i < device->dirty_count; i++) {
+        if (device->dirty[i].start < done || !emu_blocks_gap(&device->blocks, device->dirty[i].start, &start, &end)) continue;
+        punch(device, start, end);
+        done = end;
     }
-    device->dirty = 0;
+    device->dirty_count = device->dirty_bytes = 0;
+}
+
+static void now_free(emu_device *device, emu_range range) {
+    device->freed[device->freed_at++ % EMU_FREED] = range;
+    if (range.size >= PUNCH_AT_ONCE) {
+        punch(device, range.start, range.start + range.size);
+        return;
+    }
+    device->dirty[device->dirty_count++] = range;
+    device->dirty_bytes += range.size;
+    if (device->dirty_bytes >= PUNCH_TOGETHER || device->dirty_count == EMU_DIRTY) clean(device);
+}
+
+static void remember_freed(const emu_block *block, void *argument) {
+    emu_device *device = argument;
+    device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
 }
 
 void emu_memory_clear(emu_device *device) {
     pthread_mutex_lock(&device->lock);
-    for (size_t i = 0; i < device->count; i++)
-        device->freed[device->freed_at++ % EMU_FREED] = (emu_range){device->blocks[i].start, device->blocks[i].span};
-    device->count = 0;
+    if (device->base != NULL) {
+        emu_blocks_each(&device->blocks, remember_freed, device);
+        emu_blocks_close(&device->blocks);
+        if (!emu_blocks_open(&device->blocks, ALIGNMENT, device->window)) abort();
+        punch(device, 0, device->window);
+    }
     device->used = 0;
-    if (device->base != NULL) punch_gaps(device);
+    device->dirty_count = device->dirty_bytes = 0;
     pthread_mutex_unlock(&device->lock);
 }
 
-/* An offset with `span` free bytes, from the cursor on and then from the start; 0 when there is none. */
-static uint64_t find_gap(const emu_device *device, uint64_t span) {
-    for (int round = 0; round < 2; round++) {
-        uint64_t at = round == 0 ? device->cursor : ALIGNMENT;
-        size_t next = block_behind(device, at);
-        if (next > 0) {
-            const emu_block *before = &device->blocks[next - 1];
-            if (before->start + before->span > at) at = before->start + before->span;
-        }
-        for (;; next++) {
-            uint64_t end = next < device->count ? device->blocks[next].start : device->window;
-            if (at + span <= end) return at;
-            if (next >= device->count) break;
-            at = device->blocks[next].start + device->blocks[next].span;
-        }
-    }
-    return 0;
-}
-
 int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **address) {
-    uint64_t span = round_up(size + tail, ALIGNMENT);
+    emu_block *block = NULL;
     pthread_mutex_lock(&device->lock);
-    uint64_t start = size <= device->capacity && device->used + span <= device->capacity ? find_gap(device, span) : 0;
-    if (start != 0 && device->count == device->room) {
-        size_t room = device->room > 0 ? device->room * 2 : 256;
-        emu_block *more = realloc(device->blocks, room * sizeof *more);
-        if (more == NULL) start = 0;
-        else device->blocks = more, device->room = room;
+    if (size <= device->capacity) {
+        uint64_t span = round_up(size + tail, ALIGNMENT);
+        if (span <= device->capacity - device->used) block = emu_blocks_reserve(&device->blocks, device->cursor, size, span);
     }
-    if (start == 0) {
+    if (block == NULL) {
         uint64_t left = device->capacity - device->used;
         pthread_mutex_unlock(&device->lock);
         return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY",
                         "%llu bytes asked for, %llu of %llu are free on device %d", (unsigned long long)size,
                         (unsigned long long)left, (unsigned long long)device->capacity, device->id);
     }
-    size_t at = block_behind(device, start);
-    memmove(&device->blocks[at + 1], &device->blocks[at], (device->count - at) * sizeof(emu_block));
-    device->blocks[at] = (emu_block){start, size, span, 0};
-    device->count++;
-    device->used += span;
-    device->cursor = start + span;
-    *address = device->base + start;
+    device->used += block->span;
+    device->cursor = block->start + block->span;
+    *address = device->base + block->start;
     pthread_mutex_unlock(&device->lock);
     if (emu_config()->fill >= 0) memset(*address, emu_config()->fill, size);
     return 0;
@@ -190,7 +172,7 @@ static bool freed_lately(const emu_device *device, uint64_t offset) {
 
 emu_device *emu_memory_device(const void *address) {
     const uint8_t *at = address;
-    for (int i = 0; i < emu_config()->devices; i++) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
         if (device->base != NULL && at >= device->base && at < device->base + device->window) return device;
     }
@@ -204,8 +186,9 @@ uint64_t emu_memory_offset(const emu_device *device, const void *address) {
 int emu_memory_check(emu_device *device, const void *address, uint64_t size, const char *what, uint32_t pins) {
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
-    emu_block *block = block_at(device, offset);
-    bool good = block != NULL && offset + size <= block->start + block->size;
+    emu_block *block = emu_blocks_at(&device->blocks, offset);
+    uint64_t inside = block != NULL ? offset - block->start : 0;
+    bool good = block != NULL && inside <= block->size && size <= block->size - inside;
     bool was_freed = block == NULL && freed_lately(device, offset);
     emu_block copy = block != NULL ? *block : (emu_block){0};
     if (good) block->pins += pins;
@@ -227,17 +210,17 @@ int emu_memory_pin(emu_device *device, const void *address, uint64_t size, const
 
 void emu_memory_unpin(emu_device *device, const void *address) {
     pthread_mutex_lock(&device->lock);
-    emu_block *block = block_at(device, emu_memory_offset(device, address));
+    emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
     if (block != NULL && block->pins > 0) block->pins--;
     pthread_mutex_unlock(&device->lock);
 }
 
-uint64_t emu_memory_live(const emu_device *device) { return device->count; }
+uint64_t emu_memory_live(const emu_device *device) { return device->blocks.count; }
 
 bool emu_memory_pinned(emu_device *device, const void *address) {
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
-    const emu_block *block = block_at(device, offset);
+    const emu_block *block = emu_blocks_at(&device->blocks, offset);
     bool result = block != NULL && block->pins > 0;
     pthread_mutex_unlock(&device->lock);
     return result;
@@ -246,23 +229,15 @@ bool emu_memory_pinned(emu_device *device, const void *address) {
 int emu_memory_free(emu_device *device, const void *address) {
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
-    emu_block *block = block_at(device, offset);
+    emu_block *block = emu_blocks_at(&device->blocks, offset);
     bool inside = block != NULL && block->start != offset;
     bool in_use = block != NULL && block->pins > 0;
     bool was_freed = block == NULL && freed_lately(device, offset);
     if (block != NULL && !inside && !in_use) {
-        emu_block old = *block;
-        size_t at = (size_t)(block - device->blocks);
-        memmove(block, block + 1, (device->count - at - 1) * sizeof(emu_block));
-        device->count--;
-        device->used -= old.span;
-        device->freed[device->freed_at++ % EMU_FREED] = (emu_range){old.start, old.span};
-        if (old.span >= PUNCH_AT_ONCE) {
-            punch(device, old.start, old.start + old.span);
-        } else {
-            device->dirty += old.span;
-            if (device->dirty >= PUNCH_TOGETHER) punch_gaps(device);
-        }
+        emu_range range = {block->start, block->span};
+        device->used -= range.size;
+        emu_blocks_release(&device->blocks, block);
+        now_free(device, range);
     }
     pthread_mutex_unlock(&device->lock);
     if (in_use)
@@ -277,22 +252,30 @@ int emu_memory_free(emu_device *device, const void *address) {
     return 0;
 }
 
+typedef struct {
+    const emu_device *device;
+    char *buffer;
+    size_t size, at;
+} description;
+
+static void describe_block(const emu_block *block, void *argument) {
+    description *d = argument;
+    d->at += (size_t)snprintf(d->at < d->size ? d->buffer + d->at : NULL, d->at < d->size ? d->size - d->at : 0,
+                              "%s{\"device\": %d, \"address\": %llu, \"bytes\": %llu, \"in_use\": %u}", d->at > 0 ? ", " : "",
+                              d->device->id, (unsigned long long)(uintptr_t)(d->device->base + block->start),
+                              (unsigned long long)block->size, block->pins);
+}
+
 size_t emu_memory_describe(char *buffer, size_t size) {
-    size_t at = 0;
-    const char *comma = "";
-    for (int i = 0; i < emu_config()->devices; i++) {
+    description d = {NULL, buffer, size, 0};
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
+        d.device = device;
         pthread_mutex_lock(&device->lock);
-        for (size_t k = 0; k < device->count; k++) {
-            at += (size_t)snprintf(at < size ? buffer + at : NULL, at < size ? size - at : 0,
-                                   "%s{\"device\": %d, \"address\": %llu, \"bytes\": %llu, \"in_use\": %u}", comma, i,
-                                   (unsigned long long)(uintptr_t)(device->base + device->blocks[k].start),
-                                   (unsigned long long)device->blocks[k].size, device->blocks[k].pins);
-            comma = ", ";
-        }
+        emu_blocks_each(&device->blocks, describe_block, &d);
         pthread_mutex_unlock(&device->lock);
     }
-    return at;
+    return d.at;
 }
 
 static void forked_child(void) {

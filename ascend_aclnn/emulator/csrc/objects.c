@@ -28,18 +28,41 @@ static bool private_format(aclFormat format) {
     }
 }
 
-uint64_t emu_tensor_extent(const emu_tensor *tensor) {
-    const int64_t *dims = tensor->numbers, *strides = dims + tensor->rank, *storage = strides + tensor->rank;
-    uint64_t elements = 1, last = (uint64_t)tensor->offset;
+/* Elements from the start of the storage to behind the last one that a view reaches; false when it reaches before the
+ * start, or further than any memory. */
+static bool reach(const emu_tensor *tensor, int64_t *elements) {
+    const int64_t *dims = tensor->numbers, *strides = dims + tensor->rank;
+    int64_t low = tensor->offset, high = tensor->offset, step;
     for (uint64_t i = 0; i < tensor->rank; i++) {
-        if (dims[i] <= 0) return 0;
-        last += (uint64_t)(dims[i] - 1) * (uint64_t)strides[i];
+        if (__builtin_mul_overflow(dims[i] - 1, strides[i], &step)) return false;
+        if (__builtin_add_overflow(step < 0 ? low : high, step, step < 0 ? &low : &high)) return false;
     }
-    if (private_format(tensor->format)) {
-        for (uint64_t i = 0; i < tensor->storage_rank; i++) elements *= (uint64_t)(storage[i] > 0 ? storage[i] : 0);
-        last = elements > 0 ? elements - 1 : 0;
+    return low >= 0 && !__builtin_add_overflow(high, 1, elements);
+}
+
+static bool product(const int64_t *dims, uint64_t rank, int64_t *elements) {
+    *elements = 1;
+    for (uint64_t i = 0; i < rank; i++) {
+        if (dims[i] <= 0) {
+            *elements = 0;
+            return true;
+        }
+        if (__builtin_mul_overflow(*elements, dims[i], elements)) return false;
     }
-    return ((last + 1) * bits_of(tensor->dtype) + 7) / 8;
+    return true;
+}
+
+uint64_t emu_tensor_extent(const emu_tensor *tensor) {
+    const int64_t *storage = tensor->numbers + 2 * tensor->rank;
+    int64_t elements;
+    uint64_t bits;
+    for (uint64_t i = 0; i < tensor->rank; i++) {
+        if (tensor->numbers[i] <= 0) return 0;
+    }
+    bool possible = private_format(tensor->format) ? product(storage, tensor->storage_rank, &elements) : reach(tensor, &elements);
+    if (elements == 0) elements = 1;
+    if (!possible || __builtin_mul_overflow((uint64_t)elements, bits_of(tensor->dtype), &bits)) return EMU_NO_EXTENT;
+    return bits / 8 + (bits % 8 != 0);
 }
 
 static void contiguous(int64_t *strides, const int64_t *dims, uint64_t rank) {
@@ -109,10 +132,14 @@ API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64
                               const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                               uint64_t storageDimsNum, void *tensorDataAddr) {
     ENTER("aclInitTensor");
-    void *object;
+    void *object = NULL;
+    emu_table_lock(); /* an answer may be giving it another shape */
     int status = emu_handle_find(tensor, KIND_TENSOR, &object);
-    if (status != 0) return status;
     emu_tensor *old = object;
+    if (status != 0) {
+        emu_table_unlock();
+        return status;
+    }
     /* What is null or empty stays as it was. */
     const int64_t *dims = viewDims, *steps = stride, *storage = storageDims;
     uint64_t rank = viewDimsNum, storage_rank = storageDimsNum;
@@ -120,7 +147,9 @@ API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64
     if (stride == NULL && dims == old->numbers) steps = old->numbers + old->rank;
     if (storageDims == NULL || storageDimsNum == 0) storage = old->numbers + 2 * old->rank, storage_rank = old->storage_rank;
     void *data = tensorDataAddr != NULL ? tensorDataAddr : old->data;
-    return describe(old, dims, rank, dataType, steps, offset, format, storage, storage_rank, data) ? 0 : ACLNN_ERR_PARAM_INVALID;
+    bool described = describe(old, dims, rank, dataType, steps, offset, format, storage, storage_rank, data);
+    emu_table_unlock();
+    return described ? 0 : ACLNN_ERR_PARAM_INVALID;
 }
 
 extern void *_Znam(size_t size) __attribute__((weak));
@@ -142,25 +171,33 @@ static int find_tensor(const aclTensor *tensor, emu_tensor **result) {
     return status;
 }
 
+typedef enum { VIEW_DIMS, STRIDES, STORAGE_DIMS } part;
+
+/* The table is locked meanwhile: the answer of an operator may give the tensor another shape. */
+static int give_part(const aclTensor *tensor, part which, int64_t **numbers, uint64_t *count) {
+    emu_tensor *found;
+    emu_table_lock();
+    int status = find_tensor(tensor, &found);
+    if (status == 0)
+        status = emu_give_numbers(found->numbers + which * found->rank, which == STORAGE_DIMS ? found->storage_rank : found->rank,
+                                  numbers, count);
+    emu_table_unlock();
+    return status;
+}
+
 API aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
     ENTER("aclGetViewShape");
-    emu_tensor *found;
-    int status = find_tensor(tensor, &found);
-    return status != 0 ? status : emu_give_numbers(found->numbers, found->rank, viewDims, viewDimsNum);
+    return give_part(tensor, VIEW_DIMS, viewDims, viewDimsNum);
 }
 
 API aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
     ENTER("aclGetViewStrides");
-    emu_tensor *found;
-    int status = find_tensor(tensor, &found);
-    return status != 0 ? status : emu_give_numbers(found->numbers + found->rank, found->rank, stridesValue, stridesNum);
+    return give_part(tensor, STRIDES, stridesValue, stridesNum);
 }
 
 API aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
     ENTER("aclGetStorageShape");
-    emu_tensor *found;
-    int status = find_tensor(tensor, &found);
-    return status != 0 ? status : emu_give_numbers(found->numbers + 2 * found->rank, found->storage_rank, storageDims, storageDimsNum);
+    return give_part(tensor, STORAGE_DIMS, storageDims, storageDimsNum);
 }
 
 #define GET(result, expression)                                                                        \

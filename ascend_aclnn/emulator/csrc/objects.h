@@ -30,7 +30,9 @@ typedef struct {
     const void *members[]; /* handles, some may be NULL */
 } emu_list;
 
-/* Bytes from the start of the storage to the end of what an operator may touch. */
+/* Bytes from the start of the storage to the end of what an operator may touch; EMU_NO_EXTENT when it would reach before the
+ * start, or further than any memory. */
+#define EMU_NO_EXTENT UINT64_MAX
 uint64_t emu_tensor_extent(const emu_tensor *tensor);
 /* Another shape of a tensor, contiguous: what an operator with a data-dependent output found. */
 void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);

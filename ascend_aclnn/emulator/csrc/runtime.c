@@ -124,7 +124,7 @@ API aclError aclrtSetDevice(int32_t deviceId) {
     if (status == 0) device->set_count++;
     void *handle = status == 0 ? device->primary->handle : NULL;
     pthread_mutex_unlock(&emu_world);
-    if (status == 0) status = emu_link_start(device); /* it gets ready while the program goes on */
+    if (status == 0) status = emu_link_check(device);
     if (status == 0) emu_set_current(handle);
     return status;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_BYTES (1ull << 46) /* more than any address space has room for */
+
 static emu_settings settings;
 static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
 
@@ -29,14 +31,15 @@ static uint64_t parse_bytes(const char *text, uint64_t otherwise) {
     char *end = NULL;
     unsigned long long value = strtoull(text, &end, 10);
     if (end == text) return otherwise;
+    int shift = 0;
     switch (*end) {
-        case 'T': case 't': value <<= 10; /* fall through */
-        case 'G': case 'g': value <<= 10; /* fall through */
-        case 'M': case 'm': value <<= 10; /* fall through */
-        case 'K': case 'k': value <<= 10; break;
+        case 'T': case 't': shift = 40; break;
+        case 'G': case 'g': shift = 30; break;
+        case 'M': case 'm': shift = 20; break;
+        case 'K': case 'k': shift = 10; break;
         default: break;
     }
-    return value;
+    return value > MOST_BYTES >> shift ? MOST_BYTES : value << shift;
 }
 
 static bool flag(const char *name, bool otherwise) {

@@ -386,6 +386,7 @@ static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags)
         status = emu_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, NULL, "%u streams exist, the limit of %s", count,
                           emu_config()->soc.name);
     if (status == 0) status = emu_stream_new(context, priority, flags, &stream);
+    if (status == 0) emu_link_start(context->device);
     pthread_mutex_lock(&emu_world);
     if (status == 0) {
         emu_stream_adopt(stream);
@@ -413,16 +414,18 @@ static int destroy_stream(aclrtStream handle, bool force) {
     }
     status = emu_handle_drop(handle, KIND_STREAM, &object);
     if (status == 0) {
+        bool ours = false; /* a reset on another thread may have taken it already, and ends it then */
         pthread_mutex_lock(&emu_world);
         for (emu_stream **link = &stream->context->streams; *link != NULL; link = &(*link)->next) {
             if (*link == stream) {
                 *link = stream->next;
+                stream->device->streams--;
+                ours = true;
                 break;
             }
         }
-        stream->device->streams--;
         pthread_mutex_unlock(&emu_world);
-        status = emu_stream_end(stream, force);
+        if (ours) status = emu_stream_end(stream, force);
     }
     emu_stream_release(stream);
     return status;

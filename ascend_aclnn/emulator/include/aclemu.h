@@ -22,6 +22,7 @@
  *   EMULATOR_FREE_IN_USE        queued work still uses the memory
  *   EMULATOR_COPY_DIRECTION     the kind of a copy contradicts its addresses
  *   EMULATOR_OUT_OF_MEMORY      the device's (or host's) memory is used up
+ *   EMULATOR_OUT_OF_DESCRIPTORS the program has no file descriptor left for a connection to the device
  *   EMULATOR_NOT_SUPPORTED      the emulator lacks this function
  *   EMULATOR_DEVICE_LOST        the device process has ended
  *   EMULATOR_FORKED             the process was forked after the libraries were in use

@@ -1,0 +1,450 @@
+"""Data is never lost and nothing of the program's is touched: forks, sizes that wrap, descriptors, children, many blocks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from emulator_client import D2D, D2H, H2D, Cann, client, environment
+
+SIZE_MAX = (1 << 64) - 1
+EYE = np.eye(2, dtype=np.float32)
+
+
+def matrices(cann: Cann) -> tuple[object, ...]:
+    return cann.tensor(EYE), cann.tensor(np.zeros((2, 2), np.float32))
+
+
+# ---------------------------------------------------------------------------------------------------------------- forks
+
+
+def in_child(work: object) -> bytes:
+    """What a forked child writes; it must end within some seconds."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            os.write(write, str(work()).encode())  # type: ignore[operator]
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    os.close(write)
+    assert status == 0, status
+    found = os.read(read, 1000)
+    os.close(read)
+    return found
+
+
+@client()
+def test_a_forked_child_leaves_its_parents_memory_alone(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+
+    def release_everything() -> list[int]:
+        names = ["aclrtSynchronizeDevice", "aclrtFree", "aclDestroyTensor", "aclrtResetDevice", "aclFinalize"]
+        arguments = {"aclrtFree": (x.address,), "aclDestroyTensor": (x.handle,), "aclrtResetDevice": (0,)}
+        return [cann.failure(name, *arguments.get(name, ())).status for name in names]
+
+    assert in_child(release_everything) == str([507899] * 5).encode()
+    assert cann.read(x).tolist() == cann.read(out).tolist() == EYE.tolist()
+    cann.run("aclnnMm", out, x, out, 0)  # the parent is as it was
+
+
+@client()
+def test_a_forked_child_that_ends_as_usual_leaves_its_parents_memory_alone(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)  # with all that runs at an exit
+    os.waitpid(child, 0)
+    assert cann.read(x).tolist() == cann.read(out).tolist() == EYE.tolist()
+
+
+@client(ASCEND_EMULATOR_STREAMS="deferred")
+def test_a_forked_child_does_not_wait_for_its_parents_streams(cann: Cann) -> None:
+    """Its memory and its descriptors are its own, too: the numbers of closed connections may have been given away."""
+    x, out = matrices(cann)
+    stream = cann.create("aclrtCreateStream")
+    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+    workspace = cann.malloc(max(size, 1))
+    cann.aclnnMm(workspace, size, executor, stream)
+
+    def use_stream() -> list[int]:
+        mine = [os.open("/dev/null", os.O_RDONLY) for _ in range(40)]
+        statuses = [cann.failure(f"aclrt{name}", stream).status for name in ("SynchronizeStream", "DestroyStream")]
+        for descriptor in mine:
+            os.fstat(descriptor)  # nobody has closed it
+        assert str(x.address) not in Path("/proc/self/maps").read_text()
+        return statuses
+
+    assert in_child(use_stream) == b"[507899, 507899]"
+    cann.aclrtSynchronizeStream(stream)
+    cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(workspace)
+    assert cann.read(out).tolist() == EYE.tolist()
+
+
+@client()
+def test_a_forked_child_does_not_share_the_memory_onward(cann: Cann) -> None:
+    x, _ = matrices(cann)
+    mapped = in_child(lambda: Path("/proc/self/maps").read_text().count("ascend-device-memory"))
+    held = in_child(
+        lambda: sum("ascend-device" in os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")[:-1])
+    )
+    assert (mapped, held) == (b"0", b"0")
+    assert cann.read(x).tolist() == EYE.tolist()
+
+
+def use_device(results: object) -> None:
+    """In a forked child: a device of its own."""
+    cann = Cann()
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    results.put(cann.read(out).tolist())  # type: ignore[attr-defined]
+    cann.finish()
+
+
+def test_a_fork_before_the_device_is_used_leaves_the_child_able_to_use_it(emulator_home: Path) -> None:
+    code = """
+import ctypes, multiprocessing
+from emulator_client import Cann
+import test_safety
+cann = Cann(initialise=False)
+cann.aclrtGetDeviceCount(ctypes.byref(ctypes.c_uint32()))  # the libraries are in use, no device is
+context = multiprocessing.get_context("fork")
+results = context.Queue()
+children = [context.Process(target=test_safety.use_device, args=(results,)) for _ in range(2)]
+for child in children: child.start()
+for child in children: child.join()
+print([child.exitcode for child in children], results.get(), results.get())
+"""
+    variables = environment(emulator_home)
+    variables["PYTHONPATH"] += os.pathsep + str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"[0, 0] {EYE.tolist()} {EYE.tolist()}\n", done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------------------- sizes
+
+
+@client()
+def test_sizes_that_wrap_are_out_of_bounds(cann: Cann) -> None:
+    host = np.zeros(4096, np.uint8)
+    address, block = host.ctypes.data, cann.malloc(4096)
+    for name, arguments in (
+        ("aclrtMemcpy", (block, SIZE_MAX, address, SIZE_MAX, H2D)),
+        ("aclrtMemcpy", (address, SIZE_MAX, block, SIZE_MAX, D2H)),
+        ("aclrtMemcpy", (block, SIZE_MAX, block + 64, SIZE_MAX - 64, D2D)),
+        ("aclrtMemcpy", (block + 4096, 1, address, 1, H2D)),
+        ("aclrtMemcpyAsync", (block, SIZE_MAX, address, SIZE_MAX, H2D, None)),
+        ("aclrtMemset", (block, SIZE_MAX, 0, SIZE_MAX)),
+        ("aclrtMemsetAsync", (block, SIZE_MAX, 0, SIZE_MAX, None)),
+        ("aclrtMemcpy2d", (block, 1 << 63, address, 16, 16, 3, H2D)),
+        ("aclrtMemcpy2d", (address, 1 << 63, block, 16, 16, 3, D2H)),
+        ("aclrtMemcpy2dAsync", (block, 1 << 33, address, 1 << 33, 1 << 33, 1 << 31, H2D, None)),
+        ("aclrtMemFlush", (block, SIZE_MAX)),
+        ("aclrtMemInvalidate", (block + 64, SIZE_MAX - 32)),
+    ):
+        error = cann.failure(name, *arguments)
+        assert (error.status, error.error) == (107000, "EMULATOR_OUT_OF_BOUNDS"), (name, arguments, error)
+    cann.aclrtSynchronizeDevice()
+    assert cann.failure("aclrtMalloc", ctypes.byref(ctypes.c_void_p()), SIZE_MAX, 0).status == 207001
+    assert cann.failure("aclrtMallocHost", ctypes.byref(ctypes.c_void_p()), SIZE_MAX).status == 207001
+    assert cann.failure("aclrtHostRegister", address, SIZE_MAX, 0, ctypes.byref(ctypes.c_void_p())).status == 107000
+    pinned = cann.create("aclrtMallocHost", 64)
+    assert cann.failure("aclrtMemset", pinned, SIZE_MAX, 0, SIZE_MAX).error == "EMULATOR_OUT_OF_BOUNDS"
+    cann.aclrtFreeHost(pinned)
+    cann.aclrtFree(block)
+
+
+@client()
+def test_extents_that_wrap_are_out_of_bounds(cann: Cann) -> None:
+    """Shapes, strides and offsets whose reach is a small number modulo 2**64."""
+    block = cann.malloc(4096)
+    out = cann.describe((2,), np.float32, block)
+    for shape, strides, offset in (
+        ((2,), (1 << 62,), 0),
+        ((2,), ((1 << 63) - 1,), 1),
+        ((2,), (-1,), 0),
+        ((2,), (1,), -1),
+        ((2,), (1,), (1 << 63) - 1),
+        ((2,), (1,), 1 << 62),
+        ((2,), (-4,), 2),
+        ((3, 3), (1 << 62, 1 << 62), 0),
+    ):
+        x = cann.describe(shape, np.float32, block, strides, offset)
+        try:
+            executor, size = cann.prepare("aclnnAbs", x, out)
+        except RuntimeError as error:
+            assert "16100" in str(error), error
+        else:
+            workspace = cann.malloc(size) if size else None
+            error = cann.failure("aclnnAbs", workspace, size, executor, None)
+            assert (error.status, error.error) == (161002, "EMULATOR_OUT_OF_BOUNDS"), (shape, strides, offset, error)
+            if workspace:
+                cann.aclrtFree(workspace)
+        cann.aclDestroyTensor(x)
+    cann.aclDestroyTensor(out)
+    cann.aclrtFree(block)
+
+
+# ------------------------------------------------------------------------------------------- descriptors and child processes
+
+
+@client()
+def test_a_program_without_descriptors_keeps_its_device(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    stream = cann.create("aclrtCreateStream")
+    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+    workspace = cann.malloc(max(size, 1))
+    streams = [cann.create("aclrtCreateStream") for _ in range(EMU_IDLE + 1)]
+    for other in streams:  # take the connections that nobody uses
+        again, _ = cann.prepare("aclnnMm", x, x, out, 0)
+        cann.aclnnMm(workspace, size, again, other)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    taken = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 20, hard))
+    try:
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    cann.aclnnMm(workspace, size, executor, stream)
+    error = cann.failure("aclrtSynchronizeStream", stream)
+    assert (error.status, error.error) == (207005, "EMULATOR_OUT_OF_DESCRIPTORS"), error
+    for descriptor in taken:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    cann.aclrtSynchronizeDevice()
+    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+    cann.aclnnMm(workspace, size, executor, stream)
+    cann.aclrtSynchronizeStream(stream)
+    assert cann.read(out).tolist() == EYE.tolist()
+    for other in (stream, *streams):
+        cann.aclrtDestroyStream(other)
+    cann.aclrtFree(workspace)
+
+
+EMU_IDLE = 16  # csrc/device.h
+
+
+@client()
+def test_idle_connections_are_few(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    before = len(os.listdir("/proc/self/fd"))
+    streams = [cann.create("aclrtCreateStream") for _ in range(300)]
+    workspace = cann.malloc(1 << 20)
+    for stream in streams:
+        executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+        cann.aclnnMm(workspace, size, executor, stream)
+    for stream in streams:
+        cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(workspace)
+    assert len(os.listdir("/proc/self/fd")) <= before + EMU_IDLE
+
+
+@client()
+def test_the_program_never_sees_the_device_process_as_a_child(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    assert cann.device_pid() > 0
+    child = subprocess.Popen(["true"])
+    assert os.wait()[0] == child.pid
+    child.returncode = 0
+    try:
+        found = os.wait()
+    except ChildProcessError:
+        pass
+    else:
+        raise AssertionError(f"{found} is a child")
+
+
+def test_handling_of_children_by_the_program_does_not_matter(emulator_home: Path) -> None:
+    """Whether SIGCHLD is handled or ignored: no signal comes, and the device works."""
+    code = """
+import os, signal, sys
+import numpy as np
+seen = []
+signal.signal(signal.SIGCHLD, signal.SIG_IGN if sys.argv[1] == "ignored" else lambda *a: seen.append(a))
+from emulator_client import Cann
+cann = Cann()
+x, out = cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((2, 2), np.float32))
+cann.run("aclnnMm", x, x, out, 0)
+os.kill(cann.device_pid(), signal.SIGKILL)
+error = None
+try: cann.run("aclnnMm", x, x, out, 0)
+except RuntimeError as caught: error = caught
+cann.aclrtResetDevice(0); cann.aclrtSetDevice(0); cann._owned.clear()
+x = cann.tensor(np.eye(2, dtype=np.float32)); cann.run("aclnnMm", x, x, x, 0)
+print(seen, error.error)
+"""
+    for how in ("ignored", "handled"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, how],
+            env=environment(emulator_home),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout == "[] EMULATOR_DEVICE_LOST\n", (how, done.stdout, done.stderr)
+
+
+@client()
+def test_an_unused_device_starts_no_process(cann: Cann) -> None:
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    for device in (0, 1):
+        cann.aclrtSetDevice(device)
+        cann.aclrtGetMemInfo(1, ctypes.byref(free), ctypes.byref(total))
+    assert (cann.device_pid(0), cann.device_pid(1)) == (0, 0)
+    cann.aclrtFree(cann.malloc(64))
+    assert cann.device_pid(0) == 0
+    assert cann.device_pid(1) > 0
+    cann.aclrtResetDevice(1)
+    cann.aclrtSetDevice(0)
+    cann.aclrtResetDevice(0)
+
+
+# ---------------------------------------------------------------------------------------------------------------- races
+
+
+@client()
+def test_destroying_a_stream_while_its_device_is_reset(cann: Cann) -> None:
+    """Each of both may be first: whoever is ends the stream, the other one is told or finds nothing to do."""
+
+    def destroy(context: object, streams: list[int], start: threading.Barrier) -> None:
+        cann._function("aclrtSetCurrentContext")(context)
+        start.wait()
+        for stream in streams:
+            cann._function("aclrtDestroyStream")(stream)
+
+    for _ in range(200):
+        cann.aclrtSetDevice(0)
+        streams = [cann.create("aclrtCreateStream") for _ in range(4)]
+        start = threading.Barrier(2)
+        thread = threading.Thread(target=destroy, args=(cann.create("aclrtGetCurrentContext"), streams, start))
+        thread.start()
+        start.wait()
+        cann.aclrtResetDeviceForce(0)
+        thread.join()
+    cann.aclrtSetDevice(0)
+
+
+@client()
+def test_shapes_are_read_while_answers_change_them(cann: Cann) -> None:
+    """MaskedSelect gives its output another shape when its answer comes in, on whatever thread."""
+    mask = cann.tensor(np.array([True, False] * 32))
+    x, out = cann.tensor(np.arange(64, dtype=np.float32)), cann.tensor(np.zeros(64, np.float32))
+    stop = threading.Event()
+
+    def read_shapes() -> None:
+        while not stop.is_set():
+            dims, count = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
+            cann._function("aclGetViewShape")(out.handle, ctypes.byref(dims), ctypes.byref(count))
+            assert (count.value, dims[0]) in ((1, 64), (1, 32)), (count.value, dims[0])
+
+    readers = [threading.Thread(target=read_shapes) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    dims = (ctypes.c_int64 * 1)(64)
+    for _ in range(100):
+        cann.aclInitTensor(out.handle, dims, 1, 0, None, 0, 2, dims, 1, out.address)
+        cann.run("aclnnMaskedSelect", x, mask, out)
+    stop.set()
+    for reader in readers:
+        reader.join()
+
+
+# ----------------------------------------------------------------------------------------------------- blocks and plans
+
+
+@client()
+def test_blocks_are_what_a_simple_model_says(cann: Cann) -> None:
+    """No two overlap, all lie in the device's memory, and what is freed can be had again."""
+    rng = np.random.default_rng(0)
+    alive: dict[int, int] = {}
+    for _ in range(4000):
+        if alive and rng.random() < 0.48:
+            address = list(alive)[rng.integers(len(alive))]
+            cann.aclrtFree(address)
+            del alive[address]
+        else:
+            size = int(rng.integers(1, 100_000))
+            alive[cann.malloc(size)] = size
+    found = [(a["address"], a["bytes"]) for a in cann.dump()["allocations"]]
+    assert found == sorted(alive.items())
+    assert all(start + size <= after for (start, size), (after, _) in zip(found, found[1:]))
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    cann.aclrtGetMemInfo(1, ctypes.byref(free), ctypes.byref(total))
+    assert total.value - free.value == sum(-(-(size + 32) // 512) * 512 for size in alive.values())
+    for address in alive:
+        cann.aclrtFree(address)
+    whole = cann.malloc(total.value - 512)  # in one piece again
+    cann.aclrtFree(whole)
+
+
+@client(ASCEND_EMULATOR_MEMORY="64M")
+def test_a_device_that_fills_up_hands_out_every_gap(cann: Cann) -> None:
+    blocks = [cann.malloc(480) for _ in range((64 << 20) // 512)]
+    assert cann.failure("aclrtMalloc", ctypes.byref(ctypes.c_void_p()), 1, 0).status == 207001
+    for address in blocks[::2]:
+        cann.aclrtFree(address)
+    again = [cann.malloc(480) for _ in blocks[::2]]
+    assert len({*again, *blocks[1::2]}) == len(blocks)
+    for address in (*again, *blocks[1::2]):
+        cann.aclrtFree(address)
+
+
+@client(ASCEND_EMULATOR_NOOP="1")
+def test_freeing_costs_the_same_with_many_blocks(cann: Cann) -> None:
+    """Logarithmic: with 64 times as many blocks, not even four times as long."""
+    allocate, free = cann._function("aclrtMalloc"), cann._function("aclrtFree")
+    address = ctypes.c_void_p()
+
+    def cost(live: int) -> float:
+        blocks = []
+        for _ in range(live):
+            allocate(ctypes.byref(address), 64, 0)
+            blocks.append(address.value)
+        started = time.process_time()
+        for block in blocks[:4000]:
+            free(block)
+        spent = time.process_time() - started
+        for block in blocks[4000:]:
+            free(block)
+        return spent
+
+    small = min(cost(8_000) for _ in range(3))
+    assert cost(400_000) < 4 * small + 0.01
+
+
+@client()
+def test_known_arguments_are_bounded_by_their_size(cann: Cann) -> None:
+    """Arrays of a megabyte each are forgotten long before 8192 of them are known."""
+    x, out = cann.tensor(np.ones((2, 2), np.float32)), cann.tensor(np.ones((2, 2), np.float32))
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    sizes = []
+    for number in range(100):
+        values = (ctypes.c_int64 * 131072)(*range(number, number + 131072))
+        dims = cann.aclCreateIntArray(values, len(values))
+        results = ctypes.byref(ctypes.c_uint64()), ctypes.byref(ctypes.c_void_p())
+        error = cann.failure("aclnnPermuteGetWorkspaceSize", x.handle, dims, out.handle, *results)
+        assert error.status != 0
+        cann.aclDestroyIntArray(dims)
+        sizes.append(resident())
+    assert sizes[-1] - sizes[20] < 32 << 20
