@@ -26,9 +26,10 @@ ALLOWED = {
     "native": "core",
     "numerics": "core native",
     "reference": "core catalog registry rules numerics native",
-    "backends": "core catalog rules reference numerics native",
+    "collectives": "core numerics",
+    "backends": "core catalog rules reference numerics native collectives",
     "call": "core catalog rules",
-    "emulator": "core catalog backends numerics",
+    "emulator": "core catalog backends numerics collectives",
 }
 
 

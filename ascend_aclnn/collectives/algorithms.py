@@ -1,0 +1,326 @@
+"""The collectives on a Group. Sums run in rank order, in float32 for the 16-bit types and rounded once: always the same bits.
+
+Every collective begins with an exchange of what each rank is about to do, so that ranks that do different things learn it
+instead of waiting for ever, and ends with one, after which buffers may be reused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.collectives.transport import (
+    EXECUTE_TIMEOUT,
+    POINT_TO_POINT,
+    POINTS,
+    RESULTS,
+    SCRATCH,
+    CommunicationError,
+    Group,
+    Location,
+    check_equal,
+)
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.numerics import round_into, widen
+
+REDUCTIONS = ("sum", "prod", "max", "min")  # in the order of HcclReduceOp
+_FUNCTIONS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+_BLOCK = 1 << 18  # elements that are reduced at a time
+
+_HEAD = struct.Struct("<16siiiIq")  # operation, dtype, reduction, root, segment, offset
+_FIELDS = ("the operation", "the data type", "the reduction", "the root", "the counts")
+
+Array = npt.NDArray[Any]
+
+
+class Buffer(NamedTuple):
+    """This rank's elements, and where its peers find them (None: nowhere yet, they are copied to scratch memory)."""
+
+    array: Array
+    location: Optional[Location] = None
+
+
+class _Announcement(NamedTuple):
+    operation: str
+    dtype: int
+    reduction: int
+    root: int
+    counts: tuple[int, ...]
+    location: Location
+
+
+class Collectives:
+    """What one rank can do together with the others. Arrays are 1-D and of equal data types on all ranks."""
+
+    def __init__(self, group: Group, timeout: float = EXECUTE_TIMEOUT) -> None:
+        self.group = group
+        self.timeout = timeout
+
+    # ---------------------------------------------------------------------------------------- one for all
+    def barrier(self) -> None:
+        with self.group.lock:
+            self._announce("barrier", DataType.DT_UNDEFINED, (), Location(SCRATCH, 0))
+
+    def all_reduce(self, send: Buffer, receive: Array, dtype: DataType, reduction: str = "sum") -> None:
+        """``receive`` gets the reduction of all ranks' ``send``; both may be the same memory."""
+        group, count = self.group, send.array.size
+        with group.lock:
+            peers = self._announce_buffer("all_reduce", dtype, send, (count,), reduction)
+            sources = [self._peer(r, p, dtype, 0, count) for r, p in enumerate(peers)]
+            low, high = _chunk(count, group.rank, group.size)
+            nbytes = (high - low) * _element(dtype)
+            part = group.own[RESULTS].reserve(nbytes)[:nbytes].view(send.array.dtype)
+            _reduce([s[low:high] for s in sources], part, reduction)
+            self._done()  # the results stay until the next collective is announced by all
+            for rank in range(group.size):
+                low, high = _chunk(count, rank, group.size)
+                part = group.view(rank, Location(RESULTS, 0), (high - low) * _element(dtype))
+                receive[low:high] = part.view(send.array.dtype)
+
+    def reduce(
+        self, send: Buffer, receive: Optional[Array], dtype: DataType, root: int, reduction: str = "sum"
+    ) -> None:
+        """Like ``all_reduce``, for the root only."""
+        with self.group.lock:
+            peers = self._announce_buffer("reduce", dtype, send, (send.array.size,), reduction, root)
+            made = None
+            if self.group.rank == root and receive is not None:
+                sources = [self._peer(r, p, dtype, 0, send.array.size) for r, p in enumerate(peers)]
+                made = np.empty_like(receive) if send.location is not None else receive
+                _reduce(sources, made, reduction)
+            self._done()
+            if made is not None and made is not receive and receive is not None:
+                receive[...] = made
+
+    def reduce_scatter(
+        self, send: Buffer, receive: Array, dtype: DataType, counts: Sequence[int], reduction: str = "sum"
+    ) -> None:
+        """This rank's part of the reduction; ``counts`` are the parts' sizes."""
+        starts = _starts(counts)
+        with self.group.lock:
+            peers = self._announce_buffer("reduce_scatter", dtype, send, tuple(counts), reduction)
+            low, count = starts[self.group.rank], counts[self.group.rank]
+            made = np.empty(count, receive.dtype)
+            _reduce([self._peer(r, p, dtype, low, count) for r, p in enumerate(peers)], made, reduction)
+            self._done()
+            receive[...] = made  # it may lie in what others have just read
+
+    def all_gather(self, send: Buffer, receive: Sequence[Array], dtype: DataType, counts: Sequence[int]) -> None:
+        """``receive[r]`` gets rank r's elements; ``counts`` are their sizes."""
+        with self.group.lock:
+            peers = self._announce_buffer("all_gather", dtype, send, tuple(counts))
+            for rank, peer in enumerate(peers):
+                source = self._peer(rank, peer, dtype, 0, counts[rank])
+                if rank != self.group.rank or not np.may_share_memory(source, receive[rank]):
+                    receive[rank][...] = source
+            self._done()
+
+    def broadcast(self, buffer: Buffer, dtype: DataType, root: int) -> None:
+        """Every rank's buffer gets the root's elements."""
+        with self.group.lock:
+            count = buffer.array.size
+            peers = self._announce_buffer(
+                "broadcast", dtype, buffer, (count,), root=root, publish=self.group.rank == root
+            )
+            if self.group.rank != root:
+                buffer.array[...] = self._peer(root, peers[root], dtype, 0, count)
+            self._done()
+
+    def scatter(self, send: Optional[Buffer], receive: Array, dtype: DataType, root: int) -> None:
+        """``receive`` gets this rank's part of the root's elements."""
+        with self.group.lock:
+            count, is_root = receive.size, self.group.rank == root
+            own = send if is_root and send is not None else Buffer(receive)
+            peers = self._announce_buffer("scatter", dtype, own, (count,), root=root, publish=is_root)
+            receive[...] = self._peer(root, peers[root], dtype, self.group.rank * count, count).copy()
+            self._done()
+
+    # ---------------------------------------------------------------------------------------- all to all
+    def all_to_all(
+        self, send: Buffer, starts: Sequence[int], counts: Sequence[int], receive: Sequence[Array], dtype: DataType
+    ) -> None:
+        """``receive[r]`` gets the part of rank r's elements that is meant for this rank."""
+        with self.group.lock:
+            location = self._publish(send, True)
+            extra = (*starts, *counts, *(part.size for part in receive))
+            peers = self._announce("all_to_all", dtype, extra, location, compared=4)
+            size = self.group.size
+            for rank, peer in enumerate(peers):
+                sent, wanted = peer.counts[size + self.group.rank], receive[rank].size
+                if sent != wanted:
+                    text = f"all_to_all: rank {rank} sends {sent} elements to rank {self.group.rank}, which expects {wanted}"
+                    raise self.group.fail(text)
+            parts = [
+                self._peer(rank, peer, dtype, peer.counts[self.group.rank], receive[rank].size).copy()
+                for rank, peer in enumerate(peers)
+            ]
+            self._done()
+            for part, target in zip(parts, receive):
+                target[...] = part
+
+    # ---------------------------------------------------------------------------------------- two ranks
+    def send_receive(
+        self, sends: Sequence[tuple[int, Buffer]], receives: Sequence[tuple[int, Array]], dtype: DataType
+    ) -> None:
+        """A batch of sends and receives with other ranks, in order for each pair; returns when all are done."""
+        group = self.group
+        with contextlib.ExitStack() as locks:
+            locks.enter_context(group.batch())
+            for peer in sorted({peer for peer, _ in (*sends, *receives)}):
+                locks.enter_context(group.peer_locks[peer])
+            placed = self._place(sends)
+            for peer, location, count in placed:
+                group.send(peer, POINT_TO_POINT, _pack("send", dtype, -1, -1, (count,), location))
+            for peer, target in receives:
+                message = _unpack(group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)))
+                if message.dtype != dtype or message.counts != (target.size,):
+                    text = (
+                        f"rank {peer} sends {message.counts[0]} elements of {DataType(message.dtype).name}; "
+                        f"rank {group.rank} receives {target.size} of {dtype.name}"
+                    )
+                    raise group.fail(text)
+                target[...] = self._peer(peer, message, dtype, 0, target.size)
+            for peer, _ in receives:
+                group.send(peer, POINT_TO_POINT, b"done")
+            for peer, _ in sends:
+                if group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)) != b"done":
+                    raise group.fail(f"rank {peer} sends to rank {group.rank}, which waits for it to receive")
+
+    def _place(self, sends: Sequence[tuple[int, Buffer]]) -> list[tuple[int, Location, int]]:
+        """Where the receivers find what is sent to them, and how many elements.
+
+        Batches of other threads may be under way with other ranks, so each takes memory behind the last one's.
+        """
+        placed = []
+        for peer, buffer in sends:
+            location = buffer.location
+            if location is None:
+                array = np.ascontiguousarray(buffer.array).reshape(-1).view(np.uint8)
+                with self.group.lock_of_points:
+                    start = self.group.points_used
+                    memory = self.group.own[POINTS].reserve(start + array.nbytes)
+                    self.group.points_used += _aligned(array.nbytes)
+                memory[start : start + array.nbytes] = array
+                location = Location(POINTS, start)
+            placed.append((peer, location, buffer.array.size))
+        return placed
+
+    # ---------------------------------------------------------------------------------------- what all share
+    def _announce_buffer(
+        self,
+        operation: str,
+        dtype: DataType,
+        buffer: Buffer,
+        counts: tuple[int, ...],
+        reduction: str = "",
+        root: int = -1,
+        publish: bool = True,
+    ) -> list[_Announcement]:
+        return self._announce(operation, dtype, counts, self._publish(buffer, publish), reduction, root)
+
+    def _publish(self, buffer: Buffer, wanted: bool) -> Location:
+        """Where peers find a buffer: where it lies, or in scratch memory."""
+        if buffer.location is not None:
+            return buffer.location
+        if wanted:
+            array = np.ascontiguousarray(buffer.array).reshape(-1).view(np.uint8)
+            self.group.own[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array
+        return Location(SCRATCH, 0)
+
+    def _announce(
+        self,
+        operation: str,
+        dtype: DataType,
+        counts: tuple[int, ...],
+        location: Location,
+        reduction: str = "",
+        root: int = -1,
+        compared: int = 5,
+    ) -> list[_Announcement]:
+        number = REDUCTIONS.index(reduction) if reduction else -1
+        messages = self.group.exchange(_pack(operation, dtype, number, root, counts, location), self.timeout)
+        peers = [_unpack(message) for message in messages]
+        rows = [(p.operation, DataType(p.dtype).name, _reduction(p.reduction), p.root, p.counts) for p in peers]
+        difference = check_equal(rows, _FIELDS[:compared])
+        if difference is not None:
+            raise self.group.fail(f"{operation}: {difference}")
+        return peers
+
+    def _done(self) -> None:
+        self.group.exchange(b"done", self.timeout)
+
+    def _peer(self, rank: int, peer: _Announcement, dtype: DataType, start: int, count: int) -> Array:
+        size = _element(dtype)
+        location = Location(peer.location.segment, peer.location.offset + start * size)
+        view: Array = self.group.view(rank, location, count * size).view(_numpy(dtype))
+        return view
+
+
+def _deadline(timeout: float) -> float:
+    return time.monotonic() + timeout
+
+
+def _pack(operation: str, dtype: int, reduction: int, root: int, counts: Sequence[int], location: Location) -> bytes:
+    head = _HEAD.pack(operation.encode(), int(dtype), reduction, root, location.segment, location.offset)
+    return head + struct.pack(f"<{len(counts)}q", *counts)
+
+
+def _unpack(message: bytes) -> _Announcement:
+    if len(message) < _HEAD.size:
+        raise CommunicationError("a rank is in the middle of another collective")
+    operation, dtype, reduction, root, segment, offset = _HEAD.unpack_from(message)
+    counts = struct.unpack_from(f"<{(len(message) - _HEAD.size) // 8}q", message, _HEAD.size)
+    return _Announcement(operation.rstrip(b"\0").decode(), dtype, reduction, root, counts, Location(segment, offset))
+
+
+def _reduction(number: int) -> str:
+    return REDUCTIONS[number] if 0 <= number < len(REDUCTIONS) else "none"
+
+
+def _numpy(dtype: DataType) -> np.dtype[Any]:
+    if dtype.numpy is None:
+        raise TypeError(f"{dtype.name} has no host type to compute with")
+    return dtype.numpy
+
+
+def _element(dtype: DataType) -> int:
+    return _numpy(dtype).itemsize
+
+
+def _aligned(nbytes: int) -> int:
+    return (nbytes + 511) & ~511
+
+
+def _chunk(count: int, rank: int, size: int) -> tuple[int, int]:
+    """The elements that a rank reduces for all: whole cache lines."""
+    step = -(-count // size)
+    if step > 64:
+        step = (step + 63) & ~63
+    return min(rank * step, count), min((rank + 1) * step, count)
+
+
+def _starts(counts: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(counts)[:-1].tolist()]
+
+
+def _blocks(count: int) -> Iterator[tuple[int, int]]:
+    for low in range(0, count, _BLOCK):
+        yield low, min(low + _BLOCK, count)
+
+
+def _reduce(sources: Sequence[Array], target: Array, reduction: str) -> None:
+    """Into the target, in rank order."""
+    function = _FUNCTIONS[reduction]
+    for low, high in _blocks(target.size):
+        total = widen(sources[0][low:high])
+        if len(sources) == 1 or total is sources[0] or np.may_share_memory(total, sources[0]):
+            total = total.copy()
+        for source in sources[1:]:
+            function(total, widen(source[low:high]), out=total)
+        round_into(target[low:high], total)

@@ -1,0 +1,338 @@
+"""Ranks on one host: rendezvous by a shared secret, small messages over sockets, bulk data through shared memory.
+
+A job is known by its root info, 4108 random bytes as HCCL's are in size. From it every rank derives the (abstract) names
+of all ranks' sockets, so nobody has to be asked for addresses: a rank connects to those below it and accepts those above
+it. A peer must prove the secret and run under the same user. When two ranks meet they hand each other descriptors of
+memory: a scratch segment of their own and, in a device process, the device memory, so that data are read where they lie.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import mmap
+import os
+import secrets
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+ROOT_INFO_BYTES = 4108
+CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
+EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
+
+_MAGIC = b"ASCENDHC"
+_SECRET_BYTES = 32
+_HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
+_LENGTH = struct.Struct("<I")
+COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two sockets between each pair of ranks
+_CHANNELS = 2
+# Segments: inputs of collectives, their results, what is sent to one rank, and the memory of an emulated device.
+SCRATCH, RESULTS, POINTS, DEVICE = range(4)
+
+
+class CommunicationError(RuntimeError):
+    """A communicator cannot go on: a rank is lost, late, or does something else than the others."""
+
+
+class TimedOut(CommunicationError):
+    """The other ranks did not answer in time."""
+
+
+def new_root_info() -> bytes:
+    """What identifies a job: its ranks share it, and nobody else may know it."""
+    info = _MAGIC + secrets.token_bytes(_SECRET_BYTES)
+    return info.ljust(ROOT_INFO_BYTES, b"\0")
+
+
+class Location(NamedTuple):
+    """Bytes in a rank's memory that its peers can read: the segment, and where in it."""
+
+    segment: int
+    offset: int
+
+
+class Segment:
+    """Shared memory of one rank, as that rank or a peer sees it; grows, never shrinks."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._map: Optional[mmap.mmap] = None
+        self._view: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    @classmethod
+    def create(cls) -> Segment:
+        return cls(os.memfd_create("ascend_aclnn_collectives", os.MFD_CLOEXEC))
+
+    def reserve(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """The owner's view, of at least so many bytes."""
+        if self._view.nbytes < nbytes:
+            size = max(1 << 16, 1 << (nbytes - 1).bit_length())
+            os.ftruncate(self.descriptor, size)
+            self._remap(size)
+        return self._view
+
+    def view(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Some bytes, mapped anew where the segment has grown."""
+        if self._view.nbytes < offset + nbytes:
+            size = os.fstat(self.descriptor).st_size
+            if size < offset + nbytes:
+                raise CommunicationError(f"a peer announced bytes up to {offset + nbytes} of a segment of {size}")
+            self._remap(size)
+        return self._view[offset : offset + nbytes]
+
+    def _remap(self, size: int) -> None:
+        self._map = mmap.mmap(self.descriptor, size)  # an older mapping lives as long as views of it do
+        self._view = np.frombuffer(self._map, np.uint8)
+
+    def close(self) -> None:
+        self._view = np.empty(0, np.uint8)
+        self._map = None
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class Group:
+    """The connections of one rank to all ranks of a communicator."""
+
+    def __init__(
+        self,
+        root_info: bytes,
+        rank: int,
+        size: int,
+        device_memory: Optional[int] = None,
+        timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie."""
+        if len(root_info) != ROOT_INFO_BYTES or not root_info.startswith(_MAGIC):
+            raise ValueError("root info is not one of this package's: it must come from get_root_info() of one rank")
+        if not 0 <= rank < size:
+            raise ValueError(f"rank is {rank}; it must be in [0, {size - 1}]")
+        self.rank, self.size = rank, size
+        self.lock = threading.Lock()  # one collective at a time,
+        self.peer_locks = [threading.Lock() for _ in range(size)]  # and one batch of sends and receives with each rank
+        self.own = [Segment.create() for _ in (SCRATCH, RESULTS, POINTS)]
+        self._descriptors = [*(s.descriptor for s in self.own), *([] if device_memory is None else [device_memory])]
+        self.lock_of_points = threading.Lock()
+        self.points_used = 0  # bytes of POINTS
+        self._batches = 0
+        self._peers: dict[tuple[int, int], socket.socket] = {}
+        self._segments: dict[tuple[int, int], Segment] = {}
+        self._secret = root_info[len(_MAGIC) : len(_MAGIC) + _SECRET_BYTES]
+        self.failure: Optional[str] = None
+        deadline = time.monotonic() + timeout
+        try:
+            self._meet(deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    # ---------------------------------------------------------------------------------------- rendezvous
+    def _address(self, rank: int) -> bytes:
+        return b"\0ascend_aclnn." + hashlib.sha256(self._secret + b"address %d" % rank).hexdigest()[:40].encode()
+
+    def _proof(self, rank: int, channel: int) -> bytes:
+        return hmac.digest(self._secret, b"rank %d of %d channel %d" % (rank, self.size, channel), "sha256")
+
+    def _meet(self, deadline: float) -> None:
+        above = (self.size - 1 - self.rank) * _CHANNELS
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            if above:
+                try:
+                    listener.bind(self._address(self.rank))
+                except OSError as error:
+                    raise CommunicationError(f"rank {self.rank} of this job exists already ({error})") from None
+                listener.listen(above)
+            for rank in range(self.rank):
+                for channel in range(_CHANNELS):
+                    self._greet(self._connect(rank, deadline), deadline, expected=(rank, channel))
+            while above:
+                if not select.select([listener], [], [], max(deadline - time.monotonic(), 0))[0]:
+                    missing = sorted(set(range(self.rank + 1, self.size)) - {rank for rank, _ in self._peers})
+                    raise TimedOut(f"rank {self.rank} waited in vain for the ranks {missing} to connect")
+                connection, _ = listener.accept()
+                above -= self._greet(connection, deadline)
+
+    def _connect(self, rank: int, deadline: float) -> socket.socket:
+        pause = 1e-3
+        while True:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connection.connect(self._address(rank))
+                return connection
+            except (ConnectionRefusedError, FileNotFoundError):
+                connection.close()
+                if time.monotonic() > deadline:
+                    raise TimedOut(f"rank {self.rank} waited in vain for rank {rank}") from None
+                time.sleep(pause)
+                pause = min(pause * 1.5, 0.05)
+
+    def _greet(self, connection: socket.socket, deadline: float, expected: Optional[tuple[int, int]] = None) -> bool:
+        """Proves this rank to a peer and asks the same of it. A stranger who connected is turned away."""
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            _, user, _ = struct.unpack("3i", credentials)
+            if user != os.getuid():
+                raise CommunicationError(f"a process of user {user} tried to join")
+            if expected is not None:
+                self._say_hello(connection, expected[1])
+            rank, channel = self._hear_hello(connection)
+            if expected is not None and (rank, channel) != expected:
+                raise CommunicationError(f"rank {rank} answered in the place of rank {expected[0]}")
+            if expected is None:
+                if rank <= self.rank or (rank, channel) in self._peers:
+                    raise CommunicationError(f"rank {rank} connected twice")
+                self._say_hello(connection, channel)
+        except (CommunicationError, OSError, struct.error):
+            connection.close()
+            if expected is None:
+                return False
+            raise
+        connection.settimeout(None)
+        self._peers[rank, channel] = connection
+        return True
+
+    def _say_hello(self, connection: socket.socket, channel: int) -> None:
+        descriptors = self._descriptors if channel == COLLECTIVE else []
+        proof = self._proof(self.rank, channel)
+        hello = _HELLO.pack(_MAGIC, proof, self.rank, self.size, channel, len(descriptors))
+        socket.send_fds(connection, [hello], descriptors)
+
+    def _hear_hello(self, connection: socket.socket) -> tuple[int, int]:
+        data, descriptors, _, _ = socket.recv_fds(connection, _HELLO.size, 8)
+        segments = [Segment(d) for d in descriptors]
+        try:
+            while 0 < len(data) < _HELLO.size:
+                more = connection.recv(_HELLO.size - len(data))
+                if not more:
+                    break
+                data += more
+            magic, proof, rank, size, channel, count = _HELLO.unpack(data)
+            known = (
+                magic == _MAGIC and size == self.size and rank < size and channel < _CHANNELS and count == len(segments)
+            )
+            if not known or not hmac.compare_digest(proof, self._proof(rank, channel)):
+                raise CommunicationError("a stranger connected, or a rank of a job of another size")
+        except BaseException:
+            for segment in segments:
+                segment.close()
+            raise
+        for number, segment in enumerate(segments):
+            self._segments[rank, number] = segment
+        return rank, channel
+
+    # ---------------------------------------------------------------------------------------- messages
+    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
+        """Sends a message to all ranks and gives theirs, this rank's own among them. A barrier."""
+        for peer in range(self.size):
+            if peer != self.rank:
+                self.send(peer, COLLECTIVE, message)
+        deadline = time.monotonic() + timeout
+        return [message if r == self.rank else self.receive(r, COLLECTIVE, deadline) for r in range(self.size)]
+
+    def send(self, peer: int, channel: int, message: bytes) -> None:
+        self._check()
+        try:
+            self._peers[peer, channel].sendall(_LENGTH.pack(len(message)) + message)
+        except OSError:
+            raise self._fail(CommunicationError(f"rank {peer} is lost")) from None
+
+    def receive(self, peer: int, channel: int, deadline: float) -> bytes:
+        self._check()
+        connection = self._peers[peer, channel]
+        try:
+            (length,) = _LENGTH.unpack(self._read(connection, _LENGTH.size, deadline))
+            return self._read(connection, length, deadline)
+        except TimedOut:
+            raise self._fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
+        except (OSError, EOFError):
+            raise self._fail(CommunicationError(f"rank {peer} is lost")) from None
+
+    @staticmethod
+    def _read(connection: socket.socket, length: int, deadline: float) -> bytes:
+        data = b""
+        while len(data) < length:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimedOut
+            connection.settimeout(left)
+            try:
+                part = connection.recv(length - len(data))
+            except socket.timeout:  # the same as TimeoutError from Python 3.10 on
+                raise TimedOut from None
+            if not part:
+                raise EOFError
+            data += part
+        return data
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise CommunicationError(self.failure)
+
+    def fail(self, text: str) -> CommunicationError:
+        """Ends the communicator for this rank, and through the closed connections for the others."""
+        return self._fail(CommunicationError(text))
+
+    def _fail(self, error: CommunicationError) -> CommunicationError:
+        if self.failure is None:
+            self.failure = str(error)
+        for connection in self._peers.values():
+            connection.close()
+        return error
+
+    # ---------------------------------------------------------------------------------------- memory
+    def view(self, rank: int, location: Location, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Bytes of any rank's memory."""
+        if rank == self.rank and location.segment != DEVICE:
+            return self.own[location.segment].view(location.offset, nbytes)
+        return self._segments[rank, location.segment].view(location.offset, nbytes)
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """A batch of sends is under way: what it takes of POINTS is free once no other batch is."""
+        with self.lock_of_points:
+            self._batches += 1
+        try:
+            yield
+        finally:
+            with self.lock_of_points:
+                self._batches -= 1
+                if self._batches == 0:
+                    self.points_used = 0
+
+    def close(self) -> None:
+        """Leaves; idempotent. The others see it at their next message."""
+        if self.failure is None:
+            self.failure = "the communicator is closed"
+        for connection in self._peers.values():
+            connection.close()
+        for segment in self._segments.values():
+            segment.close()
+        self._segments.clear()
+        for segment in self.own:
+            segment.close()
+
+
+def check_equal(messages: Sequence[tuple[object, ...]], names: Sequence[str]) -> Optional[str]:
+    """Which ranks announce something else than rank 0, in words; None where all agree."""
+    for position, name in enumerate(names):
+        by_value: dict[object, list[int]] = {}
+        for rank, message in enumerate(messages):
+            by_value.setdefault(message[position], []).append(rank)
+        if len(by_value) > 1:
+            parts = (
+                f"{value} on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+                for value, ranks in by_value.items()
+            )
+            return f"the ranks differ in {name}: {'; '.join(parts)}"
+    return None

@@ -1,0 +1,243 @@
+"""The collectives between processes of one host, against NumPy; and what happens when a rank misbehaves."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import time
+from typing import Any, Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
+from ascend_aclnn.collectives.transport import CommunicationError, Group, TimedOut, new_root_info
+from ascend_aclnn.core.dtypes import DataType, as_datatype
+
+FORK = multiprocessing.get_context("fork")
+DTYPES: list[Any] = [np.float32, np.float16, ml_dtypes.bfloat16, np.int32, np.int8, np.float64]
+
+
+def _child(
+    body: Callable[..., Any], info: bytes, rank: int, size: int, results: Any, arguments: tuple[Any, ...]
+) -> None:
+    try:
+        group = Group(info, rank, size, timeout=20)
+        try:
+            results.put((rank, body(Collectives(group, timeout=20), *arguments)))
+        finally:
+            group.close()
+    except BaseException as error:
+        results.put((rank, error))
+
+
+def on_ranks(size: int, body: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What a body returns on each rank, in processes of their own; an exception is returned."""
+    info, results = new_root_info(), FORK.Queue()
+    children = [FORK.Process(target=_child, args=(body, info, r, size, results, arguments)) for r in range(size)]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=60) for _ in children)
+    for child in children:
+        child.join(20)
+        assert child.exitcode == 0
+    return [found[rank] for rank in range(size)]
+
+
+def values(rank: int, count: int, dtype: Any, seed: int = 0) -> Any:
+    generator = np.random.default_rng(1000 * seed + rank)
+    if np.dtype(dtype).kind == "i":
+        return generator.integers(-3, 4, count).astype(dtype)
+    return generator.normal(0, 1, count).astype(dtype)
+
+
+def reduced(arrays: list[Any], reduction: str) -> Any:
+    """In rank order, in float32 for the 16-bit types, rounded once."""
+    function = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
+    wide = [a.astype(np.float32) if a.dtype in (np.float16, ml_dtypes.bfloat16) else a for a in arrays]
+    total = wide[0]
+    for array in wide[1:]:
+        total = function(total, array)
+    return total.astype(arrays[0].dtype)
+
+
+OPERATIONS = "all_reduce reduce reduce_scatter all_gather broadcast scatter all_to_all ring barrier".split()  # noqa: SIM905
+
+
+def random_program(collectives: Collectives, seed: int) -> int:
+    """Some collectives with random sizes, data types and roots, each checked against NumPy; the same on all ranks."""
+    rank, size = collectives.group.rank, collectives.group.size
+    choice = random.Random(seed)
+    for number in range(12):
+        operation = choice.choice(OPERATIONS)
+        dtype = choice.choice(DTYPES)
+        data_type = as_datatype(np.dtype(dtype))
+        count = choice.choice((0, 1, 3, 64, 1000, 70_000))
+        root, reduction = choice.randrange(size), choice.choice(REDUCTIONS)
+        everyone = [values(r, count, dtype, seed + number) for r in range(size)]
+        mine = everyone[rank].copy()
+        counts = [choice.randrange(0, 50) for _ in range(size)]
+        if operation == "all_reduce":
+            target = mine if choice.random() < 0.5 else np.empty_like(mine)
+            collectives.all_reduce(Buffer(mine), target, data_type, reduction)
+            same(target, reduced(everyone, reduction))
+        elif operation == "reduce":
+            target = np.full_like(mine, 5)
+            collectives.reduce(Buffer(mine), target, data_type, root, reduction)
+            same(target, reduced(everyone, reduction) if rank == root else np.full_like(mine, 5))
+        elif operation == "reduce_scatter":
+            everyone = [values(r, sum(counts), dtype, seed + number) for r in range(size)]
+            target = np.empty(counts[rank], dtype)
+            collectives.reduce_scatter(Buffer(everyone[rank]), target, data_type, counts, reduction)
+            start = sum(counts[:rank])
+            same(target, reduced(everyone, reduction)[start : start + counts[rank]])
+        elif operation == "all_gather":
+            parts = [values(r, counts[r], dtype, seed + number) for r in range(size)]
+            targets = [np.empty(n, dtype) for n in counts]
+            collectives.all_gather(Buffer(parts[rank]), targets, data_type, counts)
+            for target, part in zip(targets, parts):
+                same(target, part)
+        elif operation == "broadcast":
+            collectives.broadcast(Buffer(mine), data_type, root)
+            same(mine, everyone[root])
+        elif operation == "scatter":
+            whole = values(root, count * size, dtype, seed + number)
+            target = np.empty(count, dtype)
+            collectives.scatter(Buffer(whole) if rank == root else None, target, data_type, root)
+            same(target, whole[rank * count : (rank + 1) * count])
+        elif operation == "all_to_all":
+            matrix = [[choice.randrange(0, 20) for _ in range(size)] for _ in range(size)]
+            sent = [values(r, sum(matrix[r]), dtype, seed + number) for r in range(size)]
+            starts = [sum(matrix[rank][:r]) for r in range(size)]
+            targets = [np.empty(matrix[r][rank], dtype) for r in range(size)]
+            collectives.all_to_all(Buffer(sent[rank]), starts, matrix[rank], targets, data_type)
+            for r, target in enumerate(targets):
+                start = sum(matrix[r][:rank])
+                same(target, sent[r][start : start + matrix[r][rank]])
+        elif operation == "ring" and size > 1:
+            target = np.empty_like(mine)
+            to, source = (rank + 1) % size, (rank - 1) % size
+            collectives.send_receive([(to, Buffer(mine))], [(source, target)], data_type)
+            same(target, everyone[source])
+        else:
+            collectives.barrier()
+    return seed
+
+
+def same(actual: Any, expected: Any) -> None:
+    assert actual.dtype == expected.dtype and actual.tobytes() == expected.tobytes(), (actual, expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_random_programs_agree_with_numpy(size: int) -> None:
+    for seed in range(6):
+        assert on_ranks(size, random_program, seed) == [seed] * size
+
+
+def _different(collectives: Collectives) -> None:
+    rank = collectives.group.rank
+    data = np.ones(4 if rank != 1 else 5, np.float32)
+    collectives.all_reduce(Buffer(data), data, DataType.FLOAT, "sum")
+
+
+def _other_operation(collectives: Collectives) -> None:
+    data = np.ones(4, np.float32)
+    if collectives.group.rank == 2:
+        collectives.broadcast(Buffer(data), DataType.FLOAT, 0)
+    else:
+        collectives.all_reduce(Buffer(data), data, DataType.FLOAT, "max")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (_different, "all_reduce: the ranks differ in the counts: (4,) on ranks 0, 2; (5,) on rank 1"),
+        (_other_operation, "the ranks differ in the operation: all_reduce on ranks 0, 1; broadcast on rank 2"),
+    ],
+)
+def test_ranks_that_do_different_things_learn_it(body: Callable[..., None], text: str) -> None:
+    errors = on_ranks(3, body)
+    assert all(isinstance(error, CommunicationError) for error in errors)
+    assert all(text in str(error) for error in errors), errors
+
+
+def _die(collectives: Collectives) -> None:
+    collectives.barrier()
+    if collectives.group.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    collectives.barrier()
+    collectives.barrier()
+
+
+def test_a_killed_rank_is_an_error_on_the_others() -> None:
+    info, results = new_root_info(), FORK.Queue()
+    children = [FORK.Process(target=_child, args=(_die, info, r, 3, results, ())) for r in range(3)]
+    for child in children:
+        child.start()
+    start = time.monotonic()
+    found = dict(results.get(timeout=30) for _ in range(2))
+    assert time.monotonic() - start < 10
+    assert set(found) == {0, 2} and all(isinstance(error, CommunicationError) for error in found.values())
+    for child in children:
+        child.join(10)
+        assert not child.is_alive()
+
+
+def test_a_missing_rank_is_a_timeout() -> None:
+    with pytest.raises(TimedOut, match=r"rank 0 waited in vain for the ranks \[1\] to connect"):
+        Group(new_root_info(), 0, 2, timeout=0.3)
+    with pytest.raises(TimedOut, match="rank 1 waited in vain for rank 0"):
+        Group(new_root_info(), 1, 2, timeout=0.3)
+
+
+def test_jobs_do_not_meet() -> None:
+    """Two jobs with ranks of the same numbers at the same time."""
+    first = on_ranks(2, random_program, 3)
+    second = on_ranks(2, random_program, 4)
+    assert (first, second) == ([3, 3], [4, 4])
+
+
+def _stranger(address: bytes) -> None:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    for _ in range(200):
+        try:
+            connection.connect(address)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    connection.sendall(b"\0" * 64)
+
+
+def test_a_stranger_is_turned_away() -> None:
+    """One that finds the address but does not know the secret: the job goes on without it."""
+    info, results = new_root_info(), FORK.Queue()
+    probe = object.__new__(Group)
+    probe._secret, probe.size = info[8:40], 2
+    first = FORK.Process(target=_child, args=(random_program, info, 0, 2, results, (1,)))
+    first.start()
+    stranger = FORK.Process(target=_stranger, args=(probe._address(0),))
+    stranger.start()
+    stranger.join(10)
+    second = FORK.Process(target=_child, args=(random_program, info, 1, 2, results, (1,)))
+    second.start()
+    assert dict(results.get(timeout=30) for _ in range(2)) == {0: 1, 1: 1}
+
+
+def test_groups_leave_no_descriptors() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        group = Group(new_root_info(), 0, 1)
+        Collectives(group).barrier()
+        group.close()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_root_infos_of_others_are_refused() -> None:
+    with pytest.raises(ValueError, match="root info is not one"):
+        Group(b"\0" * 4108, 0, 1)
+    with pytest.raises(ValueError, match="rank is 2"):
+        Group(new_root_info(), 2, 2)
