@@ -7,12 +7,13 @@ transposed ones.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, matmul
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.matmul.core import operand
 
@@ -67,7 +68,7 @@ class Window(NamedTuple):
 
 def _grouped(x: Array, groups: int) -> Array:
     """(N, C, *spatial) -> (N, groups, C / groups, positions)."""
-    return x.reshape(x.shape[0], groups, x.shape[1] // groups, -1)
+    return x.reshape(x.shape[0], groups, x.shape[1] // groups, math.prod(x.shape[2:]))
 
 
 def convolve(x: Array, w: Array, window: Window) -> Array:
@@ -78,7 +79,7 @@ def convolve(x: Array, w: Array, window: Window) -> Array:
     total = np.zeros((x.shape[0], g, w.shape[0] // g, int(np.prod(steps))), np.result_type(x, w))
     source = window.padded(x)
     for tap, where in window.taps(kernel, steps):
-        total += np.matmul(weight[tap], _grouped(source[where], g))
+        total += matmul(weight[tap], _grouped(source[where], g))
     return total.reshape(x.shape[0], w.shape[0], *steps)
 
 
@@ -90,7 +91,7 @@ def spread(y: Array, w: Array, window: Window, size: Ints) -> Array:
     total = np.zeros((y.shape[0], g * w.shape[1], *whole), np.result_type(y, w))
     source = _grouped(y, g)
     for tap, where in window.taps(kernel, y.shape[2:]):
-        part = np.matmul(weight[tap], source)
+        part = matmul(weight[tap], source)
         total[where] += part.reshape(total[where].shape)
     return window.cropped(total)
 
@@ -102,7 +103,7 @@ def weight_gradient(x: Array, y: Array, kernel: Ints, window: Window) -> Array:
     made = np.empty((g, y.shape[1] // g, x.shape[1] // g, *kernel), np.result_type(x, y))
     source = window.padded(x)
     for tap, where in window.taps(kernel, y.shape[2:]):
-        made[tap] = np.matmul(out, np.swapaxes(_grouped(source[where], g), 2, 3)).sum(axis=0)
+        made[tap] = matmul(out, np.swapaxes(_grouped(source[where], g), 2, 3)).sum(axis=0)
     return made.reshape(y.shape[1], x.shape[1] // g, *kernel)
 
 

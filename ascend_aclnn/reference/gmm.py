@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import by_row
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.matmul.quant import (
@@ -86,7 +86,7 @@ def _product(x: Array, parameters: Parameters, group: int, tokens: Optional[Arra
             raise UnsupportedOperator("aclnnGroupedMatmul", "weights of integers need antiquantScale")
         else:
             right = widen(weight)
-        y = np.matmul(widen(x), right)
+        y = matmul(widen(x), right)
         store_sum(out, y, bias)
         return
     if weight.dtype in (_INT4, np.dtype(np.int8)) and scale is not None and _is_int4_weight(x, weight, scale):
@@ -94,7 +94,7 @@ def _product(x: Array, parameters: Parameters, group: int, tokens: Optional[Arra
             raise UnsupportedOperator("aclnnGroupedMatmul", "the NumPy backend has no offsets of INT4 weights")
         right = dequantised_weight(weight, scale_bits(scale), None)
         # 8-bit rows are taken apart into halves, the lower ones less 8: bias has what that takes away.
-        y = np.matmul(x.astype(np.float32) - (8 if bias is not None else 0), right)
+        y = matmul(x.astype(np.float32) - (8 if bias is not None else 0), right)
         y = y if bias is None else y + widen(bias).reshape(-1)
         store(out, y if tokens is None else y * tokens[:, None])
         return
@@ -148,7 +148,7 @@ def grouped_matmul(
         for target in outs:
             target[...] = 0
         for number, part in parts(groups, list_type):
-            round_into(outs[0][number], np.matmul(x[:, part], weight[part]))
+            round_into(outs[0][number], matmul(x[:, part], weight[part]))
         return
     if kind == -1 or (len(xs) == len(outs) > 1):
         for group, (x, out) in enumerate(zip(xs, outs)):
@@ -247,7 +247,7 @@ def grouped_matmul_add(
     """y plus, for each group of the first axes of x (K, M) and weight (K, N), their product (M, N)."""
     total = y.reshape(len(groups), x.shape[1], weight.shape[1]).copy()
     for number, part in parts(groups, list_type):
-        total[number] += x[part].T @ weight[part]
+        total[number] += matmul(x[part].T, weight[part])
     return np.asarray(total.reshape(y.shape))
 
 

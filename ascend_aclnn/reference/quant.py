@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
+from ascend_aclnn.numerics import Array, is_integer, is_low_precision, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest
 from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
@@ -313,7 +313,7 @@ def flat_quant(x: Array, left: Array, right: Array, *attributes: Any, out: tuple
     if is_low_precision(out[0].dtype) or isinstance(attributes[0], np.ndarray):
         raise UnsupportedOperator("aclnnFlatQuant", "the NumPy backend quantises whole matrices to INT4, no groups")
     clip_ratio = next(value for value in attributes if isinstance(value, float))
-    y = widen(left) @ (widen(x) @ widen(right))
+    y = matmul(widen(left), matmul(widen(x), widen(right)))
     flat, scales = by_row(y.reshape(len(y), -1), np.float32(7 / clip_ratio).item())
     store(out[0], flat.reshape(y.shape))
     round_into(out[1], scales.reshape(out[1].shape))

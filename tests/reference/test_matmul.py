@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
 
-from ascend_aclnn.reference.matmul.core import matmul as mm
+from ascend_aclnn.reference.matmul.core import plain_product as mm
 
 SHAPES = [(1, 1, 1), (3, 4, 5), (17, 33, 9), (64, 200, 64), (1, 500, 1), (0, 3, 2), (2, 3, 0)]
 

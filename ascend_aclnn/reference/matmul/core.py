@@ -10,23 +10,23 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, matmul, round_into, widen
 from ascend_aclnn.reference.declare import reference
 
 _USE_FP16 = 2  # cubeMathType
 
 
 def operand(x: Array, cube_math_type: int) -> Array:
-    """An operand as the cube unit takes it, in the precision to accumulate in."""
+    """An operand as the cube unit takes it, in the precision to accumulate in; contiguous, as sums depend on strides."""
     if cube_math_type == _USE_FP16 and x.dtype == np.float32:
         with np.errstate(over="ignore"):
-            return widen(x.astype(np.float16))
-    return widen(x)
+            x = x.astype(np.float16)
+    return np.asarray(widen(x), order="C")
 
 
-def product(a: Array, b: Array, cube_math_type: int = 0) -> Any:
+def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
-    return np.matmul(operand(a, cube_math_type), operand(b, cube_math_type))
+    return matmul(operand(a, cube_math_type), operand(b, cube_math_type))
 
 
 def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> Any:
@@ -40,8 +40,8 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
-def matmul(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
-    round_into(out[0], np.asarray(product(a, b, cube_math_type)))
+def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
+    round_into(out[0], product(a, b, cube_math_type))
 
 
 @reference("aclnnMatmulWeightNz", "aclnnBatchMatMulWeightNz", "aclnnMv")
@@ -58,10 +58,12 @@ def addmm(x: Array, a: Array, b: Array, beta: Any, alpha: Any, cube_math_type: i
 
 @reference("aclnnAddbmm", "aclnnInplaceAddbmm")
 def addbmm(x: Array, a: Array, b: Array, beta: Any, alpha: Any, cube_math_type: int) -> Any:
-    """beta * self + alpha * the sum over the batch of batch1 @ batch2."""
+    """beta * self + alpha * the sum over the batch of batch1 @ batch2; a batch of 1 is that of the other operand."""
     # One product over batch and inner axis together, so that the sum is rounded once.
-    left = np.moveaxis(a, 0, 1).reshape(a.shape[1], -1)
-    right = b.reshape(-1, b.shape[2])
+    batch = max(len(a), len(b)) if len(a) and len(b) else 0
+    a, b = (np.broadcast_to(x, (batch, *x.shape[1:])) for x in (a, b))
+    left = np.moveaxis(a, 0, 1).reshape(a.shape[1], batch * a.shape[2])
+    right = b.reshape(batch * b.shape[1], b.shape[2])
     return _scaled_sum(x, beta, product(left, right, cube_math_type), alpha)
 
 
@@ -82,4 +84,5 @@ def gemm(
 
 @reference("aclnnEinsum")
 def einsum(tensors: list[Array], equation: str) -> Any:
-    return np.einsum(equation.replace(" ", ""), *tensors, optimize="greedy")
+    operands = (np.asarray(x, order="C") for x in tensors)  # the order of summation depends on strides
+    return np.einsum(equation.replace(" ", ""), *operands, optimize="greedy")

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import INT8_MAX, by_row
 from ascend_aclnn.reference._special import erf
 from ascend_aclnn.reference.declare import reference
@@ -35,9 +35,9 @@ def turned(x: Array, transpose: bool) -> Array:
 def exact_product(a: Array, b: Array) -> Array:
     """a @ b of integers as float64, in which no sum is rounded; of floats as float32."""
     if not is_integer(a.dtype) or not is_integer(b.dtype):
-        return np.asarray(np.matmul(widen(a).astype(np.float32), widen(b).astype(np.float32)))
+        return matmul(widen(a).astype(np.float32), widen(b).astype(np.float32))
     dtype = np.float32 if a.shape[-1] << 14 <= _EXACT else np.float64
-    return np.asarray(np.matmul(a.astype(dtype), b.astype(dtype)), np.float64)
+    return matmul(a.astype(dtype), b.astype(dtype)).astype(np.float64)
 
 
 def fixed_scale(scale: Array) -> Array:
@@ -104,7 +104,7 @@ def grouped_product(
         right = right - _blocks(widen(offset2), right, (k, n))
     left = left * _blocks(widen(scale1), left, (m, 0 if scale1.shape[-1] == 1 else k))
     right = right * _blocks(widen(scale2), right, (k, n))
-    y = np.matmul(left, right)
+    y = matmul(left, right)
     store(out, (y if bias is None else y + widen(bias)).reshape(out.shape))
 
 
@@ -312,7 +312,7 @@ def weight_quant_batch_matmul(
     """x @ ((weight + antiquantOffset) * antiquantScale) + bias, to INT8 by quantScale and quantOffset."""
     if scale.dtype == _E8M0 or weight.dtype == np.float32:
         raise UnsupportedOperator("aclnnWeightQuantBatchMatmulV2", "the NumPy backend has no MX weights")
-    y = np.matmul(widen(x), _grouped_weight(integers(weight), scale, offset, group_size))
+    y = matmul(widen(x), _grouped_weight(integers(weight), scale, offset, group_size))
     y = y if bias is None else y + widen(bias)
     if quant_scale is not None:
         y = y * fixed_scale(quant_scale)
@@ -344,7 +344,7 @@ def fused_matmul(
     x1: Array, x2: Array, bias: Optional[Array], x3: Optional[Array], operation: str, cube_math_type: int
 ) -> Any:
     """An operation on x1 @ x2 + bias: with x3 ("add", "mul"), an activation, or none."""
-    y = np.matmul(x1, x2)
+    y = matmul(x1, x2)
     y = y if bias is None else y + bias
     if operation == "add":
         return y + x3
@@ -363,7 +363,7 @@ def batch_matmul_quant(
     out: tuple[Array],
 ) -> None:
     """(x1 @ x2 + bias) * scale + offset, rounded to INT8; the parameters are filled up to a multiple of 16."""
-    y = np.matmul(turned(widen(x1), transpose_x1), turned(widen(x2), transpose_x2))
+    y = matmul(turned(widen(x1), transpose_x1), turned(widen(x2), transpose_x2))
     y = y if bias is None else y + widen(bias)
     columns = parameters if parameters.size == 1 else parameters[: y.shape[-1]]
     store(out[0], (y * scale_of(columns) + offset_of(columns)).reshape(out[0].shape))
@@ -387,7 +387,7 @@ def transpose_batch_matmul(
 
     With scales, or its batch split, the columns of the batch (or of each part of it) lie side by side.
     """
-    y = np.matmul(widen(x1).transpose(tuple(perm_x1)), widen(x2).transpose(tuple(perm_x2)))
+    y = matmul(widen(x1).transpose(tuple(perm_x1)), widen(x2).transpose(tuple(perm_x2)))
     y = y if bias is None else y + widen(bias)
     batch, rows, columns = y.shape
     if scale is not None:

@@ -432,7 +432,7 @@ def _dequant_weight(call: Call) -> None:
 def _dequant_out(call: Call) -> Shape:
     x, weight = call.shape("x"), call.shape("weight")
     call.require(len(x) == 2, "x", f"has rank {len(x)}; it must be 2")
-    return x[0], weight[0] if len(weight) == 2 else call.shape("weightScale")[0]
+    return x[0], weight[0] if len(weight) == 2 else call.size("weightScale", 0)
 
 
 rule(

@@ -111,8 +111,9 @@ _mx(
 
 def _level0(call: Call) -> Shape:
     rank(1, 7, "x")(call)
+    one_of("level0BlockSize", 512)(call)
     sizes = call.shape("x")
-    return (*sizes[:-1], -(-sizes[-1] // call["level0BlockSize"]))
+    return (*sizes[:-1], -(-sizes[-1] // 512))
 
 
 rule(
@@ -120,7 +121,6 @@ rule(
     documented_products,
     documented_dtypes(),
     tiling(
-        one_of("level0BlockSize", 512),
         one_of("level1BlockSize", 32),
         output_shape(yOut=shape_of("x"), level0ScaleOut=_level0, level1ScaleOut=mx_scale("x", -1)),
         one_of("roundModeOptional", "rint", "round", "floor"),

@@ -10,19 +10,19 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    documented_dtypes,
-    documented_products,
-    dtype_attribute,
+    documented,
+    dtype_attr,
     dtypes,
-    infer_shape,
+    infer,
     one_of,
-    output_dtype,
-    output_shape,
     rank,
+    result,
     rule,
+    same,
     same_dtype,
     same_shape,
-    shape_of,
+    shape,
+    supported,
     tiling,
 )
 from ascend_aclnn.rules.quant.static import packed
@@ -43,10 +43,10 @@ def _scale_shape(call: Call) -> Shape:
 
 def _smooth(call: Call) -> None:
     """One factor for each item of the last axis (or of the groups' rows)."""
-    if not call.is_present("smoothScalesOptional"):
+    if not call.given("smoothScalesOptional"):
         return
     name = "smoothScalesOptional"
-    if "groupIndexOptional" in call.operator.positions and call.is_present("groupIndexOptional"):
+    if "groupIndexOptional" in call.operator.positions and call.given("groupIndexOptional"):
         rank(1, 1, "groupIndexOptional")(call)
         return
     wanted = (call.shape("x")[-2 if _mode(call) == "perchannel" else -1],)
@@ -56,23 +56,21 @@ def _smooth(call: Call) -> None:
 def _quant_mode(call: Call) -> None:
     symmetric = bool(call["isSymmetrical"])
     wanted = "must be None" if symmetric else "is None; it is required"
-    call.require(
-        call.is_present("offsetOut") is not symmetric, "offsetOut", f"{wanted} where is_symmetrical is {symmetric}"
-    )
+    call.require(call.given("offsetOut") is not symmetric, "offsetOut", f"{wanted} where is_symmetrical is {symmetric}")
     one_of("quantMode", "pertensor", "pertoken", "perchannel")(call)
     if call["quantMode"] == "perchannel":
-        call.require(not call.is_present("groupIndexOptional"), "groupIndexOptional", "must be None with perchannel")
+        call.require(not call.given("groupIndexOptional"), "groupIndexOptional", "must be None with perchannel")
 
 
 def _only_950(call: Call) -> None:
     """Looked at before null pointers are."""
     call.require(call.product == "950", None, f"the operator is not implemented on {call.soc.name}", INNER_ERROR)
     for name in ("x", "quantMode", "yOut", "scaleOut"):
-        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
 def _group_dtypes(call: Call) -> None:
-    if call.is_present("smoothScalesOptional"):
+    if call.given("smoothScalesOptional"):
         dtypes("INT32 INT64", "groupIndexOptional")(call)
 
 
@@ -93,9 +91,9 @@ rule(
     dtypes(_Y, "yOut"),
     dtypes("FLOAT", "scaleOut"),
     *_AFTER,
-    output_shape(yOut=lambda call: packed("x", "yOut", "yOut")(call) if call.is_present("yOut") else call.shape("x")),
-    output_shape(scaleOut=_scale_shape),
-    output_dtype(yOut="INT8", scaleOut="FLOAT"),
+    shape(yOut=lambda call: packed("x", "yOut", "yOut")(call) if call.given("yOut") else call.shape("x")),
+    shape(scaleOut=_scale_shape),
+    result(yOut="INT8", scaleOut="FLOAT"),
 )
 rule(
     "aclnnDynamicQuantV2",
@@ -104,8 +102,8 @@ rule(
     dtypes(_Y, "yOut"),
     dtypes("FLOAT", "scaleOut", "offsetOut"),
     *_AFTER,
-    output_shape(yOut=packed("x", "yOut"), scaleOut=_scale_shape, offsetOut=_scale_shape),
-    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+    shape(yOut=packed("x", "yOut"), scaleOut=_scale_shape, offsetOut=_scale_shape),
+    result(yOut=dtype_attr("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
     nullable="offsetOut",
 )
 for _name in ("aclnnDynamicQuantV3", "aclnnDynamicQuantV4"):
@@ -118,12 +116,12 @@ for _name in ("aclnnDynamicQuantV3", "aclnnDynamicQuantV4"):
         dtypes(_Y, "yOut"),
         dtypes("FLOAT", "scaleOut", "offsetOut"),
         *_AFTER,
-        output_shape(
+        shape(
             yOut=packed("x", "yOut"),
             scaleOut=_scale_shape,
             offsetOut=lambda call: None if call["isSymmetrical"] else _scale_shape(call),
         ),
-        output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+        result(yOut=dtype_attr("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
         nullable="x quantMode yOut scaleOut offsetOut",
     )
 
@@ -147,55 +145,105 @@ def _rows(call: Call) -> Shape:
     return call.shape("x")[:-1]
 
 
+def _one_of_shapes(call: Call, name: str, *allowed: Shape) -> None:
+    if call.given(name) and call.shape(name) not in allowed:
+        wanted = " or ".join(map(str, dict.fromkeys(allowed)))
+        call.refuse(name, f"has shape {call.shape(name)}; it must be {wanted}")
+
+
+def _by_group(call: Call, name: str, groups: int, columns: int, each: bool) -> None:
+    """A row of parameters for each group (of one group also without its axis), with ``each`` also one number for each."""
+    one: tuple[Shape, ...] = ((columns,),) if groups == 1 else ()
+    _one_of_shapes(call, name, *(((groups,),) if each else ()), *one, (groups, columns))
+
+
+def _group_count(call: Call, *ranks: int) -> int:
+    """How many groups groupIndex lists, 1 without it."""
+    if not call.given("groupIndexOptional"):
+        return 1
+    sizes = call.shape("groupIndexOptional")
+    text = f"has shape {sizes}; it must be {' or '.join('(n,)' if n == 1 else '(n, 2)' for n in ranks)} with n > 0"
+    fits = len(sizes) in ranks and sizes[0] > 0 and sizes[1:] in ((), (2,))
+    call.require(fits, "groupIndexOptional", text)
+    return sizes[0]
+
+
+def _dequant_parameters(call: Call) -> None:
+    """Scales and bias of the columns of x, scales of its rows, scales and offsets of the columns of y."""
+    groups = _group_count(call, 1, 2)
+    x, y = call.shape("x"), _halved(call)
+    for name in ("weightScaleOptional", "biasOptional"):
+        _by_group(call, name, groups, x[-1], each=False)
+    rows = math.prod(x[:-1])
+    if call.given("activationScaleOptional"):
+        size = call["activationScaleOptional"].size
+        text = f"has {size} elements; it must have {rows}, one for each row of x"
+        call.require(size == rows, "activationScaleOptional", text)
+    for name in ("quantScaleOptional", "quantOffsetOptional"):
+        _by_group(call, name, groups, y[-1], each=True)
+
+
+def _gate_parameters(call: Call) -> None:
+    groups, y = _group_count(call, 1), _halved(call)
+    for name in ("smoothScalesOptional", "offsetsOptional"):
+        _by_group(call, name, groups, y[-1], each=True)
+
+
 rule(
     "aclnnDequantSwigluQuant",
-    documented_products,
-    documented_dtypes(),
-    tiling(output_shape(yOut=_halved, scaleOut=_rows), one_of("quantModeOptional", "static", "dynamic")),
-    output_dtype(yOut="INT8", scaleOut="FLOAT"),
+    supported,
+    documented(),
+    tiling(
+        shape(yOut=_halved, scaleOut=_rows),
+        one_of("quantModeOptional", "static", "dynamic"),
+        _dequant_parameters,
+    ),
+    result(yOut="INT8", scaleOut="FLOAT"),
 )
 rule(
     "aclnnDequantSwigluQuantV2",
-    documented_products,
-    documented_dtypes(),
+    supported,
+    documented(),
     tiling(
-        output_shape(yOut=_halved, scaleOut=lambda call: _halved(call)[:-1]),
+        shape(yOut=_halved, scaleOut=lambda call: _halved(call)[:-1]),
         one_of("quantModeOptional", "static", "dynamic"),
         one_of("swigluMode", 0, 1),
+        _dequant_parameters,
     ),
-    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
+    result(yOut=dtype_attr("dstType"), scaleOut="FLOAT"),
 )
 rule(
     "aclnnDequantSituQuant",
-    documented_products,
-    documented_dtypes(),
+    supported,
+    documented(),
     tiling(
-        output_shape(
+        shape(
             yOut=_halved,
             yScaleOut=lambda call: _rows(call) if call.dtype("x") is DataType.INT8 else call.shape("x")[:1],
         ),
         one_of("quantTypeOptional", "static", "dynamic"),
     ),
-    output_dtype(yOut="INT8", yScaleOut="FLOAT"),
+    result(yOut="INT8", yScaleOut="FLOAT"),
 )
 for _name in ("aclnnSwiGluQuant", "aclnnSwiGluQuantV2"):
     rule(
         _name,
-        documented_products,
-        documented_dtypes(),
+        supported,
+        documented(),
         tiling(
-            output_shape(yOut=_halved, scaleOut=_rows),
+            shape(yOut=_halved, scaleOut=_rows),
             one_of("quantModeOptional", "static", "dynamic", "dynamic_msd"),
+            _gate_parameters,
         ),
-        output_dtype(
-            yOut=dtype_attribute("dstType") if _name.endswith("V2") else "INT8",
+        result(
+            yOut=dtype_attr("dstType") if _name.endswith("V2") else "INT8",
             scaleOut="FLOAT",
         ),
     )
 
 
 def _both_or_none(call: Call) -> None:
-    both = call.is_present("weightOptional") is call.is_present("yOriginOptional")
+    both = call.given("weightOptional") is call.given("yOriginOptional")
     call.require(both, "yOriginOptional", "and weight_optional must both be given, or neither")
     call.require(call["clampLimit"] >= 0, "clampLimit", f"is {call['clampLimit']}; it must not be negative")
 
@@ -207,19 +255,19 @@ def _gate_gradient(call: Call) -> None:
     call.require(call.shape("x") == wanted, "x", f"has shape {call.shape('x')}; it must be {wanted}")
     call.require(sizes[-1] > 0, "gradY", f"has shape {sizes}; its last axis must not be empty")
     same_shape("x", "gradXOut")(call)
-    if call.is_present("weightOptional"):
+    if call.given("weightOptional"):
         rows = math.prod(sizes[:-1])
         got = call["weightOptional"].size
         call.require(got == rows, "weightOptional", f"has {got} elements; it must have {rows}, one for each row")
         same_shape("weightOptional", "gradWeightOutOptional")(call)
     same_shape("gradY", "yOriginOptional")(call)
-    if call.is_present("groupIndexOptional"):
+    if call.given("groupIndexOptional"):
         groups = call.shape("groupIndexOptional")
         call.require(len(groups) == 1 and groups[0] > 0, "groupIndexOptional", f"has shape {groups}; it must be (n,)")
 
 
 def _weight_gradient(call: Call) -> None:
-    missing = call.is_present("weightOptional") and not call.is_present("gradWeightOutOptional")
+    missing = call.given("weightOptional") and not call.given("gradWeightOutOptional")
     call.require(not missing, "gradWeightOutOptional", "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
@@ -232,9 +280,9 @@ rule(
     dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
     dtypes("INT64", "groupIndexOptional"),
     _gate_gradient,
-    infer_shape(
-        gradXOut=shape_of("x"),
-        gradWeightOutOptional=lambda call: call.shape("weightOptional") if call.is_present("weightOptional") else None,
+    infer(
+        gradXOut=same("x"),
+        gradWeightOutOptional=lambda call: call.shape("weightOptional") if call.given("weightOptional") else None,
     ),
-    output_dtype(gradWeightOutOptional="FLOAT"),
+    result(gradWeightOutOptional="FLOAT"),
 )
