@@ -1,15 +1,19 @@
-"""Quantisation behind other computations: by given scales, or by the largest value of each row."""
+"""Quantisation: rounding into small data types, scales given or found by rows, and scales as the fixpipe takes them."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer
+from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
 
 INT8_MAX = 127
+INT4 = np.dtype(ml_dtypes.int4)
+
+# Rounding to whole numbers; "rint" is left to the store, which also rounds half to even.
+_ROUND: dict[str, Callable[[Array], Array]] = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 
 
 def largest(dtype: np.dtype[Any]) -> float:
@@ -28,3 +32,82 @@ def by_row(y: Array, most: float = INT8_MAX) -> tuple[Array, Array]:
     """Each row over its scale, and the scales: such that a row's largest magnitude becomes ``most``. Zeros stay zero."""
     scales = np.max(np.abs(y), -1, keepdims=True, initial=0) / np.float32(most)
     return np.where(scales == 0, 0, y / np.where(scales == 0, 1, scales)), scales[..., 0]
+
+
+# ------------------------------------------------------------------------------------------------------- stores
+
+
+def packed(y: Array) -> Array:
+    """Values as 4-bit integers, eight to an int32, the first one in the lowest bits."""
+    codes = np.clip(np.rint(np.nan_to_num(y, nan=0.0)), -8, 7).astype(np.int32).reshape(*y.shape[:-1], -1, 8) & 15
+    words = np.bitwise_or.reduce(codes.astype(np.uint32) << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
+    return np.asarray(words.view(np.int32))
+
+
+def unpacked(x: Array) -> Array:
+    """The eight 4-bit integers of each int32."""
+    codes = (x[..., None].view(np.uint32) >> (4 * np.arange(8, dtype=np.uint32))) & 15
+    signed = (codes.astype(np.int8) ^ 8) - 8
+    return signed.reshape(*x.shape[:-1], -1) if x.ndim else signed
+
+
+def target(out: Array) -> np.dtype[Any]:
+    """The data type that is quantised to; an INT32 stands for eight INT4."""
+    return INT4 if out.dtype == np.int32 else out.dtype
+
+
+def store(out: Array, y: Array, round_mode: str = "rint") -> None:
+    """Rounds and saturates into an output; small floats saturate too."""
+    y = _ROUND.get(round_mode, np.asarray)(y)
+    if out.dtype == np.int32:
+        np.copyto(out, packed(y))
+    elif is_low_precision(out.dtype):
+        most = np.float32(largest(out.dtype))
+        round_into(out, np.clip(y, -most, most))
+    else:
+        round_into(out, y)
+
+
+def along(values: Optional[Array], axis: int, ndim: int) -> Any:
+    """One value, or one for each item of an axis, shaped to meet an array of so many axes."""
+    if values is None or values.ndim == ndim or values.size == 1:
+        return values if values is None or values.ndim == ndim else values.reshape(())
+    return values.reshape([-1 if a == axis % ndim else 1 for a in range(ndim)])
+
+
+def group_rows(ends: Array, rows: int) -> tuple[Array, Array]:
+    """The group of each row, groups ending at rising rows, and which rows belong to one at all."""
+    group = np.searchsorted(ends, np.arange(rows), side="right")
+    return np.minimum(group, max(len(ends) - 1, 0)), group < len(ends)
+
+
+# ------------------------------------------------------------------------------------------------------- the fixpipe
+
+
+def fixpipe_parameters(scale: Array, offset: Optional[Array], round_mode: int = 0) -> Array:
+    """Scales as the fixpipe takes them: a float of 19 bits, a flag, and 9 bits of offset.
+
+    roundMode 0 cuts the scale's last 13 bits off, 1 rounds them half to even.
+    """
+    bits = np.ascontiguousarray(scale).view(np.uint32)
+    if round_mode == 1:
+        finite = np.isfinite(scale)
+        bits = np.where(finite, bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1)), bits)
+    made: Array = (bits & np.uint32(0xFFFFE000)).astype(np.uint64) | np.uint64(1 << 46)
+    if offset is None:
+        return made
+    whole = (np.clip(np.rint(offset), -256, 255).astype(np.int64) & 0x1FF).astype(np.uint64)
+    return np.asarray(made.reshape(-1) | whole.reshape(-1) << np.uint64(37))
+
+
+def scale_of(parameters: Array) -> Array:
+    """The scales in fixpipe parameters (or plain float scales)."""
+    if parameters.dtype.kind != "u" and parameters.dtype != np.int64:
+        return widen(parameters)
+    return np.asarray((parameters.astype(np.uint64) & np.uint64(0xFFFFE000)).astype(np.uint32).view(np.float32))
+
+
+def offset_of(parameters: Array) -> Array:
+    """The offsets in fixpipe parameters."""
+    bits = (parameters.astype(np.uint64) >> np.uint64(37)).astype(np.int64) & 0x1FF
+    return np.asarray(np.where(bits >= 256, bits - 512, bits), np.float32)

@@ -13,7 +13,8 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
-from ascend_aclnn.reference._quantise import by_row
+from ascend_aclnn.reference._gates import swiglu
+from ascend_aclnn.reference._quantise import by_row, store, unpacked
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.matmul.quant import (
     activated,
@@ -23,7 +24,6 @@ from ascend_aclnn.reference.matmul.quant import (
     quantised_product,
     turned,
 )
-from ascend_aclnn.reference.quant import store, swiglu, unpacked
 
 _INT4 = np.dtype(ml_dtypes.int4)
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)

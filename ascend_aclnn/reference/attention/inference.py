@@ -15,8 +15,8 @@ import numpy as np
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, DataError, is_integer
 from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._quantise import unpacked
 from ascend_aclnn.reference.attention.flash import forward, problem_of
-from ascend_aclnn.reference.quant import unpacked
 
 _WIDE = 2**31 - 1
 _COMPRESSED = (2, 3, 4)  # sparse modes whose mask is the same for all

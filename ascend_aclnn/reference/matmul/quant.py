@@ -14,10 +14,9 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
-from ascend_aclnn.reference._quantise import INT8_MAX, by_row
+from ascend_aclnn.reference._quantise import INT8_MAX, by_row, offset_of, scale_of, store, unpacked
 from ascend_aclnn.reference._special import erf
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.quant import offset_of, scale_of, store, unpacked
 
 _EXACT = 1 << 24  # float32 holds whole numbers up to this
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)

@@ -212,6 +212,49 @@ rule(
     ),
     result(yOut=dtype_attr("dstType"), scaleOut="FLOAT"),
 )
+
+
+def _situ_parameters(call: Call) -> None:
+    """INT8 x is scaled by columns, INT32 x by columns (of each group) and rows, 16-bit x not at all."""
+    kind, x, y = call.dtype("x"), call.shape("x"), _halved(call)
+    call.require(call["beta"] != 0, "beta", "is 0; it must be another number")
+    call.require(not call.empty("x"), "x", f"is empty (shape {x})")
+    if kind is DataType.INT8:
+        _given(call, "weightScaleOptional")
+        for name in ("activationScaleOptional", "groupIndexOptional"):
+            _absent(call, name, kind)
+        for name, count in (
+            ("weightScaleOptional", x[-1]),
+            ("biasOptional", x[-1]),
+            ("quantScaleOptional", y[-1]),
+            ("quantOffsetOptional", y[-1]),
+        ):
+            _one_of_shapes(call, name, (count,), (1,))
+        if call["quantTypeOptional"] == "static":
+            _given(call, "quantScaleOptional")
+        return
+    rank(2, 2, "x")(call)
+    if kind is DataType.INT32:
+        for name in ("weightScaleOptional", "activationScaleOptional"):
+            _given(call, name)
+        for name in ("quantScaleOptional", "quantOffsetOptional"):
+            _absent(call, name, kind)
+        one_of("quantTypeOptional", "dynamic")(call)
+        groups = _group_count(call, 1)
+        single = () if call.given("groupIndexOptional") else ((x[-1],),)
+        for name in ("weightScaleOptional", "biasOptional"):
+            _one_of_shapes(call, name, *single, (groups, x[-1]))
+        _one_of_shapes(call, "activationScaleOptional", (x[0],), (x[0], 1))
+
+
+def _given(call: Call, name: str) -> None:
+    call.require(call.given(name), name, f"is None; with {call.dtype('x').name} x it is required")
+
+
+def _absent(call: Call, name: str, kind: DataType) -> None:
+    call.require(not call.given(name), name, f"is given; with {kind.name} x it must be None")
+
+
 rule(
     "aclnnDequantSituQuant",
     supported,
@@ -222,6 +265,7 @@ rule(
             yScaleOut=lambda call: _rows(call) if call.dtype("x") is DataType.INT8 else call.shape("x")[:1],
         ),
         one_of("quantTypeOptional", "static", "dynamic"),
+        _situ_parameters,
     ),
     result(yOut="INT8", yScaleOut="FLOAT"),
 )
