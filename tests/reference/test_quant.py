@@ -247,3 +247,64 @@ def test_quant_max() -> None:
     expected = np.clip(x.astype(np.float32) * 2, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     np.testing.assert_array_equal(y.astype(float), expected.astype(float))
     assert float(amax[0]) == np.abs(x.astype(float)).max()
+
+
+def situ(x: np.ndarray, beta: float, linear: float, left: bool) -> np.ndarray:
+    gate, up = np.split(x, 2, -1) if left else np.split(x, 2, -1)[::-1]
+    up = linear * np.tanh(up / linear) if linear > 0 else up
+    return beta * np.tanh(gate / beta) / (1 + np.exp(-gate)) * up
+
+
+@pytest.mark.parametrize("mode", ["static", "dynamic"])
+def test_dequant_situ_quant_of_int8(mode: str) -> None:
+    x = RNG.integers(-128, 128, (3, 4, 32)).astype(np.int8)
+    weight, bias = np.abs(numbers(32, scale=0.05)), numbers(32, scale=1)
+    scale, offset = np.abs(numbers(16, scale=0.1)) + np.float32(0.05), numbers(16, scale=3)
+    made, scales = ops.dequant_situ_quant(
+        x, weight, None, bias, scale, offset if mode == "static" else None, None, 4.0, 25.0, True, mode
+    )
+    dx, dw, db, ds, do = wide(x, weight, bias, scale, offset)
+    y = situ(dx * dw + db, 4.0, 25.0, True)
+    if mode == "static":
+        one_step(made, int8(y / ds + do))
+        return
+    y = y * ds
+    expected = np.abs(y).max(-1) / 127
+    np.testing.assert_allclose(scales, expected, rtol=1e-5)
+    one_step(made, int8(y / expected[..., None]))
+
+
+def test_dequant_situ_quant_of_groups() -> None:
+    x = RNG.integers(-1000, 1000, (9, 32)).astype(np.int32)
+    weight, bias = np.abs(numbers(2, 32, scale=0.01)), numbers(2, 32, scale=1)
+    rows = np.abs(numbers(9, scale=0.5))
+    made, scales = ops.dequant_situ_quant(
+        x, weight, rows, bias, None, None, np.array([4, 3]), 1.5, 0.0, False, "dynamic"
+    )
+    group = np.array([0] * 4 + [1] * 3)
+    dx, dw, db, dr = wide(x, weight, bias, rows)
+    y = situ(dx[:7] * dw[group] * dr[:7, None] + db[group], 1.5, 0.0, False)
+    expected = np.abs(y).max(-1) / 127
+    np.testing.assert_allclose(scales[:7], expected, rtol=1e-5)
+    one_step(made[:7], int8(y / expected[:, None]))
+    assert not made[7:].any() and not scales[7:].any()
+
+
+def test_grouped_dynamic_block_quant() -> None:
+    """Each group has blocks of its own; its scales begin at row start // rowBlockSize + its number."""
+    ends, dtype = [130, 130, 300], ml_dtypes.float8_e4m3fn
+    x = numbers(2, 300, 100, dtype=np.float16)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        made, scales = ops.grouped_dynamic_block_quant(x, np.array(ends, np.int32), 0.0, None, 36, 128, 64, 0)
+    assert scales.shape == (2, 300 // 128 + 3, 2)
+    wanted = np.zeros(scales.shape)
+    for batch, number, column in np.ndindex(2, 3, 2):
+        start, end = ([0, *ends])[number], ends[number]
+        for place, row in enumerate(range(start, end, 128)):
+            part = np.s_[batch, row : min(row + 128, end), column * 64 : column * 64 + 64]
+            block = x[part].astype(np.float64)
+            scale = np.float32(np.abs(block).max() / 448)
+            wanted[batch, start // 128 + number + place, column] = scale
+            quotients = np.clip(block / scale, -448, 448).astype(np.float32).astype(dtype)
+            np.testing.assert_array_equal(made[part].astype(np.float32), quotients.astype(np.float32))
+    np.testing.assert_allclose(scales, wanted, rtol=1e-6)

@@ -228,7 +228,7 @@ def dequant_situ_quant(
     """Dequantised, gated by ``situ``, quantised to INT8, half to even (where the document says truncated).
 
     With INT32 x, groupIndex has the sizes of groups of rows, and the parameters a row for each; rows behind become zero.
-    16-bit x is not scaled, and quantised by its rows always.
+    16-bit x is quantised by its rows always, whatever parameters come.
     """
     rows = int(np.prod(x.shape[:-1]))
     wide = widen(x).reshape(rows, x.shape[-1]).astype(np.float32)
@@ -249,7 +249,7 @@ def dequant_situ_quant(
             y = y / quant_scale
         y, scales = y if quant_offset is None else y + quant_offset, np.zeros((rows, 1), np.float32)
     else:
-        y = y if quant_scale is None else y * quant_scale
+        y = y if quant_scale is None or x.dtype != np.int8 else y * quant_scale
         scales = np.max(np.abs(y), -1, keepdims=True, initial=0) * np.float32(1 / INT8_MAX)
         divisors = np.where(scales == 0, np.float32(1), scales)
         y = y * (np.float32(1) / divisors)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
-    documented,
-    dtype_attr,
+    documented_dtypes,
+    documented_products,
+    dtype_attribute,
     has_dtype,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
-    shape,
-    supported,
+    shape_of,
     tiling,
 )
 
@@ -47,12 +47,12 @@ for _name in (
 ):
     rule(
         _name,
-        supported,
-        documented(),
+        documented_products,
+        documented_dtypes(),
         tiling(
-            shape(yOut=same("x"), scaleOut=_block_scale),
-            has_dtype("yOut", dtype_attr("dstType")),
+            output_shape(yOut=shape_of("x"), scaleOut=_block_scale),
+            has_dtype("yOut", dtype_attribute("dstType")),
             *((one_of("groupListType", 0), _group_blocks) if _name.startswith("aclnnGrouped") else ()),
         ),
-        result(yOut=dtype_attr("dstType"), scaleOut="FLOAT"),
+        output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
     )

@@ -10,19 +10,19 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    documented,
-    dtype_attr,
+    documented_dtypes,
+    documented_products,
+    dtype_attribute,
     dtypes,
-    infer,
+    infer_shape,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_of,
     tiling,
 )
 from ascend_aclnn.rules.quant.static import packed
@@ -43,10 +43,10 @@ def _scale_shape(call: Call) -> Shape:
 
 def _smooth(call: Call) -> None:
     """One factor for each item of the last axis (or of the groups' rows)."""
-    if not call.given("smoothScalesOptional"):
+    if not call.is_present("smoothScalesOptional"):
         return
     name = "smoothScalesOptional"
-    if "groupIndexOptional" in call.operator.positions and call.given("groupIndexOptional"):
+    if "groupIndexOptional" in call.operator.positions and call.is_present("groupIndexOptional"):
         rank(1, 1, "groupIndexOptional")(call)
         return
     wanted = (call.shape("x")[-2 if _mode(call) == "perchannel" else -1],)
@@ -56,21 +56,23 @@ def _smooth(call: Call) -> None:
 def _quant_mode(call: Call) -> None:
     symmetric = bool(call["isSymmetrical"])
     wanted = "must be None" if symmetric else "is None; it is required"
-    call.require(call.given("offsetOut") is not symmetric, "offsetOut", f"{wanted} where is_symmetrical is {symmetric}")
+    call.require(
+        call.is_present("offsetOut") is not symmetric, "offsetOut", f"{wanted} where is_symmetrical is {symmetric}"
+    )
     one_of("quantMode", "pertensor", "pertoken", "perchannel")(call)
     if call["quantMode"] == "perchannel":
-        call.require(not call.given("groupIndexOptional"), "groupIndexOptional", "must be None with perchannel")
+        call.require(not call.is_present("groupIndexOptional"), "groupIndexOptional", "must be None with perchannel")
 
 
 def _only_950(call: Call) -> None:
     """Looked at before null pointers are."""
     call.require(call.product == "950", None, f"the operator is not implemented on {call.soc.name}", INNER_ERROR)
     for name in ("x", "quantMode", "yOut", "scaleOut"):
-        call.require(call.given(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
+        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
 def _group_dtypes(call: Call) -> None:
-    if call.given("smoothScalesOptional"):
+    if call.is_present("smoothScalesOptional"):
         dtypes("INT32 INT64", "groupIndexOptional")(call)
 
 
@@ -91,9 +93,9 @@ rule(
     dtypes(_Y, "yOut"),
     dtypes("FLOAT", "scaleOut"),
     *_AFTER,
-    shape(yOut=lambda call: packed("x", "yOut", "yOut")(call) if call.given("yOut") else call.shape("x")),
-    shape(scaleOut=_scale_shape),
-    result(yOut="INT8", scaleOut="FLOAT"),
+    output_shape(yOut=lambda call: packed("x", "yOut", "yOut")(call) if call.is_present("yOut") else call.shape("x")),
+    output_shape(scaleOut=_scale_shape),
+    output_dtype(yOut="INT8", scaleOut="FLOAT"),
 )
 rule(
     "aclnnDynamicQuantV2",
@@ -102,8 +104,8 @@ rule(
     dtypes(_Y, "yOut"),
     dtypes("FLOAT", "scaleOut", "offsetOut"),
     *_AFTER,
-    shape(yOut=packed("x", "yOut"), scaleOut=_scale_shape, offsetOut=_scale_shape),
-    result(yOut=dtype_attr("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+    output_shape(yOut=packed("x", "yOut"), scaleOut=_scale_shape, offsetOut=_scale_shape),
+    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
     nullable="offsetOut",
 )
 for _name in ("aclnnDynamicQuantV3", "aclnnDynamicQuantV4"):
@@ -116,12 +118,12 @@ for _name in ("aclnnDynamicQuantV3", "aclnnDynamicQuantV4"):
         dtypes(_Y, "yOut"),
         dtypes("FLOAT", "scaleOut", "offsetOut"),
         *_AFTER,
-        shape(
+        output_shape(
             yOut=packed("x", "yOut"),
             scaleOut=_scale_shape,
             offsetOut=lambda call: None if call["isSymmetrical"] else _scale_shape(call),
         ),
-        result(yOut=dtype_attr("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+        output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
         nullable="x quantMode yOut scaleOut offsetOut",
     )
 
@@ -146,7 +148,7 @@ def _rows(call: Call) -> Shape:
 
 
 def _one_of_shapes(call: Call, name: str, *allowed: Shape) -> None:
-    if call.given(name) and call.shape(name) not in allowed:
+    if call.is_present(name) and call.shape(name) not in allowed:
         wanted = " or ".join(map(str, dict.fromkeys(allowed)))
         call.refuse(name, f"has shape {call.shape(name)}; it must be {wanted}")
 
@@ -159,7 +161,7 @@ def _by_group(call: Call, name: str, groups: int, columns: int, each: bool) -> N
 
 def _group_count(call: Call, *ranks: int) -> int:
     """How many groups groupIndex lists, 1 without it."""
-    if not call.given("groupIndexOptional"):
+    if not call.is_present("groupIndexOptional"):
         return 1
     sizes = call.shape("groupIndexOptional")
     text = f"has shape {sizes}; it must be {' or '.join('(n,)' if n == 1 else '(n, 2)' for n in ranks)} with n > 0"
@@ -175,7 +177,7 @@ def _dequant_parameters(call: Call) -> None:
     for name in ("weightScaleOptional", "biasOptional"):
         _by_group(call, name, groups, x[-1], each=False)
     rows = math.prod(x[:-1])
-    if call.given("activationScaleOptional"):
+    if call.is_present("activationScaleOptional"):
         size = call["activationScaleOptional"].size
         text = f"has {size} elements; it must have {rows}, one for each row of x"
         call.require(size == rows, "activationScaleOptional", text)
@@ -191,26 +193,26 @@ def _gate_parameters(call: Call) -> None:
 
 rule(
     "aclnnDequantSwigluQuant",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(
-        shape(yOut=_halved, scaleOut=_rows),
+        output_shape(yOut=_halved, scaleOut=_rows),
         one_of("quantModeOptional", "static", "dynamic"),
         _dequant_parameters,
     ),
-    result(yOut="INT8", scaleOut="FLOAT"),
+    output_dtype(yOut="INT8", scaleOut="FLOAT"),
 )
 rule(
     "aclnnDequantSwigluQuantV2",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(
-        shape(yOut=_halved, scaleOut=lambda call: _halved(call)[:-1]),
+        output_shape(yOut=_halved, scaleOut=lambda call: _halved(call)[:-1]),
         one_of("quantModeOptional", "static", "dynamic"),
         one_of("swigluMode", 0, 1),
         _dequant_parameters,
     ),
-    result(yOut=dtype_attr("dstType"), scaleOut="FLOAT"),
+    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
 )
 
 
@@ -218,7 +220,7 @@ def _situ_parameters(call: Call) -> None:
     """INT8 x is scaled by columns, INT32 x by columns (of each group) and rows, 16-bit x not at all."""
     kind, x, y = call.dtype("x"), call.shape("x"), _halved(call)
     call.require(call["beta"] != 0, "beta", "is 0; it must be another number")
-    call.require(not call.empty("x"), "x", f"is empty (shape {x})")
+    call.require(not call.is_empty("x"), "x", f"is empty (shape {x})")
     if kind is DataType.INT8:
         _given(call, "weightScaleOptional")
         for name in ("activationScaleOptional", "groupIndexOptional"):
@@ -241,53 +243,53 @@ def _situ_parameters(call: Call) -> None:
             _absent(call, name, kind)
         one_of("quantTypeOptional", "dynamic")(call)
         groups = _group_count(call, 1)
-        single = () if call.given("groupIndexOptional") else ((x[-1],),)
+        single = () if call.is_present("groupIndexOptional") else ((x[-1],),)
         for name in ("weightScaleOptional", "biasOptional"):
             _one_of_shapes(call, name, *single, (groups, x[-1]))
         _one_of_shapes(call, "activationScaleOptional", (x[0],), (x[0], 1))
 
 
 def _given(call: Call, name: str) -> None:
-    call.require(call.given(name), name, f"is None; with {call.dtype('x').name} x it is required")
+    call.require(call.is_present(name), name, f"is None; with {call.dtype('x').name} x it is required")
 
 
 def _absent(call: Call, name: str, kind: DataType) -> None:
-    call.require(not call.given(name), name, f"is given; with {kind.name} x it must be None")
+    call.require(not call.is_present(name), name, f"is given; with {kind.name} x it must be None")
 
 
 rule(
     "aclnnDequantSituQuant",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(
-        shape(
+        output_shape(
             yOut=_halved,
             yScaleOut=lambda call: _rows(call) if call.dtype("x") is DataType.INT8 else call.shape("x")[:1],
         ),
         one_of("quantTypeOptional", "static", "dynamic"),
         _situ_parameters,
     ),
-    result(yOut="INT8", yScaleOut="FLOAT"),
+    output_dtype(yOut="INT8", yScaleOut="FLOAT"),
 )
 for _name in ("aclnnSwiGluQuant", "aclnnSwiGluQuantV2"):
     rule(
         _name,
-        supported,
-        documented(),
+        documented_products,
+        documented_dtypes(),
         tiling(
-            shape(yOut=_halved, scaleOut=_rows),
+            output_shape(yOut=_halved, scaleOut=_rows),
             one_of("quantModeOptional", "static", "dynamic", "dynamic_msd"),
             _gate_parameters,
         ),
-        result(
-            yOut=dtype_attr("dstType") if _name.endswith("V2") else "INT8",
+        output_dtype(
+            yOut=dtype_attribute("dstType") if _name.endswith("V2") else "INT8",
             scaleOut="FLOAT",
         ),
     )
 
 
 def _both_or_none(call: Call) -> None:
-    both = call.given("weightOptional") is call.given("yOriginOptional")
+    both = call.is_present("weightOptional") is call.is_present("yOriginOptional")
     call.require(both, "yOriginOptional", "and weight_optional must both be given, or neither")
     call.require(call["clampLimit"] >= 0, "clampLimit", f"is {call['clampLimit']}; it must not be negative")
 
@@ -299,19 +301,19 @@ def _gate_gradient(call: Call) -> None:
     call.require(call.shape("x") == wanted, "x", f"has shape {call.shape('x')}; it must be {wanted}")
     call.require(sizes[-1] > 0, "gradY", f"has shape {sizes}; its last axis must not be empty")
     same_shape("x", "gradXOut")(call)
-    if call.given("weightOptional"):
+    if call.is_present("weightOptional"):
         rows = math.prod(sizes[:-1])
         got = call["weightOptional"].size
         call.require(got == rows, "weightOptional", f"has {got} elements; it must have {rows}, one for each row")
         same_shape("weightOptional", "gradWeightOutOptional")(call)
     same_shape("gradY", "yOriginOptional")(call)
-    if call.given("groupIndexOptional"):
+    if call.is_present("groupIndexOptional"):
         groups = call.shape("groupIndexOptional")
         call.require(len(groups) == 1 and groups[0] > 0, "groupIndexOptional", f"has shape {groups}; it must be (n,)")
 
 
 def _weight_gradient(call: Call) -> None:
-    missing = call.given("weightOptional") and not call.given("gradWeightOutOptional")
+    missing = call.is_present("weightOptional") and not call.is_present("gradWeightOutOptional")
     call.require(not missing, "gradWeightOutOptional", "is None (a null pointer); it is required", PARAM_NULLPTR)
 
 
@@ -324,9 +326,9 @@ rule(
     dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
     dtypes("INT64", "groupIndexOptional"),
     _gate_gradient,
-    infer(
-        gradXOut=same("x"),
-        gradWeightOutOptional=lambda call: call.shape("weightOptional") if call.given("weightOptional") else None,
+    infer_shape(
+        gradXOut=shape_of("x"),
+        gradWeightOutOptional=lambda call: call.shape("weightOptional") if call.is_present("weightOptional") else None,
     ),
-    result(gradWeightOutOptional="FLOAT"),
+    output_dtype(gradWeightOutOptional="FLOAT"),
 )

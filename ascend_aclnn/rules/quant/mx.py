@@ -14,19 +14,19 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     contiguous,
-    documented,
-    dtype_attr,
+    documented_dtypes,
+    documented_products,
+    dtype_attribute,
     dtypes,
     has_dtype,
-    infer,
+    infer_shape,
     one_of,
+    output_dtype,
+    output_shape,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
-    shape,
-    supported,
+    shape_of,
     tiling,
     when,
 )
@@ -65,7 +65,7 @@ def _mx_modes(dst: str = "dstType", allowed: tuple[int, ...] = (35, 36, 40, 41))
         one_of(dst, *allowed)(call)
         name = next((n for n in ("roundModeOptional", "roundMode") if n in call.operator.positions), "")
         if name:
-            modes = ("rint", "round", "floor") if dtype_attr(dst)(call) in _FP4 else ("rint",)
+            modes = ("rint", "round", "floor") if dtype_attribute(dst)(call) in _FP4 else ("rint",)
             one_of(name, *modes)(call)
 
     return check
@@ -77,7 +77,7 @@ def _algorithms(
     """scaleAlg fits the data type of elements: 0 takes the exponent of the largest, 1 and 2 round it up."""
 
     def check(call: Call) -> None:
-        kind = dtype_attr(dst)(call)
+        kind = dtype_attribute(dst)(call)
         allowed = {DataType.FLOAT4_E2M1: e2m1, DataType.FLOAT4_E1M2: e1m2}.get(kind, float8)
         text = f"is {call['scaleAlg']}; for {kind.name} it must be {' or '.join(map(str, allowed))}"
         call.require(call["scaleAlg"] in allowed, "scaleAlg", text)
@@ -122,14 +122,14 @@ def _float_blocks(call: Call) -> None:
 def _filled(*names: str) -> Check:
     def check(call: Call) -> None:
         for name in names:
-            call.require(not call.empty(name), name, f"is empty (shape {call.shape(name)})")
+            call.require(not call.is_empty(name), name, f"is empty (shape {call.shape(name)})")
 
     return check
 
 
 def _groups(call: Call) -> None:
     """With groups of rows, x is a matrix."""
-    if call.given("groupIndexOptional"):
+    if call.is_present("groupIndexOptional"):
         rank(1, 1, "groupIndexOptional")(call)
         rank(2, 2, "x")(call)
         _filled("groupIndexOptional")(call)
@@ -145,14 +145,14 @@ def _mx(
 ) -> None:
     """An operator of Ascend 950 whose outputs are quantised values and exponents."""
     exponents = dict.fromkeys(scales.split(), "FLOAT8_E8M0")
-    values = {y: dtype_attr(dst) for y in ys.split()}
+    values = {y: dtype_attribute(dst) for y in ys.split()}
     rule(
         name,
-        supported,
-        documented(),
-        tiling(*checks, _mx_modes(dst, dtypes_to), *(has_dtype(y, dtype_attr(dst)) for y in values)),
-        result(**values),
-        result(**exponents),
+        documented_products,
+        documented_dtypes(),
+        tiling(*checks, _mx_modes(dst, dtypes_to), *(has_dtype(y, dtype_attribute(dst)) for y in values)),
+        output_dtype(**values),
+        output_dtype(**exponents),
     )
 
 
@@ -163,7 +163,7 @@ for _name, _more in (
 ):
     _mx(
         _name,
-        shape(yOut=same("x"), mxscaleOut=mx_scale("x", "axis", block="blocksize")),
+        output_shape(yOut=shape_of("x"), mxscaleOut=mx_scale("x", "axis", block="blocksize")),
         *_more,
         _even("yOut"),
         _float_blocks,
@@ -175,10 +175,10 @@ for _name, _more in (
     _mx(
         _name,
         *_more,
-        shape(
-            y1Out=same("x"),
+        output_shape(
+            y1Out=shape_of("x"),
             mxscale1Out=mx_scale("x", -1, (2, 7)),
-            y2Out=same("x"),
+            y2Out=shape_of("x"),
             mxscale2Out=mx_scale("x", -2, (2, 7)),
         ),
         _even("y1Out"),
@@ -187,7 +187,7 @@ for _name, _more in (
     )
 _mx(
     "aclnnDynamicBlockMxQuant",
-    shape(yOut=same("x"), scale1Out=mx_scale("x", -1, (2, 3)), scale2Out=mx_scale("x", -2, (2, 3))),
+    output_shape(yOut=shape_of("x"), scale1Out=mx_scale("x", -1, (2, 3)), scale2Out=mx_scale("x", -2, (2, 3))),
     _algorithms((0,), (0, 2)),
     one_of("dstTypeMax", 0, 6, 7),
     _filled("x"),
@@ -209,7 +209,7 @@ def _mx_input(call: Call) -> None:
 _mx(
     "aclnnMxToBlockMxQuant",
     _mx_input,
-    shape(y=same("x"), scale1=mx_scale("x", -1, (2, 3)), scale2=mx_scale("x", -2, (2, 3))),
+    output_shape(y=shape_of("x"), scale1=mx_scale("x", -1, (2, 3)), scale2=mx_scale("x", -2, (2, 3))),
     ys="y",
     scales="scale1 scale2",
     dtypes_to=(35, 36),
@@ -225,23 +225,23 @@ def _level0(call: Call) -> Shape:
 
 def _smooth_columns(call: Call) -> None:
     same_dtype("x", "smoothScaleOptional")(call)
-    if call.given("smoothScaleOptional"):
+    if call.is_present("smoothScaleOptional"):
         got, wanted = call.shape("smoothScaleOptional"), call.shape("x")[-1:]
         call.require(got == wanted, "smoothScaleOptional", f"has shape {got}; it must be {wanted}")
 
 
 rule(
     "aclnnDynamicDualLevelMxQuant",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(
         one_of("level1BlockSize", 32),
-        shape(yOut=same("x"), level0ScaleOut=_level0, level1ScaleOut=mx_scale("x", -1)),
+        output_shape(yOut=shape_of("x"), level0ScaleOut=_level0, level1ScaleOut=mx_scale("x", -1)),
         _smooth_columns,
         _even("yOut"),
         one_of("roundModeOptional", "rint", "round", "floor"),
     ),
-    result(yOut="FLOAT4_E2M1", level0ScaleOut="FLOAT", level1ScaleOut="FLOAT8_E8M0"),
+    output_dtype(yOut="FLOAT4_E2M1", level0ScaleOut="FLOAT", level1ScaleOut="FLOAT8_E8M0"),
 )
 
 # --------------------------------------------------------------------------------------------------- groups of rows
@@ -295,11 +295,11 @@ for _name, _small, _modes, _checks in _grouped:
         one_of("roundMode", *_modes),
         one_of("blocksize", 32),
         *_checks,
-        has_dtype("y", dtype_attr("dstType")),
-        shape(y=same("x"), mxscale=_row_groups),
+        has_dtype("y", dtype_attribute("dstType")),
+        output_shape(y=shape_of("x"), mxscale=_row_groups),
         _groups_there,
         _whole,
-        result(y=dtype_attr("dstType"), mxscale="FLOAT8_E8M0"),
+        output_dtype(y=dtype_attribute("dstType"), mxscale="FLOAT8_E8M0"),
     )
 
 
@@ -314,7 +314,9 @@ _mx(
     one_of("scaleAlg", 1),
     one_of("maxDtypeValue", 0),
     _sixty_fours,
-    shape(y1Out=same("x"), y1ScaleOut=mx_scale("x", -1, (2, 2)), y2Out=same("x"), y2ScaleOut=_row_groups),
+    output_shape(
+        y1Out=shape_of("x"), y1ScaleOut=mx_scale("x", -1, (2, 2)), y2Out=shape_of("x"), y2ScaleOut=_row_groups
+    ),
     dst="dstDtype",
     ys="y1Out y2Out",
     scales="y1ScaleOut y2ScaleOut",
@@ -339,12 +341,12 @@ rule(
     dtypes("FLOAT4_E2M1 FLOAT4_E1M2 FLOAT8_E5M2 FLOAT8_E4M3FN", "x"),
     dtypes("FLOAT8_E8M0", "mxscale"),
     dtypes("FLOAT16 BF16 FLOAT", "y"),
-    has_dtype("y", dtype_attr("dstType")),
+    has_dtype("y", dtype_attribute("dstType")),
     _anti_mx_shapes,
-    infer(y=same("x")),
+    infer_shape(y=shape_of("x")),
     when(lambda call: call["x"].size > 0 and call.dtype("x") in _FP4, contiguous("x")),
-    supported,
-    result(y=dtype_attr("dstType")),
+    documented_products,
+    output_dtype(y=dtype_attribute("dstType")),
 )
 
 # --------------------------------------------------------------------------------------------------- behind a gate
@@ -371,7 +373,7 @@ def _grouped_rows(y: OneShape) -> OneShape:
     def rule_(call: Call) -> Shape:
         sizes = list(y(call))
         call.require(len(sizes) >= 2, "x", f"has rank {len(sizes)}; it must be at least 2")
-        if call.given("groupIndexOptional"):
+        if call.is_present("groupIndexOptional"):
             sizes[-2] = sizes[-2] // 64 + call.size("groupIndexOptional", 0)
         else:
             sizes[-2] = _pairs(sizes[-2])
@@ -400,7 +402,7 @@ def _gate(call: Call) -> None:
     if call["swigluMode"] == 1:
         one_of("activateDim", -1, ndim - 1)(call)
         call.require(call["clampLimit"] > 0, "clampLimit", f"is {call['clampLimit']}; it must be positive")
-    if call.given("groupIndexOptional"):
+    if call.is_present("groupIndexOptional"):
         rank(1, 1, "groupIndexOptional")(call)
         count = call.shape("groupIndexOptional")[0]
         call.require(0 < count <= 256, "groupIndexOptional", f"has {count} groups; it must have from 1 to 256")
@@ -414,7 +416,7 @@ _mx(
     rank(1, 8, "x"),
     one_of("axis", -1),
     _filled("x"),
-    shape(yOut=_half(-1), yScaleOut=mx_scale(_half(-1), "axis", (1, 8))),
+    output_shape(yOut=_half(-1), yScaleOut=mx_scale(_half(-1), "axis", (1, 8))),
     scales="yScaleOut",
     dtypes_to=(35, 36),
 )
@@ -423,7 +425,7 @@ _mx(
     rank(2, 7, "x"),
     _gate,
     _algorithms((0, 1), (0,)),
-    shape(yOut=_half("activateDim"), mxscaleOut=_gated_scale),
+    output_shape(yOut=_half("activateDim"), mxscaleOut=_gated_scale),
     _even("yOut"),
 )
 _mx(
@@ -433,7 +435,7 @@ _mx(
     _groups,
     _algorithms((0, 1), (0,)),
     one_of("maxDtypeValue", 0),
-    shape(
+    output_shape(
         y1Out=_half(-1),
         mxscale1Out=mx_scale(_half(-1), -1),
         y2Out=_half(-1),
@@ -461,11 +463,11 @@ _mx(
     one_of("activateLeft", True),
     one_of("maxDtypeValue", 0),
     _gradient_of_half,
-    shape(
-        y1Out=same("x"),
+    output_shape(
+        y1Out=shape_of("x"),
         mxscale1Out=mx_scale("x", -1),
-        y2Out=same("x"),
-        mxscale2Out=_grouped_rows(same("x")),
+        y2Out=shape_of("x"),
+        mxscale2Out=_grouped_rows(shape_of("x")),
     ),
     dst="dstDtype",
     ys="y1Out y2Out",

@@ -14,24 +14,24 @@ from ascend_aclnn.rules.language import (
     Shape,
     broadcastable,
     castable,
-    documented,
-    dtype_attr,
+    documented_dtypes,
+    documented_products,
+    dtype_attribute,
     dtypes,
     formats,
     has_dtype,
-    infer,
+    infer_shape,
     max_rank,
-    not_private,
+    no_private_format,
     one_of,
+    output_dtype,
+    output_shape,
     promoted,
     rank,
-    result,
     rule,
-    same,
     same_dtype,
     same_shape,
-    shape,
-    supported,
+    shape_of,
     tiling,
     when,
 )
@@ -45,7 +45,7 @@ def packed(x: str, y: str, dst_type: str = "dstType") -> Callable[[Call], Shape]
 
     def rule_(call: Call) -> Shape:
         sizes = call.shape(x)
-        dtype = call.dtype(y) if call.given(y) else dtype_attr(dst_type)(call)
+        dtype = call.dtype(y) if call.is_present(y) else dtype_attribute(dst_type)(call)
         parts = {DataType.INT32: 8, DataType.INT4: 2}.get(dtype, 1)
         last = sizes[-1] if sizes else 1
         text = f"has shape {sizes}; with {dtype.name} its last axis must be a multiple of {parts}"
@@ -66,7 +66,7 @@ def _round_mode(name: str, small_float: str = "round") -> Check:
     """How results are rounded; a null pointer is refused as a value. HIFLOAT8 also knows "hybrid"."""
 
     def check(call: Call) -> None:
-        mode, target = call[name], dtype_attr("dstType")(call)
+        mode, target = call[name], dtype_attribute("dstType")(call)
         if target is DataType.HIFLOAT8:
             allowed: tuple[str, ...] = ("round", "hybrid")
         elif target in SMALL_FLOATS:
@@ -85,7 +85,7 @@ def _last_axis_scales(call: Call) -> None:
     """Scale and offset have one element, or one for each item of the last axis."""
     last = call.shape("x")[-1] if call.shape("x") else 1
     for name in ("scale", "offset"):
-        if call.given(name):
+        if call.is_present(name):
             sizes = call.shape(name)
             allowed = (last, 1) if name == "scale" else (call.shape("scale")[-1],)
             text = f"has shape {sizes}; it must have {' or '.join(map(str, allowed))} on its last axis and 1 elsewhere"
@@ -121,14 +121,14 @@ _QUANT = (
     dtypes(_FLOATS, "scale", "offset"),
     same_dtype("scale", "offset"),
     _scale_as_x,
-    has_dtype("y", dtype_attr("dstType")),
-    result(y=dtype_attr("dstType")),
+    has_dtype("y", dtype_attribute("dstType")),
+    output_dtype(y=dtype_attribute("dstType")),
 )
 rule(
     "aclnnAscendQuant",
     dtypes({"A2 A3": "FLOAT FLOAT16 BF16", "310P": "FLOAT FLOAT16"}, "x"),
     *_QUANT,
-    shape(y=packed("x", "y")),
+    output_shape(y=packed("x", "y")),
     max_rank(8, "x"),
     _last_axis_scales,
     _round_mode("roundMode"),
@@ -140,7 +140,7 @@ rule(
     dtypes(_FLOATS, "x"),
     *_QUANT,
     _quant_axis,
-    shape(y=packed("x", "y")),
+    output_shape(y=packed("x", "y")),
     max_rank(8, "x"),
     _axis_scales,
     _round_mode("roundMode"),
@@ -199,13 +199,13 @@ rule(
     dtypes({"A2 A3 950": "FLOAT16 BF16", "310P": "FLOAT16"}, "y"),
     dtypes({"A2 A3 950": "FLOAT BF16", "310P": "FLOAT"}, "scale", "offset"),
     same_dtype("scale", "offset"),
-    has_dtype("y", dtype_attr("dstType")),
+    has_dtype("y", dtype_attribute("dstType")),
     _anti_small_floats,
-    shape(y=_unpacked),
+    output_shape(y=_unpacked),
     max_rank(8, "x"),
     _anti_scales,
     _whole_int4,
-    result(y=dtype_attr("dstType")),
+    output_dtype(y=dtype_attribute("dstType")),
 )
 
 # --------------------------------------------------------------------------------------------------- Quantize
@@ -234,7 +234,7 @@ def _all_bf16(call: Call) -> None:
 rule(
     "aclnnQuantize",
     max_rank(8, "x"),
-    shape(out=same("x")),
+    output_shape(out=shape_of("x")),
     _axis_parameters,
     dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "310P 910": "FLOAT FLOAT16"}, "x", "scales"),
     dtypes(
@@ -252,10 +252,10 @@ rule(
         },
         "out",
     ),
-    has_dtype("out", dtype_attr("dtype")),
+    has_dtype("out", dtype_attribute("dtype")),
     _all_bf16,
-    not_private("x", "scales", "zeroPoints", "out"),
-    result(out=dtype_attr("dtype")),
+    no_private_format("x", "scales", "zeroPoints", "out"),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 
 # --------------------------------------------------------------------------------------------------- GroupQuant
@@ -266,7 +266,7 @@ def _groups(call: Call) -> None:
     rank(1, 1, "groupIndex")(call)
     wanted = (call.shape("groupIndex")[0], call.shape("x")[1])
     call.require(call.shape("scale") == wanted, "scale", f"has shape {call.shape('scale')}; it must be {wanted}")
-    if call.given("offsetOptional"):
+    if call.is_present("offsetOptional"):
         call.require(call["offsetOptional"].size == 1, "offsetOptional", "must have one element")
 
 
@@ -276,10 +276,10 @@ rule(
     dtypes("INT32 INT64", "groupIndex"),
     dtypes("INT8 INT32 INT4", "y"),
     same_dtype("scale", "offsetOptional"),
-    has_dtype("y", dtype_attr("dstType")),
+    has_dtype("y", dtype_attribute("dstType")),
     _groups,
-    shape(y=packed("x", "y")),
-    result(y=dtype_attr("dstType")),
+    output_shape(y=packed("x", "y")),
+    output_dtype(y=dtype_attribute("dstType")),
 )
 
 # --------------------------------------------------------------------------------------------------- fake quantising
@@ -314,10 +314,10 @@ for _name, _zero_points, _parameters in (
         dtypes(_zero_points, "zeroPoint"),
         castable(promoted("self", "scale"), "out"),
         dtypes("BOOL", "mask"),
-        shape(out=same("self"), mask=same("self")),
+        output_shape(out=shape_of("self"), mask=shape_of("self")),
         _parameters,
         _quant_range,
-        result(mask="BOOL"),
+        output_dtype(mask="BOOL"),
         null_status=INNER_NULLPTR,
     )
 
@@ -338,7 +338,7 @@ def _flat_sizes(call: Call) -> None:
 
 
 def _flat_fp4(call: Call) -> bool:
-    return call.given("out") and call.dtype("out") is DataType.FLOAT4_E2M1
+    return call.is_present("out") and call.dtype("out") is DataType.FLOAT4_E2M1
 
 
 def _flat_outputs(call: Call) -> None:
@@ -348,7 +348,7 @@ def _flat_outputs(call: Call) -> None:
         rows = call.shape("x")[0]
         call.require(call.shape("quantScale")[0] == rows, "quantScale", f"must have {rows} on axis 0")
     else:
-        shape(out=_flat_out, quantScale=_flat_scale)(call)
+        output_shape(out=_flat_out, quantScale=_flat_scale)(call)
 
 
 def _flat_out(call: Call) -> Shape:
@@ -356,7 +356,7 @@ def _flat_out(call: Call) -> Shape:
     sizes = call.shape("x")
     if _flat_fp4(call) and len(sizes) == 3:
         return sizes[0], sizes[1] * sizes[2]
-    return packed("x", "out", "out")(call) if call.given("out") else sizes
+    return packed("x", "out", "out")(call) if call.is_present("out") else sizes
 
 
 def _flat_scale(call: Call) -> Shape:
@@ -365,7 +365,7 @@ def _flat_scale(call: Call) -> Shape:
 
 def _flat_groups(call: Call) -> None:
     kind, name = call["groupListType"], "groupListOptional"
-    if not call.given(name):
+    if not call.is_present(name):
         return
     call.require(call.product != "950", name, f"is given; on {call.soc.name} it must be None")
     one_of("groupListType", 0, 1, 2)(call)
@@ -408,8 +408,8 @@ for _name, _more in (
         _not_nz,
         _clip_ratio,
         *_more,
-        infer(out=_flat_out, quantScale=_flat_scale),
-        result(out="INT4", quantScale="FLOAT"),
+        infer_shape(out=_flat_out, quantScale=_flat_scale),
+        output_dtype(out="INT4", quantScale="FLOAT"),
     )
 
 # --------------------------------------------------------------------------------------------------- parameters of the fixpipe
@@ -418,12 +418,12 @@ for _name, _more in (
 def _parameter_shapes(call: Call) -> None:
     """A vector or one row (on Ascend 950 scale may have several)."""
     for name in ("scale", "offset"):
-        if call.given(name):
+        if call.is_present(name):
             sizes = call.shape(name)
             rows = 1 if len(sizes) == 1 or (name == "scale" and call.product == "950") else sizes[0] if sizes else 0
             fine = len(sizes) in (1, 2) and rows == 1 and math.prod(sizes) > 0
             call.require(fine, name, f"has shape {sizes}; it must be (n,) or (1, n)")
-    if call.given("offset"):
+    if call.is_present("offset"):
         here, there = call.shape("scale")[-1], call["offset"].size
         if here > 1 and there > 1 and here != there:
             call.refuse("offset", f"has {there} elements; it must have 1 or {here}, as scale")
@@ -432,7 +432,7 @@ def _parameter_shapes(call: Call) -> None:
 def _parameters_out(call: Call) -> Shape:
     """The longer of scale and offset."""
     scale, offset = call.shape("scale"), call.shape("offset")
-    return offset if call.given("offset") and math.prod(offset) > math.prod(scale) else scale
+    return offset if call.is_present("offset") and math.prod(offset) > math.prod(scale) else scale
 
 
 for _name, _modes in (("aclnnTransQuantParamV2", ()), ("aclnnTransQuantParamV3", (0, 1))):
@@ -443,15 +443,15 @@ for _name, _modes in (("aclnnTransQuantParamV2", ()), ("aclnnTransQuantParamV3",
         formats("ND", "scale", "offset", "out"),
         _parameter_shapes,
         *(one_of("roundMode", *_modes) for _ in _modes[:1]),
-        infer(out=_parameters_out),
-        result(out="UINT64"),
+        infer_shape(out=_parameters_out),
+        output_dtype(out="UINT64"),
     )
 
 # --------------------------------------------------------------------------------------------------- to small floats
 
 
 def _float8(call: Call) -> None:
-    target = dtype_attr("dstType")(call)
+    target = dtype_attribute("dstType")(call)
     call.require(target in SMALL_FLOATS, "dstType", f"is {call['dstType']}; it must be 34, 35 or 36 (8-bit floats)")
 
 
@@ -466,8 +466,8 @@ def _group_scales(call: Call) -> None:
 
 
 for _name, _ranks, _scales, _amax in (
-    ("aclnnQuantMax", 1, _one_scale, shape(amax=lambda call: (1,))),
-    ("aclnnGroupedQuantMax", 2, _group_scales, infer(amax=same("groupList"))),
+    ("aclnnQuantMax", 1, _one_scale, output_shape(amax=lambda call: (1,))),
+    ("aclnnGroupedQuantMax", 2, _group_scales, infer_shape(amax=shape_of("groupList"))),
 ):
     rule(
         _name,
@@ -477,12 +477,12 @@ for _name, _ranks, _scales, _amax in (
         _scales,
         _float8,
         _round_mode("roundMode", "rint"),
-        has_dtype("y", dtype_attr("dstType")),
-        shape(y=same("x")),
+        has_dtype("y", dtype_attribute("dstType")),
+        output_shape(y=shape_of("x")),
         same_dtype("x", "amax"),
         _amax,
-        when(lambda call: call["x"].size > 0, supported),
-        result(y=dtype_attr("dstType")),
+        when(lambda call: call["x"].size > 0, documented_products),
+        output_dtype(y=dtype_attribute("dstType")),
         nullable="roundMode",
     )
 
@@ -497,19 +497,19 @@ def _two_axes(call: Call) -> Shape:
 def _bias_dequant(call: Call) -> None:
     n = call.size("x", 1)
     for name, size in (("weightScale", n), ("activateScaleOptional", call.size("x", 0)), ("biasOptional", n)):
-        if call.given(name):
+        if call.is_present(name):
             call.require(call.shape(name) == (size,), name, f"has shape {call.shape(name)}; it must be {(size,)}")
 
 
 rule(
     "aclnnDequantBias",
-    supported,
-    documented(),
+    documented_products,
+    documented_dtypes(),
     tiling(
-        shape(out=_two_axes),
+        output_shape(out=_two_axes),
         _bias_dequant,
         one_of("outputDtype", int(DataType.FLOAT16), int(DataType.BF16)),
-        has_dtype("out", dtype_attr("outputDtype")),
+        has_dtype("out", dtype_attribute("outputDtype")),
     ),
-    result(out=dtype_attr("outputDtype")),
+    output_dtype(out=dtype_attribute("outputDtype")),
 )
