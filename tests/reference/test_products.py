@@ -147,3 +147,58 @@ def test_conv_tbc() -> None:
     expected.backward(torch.tensor(dy))
     for actual, leaf in zip(ops.conv_tbc_backward(dy, x, w, bias, 1, 0), leaves):
         near(actual, leaf.grad.numpy())
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_convolutions_of_empty_batches(rank: int, transposed: bool) -> None:
+    torch = pytest.importorskip("torch", reason="the shapes are torch's")
+    x, w, b = numbers(0, 3, *(6,) * rank), numbers(*((3, 4) if transposed else (4, 3)), *(3,) * rank), numbers(4)
+    ones, zeros = [1] * rank, [0] * rank
+    leaves = [torch.tensor(a, requires_grad=True) for a in (x, w, b)]
+    expected = torch.convolution(*leaves, ones, zeros, ones, transposed, zeros, 1)
+    y = ops.convolution(x, w, b, ones, zeros, ones, transposed, zeros, 1, 0)
+    assert y.shape == tuple(expected.shape)
+    expected.sum().backward()
+    made = ops.convolution_backward(
+        np.ones(y.shape, np.float32), x, w, [4], ones, zeros, ones, transposed, zeros, 1, [True] * 3, 0
+    )
+    for leaf, gradient in zip(leaves, made):
+        np.testing.assert_array_equal(gradient, leaf.grad.numpy())
+
+
+def test_a_batch_of_one_in_addbmm() -> None:
+    a, b, x = numbers(1, 3, 4), numbers(5, 4, 2), numbers(3, 2)
+    near(ops.addbmm(x, a, b, 1, 1), x + np.matmul(*wide(a, b)).sum(axis=0))
+
+
+def test_addmv_reads_no_term_with_a_factor_of_zero() -> None:
+    """As aclnnAddmv composes it: without a product self is taken, even with beta 0."""
+    x, a, v = numbers(3), numbers(3, 4), numbers(4)
+    poisoned = np.full((3, 4), np.nan, np.float32)
+    near(ops.addmv(x, poisoned, v, 0.0, 2.0), 2 * x.astype(float))
+    near(ops.addmv(np.full(3, np.inf, np.float32), a, v, 2.0, 0.0), 2 * (a.astype(float) @ v.astype(float)))
+    assert np.isnan(ops.addmv(np.full(3, np.nan, np.float32), a, v, 0.0, 0.0)).all()
+    near(ops.addmv(x, a[:, :0], v[:0], 1.0, 0.5), 0.5 * x.astype(float))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_do_not_depend_on_memory_order(dtype: Any) -> None:
+    a, b, c = numbers(2, 33, 130, dtype=dtype), numbers(2, 130, 65, dtype=dtype), numbers(33, 65, dtype=dtype)
+
+    def strided(array: np.ndarray) -> np.ndarray:
+        wide_ = np.zeros(tuple(2 * n for n in array.shape), array.dtype, order="F")
+        view = wide_[tuple(slice(None, None, -2) for _ in array.shape)]
+        view[...] = array
+        return view
+
+    for name, tensors, attributes in [
+        ("matmul", (a, b), ()),
+        ("batch_mat_mul", (a, b), ()),
+        ("mm", (a[0], b[0]), ()),
+        ("addmm", (c, a[0], b[0]), (1, 1)),
+        ("addbmm", (c, a, b), (1, 1)),
+    ]:
+        plain = getattr(ops, name)(*(np.ascontiguousarray(t) for t in tensors), *attributes)
+        other = getattr(ops, name)(*map(strided, tensors), *attributes)
+        assert plain.tobytes() == np.ascontiguousarray(other).tobytes(), name

@@ -29,10 +29,14 @@ def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     return matmul(operand(a, cube_math_type), operand(b, cube_math_type))
 
 
+def _as(factor: Any, term: Array) -> Any:
+    """A scalar in the precision of the floats that it multiplies."""
+    return term.dtype.type(factor) if np.issubdtype(term.dtype, np.floating) else factor
+
+
 def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> Any:
     """beta * addend + alpha * term; an addend with beta 0 is not looked at, so its NaN and infinities do not count."""
-    if np.issubdtype(term.dtype, np.floating):
-        alpha, beta = term.dtype.type(alpha), term.dtype.type(beta)
+    alpha, beta = _as(alpha, term), _as(beta, term)
     total = term if alpha == 1 else term * alpha
     if addend is None or beta == 0:
         return total
@@ -69,8 +73,15 @@ def addbmm(x: Array, a: Array, b: Array, beta: Any, alpha: Any, cube_math_type: 
 
 @reference("aclnnAddmv")
 def addmv(x: Array, matrix: Array, vector: Array, alpha: Any, beta: Any, cube_math_type: int) -> Any:
-    """beta * self + alpha * (mat @ vec)."""
-    return _scaled_sum(x, beta, product(matrix, vector, cube_math_type), alpha)
+    """beta * self + alpha * (mat @ vec); a factor of 0 leaves its term unread, so NaN and infinities in it do not count.
+
+    Without a product (alpha 0, or nothing to sum) self is read even with beta 0.
+    """
+    rows, none = len(matrix), np.finfo(np.float32).eps
+    if abs(alpha) <= none or matrix.size == 0:
+        whole = np.broadcast_to(x, (rows,))
+        return whole if abs(beta - 1) <= none else whole * _as(beta, whole)
+    return _scaled_sum(x, 0 if abs(beta) <= none else beta, product(matrix, vector, cube_math_type), alpha)
 
 
 @reference("aclnnGemm")
