@@ -14,17 +14,36 @@ from ascend_aclnn.reference._rows import codes
 
 
 def cast(x: Array, dtype: int) -> Array:
-    """What CANN's Cast makes of values, widened: floats are cut off and saturated, to BOOL all but 0 becomes True."""
+    """What CANN's Cast makes of values, widened; to BOOL all but 0 becomes True."""
     wanted = DataType(dtype).numpy
     return x if wanted is None or wanted == x.dtype else widen(converted(x, wanted))
 
 
 def converted(value: Any, dtype: np.dtype[Any]) -> Array:
-    """An array or a number as CANN's Cast gives it in a data type."""
+    """An array as CANN's Cast gives it in a data type; a number, which the host converts, saturates."""
     x = np.asarray(value)
     made = np.empty(x.shape, dtype)
-    cast_into(made, x)
+    if x is not value and x.dtype.kind == "f" and is_integer(made.dtype):
+        round_into(made, np.trunc(x))
+    else:
+        cast_into(made, x)
     return made
+
+
+# Through which integers CANN casts floats to narrower ones: cut off, saturated to these, of which the low bits stay, so
+# that values out of range wrap around. From float32, and what is widened to it, as the kernel of Ascend 950 has it
+# (ops-math math/cast/op_kernel/arch35/cast_struct.h); to UINT16, and from float64, which AI CPUs cast, as the conversion
+# instructions of ARM do. Wider integers saturate; NaN becomes 0 everywhere (aclnnCast.md).
+_THROUGH = {
+    ("float32", "int8"): np.int32,
+    ("float32", "int16"): np.int32,
+    ("float32", "uint8"): np.int64,
+    ("float32", "uint16"): np.uint32,
+    ("float64", "int8"): np.int32,
+    ("float64", "int16"): np.int32,
+    ("float64", "uint8"): np.uint32,
+    ("float64", "uint16"): np.uint32,
+}
 
 
 def cast_into(out: Array, x: Array) -> None:
@@ -40,7 +59,14 @@ def cast_into(out: Array, x: Array) -> None:
     if x.dtype.kind == "c" and out.dtype.kind != "c":
         x = x != 0 if out.dtype.kind == "b" else x.real
     x = widen(x)
-    round_into(out, np.trunc(x) if is_integer(out.dtype) and not is_whole(x) else x)
+    if is_whole(x) or not is_integer(out.dtype):
+        round_into(out, x)
+        return
+    through = _THROUGH.get((x.dtype.name, out.dtype.name))
+    wide = out if through is None else np.empty(out.shape, through)
+    round_into(wide, np.trunc(x))
+    if wide is not out:
+        np.copyto(out, wide, casting="unsafe")
 
 
 def reduced_axes(named: Optional[Sequence[int]], ndim: int) -> tuple[int, ...]:

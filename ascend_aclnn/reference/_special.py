@@ -189,6 +189,16 @@ def erf(x: Array) -> Array:
 erfc = _in_double(_erfc_double)
 
 
+def normal_distribution(x: Array) -> Array:
+    """The probability that a standard normal number is below x; to the left of -1, where 1 + erf cancels, by erfc."""
+    x = np.asarray(x)
+    result = np.asarray(0.5 + 0.5 * erf(x * math.sqrt(0.5)))
+    tail = x < -1
+    if tail.any():
+        result[tail] = 0.5 * erfc(x[tail].astype(np.float64) * -math.sqrt(0.5))
+    return result
+
+
 def _erfinv_double(x: Array) -> Array:
     """M. Giles' approximation in single precision, then Newton's steps: on erf near zero, on log(erfc) beyond."""
     y = np.abs(x)
@@ -303,4 +313,4 @@ def softplus(x: Array) -> Array:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "log_sigmoid", "sigmoid", "softplus"]
+__all__ = ["digamma", "erf", "erfc", "erfinv", "lgamma", "log_sigmoid", "normal_distribution", "sigmoid", "softplus"]

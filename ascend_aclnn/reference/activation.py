@@ -28,7 +28,7 @@ def gelu(x: Array, tanh: bool) -> Any:
     """x times the normal distribution function of x, exact or by tanh."""
     if tanh:
         return x * sigmoid(_TWICE * (x + _BEND * x * x * x))
-    return x * (0.5 + 0.5 * special.erf(x * math.sqrt(0.5)))
+    return x * special.normal_distribution(x)
 
 
 def gelu_slope(x: Array, tanh: bool) -> Any:
@@ -39,7 +39,7 @@ def gelu_slope(x: Array, tanh: bool) -> Any:
         curve = x * s * (1 - s) * _TWICE * (1 + 3 * _BEND * square)
         return s + np.where(np.isnan(curve), 0, curve)  # NaN where the square overflows
     density = np.exp(-0.5 * square) * (1 / math.sqrt(2 * math.pi))
-    return 0.5 + 0.5 * special.erf(x * math.sqrt(0.5)) + x * density
+    return special.normal_distribution(x) + x * density
 
 
 def silu(x: Array) -> Any:

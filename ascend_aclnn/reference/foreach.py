@@ -22,6 +22,7 @@ from ascend_aclnn.reference._pointwise import (
     trunc_quotient,
 )
 from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.math.elementwise import lerp
 
 Arrays = list[Array]
 
@@ -82,10 +83,6 @@ def _add_scaled(a: Array, b: Array, alpha: Any) -> Any:
 
 def _subtract_scaled(a: Array, b: Array, alpha: Any) -> Any:
     return a - alpha * b
-
-
-def _lerp(start: Array, end: Array, weight: Any) -> Any:
-    return start + weight * (end - start)
 
 
 def _addcmul(x: Array, a: Array, b: Array, value: Any) -> Any:
@@ -209,8 +206,8 @@ for _names, _binary in (
 ):
     rows(_foreach(_names), _two(_binary))
 
-rows(_foreach("LerpList"), _three(_lerp))
-rows(_foreach("LerpScalar"), _with_number(_lerp))
+rows(_foreach("LerpList"), _three(lerp))
+rows(_foreach("LerpScalar"), _with_number(lerp))
 rows(_foreach("AddList AddListV2 AddListInplace"), _with_number(_add_scaled))
 rows(_foreach("SubList SubListV2 SubListInplace"), _with_number(_subtract_scaled))
 rows(_foreach("AddcdivScalar AddcdivScalarV2"), _with_number(_addcdiv))

@@ -361,10 +361,12 @@ def _samples(call: Call) -> None:
 
 
 def _sampled(call: Call) -> Shape:
+    rank(1, 2, "self")(call)
+    _samples(call)
     return (*call.shape("self")[:-1], call["numsamples"])
 
 
-_CHOSEN = (rank(1, 2, "self"), output_shape(out=_sampled), _samples)
+_CHOSEN = (output_shape(out=_sampled),)
 _WEIGHTS = plus_bf16("FLOAT FLOAT16 DOUBLE")
 rule("aclnnMultinomial", dtypes(_WEIGHTS, "self"), dtypes("INT64", "out"), *_CHOSEN, output_dtype(out="INT64"))
 

@@ -52,6 +52,14 @@ def test_to_format_and_back(engine: Backend) -> None:
         back.to_format("NC1HWC0")
 
 
+def test_asarray_takes_a_format(engine: Backend) -> None:
+    values = np.arange(20 * 40, dtype=np.float16).reshape(20, 40)
+    blocked = aclnn.asarray(values, format="FRACTAL_NZ")
+    assert (blocked.format, blocked.shape, blocked.storage_shape) == (Format.FRACTAL_NZ, (20, 40), (3, 2, 16, 16))
+    np.testing.assert_array_equal(blocked.numpy(), values)
+    np.testing.assert_array_equal(blocked.to_format("ND").numpy(), values)
+
+
 def test_weights_in_nz(engine: Backend) -> None:
     x, weight = np.ones((20, 40), np.float16), np.arange(40 * 33).reshape(40, 33).astype(np.float16)
     out = ops.matmul_weight_nz(aclnn.asarray(x), aclnn.asarray(weight).to_format("FRACTAL_NZ"))

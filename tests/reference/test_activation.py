@@ -132,6 +132,13 @@ def test_borders() -> None:
     np.testing.assert_array_equal(ops.hardshrink(x, 0.5), [-3, 0, 0, 3])
 
 
+def test_gelu_keeps_its_relative_accuracy_in_the_tail() -> None:
+    x = np.linspace(-12, -1, 200).astype(np.float32)
+    wide = torch.from_numpy(x.astype(np.float64))
+    wanted = (wide * 0.5 * torch.erfc(wide * -(0.5**0.5))).numpy()
+    np.testing.assert_allclose(ops.gelu_v2(x, 0), wanted, rtol=3e-7)
+
+
 def test_gelu_backward_far_out() -> None:
     """x^3 overflows there, and the slope is still 0 or 1."""
     x = np.array([-1e30, 1e30], np.float32)

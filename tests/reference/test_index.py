@@ -26,6 +26,20 @@ def sample(shape: Any, dtype: Any = F32, seed: int = 0) -> Any:
     return (np.random.default_rng(seed).standard_normal(shape) * 5).astype(dtype)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_medians_of_all_items_go_to_one_element_of_any_rank(shape: tuple[int, ...]) -> None:
+    x = np.array([[3, 1, 7], [5, np.nan, 2]], F32)
+    assert np.isnan(ops.median(x, out=np.zeros(shape, F32)).reshape(()))
+    assert ops.nan_median(x, out=np.zeros(shape, F32)).reshape(()) == 3
+
+
+def test_an_impossible_k_or_number_of_repeats_is_refused_before_anything_is_reserved() -> None:
+    with pytest.raises(AclError, match=r"aclnnTopk.* k is 4611686018427387904; it must be in"):
+        ops.topk(np.ones(4, F32), 2**62, 0, True, True)
+    with pytest.raises(AclError, match=r"aclnnRepeatInterleave: .*the repeats add up to 27670116110564327424"):
+        ops.repeat_interleave(np.ones(6, F32), np.full(6, 2**62), 8)
+
+
 def drawn(shape: Any, high: int, seed: int = 0, dtype: Any = I64) -> Any:
     return np.random.default_rng(seed).integers(0, high, shape).astype(dtype)
 

@@ -333,6 +333,57 @@ def test_ctc_loss(dtype: Any, padded: bool, zero: bool) -> None:
     check(slope, exact.numpy(), 60)
 
 
+@pytest.mark.parametrize("blank", [0, 2])
+def test_ctc_loss_where_a_label_is_the_blank(blank: int) -> None:
+    log_probs = oracle(lambda a: torch.log_softmax(a, 2), normal(9, 3, 5)).astype(np.float32)
+    targets, inputs, counts = np.array([[2, 1, 0], [2, 2, 3], [0, 0, 4]]), [9, 8, 9], [3, 3, 2]
+    wanted, _ = torch.ops.aten._ctc_loss(tensor(log_probs), tensor(targets), inputs, counts, blank, False)
+    result, log_alpha = ops.ctc_loss(log_probs, targets, inputs, counts, blank, False)
+    check(result, wanted.numpy(), 2)
+    slope = ops.ctc_loss_backward(
+        np.ones(3, np.float32), log_probs, targets, inputs, counts, result, log_alpha, blank, False
+    )
+    logits = tensor(log_probs).requires_grad_()
+    normalised = torch.log_softmax(logits, 2)  # torch's own backward loses a path where the last label is the blank
+    states = [[blank, *(s for label in row[:n] for s in (label, blank))] for row, n in zip(targets.tolist(), counts)]
+    losses = [path_loss(normalised[:steps, i], states[i]) for i, steps in enumerate(inputs)]
+    check(result, torch.stack(losses).detach().numpy(), 2)
+    torch.stack(losses).sum().backward()
+    check(slope, logits.grad.numpy(), 60)
+
+
+def path_loss(log_probs: Any, states: list[int]) -> Any:
+    """-log of the probability of all paths through the states, one transition after the other."""
+    never = torch.full((), -float("inf"), dtype=torch.float64)
+    alpha = [log_probs[0, s] if i < 2 else never for i, s in enumerate(states)]
+    for step in log_probs[1:]:
+        before = alpha
+        alpha = []
+        for i, s in enumerate(states):
+            ways = before[max(i - 1, 0) : i + 1]
+            if i > 1 and s != states[i - 2]:
+                ways = [before[i - 2], *ways]
+            ways = [way for way in ways if way > never]
+            alpha.append(torch.logsumexp(torch.stack(ways), 0) + step[s] if ways else never)
+    return -torch.logsumexp(torch.stack(alpha[-2:]), 0)
+
+
+def test_zero_infinity_zeroes_the_gradient_of_a_loss_that_ctc_loss_has_zeroed() -> None:
+    log_probs = oracle(lambda a: torch.log_softmax(a, 2), normal(4, 2, 5)).astype(np.float32)
+    targets, inputs, counts = np.array([[1, 1, 1], [1, 2, 0]]), [4, 4], [3, 2]  # the first needs five steps
+    result, log_alpha = ops.ctc_loss(log_probs, targets, inputs, counts, 0, True)
+    assert result[0] == 0 < result[1]
+    slope = ops.ctc_loss_backward(
+        np.ones(2, np.float32), log_probs, targets, inputs, counts, result, log_alpha, 0, True
+    )
+    logits = torch.from_numpy(log_probs.astype(np.float64)).requires_grad_()
+    F.ctc_loss(
+        torch.log_softmax(logits, 2), tensor(targets), inputs, counts, reduction="sum", zero_infinity=True
+    ).backward()
+    assert not slope[:, 0].any()
+    check(slope, logits.grad.numpy(), 60)
+
+
 def test_ctc_loss_of_one_sample() -> None:
     log_probs = oracle(lambda a: torch.log_softmax(a, 1), normal(6, 5)).astype(np.float32)
     result, _ = ops.ctc_loss(log_probs, np.array([1, 2], np.int32), [6], [2], 0, False)

@@ -28,6 +28,26 @@ def of(value: Any) -> Any:
     return torch.from_numpy(value.astype(np.complex128 if value.dtype.kind == "c" else np.float64))
 
 
+def test_a_product_overflows_and_underflows_as_float32_does() -> None:
+    x = np.array([1e30, 1e30, 1e-30, 1e-30], F32)
+    for values, wanted in ((x, np.inf), (x[::-1], 0), (np.array([3e38, 1e-3, 2], F32), 6e35)):
+        close(ops.prod(values.copy(), 0), np.asarray(wanted).astype(F32))
+        close(ops.prod(values.copy(), 0), torch.from_numpy(values.copy()).prod())
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_a_number_is_searched_with_an_output_of_any_rank(shape: tuple[int, ...]) -> None:
+    sequence = np.array([1, 3, 5], F32)
+    assert ops.search_sorteds(sequence, 3.5, False, False, None, out=np.zeros(shape, I64)).reshape(()) == 2
+
+
+def test_what_the_decomposition_does_not_converge_for_is_named() -> None:
+    with pytest.raises(AclError, match="aclnnSvd: input "):
+        ops.svd(np.full((3, 3), np.nan, F32), True, True)
+    x = np.array([1.5, -2.25], F32)
+    close(ops.round_decimals(x, 2**62), torch.round(torch.from_numpy(x), decimals=50))  # 10**decimals overflows
+
+
 def close(actual: Any, expected: Any, slack: float = 1.0) -> None:
     """Same shape, and values that differ by no more than a rounding of the actual data type."""
     expected = np.asarray(expected)

@@ -23,6 +23,15 @@ def drawn(function: Callable[..., None], dtype: Any, *arguments: Any, shape: Any
     return x.astype(np.float64)
 
 
+def test_dropout_and_its_two_steps_draw_the_same_mask_from_one_seed() -> None:
+    x = np.ones((40, 50), np.float32)
+    result, mask = ops.dropout(x, 0.3, True, 11, 4)
+    generated = ops.dropout_gen_mask([40, 50], 0.3, 11, 4)
+    np.testing.assert_array_equal(generated, mask)
+    np.testing.assert_array_equal(ops.dropout_gen_mask_v2([40, 50], 0.3, 11, 4, 0), mask)
+    np.testing.assert_array_equal(ops.dropout_do_mask(x, mask, 0.3), result)
+
+
 def about(actual: Any, expected: float, error: float) -> None:
     """A mean of many draws: within six standard errors."""
     assert abs(float(actual) - expected) <= 6 * error / MANY**0.5

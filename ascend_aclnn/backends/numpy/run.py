@@ -102,6 +102,8 @@ class Runner:
                 raise DataError(parameter.name, f"has {len(targets)} tensors; it must have {len(sources)}")
             for item, (source, destination) in enumerate(zip(sources, targets)):
                 source = np.asarray(source)
+                if source.size == destination.size == 1:  # CANN takes one element in any shape; phase one says where
+                    source = source.reshape(destination.shape)
                 if source.shape != destination.shape:
                     if shrink is None:
                         raise DataError(parameter.name, f"has shape {destination.shape}; it must be {source.shape}")

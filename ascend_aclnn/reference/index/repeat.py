@@ -13,14 +13,19 @@ from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import vectors
 
 
+def _check_total(argument: str, detail: str, times: Array, size: int) -> None:
+    """The repeats add up to a size; in float64 first, because the sum of large ones wraps around."""
+    if times.sum(dtype=np.float64) > 2.0**62 or int(times.sum(dtype=np.int64)) != size:
+        raise DataError(argument, f"{detail} {times.sum(dtype=object)}")
+
+
 def _repeated(x: Array, repeats: Union[Array, int], axis: int, size: int, out: Array) -> None:
     """Each item of an axis so many times; ``size`` is how many that must be."""
     if out.size == 0 or x.size == 0:
         return
     check_range("repeats", np.asarray(repeats), 0, None)
     times = np.broadcast_to(np.asarray(repeats).reshape(-1), x.shape[axis])
-    if int(times.sum()) != size:
-        raise DataError("outputSize", f"is {size}; the repeats add up to {int(times.sum())}")
+    _check_total("outputSize", f"is {size}; the repeats add up to", times, size)
     cast_into(out, np.repeat(codes(x), times, axis).view(x.dtype).reshape(out.shape))
 
 
@@ -50,8 +55,7 @@ def repeat_interleave_grad(grad: Array, repeats: Array, axis: int) -> Any:
     times, size = repeats.reshape(-1), grad.shape[axis]
     if times.size == 1 and times[0] > 0:
         times = np.repeat(times, size // times[0])
-    if int(times.sum()) != size:
-        raise DataError("repeats", f"add up to {int(times.sum())}; the axis has {size} entries")
+    _check_total("repeats", f"must add up to {size}, the length of the axis; they add up to", times, size)
     lines = np.moveaxis(grad, axis, 0).astype(sum_type(grad.dtype))
     total = np.zeros((len(times), *lines.shape[1:]), lines.dtype)
     filled = times > 0

@@ -118,7 +118,7 @@ def _labels(targets: Array, lengths: Sequence[int], blank: int, symbols: int) ->
     states = np.full((len(lengths), 2 * longest + 1), blank, np.int64)
     states[:, 1::2] = labels
     skips = np.zeros(states.shape, bool)
-    skips[:, 2:] = (states[:, 2:] != blank) & (states[:, 2:] != states[:, :-2])
+    skips[:, 2:] = states[:, 2:] != states[:, :-2]
     return states, 2 * count + 1, skips
 
 
@@ -170,6 +170,7 @@ def ctc_loss(
     last = alphas[np.arange(samples), np.maximum(lengths, 1) - 1]
     before = np.where(count > 1, last[np.arange(samples), count - 2], -np.inf)
     result = -_log_sum(last[np.arange(samples), count - 1], before)
+    result[lengths == 0] = np.where(count == 1, 0, np.inf)[lengths == 0]  # no steps give no labels
     if zero_infinity:
         result[result == np.inf] = 0
     round_into(loss, result.reshape(loss.shape))
@@ -190,7 +191,12 @@ def ctc_loss_backward(
     *,
     out: tuple[Array],
 ) -> None:
-    """The gradient of what a log softmax was taken of, as in torch: exp(log_probs) less each symbol's share of paths."""
+    """The gradient of what a log softmax was taken of, as in torch: exp(log_probs) less each symbol's share of paths.
+
+    With zero_infinity it is 0 where no path gives the labels, as the document says. The kernels (ctc_loss_v3_grad and
+    ctc_loss_v2_grad) look for an infinite negative_log_likelihood, which CtcLoss has replaced by 0 by then, and leave
+    exp(log_probs); here log_alpha tells too, whose last states are -inf.
+    """
     probs = _three_axes(widen(log_probs))
     steps, samples, symbols = probs.shape
     states, count, skips = _labels(targets, target_lengths, blank, symbols)
@@ -203,6 +209,8 @@ def ctc_loss_backward(
     alphas = np.asarray(widen(log_alpha), np.float64)[:, :, : states.shape[1]]
     ends = (places == count[:, None] - 1) | (places == count[:, None] - 2)
     used = places < count[:, None]
+    last = alphas[np.arange(samples), np.maximum(lengths, 1) - 1]
+    impossible = (loss == np.inf) | (np.where(ends, last, -np.inf).max(1, keepdims=True) == -np.inf)
     beta = np.full(states.shape, -np.inf)
     result = np.zeros(probs.shape)
     for step in range(steps - 1, -1, -1):
@@ -216,6 +224,6 @@ def ctc_loss_backward(
         made = (np.exp(probs[step]) - np.exp(paths + loss - probs[step])) * weight
         counts = step < lengths[:, None]
         if zero_infinity:
-            counts = counts & (loss != np.inf)
+            counts = counts & ~impossible
         result[step] = np.where(counts, made, 0)
     round_into(out[0], result.reshape(out[0].shape))

@@ -91,7 +91,7 @@ def _round_decimals(x: Array, decimals: int) -> Any:
     """Half to even at a decimal place; integers too, where it lies left of the point."""
     if is_whole(x) and decimals >= 0:
         return x
-    scale = floats(x).dtype.type(10.0 ** abs(decimals))
+    scale = np.power(10.0, float(abs(decimals))).astype(floats(x).dtype)
     return np.rint(x * scale) / scale if decimals >= 0 else np.rint(x / scale) * scale
 
 
@@ -109,7 +109,10 @@ rows("NanToNum*", _nan_to_num)
 
 @reference("aclnnCast", raw=True)
 def cast(x: Array, dtype: int, *, out: tuple[Array]) -> None:
-    """Floats to integers are cut off and saturated; integers wrap around; to BOOL everything but zero is True."""
+    """Floats to integers are cut off, to those of 32 and 64 bits also saturated; integers and narrower results wrap around.
+
+    NaN becomes 0; to BOOL everything but zero is True.
+    """
     cast_into(out[0], x)
 
 
@@ -124,9 +127,15 @@ def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
     return x + value * (a / b)
 
 
+def lerp(start: Array, end: Array, weight: Any) -> Any:
+    """From the nearer end, as the kernel does, so that weights 0 and 1 give the ends themselves."""
+    step = end - start
+    return np.where(np.abs(weight) < 0.5, start + weight * step, end + (weight - 1) * step)
+
+
 rows("Addcmul*", _addcmul)
 rows("Addcdiv*", _addcdiv)
-rows("Lerp* Lerps*", lambda start, end, weight: start + weight * (end - start))
+rows("Lerp* Lerps*", lerp)
 rows("SWhere", lambda condition, x, y: np.where(condition, x, y))
 rows("MaskedScale", lambda x, mask, scale: x * mask * np.float32(scale))
 

@@ -115,9 +115,14 @@ def qr(x: Array, some: bool) -> Any:
 def svd(x: Array, full_matrices: bool, compute_uv: bool) -> Any:
     """Singular values, left vectors, and right vectors as columns; CANN leaves the vectors alone if not asked for."""
     matrices = _double(x)
-    if not compute_uv:
-        return np.linalg.svd(matrices, compute_uv=False), None, None
-    u, sigma, vh = np.linalg.svd(matrices, full_matrices)
+    try:
+        if not compute_uv:
+            return np.linalg.svd(matrices, compute_uv=False), None, None
+        u, sigma, vh = np.linalg.svd(matrices, full_matrices)
+    except np.linalg.LinAlgError:
+        raise DataError(
+            "input", "has no singular values that the iteration converges to: it holds NaN or infinity"
+        ) from None
     return sigma, u, np.conj(np.swapaxes(vh, -1, -2))
 
 

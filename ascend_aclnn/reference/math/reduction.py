@@ -148,7 +148,12 @@ def mean_unless_noop(x: Array, dim: Axes, keepdim: bool, noop: bool) -> Any:
 
 
 def _product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
-    return np.prod(x, axes, sum_type(x.dtype), keepdims=keepdims)
+    """The kernel multiplies in float32: where that overflows, or underflows to 0, so does this, else it is rounded once."""
+    product = np.prod(x, axes, sum_type(x.dtype), keepdims=keepdims)
+    if x.dtype != np.float32:
+        return product
+    single = np.prod(x, axes, np.float32, keepdims=keepdims)
+    return np.where(np.isfinite(single) & (single != 0), product, single)
 
 
 @_reduction("aclnnProd", empty=1)

@@ -15,7 +15,7 @@ import numpy as np
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import INT8_MAX, by_row, offset_of, scale_of, store, unpacked
-from ascend_aclnn.reference._special import erf
+from ascend_aclnn.reference._special import normal_distribution
 from ascend_aclnn.reference.declare import reference
 
 _EXACT = 1 << 24  # float32 holds whole numbers up to this
@@ -330,7 +330,7 @@ def activated(y: Array, operation: str) -> Array:
         inner = np.float32(np.sqrt(2 / np.pi)) * (y + np.float32(0.044715) * y * y * y)
         return np.asarray(np.float32(0.5) * y * (1 + np.tanh(inner)))
     if operation == "gelu_erf":
-        return np.asarray(np.float32(0.5) * y * (1 + erf(y * np.float32(np.sqrt(0.5)))))
+        return np.asarray(y * normal_distribution(y))
     if operation == "fast_gelu":
         return np.asarray(y / (1 + np.exp(np.float32(-1.702) * y)))
     if operation == "silu":

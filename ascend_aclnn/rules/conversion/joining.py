@@ -287,13 +287,18 @@ rule(
 
 
 def _sized_pieces(call: Call) -> list[Shape]:
+    _sizes_add_up(call)
     return _pieces(call, call["splitSize"])
 
 
-def _split_sizes(call: Call) -> None:
-    whole, sizes = call.shape("self"), call["splitSize"]
-    length = whole[_axis(call, len(whole))]
+def _sizes_add_up(call: Call) -> None:
+    sizes, length = call["splitSize"], call.size("self", _axis(call, len(call.shape("self"))))
     call.require(sum(sizes) == length, "splitSize", f"is {sizes}; its sum must be {length}, the size of the axis")
+
+
+def _split_sizes(call: Call) -> None:
+    _sizes_add_up(call)
+    sizes = call["splitSize"]
     call.require(len(sizes) == len(call["out"]), "out", f"has {len(call['out'])} tensors; it must have {len(sizes)}")
 
 

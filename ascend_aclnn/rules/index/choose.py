@@ -52,6 +52,7 @@ def _reduced(keep: str) -> Check:
     """values and indices lose the axis dim, or keep it with length 1."""
 
     def sizes(call: Call) -> Shape:
+        valid_axis("dim", "self")(call)
         axis = wrapped_axis(call, "dim", "self")
         return tuple(1 if i == axis else n for i, n in enumerate(call.shape("self")) if i != axis or call[keep])
 
@@ -71,6 +72,7 @@ rule(
 
 
 def _top_shape(call: Call) -> Shape:
+    _k_fits(0)(call)
     axis = wrapped_axis(call, "dim", "self")
     return tuple(call["k"] if i == axis else n for i, n in enumerate(call.shape("self")))
 

@@ -431,6 +431,7 @@ def _fft_length(call: Call) -> None:
 
 def _rfft_shape(call: Call) -> Shape:
     """Complex numbers are pairs of floats along a new last axis."""
+    _fft_length(call)
     sizes = list(call.shape("self"))
     length = call.size("self", call["dim"])
     sizes[call["dim"]] = (length if call["n"] == -1 else call["n"]) // 2 + 1
@@ -469,8 +470,8 @@ def _stft_window(call: Call) -> None:
 
 def _stft_shape(call: Call) -> Shape:
     batch, length = call.shape("self")[:-1], call.size("self", -1)
+    _stft_lengths(call)
     n = call["nFft"]
-    call.require(call["hopLength"] > 0, "hopLength", f"is {call['hopLength']}; it must be positive")
     frames = (length - n) // call["hopLength"] + 1
     rows = n // 2 + 1 if call["onesided"] else n
     return (*batch, rows, frames) if call["returnComplex"] else (*batch, rows, frames, 2)

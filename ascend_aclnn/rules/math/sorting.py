@@ -15,6 +15,7 @@ from ascend_aclnn.rules.language import (
     normalise_axes,
     output_dtype,
     output_shape,
+    output_shape_relaxed,
     plus_bf16,
     promoted,
     rule,
@@ -115,7 +116,7 @@ rule(
     dtypes("INT64", "sorter"),
     same_shape("sortedSequence", "sorter"),
     _one_sequence,
-    output_shape(out=shape_from(1)),
+    output_shape_relaxed(out=shape_from(1)),  # CANN sets the view shape to (1,)
     output_dtype(out=_position_type),
 )
 
