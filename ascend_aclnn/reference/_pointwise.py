@@ -13,7 +13,11 @@ Number = Union[bool, int, float, complex]
 
 
 def rows(names: str, function: Callable[..., Any], **options: Any) -> None:
-    """Registers a function for operators: "Add*" stands for aclnnAdd and aclnnInplaceAdd, "Abs" for aclnnAbs alone."""
+    """Registers a function for operators: "Add*" stands for aclnnAdd and aclnnInplaceAdd, "Abs" for aclnnAbs alone.
+
+    It is element-wise (``declare.reference``) unless the options say otherwise.
+    """
+    options.setdefault("elementwise", not options.get("raw", False))
     for name in names.split():
         bare = name.rstrip("*")
         reference(f"aclnn{bare}", **options)(function)

@@ -9,6 +9,7 @@ from typing import Optional
 import numpy as np
 
 from ascend_aclnn.numerics import BLOCK, Array, DataError, for_blocks, rows_per_block, scratch, widen
+from ascend_aclnn.numerics import codes as codes
 
 
 def check_range(argument: str, indices: Array, low: int, high: Optional[int]) -> None:
@@ -23,12 +24,6 @@ def check_range(argument: str, indices: Array, low: int, high: Optional[int]) ->
     allowed = f"{low} or more" if high is None else f"{low} to {high - 1}" if high > low else "none, there are no rows"
     at = ", ".join(str(int(i)) for i in np.unravel_index(position, indices.shape))
     raise DataError(argument, f"element [{at}] is {flat[position]}; allowed: {allowed}")
-
-
-def codes(array: Array) -> Array:
-    """The same memory as unsigned integers where an element has at most 8 bytes: to move data, not to compute."""
-    kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-    return array.view(kinds[array.dtype.itemsize]) if array.dtype.itemsize in kinds else array
 
 
 def take_rows(source: Array, rows: Array, out: Array) -> None:

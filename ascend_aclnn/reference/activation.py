@@ -250,7 +250,6 @@ def _bce_target_backward(
 
 
 for _names, _gradient in (
-    ("BinaryCrossEntropyWithLogitsTargetBackward", _bce_target_backward),
     ("EluBackward", _elu_backward),
     ("FastGeluBackward", _fast_gelu_backward),
     ("GeluBackward", lambda grad, x: grad * gelu_slope(x, True)),  # the slope of aclnnGelu, as in its kernels
@@ -271,6 +270,8 @@ for _names, _gradient in (
     ("ThresholdBackward", lambda grad, x, threshold: np.where(x <= threshold, 0, grad)),
 ):
     rows(_names, _gradient)
+
+rows("BinaryCrossEntropyWithLogitsTargetBackward", _bce_target_backward, elementwise=False)  # counts the elements
 
 # ------------------------------------------------------------------------------------------------------ softmax
 
@@ -314,10 +315,10 @@ def _log_softmax_backward(grad: Array, y: Array, axis: int) -> Any:
     return grad - _sum(grad, axis) * np.exp(y)
 
 
-rows("Softmax", _along(softmax))
-rows("LogSoftmax", _along(log_softmax))
-rows("SoftmaxBackward", _along(_softmax_backward))
-rows("LogSoftmaxBackward", _along(_log_softmax_backward))
+rows("Softmax", _along(softmax), elementwise=False)
+rows("LogSoftmax", _along(log_softmax), elementwise=False)
+rows("SoftmaxBackward", _along(_softmax_backward), elementwise=False)
+rows("LogSoftmaxBackward", _along(_log_softmax_backward), elementwise=False)
 
 
 @reference("aclnnSoftmaxCrossEntropyWithLogits")

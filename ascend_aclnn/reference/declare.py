@@ -12,6 +12,7 @@ class Reference(NamedTuple):
     raw: bool
     channels_first: Union[bool, str]
     unsupported: Optional[Callable[[Any], Optional[str]]]
+    elementwise: bool = False
 
 
 REFERENCES: dict[str, Reference] = {}  # by C name
@@ -22,18 +23,20 @@ def reference(
     raw: bool = False,
     channels_first: Union[bool, str] = False,
     unsupported: Optional[Callable[[Any], Optional[str]]] = None,
+    elementwise: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
     ``unsupported`` takes a ``rules.language.Call`` and tells what of CANN's the reference lacks for such arguments (the
-    call is then refused with 561003), or None.
+    call is then refused with 561003), or None. ``elementwise``: each element of the results depends on nothing but the
+    elements at its place of the arrays, broadcast, and on the numbers; large arrays then arrive in pieces of any shape.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             if name in REFERENCES:
                 raise ValueError(f"{name} has two references")
-            REFERENCES[name] = Reference(function, raw, channels_first, unsupported)
+            REFERENCES[name] = Reference(function, raw, channels_first, unsupported, elementwise)
         return function
 
     return register

@@ -12,7 +12,7 @@ import pytest
 from reference_tools import BF16, F16, F32, bits, garbage, same
 
 from ascend_aclnn import numerics
-from ascend_aclnn.numerics import BLOCK, DataError, for_blocks, round_into, scratch, widen
+from ascend_aclnn.numerics import BLOCK, DataError, for_blocks, round_into, scratch, threads, widen
 
 EVERY_CODE = np.arange(1 << 16, dtype=np.uint16)
 
@@ -263,7 +263,7 @@ def test_scratch_is_lent_again():
     thread.join()
     assert not np.shares_memory(elsewhere[0], first)
     assert scratch("test", (0, 5), np.float32).shape == (0, 5)
-    large = scratch("large", (numerics._KEPT + 1,), np.uint8)
+    large = scratch("large", (threads.KEPT + 1,), np.uint8)
     assert not np.shares_memory(scratch("large", (8,), np.uint8), large)
 
 

@@ -72,6 +72,8 @@ class Runner:
                     written = [arguments[i] for i in self._pure]
                     found.function(*[_separate(value, written) for value in inputs], out=tuple(outputs))
                     return
+                if found.elementwise and numerics.elementwise(found.function, inputs, outputs):
+                    return
                 results = found.function(*map(_widened, inputs))
                 if type(results) is np.ndarray and len(outputs) == 1:  # most of all, without a further call
                     target = outputs[0]

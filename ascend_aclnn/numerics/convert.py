@@ -1,144 +1,28 @@
-"""Widening, rounding and threads: what the references compute with.
-
-Low-precision floats are widened to float32, computed, and rounded once, half to even: ``widen`` and ``round_into`` are
-the two ends of that. ``for_blocks`` spreads blocks of rows over the cores, ``scratch`` lends each thread memory.
-"""
+"""Widening of low-precision floats to float32, and rounding, once and half to even, to the data type of an output."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-import os
-import threading
+import math
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Callable, Optional
 
 import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
-from ascend_aclnn.core.errors import DataError as DataError
+from ascend_aclnn import native
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
-Array = npt.NDArray[Any]
-
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-
-# Elements in one block: 256 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
+# Elements in one block: 512 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
 # block lasts long enough (tens of microseconds) that handing the interpreter lock between threads does not show.
-BLOCK = 1 << 18
+BLOCK = 1 << 17
 
 _FEW = 1 << 11  # elements up to which one conversion of NumPy's own is the fastest
-
-
-# -------------------------------------------------------------------------------------------------------- threads
-
-_NAME = "ascend-aclnn-compute"
-_lock = threading.Lock()
-_pool: Optional[ThreadPoolExecutor] = None
-_pool_size = 0
-
-
-def _forget_pool() -> None:
-    """A forked child has none of its parent's threads."""
-    global _pool, _pool_size, _lock
-    _lock = threading.Lock()
-    _pool, _pool_size = None, 0
-
-
-os.register_at_fork(after_in_child=_forget_pool)
-
-
-def thread_count() -> int:
-    """Threads for a computation: ``ASCEND_ACLNN_THREADS``, at most (and by default) the cores we may run on."""
-    cores = len(os.sched_getaffinity(0))
-    wanted = os.environ.get("ASCEND_ACLNN_THREADS", "").strip()
-    if not wanted:
-        return cores
-    if not wanted.isdigit() or int(wanted) < 1:
-        raise ValueError(f"ASCEND_ACLNN_THREADS is {wanted!r}; allowed: a whole number from 1 on")
-    return min(int(wanted), cores)
-
-
-def _start_helpers(work: Callable[[], None], count: int) -> list[Future[None]]:
-    global _pool, _pool_size
-    futures: list[Future[None]] = []
-    with _lock:
-        if _pool_size < count:
-            if _pool is not None:
-                _pool.shutdown(wait=False)  # what was submitted still runs
-            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix=_NAME), count
-        while _pool is not None and len(futures) < count:
-            try:
-                futures.append(_pool.submit(work))
-            except RuntimeError:  # the interpreter is shutting down: the caller does the work alone
-                break
-    return futures
-
-
-def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
-    """Calls ``fn(lo, hi)`` for each block of ``range(n)``, on several threads where there is more than one block.
-
-    Blocks run in any order, so they must not depend on each other. The first exception stops the rest and is raised
-    here. Floating-point warnings are off inside, as on the device. Called from one of its own threads, it stays on it.
-    """
-    block = max(1, block)
-    if n <= block:
-        if n > 0:
-            with np.errstate(all="ignore"):
-                fn(0, n)
-        return
-    blocks = -(-n // block)
-    numbers = itertools.count()
-    guard = threading.Lock()
-    failures: list[BaseException] = []
-
-    def work() -> None:
-        with np.errstate(all="ignore"):
-            while not failures:
-                with guard:
-                    lo = next(numbers) * block
-                if lo >= n:
-                    return
-                try:
-                    fn(lo, min(lo + block, n))
-                except BaseException as failure:  # handed to the caller below
-                    failures.append(failure)
-
-    futures: list[Future[None]] = []
-    if not threading.current_thread().name.startswith(_NAME):
-        futures = _start_helpers(work, min(thread_count(), blocks) - 1)
-    work()
-    for future in futures:
-        if not future.cancel():  # one that has not started has nothing left to do
-            future.result()
-    if failures:
-        raise failures[0]
-
-
-_local = threading.local()
-_KEPT = 1 << 22
-
-
-def scratch(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
-    """Uninitialised memory that the calling thread gets again under the same name: valid until that next time."""
-    dtype = np.dtype(dtype)
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    kept: dict[str, npt.NDArray[np.uint8]] = _local.__dict__.setdefault("kept", {})
-    memory = kept.get(name)
-    if memory is None or memory.nbytes < nbytes:
-        memory = np.empty(nbytes, np.uint8)
-        if nbytes <= _KEPT:  # a giant row's scratch is not worth holding on to
-            kept[name] = memory
-    return memory[:nbytes].view(dtype).reshape(shape)
 
 
 def rows_per_block(width: int, elements: int = BLOCK) -> int:
     """Rows of a given width that make a block of about so many elements."""
     return max(1, elements // max(1, width))
-
-
-# ------------------------------------------------------------------------------------------------------- widening
 
 
 def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -173,21 +57,64 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
         return array
     if out is None:
         out = np.empty(array.shape, np.float32)
-    if array.dtype == np.float16 and array.size > _FEW:
-        for part in _parts(array.shape):
-            _decode_half(array[part], out[part])
-    else:
+    if array.size <= _FEW:
         np.copyto(out, array, casting="unsafe")
+    else:
+        _in_parts(_widen_part, out, array)
     return out
 
 
-def _parts(shape: tuple[int, ...]) -> list[tuple[Any, ...]]:
+def _in_parts(function: Callable[[Array, Array], None], out: Array, source: Array) -> None:
+    """``function`` on pieces of two arrays of one shape, on all cores."""
+    pieces = parts(source.shape)
+
+    def work(lo: int, hi: int) -> None:
+        for piece in pieces[lo:hi]:
+            function(out[piece], source[piece])
+
+    for_blocks(len(pieces), 1, work)
+
+
+def _by_helper(source: Array, target: Array) -> bool:
+    """Converts with the compiled helper; False, and nothing done, where it does not know the data types."""
+    if source.shape != target.shape or not native.converts(source.dtype, target.dtype):
+        return False
+    if native.convert(source, target):
+        return True
+    if not source.flags.c_contiguous or not source.flags.aligned:
+        packed = scratch("packed.source", source.shape, source.dtype)
+        np.copyto(codes(packed), codes(source))
+        source = packed
+    if target.flags.c_contiguous and target.flags.aligned:
+        return native.convert(source, target)
+    packed = scratch("packed.target", target.shape, target.dtype)
+    native.convert(source, packed)
+    np.copyto(codes(target), codes(packed))
+    return True
+
+
+def codes(array: Array) -> Array:
+    """The same memory as unsigned integers where an element has at most 8 bytes: to move data, not to compute."""
+    kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+    return array.view(kinds[array.dtype.itemsize]) if array.dtype.itemsize in kinds else array
+
+
+def _widen_part(out: Array, array: Array) -> None:
+    if _by_helper(array, out):
+        return
+    if array.dtype == np.float16:
+        _decode_half(array, out)
+    else:
+        np.copyto(out, array, casting="unsafe")
+
+
+def parts(shape: Sequence[int]) -> list[tuple[Any, ...]]:
     """Slices that cut an array into pieces of about BLOCK elements."""
-    size = int(np.prod(shape, dtype=np.int64))
+    size = math.prod(shape)
     if size <= BLOCK:
         return [(...,)]
     if size // shape[0] > BLOCK:
-        return [(slice(i, i + 1), *rest) for i in range(shape[0]) for rest in _parts(shape[1:])]
+        return [(slice(i, i + 1), *rest) for i in range(shape[0]) for rest in parts(shape[1:])]
     step = rows_per_block(size // shape[0])
     return [(slice(i, i + step),) for i in range(0, shape[0], step)]
 
@@ -239,19 +166,34 @@ def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     """
     if src is dst:
         return
+    if dst.size <= BLOCK or src.shape != dst.shape or np.may_share_memory(dst, src):
+        _round_part(dst, src, work if work is not None and work.shape == src.shape else None)
+    else:
+        _in_parts(_round_part, dst, src)
+
+
+def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     if dst.dtype == src.dtype:
         np.copyto(dst, src)
         return
+    few = dst.size <= _FEW
+    if not few and _by_helper(src, dst):
+        return
     with np.errstate(all="ignore"):
-        if dst.dtype == np.float16 and src.dtype == np.float32 and dst.size > _FEW:
-            for part in _parts(src.shape):
-                _encode_half(dst[part], src[part], None if work is None else work[part])
+        if dst.dtype == np.float16 and src.dtype == np.float32 and not (few and _no_nan(src)):
+            _encode_half(dst, src, work)
         elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:
             np.copyto(dst, _round_to_odd(src), casting="unsafe")
         elif is_integer(dst.dtype) and not is_integer(src.dtype) and src.dtype.kind not in "bc":
             _round_to_integer(dst, widen(src))
         else:
             np.copyto(dst, src, casting="unsafe")
+
+
+def _no_nan(values: Array) -> bool:
+    """True where no value is NaN, whose bits NumPy keeps and the longer way does not."""
+    square = np.vdot(values, values)  # NaN only of NaN: squares do not cancel
+    return bool(square == square)
 
 
 def _encode_half(dst: Array, src: Array, work: Optional[Array]) -> None:

@@ -1,0 +1,120 @@
+"""The optional compiled helper: what NumPy does slowly, in C, with the same bits as results.
+
+``ASCEND_ACLNN_NATIVE`` chooses: ``auto`` (the default) uses the helper where it was built, ``0`` never, ``1`` always, and builds
+it where it is missing. Nothing is compiled unasked: ``ascend-aclnn native build`` or ``1`` ask. ``status()`` tells what is used.
+Calls run without the interpreter lock, and only on blocks that make the way through ctypes worth it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import Any, NamedTuple, Optional
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.native.build import BuildError, build, find
+
+Array = npt.NDArray[Any]
+
+_FLOAT32 = np.dtype(np.float32)
+# The numbers of csrc/convert.c, by the data types of source and target.
+_CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
+    (np.dtype(np.float16), _FLOAT32): 0,
+    (_FLOAT32, np.dtype(np.float16)): 1,
+    (np.dtype(ml_dtypes.bfloat16), _FLOAT32): 2,
+    (_FLOAT32, np.dtype(ml_dtypes.bfloat16)): 3,
+    (_FLOAT32, np.dtype(ml_dtypes.float8_e4m3fn)): 4,
+    (_FLOAT32, np.dtype(ml_dtypes.float8_e5m2)): 5,
+}
+_INSTRUCTION_SETS = ("plain", "avx2", "avx512")
+
+
+class Status(NamedTuple):
+    """What is used of the helper."""
+
+    mode: str  # of ASCEND_ACLNN_NATIVE: "auto", "0" or "1"
+    path: Optional[str]  # the library in use, None for none
+    instructions: Optional[str]  # "avx512", "avx2" or "plain"
+    reason: str  # why there is none, "" where there is one
+
+
+_lock = threading.Lock()
+_library: Optional[ctypes.CDLL] = None
+_status: Optional[Status] = None
+
+
+def status() -> Status:
+    """What is used of the helper; loads it if that has not happened yet."""
+    global _status
+    if _status is None:
+        with _lock:
+            if _status is None:
+                _status = _load()
+    return _status
+
+
+def _load() -> Status:
+    global _library
+    mode = os.environ.get("ASCEND_ACLNN_NATIVE", "auto").strip() or "auto"
+    if mode not in ("auto", "0", "1"):
+        raise ValueError(f"ASCEND_ACLNN_NATIVE is {mode!r}; it must be auto, 0 or 1")
+    if mode == "0":
+        return Status(mode, None, None, "ASCEND_ACLNN_NATIVE is 0")
+    path = find()
+    if path is None and mode == "1":
+        path = build()
+    if path is None:
+        return Status(mode, None, None, "not built; ascend-aclnn native build builds it")
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        if mode == "1":
+            raise
+        return Status(mode, None, None, f"cannot be loaded: {error}")
+    size, pointer, step = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_ssize_t
+    library.ascend_native_convert.argtypes = [ctypes.c_int, pointer, pointer, size, size, step, step]
+    library.ascend_native_convert.restype = None
+    library.ascend_native_instructions.restype = ctypes.c_char_p
+    _library = library
+    return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
+
+
+def use_instructions(name: str) -> bool:
+    """Uses "plain", "avx2" or "avx512", for tests; False where the processor or the helper lacks it."""
+    status()
+    return _library is not None and _library.ascend_native_use(_INSTRUCTION_SETS.index(name)) == 0
+
+
+def converts(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """True where the helper is there and has the conversion of one data type to another."""
+    if _status is None:
+        status()
+    return _library is not None and (source, target) in _CONVERSIONS
+
+
+def convert(source: Array, target: Array) -> bool:
+    """Widens or rounds into an array of the same shape; False, and nothing done, where the helper cannot.
+
+    It takes contiguous arrays, and matrices whose rows are.
+    """
+    number = _CONVERSIONS.get((source.dtype, target.dtype))
+    if number is None or _library is None or source.shape != target.shape:
+        return False
+    if source.flags.c_contiguous and target.flags.c_contiguous:
+        rows, columns, source_step, target_step = 1, source.size, 0, 0
+    elif source.ndim == 2 and source.strides[1] == source.itemsize and target.strides[1] == target.itemsize:
+        (rows, columns), source_step, target_step = source.shape, source.strides[0], target.strides[0]
+    else:
+        return False
+    if not (source.flags.aligned and target.flags.aligned):
+        return False
+    at, to = source.ctypes.data, target.ctypes.data
+    _library.ascend_native_convert(number, at, to, rows, columns, source_step, target_step)
+    return True
+
+
+__all__ = ["BuildError", "Status", "build", "convert", "converts", "status", "use_instructions"]

@@ -1,0 +1,95 @@
+"""Building and finding the compiled helper: one small shared library, of ``csrc``, for this processor family.
+
+It lies in the package (``lib/``, where a wheel carries it) or in the user's cache, under a name made of what it was built
+from, so that one of another state of the sources is never used.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Optional
+
+CSRC = Path(__file__).parent / "csrc"
+PACKAGED = Path(__file__).parent / "lib"
+
+_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra")
+
+
+class BuildError(RuntimeError):
+    """The helper cannot be built: there is no C compiler, it failed, or there is no safe place for the result."""
+
+
+def cache_directory() -> Path:
+    """Where builds are kept: ``ASCEND_ACLNN_NATIVE_CACHE``, else ascend_aclnn/native in the user's cache directory."""
+    given = os.environ.get("ASCEND_ACLNN_NATIVE_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "ascend_aclnn" / "native"
+
+
+@functools.cache
+def library_name() -> str:
+    """The file name that a build of these sources for this machine has."""
+    digest = hashlib.sha256("\0".join(_FLAGS).encode())
+    for path in sorted(CSRC.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"native-{sys.platform}-{platform.machine()}-{digest.hexdigest()[:16]}.so"
+
+
+def find() -> Optional[Path]:
+    """The built helper: the package's, else the cache's; None where there is neither."""
+    packaged = PACKAGED / library_name()
+    if packaged.is_file():
+        return packaged
+    kept = cache_directory() / library_name()
+    return kept if _ours(kept) and _ours(kept.parent) else None
+
+
+def _ours(path: Path) -> bool:
+    """True for a file or folder that belongs to this user and that nobody else may write: it is going to be run."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def build(directory: Optional[Path] = None) -> Path:
+    """Builds the helper in a directory (default: the user's cache, made for this user alone) and returns its path.
+
+    It appears under its name when it is complete, so that processes may build at the same time.
+    """
+    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
+    if compiler is None:
+        raise BuildError("the compiled helper needs a C compiler (cc, gcc or clang) on PATH, or its name in CC")
+    folder = cache_directory() if directory is None else directory
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory is None and not _ours(folder):
+        raise BuildError(f"{folder} belongs to another user, or others may write to it; it must be this user's alone")
+    target = folder / library_name()
+    handle, work = tempfile.mkstemp(prefix=".native-", suffix=".so", dir=folder)
+    os.close(handle)
+    try:
+        command = [compiler, *_FLAGS, *map(str, sorted(CSRC.glob("*.c"))), "-o", work]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
+        os.chmod(work, 0o755)
+        os.replace(work, target)
+    finally:
+        if os.path.exists(work):
+            os.unlink(work)
+    return target
+
+
+__all__ = ["BuildError", "build", "cache_directory", "find", "library_name"]

@@ -1,0 +1,220 @@
+/* Widening to float32 and rounding to 16 and 8 bits, half to even: bit for bit what numerics.py does with NumPy.
+ *
+ * The loops are written once, without branches, and compiled for several instruction sets; the best one that the
+ * processor has is chosen when the library is loaded. On x86 float16 uses the processor's own conversion, whose only
+ * difference is NaN, which is put right here. Each function takes rows: their number, the elements in each, and the
+ * distance between the rows in bytes.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint32_t bits_of(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
+INLINE float float_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
+
+/* ------------------------------------------------------------------------------------------------ one element */
+
+INLINE float widen_half(uint16_t h)
+{
+    uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
+    uint32_t special = magnitude | 0x7f800000u;                                /* infinity and NaN keep their bits */
+    uint32_t finite = bits_of(float_of(magnitude) * float_of(0x77800000u));    /* times 2^112, exact */
+    return float_of(sign | ((h & 0x7c00) == 0x7c00 ? special : finite));
+}
+
+INLINE uint16_t round_half(float x)
+{
+    uint32_t b = bits_of(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
+    uint32_t normal = (a + 0xfff + (a >> 13 & 1) - 0x38000000u) >> 13;
+    uint32_t tiny = bits_of(float_of(a < 0x38800000u ? a : 0) + 0.5f) - 0x3f000000u;  /* 0.5's last bit is 2^-24 */
+    uint32_t code = a < 0x38800000u ? tiny : normal;
+    code = a >= 0x477ff000u ? 0x7c00 : code;
+    code = a > 0x7f800000u ? 0x7e00 : code;
+    return (uint16_t)(sign | code);
+}
+
+INLINE float widen_bf16(uint16_t h) { return float_of((uint32_t)h << 16); }
+
+INLINE uint16_t round_bf16(float x)
+{
+    uint32_t b = bits_of(x);
+    uint32_t rounded = (b + 0x7fff + (b >> 16 & 1)) >> 16;
+    return (uint16_t)((b & 0x7fffffff) > 0x7f800000u ? (b >> 16 & 0x8000) | 0x7fc0 : rounded);
+}
+
+/* To a float of 8 bits with `mantissa` bits and the least normal exponent `least`: the code, without the sign, of the
+ * rounded magnitude; `largest` is the largest finite value, `beyond` and `nan` the codes of what is larger or no number. */
+INLINE uint8_t round_small(float x, int mantissa, int least, float largest, uint8_t beyond, uint8_t nan)
+{
+    uint32_t b = bits_of(x), a = b & 0x7fffffff;
+    uint32_t low = (uint32_t)(127 + least) << 23, high = (uint32_t)(127 + 20) << 23;
+    uint32_t e = a & 0x7f800000u;
+    e = e < low ? low : e;
+    e = e > high ? high : e;
+    float magic = float_of(e + ((uint32_t)(23 - mantissa) << 23));
+    float rounded = (float_of(a) + magic) - magic;
+    uint32_t r = bits_of(rounded);
+    uint32_t normal = (r >> (23 - mantissa)) - ((uint32_t)(126 + least) << mantissa);
+    float scaled = (r < low ? rounded : 0.0f) * float_of((uint32_t)(127 + mantissa - least) << 23);
+    uint32_t code = r < low ? (uint32_t)(int32_t)scaled : normal;
+    code = rounded > largest ? beyond : code;
+    code = a > 0x7f800000u ? nan : code;
+    return (uint8_t)((b >> 24 & 0x80) | code);
+}
+
+INLINE uint8_t round_e4m3fn(float x) { return round_small(x, 3, -6, 448.0f, 0x7f, 0x7f); }
+INLINE uint8_t round_e5m2(float x) { return round_small(x, 2, -14, 57344.0f, 0x7c, 0x7e); }
+
+/* ------------------------------------------------------------------------------------------------ rows of elements */
+
+#define ROWS(from, to, convert)                                                              \
+    for (size_t row = 0; row < rows; row++) {                                                \
+        const from *restrict s = (const from *)((const char *)source + (ptrdiff_t)row * source_step); \
+        to *restrict d = (to *)((char *)target + (ptrdiff_t)row * target_step);              \
+        for (size_t i = 0; i < columns; i++) d[i] = convert(s[i]);                           \
+    }
+
+#define ARGUMENTS const void *source, void *target, size_t rows, size_t columns, ptrdiff_t source_step, ptrdiff_t target_step
+typedef void Convert(ARGUMENTS);
+
+#define FAMILY(name, attribute)                                                                                \
+    attribute static void widen_bf16_##name(ARGUMENTS) { ROWS(uint16_t, float, widen_bf16) }                   \
+    attribute static void round_bf16_##name(ARGUMENTS) { ROWS(float, uint16_t, round_bf16) }                   \
+    attribute static void round_e4m3fn_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e4m3fn) }                \
+    attribute static void round_e5m2_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e5m2) }
+
+FAMILY(plain, )
+static void widen_half_plain(ARGUMENTS) { ROWS(uint16_t, float, widen_half) }
+static void round_half_plain(ARGUMENTS) { ROWS(float, uint16_t, round_half) }
+
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2,f16c,fma")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,prefer-vector-width=512")))
+
+FAMILY(avx2, AVX2)
+FAMILY(avx512, AVX512)
+
+AVX2 static void widen_half_f16c(ARGUMENTS)
+{
+    for (size_t row = 0; row < rows; row++) {
+        const uint16_t *s = (const uint16_t *)((const char *)source + (ptrdiff_t)row * source_step);
+        float *d = (float *)((char *)target + (ptrdiff_t)row * target_step);
+        size_t i = 0;
+        for (; i + 8 <= columns; i += 8) {
+            __m256 v = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(s + i)));
+            _mm256_storeu_ps(d + i, v);
+            if (_mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)))
+                for (size_t k = i; k < i + 8; k++) d[k] = widen_half(s[k]);
+        }
+        for (; i < columns; i++) d[i] = widen_half(s[i]);
+    }
+}
+
+AVX2 static void round_half_f16c(ARGUMENTS)
+{
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    for (size_t row = 0; row < rows; row++) {
+        const float *s = (const float *)((const char *)source + (ptrdiff_t)row * source_step);
+        uint16_t *d = (uint16_t *)((char *)target + (ptrdiff_t)row * target_step);
+        size_t i = 0;
+        for (; i + 8 <= columns; i += 8) {
+            __m256 v = _mm256_loadu_ps(s + i);
+            __m256 quiet = _mm256_or_ps(_mm256_and_ps(v, sign), nan);
+            v = _mm256_blendv_ps(v, quiet, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+            _mm_storeu_si128((__m128i *)(d + i), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        }
+        for (; i < columns; i++) d[i] = round_half(s[i]);
+    }
+}
+
+AVX512 static void widen_half_f16c512(ARGUMENTS)
+{
+    for (size_t row = 0; row < rows; row++) {
+        const uint16_t *s = (const uint16_t *)((const char *)source + (ptrdiff_t)row * source_step);
+        float *d = (float *)((char *)target + (ptrdiff_t)row * target_step);
+        size_t i = 0;
+        for (; i + 16 <= columns; i += 16) {
+            __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(s + i)));
+            _mm512_storeu_ps(d + i, v);
+            if (_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q))
+                for (size_t k = i; k < i + 16; k++) d[k] = widen_half(s[k]);
+        }
+        for (; i < columns; i++) d[i] = widen_half(s[i]);
+    }
+}
+
+AVX512 static void round_half_f16c512(ARGUMENTS)
+{
+    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
+    const __m512 sign = _mm512_set1_ps(-0.0f);
+    for (size_t row = 0; row < rows; row++) {
+        const float *s = (const float *)((const char *)source + (ptrdiff_t)row * source_step);
+        uint16_t *d = (uint16_t *)((char *)target + (ptrdiff_t)row * target_step);
+        size_t i = 0;
+        for (; i + 16 <= columns; i += 16) {
+            __m512 v = _mm512_loadu_ps(s + i);
+            v = _mm512_mask_or_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_and_ps(v, sign), nan);
+            _mm256_storeu_si256((__m256i *)(d + i),
+                                _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+        }
+        for (; i < columns; i++) d[i] = round_half(s[i]);
+    }
+}
+#endif
+
+/* ------------------------------------------------------------------------------------------------ the choice */
+
+enum { WIDEN_HALF, ROUND_HALF, WIDEN_BF16, ROUND_BF16, ROUND_E4M3FN, ROUND_E5M2, CONVERSIONS };
+
+static const struct instruction_set {
+    const char *name;
+    Convert *conversions[CONVERSIONS];
+} sets[] = {
+    {"plain", {widen_half_plain, round_half_plain, widen_bf16_plain, round_bf16_plain, round_e4m3fn_plain, round_e5m2_plain}},
+#if defined(__x86_64__)
+    {"avx2", {widen_half_f16c, round_half_f16c, widen_bf16_avx2, round_bf16_avx2, round_e4m3fn_avx2, round_e5m2_avx2}},
+    {"avx512", {widen_half_f16c512, round_half_f16c512, widen_bf16_avx512, round_bf16_avx512, round_e4m3fn_avx512, round_e5m2_avx512}},
+#endif
+};
+
+static int chosen;
+
+static int available(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512vl"))
+        return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma"))
+        return 1;
+#endif
+    return 0;
+}
+
+__attribute__((constructor)) static void choose(void) { chosen = available(); }
+
+/* The instruction set in use. */
+EXPORT const char *ascend_native_instructions(void) { return sets[chosen].name; }
+
+/* Uses another one, for tests: 0 plain, 1 AVX2, 2 AVX-512. Returns -1 where the processor lacks it. */
+EXPORT int ascend_native_use(int number)
+{
+    if (number < 0 || number > available()) return -1;
+    chosen = number;
+    return 0;
+}
+
+EXPORT void ascend_native_convert(int conversion, ARGUMENTS)
+{
+    sets[chosen].conversions[conversion](source, target, rows, columns, source_step, target_step);
+}

@@ -1,0 +1,47 @@
+"""Widening, rounding and threads: what the references compute with.
+
+Low-precision floats are widened to float32, computed, and rounded once, half to even: ``widen`` and ``round_into`` are
+the two ends of that (``convert``). ``elementwise`` does all three in blocks that fit the caches (``blocks``); ``for_blocks``
+spreads blocks over the cores, ``scratch`` lends each thread memory (``threads``).
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from ascend_aclnn.core.errors import DataError
+from ascend_aclnn.numerics.blocks import elementwise
+from ascend_aclnn.numerics.convert import (
+    BLOCK,
+    codes,
+    is_integer,
+    is_low_precision,
+    round_into,
+    rows_per_block,
+    widen,
+    widened,
+    workplace,
+)
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+__all__ = [
+    "BFLOAT16",
+    "BLOCK",
+    "Array",
+    "DataError",
+    "codes",
+    "elementwise",
+    "for_blocks",
+    "is_integer",
+    "is_low_precision",
+    "round_into",
+    "rows_per_block",
+    "scratch",
+    "thread_count",
+    "widen",
+    "widened",
+    "workplace",
+]
