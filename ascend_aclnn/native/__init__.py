@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.native.build import BuildError, build, find
+from ascend_aclnn.native.library import BuildError, build, find
 
 Array = npt.NDArray[Any]
 

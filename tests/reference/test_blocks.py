@@ -1,0 +1,201 @@
+"""Element-wise functions in blocks: the same bits as all at once, for every layout, in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ascend_aclnn import numerics
+from ascend_aclnn.numerics import blocks, elementwise, round_into, widen
+from ascend_aclnn.reference import count
+from ascend_aclnn.reference.declare import REFERENCES
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(np.float32), np.dtype(np.float16), BF16, np.dtype(np.int32), np.dtype(np.float64)]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks so small that every case has many."""
+    monkeypatch.setattr(blocks, "SMALL", 16)
+    monkeypatch.setattr("ascend_aclnn.numerics.convert.BLOCK", 64)
+
+
+def values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int = 0) -> Any:
+    return (np.random.default_rng(seed).standard_normal(shape) * 50).astype(dtype)
+
+
+def at_once(function: Callable[..., Any], inputs: list[Any], dtype: np.dtype[Any]) -> Any:
+    result = np.asarray(function(*(widen(i) if isinstance(i, np.ndarray) else i for i in inputs)))
+    out = np.empty(result.shape, dtype)
+    round_into(out, result)
+    return out
+
+
+def formula(a: Any, b: Any, factor: Any) -> Any:
+    return a + factor * b
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ((40, 30), (40, 30)),
+        ((40, 30), (30,)),
+        ((40, 30), (40, 1)),
+        ((40, 1), (1, 30)),
+        ((2, 3, 1, 50), (3, 7, 1)),
+        ((1000,), ()),
+        ((1, 1000), (1, 1)),
+        ((3, 5, 7, 11), (3, 5, 7, 11)),
+    ],
+)
+def test_broadcasting(dtype: np.dtype[Any], first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    a, b = values(first, dtype), values(second, dtype, 1)
+    want = at_once(formula, [a, b, 3], dtype)
+    out = np.full(want.shape, 99, dtype)
+    assert elementwise(formula, [a, b, 3], [out])
+    assert out.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_strides(dtype: np.dtype[Any]) -> None:
+    whole = values((64, 90), dtype)
+    other = values((90, 64), dtype, 1)
+    for a, b in (
+        (whole.T, other),
+        (whole[::2, ::3], values((32, 30), dtype)),
+        (whole[:, 10:20], whole[:, 20:30]),
+        (np.broadcast_to(whole[:1], whole.shape), whole),
+        (np.moveaxis(values((4, 5, 6, 7), dtype), 1, -1), values((4, 6, 7, 5), dtype)),
+    ):
+        want = at_once(formula, [a, b, 1], dtype)
+        for out in (
+            np.empty(want.shape, dtype),
+            np.empty(want.shape[::-1], dtype).transpose(),
+            np.empty((*want.shape[:-1], 2 * want.shape[-1]), dtype)[..., ::2],
+        ):
+            assert elementwise(formula, [a, b, 1], [out])
+            np.testing.assert_array_equal(out, want)
+
+
+def test_in_place_and_overlap() -> None:
+    x = values((300,), np.dtype(np.float32))
+    want = x + 2 * x
+    assert elementwise(formula, [x, x, 2], [x])
+    assert x.tobytes() == want.tobytes()
+    y = np.arange(300, dtype=np.float32)
+    assert not elementwise(np.negative, [y[:-1]], [y[1:]]), "an output over a shifted input cannot go by blocks"
+    assert y.tolist() == list(range(300))
+    assert not elementwise(np.negative, [np.arange(300.0)], [np.broadcast_to(y[:1], (300,))])
+
+
+def test_what_is_not_elementwise_is_left_alone() -> None:
+    a = values((300,), np.dtype(np.float32))
+    out = np.empty(300, np.float32)
+    assert not elementwise(np.negative, [a], [np.empty(299, np.float32)])
+    assert not elementwise(np.negative, [a[:1]], [out]), "the result would have another shape"
+    assert not elementwise(lambda x: x, [[a]], [out])
+    assert not elementwise(lambda x: x, [3.0], [out])
+    assert not elementwise(np.negative, [a[:10]], [out[:10]]), "too small"
+
+
+def test_several_results_and_skipped_ones() -> None:
+    a = values((500,), np.dtype(np.float16))
+    first, second = np.empty(500, np.float16), np.empty(500, np.int32)
+    assert elementwise(lambda x: (x + 1, x * 2), [a], [first, second])
+    np.testing.assert_array_equal(first, at_once(lambda x: x + 1, [a], first.dtype))
+    np.testing.assert_array_equal(second, at_once(lambda x: x * 2, [a], second.dtype))
+    assert elementwise(lambda x: (x + 1, None), [a], [None, second])
+    assert not second.any()
+
+
+def test_the_first_failure_is_raised() -> None:
+    def fails(x: Any) -> Any:
+        raise numerics.DataError("x", "is bad")
+
+    with pytest.raises(numerics.DataError, match="bad"):
+        elementwise(fails, [values((500,), np.dtype(np.float32))], [np.empty(500, np.float32)])
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("ASCEND_ACLNN_THREADS", "2")
+    function = REFERENCES_OF["aclnnGeluBackward"].function
+    for dtype in (np.dtype(np.float16), BF16, np.dtype(np.float32)):
+        grad, x = (values((4096, 2048), np.dtype(np.float32)).astype(dtype) for _ in range(2))
+        out = np.empty_like(x)
+        peaks = []
+
+        def work() -> None:
+            tracemalloc.start()
+            assert elementwise(function, [grad, x], [out])
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+
+        thread = threading.Thread(target=work)  # has no scratch memory yet
+        thread.start()
+        thread.join()
+        assert peaks[0] < 16e6, f"{dtype}: {peaks[0]} bytes"
+
+
+def _elementwise_references() -> dict[str, Any]:
+    count()  # imports all
+    return {name: found for name, found in REFERENCES.items() if found.elementwise}
+
+
+REFERENCES_OF = _elementwise_references()
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCES_OF))
+def test_references_declared_elementwise_are(name: str) -> None:
+    """Each in blocks and at once: what looks at its neighbours, counts elements or knows the shape would differ."""
+
+    from ascend_aclnn import catalog
+    from ascend_aclnn.catalog import Kind
+
+    operator = catalog.get(name)
+    inputs: list[Any] = []
+    for number, parameter in enumerate(operator.inputs):
+        if parameter.kind is Kind.TENSOR:
+            dtype = np.float32
+            if parameter.dtypes and "FLOAT" not in parameter.dtypes:
+                dtype = bool if "BOOL" in parameter.dtypes else np.int32
+            inputs.append((np.abs(values((40, 25), np.dtype(np.float32), number)) / 100 + 0.1).astype(dtype))
+        elif parameter.kind is Kind.TENSOR_LIST:
+            return  # lists do not go by blocks
+        elif parameter.kind is Kind.SCALAR:
+            inputs.append(2)
+        elif parameter.kind is Kind.STRING:
+            inputs.append("none")
+        elif parameter.kind.value in ("int64_t", "int32_t", "bool"):
+            inputs.append(1)
+        else:
+            inputs.append(0.5)
+    function = REFERENCES_OF[name].function
+    with np.errstate(all="ignore"):
+        results = function(*inputs)
+    several = results if isinstance(results, tuple) else (results,)
+    outs = [None if r is None else np.empty((40, 25), np.asarray(r).dtype) for r in several]
+    assert elementwise(function, inputs, outs)
+    for result, out in zip(several, outs):
+        if out is not None:
+            np.testing.assert_array_equal(out, np.broadcast_to(result, out.shape))
+
+
+def test_threads_do_not_change_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = values((50, 40), BF16), values((40,), BF16, 1)
+    results = []
+    for count in ("1", str(len(os.sched_getaffinity(0)))):
+        monkeypatch.setenv("ASCEND_ACLNN_THREADS", count)
+        out = np.empty((50, 40), BF16)
+        assert elementwise(formula, [a, b, 2], [out])
+        results.append(out.tobytes())
+    assert results[0] == results[1]

@@ -1,0 +1,181 @@
+"""The compiled helper: bit for bit NumPy's conversions, on every instruction set; chosen, built and refused as documented."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ascend_aclnn import native
+from ascend_aclnn.cli import main
+from ascend_aclnn.native import library as native_library
+from ascend_aclnn.numerics import round_into, widen
+
+BF16, E4M3, E5M2 = (
+    np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+)
+HALF = np.dtype(np.float16)
+
+pytestmark = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
+)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return native_library.build(tmp_path_factory.mktemp("native")).parent
+
+
+@pytest.fixture(params=["plain", "avx2", "avx512"])
+def helper(request: Any, built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The helper with one instruction set, in this process for one test."""
+    monkeypatch.setattr(native_library, "PACKAGED", built)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
+    monkeypatch.setattr(native, "_status", None)
+    monkeypatch.setattr(native, "_library", None)
+    assert native.status().path == str(built / native_library.library_name())
+    if not native.use_instructions(request.param):
+        pytest.skip(f"this processor has no {request.param}")
+    yield request.param
+    native.use_instructions(native.status().instructions or "plain")
+
+
+def bit_patterns() -> Any:
+    """float32: every value of 16 bits with what lies beside it and at its midpoints, and a sample of all others."""
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    halves = np.arange(1 << 19, dtype=np.uint32) << 13
+    random = np.random.default_rng(0).integers(0, 1 << 32, 1 << 22, dtype=np.uint32)
+    stepped = np.arange(0, 1 << 32, 1021, dtype=np.uint64).astype(np.uint32)
+    edges = [upper + np.uint32(k) for k in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)]
+    edges += [halves + np.uint32(k) for k in (0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF)]
+    return np.concatenate([random, stepped, *edges]).view(np.float32)
+
+
+def as_numpy(values: Any, dtype: np.dtype[Any]) -> Any:
+    with np.errstate(all="ignore"):
+        cast = values.astype(dtype)
+    if dtype == HALF:  # NumPy keeps some of a NaN's bits
+        cast[np.isnan(values) & ~np.signbit(values)] = np.uint16(0x7E00).view(HALF)
+        cast[np.isnan(values) & np.signbit(values)] = np.uint16(0xFE00).view(HALF)
+    return cast
+
+
+@pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
+def test_every_value_is_widened_exactly(helper: str, dtype: np.dtype[Any]) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    out = np.empty(1 << 16, np.float32)
+    assert native.convert(every, out)
+    with np.errstate(all="ignore"):
+        assert out.tobytes() == every.astype(np.float32).tobytes()
+
+
+@pytest.mark.parametrize("dtype", [HALF, BF16, E4M3, E5M2], ids=str)
+def test_rounding(helper: str, dtype: np.dtype[Any]) -> None:
+    given = bit_patterns()
+    out = np.empty(given.shape, dtype)
+    assert native.convert(given, out)
+    want = as_numpy(given, dtype)
+    kind = np.uint16 if dtype.itemsize == 2 else np.uint8
+    wrong = np.flatnonzero(out.view(kind) != want.view(kind))
+    assert wrong.size == 0, f"{given[wrong[:5]]} became {out[wrong[:5]]} instead of {want[wrong[:5]]}"
+
+
+@pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
+def test_sizes_and_strides(helper: str, dtype: np.dtype[Any]) -> None:
+    rng = np.random.default_rng(1)
+    for size in (*range(70), 3001, 70001):
+        x = rng.standard_normal(size, dtype=np.float32)
+        around = np.zeros(size + 2, dtype)
+        round_into(around[1:-1], x)
+        assert around[1:-1].tobytes() == x.astype(dtype).tobytes()
+        assert not around[0] and not around[-1]
+        assert widen(around)[1:-1].tobytes() == x.astype(dtype).astype(np.float32).tobytes()
+    x = rng.standard_normal((90, 80, 70), dtype=np.float32)
+    for view in (x.T, x[::2, 3:50], x[:, :, ::3], x[:, 1], np.moveaxis(x, 0, 1), np.broadcast_to(x[:1], x.shape)):
+        out = np.zeros((*view.shape[:-1], 2 * view.shape[-1]), dtype)
+        round_into(out[..., ::2], view)
+        np.testing.assert_array_equal(out[..., ::2], view.astype(dtype))
+        assert not out[..., 1::2].any()
+        low = x.astype(dtype)
+        np.testing.assert_array_equal(widen(low.T), low.T.astype(np.float32))
+
+
+def test_unaligned_memory(helper: str) -> None:
+    raw = np.zeros(2 * 5000 + 1, np.uint8)
+    odd = raw[1:].view(HALF)
+    x = np.random.default_rng(2).standard_normal(5000, dtype=np.float32)
+    round_into(odd, x)
+    assert odd.tobytes() == x.astype(HALF).tobytes()
+    assert widen(odd).tobytes() == x.astype(HALF).astype(np.float32).tobytes()
+
+
+def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(native.__file__).parents[2]), **variables}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+
+
+TELL = "from ascend_aclnn import native; s = native.status(); print(s.mode, s.path, s.reason)"
+
+
+def test_modes(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    told = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert told.stdout.startswith("auto None not built"), told.stderr
+    assert not cache.exists(), "auto builds nothing"
+    told = run(TELL, ASCEND_ACLNN_NATIVE="1", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert told.stdout.startswith(f"1 {cache}"), told.stderr
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+    told = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert told.stdout.startswith(f"auto {cache}"), told.stderr
+    assert run(TELL, ASCEND_ACLNN_NATIVE="0", ASCEND_ACLNN_NATIVE_CACHE=str(cache)).stdout.startswith("0 None")
+    assert "it must be auto, 0 or 1" in run(TELL, ASCEND_ACLNN_NATIVE="yes").stderr
+    cache.chmod(0o777)  # anybody could have put the library there
+    told = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert told.stdout.startswith("auto None")
+
+
+def test_without_a_compiler(tmp_path: Path) -> None:
+    told = run(TELL, ASCEND_ACLNN_NATIVE="1", ASCEND_ACLNN_NATIVE_CACHE=str(tmp_path / "cache"), PATH="", CC="")
+    assert "needs a C compiler" in told.stderr
+
+
+def test_a_library_of_other_sources_is_not_used(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = tmp_path / "csrc"
+    shutil.copytree(native_library.CSRC, sources)
+    (sources / "convert.c").write_text((sources / "convert.c").read_text() + "\n")
+    native_library.library_name.cache_clear()
+    monkeypatch.setattr(native_library, "CSRC", sources)
+    monkeypatch.setattr(native_library, "PACKAGED", built)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE_CACHE", str(tmp_path / "none"))
+    try:
+        assert native_library.find() is None
+    finally:
+        native_library.library_name.cache_clear()
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(native, "_status", None)
+    monkeypatch.setattr(native, "_library", None)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
+    assert main(["native", "status"]) == 1
+    assert "ascend-aclnn native build" in capsys.readouterr().out
+    assert main(["native", "build"]) == 0
+    path = capsys.readouterr().out.strip()
+    assert Path(path).parent == tmp_path / "cache"
+    monkeypatch.setattr(native, "_status", None)
+    assert main(["native", "status"]) == 0
+    assert capsys.readouterr().out.startswith(path)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    assert main(["native", "build"]) == 1
+    assert "C compiler" in capsys.readouterr().err
