@@ -1,4 +1,4 @@
-"""The command line: ``ascend-aclnn doctor``, ``ops``, ``show``, ``emulator``."""
+"""The command line: ``ascend-aclnn doctor``, ``ops``, ``show``, ``emulator``, ``native``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import ascend_aclnn
 from ascend_aclnn.cli import catalog as cli_catalog
 from ascend_aclnn.cli import doctor
 from ascend_aclnn.cli import emulator as cli_emulator
+from ascend_aclnn.cli import native as cli_native
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 
 
@@ -23,6 +24,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     doctor.add_commands(commands)
     cli_catalog.add_commands(commands)
     cli_emulator.add_commands(commands)
+    cli_native.add_commands(commands)
     options = parser.parse_args(argv)
     try:
         return int(options.run(options) or 0)

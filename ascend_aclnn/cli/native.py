@@ -17,7 +17,9 @@ def add_commands(subparsers: Any) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     command = commands.add_parser("build", help="build it with the system's C compiler")
-    command.add_argument("directory", nargs="?", type=Path, help="where to (default: the user's cache, where it is found)")
+    command.add_argument(
+        "directory", nargs="?", type=Path, help="where to (default: the user's cache, where it is found)"
+    )
     command.set_defaults(run=_build)
 
     command = commands.add_parser("status", help="whether it is used")

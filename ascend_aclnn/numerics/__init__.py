@@ -23,6 +23,7 @@ from ascend_aclnn.numerics.convert import (
     widened,
     workplace,
 )
+from ascend_aclnn.numerics.products import matmul
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -37,6 +38,7 @@ __all__ = [
     "for_blocks",
     "is_integer",
     "is_low_precision",
+    "matmul",
     "round_into",
     "rows_per_block",
     "scratch",

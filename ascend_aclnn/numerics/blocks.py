@@ -100,8 +100,7 @@ def _merged(shape: tuple[int, ...], arrays: Sequence[Array]) -> tuple[list[Array
     An axis along which an array's elements repeat has size 1 in its view.
     """
     steps = [
-        (0,) * (len(shape) - array.ndim)
-        + tuple(0 if n == 1 else step for n, step in zip(array.shape, array.strides))
+        (0,) * (len(shape) - array.ndim) + tuple(0 if n == 1 else step for n, step in zip(array.shape, array.strides))
         for array in arrays
     ]
     axes = [axis for axis in range(len(shape)) if shape[axis] != 1]

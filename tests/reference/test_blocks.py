@@ -131,19 +131,24 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     function = REFERENCES_OF["aclnnGeluBackward"].function
     for dtype in (np.dtype(np.float16), BF16, np.dtype(np.float32)):
         grad, x = (values((4096, 2048), np.dtype(np.float32)).astype(dtype) for _ in range(2))
-        out = np.empty_like(x)
-        peaks = []
+        peak = peak_bytes(function, [grad, x], np.empty_like(x))
+        assert peak < 16e6, f"{dtype}: {peak} bytes"
 
-        def work() -> None:
-            tracemalloc.start()
-            assert elementwise(function, [grad, x], [out])
-            peaks.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
 
-        thread = threading.Thread(target=work)  # has no scratch memory yet
-        thread.start()
-        thread.join()
-        assert peaks[0] < 16e6, f"{dtype}: {peaks[0]} bytes"
+def peak_bytes(function: Callable[..., Any], inputs: list[Any], out: Any) -> int:
+    """What a call allocates at its peak, on a new thread, which has no scratch memory yet."""
+    peaks = []
+
+    def work() -> None:
+        tracemalloc.start()
+        assert elementwise(function, inputs, [out])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return peaks[0]
 
 
 def _elementwise_references() -> dict[str, Any]:
@@ -193,8 +198,8 @@ def test_references_declared_elementwise_are(name: str) -> None:
 def test_threads_do_not_change_results(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = values((50, 40), BF16), values((40,), BF16, 1)
     results = []
-    for count in ("1", str(len(os.sched_getaffinity(0)))):
-        monkeypatch.setenv("ASCEND_ACLNN_THREADS", count)
+    for threads in ("1", str(len(os.sched_getaffinity(0)))):
+        monkeypatch.setenv("ASCEND_ACLNN_THREADS", threads)
         out = np.empty((50, 40), BF16)
         assert elementwise(formula, [a, b, 2], [out])
         results.append(out.tobytes())

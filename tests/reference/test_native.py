@@ -20,9 +20,7 @@ from ascend_aclnn.cli import main
 from ascend_aclnn.native import library as native_library
 from ascend_aclnn.numerics import round_into, widen
 
-BF16, E4M3, E5M2 = (
-    np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-)
+BF16, E4M3, E5M2 = (np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 HALF = np.dtype(np.float16)
 
 pytestmark = pytest.mark.skipif(
