@@ -26,7 +26,7 @@ from ascend_aclnn.collectives.transport import (
     Location,
     check_equal,
 )
-from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.numerics import round_into, widen
 
 REDUCTIONS = ("sum", "prod", "max", "min")  # in the order of HcclReduceOp
@@ -99,10 +99,16 @@ class Collectives:
                 receive[...] = made
 
     def reduce_scatter(
-        self, send: Buffer, receive: Array, dtype: DataType, counts: Sequence[int], reduction: str = "sum"
+        self,
+        send: Buffer,
+        receive: Array,
+        dtype: DataType,
+        counts: Sequence[int],
+        reduction: str = "sum",
+        starts: Optional[Sequence[int]] = None,
     ) -> None:
-        """This rank's part of the reduction; ``counts`` are the parts' sizes."""
-        starts = _starts(counts)
+        """This rank's part of the reduction; ``counts`` are the parts' sizes, which follow each other unless ``starts``."""
+        starts = _starts(counts) if starts is None else starts
         with self.group.lock:
             peers = self._announce_buffer("reduce_scatter", dtype, send, tuple(counts), reduction)
             low, count = starts[self.group.rank], counts[self.group.rank]
@@ -165,9 +171,7 @@ class Collectives:
                 target[...] = part
 
     # ---------------------------------------------------------------------------------------- two ranks
-    def send_receive(
-        self, sends: Sequence[tuple[int, Buffer]], receives: Sequence[tuple[int, Array]], dtype: DataType
-    ) -> None:
+    def send_receive(self, sends: Sequence[tuple[int, Buffer]], receives: Sequence[tuple[int, Array]]) -> None:
         """A batch of sends and receives with other ranks, in order for each pair; returns when all are done."""
         group = self.group
         with contextlib.ExitStack() as locks:
@@ -175,9 +179,12 @@ class Collectives:
             for peer in sorted({peer for peer, _ in (*sends, *receives)}):
                 locks.enter_context(group.peer_locks[peer])
             placed = self._place(sends)
-            for peer, location, count in placed:
-                group.send(peer, POINT_TO_POINT, _pack("send", dtype, -1, -1, (count,), location))
+            for peer, location, array in placed:
+                group.send(
+                    peer, POINT_TO_POINT, _pack("send", as_datatype(array.dtype), -1, -1, (array.size,), location)
+                )
             for peer, target in receives:
+                dtype = as_datatype(target.dtype)
                 message = _unpack(group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)))
                 if message.dtype != dtype or message.counts != (target.size,):
                     text = (
@@ -192,8 +199,8 @@ class Collectives:
                 if group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)) != b"done":
                     raise group.fail(f"rank {peer} sends to rank {group.rank}, which waits for it to receive")
 
-    def _place(self, sends: Sequence[tuple[int, Buffer]]) -> list[tuple[int, Location, int]]:
-        """Where the receivers find what is sent to them, and how many elements.
+    def _place(self, sends: Sequence[tuple[int, Buffer]]) -> list[tuple[int, Location, Array]]:
+        """Where the receivers find what is sent to them.
 
         Batches of other threads may be under way with other ranks, so each takes memory behind the last one's.
         """
@@ -208,7 +215,7 @@ class Collectives:
                     self.group.points_used += _aligned(array.nbytes)
                 memory[start : start + array.nbytes] = array
                 location = Location(POINTS, start)
-            placed.append((peer, location, buffer.array.size))
+            placed.append((peer, location, buffer.array))
         return placed
 
     # ---------------------------------------------------------------------------------------- what all share

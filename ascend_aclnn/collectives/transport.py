@@ -53,6 +53,11 @@ def new_root_info() -> bytes:
     return info.ljust(ROOT_INFO_BYTES, b"\0")
 
 
+def root_info_of(secret: bytes) -> bytes:
+    """The root info of a job whose ranks derive its secret by themselves."""
+    return (_MAGIC + hashlib.sha256(secret).digest()).ljust(ROOT_INFO_BYTES, b"\0")
+
+
 class Location(NamedTuple):
     """Bytes in a rank's memory that its peers can read: the segment, and where in it."""
 
@@ -127,6 +132,8 @@ class Group:
         self._batches = 0
         self._peers: dict[tuple[int, int], socket.socket] = {}
         self._segments: dict[tuple[int, int], Segment] = {}
+        if device_memory is not None:
+            self._segments[rank, DEVICE] = Segment(os.dup(device_memory))
         self._secret = root_info[len(_MAGIC) : len(_MAGIC) + _SECRET_BYTES]
         self.failure: Optional[str] = None
         deadline = time.monotonic() + timeout

@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,9 @@ from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.emulator.protocol import Call, Descriptor, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
+if TYPE_CHECKING:
+    from ascend_aclnn.emulator.communication import Communicators
+
 KNOWN = 1024  # accepted phase ones that are remembered
 BOUND = 8  # address sets that a plan remembers the tensors of
 
@@ -197,11 +200,18 @@ class Device:
         self.backend = backend
         self.memory = memory
         self.plans: dict[int, Plan] = {}
+        self._communicators: Optional[Communicators] = None
+        self._communicators_lock = threading.Lock()
         self.known: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
 
     def serve(self, connection: socket.socket) -> None:
         """Answers the requests of one connection, in order, until it ends; several may come in at once."""
-        calls = {Call.PREPARE: self.prepare, Call.LAUNCH: self.launch, Call.DROP: self.drop}
+        calls = {
+            Call.PREPARE: self.prepare,
+            Call.LAUNCH: self.launch,
+            Call.DROP: self.drop,
+            Call.COMMUNICATE: self.communicate,
+        }
         header = struct.Struct("<Ii")
         buffer = bytearray(1 << 16)
         have = 0  # bytes of the buffer that have come in
@@ -280,6 +290,15 @@ class Device:
         if changed:
             plan.bound.pop(payload[8:], None)
         return 0, changed
+
+    def communicate(self, payload: bytes) -> tuple[int, bytes]:
+        """Something about a communicator; the first request brings the module that knows of them."""
+        with self._communicators_lock:
+            if self._communicators is None:
+                from ascend_aclnn.emulator.communication import Communicators
+
+                self._communicators = Communicators(self.memory)
+        return self._communicators.act(payload)
 
     def drop(self, payload: bytes) -> tuple[int, bytes]:
         """Forgets plans: their numbers."""

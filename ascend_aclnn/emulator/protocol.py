@@ -24,6 +24,31 @@ class Call(IntEnum):
     PREPARE = 1  # phase one: checks arguments and keeps them as a plan
     LAUNCH = 2  # phase two: runs a plan on addresses
     DROP = 3  # forgets plans
+    COMMUNICATE = 4  # does something to a communicator
+
+
+class Communication(IntEnum):
+    """What can be done to a communicator."""
+
+    JOIN = 1
+    CLUSTER = 2  # join by a rank table
+    SPLIT = 3
+    LEAVE = 4
+    STATE = 5
+    ABORT = 6
+
+
+class Collective(IntEnum):
+    """The collectives, as the operator HcclCollective names them."""
+
+    BARRIER = 0
+    ALL_REDUCE = 1
+    REDUCE = 2
+    BROADCAST = 3
+    SCATTER = 4
+    REDUCE_SCATTER = 5
+    ALL_GATHER = 6
+    ALL_TO_ALL = 7
 
 
 # The letter of a kind of parameter; every other kind is an integer.
@@ -57,11 +82,19 @@ def member(kind: Kind) -> str:
     return "integer" if found == INTEGER else "number" if found == LETTERS[Kind.DOUBLE] else "pointer"
 
 
+_NUMBERS: tuple[tuple[str, type[IntEnum]], ...] = (
+    ("DESCRIPTOR", Descriptor),
+    ("CALL", Call),
+    ("COMMUNICATION", Communication),
+    ("COLLECTIVE", Collective),
+)
+
+
 def c_header() -> str:
     """``protocol.h``: the same numbers and letters for C."""
     lines = ["/* protocol.h: made by ascend_aclnn from emulator/protocol.py. */"]
     lines += ["#ifndef EMU_PROTOCOL_H", "#define EMU_PROTOCOL_H", ""]
-    for prefix, members in (("DESCRIPTOR", Descriptor), ("CALL", Call)):
+    for prefix, members in _NUMBERS:
         lines += [f"#define {prefix}_{m.name} {m.value}" for m in members]
     lines += [f"#define LETTER_{kind.name} '{text}'" for kind, text in LETTERS.items()]
     return "\n".join([*lines, "", "#endif", ""])

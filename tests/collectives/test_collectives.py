@@ -121,7 +121,7 @@ def random_program(collectives: Collectives, seed: int) -> int:
         elif operation == "ring" and size > 1:
             target = np.empty_like(mine)
             to, source = (rank + 1) % size, (rank - 1) % size
-            collectives.send_receive([(to, Buffer(mine))], [(source, target)], data_type)
+            collectives.send_receive([(to, Buffer(mine))], [(source, target)])
             same(target, everyone[source])
         else:
             collectives.barrier()

@@ -67,7 +67,7 @@ struct emu_device {
 };
 
 extern pthread_mutex_t emu_world;
-extern emu_device emu_devices[EMU_MAX_DEVICES];
+LINK extern emu_device emu_devices[EMU_MAX_DEVICES];
 
 /* This thread's context as a handle, NULL when it has none; and the context behind it. */
 void *emu_current_handle(void);

@@ -1,11 +1,35 @@
-/* Of the collective communication library: its settings, which clients set before they communicate, and its errors' names. */
+/*
+ * The collective communication library. A communicator lives in the device process, which meets those of the other ranks;
+ * here are its handle and the collectives' arguments. A collective is queued on its stream as the operator
+ * HcclCollective or HcclPointToPoint, which communication.py defines.
+ */
 #include "calls.h"
+#include "executor.h"
+#include "link.h"
+#include "stream.h"
 
 #include "hccl/hccl.h"
 
-#define SETTINGS (HCCL_DETERMINISTIC + 1)
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 
-/* Nothing communicates here, so the values have no effect but that they can be read again. */
+#define SETTINGS (HCCL_DETERMINISTIC + 1)
+#define MAGIC "ASCENDHC" /* of transport.py */
+#define SECRET_BYTES 32
+#define COMMUNICATOR 0x6863636c636f6d6dull
+
+typedef struct {
+    uint64_t magic;
+    char name[COMM_NAME_MAX_LENGTH];
+    uint32_t rank, size;
+    emu_device *device;
+} communicator;
+
+/* ------------------------------------------------------------------------------------------------------- settings */
+
+/* Sums are always in rank order here, so the values have no effect but that they can be read again. */
 static HcclConfigValue values[SETTINGS];
 
 static int check(HcclConfig config) {
@@ -28,13 +52,537 @@ API HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue) {
     return status;
 }
 
+/* What of HcclCommConfig counts here: buffer size, deterministic, name. */
+API uint32_t HcclGetCommConfigCapability(void) { return HCCL_COMM_CONFIG_COMM_NAME + 1; }
+
 API const char *HcclGetErrorString(HcclResult code) {
-    switch (code) {
+    switch ((int)code) {
         case HCCL_SUCCESS: return "no error";
         case HCCL_E_PARA: return "parameter error";
         case HCCL_E_PTR: return "empty pointer";
-        case HCCL_E_NOT_SUPPORT: return "not support feature";
+        case HCCL_E_MEMORY: return "memory error";
         case HCCL_E_INTERNAL: return "internal error";
+        case HCCL_E_NOT_SUPPORT: return "not support feature";
+        case HCCL_E_NOT_FOUND: return "not found specific resource";
+        case HCCL_E_UNAVAIL: return "resource unavailable";
+        case HCCL_E_SYSCALL: return "call system interface error";
+        case HCCL_E_TIMEOUT: return "timeout";
+        case HCCL_E_RUNTIME: return "call runtime api fail";
+        case HCCL_E_REMOTE: return "error in remote rank";
+        case HCCL_E_SUSPENDING: return "communicator is suspended";
         default: return "unknown error";
     }
+}
+
+/* -------------------------------------------------------------------------------------------------- communicators */
+
+#define ENTER_HCCL(routine) if (emu_enter(routine) != 0) return HCCL_E_INTERNAL
+#define NOT_NULL(pointer) \
+    if ((pointer) == NULL) return (HcclResult)emu_fail(HCCL_E_PTR, NULL, "%s is a null pointer", #pointer)
+
+static communicator *find(HcclComm comm) {
+    communicator *found = comm;
+    if (found != NULL && found->magic == COMMUNICATOR) return found;
+    emu_fail(HCCL_E_PTR, NULL, "comm %p is no communicator, or one that was destroyed", comm);
+    return NULL;
+}
+
+#define FIND(variable, comm)                \
+    communicator *variable = find(comm);    \
+    if (variable == NULL) return HCCL_E_PTR
+
+static int this_device(emu_device **device) {
+    emu_context *context;
+    if (emu_current_context(&context) != 0) return HCCL_E_RUNTIME;
+    *device = emu_context_device(context);
+    emu_link_start(*device);
+    return 0;
+}
+
+typedef struct {
+    uint32_t action, rank, size, reserved;
+    uint64_t number;
+    char name[COMM_NAME_MAX_LENGTH]; /* wanted, or of the communicator that is meant */
+} action;
+
+/* Asks the device process; text is what the action takes beside (a secret, a path). Status: a HcclResult. */
+static int ask(emu_device *device, const action *what, const void *text, size_t size, emu_buffer *answer) {
+    emu_buffer request = {0};
+    emu_buffer_put(&request, what, sizeof *what);
+    emu_buffer_put(&request, text, size);
+    int status = emu_link_call(device, CALL_COMMUNICATE, &request, answer);
+    emu_buffer_free(&request);
+    if (status != 0 && answer->size > 0)
+        emu_fail(status, NULL, "%.*s", (int)answer->size, (const char *)answer->data);
+    return status > 1041 ? HCCL_E_INTERNAL : status;
+}
+
+static HcclResult join(emu_device *device, action *what, const char *name, const void *text, size_t size, HcclComm *comm) {
+    communicator *made = calloc(1, sizeof *made);
+    if (made == NULL) return HCCL_E_MEMORY;
+    if (name != NULL) strncpy(what->name, name, sizeof what->name - 1);
+    emu_buffer answer = {0};
+    int status = ask(device, what, text, size, &answer);
+    if (status == 0) {
+        uint32_t ranks[2] = {0};
+        memcpy(ranks, answer.data, answer.size < sizeof ranks ? answer.size : sizeof ranks);
+        size_t length = answer.size - sizeof ranks;
+        memcpy(made->name, answer.data + sizeof ranks, length < sizeof made->name ? length : sizeof made->name - 1);
+        *made = (communicator){.magic = COMMUNICATOR, .rank = ranks[0], .size = ranks[1], .device = device};
+        memcpy(made->name, answer.data + sizeof ranks, length < sizeof made->name ? length : sizeof made->name - 1);
+        *comm = made;
+    } else {
+        free(made);
+    }
+    emu_buffer_free(&answer);
+    return (HcclResult)status;
+}
+
+/* The name that a configuration gives; every version of the structure begins alike. */
+static const char *configured_name(const HcclCommConfig *config) {
+    return config != NULL && config->hcclCommName[0] != 0 ? config->hcclCommName : NULL;
+}
+
+API HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo) {
+    ENTER_HCCL("HcclGetRootInfo");
+    NOT_NULL(rootInfo);
+    memset(rootInfo, 0, sizeof *rootInfo);
+    memcpy(rootInfo->internal, MAGIC, sizeof MAGIC - 1);
+    if (getrandom(rootInfo->internal + sizeof MAGIC - 1, SECRET_BYTES, 0) != SECRET_BYTES)
+        return (HcclResult)emu_fail(HCCL_E_SYSCALL, NULL, "getrandom: %s", strerror(errno));
+    return HCCL_SUCCESS;
+}
+
+static HcclResult join_root(emu_device *device, uint32_t size, const HcclRootInfo *root, uint32_t rank, const char *name,
+                            HcclComm *comm) {
+    action what = {.action = COMMUNICATION_JOIN, .rank = rank, .size = size};
+    return join(device, &what, name, root->internal, HCCL_ROOT_INFO_BYTES, comm);
+}
+
+API HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank,
+                                          const HcclCommConfig *config, HcclComm *comm) {
+    ENTER_HCCL("HcclCommInitRootInfoConfig");
+    emu_device *device;
+    NOT_NULL(rootInfo);
+    NOT_NULL(comm);
+    int status = this_device(&device);
+    return status != 0 ? (HcclResult)status : join_root(device, nRanks, rootInfo, rank, configured_name(config), comm);
+}
+
+API HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm) {
+    return HcclCommInitRootInfoConfig(nRanks, rootInfo, rank, NULL, comm);
+}
+
+API HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm) {
+    ENTER_HCCL("HcclCommInitClusterInfoConfig");
+    emu_device *device;
+    NOT_NULL(clusterInfo);
+    NOT_NULL(comm);
+    int status = this_device(&device);
+    if (status != 0) return (HcclResult)status;
+    action what = {.action = COMMUNICATION_CLUSTER, .rank = rank};
+    return join(device, &what, configured_name(config), clusterInfo, strlen(clusterInfo), comm);
+}
+
+API HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm) {
+    return HcclCommInitClusterInfoConfig(clusterInfo, rank, NULL, comm);
+}
+
+API HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId,
+                                       uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm) {
+    ENTER_HCCL("HcclCreateSubCommConfig");
+    NOT_NULL(comm);
+    FIND(parent, *comm);
+    NOT_NULL(subComm);
+    *subComm = NULL;
+    if (rankIds == NULL && subCommId == 0xFFFFFFFFull) return HCCL_SUCCESS; /* this rank is not in it */
+    NOT_NULL(rankIds);
+    emu_buffer text = {0};
+    emu_buffer_put(&text, parent->name, sizeof parent->name);
+    emu_buffer_put(&text, rankIds, rankNum * sizeof *rankIds);
+    action what = {.action = COMMUNICATION_SPLIT, .rank = subCommRankId, .size = rankNum, .number = subCommId};
+    HcclResult status = join(parent->device, &what, configured_name(config), text.data, text.size, subComm);
+    emu_buffer_free(&text);
+    return status;
+}
+
+typedef struct {
+    pthread_t thread;
+    emu_device *device;
+    HcclRootInfo *root;
+    uint32_t rank, size;
+    HcclComm *comm;
+    HcclResult status;
+} member;
+
+static void *join_member(void *argument) {
+    member *m = argument;
+    m->status = join_root(m->device, m->size, m->root, m->rank, NULL, m->comm);
+    return NULL;
+}
+
+/* The devices of one process: each joins from a thread of its own, because each waits for the others. */
+API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms) {
+    ENTER_HCCL("HcclCommInitAll");
+    NOT_NULL(devices);
+    NOT_NULL(comms);
+    HcclRootInfo root;
+    HcclResult status = HcclGetRootInfo(&root);
+    member *members = calloc(ndev ? ndev : 1, sizeof *members);
+    if (members == NULL) return HCCL_E_MEMORY;
+    uint32_t started = 0;
+    for (uint32_t i = 0; i < ndev && status == HCCL_SUCCESS; i++) {
+        if (devices[i] < 0 || devices[i] >= emu_config()->devices) {
+            status = (HcclResult)emu_fail(HCCL_E_PARA, NULL, "devices[%u] is %d; this host has %d", i, devices[i], emu_config()->devices);
+            break;
+        }
+        members[i] = (member){.device = &emu_devices[devices[i]], .root = &root, .rank = i, .size = ndev, .comm = &comms[i]};
+        emu_link_start(members[i].device);
+    }
+    for (; started < ndev && status == HCCL_SUCCESS; started++)
+        if (pthread_create(&members[started].thread, NULL, join_member, &members[started]) != 0) status = HCCL_E_SYSCALL;
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(members[i].thread, NULL);
+        if (status == HCCL_SUCCESS) status = members[i].status;
+    }
+    free(members);
+    return status;
+}
+
+static HcclResult tell(communicator *c, uint32_t which) {
+    action what = {.action = which};
+    emu_buffer answer = {0};
+    memcpy(what.name, c->name, sizeof what.name);
+    int status = ask(c->device, &what, NULL, 0, &answer);
+    emu_buffer_free(&answer);
+    return (HcclResult)status;
+}
+
+API HcclResult HcclCommDestroy(HcclComm comm) {
+    ENTER_HCCL("HcclCommDestroy");
+    FIND(found, comm);
+    HcclResult status = tell(found, COMMUNICATION_LEAVE);
+    found->magic = 0;
+    free(found);
+    return status;
+}
+
+API HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError) {
+    ENTER_HCCL("HcclGetCommAsyncError");
+    FIND(found, comm);
+    NOT_NULL(asyncError);
+    *asyncError = tell(found, COMMUNICATION_STATE);
+    return HCCL_SUCCESS;
+}
+
+API HcclResult HcclCommSuspend(HcclComm comm) {
+    ENTER_HCCL("HcclCommSuspend");
+    FIND(found, comm);
+    return tell(found, COMMUNICATION_ABORT);
+}
+
+API HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank) {
+    ENTER_HCCL("HcclGetRankId");
+    FIND(found, comm);
+    NOT_NULL(rank);
+    *rank = found->rank;
+    return HCCL_SUCCESS;
+}
+
+API HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize) {
+    ENTER_HCCL("HcclGetRankSize");
+    FIND(found, comm);
+    NOT_NULL(rankSize);
+    *rankSize = found->size;
+    return HCCL_SUCCESS;
+}
+
+API HcclResult HcclGetCommName(HcclComm comm, char *commName) {
+    ENTER_HCCL("HcclGetCommName");
+    FIND(found, comm);
+    NOT_NULL(commName);
+    memcpy(commName, found->name, sizeof found->name);
+    return HCCL_SUCCESS;
+}
+
+/* ----------------------------------------------------------------------------------------------------- collectives */
+
+/* Elements that are only moved travel as unsigned integers of their size. */
+static const struct {
+    HcclDataType hccl;
+    aclDataType acl;
+    uint32_t size;
+    bool computes;
+} types[] = {
+    {HCCL_DATA_TYPE_INT8, ACL_INT8, 1, true},       {HCCL_DATA_TYPE_INT16, ACL_INT16, 2, true},
+    {HCCL_DATA_TYPE_INT32, ACL_INT32, 4, true},     {HCCL_DATA_TYPE_FP16, ACL_FLOAT16, 2, true},
+    {HCCL_DATA_TYPE_FP32, ACL_FLOAT, 4, true},      {HCCL_DATA_TYPE_INT64, ACL_INT64, 8, true},
+    {HCCL_DATA_TYPE_UINT64, ACL_UINT64, 8, true},   {HCCL_DATA_TYPE_UINT8, ACL_UINT8, 1, true},
+    {HCCL_DATA_TYPE_UINT16, ACL_UINT16, 2, true},   {HCCL_DATA_TYPE_UINT32, ACL_UINT32, 4, true},
+    {HCCL_DATA_TYPE_FP64, ACL_DOUBLE, 8, true},     {HCCL_DATA_TYPE_BFP16, ACL_BF16, 2, true},
+    {HCCL_DATA_TYPE_HIF8, ACL_UINT8, 1, false},     {HCCL_DATA_TYPE_FP8E4M3, ACL_UINT8, 1, false},
+    {HCCL_DATA_TYPE_FP8E5M2, ACL_UINT8, 1, false},  {HCCL_DATA_TYPE_FP8E8M0, ACL_UINT8, 1, false},
+};
+
+/* The row of a data type, -1 with a message where there is none. */
+static int type_of(HcclDataType type, bool computes) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].hccl == type && (types[i].computes || !computes)) return (int)i;
+    emu_fail(computes ? HCCL_E_NOT_SUPPORT : HCCL_E_PARA, NULL, "dataType is %d; it is not supported here", (int)type);
+    return -1;
+}
+
+static const emu_operator collective = {
+    .name = "aclnnHcclCollective",
+    .phase_one = "aclnnHcclCollectiveGetWorkspaceSize",
+    .kinds = "siiiITT",
+    .directions = "iiiiiix",
+    .parameters = "comm operation reduction root counts send receive",
+};
+static const emu_operator point_to_point = {
+    .name = "aclnnHcclPointToPoint",
+    .phase_one = "aclnnHcclPointToPointGetWorkspaceSize",
+    .kinds = "sILIL",
+    .directions = "iiiix",
+    .parameters = "comm destinations sends sources receives",
+};
+
+/* A vector of elements, which the executor holds from phase two on. */
+static aclTensor *vector(const void *buffer, uint64_t count, int type) {
+    int64_t dims = (int64_t)count, stride = 1;
+    return aclCreateTensor(&dims, 1, types[type].acl, &stride, 0, ACL_FORMAT_ND, &dims, 1, (void *)buffer);
+}
+
+static HcclResult queue(const emu_operator *operator, const emu_value *values_, aclrtStream stream) {
+    uint64_t workspace = 0;
+    aclOpExecutor *executor = NULL;
+    int status = emu_phase_one(operator, values_, &workspace, &executor);
+    if (status == 0) status = emu_phase_two(operator, NULL, workspace, executor, stream);
+    return status == 0 ? HCCL_SUCCESS : HCCL_E_RUNTIME;
+}
+
+typedef struct {
+    int operation, type;
+    HcclReduceOp reduction;
+    uint32_t root;
+    const void *send;
+    uint64_t send_count;
+    const void *receive;
+    uint64_t receive_count;
+    const int64_t *counts;
+    uint64_t count_count;
+} request;
+
+static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
+    if (r->root != UINT32_MAX && r->root >= c->size)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "root is %u; the communicator has %u ranks", r->root, c->size);
+    if ((unsigned)r->reduction > HCCL_REDUCE_MIN)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "op is %d; it must be in [0, 3]", (int)r->reduction);
+    aclIntArray *counts = aclCreateIntArray(r->counts, r->count_count);
+    aclTensor *send = vector(r->send, r->send_count, r->type), *receive = vector(r->receive, r->receive_count, r->type);
+    HcclResult status = HCCL_E_PARA;
+    if (counts != NULL && send != NULL && receive != NULL) {
+        emu_value values_[] = {{.pointer = c->name}, {.integer = r->operation}, {.integer = (int64_t)r->reduction},
+                               {.integer = (int32_t)r->root}, {.pointer = counts}, {.pointer = send}, {.pointer = receive}};
+        status = queue(&collective, values_, stream);
+    }
+    if (counts != NULL) aclDestroyIntArray(counts);
+    if (send != NULL) aclDestroyTensor(send);
+    if (receive != NULL) aclDestroyTensor(receive);
+    return status;
+}
+
+#define BEGIN(routine, data_type, computes)                     \
+    ENTER_HCCL(routine);                                        \
+    FIND(c, comm);                                              \
+    int type = type_of(data_type, computes);                    \
+    if (type < 0) return computes ? HCCL_E_NOT_SUPPORT : HCCL_E_PARA
+
+API HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm,
+                             aclrtStream stream) {
+    BEGIN("HcclAllReduce", dataType, true);
+    request r = {COLLECTIVE_ALL_REDUCE, type, op, UINT32_MAX, sendBuf, count, recvBuf, count, NULL, 0};
+    return run(c, &r, stream);
+}
+
+API HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root,
+                          HcclComm comm, aclrtStream stream) {
+    BEGIN("HcclReduce", dataType, true);
+    uint64_t receive = c->rank == root ? count : 0;
+    request r = {COLLECTIVE_REDUCE, type, op, root, sendBuf, count, recvBuf, receive, NULL, 0};
+    return run(c, &r, stream);
+}
+
+API HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) {
+    BEGIN("HcclBroadcast", dataType, false);
+    request r = {COLLECTIVE_BROADCAST, type, 0, root, NULL, 0, buf, count, NULL, 0};
+    return run(c, &r, stream);
+}
+
+API HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm,
+                           aclrtStream stream) {
+    BEGIN("HcclScatter", dataType, false);
+    uint64_t send = c->rank == root ? recvCount * c->size : 0;
+    request r = {COLLECTIVE_SCATTER, type, 0, root, sendBuf, send, recvBuf, recvCount, NULL, 0};
+    return run(c, &r, stream);
+}
+
+API HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
+                                 HcclComm comm, aclrtStream stream) {
+    BEGIN("HcclReduceScatter", dataType, true);
+    request r = {COLLECTIVE_REDUCE_SCATTER, type, op, UINT32_MAX, sendBuf, recvCount * c->size, recvBuf, recvCount, NULL, 0};
+    return run(c, &r, stream);
+}
+
+API HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,
+                             aclrtStream stream) {
+    BEGIN("HcclAllGather", dataType, false);
+    request r = {COLLECTIVE_ALL_GATHER, type, 0, UINT32_MAX, sendBuf, sendCount, recvBuf, sendCount * c->size, NULL, 0};
+    return run(c, &r, stream);
+}
+
+/* One past the last element that counts at displacements reach. */
+static uint64_t reach(const uint64_t *counts, const uint64_t *displacements, uint32_t size) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < size; i++)
+        if (counts[i] > 0 && displacements[i] + counts[i] > most) most = displacements[i] + counts[i];
+    return most;
+}
+
+/* The numbers of up to four arrays behind one another. */
+static int64_t *numbers(uint32_t size, const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
+    const uint64_t *arrays[] = {a, b, c, d};
+    int64_t *all = calloc(4 * (size_t)size + 1, sizeof *all);
+    for (int i = 0; i < 4 && all != NULL; i++)
+        if (arrays[i] != NULL) memcpy(all + (size_t)i * size, arrays[i], size * sizeof *all);
+    return all;
+}
+
+API HcclResult HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount,
+                                  HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
+    BEGIN("HcclReduceScatterV", dataType, true);
+    NOT_NULL(sendCounts);
+    NOT_NULL(sendDispls);
+    int64_t *counts = numbers(c->size, sendDispls, sendCounts, NULL, NULL);
+    request r = {COLLECTIVE_REDUCE_SCATTER, type, op, UINT32_MAX, sendBuf, reach(sendCounts, sendDispls, c->size), recvBuf, recvCount,
+                 counts, 2ull * c->size};
+    HcclResult status = counts == NULL ? HCCL_E_MEMORY : run(c, &r, stream);
+    free(counts);
+    return status;
+}
+
+API HcclResult HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls,
+                              HcclDataType dataType, HcclComm comm, aclrtStream stream) {
+    BEGIN("HcclAllGatherV", dataType, false);
+    NOT_NULL(recvCounts);
+    NOT_NULL(recvDispls);
+    int64_t *counts = numbers(c->size, recvDispls, recvCounts, NULL, NULL);
+    request r = {COLLECTIVE_ALL_GATHER, type, 0, UINT32_MAX, sendBuf, sendCount, recvBuf, reach(recvCounts, recvDispls, c->size),
+                 counts, 2ull * c->size};
+    HcclResult status = counts == NULL ? HCCL_E_MEMORY : run(c, &r, stream);
+    free(counts);
+    return status;
+}
+
+API HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType,
+                             const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm,
+                             aclrtStream stream) {
+    BEGIN("HcclAlltoAllV", sendType, false);
+    NOT_NULL(sendCounts);
+    NOT_NULL(sdispls);
+    NOT_NULL(recvCounts);
+    NOT_NULL(rdispls);
+    if (sendType != recvType)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "recvType is %d; it must be sendType, %d", (int)recvType, (int)sendType);
+    int64_t *counts = numbers(c->size, sdispls, sendCounts, rdispls, recvCounts);
+    request r = {COLLECTIVE_ALL_TO_ALL, type, 0, UINT32_MAX, sendBuf, reach(sendCounts, sdispls, c->size), recvBuf,
+                 reach(recvCounts, rdispls, c->size), counts, 4ull * c->size};
+    HcclResult status = counts == NULL ? HCCL_E_MEMORY : run(c, &r, stream);
+    free(counts);
+    return status;
+}
+
+API HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf,
+                              HcclDataType recvType, HcclComm comm, aclrtStream stream) {
+    ENTER_HCCL("HcclAlltoAllVC");
+    FIND(c, comm);
+    NOT_NULL(sendCountMatrix);
+    const uint64_t *matrix = sendCountMatrix;
+    uint64_t *all = calloc(4 * (size_t)c->size + 1, sizeof *all);
+    if (all == NULL) return HCCL_E_MEMORY;
+    uint64_t *sends = all, *starts = all + c->size, *receives = all + 2 * c->size, *places = all + 3 * c->size;
+    for (uint32_t i = 0; i < c->size; i++) {
+        sends[i] = matrix[c->rank * c->size + i];
+        receives[i] = matrix[i * c->size + c->rank];
+        if (i > 0) starts[i] = starts[i - 1] + sends[i - 1], places[i] = places[i - 1] + receives[i - 1];
+    }
+    HcclResult status = HcclAlltoAllV(sendBuf, sends, starts, sendType, recvBuf, receives, places, recvType, comm, stream);
+    free(all);
+    return status;
+}
+
+API HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount,
+                            HcclDataType recvType, HcclComm comm, aclrtStream stream) {
+    BEGIN("HcclAlltoAll", sendType, false);
+    if (sendType != recvType || sendCount != recvCount)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "recvType and recvCount must be sendType and sendCount");
+    request r = {COLLECTIVE_ALL_TO_ALL, type, 0, UINT32_MAX, sendBuf, sendCount * c->size, recvBuf, recvCount * c->size, NULL, 0};
+    return run(c, &r, stream);
+}
+
+API HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
+    ENTER_HCCL("HcclBarrier");
+    FIND(c, comm);
+    request r = {COLLECTIVE_BARRIER, 0, 0, UINT32_MAX, NULL, 0, NULL, 0, NULL, 0};
+    return run(c, &r, stream);
+}
+
+/* --------------------------------------------------------------------------------------------------- point to point */
+
+API HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
+    ENTER_HCCL("HcclBatchSendRecv");
+    FIND(c, comm);
+    NOT_NULL(sendRecvInfo);
+    const aclTensor **tensors[2] = {calloc(itemNum + 1, sizeof **tensors), calloc(itemNum + 1, sizeof **tensors)};
+    int64_t *peers[2] = {calloc(itemNum + 1, sizeof **peers), calloc(itemNum + 1, sizeof **peers)};
+    uint64_t many[2] = {0};
+    HcclResult status = tensors[0] && tensors[1] && peers[0] && peers[1] ? HCCL_SUCCESS : HCCL_E_MEMORY;
+    for (uint32_t i = 0; i < itemNum && status == HCCL_SUCCESS; i++) {
+        const HcclSendRecvItem *item = &sendRecvInfo[i];
+        int type = type_of(item->dataType, false), side = item->sendRecvType == HCCL_RECV;
+        if (type < 0 || item->remoteRank >= c->size)
+            status = (HcclResult)emu_fail(HCCL_E_PARA, NULL, "item %u: remoteRank is %u; the communicator has %u ranks", i, item->remoteRank, c->size);
+        else if ((tensors[side][many[side]] = vector(item->buf, item->count, type)) == NULL)
+            status = HCCL_E_PARA;
+        else
+            peers[side][many[side]++] = item->remoteRank;
+    }
+    if (status == HCCL_SUCCESS) {
+        aclIntArray *arrays[2] = {aclCreateIntArray(peers[0], many[0]), aclCreateIntArray(peers[1], many[1])};
+        aclTensorList *lists[2] = {aclCreateTensorList(tensors[0], many[0]), aclCreateTensorList(tensors[1], many[1])};
+        emu_value values_[] = {{.pointer = c->name}, {.pointer = arrays[0]}, {.pointer = lists[0]}, {.pointer = arrays[1]}, {.pointer = lists[1]}};
+        status = queue(&point_to_point, values_, stream);
+        for (int side = 0; side < 2; side++) {
+            aclDestroyIntArray(arrays[side]);
+            aclDestroyTensorList(lists[side]); /* and its tensors */
+        }
+    } else {
+        for (int side = 0; side < 2; side++)
+            for (uint64_t i = 0; tensors[side] != NULL && i < many[side]; i++) aclDestroyTensor(tensors[side][i]);
+    }
+    for (int side = 0; side < 2; side++) {
+        free(tensors[side]);
+        free(peers[side]);
+    }
+    return status;
+}
+
+API HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream) {
+    HcclSendRecvItem item = {HCCL_SEND, sendBuf, count, dataType, destRank};
+    return HcclBatchSendRecv(&item, 1, comm, stream);
+}
+
+API HcclResult HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream) {
+    HcclSendRecvItem item = {HCCL_RECV, recvBuf, count, dataType, srcRank};
+    return HcclBatchSendRecv(&item, 1, comm, stream);
 }
