@@ -129,6 +129,7 @@ def _convolved(call: Call, x: str = "input") -> Shape:
         array_length("padding", spatial)(call)
     pads, stride, dilation = _pads(call, "padding", spatial), call["stride"], call["dilation"]
     if transposed:
+        call.require(call.is_present("outputPadding"), "outputPadding", "is None; a transposed convolution requires it")
         array_length("outputPadding", spatial)(call)
         wide = tuple(
             (size - 1) * s - p + d * (k - 1) + extra + 1

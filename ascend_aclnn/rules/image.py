@@ -299,8 +299,9 @@ rule(
 def _linear_scale(call: Call) -> None:
     """A scale that is given (not negative) scales the length to outputSize."""
     scale, length, wanted = call["scales"], call.shape("self")[2], call["outputSize"][0]
-    text = f"is {scale}, which scales {length} to {int(length * scale)}; output_size asks for {wanted}"
-    call.require(scale < 0 or call.product == "950" or int(length * scale) == wanted, "scales", text)
+    scaled = int(length * scale) if math.isfinite(scale) else scale
+    text = f"is {scale}, which scales {length} to {scaled}; output_size asks for {wanted}"
+    call.require(scale < 0 or call.product == "950" or scaled == wanted, "scales", text)
 
 
 rule("aclnnUpsampleLinear1d", *_upsample("self", 1, _FLOATS, output_shape(out=_scaled("self", 1)), _linear_scale))
@@ -387,6 +388,7 @@ def _resize_out(call: Call) -> Shape:
     n, c, sizes = _image(call, "self", 2)
     scales = call["scales"]
     call.require(len(scales) == 4, "scales", f"has {len(scales)} items; it must have 4")
+    call.require(all(map(math.isfinite, scales)), "scales", f"is {scales}; its items must be finite")
     last = _channels_last(call, "self")
     pair = scales[1:3] if last else scales[2:]
     return _laid_out(n, c, [int(size * scale) for size, scale in zip(sizes, pair)], last)
@@ -522,7 +524,7 @@ rule(
 def _linear_grad_scale(call: Call) -> None:
     """The kernel of A2 and A3 enlarges at most 500 times; it runs unless the scale disagrees with the sizes."""
     size, grown, scale = call["inputSize"][2], call["outputSize"][0], call["scales"]
-    agrees = abs(scale) <= 1e-9 or grown == int(size * scale // 1)
+    agrees = abs(scale) <= 1e-9 or grown == size * scale // 1
     if call.product in ("A2", "A3") and grown < 1_000_000 and (agrees or size == grown):
         ratio = scale if scale > 0 else grown / size
         call.require(ratio <= 500, "scales", f"enlarges by {ratio:g}; at most 500 is supported")

@@ -250,6 +250,7 @@ def _paged(call: Call) -> None:
 
 def _tokens_and_width(call: Call) -> tuple[int, int, int]:
     heads = call["headNums"]
+    array_length("headNums", 3)(call)
     rank(2, 3, "qkv")(call)
     sizes = call.shape("qkv")
     if len(sizes) == 2:

@@ -15,6 +15,7 @@ from ascend_aclnn.rules.language import (
     broadcast_shape,
     broadcastable,
     castable,
+    dtype_attribute,
     dtype_of,
     dtypes,
     in_range,
@@ -194,10 +195,6 @@ for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "acl
     )
 
 
-def _drawn_type(call: Call) -> DataType:
-    return DataType(call["dtype"])
-
-
 _INTEGERS = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64"
 rule(
     "aclnnStatelessBernoulli",
@@ -205,7 +202,7 @@ rule(
     dtypes("FLOAT16 FLOAT BF16", "prob"),
     dtypes(_INTEGERS + " BOOL FLOAT16 FLOAT BF16", "out"),
     output_shape(out=lambda call: tuple(call["shape"])),
-    output_dtype(out=_drawn_type),
+    output_dtype(out=dtype_attribute("dtype")),
 )
 
 # ------------------------------------------------------------------------------------------------- in place

@@ -83,7 +83,7 @@ class _Layers:
 
 
 def _weights_fit(call: Call, name: str, wanted: Sequence[Shape]) -> None:
-    for position, (tensor, sizes) in enumerate(zip(call[name], wanted)):
+    for position, (tensor, sizes) in enumerate(zip(call.items(name), wanted)):
         call.require(tensor.shape == sizes, name, f"[{position}] has shape {tensor.shape}; it must be {sizes}")
 
 

@@ -131,12 +131,11 @@ rule(
 
 
 def _stack_inputs(call: Call) -> None:
-    call.require(bool(call["tensors"]), "tensors", "is an empty list")
-    first = call["tensors"][0].shape
+    first, *others = call.shapes("tensors")
     call.require(len(first) <= 8, "tensors", f"have rank {len(first)}; it must be at most 8")
     _axis(call, len(first) + 1)
-    for tensor in call["tensors"][1:]:
-        call.require(tensor.shape == first, "tensors", f"have shapes {first} and {tensor.shape}; they must agree")
+    for shape in others:
+        call.require(shape == first, "tensors", f"have shapes {first} and {shape}; they must agree")
 
 
 def _stack_shape(call: Call) -> Shape:
@@ -180,7 +179,7 @@ def _no_narrowing(call: Call) -> None:
 
 
 def _with_axes(call: Call) -> None:
-    for tensor in call["tensors"]:
+    for tensor in call.items("tensors"):
         call.require(0 < tensor.ndim <= 8, "tensors", f"have rank {tensor.ndim}; it must be between 1 and 8")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import operand, optional_list, transposed
 from ascend_aclnn.rules.language import (
     Call,
@@ -96,8 +95,7 @@ def _gate_tiles(call: Call) -> None:
 
 def _gate_out(call: Call) -> Shape:
     rank(2, 2, "x")(call)
-    scale = call["weightScale"]
-    first: TensorSpec = scale[0] if isinstance(scale, list) else scale
+    first = call.items("weightScale")[0]
     call.require(first.ndim > 0, "weightScale", "has rank 0")
     return call.shape("x")[0], first.shape[-1] // 2
 
@@ -248,7 +246,7 @@ def _mx_pointers(call: Call) -> None:
 
 
 def _mx_columns(call: Call) -> int:
-    n: int = call["weight"][0].shape[-1]
+    n: int = call.shapes("weight", 2)[0][-1]
     return n
 
 

@@ -55,7 +55,7 @@ def optional_list(call: Call, name: str) -> Optional[list[TensorSpec]]:
     tensors: list[TensorSpec] = call[name]
     if tensors[0] is None or (len(tensors) == 1 and tensors[0].shape == (0,)):
         return None
-    return tensors
+    return call.items(name)
 
 
 def nz_storage(call: Call, name: str, k: int, n: int, *, transpose: bool, k0: int, n0: int) -> None:

@@ -50,7 +50,7 @@ def _tensor(call: Call, role: str) -> Optional[TensorSpec]:
 
 def _weight(call: Call) -> tuple[Shape, DataType]:
     """Shape and dtype of the weight in elements: an INT32 holds eight INT4."""
-    tensor = call[_name(call, "w")]
+    tensor = call.items(_name(call, "w"))[0]
     if tensor.dtype is DataType.INT32 and tensor.ndim:
         return (*tensor.shape[:-1], tensor.shape[-1] * 8), DataType.INT4
     return tensor.shape, tensor.dtype
@@ -179,7 +179,9 @@ def _a2(call: Call) -> None:
 
 def _largest(call: Call) -> Shape:
     """How many rows are left depends on the row numbers: at most as many as x has."""
-    return call.size(_name(call, "x"), 0), _weight(call)[0][-1]
+    weight, _ = _weight(call)
+    call.require(len(weight) >= 2, _name(call, "w"), f"has shape {weight}; its rank must be at least 2")
+    return call.size(_name(call, "x"), 0), weight[-1]
 
 
 for _operator in ("", "V2", "V3", "WeightNz", "WeightNzV2"):

@@ -26,8 +26,8 @@ class _Groups:
         self.call = call
         unpack = "perTokenScaleOptional" in call.operator.positions
         self.out = next(name for name in _OUT if name in call.operator.positions)
-        self.x = [operand(t, unpack) for t in call["x"]]
-        self.weight = [operand(t, unpack) for t in call["weight"]]
+        self.x = [operand(t, unpack) for t in call.items("x")]
+        self.weight = [operand(t, unpack) for t in call.items("weight")]
         self.y: list[TensorSpec] = call[self.out] or []
         self.bias = optional_list(call, "biasOptional")
         self.split_item = int(call["splitItem"])
@@ -491,6 +491,8 @@ def _tiles(g: _Groups, w: Operand) -> None:
 
 
 def _y_shapes(call: Call) -> list[Shape]:
+    call.shapes("x", 2)
+    call.shapes("weight", 2)
     return _wanted(_Groups(call))
 
 

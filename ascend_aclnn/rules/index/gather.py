@@ -264,7 +264,7 @@ def _indexed_shape(call: Call) -> Shape:
     """As NumPy has it: indexed axes stay in place when they are neighbours, else come first. Empty means a full slice."""
     sizes, indices = call.shape("self"), call["indices"]
     call.require(len(indices) <= len(sizes), "indices", f"has {len(indices)} items; self has rank {len(sizes)}")
-    used = [i for i, t in enumerate(indices) if t.size]
+    used = [i for i, t in enumerate(call.items("indices", 0)) if t.size]
     common: Shape = ()
     for i in used:
         text = f"[{i}] is BOOL: the output's size depends on its values; pass out="

@@ -105,9 +105,30 @@ class Call:
         """The family of the SoC: A2, A3, 310P, 910, 310B or 950."""
         return self.soc.product
 
+    def items(self, name: str, least: int = 1) -> list[TensorSpec]:
+        """The tensors of a list; RuleViolation where it has fewer than ``least``, or a null pointer."""
+        value = self[name]
+        items = [value] if isinstance(value, TensorSpec) else value or []
+        if len(items) < least:
+            self.refuse(name, f"has {count_text(len(items), 'tensor')}; it must have at least {least}")
+        for position, item in enumerate(items):
+            if item is None:
+                self.refuse(name, f"[{position}] is None (a null pointer); it is required")
+        return list(items)
+
+    def shapes(self, name: str, least_rank: int = 0) -> list[Shape]:
+        """The shapes of the tensors of a list; RuleViolation where one has fewer than ``least_rank`` axes."""
+        shapes = [tensor.shape for tensor in self.items(name)]
+        for position, shape in enumerate(shapes):
+            if len(shape) < least_rank:
+                text = f"[{position}] has shape {dims_text(shape)}; its rank must be at least {least_rank}"
+                self.refuse(name, text)
+        return shapes
+
     def refuse(self, argument: Optional[str], detail: str, status: Optional[int] = None) -> NoReturn:
         """Fails phase one. ``detail`` follows the argument's name: "has dtype X; it must be Y"."""
-        text = f"{self.python_name(argument)} {detail}" if argument else detail
+        gap = "" if detail.startswith("[") else " "
+        text = f"{self.python_name(argument)}{gap}{detail}" if argument else detail
         raise RuleViolation(self.status if status is None else status, argument, text)
 
     def require(self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None) -> None:
@@ -146,3 +167,8 @@ class Word:
 def dims_text(sizes: Sequence[int]) -> str:
     """A shape as messages have it: (2, 3), (4,)."""
     return "(" + ", ".join(map(str, sizes)) + ("," if len(sizes) == 1 else "") + ")"
+
+
+def count_text(count: int, noun: str) -> str:
+    """A number of things: 1 tensor, 2 tensors."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -47,7 +47,9 @@ _WHOLE = (DataType.INT32, DataType.INT64)
 
 def _finite(call: Call) -> None:
     for name in ("start", "end", "step"):
-        call.require(math.isfinite(call[name].value), name, f"is {call[name].value}; it must be finite")
+        value = call[name].value
+        finite = not isinstance(value, complex) and math.isfinite(value)
+        call.require(finite, name, f"is {value}; it must be finite and real")
 
 
 def _step_fits(call: Call) -> None:

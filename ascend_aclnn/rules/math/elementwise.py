@@ -430,7 +430,7 @@ def _some_tensors(call: Call) -> None:
 
 def _first_shape(call: Call) -> Shape:
     _some_tensors(call)
-    tensors = call.tensors("tensors")
+    tensors = call.items("tensors")
     for tensor in tensors:
         text = f"has tensors of shapes {tensors[0].shape} and {tensor.shape}; they must be the same"
         call.require(tensor.shape == tensors[0].shape, "tensors", text)

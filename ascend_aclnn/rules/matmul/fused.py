@@ -8,6 +8,7 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
+    array_length,
     broadcast_shapes,
     copied_output_shape,
     dtype_of,
@@ -350,6 +351,11 @@ rule(
 )
 
 
+def _unzipped(call: Call) -> Shape:
+    array_length("compressInfo", *range(4, 9))(call)
+    return call.shape("x1")[0], call["compressInfo"][3]
+
+
 def _unzipped_rows(call: Call) -> None:
     """compressInfo holds tiles of rows, tiles of columns, rows, columns and the tiling's size."""
     info, columns = call["compressInfo"], call.shape("x1")[1]
@@ -366,7 +372,7 @@ rule(
     rank(2, 2, "x1"),
     rank(1, 1, "x2"),
     _unzipped_rows,
-    infer_shape(out=lambda call: (call.shape("x1")[0], call["compressInfo"][3])),
+    infer_shape(out=_unzipped),
     output_dtype(out="FLOAT16"),
 )
 

@@ -415,6 +415,8 @@ def _exchanged_batches(call: Call) -> Shape:
     wide = call["yShardType"] == 0
     fits = weight[:2] == (experts, k)
     call.require(fits, "weight", f"has shape {weight}; its first axes must be {(experts, k)}")
+    for name, size in (("epWorldSize", ep), ("tpWorldSize", tp)):
+        call.require(size > 0, name, f"is {size}; it must be positive")
     row_parts, column_parts = (ep, tp) if wide else (ep * tp, 1)
     call.require(rows % row_parts == 0, "x", f"has {rows} rows; they must be a multiple of {row_parts}")
     call.require(

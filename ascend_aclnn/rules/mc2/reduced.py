@@ -319,16 +319,18 @@ def _group_dtypes(call: Call) -> None:
 
 
 def _group_shapes(call: Call) -> list[Shape]:
-    x, weight, ends = call["x"], call["weight"], call["groupListOptional"]
+    x, weight, ends = call.shapes("x", 2), call.shapes("weight", 2), call["groupListOptional"] or ()
     split = call["splitItem"]
+    text = f"is {ends}; it must have {len(weight)} items, as weight"
+    call.require(split in (0, 2) or len(ends) == len(weight), "groupListOptional", text)
     inputs = x if split in (0, 2) else x * len(weight)
     made, before = [], 0
     for i, (t, w) in enumerate(zip(inputs, weight)):
-        rows: Shape = t.shape[:-1]
+        rows: Shape = t[:-1]
         if split in (1, 3):
             rows, before = (ends[i] - before,), ends[i]
-        call.require(t.shape[-1] == w.shape[0], "weight", f"has shape {w.shape}; its first axis must be {t.shape[-1]}")
-        made.append((*rows, w.shape[1]))
+        call.require(t[-1] == w[0], "weight", f"has shape {w}; its first axis must be {t[-1]}")
+        made.append((*rows, w[1]))
     if split in (2, 3):
         return [(sum(s[0] for s in made), made[0][1])]
     return made
