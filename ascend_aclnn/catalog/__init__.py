@@ -5,6 +5,7 @@ lies beside this module, one JSON file per family; entries are separated by blan
 corrected, alone:
 
 ``data/``          what CANN's public headers and documents state; ``sources.json`` has the commits they were read at
+``descriptions/``  what each operator computes: a sentence, and a formula in the names of its Python parameters
 ``overlay.json``   corrections of that, a reason each
 ``defaults.json``  defaults of attributes, the evidence of each
 ``traits.json``    what prototypes and documents do not tell: data-dependent shapes, workspaces, standards of accuracy
@@ -139,6 +140,26 @@ class Operator:
         """Position of each C parameter by name."""
         return {p.name: i for i, p in enumerate(self.parameters)}
 
+    @property
+    def summary(self) -> str:
+        """What the operator computes, in one sentence; "" where that is not known (a vendor's)."""
+        return _description(self)[0]
+
+    @property
+    def formula(self) -> str:
+        """What it computes, in the names of the Python function; "" where the summary says it all."""
+        return _description(self)[1]
+
+    @property
+    def url(self) -> Optional[str]:
+        """Where the operator's document can be read."""
+        if self.document is None:
+            return None
+        repository, _, path = self.document.partition("/")
+        pattern, revisions = _documents()
+        revision = revisions.get(self.document, revisions["*"])
+        return pattern.format(repository=repository, revision=revision, path=path)
+
     @functools.cached_property
     def data_dependent(self) -> bool:
         """Some outputs' shapes depend on data: they are allocated for the worst case and cut after phase two."""
@@ -195,25 +216,20 @@ def _index() -> dict[str, str]:
     """C name -> file of its family, in the order of names."""
     found = {}
     for path in DATA.glob("ops-*.json"):
-        text = _text(path)
-        found.update(dict.fromkeys(re.findall(rb'\n"(\w+)": \{', text), path.name))
-    return {name.decode(): found[name] for name in sorted(found)}
+        found.update(dict.fromkeys(re.findall('\n"([a-zA-Z0-9]+)": ', _text(path)), path.name))
+    return {name: found[name] for name in sorted(found)}
 
 
 @functools.cache
-def _text(path: Path) -> bytes:
-    return path.read_bytes()
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
-def _block(path: Path, name: str) -> Any:
+def _row(path: Path, name: str) -> Any:
     """One entry of a file, parsed alone (a file as a whole takes a hundred times as long); None where it has none."""
     text = _text(path)
-    start = text.find(b'\n"%s": {' % name.encode())
-    if start < 0:
-        return None
-    end = text.find(b"\n\n", start)
-    block = text[start:] if end < 0 else text[start:end].rstrip(b",") + b"}"
-    return json.loads(b"{" + block)[name]
+    start = text.find(f'\n"{name}": ')
+    return None if start < 0 else json.JSONDecoder().raw_decode(text, start + len(name) + 5)[0]
 
 
 @functools.cache
@@ -226,14 +242,36 @@ def _corrections() -> dict[str, list[dict[str, Any]]]:
 
 def _entry(name: str) -> Any:
     """What the sources state of an operator, with defaults and corrections."""
-    entry = _block(DATA / _index()[name], name)
+    entry = _row(DATA / _index()[name], name)
     rows = {row["name"]: row for row in entry["parameters"]}
-    for parameter, default in (_block(FOLDER / "defaults.json", name) or {}).items():
+    for parameter, default in (_row(FOLDER / "defaults.json", name) or {}).items():
         rows[parameter]["default"] = default["value"]
     for correction in _corrections().get(name, ()):
         for target in [rows[p] for p in correction["parameter"].split()] if "parameter" in correction else [entry]:
             target.update(correction["set"])
     return entry
+
+
+@functools.cache
+def _documents() -> tuple[str, dict[str, str]]:
+    """The pattern of documents' URLs, and the revision of those that have left the newest one."""
+    sources = json.loads(_text(FOLDER / "sources.json"))
+    return sources["documents"], sources["revisions"]
+
+
+@functools.cache
+def _description(operator: Operator) -> tuple[str, str]:
+    """Summary and formula. An in-place operator without a row of its own does what the operator of the plain name does."""
+    path = FOLDER / "descriptions" / (operator.family.replace("/", ".") + ".json")
+    row = _row(path, operator.name)
+    if row is not None:
+        return row["summary"], row.get("formula", "")
+    row = _row(path, operator.name.replace("aclnnInplace", "aclnn"))
+    if row is None or not operator.outputs:
+        return "", ""
+    changed = operator.outputs[0].python_name
+    formula = re.sub(r"\bout\b", changed, row.get("formula", "")).replace(f"{changed} = {changed}; ", "")
+    return f"{row['summary']} In place: the result replaces {changed}.", formula
 
 
 _registered: dict[str, Operator] = {}

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import json
 from typing import Any, NamedTuple
 
-from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
+from ascend_aclnn.catalog import FOLDER, REQUIRED, Kind, Operator, Parameter
+from ascend_aclnn.core.errors import status_name
 
 # What a caller passes, in words.
 KIND_WORDS = {
@@ -26,22 +29,23 @@ KIND_WORDS = {
     Kind.BOOL: "bool",
 }
 
+# Conditions of statuses, as the catalog's entries name them.
 CONDITION_WORDS = {
-    "nullptr": "null pointer",
-    "dtype_unsupported": "dtype not supported",
+    "nullptr": "a required pointer is null",
+    "dtype_unsupported": "a dtype is not supported",
     "dtype_mismatch": "dtypes do not go together",
-    "dtype_promotion": "dtypes cannot be promoted",
-    "dtype_conversion": "dtype cannot be converted",
-    "format_unsupported": "format not supported",
-    "rank": "rank",
-    "shape_invalid": "shape",
+    "dtype_promotion": "dtypes cannot be promoted to one",
+    "dtype_conversion": "a dtype cannot be converted to the output's",
+    "format_unsupported": "a format is not supported",
+    "rank": "a rank is out of range",
+    "shape_invalid": "a shape is not allowed",
     "shape_mismatch": "shapes do not match",
     "broadcast": "shapes cannot be broadcast",
-    "value_range": "value out of range",
-    "empty_tensor": "empty tensor",
-    "constraint": "a constraint of the document",
-    "noncontiguous": "not contiguous",
-    "platform_unsupported": "product not supported",
+    "value_range": "a value is out of range",
+    "empty_tensor": "a tensor is empty",
+    "constraint": "a constraint of the document does not hold",
+    "noncontiguous": "a tensor is not contiguous",
+    "platform_unsupported": "the product is not supported",
 }
 
 
@@ -157,25 +161,40 @@ def status_words(operator: Operator) -> list[tuple[int, str]]:
 
 def docstring(operator: Operator) -> str:
     """The docstring of the Python function."""
-    lines = [f"{operator.name}, an operator of {operator.family}{' (experimental)' if operator.experimental else ''}."]
+    lines = [operator.summary or f"Calls {operator.name}.", ""]
+    if operator.formula:
+        lines += [f"    {part}" for part in operator.formula.split("; ")] + [""]
     for title, parameters in (("Parameters", operator.inputs), ("Results", operator.outputs)):
         rows = []
         for parameter in parameters:
-            words = "; ".join(word for word in parameter_words(parameter) if word)
+            words = "; ".join(word for word in [*parameter_words(parameter), attribute_words(parameter)] if word)
             differences = (
                 product_words(operator, parameter) if parameter.direction != "inout" or title == "Results" else []
             )
             rows.append(f"    {parameter.python_name}: {words}{''.join(f' [{d}]' for d in differences)}")
-        lines += ["", f"{title}:", *(rows or ["    none"])]
-    lines.append("")
-    if operator.products:
-        lines.append("Products: " + " ".join(operator.products))
-    lines.append("Since: " + since_words(operator))
-    for code, words in status_words(operator):
-        lines.append(f"Status {code}: {words}" if words else f"Status {code}")
-    if operator.document:
-        lines.append("Document: " + operator.document)
+        lines += [f"{title}:", *(rows or ["    none"]), ""]
+    errors = [
+        f"    {code} {status_name(code)}: {words or 'see the document'}" for code, words in status_words(operator)
+    ]
+    if errors:
+        lines += ["Errors (status of the AclError):", *errors, ""]
+    place = f"{operator.name}, {'experimental, ' if operator.experimental else ''}{operator.family}"
+    products = f"; products {' '.join(operator.products)}" if operator.products else ""
+    lines.append(f"{place}{products}; since {since_words(operator)}")
+    if operator.url:
+        lines.append(operator.url)
     return "\n".join(lines)
+
+
+@functools.cache
+def _attributes() -> dict[str, str]:
+    meanings: dict[str, str] = json.loads((FOLDER / "attributes.json").read_text(encoding="utf-8"))
+    return meanings
+
+
+def attribute_words(parameter: Parameter) -> str:
+    """What an attribute means, where its name and kind mean the same in all operators; else ""."""
+    return _attributes().get(f"{parameter.python_name}:{KIND_WORDS.get(parameter.kind, 'int')}", "")
 
 
 def since_words(operator: Operator) -> str:

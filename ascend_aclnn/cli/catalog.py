@@ -17,6 +17,7 @@ from ascend_aclnn.catalog import REQUIRED, Operator, Parameter
 from ascend_aclnn.catalog.headers import Report, compare
 from ascend_aclnn.catalog.naming import operator_python_name
 from ascend_aclnn.catalog.signature import (
+    attribute_words,
     c_prototype,
     parameter_words,
     product_words,
@@ -34,7 +35,12 @@ WIDTH = 120
 def add_commands(subparsers: Any) -> None:
     """Adds ``ops`` and ``show`` to the command line."""
     ops = subparsers.add_parser("ops", help="list operators, or compare a CANN's headers with the catalog")
-    ops.add_argument("pattern", nargs="?", default="", help="part of a name (C or Python), or a pattern with * and ?")
+    ops.add_argument(
+        "pattern",
+        nargs="?",
+        default="",
+        help="part of a name, a pattern with * and ?, or words: of names and summaries",
+    )
     ops.add_argument("--family", default="", help='part of a family: "norm", "ops-nn/index"')
     ops.add_argument("--product", choices=PRODUCTS, help="documented for this product")
     ops.add_argument("--dtype", help='a tensor or scalar of it is documented: "BF16" (on --product, if given)')
@@ -73,12 +79,12 @@ def run_ops(options: argparse.Namespace) -> int:
             operator.family.replace("experimental/", ""),
             " ".join(operator.products or ()) or "-",
             operator.since,
-            "experimental" if operator.experimental else "",
+            ("experimental: " if operator.experimental else "") + operator.summary,
         ]
         for operator in operators
     ]
     if rows:
-        print(table(["function", "operator", "family", "products", "since", ""], rows))
+        print(table(["function", "operator", "family", "products", "since", "what it computes"], rows))
     print(f"{len(rows)} of {sum(1 for _ in catalog.names())} operators")
     return 0 if rows else 1
 
@@ -94,9 +100,7 @@ def select(
     if dtype is not None and dtype.upper() not in DataType.__members__:
         raise ValueError(f"unknown data type {dtype!r}; known: {', '.join(DataType.__members__)}")
     found = []
-    for name in catalog.names():
-        if not _matches(pattern, name):
-            continue
+    for name in matching(pattern):
         operator = catalog.get(name)
         if family.lower() not in operator.family:
             continue
@@ -110,11 +114,28 @@ def select(
     return found
 
 
-def _matches(pattern: str, name: str) -> bool:
+def matching(pattern: str) -> list[str]:
+    """Names that have a pattern in them; where none has, or it is of several words, those whose summaries have the words."""
+    names = list(catalog.names())
     if any(letter in pattern for letter in "*?["):
-        python_name = operator_python_name(name)
-        return any(fnmatch.fnmatch(known.lower(), pattern.lower()) for known in (name, python_name, _bare(name)))
-    return plain(pattern) in plain(name)
+        return [
+            name
+            for name in names
+            if any(
+                fnmatch.fnmatch(form.lower(), pattern.lower())
+                for form in (name, operator_python_name(name), _bare(name))
+            )
+        ]
+    words = pattern.lower().split()
+    found = {name for name in names if plain("".join(words)) in plain(name)}
+    if len(words) > 1 or not found:
+        found |= {name for name in names if all(word in _text(name) for word in words)}
+    return [name for name in names if name in found]
+
+
+def _text(name: str) -> str:
+    """A name, as words, and its summary."""
+    return f"{operator_python_name(name).replace('_', ' ')} {catalog.get(name).summary.lower()}"
 
 
 def _documents(operator: Operator, dtype: DataType, product: Optional[str]) -> bool:
@@ -210,13 +231,16 @@ def operator_text(operator: Operator) -> str:
     from ascend_aclnn.cli.coverage import coverage
 
     lines = wrap(f"ops.{python_signature(operator)}", "", hanging="    ")
+    lines += wrap(operator.summary, "")
+    lines += [f"    {part}" for part in operator.formula.split("; ") if part]
     rows = []
     for parameter in operator.parameters:
         kind, dtypes, rank, formats, notes = parameter_words(parameter)
         what = " ".join(word for word in (dtypes, formats) if word)
+        notes = "; ".join(word for word in (notes, attribute_words(parameter)) if word)
         rows.append([parameter.python_name, parameter.direction, kind, what, rank, notes])
         rows += [["", "", "", f"({words})", "", ""] for words in product_words(operator, parameter)]
-    lines += ["", textwrap.indent(table(None, rows, limits={3: 60, 4: 40}), "  "), ""]
+    lines += ["", textwrap.indent(table(None, rows, limits={3: 60, 4: 40, 5: 60}), "  "), ""]
     facts = [f"products {' '.join(operator.products or ()) or 'not documented'}", f"since {since_words(operator)}"]
     facts += ["experimental"] if operator.experimental else []
     facts += [f"{products} {words}" for products, words in (operator.determinism or {}).items()]
@@ -231,8 +255,8 @@ def operator_text(operator: Operator) -> str:
         f"family   {operator.family}",
         f"header   {operator.header}",
     ]
-    if operator.document:
-        lines.append(f"document {operator.document}")
+    if operator.url:
+        lines.append(f"document {operator.url}")
     lines.append("")
     for declaration in c_prototype(operator).splitlines():
         lines += wrap(declaration, "", hanging="    ")
@@ -247,6 +271,7 @@ def summary_json(operator: Operator) -> dict[str, Any]:
         "products": list(operator.products or ()),
         "since": operator.since,
         "experimental": operator.experimental,
+        "summary": operator.summary,
     }
 
 
@@ -259,7 +284,9 @@ def operator_json(operator: Operator) -> dict[str, Any]:
         "python_signature": python_signature(operator),
         "c_prototype": c_prototype(operator).splitlines(),
         "header": operator.header,
+        "formula": operator.formula,
         "document": operator.document,
+        "url": operator.url,
         "determinism": operator.determinism or {},
         "statuses": [
             {"status": code, "name": status_name(code), "conditions": words} for code, words in status_words(operator)

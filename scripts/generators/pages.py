@@ -89,12 +89,16 @@ def family_page(family: str, rows: list[Row]) -> str:
         if not some:
             continue
         lines += [title, ""] if title else []
-        lines += ["| operator | function | products | since | outputs | checks | NumPy |", "| --- " * 7 + "|"]
+        lines += [
+            "| operator | what it computes | function | products | since | outputs | checks | NumPy |",
+            "| --- " * 8 + "|",
+        ]
         for operator, known in some:
             signature = python_signature(operator).replace(", *, out=None, stream=None)", ")")
             signature = signature.replace("(*, out=None, stream=None)", "()")
             cells = [
-                operator.name,
+                f"[{operator.name}]({operator.url})" if operator.url else operator.name,
+                description(operator),
                 f"`{signature}`",
                 " ".join(operator.products or ()),
                 operator.since,
@@ -107,6 +111,12 @@ def family_page(family: str, rows: list[Row]) -> str:
     lines.append("Every function also takes `out=None` and `stream=None`. [All families](README.md)")
     lines.append("")
     return "\n".join(lines)
+
+
+def description(operator: Operator) -> str:
+    """Summary and formula, for a cell of a table."""
+    formula = f"<br>`{operator.formula}`" if operator.formula else ""
+    return (html.escape(operator.summary, quote=False) + formula).replace("|", "\\|")
 
 
 def picture(families: dict[str, list[Row]]) -> str:

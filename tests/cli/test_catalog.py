@@ -26,7 +26,7 @@ def names(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_ops_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("ops") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["function", "operator", "family", "products", "since"]
+    assert lines[0].split() == ["function", "operator", "family", "products", "since", "what", "it", "computes"]
     assert lines[-1] == "1335 of 1335 operators"
     assert len(lines) == 1337
 
@@ -37,6 +37,13 @@ def test_ops_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_ops_pattern(capsys: pytest.CaptureFixture[str], pattern: str) -> None:
     assert names(capsys, pattern) == ["aclnnMoeTokenPermuteGrad"]
+
+
+def test_ops_finds_by_words_of_names_and_summaries(capsys: pytest.CaptureFixture[str]) -> None:
+    found = names(capsys, "layer norm")
+    assert {"aclnnLayerNorm", "aclnnAddLayerNorm", "aclnnDeepNorm"} <= set(found) and len(found) < 40
+    assert "aclnnAcos" in names(capsys, "cosine") and "aclnnSin" not in names(capsys, "cosine")
+    assert names(capsys, "quantile normal") == ["aclnnNdtri"]
 
 
 def test_ops_filters(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,8 +87,10 @@ def test_show(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert run("show", name) == 0
     text = capsys.readouterr().out
     assert text.startswith("ops.rms_norm_grad(dy, x, rstd, gamma, *, out=None, stream=None) -> (dx, dgamma)\n")
+    assert text.splitlines()[1] == "Computes the gradients of RmsNorm with respect to input and gamma."
+    assert "    dgamma = sum(dy * n), n = x * rstd\n" in text
     assert "(310P: not BF16)" in text
-    assert "status 161002 ACLNN_ERR_PARAM_INVALID: dtype not supported" in text
+    assert "status 161002 ACLNN_ERR_PARAM_INVALID: a dtype is not supported" in text
     assert "document ops-nn/norm/rms_norm_grad/docs/aclnnRmsNormGrad.md" in text
     assert "aclnnStatus aclnnRmsNormGradGetWorkspaceSize(const aclTensor* dy" in text
     assert max(map(len, text.splitlines())) <= 120
