@@ -91,7 +91,7 @@ def test_show(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert "    dgamma = sum(dy * n), n = x * rstd\n" in text
     assert "(310P: not BF16)" in text
     assert "status 161002 ACLNN_ERR_PARAM_INVALID: a dtype is not supported" in text
-    assert "document ops-nn/norm/rms_norm_grad/docs/aclnnRmsNormGrad.md" in text
+    assert "document https://gitcode.com/cann/ops-nn/blob/master/norm/rms_norm_grad/docs/aclnnRmsNormGrad.md" in text
     assert "aclnnStatus aclnnRmsNormGradGetWorkspaceSize(const aclTensor* dy" in text
     assert max(map(len, text.splitlines())) <= 120
 
