@@ -33,12 +33,14 @@ from ascend_aclnn.core.streams import (
 )
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.core.tensor import set_operator_loader as _set_operator_loader
+from ascend_aclnn.core.torch_interop import torch_stream
 from ascend_aclnn.creation import (
     arange,
     asarray,
     empty,
     empty_like,
     from_dlpack,
+    from_torch,
     full,
     ones,
     zeros,
@@ -128,6 +130,7 @@ __all__ = [
     "empty_cache",
     "empty_like",
     "from_dlpack",
+    "from_torch",
     "full",
     "is_available",
     "memory_info",
@@ -140,6 +143,7 @@ __all__ = [
     "show_config",
     "signature",
     "synchronize",
+    "torch_stream",
     "use_backend",
     "zeros",
     "zeros_like",

@@ -8,10 +8,11 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.core import dlpack
+from ascend_aclnn.core import dlpack, torch_interop
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
 from ascend_aclnn.core.spec import FormatLike, TensorSpec
+from ascend_aclnn.core.streams import Stream, current_stream
 from ascend_aclnn.core.tensor import Tensor
 
 
@@ -76,6 +77,8 @@ def asarray(x: npt.ArrayLike, dtype: Optional[DTypeLike] = None, format: FormatL
         if dtype is not None and as_datatype(dtype) is not x.dtype:
             raise TypeError(f"the tensor is {x.dtype.name}, not {as_datatype(dtype).name}; convert it with ops.cast")
         return x
+    if torch_interop.is_torch_tensor(x):
+        x = torch_interop.host_array(x)
     try:
         array = np.asarray(x)
     except ValueError as error:  # NumPy's text names neither the argument nor what is allowed
@@ -88,8 +91,56 @@ def asarray(x: npt.ArrayLike, dtype: Optional[DTypeLike] = None, format: FormatL
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A tensor that shares the memory of an object with ``__dlpack__`` (host memory: NumPy backend; Ascend: npu)."""
-    memory = dlpack.import_memory(x, current_backend())
+    """A tensor that shares the memory of an object with ``__dlpack__`` (host memory: NumPy backend; Ascend: npu).
+
+    The current stream is made to wait for what the producer has queued, as far as its ``__dlpack__(stream=)`` does.
+    """
+    if torch_interop.is_torch_tensor(x):
+        return from_torch(x)
+    backend = current_backend()
+    handle = None if backend.wraps_host_memory else current_stream().handle
+    memory = dlpack.import_memory(x, backend, handle)
     return Tensor.from_pointer(
         memory.address, memory.shape, memory.dtype, strides=memory.strides, device=memory.device, owner=memory.owner
     )
+
+
+def from_torch(x: Any) -> Tensor:
+    """A tensor that shares the memory of a torch tensor: on the host for the NumPy backend, on the NPU for the npu backend.
+
+    The current stream is made to wait for what torch has queued on its own current stream; what torch writes later is not
+    waited for, unless the tensor is used on ``torch_stream()``. Reading on the host waits for both. BufferError where the
+    backend cannot share the memory: for a host tensor on the npu backend, ``asarray`` copies.
+    """
+    if not torch_interop.is_torch_tensor(x):
+        raise TypeError(f"x is a {type(x).__name__}; it must be a torch.Tensor")
+    backend = current_backend()
+    where = "cpu" if backend.wraps_host_memory else "npu"
+    if x.device.type != where:
+        hint = "asarray() copies" if where == "npu" else 'use_backend("npu") works on it in place'
+        raise BufferError(
+            f"the torch tensor is on {x.device}; the {backend.name} backend shares {where} memory; {hint}"
+        )
+    if backend.wraps_host_memory:
+        return share_torch(x, None)
+    theirs = torch_interop.TorchStream(x.device.index)
+    tensor = share_torch(x, theirs)
+    ours = current_stream()
+    if ours.device == theirs.device:
+        ours.wait_stream(theirs)
+    return tensor
+
+
+def share_torch(x: Any, stream: Optional[Stream]) -> Tensor:
+    """A tensor over a torch tensor's memory, which torch itself uses on a stream. Orders nothing."""
+    m = torch_interop.describe(x)
+    spec = TensorSpec.of(
+        m.shape,
+        m.dtype,
+        strides=m.strides,
+        offset=m.offset,
+        format="auto" if m.format is None else m.format,
+        storage_shape=m.storage_shape,
+    )
+    spec.check_within(m.nbytes)
+    return Tensor.on(current_backend().borrow(m.address, m.nbytes, m.device, x, stream), spec)

@@ -6,6 +6,7 @@ the stream. Every operator goes through ``call``; what differs between them is d
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -15,6 +16,7 @@ from ascend_aclnn.call.arguments import Invocation, holds_tensor
 from ascend_aclnn.call.outputs import bind_outputs, host_results, output_items
 from ascend_aclnn.call.plan import CallPlan, plan
 from ascend_aclnn.call.replay import remember, signature
+from ascend_aclnn.call.torch_call import Allocate, call_with_torch, holds_torch
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.current import current_backend
@@ -24,8 +26,13 @@ from ascend_aclnn.core.streams import Stream, check_stream
 from ascend_aclnn.core.tensor import Tensor
 
 
-def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Any:
-    """One call of an operator; ``args`` has one item for each parameter of the Python function."""
+def call(
+    plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream], allocate: Optional[Allocate] = None
+) -> Any:
+    """One call of an operator; ``args`` has one item for each parameter of the Python function.
+
+    ``allocate`` makes the outputs that are not given; by default it is the backend's.
+    """
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)
@@ -39,8 +46,11 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
             again = replay.run(backend, given)
             if again is not None:
                 return plan.result(again)
+    if key is None and "torch" in sys.modules and holds_torch((*args, out)):
+        return call_with_torch(plan, args, out, stream, call)
     on_device = stream is not None or holds_tensor(args) or holds_tensor((out,))
     invocation = Invocation(backend, plan, on_device)
+    invocation.allocate = allocate
     invocation.bind_inputs(args)
     bind_outputs(invocation, out)
     runner = backend.run(plan.operator, invocation.values, stream)

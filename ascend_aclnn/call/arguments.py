@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from ascend_aclnn.call.values import describe, items, plain_value
 from ascend_aclnn.catalog import REQUIRED, Kind, Parameter
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
 
 
@@ -26,11 +27,12 @@ class WriteBack(NamedTuple):
 class Invocation:
     """One call of an operator: the value of each C parameter, and the caller's ndarrays that are to be written."""
 
-    __slots__ = ("backend", "given_outputs", "on_device", "plan", "values", "write_backs")
+    __slots__ = ("allocate", "backend", "given_outputs", "on_device", "plan", "values", "write_backs")
 
     def __init__(self, backend: Backend, plan: CallPlan, on_device: bool) -> None:
         self.backend = backend
         self.plan = plan
+        self.allocate: Optional[Callable[[TensorSpec], Tensor]] = None  # makes the outputs, instead of the backend
         self.on_device = on_device  # Tensors are returned, and the call is asynchronous
         self.values: list[Any] = [None] * len(plan.operator.parameters)
         self.write_backs: list[WriteBack] = []

@@ -150,6 +150,8 @@ def _check_phase_one(call: Invocation) -> None:
 def _allocate(call: Invocation, spec: Union[TensorSpec, list[TensorSpec]]) -> Any:
     if isinstance(spec, list):
         return [_allocate(call, item) for item in spec]
+    if call.allocate is not None:
+        return call.allocate(spec)
     return call.backend.allocate_output(spec, not call.on_device)
 
 

@@ -7,6 +7,7 @@ the producer's object.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.core.streams import Stream
 
 if TYPE_CHECKING:
     from ascend_aclnn.core.tensor import Tensor
@@ -118,6 +120,16 @@ def _let_go_with_capsule(capsule: int) -> None:
         _exported.pop(_dying_pointer(capsule, _PLAIN), None)
 
 
+def _outlive_python() -> None:
+    """At exit: consumers that let go after the interpreter's end find no deleter to call, and the struct still there."""
+    for entry in list(_exported.values()):
+        entry[0].deleter = _Deleter()
+        _increase_references(entry)
+
+
+_increase_references = _api("Py_IncRef", None, ctypes.py_object)
+atexit.register(_outlive_python)
+
 _release = _Deleter(_let_go)  # C calls these two as long as a capsule lives, so they stay for good
 _capsule_gone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_let_go_with_capsule)
 
@@ -138,7 +150,11 @@ def export(
     dl_device: Optional[tuple[int, int]] = None,
     copy: Optional[bool] = None,
 ) -> Any:
-    """``__dlpack__``: a capsule over the tensor's memory. ``stream=-1``: the consumer waits for the writer itself."""
+    """``__dlpack__``: a capsule over the tensor's memory.
+
+    The consumer's ``stream`` (its raw handle) is made to wait for what wrote the tensor last. Without it the host waits,
+    because a consumer that names no stream may use any; -1 asks for neither.
+    """
     if tensor.format.private:
         raise BufferError(f"a tensor in format {tensor.format.name} has no strides that DLPack could describe")
     if tensor.dtype not in _CODES:
@@ -151,8 +167,10 @@ def export(
         return _export_array(tensor.numpy(), tensor.dtype) if copy else _export_host(tensor)
     if copy:
         raise BufferError("the npu backend exports no copies: clone the tensor first")
-    if stream != -1:
+    if stream is None:
         tensor.storage.wait()
+    elif stream != -1:
+        tensor.storage.make_wait(Stream.from_handle(stream, tensor.device))
     return _capsule_of(tensor, (EXT_DEV, tensor.device))
 
 
@@ -181,7 +199,12 @@ class _Exposed:
 def _export_host(tensor: Tensor) -> Any:
     if _CODES[tensor.dtype][0] in _BEYOND_NUMPY or tensor.dtype.numpy is None:
         return _capsule_of(tensor, (CPU, 0))
-    return np.asarray(_Exposed(tensor, tensor.dtype.numpy)).__dlpack__()
+    return shared_array(tensor, tensor.dtype.numpy).__dlpack__()
+
+
+def shared_array(tensor: Tensor, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An ndarray over a tensor's host memory, which keeps the tensor; ``dtype`` has the size of the tensor's own."""
+    return np.asarray(_Exposed(tensor, dtype)) if tensor.size else np.empty(tensor.shape, dtype)
 
 
 def _capsule_of(tensor: Tensor, device: tuple[int, int]) -> Any:
@@ -233,8 +256,11 @@ class ImportedMemory(NamedTuple):
     owner: object
 
 
-def import_memory(obj: Any, backend: Backend) -> ImportedMemory:
-    """The memory of an object with ``__dlpack__``; BufferError where the backend cannot share it."""
+def import_memory(obj: Any, backend: Backend, stream: Optional[int] = None) -> ImportedMemory:
+    """The memory of an object with ``__dlpack__``; BufferError where the backend cannot share it.
+
+    ``stream`` is the raw handle of the stream that will use it, which the producer makes wait for its own work.
+    """
     wanted = CPU if backend.wraps_host_memory else EXT_DEV
     if isinstance(obj, np.ndarray) and wanted == CPU:
         return _memory_of_array(obj)
@@ -242,7 +268,7 @@ def import_memory(obj: Any, backend: Backend) -> ImportedMemory:
     if kind != wanted:
         text = f"the {backend.name} backend shares memory of DLPack device type {wanted}; this is on ({kind}, {index})"
         raise BufferError(text + "; asarray() copies")
-    managed, tensor = _take(obj)
+    managed, tensor = _take(obj, None if wanted == CPU else stream)
     owner = _Owner(managed)
     key = (tensor.dtype.code, tensor.dtype.bits)
     if tensor.dtype.lanes != 1 or key not in _DTYPES:
@@ -269,12 +295,13 @@ def _memory_of_array(array: npt.NDArray[Any]) -> ImportedMemory:
     return ImportedMemory(array.ctypes.data, array.shape, strides, as_datatype(array.dtype), 0, array)
 
 
-def _take(obj: Any) -> tuple[Any, Any]:
+def _take(obj: Any, stream: Optional[int]) -> tuple[Any, Any]:
     """The producer's struct and the description in it; the capsule is marked as used."""
+    asked = {} if stream is None else {"stream": stream}
     try:
-        capsule = obj.__dlpack__(max_version=(1, 0))
+        capsule = obj.__dlpack__(max_version=(1, 0), **asked)
     except TypeError:  # a producer of the time before versions
-        capsule = obj.__dlpack__()
+        capsule = obj.__dlpack__(**asked)
     for name, kind in ((_VERSIONED, _ManagedVersioned), (_PLAIN, _Managed)):
         if _is_valid(capsule, name):
             managed = kind.from_address(_pointer(capsule, name))

@@ -207,6 +207,8 @@ def as_datatype(dtype: DTypeLike) -> DataType:
         return dtype
     if isinstance(dtype, str) and dtype in DataType.__members__:
         return DataType[dtype]
+    if type(dtype).__module__ == "torch":
+        return _of_torch(dtype)
     try:
         known = np.dtype(dtype)
     except TypeError:
@@ -216,6 +218,17 @@ def as_datatype(dtype: DTypeLike) -> DataType:
         found = _FROM_NUMPY.get(known.newbyteorder("="))  # of a foreign byte order: its values are copied
     if found is None:
         raise TypeError(f"CANN has no data type for NumPy's {known}")
+    return found
+
+
+def _of_torch(dtype: object) -> DataType:
+    """The DataType of a torch.dtype, whose names are NumPy's and ml_dtypes'."""
+    name = str(dtype)[len("torch.") :]
+    if name == "complex32":
+        return DataType.COMPLEX32
+    found = next((member for member, known in _NUMPY.items() if known.name == name), None)
+    if found is None:
+        raise TypeError(f"CANN has no data type for {dtype}")
     return found
 
 

@@ -50,8 +50,14 @@ class Storage(abc.ABC):
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
         """Copies host bytes into the storage; ordered after the work that uses it, done when this returns."""
 
+    owner: object = None  # who the memory belongs to, where it is borrowed
+
     def wait(self) -> None:
         """Waits for the stream that wrote last."""
+        return
+
+    def make_wait(self, stream: Stream) -> None:
+        """Makes what is queued on a stream from now on run after what wrote last."""
         return
 
     @abc.abstractmethod
@@ -137,8 +143,11 @@ class Backend(abc.ABC):
         """A Storage whose memory is reserved at its first touch."""
 
     @abc.abstractmethod
-    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> Storage:
-        """A Storage over memory that somebody else owns; ``owner`` is kept alive with it."""
+    def borrow(self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None) -> Storage:
+        """A Storage over memory that somebody else owns; ``owner`` is kept alive with it.
+
+        ``stream`` is where the owner uses the memory itself, and uses it again once it is let go.
+        """
 
     @abc.abstractmethod
     def memory_info(self, device: int) -> MemoryInfo: ...
@@ -181,6 +190,10 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def stream_wait_event(self, stream: Stream, event: int) -> None: ...
+
+    def keep_until_passed(self, owner: object, stream: Stream) -> None:
+        """Keeps an object alive until what is queued on a stream has run."""
+        return
 
     @abc.abstractmethod
     def create_event(self, device: int) -> int: ...

@@ -54,9 +54,9 @@ class Stream:
     def __init__(self, device: Optional[int] = None) -> None:
         self.backend: Backend = current_backend()
         self.device = self.backend.current_device() if device is None else device
-        self.handle = self.backend.create_stream(self.device)
+        self._handle = self.backend.create_stream(self.device)
         self._release: weakref.finalize[..., Stream] = weakref.finalize(
-            self, self.backend.destroy_stream, self.device, self.handle
+            self, self.backend.destroy_stream, self.device, self._handle
         )
         self._release.atexit = False  # the backend destroys what is left, in the right order
 
@@ -64,12 +64,20 @@ class Stream:
     def from_handle(cls, handle: int, device: Optional[int] = None, *, owner: object = None) -> Stream:
         """A stream that somebody else owns (torch_npu: ``torch.npu.current_stream().npu_stream``); 0 is the default stream."""
         stream = cls.__new__(cls)
-        stream.backend = current_backend()
-        stream.device = stream.backend.current_device() if device is None else device
-        stream.handle = handle
-        stream._release = weakref.finalize(stream, _let_go, owner)
-        stream._release.atexit = False
+        backend = current_backend()
+        stream._adopt(backend, backend.current_device() if device is None else device, handle, owner)
         return stream
+
+    def _adopt(self, backend: Backend, device: int, handle: int, owner: object) -> None:
+        """Becomes a stream that somebody else destroys."""
+        self.backend, self.device, self._handle = backend, device, handle
+        self._release = weakref.finalize(self, _let_go, owner)
+        self._release.atexit = False
+
+    @property
+    def handle(self) -> int:
+        """The backend's raw handle (aclrtStream); 0 is the default stream."""
+        return self._handle
 
     def synchronize(self, timeout: Optional[float] = None) -> None:
         """Waits until everything queued so far has run; TimeoutError after ``timeout`` seconds."""
@@ -82,6 +90,16 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Work queued from now on runs after the event."""
         self.backend.stream_wait_event(self, event.handle)
+
+    def wait_stream(self, other: Stream) -> None:
+        """Work queued from now on runs after what is queued on another stream now."""
+        handle = other.handle  # once: a stream may follow somebody else's
+        if other.device == self.device and handle == self.handle:
+            return
+        event = Event(other.device)
+        event.record(Stream.from_handle(handle, other.device) if handle != other._handle else other)
+        self.wait_event(event)
+        self.backend.keep_until_passed(event, self)
 
     def record_event(self, event: Optional[Event] = None) -> Event:
         """Records an event (a new one if none is given) behind what is queued."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.core import dlpack
+from ascend_aclnn.core import dlpack, torch_interop
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
 from ascend_aclnn.core.interface import Backend, Storage
@@ -446,6 +446,14 @@ class Tensor(TensorSpec):
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self, **options)
+
+    def torch(self) -> Any:
+        """A torch tensor over this tensor's memory: on the host from the NumPy backend, on the NPU from the npu backend.
+
+        Nothing is copied, and torch's current stream is made to wait for what wrote the tensor last. TypeError where torch
+        lacks the dtype, BufferError for a tensor in a blocked format.
+        """
+        return torch_interop.to_torch(self)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.device(self)

@@ -103,8 +103,14 @@ class NpuBackend(Backend):
     def allocate(self, nbytes: int, device: int) -> NpuStorage:
         return NpuStorage(self, self.runtime, device, nbytes)
 
-    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> NpuStorage:
-        return NpuStorage.borrow(self, self.runtime, device, nbytes, address, owner)
+    def borrow(
+        self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None
+    ) -> NpuStorage:
+        storage = NpuStorage.borrow(self, self.runtime, device, nbytes, address, owner)
+        if stream is not None:
+            storage.owners_stream = stream
+            storage.home = self._state(stream)
+        return storage
 
     def memory_info(self, device: int) -> MemoryInfo:
         info: MemoryInfo = self.runtime.stream(device, 0).device.pool.info()
@@ -152,12 +158,18 @@ class NpuBackend(Backend):
                 f"the stream is of device {stream.device}, the current device is {state.index}; "
                 f"run it under  with Device({stream.device})"
             )
-        return state.streams.get(stream.handle) or self._state(stream)
+        if not stream._release.alive:
+            raise ValueError(f"{stream!r} is closed")
+        handle = stream.handle
+        return state.streams.get(handle) or self.runtime.stream(stream.device, handle)
 
     def _state(self, stream: Stream) -> StreamState:
         if not stream._release.alive:
             raise ValueError(f"{stream!r} is closed")
         return self.runtime.stream(stream.device, stream.handle)
+
+    def keep_until_passed(self, owner: object, stream: Stream) -> None:
+        self.runtime.keep_until_passed(owner, self._state(stream))
 
     def create_stream(self, device: int) -> int:
         self.runtime.drain()

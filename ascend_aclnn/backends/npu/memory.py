@@ -357,6 +357,7 @@ class NpuStorage(Storage):
 
     ``home`` is the stream whose launches need no note: the block's own, or the first that used borrowed memory.
     ``others`` are the streams that must have passed before the memory is reused, ``writer`` the one that wrote last.
+    ``owners_stream`` is where the owner of borrowed memory works on it too, without saying so.
     """
 
     __slots__ = (
@@ -369,6 +370,7 @@ class NpuStorage(Storage):
         "nbytes",
         "others",
         "owner",
+        "owners_stream",
         "runtime",
         "writer",
     )
@@ -382,6 +384,7 @@ class NpuStorage(Storage):
         self.block: Optional[Block] = None
         self.borrowed = False
         self.owner: object = None
+        self.owners_stream: Optional[Stream] = None
         self.home: Optional[StreamState] = None
         self.others: tuple[StreamState, ...] = ()
         self.writer: Optional[StreamState] = None
@@ -438,15 +441,27 @@ class NpuStorage(Storage):
 
     def wait(self) -> None:
         """Waits for the stream that wrote last, and only for it."""
-        if self.writer is not None:
+        theirs = self._owners_state()
+        if theirs is not None:
+            self.runtime.wait_stream(theirs)
+        if self.writer is not None and self.writer is not theirs:
             self.runtime.wait_stream(self.writer)
+
+    def make_wait(self, stream: Stream) -> None:
+        if self.writer is not None and self.writer.alive:
+            stream.wait_stream(Stream.from_handle(self.writer.handle, self.device))
+
+    def _owners_state(self) -> Optional[StreamState]:
+        """The stream that the owner of borrowed memory works on now, if it said so."""
+        stream = self.owners_stream
+        return None if stream is None else self.runtime.stream(stream.device, stream.handle)
 
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
         address = self._inside(offset, data.nbytes)
         if not data.nbytes:
             return
         host = np.ascontiguousarray(data)
-        streams = {self.home, self.writer, *self.others}
+        streams = {self.home, self.writer, self._owners_state(), *self.others}
         if self.block is not None and not self.block.fresh:
             streams.add(self.block.segment.stream)  # kernels of the block's former user may still run there
         for stream in streams:

@@ -6,8 +6,8 @@ Rules kept here, because breaking them is undefined on the device:
   because other components of the process (torch_npu) change the device of a thread too.
 - Finalizers of Python objects run anywhere, even between two native calls that belong together. Those that would take
   a lock or wait leave a note instead, which the next ordinary call works off.
-- At exit: wait for the devices, then executors and tensors, events and streams, memory, devices, aclFinalize; the last
-  two only if nobody else in this process initialised ACL.
+- At exit: wait for the devices, then executors and tensors, events and streams, memory, devices, ACL; the last two only
+  if nobody else in this process may use them.
 - A forked child shares the device's state with its parent and must not touch it.
 """
 
@@ -28,6 +28,7 @@ from typing import Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
+from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, status_hint, status_name
 
@@ -171,15 +172,22 @@ class Runtime:
             self._release_all()
         self._closer = None
 
+    @property
+    def shares_process(self) -> bool:
+        """Another component uses ACL in this process: devices and ACL itself are then left to it at exit."""
+        return self.shared or "torch_npu" in sys.modules
+
     def _idle(self) -> bool:
         """Waits for the devices; False if one does not answer, and then nothing more is touched."""
-        if self.shared and self.get_device(self.cells.device_at):
-            return False  # the owner of ACL has shut it down before us
+        others = self.shares_process
+        if others and self.get_device(self.cells.device_at):
+            return False  # the other owner of ACL has shut it down before us
         for state in list(self.devices.values()):
             try:
+                torch_interop.drain_queue(state.index)
                 self.synchronize(state, _EXIT_WAIT_SECONDS)
-            except (AclError, TimeoutError) as error:
-                if not self.shared:
+            except (AclError, TimeoutError, RuntimeError) as error:
+                if not others:
                     warnings.warn(f"device {state.index} is not released: {error}", ResourceWarning, stacklevel=1)
                 return False
         return True
@@ -196,13 +204,19 @@ class Runtime:
                 stream.alive = False
                 self._clean_up("aclrtDestroyStream", state, stream.handle)
             state.pool.close()
-        if self.shared:
-            return
-        reset = self.libraries.function("aclrtResetDevice")
-        for state in self.devices.values():
-            if state.ours:  # without making the device before it current again, whose context may be gone
-                self.warn("aclrtResetDevice", self.set_current_context(state.context) or reset(state.index))
-        self.warn("aclFinalize", self.libraries.function("aclFinalize")())
+        # aclFinalize ignores how often ACL was initialised, aclrtResetDevice takes the context from under streams that
+        # another component has made: neither is called where there is one. The process' end releases both.
+        if not self.shares_process:
+            reset = self.libraries.function("aclrtResetDevice")
+            for state in self.devices.values():
+                if state.ours:  # without making the device before it current again, whose context may be gone
+                    self.warn("aclrtResetDevice", self.set_current_context(state.context) or reset(state.index))
+        finalize_reference = self.libraries.optional("aclFinalizeReference")  # CANN 8.5: counts
+        if finalize_reference is not None:
+            left = ctypes.c_uint64()
+            self.warn("aclFinalizeReference", finalize_reference(ctypes.byref(left)))
+        elif not self.shares_process:
+            self.warn("aclFinalize", self.libraries.function("aclFinalize")())
 
     def _clean_up(self, routine: str, state: DeviceState, argument: int) -> None:
         """A call that gives something back: warns where others raise."""
@@ -369,8 +383,14 @@ class Runtime:
         """The stream that this thread uses on a device: the innermost entered with ``with``, else the default."""
         for entered in reversed(entered_streams()):
             if entered.device == index and entered.backend.name == "npu":
-                return self.stream(index, entered.handle)
+                handle = entered.handle  # once: asking torch_npu's drains its queue
+                return self.devices[index].streams.get(handle) or self.stream(index, handle)
         return self.stream(index, 0)
+
+    def keep_until_passed(self, owner: object, stream: StreamState) -> None:
+        """Keeps an object alive until what is queued on a stream has run."""
+        with self.lock:
+            stream.device.pool.release(None, (stream,), owner)
 
     def wait_for_memory(self, stream: StreamState) -> None:
         """Waits before memory of a stream goes back to the device; a foreign stream may have been destroyed by now."""

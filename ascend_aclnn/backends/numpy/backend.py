@@ -103,7 +103,9 @@ class NumpyBackend(Backend):
     def allocate(self, nbytes: int, device: int) -> HostStorage:
         return HostStorage(self, nbytes)
 
-    def borrow(self, address: int, nbytes: int, device: int, owner: object) -> HostStorage:
+    def borrow(
+        self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None
+    ) -> HostStorage:
         raw = (ctypes.c_uint8 * nbytes).from_address(address)
         return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)  # type: ignore[call-overload]
 

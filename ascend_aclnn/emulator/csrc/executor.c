@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ADDRESS_ALIGNMENT 32u
 #define MOST_PLANS 8192u
@@ -650,6 +651,8 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     int status = emu_handle_find(handle, KIND_EXECUTOR, &object);
     if (status != 0) LEAVE(status);
     executor *e = object;
+    /* As slow as a queue of launches that another thread works on may be. */
+    if (emu_config()->launch_delay > 0 && gettid() != getpid()) usleep((useconds_t)emu_config()->launch_delay * 1000);
     if (e->operator != operator)
         status = emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_WRONG_EXECUTOR", "the executor %p is of %s", (void *)handle,
                           e->operator->name);

@@ -84,6 +84,8 @@ static void read_settings(void) {
     const char *cann = getenv("ASCEND_EMULATOR_CANN");
     settings.cann = strdup(cann != NULL && *cann != 0 ? cann : "8.1.RC1");
     settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
+    const char *delay = getenv("ASCEND_EMULATOR_LAUNCH_DELAY");
+    settings.launch_delay = delay != NULL ? atoi(delay) : 0;
     settings.repeatable = flag("ASCEND_EMULATOR_REPEATABLE", true);
     const char *fill = getenv("ASCEND_EMULATOR_FILL");
     settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;

@@ -29,6 +29,7 @@ typedef struct {
     bool strict;           /* leaks make the exit status non-zero */
     bool tell_leaks;
     bool repeatable;       /* aclSetAclOpExecutorRepeatable is not always refused */
+    int launch_delay;      /* milliseconds that phase two takes on a thread other than the program's first */
     int fill;              /* byte that new device memory is filled with, -1: what it happens to hold */
     int64_t workspace;     /* bytes that phase one asks for; -1: by the device process's rule */
     char directory[4096];  /* where the libraries are */

@@ -1,0 +1,218 @@
+"""torch beside this package: its tensors as memory, its dtypes, and the stream that torch_npu works on.
+
+Nothing here imports torch unless the caller asks for something of torch's. torch_npu keeps a queue on the host: what it
+was told to launch may not be on the device's stream yet. Asking it for the raw handle of its current stream drains that
+queue, so the handle is asked for at each use and never kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core import dlpack
+from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.dtypes import DataType, Format, as_datatype
+from ascend_aclnn.core.layouts import nz_shape
+from ascend_aclnn.core.streams import Stream
+
+if TYPE_CHECKING:
+    from ascend_aclnn.core.spec import TensorSpec
+    from ascend_aclnn.core.tensor import Tensor
+
+# Bits of these torch dtypes as an integer type that both torch and NumPy have.
+_CARRIERS = {1: "uint8", 2: "int16"}
+_NAMES = {
+    DataType.FLOAT: "float32",
+    DataType.DOUBLE: "float64",
+    DataType.BF16: "bfloat16",
+    DataType.COMPLEX32: "complex32",
+    DataType.FLOAT8_E8M0: "float8_e8m0fnu",
+}
+
+
+def is_torch_tensor(value: object) -> bool:
+    """True for a torch.Tensor; without looking further where the process has not imported torch."""
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(value, kind)
+
+
+def torch_dtype(dtype: DataType) -> Any:
+    """torch's dtype of a DataType; TypeError where torch has none."""
+    torch = importlib.import_module("torch")
+    found = getattr(torch, _NAMES.get(dtype, dtype.name.lower()), None)
+    if not isinstance(found, torch.dtype) or dtype.packed:
+        raise TypeError(f"torch {torch.__version__} has no dtype for {dtype.name}")
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- host memory
+
+
+def host_array(tensor: Any) -> npt.NDArray[Any]:
+    """An ndarray over the memory of a torch tensor on the host (a copy from elsewhere), of any dtype that CANN has."""
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    dtype = as_datatype(tensor.dtype)
+    if dtype.numpy is None:
+        raise TypeError(f"{tensor.dtype} has no NumPy counterpart")
+    try:
+        array: npt.NDArray[Any] = tensor.numpy()
+    except TypeError:  # bfloat16 and its kin, which NumPy by itself does not have
+        array = tensor.view(getattr(sys.modules["torch"], _CARRIERS[dtype.numpy.itemsize])).numpy()
+    return array if array.dtype == dtype.numpy else array.view(dtype.numpy)
+
+
+def from_array(array: npt.NDArray[Any]) -> Any:
+    """A torch tensor over the memory of an ndarray of any dtype that both have."""
+    torch = importlib.import_module("torch")
+    dtype = torch_dtype(as_datatype(array.dtype))
+    if not _needs_carrier(as_datatype(array.dtype)):
+        return torch.from_numpy(array)
+    carrier = np.dtype(_CARRIERS[array.dtype.itemsize])
+    return torch.from_numpy(array.view(carrier)).view(dtype)
+
+
+def _needs_carrier(dtype: DataType) -> bool:
+    """torch takes no ndarray of a dtype that is not NumPy's own: its bits go over as integers."""
+    return dtype.numpy is None or dtype.numpy.isbuiltin != 1
+
+
+# ------------------------------------------------------------------------------------------------------- tensors
+
+
+class TorchMemory(NamedTuple):
+    """The storage of a torch tensor, and the tensor's place in it."""
+
+    address: int
+    nbytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: DataType
+    format: Optional[Format]  # None: ND
+    storage_shape: Optional[tuple[int, ...]]
+    device: int
+
+
+def describe(tensor: Any) -> TorchMemory:
+    """Where a torch tensor's elements are. BufferError for tensors without plain memory (sparse, lazily conjugated)."""
+    if tensor.layout is not importlib.import_module("torch").strided:
+        raise BufferError(f"the torch tensor has layout {tensor.layout}; it must be strided")
+    if tensor.is_conj() or tensor.is_neg():
+        raise BufferError("the torch tensor is a lazy conjugate; make it real memory with resolve_conj().resolve_neg()")
+    tensor = tensor.detach()
+    storage = tensor.untyped_storage()
+    dtype = as_datatype(tensor.dtype)
+    shape = tuple(tensor.shape)
+    format, storage_shape = _private_format(tensor, shape, dtype)
+    index = tensor.device.index or 0
+    return TorchMemory(
+        storage.data_ptr(),
+        storage.nbytes(),
+        shape,
+        tuple(tensor.stride()),
+        tensor.storage_offset(),
+        dtype,
+        format,
+        storage_shape,
+        index,
+    )
+
+
+def _private_format(
+    tensor: Any, shape: tuple[int, ...], dtype: DataType
+) -> tuple[Optional[Format], Optional[tuple[int, ...]]]:
+    """The blocked format that torch_npu keeps a tensor in, and its storage shape; (None, None) for plain memory."""
+    if tensor.device.type != "npu":
+        return None, None
+    format = Format(int(sys.modules["torch_npu"].get_npu_format(tensor)))
+    if not format.private:
+        return None, None
+    if format is not Format.FRACTAL_NZ:
+        raise BufferError(f"torch_npu keeps the tensor in {format.name}; convert it with torch_npu.npu_format_cast")
+    return format, nz_shape(shape, dtype)
+
+
+def to_torch(tensor: Tensor) -> Any:
+    """A torch tensor over a Tensor's memory: on the host from the NumPy backend, on "npu" from the device.
+
+    torch's current stream is made to wait for what wrote the tensor last.
+    """
+    dtype = torch_dtype(tensor.dtype)
+    if tensor.format.private:
+        raise BufferError(f"a tensor in format {tensor.format.name} has no strides that torch could use")
+    if tensor.backend.wraps_host_memory:
+        torch = importlib.import_module("torch")
+        carrier = np.dtype(_CARRIERS[tensor.dtype.bits // 8]) if _needs_carrier(tensor.dtype) else tensor.dtype.numpy
+        return torch.from_numpy(dlpack.shared_array(tensor, carrier)).view(dtype)
+    owner: Any = tensor.storage.owner
+    if is_torch_tensor(owner):
+        return owner.as_strided(tensor.shape, tensor.strides, tensor.offset)
+    if "torch_npu" not in sys.modules:
+        raise RuntimeError("torch_npu is not imported; it makes torch's tensors on an NPU. numpy() copies to the host")
+    module = importlib.import_module("torch_npu.utils.dlpack")
+    tensor.storage.make_wait(TorchStream(tensor.device))
+    return module._from_dlpack(tensor.__dlpack__(stream=-1))
+
+
+def torch_device(device: Any) -> contextlib.AbstractContextManager[None]:
+    """Makes a device torch's current one for a block."""
+    context: contextlib.AbstractContextManager[None] = sys.modules["torch"].npu.device(device)
+    return context
+
+
+def empty_like_spec(spec: TensorSpec, device: int) -> Any:
+    """An uninitialised torch tensor on an NPU that holds what a contiguous spec describes."""
+    torch = importlib.import_module("torch")
+    return torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device=f"npu:{device}")
+
+
+# ------------------------------------------------------------------------------------------------------- the stream
+
+
+def drain_queue(device: int) -> None:
+    """Has torch_npu launch what it has queued, if it is at work in this process; RuntimeError where its queue has failed."""
+    torch_npu = sys.modules.get("torch_npu")
+    if torch_npu is not None and torch_npu.npu.is_initialized():
+        torch_npu._C._npu_getCurrentRawStream(device)
+
+
+class TorchStream(Stream):
+    """The stream that torch_npu works on: asked for at each use, with everything that torch has queued on it."""
+
+    def __init__(self, device: Optional[int] = None) -> None:
+        backend = current_backend()
+        index = backend.current_device() if device is None else device
+        self._adopt(backend, index, 0, None)
+        torch_npu = importlib.import_module("torch_npu")
+        importlib.import_module("torch").npu.current_stream(index)  # torch_npu makes its streams at the first question
+        self._raw_handle = torch_npu._C._npu_getCurrentRawStream
+
+    @property
+    def handle(self) -> int:
+        handle: int = self._raw_handle(self.device) or 0
+        if not handle:
+            raise RuntimeError("torch_npu's queue has failed; torch.npu.synchronize() raises what happened")
+        return handle
+
+    def __repr__(self) -> str:
+        return f"TorchStream(device {self.device})"
+
+
+def torch_stream(device: Optional[int] = None) -> Stream:
+    """The stream that torch_npu works on at each moment, for ``stream=`` and ``with``.
+
+    A launch on it runs after all that torch was told to do before, and before all that torch is told afterwards. On the
+    NumPy backend, which like torch on the host works at once, it is the default stream.
+    """
+    if current_backend().name != "npu":
+        return Stream.from_handle(0, device)
+    return TorchStream(device)
+
+
+__all__ = ["TorchStream", "torch_stream"]

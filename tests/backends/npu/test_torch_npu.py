@@ -1,0 +1,167 @@
+"""Beside torch_npu in one process: order with its queue of launches, shared tensors, its current stream.
+
+Each case is a program on the emulated device, with torch_npu's queue off (0), of launches (1), and of whole operators (2).
+Launches from torch_npu's own thread are slow on purpose: what does not drain the queue overtakes it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_aclnn.cli.emulator import environment
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("torch_npu") is None,
+    reason="torch_npu is not installed: the order of its work and ours is not tested",
+)
+
+HEAD = """
+import numpy as np, torch, torch_npu
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+aclnn.use_backend("npu")
+def many(t):  # work that torch has queued and not launched yet
+    for _ in range(8):
+        t.add_(1)
+    return t
+"""
+
+
+def run(home: Path, program: str, mode: str, *, delay: str = "20", status: int = 0) -> str:
+    variables = environment(home, TASK_QUEUE_ENABLE=mode, ASCEND_EMULATOR_LAUNCH_DELAY=delay)
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    for key in list(variables):
+        if key.startswith("PYTEST"):
+            del variables[key]
+    variables["ASCEND_EMULATOR_LEAKS"] = "0"  # torch_npu keeps a stream and its memory to the end
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr[-3000:]
+    return done.stdout
+
+
+modes = pytest.mark.parametrize("mode", ["0", "1", "2"])
+
+
+@modes
+def test_operators_on_torch_tensors_run_between_torchs_own(emulator_home: Path, mode: str) -> None:
+    program = """
+t = many(torch.zeros(64, device="npu"))
+doubled = ops.add(t, t, 1)
+assert isinstance(doubled, torch.Tensor) and doubled.device == t.device
+many(doubled)
+assert doubled.cpu().tolist() == [24.0] * 64, doubled.cpu()
+assert ops.inplace_add(many(t), doubled, 1) is t and t.cpu().tolist() == [40.0] * 64
+out = torch.empty(64, device="npu")
+assert ops.abs(many(t), out=out) is out and out.cpu().tolist() == [48.0] * 64
+b = ops.mul(many(t).bfloat16(), torch.full((64,), 2.0, device="npu").bfloat16())
+assert b.dtype == torch.bfloat16 and b.cpu()[0] == 112, b
+values = ops.masked_select(t, torch.arange(64, device="npu") < 3)
+assert values.cpu().tolist() == [56.0] * 3
+"""
+    run(emulator_home, program, mode)
+
+
+@modes
+def test_a_shared_tensor_is_ordered_after_what_torch_has_queued(emulator_home: Path, mode: str) -> None:
+    program = """
+t = many(torch.zeros(64, device="npu"))
+x = aclnn.from_torch(t)
+assert x.data_ptr == t.data_ptr()
+assert ops.add(x, x, 1).numpy()[0] == 16  # on our current stream
+assert aclnn.from_dlpack(many(t)).numpy()[0] == 16
+many(t)
+assert x.numpy()[0] == 24  # reading waits for torch, too
+y = ops.add(x, x, 1)
+back = y.torch()
+assert back.data_ptr() == y.data_ptr and many(back).cpu()[0] == 56
+del y
+assert torch.from_dlpack(ops.add(x, x, 1)).cpu()[0] == 48
+assert x.torch().data_ptr() == t.data_ptr()
+"""
+    run(emulator_home, program, mode)
+
+
+@modes
+def test_torch_stream_follows_torchs_current_stream(emulator_home: Path, mode: str) -> None:
+    program = """
+stream = aclnn.torch_stream()
+assert stream.handle == torch.npu.current_stream().npu_stream != 0
+t = torch.zeros(64, device="npu")
+x = aclnn.from_torch(t)
+side = torch.npu.Stream()
+torch.npu.synchronize()
+with torch.npu.stream(side):
+    assert stream.handle == side.npu_stream
+    for i in range(3):
+        many(t)
+        ops.inplace_add(x, aclnn.asarray(np.ones(64, np.float32)), 1, stream=stream)
+    with aclnn.torch_stream():
+        ops.inplace_add(x, x, 1)
+        assert aclnn.current_stream().handle == side.npu_stream
+    many(t)
+    assert t.cpu()[0] == 62, t.cpu()
+assert stream.handle != side.npu_stream
+event = stream.record_event()
+stream.synchronize()
+assert event.done() and stream.done()
+"""
+    run(emulator_home, program, mode)
+
+
+@modes
+def test_shared_memory_may_outlive_the_interpreter(emulator_home: Path, mode: str) -> None:
+    program = """
+kept = aclnn.asarray(np.ones(64, np.float32)).torch()
+also = torch.from_dlpack(ops.add(aclnn.from_torch(kept), aclnn.from_torch(kept), 1))
+many(also)
+"""
+    run(emulator_home, program, mode)
+
+
+@modes
+def test_memory_that_torch_frees_is_not_taken_before_our_work_has_run(emulator_home: Path, mode: str) -> None:
+    program = """
+ours = aclnn.Stream()
+for i in range(20):
+    t = torch.full((4096,), float(i), device="npu")
+    with ours:
+        y = ops.add(aclnn.from_torch(t), aclnn.from_torch(t), 1)
+    del t
+    torch.full((4096,), -1.0, device="npu")
+    assert y.numpy()[5] == 2 * i
+for i in range(50):  # nothing is kept for calls on torch's own stream
+    t = torch.full((1 << 20,), float(i), device="npu")
+    assert ops.add(t, t, 1).cpu()[7] == 2 * i
+assert torch.npu.memory_allocated() <= 4 << 22, torch.npu.memory_allocated()
+"""
+    run(emulator_home, program, mode, delay="0")
+
+
+def test_what_cannot_be_shared_is_refused(emulator_home: Path) -> None:
+    program = """
+def refused(kind, text, call):
+    try:
+        call()
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("not refused")
+t = torch.ones(4, device="npu")
+refused(BufferError, "asarray() copies", lambda: aclnn.from_torch(torch.ones(4)))
+refused(TypeError, "one device", lambda: ops.add(t, torch.ones(4), 1))
+refused(TypeError, "from_torch", lambda: ops.add(t, aclnn.asarray(np.ones(4, np.float32)), 1))
+refused(TypeError, "leave stream out", lambda: ops.abs(t, stream=aclnn.Stream()))
+with aclnn.use_backend("numpy"):
+    refused(TypeError, 'use_backend("npu")', lambda: ops.abs(t))
+    refused(BufferError, "npu", lambda: aclnn.from_torch(t))
+assert ops.abs(torch.tensor([-1.0], device="npu:1")).device.index == 1
+assert ops.abs(torch.tensor([-1.0])).tolist() == [1.0]  # on the host: uploaded, run, downloaded
+"""
+    run(emulator_home, program, "1")
