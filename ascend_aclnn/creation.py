@@ -12,8 +12,8 @@ from ascend_aclnn.core import dlpack, torch_interop
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
 from ascend_aclnn.core.spec import FormatLike, TensorSpec
-from ascend_aclnn.core.streams import Stream, current_stream
-from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.core.streams import current_stream
+from ascend_aclnn.core.tensor import Tensor, share_torch
 
 
 def empty(
@@ -129,18 +129,3 @@ def from_torch(x: Any) -> Tensor:
     if ours.device == theirs.device:
         ours.wait_stream(theirs)
     return tensor
-
-
-def share_torch(x: Any, stream: Optional[Stream]) -> Tensor:
-    """A tensor over a torch tensor's memory, which torch itself uses on a stream. Orders nothing."""
-    m = torch_interop.describe(x)
-    spec = TensorSpec.of(
-        m.shape,
-        m.dtype,
-        strides=m.strides,
-        offset=m.offset,
-        format="auto" if m.format is None else m.format,
-        storage_shape=m.storage_shape,
-    )
-    spec.check_within(m.nbytes)
-    return Tensor.on(current_backend().borrow(m.address, m.nbytes, m.device, x, stream), spec)

@@ -15,8 +15,7 @@ from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream
-from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.creation import share_torch
+from ascend_aclnn.core.tensor import Tensor, share_torch
 
 Allocate = Callable[[TensorSpec], Tensor]
 Call = Callable[[CallPlan, Sequence[Any], Any, Optional[Stream], Optional[Allocate]], Any]

@@ -562,3 +562,18 @@ def host_dtype(dtype: DataType) -> np.dtype[Any]:
     if dtype.numpy is None:
         raise TypeError(f"{dtype.name} has no NumPy counterpart: its values cannot be moved to or from the host")
     return dtype.numpy
+
+
+def share_torch(x: Any, stream: Optional[Stream]) -> Tensor:
+    """A tensor over a torch tensor's memory, which torch itself uses on a stream. Orders nothing."""
+    m = torch_interop.describe(x)
+    spec = TensorSpec.of(
+        m.shape,
+        m.dtype,
+        strides=m.strides,
+        offset=m.offset,
+        format="auto" if m.format is None else m.format,
+        storage_shape=m.storage_shape,
+    )
+    spec.check_within(m.nbytes)
+    return Tensor.on(current_backend().borrow(m.address, m.nbytes, m.device, x, stream), spec)

@@ -148,7 +148,8 @@ def to_torch(tensor: Tensor) -> Any:
         raise BufferError(f"a tensor in format {tensor.format.name} has no strides that torch could use")
     if tensor.backend.wraps_host_memory:
         torch = importlib.import_module("torch")
-        carrier = np.dtype(_CARRIERS[tensor.dtype.bits // 8]) if _needs_carrier(tensor.dtype) else tensor.dtype.numpy
+        own = tensor.dtype.numpy
+        carrier = np.dtype(_CARRIERS[tensor.dtype.bits // 8]) if own is None or own.isbuiltin != 1 else own
         return torch.from_numpy(dlpack.shared_array(tensor, carrier)).view(dtype)
     owner: Any = tensor.storage.owner
     if is_torch_tensor(owner):

@@ -99,7 +99,7 @@ def test_what_is_ambiguous_is_refused_with_what_to_write(engine: Backend) -> Non
         ops.add(x, aclnn.asarray(np.ones(2, np.float32)), 1)
     with pytest.raises(TypeError, match="leave stream out"):
         ops.abs(x, stream=aclnn.current_stream())
-    with pytest.raises(TypeError, match="must be a torch.Tensor"):
+    with pytest.raises(TypeError, match="it must be a torch"):
         aclnn.from_torch(np.ones(2))
     with pytest.raises(TypeError, match="meta"):
         ops.abs(torch.empty(2, device="meta"))
