@@ -1,0 +1,109 @@
+"""What the references of sparse and latent attention share: softmax, sequences, pages, choices of keys.
+
+Everything works on float32 arrays of one sequence, tokens first; a hidden score is the smallest float32, as in CANN's
+kernels, so that a row that sees nothing spreads its weight evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference._rows import check_range
+
+HIDDEN = np.float32(np.finfo(np.float32).min)
+
+
+class Softmax(NamedTuple):
+    """Probabilities along the last axis, and what they were made with: (..., keys), (..., 1), (..., 1)."""
+
+    probabilities: Array
+    row_max: Array
+    row_sum: Array
+
+    @property
+    def log_sum_exp(self) -> Array:
+        return np.asarray(self.row_max + np.log(self.row_sum))
+
+
+def softmax(scores: Array, hidden: Optional[Array] = None, sink: Optional[Array] = None) -> Softmax:
+    """Softmax of the last axis, without the hidden keys; ``sink`` is one more score of each row, without a value."""
+    if hidden is not None:
+        scores = np.where(hidden, HIDDEN, scores)
+    row_max = scores.max(-1, keepdims=True, initial=HIDDEN)
+    if sink is not None:
+        row_max = np.maximum(row_max, sink)
+    weights = np.exp(scores - row_max)
+    row_sum = weights.sum(-1, keepdims=True)
+    if sink is not None:
+        row_sum = row_sum + np.exp(sink - row_max)
+    return Softmax(weights / np.where(row_sum == 0, np.float32(1), row_sum), row_max, row_sum)
+
+
+def softmax_or_zero(scores: Array, hidden: Array, sink: Optional[Array] = None) -> Softmax:
+    """Softmax whose hidden keys have no weight even where a row sees nothing: such a row is zeros."""
+    scores = np.where(hidden, -np.inf, scores)
+    row_max = scores.max(-1, keepdims=True, initial=-np.inf)
+    if sink is not None:
+        row_max = np.maximum(row_max, sink)
+    weights = np.exp(scores - np.maximum(row_max, HIDDEN))
+    row_sum = weights.sum(-1, keepdims=True)
+    if sink is not None:
+        row_sum = row_sum + np.exp(sink - np.maximum(row_max, HIDDEN))
+    return Softmax(weights / np.where(row_sum == 0, np.float32(1), row_sum), row_max, row_sum)
+
+
+def softmax_derivative(probabilities: Array, derivative: Array) -> Array:
+    """Of the scores, from that of the probabilities."""
+    total = (probabilities * derivative).sum(-1, keepdims=True)
+    return np.asarray(probabilities * (derivative - total))
+
+
+def spans(ends: Optional[Sequence[int]], name: str, tokens: int) -> list[slice]:
+    """The sequences of packed tokens, by their running totals."""
+    if ends is None or len(ends) == 0:
+        raise DataError(name, "is empty; in layout TND it is required")
+    points = [0, *(int(end) for end in ends)]
+    if any(b < a for a, b in zip(points, points[1:])) or points[-1] > tokens:
+        raise DataError(name, f"is {tuple(points[1:])}; it must not decrease, nor exceed the {tokens} tokens")
+    return [slice(a, b) for a, b in zip(points, points[1:])]
+
+
+def paired(a: Sequence[Any], b: Sequence[Any], name: str) -> Iterator[tuple[Any, Any]]:
+    """Both together; DataError where the second is longer or shorter."""
+    if len(a) != len(b):
+        raise DataError(name, f"has {len(b)} items; it must have {len(a)}")
+    return zip(a, b)
+
+
+def paged(cache: Array, table: Array, length: int, name: str = "blockTableOptional") -> Array:
+    """The first tokens of one sequence, whose pages (pages, tokens, ...) a row of the block table names."""
+    size = cache.shape[1]
+    count = -(-length // size) if size else 0
+    if count > len(table):
+        raise DataError(name, f"has {len(table)} pages for a sequence; {length} tokens need {count} of {size}")
+    pages = table[:count]
+    check_range(name, pages, 0, len(cache))
+    return np.asarray(cache[pages].reshape(-1, *cache.shape[2:])[:length])
+
+
+def page_of(slots: Array, size: int) -> tuple[Array, Array]:
+    """Where slots lie in pages of a size: pages, and places in them."""
+    page, place = np.divmod(slots, max(size, 1))
+    return page, place
+
+
+def largest(scores: Array, count: int) -> Array:
+    """Indices of the largest scores of the last axis, in descending order; of equal ones the first."""
+    order = np.argsort(-scores, axis=-1, kind="stable")
+    return np.asarray(order[..., :count])
+
+
+def tokens_of_blocks(blocks: Array, size: int, length: int) -> Array:
+    """The tokens of the named blocks of one row, in order; blocks below 0 are none, the last one may be short."""
+    named = blocks[blocks >= 0].astype(np.int64)
+    tokens = (named[:, None] * size + np.arange(size)).reshape(-1)
+    return np.asarray(tokens[tokens < length])
