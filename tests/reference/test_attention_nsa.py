@@ -17,7 +17,8 @@ def test_compress() -> None:
     x, weight, ends = numbers(RNG, 84, 2, 16), numbers(RNG, 32, 2), [50, 84]
     out = ops.nsa_compress(x, weight, ends, "TND", 32, 16, 0)
     expected = [
-        (wide(x[a : a + 32]) * wide(weight)[:, :, None]).sum(0) for a in (0, 16, 50)  # 2 windows of 50, 1 of 34 tokens
+        (wide(x[a : a + 32]) * wide(weight)[:, :, None]).sum(0)
+        for a in (0, 16, 50)  # 2 windows of 50, 1 of 34 tokens
     ]
     close(out, np.stack(expected))
 
@@ -81,7 +82,22 @@ def test_compress_attention(window: int, forced: bool) -> None:
     mask[1, 3:] = True
     topk_mask[2, 2] = forced
     row_max, row_sum, out, chosen = ops.nsa_compress_attention(
-        q, k, v, mask, topk_mask if forced else None, [5, 12], [9, 15], [5, 8], 0.25, 4, "TND", 1, window, stride, block, count
+        q,
+        k,
+        v,
+        mask,
+        topk_mask if forced else None,
+        [5, 12],
+        [9, 15],
+        [5, 8],
+        0.25,
+        4,
+        "TND",
+        1,
+        window,
+        stride,
+        block,
+        count,
     )
     for batch, (first, first_key) in enumerate(((0, 0), (5, 9))):
         for i in range(lengths[batch]):
@@ -95,11 +111,16 @@ def test_compress_attention(window: int, forced: bool) -> None:
                 close(row_max[first + i, head], np.full(8, s.max()), 1e-4)
                 close(row_sum[first + i, head], np.full(8, np.exp(s - s.max()).sum()), 1e-4)
                 p = np.concatenate([p, np.zeros(windows[batch] - seen)])
-                scores[head // 2] += importance(p, block // stride, window // stride, scores.shape[1], int(window == 16))
+                scores[head // 2] += importance(
+                    p, block // stride, window // stride, scores.shape[1], int(window == 16)
+                )
             if forced and i == 2:
                 scores[:, 2] = np.inf
             for head in range(2):
-                assert list(chosen[first + i, head]) == sorted(range(scores.shape[1]), key=lambda b: -scores[head, b])[:count]
+                assert (
+                    list(chosen[first + i, head])
+                    == sorted(range(scores.shape[1]), key=lambda b: -scores[head, b])[:count]
+                )
 
 
 def test_compress_attention_hides_everything_evenly() -> None:

@@ -107,3 +107,100 @@ def tokens_of_blocks(blocks: Array, size: int, length: int) -> Array:
     named = blocks[blocks >= 0].astype(np.int64)
     tokens = (named[:, None] * size + np.arange(size)).reshape(-1)
     return np.asarray(tokens[tokens < length])
+
+
+# --------------------------------------------------------------------------------------------------- batches of sequences
+
+
+class Side(NamedTuple):
+    """Where the sequences of a batch lie in tensors of a layout: BSND, TND, or pages (PA_...) named by a table."""
+
+    layout: str
+    starts: list[int]
+    lengths: list[int]
+    table: Optional[Array] = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def at(self, number: int) -> Any:
+        """The index of one sequence's tokens, not for pages."""
+        if self.layout == "TND":
+            return slice(self.starts[number], self.starts[number] + self.lengths[number])
+        return number, slice(0, self.lengths[number])
+
+    def take(self, x: Array, number: int) -> Array:
+        """The tokens of one sequence."""
+        if self.table is not None:
+            return paged(x, self.table[number], self.lengths[number])
+        return np.asarray(x[self.at(number)])
+
+
+def _list(values: Optional[Sequence[int]]) -> Optional[list[int]]:
+    return None if values is None or len(values) == 0 else [int(v) for v in values]
+
+
+def side(
+    x: Array,
+    layout: Optional[str],
+    names: tuple[str, str],
+    totals: Optional[Sequence[int]],
+    used: Optional[Sequence[int]] = None,
+    table: Optional[Array] = None,
+) -> Side:
+    """The sequences of a tensor: ``totals`` are running totals from 0 on (TND), ``used`` how many tokens count.
+
+    ``names`` are those of the two arguments, for messages.
+    """
+    layout = layout or "BSND"
+    ends, counts = _list(totals), _list(used)
+    if layout.startswith("PA"):
+        if table is None or counts is None:
+            raise DataError(names[1], f"and the block table are required in layout {layout}")
+        if len(table) < len(counts):
+            raise DataError(names[1], f"has {len(counts)} items; the block table has {len(table)} rows")
+        _check_lengths(names[1], counts, [table.shape[1] * x.shape[1]] * len(counts))
+        return Side(layout, [0] * len(counts), counts, table)
+    if layout == "TND":
+        if ends is None:
+            raise DataError(names[0], "is None; in layout TND it is required")
+        if any(b < a for a, b in zip(ends, ends[1:])) or ends[0] < 0 or ends[-1] > len(x):
+            raise DataError(names[0], f"is {tuple(ends)}; it must not decrease, nor exceed the {len(x)} tokens")
+        there = [b - a for a, b in zip(ends, ends[1:])]
+        starts = ends[:-1]
+    else:
+        there = [x.shape[1]] * len(x)
+        starts = [0] * len(x)
+    if counts is not None:
+        _check_lengths(names[1], counts, there)
+    return Side(layout, starts, counts or there, None)
+
+
+def _check_lengths(name: str, counts: Sequence[int], most: Sequence[int]) -> None:
+    if len(counts) != len(most):
+        raise DataError(name, f"has {len(counts)} items; it must have {len(most)}")
+    for number, (count, limit) in enumerate(zip(counts, most)):
+        if not 0 <= count <= limit:
+            raise DataError(name, f"element [{number}] is {count}; allowed: 0 to {limit}")
+
+
+def from_zero(ends: Optional[Sequence[int]]) -> Optional[list[int]]:
+    """Running totals with the 0 that older operators leave away."""
+    found = _list(ends)
+    return None if found is None else [0, *found]
+
+
+def seen_keys(queries: int, keys: int, ratio: int = 1, residual: int = 0, causal: bool = True) -> Array:
+    """How many of the (compressed) keys each query sees, if its tokens are the last of the sequence.
+
+    A compressed key stands for ``ratio`` tokens, and is seen with the last of them; ``residual`` tokens are left over.
+    """
+    if not causal:
+        return np.full(queries, keys)
+    position = keys * ratio + residual - queries + np.arange(queries) + 1
+    return np.clip(position // ratio, 0, keys)
+
+
+def joined(x: Array, rope: Optional[Array]) -> Array:
+    """The part that is rotated beside the other one."""
+    return x if rope is None or rope.size == 0 else np.concatenate([x, rope], -1)

@@ -36,7 +36,10 @@ def nsa_compress(
     x: Array, weight: Array, ends: tuple[int, ...], layout: str, size: int, stride: int, kind: int
 ) -> Array:
     """Each window of tokens becomes its weighted sum; one weight for each of its tokens and each head."""
-    parts = [np.einsum("bndl,ln->bnd", _windows(x[s], size, stride), weight) for s in spans(ends, "actSeqLenOptional", len(x))]
+    parts = [
+        np.einsum("bndl,ln->bnd", _windows(x[s], size, stride), weight)
+        for s in spans(ends, "actSeqLenOptional", len(x))
+    ]
     return np.concatenate(parts)
 
 
