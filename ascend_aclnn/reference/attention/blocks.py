@@ -204,3 +204,20 @@ def seen_keys(queries: int, keys: int, ratio: int = 1, residual: int = 0, causal
 def joined(x: Array, rope: Optional[Array]) -> Array:
     """The part that is rotated beside the other one."""
     return x if rope is None or rope.size == 0 else np.concatenate([x, rope], -1)
+
+
+def packed_parts(packed: Array, *parts: tuple[int, Any]) -> list[Array]:
+    """What lies side by side, byte by byte, in the last axis: (count, dtype) each, -1 for all that is left."""
+    raw = np.ascontiguousarray(packed)
+    memory = raw.view(np.uint8).reshape(*raw.shape[:-1], -1)
+    found, start = [], 0
+    for count, dtype in parts:
+        dtype = np.dtype(dtype)
+        if count < 0:
+            count = (memory.shape[-1] - start) // dtype.itemsize
+        end = start + count * dtype.itemsize
+        if end > memory.shape[-1]:
+            raise DataError("key", f"has {memory.shape[-1]} bytes in its last axis; at least {end} are needed")
+        found.append(np.ascontiguousarray(memory[..., start:end]).view(dtype))
+        start = end
+    return found

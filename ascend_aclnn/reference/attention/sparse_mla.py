@@ -1,0 +1,236 @@
+"""Sparse latent attention with shared keys and values: a window of the sequence, and (chosen) compressed keys before it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError, widen
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.attention.blocks import (
+    Side,
+    packed_parts,
+    seen_keys,
+    side,
+    softmax_derivative,
+    softmax_or_zero,
+)
+
+_NO_MASK, _CAUSAL, _BAND = 0, 3, 4
+_UNLIMITED = -1
+
+
+class _Part(NamedTuple):
+    """The keys of one kind: the sequence's own (ori), or compressed ones (cmp)."""
+
+    kind: str
+    kv: Array
+    side: Side
+    chosen: Optional[Array]
+
+    @classmethod
+    def of(cls, given: Given, kind: str, layout: str, kv: Optional[Array] = None) -> Optional[_Part]:
+        kv = given[f"{kind}Kv"] if kv is None else kv
+        if kv is None or kv.size == 0:
+            return None
+        name = kind.capitalize()
+        table, used = given[f"{kind}BlockTable"], given[f"sequsedC{kind[1:]}Kv" if kind == "cmp" else "sequsedOriKv"]
+        if layout.startswith("PA") and used is None and table is not None:
+            used = np.full(len(table), table.shape[1] * kv.shape[1])
+        names = f"cuSeqlens{name}KvOptional", f"seqused{name}KvOptional"
+        found = side(kv, layout, names, given[f"cuSeqlens{name}Kv"], used, table)
+        chosen = given[f"{kind}SparseIndices"]
+        return cls(kind, kv, found, None if chosen is None or chosen.size == 0 else chosen)
+
+    def first_and_last(self, given: Given, number: int, queries: int) -> tuple[Array, Array]:
+        """The keys that each query sees, from one up to before another."""
+        keys, mode = self.side.lengths[number], given[f"{self.kind}MaskMode"]
+        zero = np.zeros(queries, np.int64)
+        if mode not in (_NO_MASK, _CAUSAL, _BAND) or (mode == _BAND and self.kind == "cmp"):
+            raise DataError(f"{self.kind}MaskMode", f"is {mode}; allowed: 0, 3{', 4' if self.kind == 'ori' else ''}")
+        if self.kind == "cmp":
+            residual = 0 if given["cmpResidualKv"] is None else int(given["cmpResidualKv"][number])
+            return zero, seen_keys(queries, keys, given["cmpRatio"], residual, mode == _CAUSAL)
+        if mode != _BAND:
+            return zero, seen_keys(queries, keys, causal=mode == _CAUSAL)
+        own = keys - queries + np.arange(queries)
+        left, right = given["oriWinLeft"], given["oriWinRight"]
+        first = zero if left == _UNLIMITED else np.maximum(own - left, 0)
+        last = zero + keys if right == _UNLIMITED else np.clip(own + right + 1, 0, keys)
+        return first, last
+
+    def tokens(self, where: Any, row: int, first: int, last: int) -> Array:
+        if self.chosen is None:
+            return np.arange(first, max(first, last))
+        indices = self.chosen[where][row, 0]
+        check_range(f"{self.kind}SparseIndicesOptional", indices, -1, None)
+        return np.asarray(indices[(indices >= first) & (indices < last)])
+
+
+class _Row(NamedTuple):
+    """One query, and its keys of each kind: places among all tokens of the sequence, and the keys."""
+
+    where: Any
+    row: int
+    number: int
+    tokens: list[Array]
+    keys: list[Array]
+
+
+class _Attention:
+    def __init__(self, given: Given, query: Array, kv: dict[str, Array]) -> None:
+        self.given = given
+        self.query = query
+        names = "cuSeqlensQOptional", "sequsedQOptional"
+        self.queries = side(query, given["layoutQ"], names, given["cuSeqlensQ"], given["sequsedQ"])
+        layout = given["layoutKv"] or "BSND"
+        found = (_Part.of(given, kind, layout, kv.get(kind)) for kind in ("ori", "cmp"))
+        self.parts = [part for part in found if part is not None]
+        if not self.parts:
+            raise DataError("oriKvOptional", "and cmp_kv are None; one of them is required")
+
+    def rows(self) -> Any:
+        for number in range(len(self.queries)):
+            where, many = self.queries.at(number), self.queries.lengths[number]
+            keys = [part.side.take(part.kv, number)[:, 0] for part in self.parts]
+            limits = [part.first_and_last(self.given, number, many) for part in self.parts]
+            for row in range(many):
+                tokens = [
+                    part.tokens(where, row, int(first[row]), int(last[row]))
+                    for part, (first, last) in zip(self.parts, limits)
+                ]
+                yield _Row(where, row, number, tokens, [k[t] for k, t in zip(keys, tokens)])
+
+    def forward(self, scale: float) -> tuple[Array, Array]:
+        """Results, and log(sum(exp(scores))) as (batch, 1, tokens, heads) or (1, tokens, heads)."""
+        output = np.zeros(self.query.shape, np.float32)
+        lse = np.zeros(self.query.shape[:-1], np.float32)
+        sinks = self.given["sinks"]
+        for row in self.rows():
+            keys = np.concatenate(row.keys)
+            scores = (self.query[row.where][row.row] @ keys.T) * np.float32(scale)
+            found = softmax_or_zero(scores, np.zeros(scores.shape, bool), None if sinks is None else sinks[:, None])
+            output[row.where][row.row] = found.probabilities @ keys
+            lse[row.where][row.row] = found.log_sum_exp[:, 0]
+        return output, np.expand_dims(lse, -3)
+
+
+def _results(given: Given, attention: _Attention, scale: float) -> dict[str, Any]:
+    output, lse = attention.forward(scale)
+    return {"attnOutOut": output, "softmaxLseOut": lse if given["returnSoftmaxLse"] else None}
+
+
+@reference_by_name("aclnnSparseFlashMla")
+def sparse_flash_mla(given: Given) -> dict[str, Any]:
+    """softmax(q @ kv~^T scale) @ kv~ with a sink for each head; metadata, which shares out the work, changes nothing."""
+    return _results(given, _Attention(given, given["q"], {}), given["softmaxScale"])
+
+
+@reference_by_name("aclnnQuantSparseFlashMla")
+def quant_sparse_flash_mla(given: Given) -> dict[str, Any]:
+    """The same with queries and keys of HIFLOAT8, which have one scale for the tensor."""
+
+    def scaled(name: str) -> Array:
+        x, scale = widen(given[name]).astype(np.float32), given[f"{name}Descale"]
+        return x if scale is None else x * scale.reshape(-1)[0]
+
+    kv = {kind: scaled(f"{kind}Kv") for kind in ("ori", "cmp") if given[f"{kind}Kv"] is not None}
+    return _results(given, _Attention(given, scaled("q"), kv), given["softmaxScale"])
+
+
+_TILE = 64  # elements that have one scale
+
+
+def _unpacked(packed: Array, mode: int, rope: int, width: int) -> Array:
+    """Elements of FLOAT8_E4M3FN times the scales of groups of 64, then the rotated part in BF16.
+
+    Mode 1 stores the rotated part first and scales of BF16, mode 2 the elements first and scales of FLOAT8_E8M0.
+    """
+    import ml_dtypes
+
+    nope, tiles = width - rope, (width - rope) // _TILE
+    elements, rotated = (nope, ml_dtypes.float8_e4m3fn), (rope, ml_dtypes.bfloat16)
+    scale = (tiles, ml_dtypes.bfloat16 if mode == 1 else ml_dtypes.float8_e8m0fnu)
+    first, second = (rotated, elements) if mode == 1 else (elements, rotated)
+    parts = [widen(part).astype(np.float32) for part in packed_parts(packed, first, second, scale)]
+    turned, plain = (parts[0], parts[1]) if mode == 1 else (parts[1], parts[0])
+    return np.concatenate([plain * np.repeat(parts[2], _TILE, -1), turned], -1)
+
+
+@reference_by_name("aclnnMixedQuantSparseFlashMla")
+def mixed_quant_sparse_flash_mla(given: Given) -> dict[str, Any]:
+    """The same with keys of 8 bits, whose scales and rotated parts lie beside them in the cache."""
+    sizes = given["quantMode"], given["ropeHeadDim"], given["q"].shape[-1]
+    kv = {kind: _unpacked(given[f"{kind}Kv"], *sizes) for kind in ("ori", "cmp") if given[f"{kind}Kv"] is not None}
+    return _results(given, _Attention(given, given["q"], kv), given["softmaxScale"])
+
+
+@reference_by_name("aclnnSparseFlashMlaGrad")
+def sparse_flash_mla_grad(given: Given) -> dict[str, Any]:
+    """Of the queries, of both kinds of keys (which are values too) and of the sinks."""
+    given["layoutKv"] = given["layoutKv"] or given["layoutQ"]
+    attention = _Attention(given, given["query"], {})
+    scale, sinks = np.float32(given["scaleValue"]), given["sinks"]
+    lse = given["lse"].squeeze(-3)
+    dq = np.zeros(given["query"].shape, np.float32)
+    gradients = {part.kind: np.zeros(part.kv.shape, np.float32) for part in attention.parts}
+    norms = {
+        part.kind: np.zeros(part.chosen.shape, np.float32) for part in attention.parts if part.chosen is not None
+    }
+    dsinks = None if sinks is None else np.zeros(sinks.shape, np.float32)
+    for row in attention.rows():
+        own, dy, keys = given["query"][row.where][row.row], given["dOut"][row.where][row.row], np.concatenate(row.keys)
+        probabilities = np.exp((own @ keys.T) * scale - lse[row.where][row.row][:, None])
+        inner = dy @ keys.T
+        # With a sink the probabilities do not add up to 1; what it takes lowers all of them alike.
+        derivative = softmax_derivative(probabilities, inner) * scale
+        dq[row.where][row.row] = derivative @ keys
+        dkv = derivative.T @ own + probabilities.T @ dy
+        ends = np.cumsum([len(tokens) for tokens in row.tokens])
+        for part, tokens, block, share in zip(
+            attention.parts, row.tokens, np.split(dkv, ends[:-1]), np.split(probabilities, ends[:-1], -1)
+        ):
+            np.add.at(gradients[part.kind][part.side.at(row.number)], (tokens, 0), block)
+            if part.chosen is not None:
+                places = np.flatnonzero(np.isin(part.chosen[row.where][row.row, 0], tokens))
+                norms[part.kind][row.where][row.row, 0, places] = share.mean(0)
+        if dsinks is not None:
+            sunk = np.exp(sinks - lse[row.where][row.row])
+            dsinks -= (probabilities * inner).sum(-1) * sunk
+    return {
+        "dQueryOut": dq,
+        "dOriKvOut": gradients.get("ori"),
+        "dCmpKvOut": gradients.get("cmp"),
+        "dSinksOut": dsinks,
+        "oriSoftmaxL1Norm": norms.get("ori"),
+        "cmpSoftmaxL1Norm": norms.get("cmp"),
+    }
+
+
+@reference_by_name("aclnnSparseFlashMlaSoftmaxL1Norm")
+def sparse_flash_mla_softmax_l1_norm(given: Given) -> dict[str, Array]:
+    """The mean over heads of the probabilities of every key, or of every chosen one."""
+    query, lse, scale = given["q"], given["softmaxLse"].squeeze(-3), np.float32(given["softmaxScale"])
+    names = ("cuSeqlensQOptional", "sequsedQOptional"), ("cuSeqlensKOptional", "sequsedKOptional")
+    queries = side(query, given["layoutQ"], names[0], given["cuSeqlensQ"], given["sequsedQ"])
+    keys = side(given["k"], given["layoutK"], names[1], given["cuSeqlensK"], given["sequsedK"])
+    chosen = given["sparseIndices"]
+    chosen = None if chosen is None or chosen.size == 0 else chosen
+    packed = query.ndim == 3
+    last = chosen.shape[-1] if chosen is not None else given["maxSeqlenK"] if packed else given["k"].shape[1]
+    result = np.zeros((*query.shape[:-2], 1, last), np.float32)
+    for number in range(len(queries)):
+        where, many, own = queries.at(number), queries.lengths[number], keys.take(given["k"], number)[:, 0]
+        residual = 0 if given["cmpResidualK"] is None else int(given["cmpResidualK"][number])
+        seen = seen_keys(many, len(own), given["cmpRatio"], residual, given["maskMode"] == _CAUSAL)
+        for row in range(many):
+            tokens = places = np.arange(seen[row])
+            if chosen is not None:
+                indices = chosen[where][row, 0]
+                places = np.flatnonzero((indices >= 0) & (indices < seen[row]))
+                tokens = indices[places]
+            scores = (query[where][row] @ own[tokens].T) * scale
+            result[where][row, 0, places] = np.exp(scores - lse[where][row][:, None]).mean(0)
+    return {"out": result}
