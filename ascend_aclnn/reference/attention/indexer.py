@@ -43,7 +43,7 @@ class _Choice(NamedTuple):
     weights: Array
     queries: Side
     keys: Side
-    count: int
+    top: int
     causal: bool
     ratio: int = 1
     residual: Optional[Array] = None
@@ -52,7 +52,7 @@ class _Choice(NamedTuple):
     def run(self) -> tuple[Array, Array]:
         """Indices and scores of the keys with the largest scores, in descending order; -1 and -inf where none is left."""
         lead = self.query.shape[:-2]
-        indices = np.full((*lead, 1, self.count), -1, np.int32)
+        indices = np.full((*lead, 1, self.top), -1, np.int32)
         values = np.full(indices.shape, -np.inf, np.float32)
         if len(self.queries) != len(self.keys):
             raise DataError("key", f"has {len(self.keys)} sequences; query has {len(self.queries)}")
@@ -67,9 +67,9 @@ class _Choice(NamedTuple):
         key = self.keys.take(self.key, number)[:, 0]
         residual = 0 if self.residual is None else int(self.residual[number])
         seen = seen_keys(len(query), len(key), self.ratio, residual, self.causal)
-        indices = np.full((len(query), self.count), -1, np.int32)
+        indices = np.full((len(query), self.top), -1, np.int32)
         values = np.full(indices.shape, -np.inf, np.float32)
-        many = min(self.count, len(key))
+        many = min(self.top, len(key))
         for rows in _blocks(len(query), query.shape[1], len(key)):
             scores = np.einsum("rns,rn->rs", _relu_products(query[rows], key), weights[rows])
             scores = np.where(np.arange(len(key)) < seen[rows, None], scores, -np.inf)

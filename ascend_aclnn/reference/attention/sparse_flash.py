@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,18 +100,18 @@ def sparse_flash_attention(given: Given) -> dict[str, Any]:
     }
 
 
-@reference_by_name("aclnnKvQuantSparseFlashAttention", "aclnnKvQuantSparseFlashAttentionV2")
+@reference_by_name("aclnnKvQuantSparseFlashAttention", "aclnnKvQuantSparseFlashAttentionV2", raw=True)
 def kv_quant_sparse_flash_attention(given: Given) -> dict[str, Array]:
     """The same with keys of 8 bits in one tensor: elements, then the rotated part, then a float32 scale for each tile."""
     query, rope = given["query"], given["ropeHeadDim"]
     width = query.shape[-1] - rope
-    parts = packed_parts(given["key"], (width, given["key"].dtype), (rope, given.dtypes["query"]), (-1, np.float32))
+    parts = packed_parts(given["key"], (width, given["key"].dtype), (rope, given["query"].dtype), (-1, np.float32))
     nope, rotated, scale = (widen(part).astype(np.float32) for part in parts)
     tiles = -(-width // given["tileSize"])
     whole = nope * np.repeat(scale[..., :tiles], given["tileSize"], -1)[..., :width]
     sides = _sides(given, given["layoutQuery"] or "BSND", given["layoutKv"] or "BSND")
     key = np.concatenate([whole, rotated], -1)
-    return {"out": _attend(given, query, key, whole, sides, given["sparseBlockSize"])[0]}
+    return {"out": _attend(given, widen(query), key, whole, sides, given["sparseBlockSize"])[0]}
 
 
 @reference_by_name("aclnnSparseFlashAttentionGrad")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional
 
+import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, widen
@@ -36,7 +37,7 @@ class _Part(NamedTuple):
         if kv is None or kv.size == 0:
             return None
         name = kind.capitalize()
-        table, used = given[f"{kind}BlockTable"], given[f"sequsedC{kind[1:]}Kv" if kind == "cmp" else "sequsedOriKv"]
+        table, used = given[f"{kind}BlockTable"], given[f"seqused{name}Kv"]
         if layout.startswith("PA") and used is None and table is not None:
             used = np.full(len(table), table.shape[1] * kv.shape[1])
         names = f"cuSeqlens{name}KvOptional", f"seqused{name}KvOptional"
@@ -148,8 +149,6 @@ def _unpacked(packed: Array, mode: int, rope: int, width: int) -> Array:
 
     Mode 1 stores the rotated part first and scales of BF16, mode 2 the elements first and scales of FLOAT8_E8M0.
     """
-    import ml_dtypes
-
     nope, tiles = width - rope, (width - rope) // _TILE
     elements, rotated = (nope, ml_dtypes.float8_e4m3fn), (rope, ml_dtypes.bfloat16)
     scale = (tiles, ml_dtypes.bfloat16 if mode == 1 else ml_dtypes.float8_e8m0fnu)
@@ -159,12 +158,12 @@ def _unpacked(packed: Array, mode: int, rope: int, width: int) -> Array:
     return np.concatenate([plain * np.repeat(parts[2], _TILE, -1), turned], -1)
 
 
-@reference_by_name("aclnnMixedQuantSparseFlashMla")
+@reference_by_name("aclnnMixedQuantSparseFlashMla", raw=True)
 def mixed_quant_sparse_flash_mla(given: Given) -> dict[str, Any]:
     """The same with keys of 8 bits, whose scales and rotated parts lie beside them in the cache."""
     sizes = given["quantMode"], given["ropeHeadDim"], given["q"].shape[-1]
     kv = {kind: _unpacked(given[f"{kind}Kv"], *sizes) for kind in ("ori", "cmp") if given[f"{kind}Kv"] is not None}
-    return _results(given, _Attention(given, given["q"], kv), given["softmaxScale"])
+    return _results(given, _Attention(given, widen(given["q"]), kv), given["softmaxScale"])
 
 
 @reference_by_name("aclnnSparseFlashMlaGrad")
@@ -176,9 +175,7 @@ def sparse_flash_mla_grad(given: Given) -> dict[str, Any]:
     lse = given["lse"].squeeze(-3)
     dq = np.zeros(given["query"].shape, np.float32)
     gradients = {part.kind: np.zeros(part.kv.shape, np.float32) for part in attention.parts}
-    norms = {
-        part.kind: np.zeros(part.chosen.shape, np.float32) for part in attention.parts if part.chosen is not None
-    }
+    norms = {part.kind: np.zeros(part.chosen.shape, np.float32) for part in attention.parts if part.chosen is not None}
     dsinks = None if sinks is None else np.zeros(sinks.shape, np.float32)
     for row in attention.rows():
         own, dy, keys = given["query"][row.where][row.row], given["dOut"][row.where][row.row], np.concatenate(row.keys)
