@@ -208,14 +208,19 @@ rule(
 )
 
 
+def _own_values(call: Call) -> bool:
+    """Whether keys and values come in tensors of their own."""
+    return "vOptional" in call.operator.positions and call.is_present("vOptional")
+
+
 def _key_rope(call: Call) -> Shape:
     rank(4, 4, "kv")(call)
-    return (*call.shape("kv")[:-1], call.size("cos", -1))
+    return call.shape("kv") if _own_values(call) else (*call.shape("kv")[:-1], call.size("cos", -1))
 
 
 def _compressed(call: Call) -> Shape:
     rank(4, 4, "kv")(call)
-    return (*call.shape("kv")[:-1], call.size("gamma", -1))
+    return call.shape("vOptional") if _own_values(call) else (*call.shape("kv")[:-1], call.size("gamma", -1))
 
 
 for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
@@ -227,6 +232,7 @@ for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
             when(lambda call: bool(call["isOutputKv"]), output_shape(kRopeOut=_key_rope, cKvOut=_compressed)),
             one_of("cacheModeOptional", "Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ", ""),
         ),
+        infer_shape(kRopeOut=_key_rope, cKvOut=_compressed),
     )
 
 
@@ -242,7 +248,7 @@ rule(
 
 def _paged(call: Call) -> None:
     """Queries are quantised for each token and head unless the mode says otherwise."""
-    one_of("qQuantMode", "per_token_per_head", "no_quant", "")(call)
+    one_of("qQuantMode", "PerTokenPerHead", "NoQuant", "")(call)
     one_of("layoutQkv", "TND", "NTD", "")(call)
     one_of("layoutQOut", "TND", "NTD", "")(call)
     array_length("headNums", 3)(call)
@@ -271,10 +277,10 @@ rule(
     documented_products,
     infer_shape(
         qOut=_paged_queries,
-        qScaleOptional=lambda call: None if call["qQuantMode"] == "no_quant" else _paged_queries(call)[:-1],
+        qScaleOptional=lambda call: None if call["qQuantMode"] == "NoQuant" else _paged_queries(call)[:-1],
     ),
     output_dtype(
-        qOut=lambda call: call.dtype("qkv") if call["qQuantMode"] == "no_quant" else call.dtype("kCacheRef"),
+        qOut=lambda call: call.dtype("qkv") if call["qQuantMode"] == "NoQuant" else call.dtype("kCacheRef"),
         qScaleOptional="FLOAT",
     ),
     nullable="layoutQkv layoutQOut qQuantMode",
@@ -289,9 +295,8 @@ def _pairs(call: Call) -> None:
 
 
 def _und_gen_queries(call: Call) -> Shape:
-    heads = call["numHeadsQ"] + call["numHeadsK"] + call["numHeadsV"]
     tokens = call.size("undQkv", 0) + (call.size("genQkvOptional", 0) if call.is_present("genQkvOptional") else 0)
-    return tokens, call["numHeadsQ"], call.size("undQkv", -1) // max(heads, 1)
+    return tokens, call["numHeadsQ"], call.size("undQkv", -1)
 
 
 rule(

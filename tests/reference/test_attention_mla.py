@@ -195,7 +195,7 @@ def test_prolog_with_microscaling() -> None:
     dkv, dkv_scale, dkv_wide = block(LATENT + ROPE, hidden)
     kv, kr = np.zeros((2, 16, 1, LATENT), BF16), np.zeros((2, 16, 1, ROPE), BF16)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        _, _, out, rope, *_ = ops.mla_prolog_v3_weight_nz(
+        _, _, out, _rope, *_ = ops.mla_prolog_v3_weight_nz(
             x, np.ascontiguousarray(dq.T), np.ascontiguousarray(uq.T), case.uk, np.ascontiguousarray(dkv.T),
             case.gamma_q, case.gamma_kv, case.sin, case.cos, kv, kr, SLOTS, x_scale, dq_scale, uq_scale, dkv_scale,
             None, None, None, None, None, 1e-5, 1e-5, "PA_BSND", 3, 0, 0, 0, 0, 128, 1.0, 1.0,
@@ -260,7 +260,7 @@ def test_preprocess(mode: int) -> None:
     }[mode]
     kv = np.zeros(shapes[0], shapes[2])
     kr = None if shapes[1] is None else np.zeros(shapes[1], BF16)
-    q_out, kv_out, q_rope, kr_out, q_down = ops.mla_preprocess_v2(
+    q_out, kv_out, q_rope, kr_out, _ = ops.mla_preprocess_v2(
         x, gamma0, beta0, scale0, offset0, down, descale0, bias0, gamma1, beta1, scale1, offset1, uq, descale1, bias1,
         gamma2, cos, sin, up, kv, kr, slots, ctkv, qscale, 1536, 64, 64, 1e-5, 2, 2, True, True, True, mode, 0, True, 1,
         False,

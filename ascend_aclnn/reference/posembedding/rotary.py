@@ -15,7 +15,7 @@ _HALF, _INTERLEAVE, _QUARTER, _INTERLEAVE_HALF = range(4)
 _MODES = {"half": _HALF, "interleave": _INTERLEAVE, "quarter": _QUARTER, "interleave-half": _INTERLEAVE_HALF}
 
 
-def _rotated(x: Array, mode: int) -> Array:
+def rotated(x: Array, mode: int) -> Array:
     """Pairs (a, b) of the last axis as (-b, a); a pair is two neighbours, or lies half (or a quarter of) the axis apart."""
     made = np.empty_like(x)
     if mode == _INTERLEAVE:
@@ -29,8 +29,8 @@ def _rotated(x: Array, mode: int) -> Array:
 
 
 def _unrotated(x: Array, mode: int) -> Array:
-    """The transpose of ``_rotated``, which is its negative."""
-    return np.negative(_rotated(x, mode))
+    """The transpose of ``rotated``, which is its negative."""
+    return np.negative(rotated(x, mode))
 
 
 def _ordered(x: Array, mode: int) -> Array:
@@ -40,7 +40,7 @@ def _ordered(x: Array, mode: int) -> Array:
 
 def _embed(x: Array, cos: Array, sin: Array, mode: int) -> Array:
     x = _ordered(x, mode)
-    embedded: Array = x * cos + _rotated(x, mode) * sin
+    embedded: Array = x * cos + rotated(x, mode) * sin
     return embedded
 
 
@@ -69,7 +69,7 @@ def rotary_position_embedding_grad(
         return dx, None, None
     axes = tuple(axis for axis, size in enumerate(cos.shape) if size == 1 and grad.shape[axis] != 1)
     x = _ordered(x, mode)
-    return dx, (grad * x).sum(axes, keepdims=True), (grad * _rotated(x, mode)).sum(axes, keepdims=True)
+    return dx, (grad * x).sum(axes, keepdims=True), (grad * rotated(x, mode)).sum(axes, keepdims=True)
 
 
 @reference("aclnnApplyRotaryPosEmb", "aclnnApplyRotaryPosEmbV2")
@@ -145,9 +145,9 @@ def rope_with_sin_cos_cache(
     cos, sin = (_sectioned(table, sections, cache_mode == 1)[:, None] for table in (cos, sin))
     cos, sin = (np.tile(t, 2) if neox else np.repeat(t, 2, -1) for t in (cos, sin))
 
-    def rotated(x: Array) -> Array:
+    def turned(x: Array) -> Array:
         heads = x.reshape(len(x), -1, head_size).copy()
         heads[..., : cache.shape[1]] = _embed(heads[..., : cache.shape[1]], cos, sin, mode)
         return np.asarray(heads.reshape(x.shape))
 
-    return rotated(query), rotated(key)
+    return turned(query), turned(key)

@@ -1,0 +1,131 @@
+"""Queries, keys and values of two streams: normalised, joined along the sequence, rotated; and the gradients of that."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.posembedding.rotary import rotated
+
+_NONE, _LAYER, _LAYER_AFFINE, _RMS, _RMS_AFFINE = range(5)  # normType
+_UNROTATED, _INTERLEAVE, _HALF = range(3)  # ropeType
+_ROTARY = {_INTERLEAVE: 1, _HALF: 0}  # as rotary.rotated counts
+
+
+class _Normed(NamedTuple):
+    values: Array
+    mean: Optional[Array]
+    rstd: Optional[Array]
+
+
+def _norm(x: Array, kind: int, weight: Optional[Array], bias: Optional[Array], eps: float) -> _Normed:
+    if kind == _NONE:
+        return _Normed(x, None, None)
+    x = x.astype(np.float32)
+    mean = x.mean(-1, keepdims=True) if kind in (_LAYER, _LAYER_AFFINE) else np.zeros((*x.shape[:-1], 1), np.float32)
+    rstd = 1 / np.sqrt(np.square(x - mean).mean(-1, keepdims=True) + np.float32(eps))
+    y = (x - mean) * rstd
+    if kind in (_LAYER_AFFINE, _RMS_AFFINE) and weight is not None:
+        y = y * weight
+    if kind == _LAYER_AFFINE and bias is not None:
+        y = y + bias
+    return _Normed(y, mean, rstd)
+
+
+def _joined(first: Array, second: Optional[Array], order: int) -> Array:
+    """Along the sequence, heads moved before it."""
+    parts = [first] if second is None else [second, first] if order else [first, second]
+    return np.concatenate(parts, 1).swapaxes(1, 2)
+
+
+def _rotate(x: Array, given: Given) -> Array:
+    """The first positions of (batch, heads, tokens, width); those after the tables are left as they are."""
+    kind, cos, sin = given["ropeType"], given["ropeCos"], given["ropeSin"]
+    if kind == _UNROTATED or cos is None:
+        return x
+    y, part = x.copy(), x[:, :, : len(cos)]
+    y[:, :, : len(cos)] = part * cos + rotated(part, _ROTARY[kind]) * sin
+    return y
+
+
+@reference_by_name("aclnnNormRopeConcat")
+def norm_rope_concat(given: Given) -> dict[str, Any]:
+    """rope(concat(norm(x), norm(encoder x))) for queries and keys, concat for values: (batch, heads, tokens, width)."""
+    eps, order = given["eps"], given["concatOrder"]
+    results: dict[str, Any] = {"valueOutput": _joined(given["value"], given["encoderValue"], order)}
+    for name in ("Query", "Key"):
+        own = _norm(given[name.lower()], given["normType"], *(given[f"norm{name}{p}"] for p in ("Weight", "Bias")), eps)
+        added = None
+        if given[f"encoder{name}"] is not None:
+            weights = (given[f"normAdded{name}{p}"] for p in ("Weight", "Bias"))
+            added = _norm(given[f"encoder{name}"], given["normAddedType"], *weights, eps)
+        joined = _joined(own.values, None if added is None else added.values, order)
+        results[f"{name.lower()}Output"] = _rotate(joined, given)
+        for prefix, made in ((f"norm{name}", own), (f"normAdded{name}", added)):
+            for part in ("mean", "rstd"):
+                wanted = given["isTraining"] and made is not None
+                results[prefix + part.capitalize()] = getattr(made, part) if wanted else None
+    for name in [name for name in results if name.endswith(("Mean", "Rstd"))]:
+        kind = given["normAddedType"] if "Added" in name else given["normType"]
+        if kind not in (_LAYER, _LAYER_AFFINE):
+            results[name] = None
+    return results
+
+
+class _Gradients(NamedTuple):
+    x: Array
+    weight: Optional[Array]
+    bias: Optional[Array]
+
+
+def _norm_gradients(grad: Array, given: Given, x: Optional[Array], prefix: str, kind: int) -> _Gradients:
+    """Of a layer norm, from its means and reciprocal deviations."""
+    if kind == _NONE or x is None:
+        return _Gradients(grad, None, None)
+    normed = (x - given[f"{prefix}Mean"]) * given[f"{prefix}Rstd"]
+    weight = given[f"{prefix}Weight"] if kind == _LAYER_AFFINE else None
+    inner = grad if weight is None else grad * weight
+    means = inner.mean(-1, keepdims=True), (inner * normed).mean(-1, keepdims=True)
+    dx = given[f"{prefix}Rstd"] * (inner - means[0] - normed * means[1])
+    if weight is None:
+        return _Gradients(dx, None, None)
+    return _Gradients(dx, (grad * normed).sum((0, 1, 2)), grad.sum((0, 1, 2)))
+
+
+def _unrotate(grad: Array, given: Given) -> Array:
+    """The transpose of the rotation."""
+    kind, cos, sin = given["ropeType"], given["ropeCos"], given["ropeSin"]
+    if kind == _UNROTATED or cos is None:
+        return grad
+    made, part = grad.copy(), grad[:, :, : len(cos)]
+    made[:, :, : len(cos)] = part * cos - rotated(part * sin, _ROTARY[kind])
+    return made
+
+
+def _parted(grad: Array, own: int, order: int) -> tuple[Array, Array]:
+    """The two streams' parts of (batch, heads, tokens, width), tokens before heads."""
+    grad = grad.swapaxes(1, 2)
+    other = grad.shape[1] - own
+    return (grad[:, other:], grad[:, :other]) if order else (grad[:, :own], grad[:, own:])
+
+
+@reference_by_name("aclnnNormRopeConcatBackward")
+def norm_rope_concat_backward(given: Given) -> dict[str, Any]:
+    """Gradients of both streams and of the layer norms' weights."""
+    order, tokens = given["concatOrder"], given["key"].shape[1]
+    value, encoder_value = _parted(given["gradValueOutput"], tokens, order)
+    results: dict[str, Any] = {"gradValue": value, "gradEncoderValue": encoder_value}
+    for name in ("Query", "Key"):
+        grad = _unrotate(given[f"grad{name}Output"], given)
+        own, added = _parted(grad, given[name.lower()].shape[1], order)
+        for part, x, prefix, kind, output in (
+            (own, given[name.lower()], f"norm{name}", given["normType"], f"grad{name}"),
+            (added, given[f"encoder{name}"], f"normAdded{name}", given["normAddedType"], f"gradEncoder{name}"),
+        ):
+            made = _norm_gradients(part, given, x, prefix, kind)
+            capital = prefix[0].upper() + prefix[1:]
+            results |= {output: made.x, f"grad{capital}Weight": made.weight, f"grad{capital}Bias": made.bias}
+    return results
