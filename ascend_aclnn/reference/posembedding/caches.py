@@ -37,7 +37,7 @@ def _write_heads_first(cache: Array, rows: Array, slots: Array, name: str) -> No
     cache[page, :, place] = kept
 
 
-# --------------------------------------------------------------------------------------------------- one head of keys and values
+# --------------------------------------------------------------------------------------------------- one head of keys
 
 
 def _into_cache(given: Given, cache: Array, x: Array) -> None:
@@ -95,7 +95,7 @@ def kv_rms_norm_rope_cache(given: Given) -> dict[str, Any]:
     }
 
 
-# --------------------------------------------------------------------------------------------------- queries, keys and values in one
+# --------------------------------------------------------------------------------------------------- joined operands
 
 
 @reference_by_name("aclnnQkvRmsNormRopeCache", raw=True)
