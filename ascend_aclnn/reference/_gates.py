@@ -1,11 +1,27 @@
-"""Gates: the activated half of an axis times the other half."""
+"""Activations by name, and gates: the activated half of an axis times the other half."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._special import sigmoid
+from ascend_aclnn.reference._special import normal_distribution, sigmoid
+
+
+def activated(y: Array, operation: str) -> Array:
+    """An activation by its name."""
+    if operation == "relu":
+        return np.maximum(y, 0)
+    if operation == "gelu_tanh":
+        inner = np.float32(np.sqrt(2 / np.pi)) * (y + np.float32(0.044715) * y * y * y)
+        return np.asarray(np.float32(0.5) * y * (1 + np.tanh(inner)))
+    if operation == "gelu_erf":
+        return np.asarray(y * normal_distribution(y))
+    if operation == "fast_gelu":
+        return np.asarray(y / (1 + np.exp(np.float32(-1.702) * y)))
+    if operation == "silu":
+        return np.asarray(y / (1 + np.exp(-y)))
+    return y
 
 
 def swiglu(x: Array, activate_left: bool, axis: int = -1) -> Array:

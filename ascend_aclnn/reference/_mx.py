@@ -166,9 +166,13 @@ def store(target: Array, scales: Array, made: Array, exponents: Array) -> None:
 
 
 def restored(values: Array, scales: Array, axis: int, size: int = BLOCK) -> Array:
-    """Elements times the scales of their blocks along an axis, in float32: the inverse of ``along``."""
+    """Elements times the scales of their blocks along an axis, in float32: the inverse of ``along``.
+
+    Scales may lack leading axes of the elements; they are the same for all of them.
+    """
     moved = np.moveaxis(values.astype(np.float32), axis, -1)
-    flat = np.moveaxis(scales.astype(np.float32), axis % values.ndim, -2)
+    of_axis = axis % values.ndim - (values.ndim + 1 - scales.ndim)
+    flat = np.moveaxis(scales.astype(np.float32), of_axis, -2)
     flat = flat.reshape(*flat.shape[:-2], flat.shape[-2] * 2)
     spread = np.take(flat, np.arange(moved.shape[-1]) // size, -1)
     return np.moveaxis(moved * spread, -1, axis)

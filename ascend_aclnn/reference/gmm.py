@@ -13,17 +13,11 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
-from ascend_aclnn.reference._gates import swiglu
+from ascend_aclnn.reference._gates import activated, swiglu
 from ascend_aclnn.reference._quantise import by_row, store, unpacked
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.matmul.quant import (
-    activated,
-    dequantised_weight,
-    exact_product,
-    fixed_scale,
-    quantised_product,
-    turned,
-)
+from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, quantised_product, turned
+from ascend_aclnn.reference.matmul.weights import dequantised_weight
 
 _INT4 = np.dtype(ml_dtypes.int4)
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)

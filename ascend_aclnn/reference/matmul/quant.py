@@ -6,7 +6,6 @@ multiplied into the operands before, which differs from the chip's order of roun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Optional
 
 import ml_dtypes
@@ -14,8 +13,8 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
+from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import INT8_MAX, by_row, offset_of, scale_of, store, unpacked
-from ascend_aclnn.reference._special import normal_distribution
 from ascend_aclnn.reference.declare import reference
 
 _EXACT = 1 << 24  # float32 holds whole numbers up to this
@@ -265,135 +264,3 @@ def quantised_product(
     if weight_scale.dtype == np.int64:  # the bits of floats that have the scale of x in them
         return np.asarray(total.astype(np.float32) * weight_scale.astype(np.int32).view(np.float32))
     return np.asarray(total.astype(np.float32) * weight_scale * scales)
-
-
-# ------------------------------------------------------------------------------------------------------- weights alone
-
-
-def dequantised_weight(weight: Array, scale: Array, offset: Optional[Array]) -> Array:
-    """(weight + offset) * scale: for the matrix, its columns, or groups of its rows."""
-    wide = widen(weight).astype(np.float32)
-
-    def of(parameter: Array) -> Array:
-        values = fixed_scale(parameter) if parameter.dtype.kind in "iu" else widen(parameter).astype(np.float32)
-        if values.ndim < 2 or values.shape[-2] == 1:
-            return values
-        index = np.arange(wide.shape[-2]) // -(-wide.shape[-2] // values.shape[-2])
-        return np.asarray(np.take(values, index, -2))
-
-    if offset is not None:
-        wide = wide + (offset if offset.dtype == np.int32 and offset.ndim < 2 else of(offset))
-    return np.asarray(wide * of(scale), np.float32)
-
-
-def _grouped_weight(weight: Array, scale: Array, offset: Optional[Array], group_size: int) -> Array:
-    if group_size > 0 and scale.ndim == 2 and scale.shape[-2] > 1:
-        index = np.arange(weight.shape[-2]) // group_size
-        scale = np.take(scale, index, -2)
-        offset = offset if offset is None else np.take(offset, index, -2)
-    return dequantised_weight(weight, scale, offset)
-
-
-@reference("aclnnWeightQuantBatchMatmulV2", "aclnnWeightQuantBatchMatmulV3", "aclnnWeightQuantBatchMatmulNz", raw=True)
-def weight_quant_batch_matmul(
-    x: Array,
-    weight: Array,
-    scale: Array,
-    offset: Optional[Array],
-    quant_scale: Optional[Array],
-    quant_offset: Optional[Array],
-    bias: Optional[Array],
-    group_size: int,
-    inner_precise: int = 0,
-    *,
-    out: tuple[Array],
-) -> None:
-    """x @ ((weight + antiquantOffset) * antiquantScale) + bias, to INT8 by quantScale and quantOffset."""
-    if scale.dtype == _E8M0 or weight.dtype == np.float32:
-        raise UnsupportedOperator("aclnnWeightQuantBatchMatmulV2", "the NumPy backend has no MX weights")
-    y = matmul(widen(x), _grouped_weight(integers(weight), scale, offset, group_size))
-    y = y if bias is None else y + widen(bias)
-    if quant_scale is not None:
-        y = y * fixed_scale(quant_scale)
-        y = y + (offset_of(quant_scale) if quant_offset is None else quant_offset)
-    store(out[0], y)
-
-
-# ------------------------------------------------------------------------------------------------------- others
-
-
-def activated(y: Array, operation: str) -> Array:
-    """An activation by its name."""
-    if operation == "relu":
-        return np.maximum(y, 0)
-    if operation == "gelu_tanh":
-        inner = np.float32(np.sqrt(2 / np.pi)) * (y + np.float32(0.044715) * y * y * y)
-        return np.asarray(np.float32(0.5) * y * (1 + np.tanh(inner)))
-    if operation == "gelu_erf":
-        return np.asarray(y * normal_distribution(y))
-    if operation == "fast_gelu":
-        return np.asarray(y / (1 + np.exp(np.float32(-1.702) * y)))
-    if operation == "silu":
-        return np.asarray(y / (1 + np.exp(-y)))
-    return y
-
-
-@reference("aclnnFusedMatmul")
-def fused_matmul(
-    x1: Array, x2: Array, bias: Optional[Array], x3: Optional[Array], operation: str, cube_math_type: int
-) -> Any:
-    """An operation on x1 @ x2 + bias: with x3 ("add", "mul"), an activation, or none."""
-    y = matmul(x1, x2)
-    y = y if bias is None else y + bias
-    if operation == "add":
-        return y + x3
-    return y * x3 if operation == "mul" else activated(y, operation)
-
-
-@reference("aclnnBatchMatmulQuant", raw=True)
-def batch_matmul_quant(
-    x1: Array,
-    x2: Array,
-    parameters: Array,
-    bias: Optional[Array],
-    transpose_x1: bool,
-    transpose_x2: bool,
-    *,
-    out: tuple[Array],
-) -> None:
-    """(x1 @ x2 + bias) * scale + offset, rounded to INT8; the parameters are filled up to a multiple of 16."""
-    y = matmul(turned(widen(x1), transpose_x1), turned(widen(x2), transpose_x2))
-    y = y if bias is None else y + widen(bias)
-    columns = parameters if parameters.size == 1 else parameters[: y.shape[-1]]
-    store(out[0], (y * scale_of(columns) + offset_of(columns)).reshape(out[0].shape))
-
-
-@reference("aclnnTransposeBatchMatMul", "aclnnTransposeBatchMatMulWeightNz", raw=True)
-def transpose_batch_matmul(
-    x1: Array,
-    x2: Array,
-    bias: Optional[Array],
-    scale: Optional[Array],
-    perm_x1: Sequence[int],
-    perm_x2: Sequence[int],
-    perm_y: Sequence[int],
-    cube_math_type: int,
-    split: int,
-    *,
-    out: tuple[Array],
-) -> None:
-    """The product of transposed operands, transposed itself.
-
-    With scales, or its batch split, the columns of the batch (or of each part of it) lie side by side.
-    """
-    y = matmul(widen(x1).transpose(tuple(perm_x1)), widen(x2).transpose(tuple(perm_x2)))
-    y = y if bias is None else y + widen(bias)
-    batch, rows, columns = y.shape
-    if scale is not None:
-        flat = y.transpose(1, 0, 2).reshape(rows, 1, batch * columns)
-        store(out[0], flat * scale_of(scale) + offset_of(scale))
-    elif split > 1:
-        parts = y.reshape(split, batch // split, rows, columns).transpose(0, 2, 1, 3)
-        round_into(out[0], parts.reshape(out[0].shape))
-    else:
-        round_into(out[0], y.transpose(tuple(perm_y)).reshape(out[0].shape))

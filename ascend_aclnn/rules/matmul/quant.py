@@ -533,7 +533,7 @@ def _weight_quant(call: Call) -> None:
         fits = size >= 32 and size % 32 == 0 and size < product.k
         call.require(fits, "antiquantGroupSize", f"is {size}; it must be 0, or a multiple of 32 below {product.k}")
     groups = (-(-product.k // size), product.n) if size > 0 else (product.n,)
-    allowed = {groups, groups[::-1], (1,), (1, product.n), (product.n, 1)} if size <= 0 else {groups, groups[::-1]}
+    allowed = {groups, groups[::-1], (1,), (1, 1), (1, product.n), (product.n, 1)} if size <= 0 else {groups, groups[::-1]}
     call.require(scale in allowed, "antiquantScale", f"has shape {scale}; it must be {groups}")
     if call.is_present("antiquantOffsetOptional"):
         offset = call.shape("antiquantOffsetOptional")
