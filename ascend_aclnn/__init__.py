@@ -102,6 +102,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "ops":
         return importlib.import_module("ascend_aclnn.ops")
+    if name == "Communicator":
+        return importlib.import_module("ascend_aclnn.communicator").Communicator
     if name == "Executor":
         return importlib.import_module("ascend_aclnn.executor").Executor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -109,6 +111,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "AclError",
+    "Communicator",
     "DataType",
     "Device",
     "Event",

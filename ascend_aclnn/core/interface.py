@@ -91,6 +91,47 @@ class HostRunner(Protocol):
         """One argument for each C parameter: ndarrays for tensors, lists of them, Python values for the rest."""
 
 
+class CommunicatorEndpoint(abc.ABC):
+    """One rank of a communicator. Tensors are contiguous; counts are of elements, one for each rank, () for equal parts."""
+
+    rank: int
+    size: int
+    name: str  # what the operators' group arguments want
+
+    @abc.abstractmethod
+    def split(self, ranks: Sequence[int], number: int) -> CommunicatorEndpoint:
+        """An endpoint of some ranks, this one among them; ``number`` is the same on all and new."""
+
+    @abc.abstractmethod
+    def collective(
+        self,
+        operation: str,
+        send: Optional[Tensor],
+        receive: Optional[Tensor],
+        reduction: int,
+        root: int,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        stream: Optional[Stream],
+    ) -> None:
+        """A collective by its name in ``Communicator``; ``reduction`` as HcclReduceOp."""
+
+    @abc.abstractmethod
+    def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
+        """Sends (True) and receives with other ranks."""
+
+    @abc.abstractmethod
+    def abort(self) -> None: ...
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Raises the asynchronous error, if there is one."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Leaves the communicator; idempotent, never raises."""
+
+
 class Backend(abc.ABC):
     """What binding, tensors and streams need of a backend.
 
@@ -128,6 +169,19 @@ class Backend(abc.ABC):
     def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         """A tensor's elements in place, for a HostRunner."""
         raise NotImplementedError
+
+    # communication
+    @abc.abstractmethod
+    def communicator_root_info(self) -> bytes:
+        """What identifies a new communicator."""
+
+    @abc.abstractmethod
+    def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> CommunicatorEndpoint:
+        """Meets the other ranks of a root info."""
+
+    @abc.abstractmethod
+    def communicator_of_cluster(self, path: str, rank: int) -> CommunicatorEndpoint:
+        """Meets the ranks of a rank table."""
 
     # memory
     @abc.abstractmethod

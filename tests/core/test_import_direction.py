@@ -29,7 +29,7 @@ ALLOWED = {
     "collectives": "core numerics",
     "backends": "core catalog rules reference numerics native collectives",
     "call": "core catalog rules",
-    "emulator": "core catalog backends numerics collectives",
+    "emulator": "core catalog backends numerics collectives reference",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import rules
 from ascend_aclnn.backends.npu import executor, formats, prototypes
+from ascend_aclnn.backends.npu.communication import Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import LaunchPlan, NpuPreparedCall
 from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries
@@ -89,6 +91,21 @@ class NpuBackend(Backend):
         tensor.storage.wait()
         handle, tensor.handle = tensor.handle, None
         return self.handles.view_shape(handle.pointer)
+
+    # ------------------------------------------------------------------------------------------ communication
+    @functools.cached_property
+    def hccl(self) -> Hccl:
+        """libhccl, opened at first use."""
+        return Hccl(self)
+
+    def communicator_root_info(self) -> bytes:
+        return self.hccl.root_info()
+
+    def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> HcclCommunicator:
+        return self.hccl.join(info, rank, size, name)
+
+    def communicator_of_cluster(self, path: str, rank: int) -> HcclCommunicator:
+        return self.hccl.join_cluster(path, rank)
 
     # ------------------------------------------------------------------------------------------ memory
     def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import rules
-from ascend_aclnn.backends.numpy import run
+from ascend_aclnn.backends.numpy import communication, run
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, host_view, wrap_array
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -88,6 +88,16 @@ class NumpyBackend(Backend):
         made = Tensor.on(self.allocate(spec.storage_nbytes, 0), spec)
         made.assign(tensor.numpy())
         return made
+
+    # communication
+    def communicator_root_info(self) -> bytes:
+        return communication.root_info()
+
+    def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> communication.HostCommunicator:
+        return communication.HostCommunicator(info, rank, size, name)
+
+    def communicator_of_cluster(self, path: str, rank: int) -> communication.HostCommunicator:
+        return communication.cluster(path, rank)
 
     # memory
     def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:

@@ -1,0 +1,240 @@
+"""Communicators of the npu backend: libhccl by ctypes, stream-ordered."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
+
+from ascend_aclnn.backends.npu import prototypes
+from ascend_aclnn.backends.npu.runtime import StreamState
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.errors import AclError, LibraryNotFound
+from ascend_aclnn.core.interface import CommunicatorEndpoint
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ascend_aclnn.backends.npu.backend import NpuBackend
+
+ROOT_INFO_BYTES = 4108
+NAME_BYTES = 128
+
+# aclDataType -> HcclDataType
+_TYPES = {
+    DataType.INT8: 0,
+    DataType.INT16: 1,
+    DataType.INT32: 2,
+    DataType.FLOAT16: 3,
+    DataType.FLOAT: 4,
+    DataType.INT64: 5,
+    DataType.UINT64: 6,
+    DataType.UINT8: 7,
+    DataType.UINT16: 8,
+    DataType.UINT32: 9,
+    DataType.DOUBLE: 10,
+    DataType.BF16: 11,
+    DataType.BOOL: 7,
+    DataType.HIFLOAT8: 14,
+    DataType.FLOAT8_E4M3FN: 15,
+    DataType.FLOAT8_E5M2: 16,
+    DataType.FLOAT8_E8M0: 17,
+}
+
+
+class _SendRecvItem(ctypes.Structure):
+    _fields_ = [
+        ("kind", ctypes.c_int32),
+        ("buffer", ctypes.c_void_p),
+        ("count", ctypes.c_uint64),
+        ("dtype", ctypes.c_int32),
+        ("peer", ctypes.c_uint32),
+    ]
+
+
+class Hccl:
+    """libhccl and its functions; opened at first use."""
+
+    def __init__(self, backend: NpuBackend) -> None:
+        self.backend = backend
+        self._functions: dict[str, Any] = {}
+        directory = Path(backend.library_path).parent
+        libraries = []
+        for name in ("libhccl.so", "libhcomm.so"):  # newer CANN keeps the communicators' functions in the second
+            for candidate in (str(directory / name), name):
+                try:
+                    libraries.append(ctypes.CDLL(candidate))
+                    break
+                except OSError as error:
+                    reason = str(error)
+        if not libraries:
+            raise LibraryNotFound(f"libhccl.so cannot be loaded: {reason}\n  source <CANN>/set_env.sh")
+        self._libraries = libraries
+
+    def function(self, name: str) -> Any:
+        found = self._functions.get(name)
+        if found is None:
+            found = next((f for f in (getattr(library, name, None) for library in self._libraries) if f), None)
+            if found is None:
+                raise LibraryNotFound(f"libhccl.so exports no {name}: this CANN is too old for it")
+            prototype = prototypes.runtime_function(name)
+            found.restype, found.argtypes = prototype.returns, prototype.parameters
+            self._functions[name] = found
+        return found
+
+    def call(self, name: str, *arguments: Any, about: str = "") -> None:
+        status = self.function(name)(*arguments)
+        if status:
+            text = self.function("HcclGetErrorString")(status)
+            text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+            recent = self.backend.runtime.recent_error()
+            detail = ": ".join(part for part in (about, text) if part)
+            raise AclError(status, name, f"{detail}\n  {recent}" if recent else detail)
+
+    def root_info(self) -> bytes:
+        info = ctypes.create_string_buffer(ROOT_INFO_BYTES)
+        self.backend.target(None)  # a device must be current
+        self.call("HcclGetRootInfo", ctypes.addressof(info))
+        return info.raw
+
+    def join(self, info: bytes, rank: int, size: int, name: Optional[str]) -> HcclCommunicator:
+        if len(info) != ROOT_INFO_BYTES:
+            raise ValueError(f"info has {len(info)} bytes; a root info has {ROOT_INFO_BYTES}")
+        if name is not None:
+            raise ValueError("a communicator's name cannot be chosen on the npu backend; leave name=None")
+        self.backend.target(None)
+        made, root = ctypes.c_void_p(), ctypes.create_string_buffer(info, ROOT_INFO_BYTES)
+        about = f"rank {rank} of {size}"
+        self.call("HcclCommInitRootInfo", size, ctypes.addressof(root), rank, ctypes.addressof(made), about=about)
+        return HcclCommunicator(self, made, rank, size)
+
+    def join_cluster(self, path: str, rank: int) -> HcclCommunicator:
+        self.backend.target(None)
+        made, size = ctypes.c_void_p(), ctypes.c_uint32()
+        self.call(
+            "HcclCommInitClusterInfo", path.encode(), rank, ctypes.addressof(made), about=f"rank {rank} of {path}"
+        )
+        self.call("HcclGetRankSize", made, ctypes.addressof(size))
+        return HcclCommunicator(self, made, rank, size.value)
+
+
+class HcclCommunicator(CommunicatorEndpoint):
+    """One HcclComm."""
+
+    def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int, size: int) -> None:
+        self._hccl = hccl
+        self._handle: Optional[ctypes.c_void_p] = handle
+        self.rank, self.size = rank, size
+        name = ctypes.create_string_buffer(NAME_BYTES)
+        hccl.call("HcclGetCommName", handle, name)
+        self.name = name.value.decode()
+
+    def split(self, ranks: Sequence[int], number: int) -> HcclCommunicator:
+        made, parent = ctypes.c_void_p(), ctypes.c_void_p(self._open().value)
+        members = (ctypes.c_uint32 * len(ranks))(*ranks)
+        place = list(ranks).index(self.rank)
+        arguments = (ctypes.addressof(parent), len(ranks), ctypes.addressof(members), number, place)
+        self._call("HcclCreateSubCommConfig", *arguments, None, ctypes.addressof(made))
+        return HcclCommunicator(self._hccl, made, place, len(ranks))
+
+    def collective(
+        self,
+        operation: str,
+        send: Optional[Tensor],
+        receive: Optional[Tensor],
+        reduction: int,
+        root: int,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        stream: Optional[Stream],
+    ) -> None:
+        target, comm = self._hccl.backend.target(stream), self._open()
+        if operation == "barrier" or receive is None:
+            self._call("HcclBarrier", comm, target.handle)
+            return
+        end = (comm, target.handle)
+        to, dtype = self._address(receive, target, True), self._type(receive.dtype)
+        source = None if send is None else self._address(send, target, False)
+        count = receive.size if send is None else send.size
+        if operation == "all_reduce":
+            self._call("HcclAllReduce", source, to, count, dtype, reduction, *end)
+        elif operation == "reduce":
+            self._call("HcclReduce", source, to, count, dtype, reduction, root, *end)
+        elif operation == "broadcast":
+            self._call("HcclBroadcast", to, count, dtype, root, *end)
+        elif operation == "scatter":
+            self._call("HcclScatter", source, to, receive.size, dtype, root, *end)
+        elif operation == "reduce_scatter" and not send_counts:
+            self._call("HcclReduceScatter", source, to, receive.size, dtype, reduction, *end)
+        elif operation == "reduce_scatter":
+            counts, starts = _counts(send_counts)
+            self._call("HcclReduceScatterV", source, counts, starts, to, receive.size, dtype, reduction, *end)
+        elif operation == "all_gather" and not receive_counts:
+            self._call("HcclAllGather", source, to, count, dtype, *end)
+        elif operation == "all_gather":
+            counts, starts = _counts(receive_counts)
+            self._call("HcclAllGatherV", source, count, to, counts, starts, dtype, *end)
+        elif not send_counts:
+            part = count // self.size
+            self._call("HcclAlltoAll", source, part, dtype, to, part, dtype, *end)
+        else:
+            sends, receives = _counts(send_counts), _counts(receive_counts)
+            self._call("HcclAlltoAllV", source, *sends, dtype, to, *receives, dtype, *end)
+
+    def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
+        target, comm = self._hccl.backend.target(stream), self._open()
+        rows = (_SendRecvItem * len(items))()
+        for row, (is_send, tensor, peer) in zip(rows, items):
+            address = self._address(tensor, target, not is_send)
+            row.kind, row.buffer, row.count, row.peer = int(not is_send), address, tensor.size, peer
+            row.dtype = self._type(tensor.dtype)
+        self._call("HcclBatchSendRecv", ctypes.addressof(rows), len(items), comm, target.handle)
+
+    def abort(self) -> None:
+        self._call("HcclCommSuspend", self._open())
+
+    def check(self) -> None:
+        status = ctypes.c_int32()
+        self._call("HcclGetCommAsyncError", self._open(), ctypes.addressof(status))
+        if status.value:
+            text = self._hccl.function("HcclGetErrorString")(status.value)
+            text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+            raise AclError(status.value, "HcclGetCommAsyncError", f"rank {self.rank} of {self.size}: {text}")
+
+    def close(self) -> None:
+        """Destroys the communicator; never raises, and does nothing once the runtime has ended."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._hccl.backend.runtime.usable():
+            self._hccl.function("HcclCommDestroy")(handle)
+
+    # ---------------------------------------------------------------------------------------- helpers
+    def _open(self) -> ctypes.c_void_p:
+        if self._handle is None:
+            raise ValueError("the communicator is closed")
+        return self._handle
+
+    def _call(self, routine: str, *arguments: Any) -> None:
+        self._hccl.call(routine, *arguments, about=f"rank {self.rank} of {self.size}")
+
+    @staticmethod
+    def _address(tensor: Tensor, stream: StreamState, written: bool) -> int:
+        storage: Any = tensor.storage
+        if storage.home is not stream:
+            storage.use(stream)
+        if written:
+            storage.writer = stream
+        return tensor.data_ptr
+
+    @staticmethod
+    def _type(dtype: DataType) -> int:
+        if dtype not in _TYPES:
+            raise ValueError(f"the tensor has dtype {dtype.name}, which HCCL does not have")
+        return _TYPES[dtype]
+
+
+def _counts(counts: Sequence[int]) -> tuple[Any, Any]:
+    """Counts and displacements as uint64_t[]."""
+    made = (ctypes.c_uint64 * len(counts))(*counts)
+    starts = (ctypes.c_uint64 * len(counts))(*(sum(counts[:rank]) for rank in range(len(counts))))
+    return made, starts

@@ -1,0 +1,139 @@
+"""Communicators of the NumPy backend: between processes of one host, by ``ascend_aclnn.collectives``."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.backends.numpy.storage import host_view
+from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
+from ascend_aclnn.collectives.transport import CommunicationError, Group, TimedOut, new_root_info, root_info_of
+from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.core.interface import CommunicatorEndpoint
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
+
+TIMEOUT, REMOTE = 9, 21  # of HcclResult
+
+Array = npt.NDArray[Any]
+
+
+def root_info() -> bytes:
+    return new_root_info()
+
+
+def cluster(path: str, rank: int) -> HostCommunicator:
+    """By a rank table, whose text stands for the secret."""
+    text = Path(path).read_bytes()
+    ranks = sum(len(server.get("device", ())) for server in json.loads(text).get("server_list", []))
+    return HostCommunicator(root_info_of(hashlib.sha256(text).digest()), rank, ranks, None)
+
+
+class HostCommunicator(CommunicatorEndpoint):
+    """Collectives on host memory; everything is done when a call returns."""
+
+    def __init__(self, info: bytes, rank: int, size: int, name: Optional[str]) -> None:
+        self.rank, self.size = rank, size
+        self.name = name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
+        self._info = info
+        self._collectives: Collectives = self._told(
+            "HcclCommInitRootInfo", lambda: Collectives(Group(info, rank, size))
+        )
+
+    def split(self, ranks: Sequence[int], number: int) -> HostCommunicator:
+        seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
+        return HostCommunicator(root_info_of(seed), list(ranks).index(self.rank), len(ranks), None)
+
+    def collective(
+        self,
+        operation: str,
+        send: Optional[Tensor],
+        receive: Optional[Tensor],
+        reduction: int,
+        root: int,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        stream: Optional[Stream],
+    ) -> None:
+        source = None if send is None else _flat(send)
+        target = np.empty(0, np.uint8) if receive is None else _flat(receive)
+        arguments = (operation, source, target, receive, REDUCTIONS[reduction], root, send_counts, receive_counts)
+        self._told(f"Hccl{operation.title().replace('_', '')}", lambda: self._run(*arguments))
+
+    def _run(
+        self,
+        operation: str,
+        send: Optional[Array],
+        receive: Array,
+        tensor: Optional[Tensor],
+        reduction: str,
+        root: int,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+    ) -> None:
+        collectives = self._collectives
+        if operation == "barrier" or tensor is None:
+            collectives.barrier()
+            return
+        dtype, buffer = tensor.dtype, Buffer(receive if send is None else send)
+        if operation == "all_reduce":
+            collectives.all_reduce(buffer, receive, dtype, reduction)
+        elif operation == "reduce":
+            collectives.reduce(buffer, receive if self.rank == root else None, dtype, root, reduction)
+        elif operation == "broadcast":
+            collectives.broadcast(buffer, dtype, root)
+        elif operation == "scatter":
+            collectives.scatter(buffer if send is not None else None, receive, dtype, root)
+        elif operation == "reduce_scatter":
+            counts = list(send_counts) or [receive.size] * self.size
+            collectives.reduce_scatter(buffer, receive, dtype, counts, reduction)
+        elif operation == "all_gather":
+            counts = list(receive_counts) or [buffer.array.size] * self.size
+            collectives.all_gather(buffer, _split(receive, counts), dtype, counts)
+        else:
+            counts = list(send_counts) or [buffer.array.size // self.size] * self.size
+            parts = list(receive_counts) or [receive.size // self.size] * self.size
+            starts = [sum(counts[:rank]) for rank in range(self.size)]
+            collectives.all_to_all(buffer, starts, counts, _split(receive, parts), dtype)
+
+    def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
+        sends = [(peer, Buffer(_flat(tensor))) for is_send, tensor, peer in items if is_send]
+        receives = [(peer, _flat(tensor)) for is_send, tensor, peer in items if not is_send]
+        self._told("HcclBatchSendRecv", lambda: self._collectives.send_receive(sends, receives))
+
+    def abort(self) -> None:
+        self._collectives.group.fail("the communicator was aborted")
+
+    def check(self) -> None:
+        failure = self._collectives.group.failure
+        if failure is not None:
+            raise self._error("HcclGetCommAsyncError", REMOTE, failure)
+
+    def close(self) -> None:
+        self._collectives.group.close()
+
+    def _told(self, routine: str, run: Callable[[], Any]) -> Any:
+        try:
+            return run()
+        except TimedOut as error:
+            raise self._error(routine, TIMEOUT, str(error)) from None
+        except CommunicationError as error:
+            raise self._error(routine, REMOTE, str(error)) from None
+
+    def _error(self, routine: str, status: int, text: str) -> AclError:
+        return AclError(status, routine, f"rank {self.rank} of {self.size}: {text}")
+
+
+def _flat(tensor: Tensor) -> Array:
+    return host_view(tensor).reshape(-1)
+
+
+def _split(array: Array, counts: Sequence[int]) -> list[Array]:
+    return np.split(array, np.cumsum(counts)[:-1])

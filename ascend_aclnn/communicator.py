@@ -1,0 +1,371 @@
+"""Communicator: collectives between ranks, on libhccl or, on a host without devices, between its processes.
+
+    comm = Communicator.from_env()                      # under torchrun or mpirun
+    comm.all_reduce(tensor)                             # in place, on the current stream
+    ops.mat_mul_all_reduce(x1, x2, None, comm.name, ...)   # operators take the group's name
+
+Collectives take Tensors (on the NumPy backend ndarrays too) that are contiguous, and are asynchronous on the given or the
+current stream. All ranks call the same collectives in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import weakref
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.dtypes import as_datatype
+from ascend_aclnn.core.interface import Backend, CommunicatorEndpoint
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.streams import Device, Stream, check_stream
+from ascend_aclnn.core.tensor import Tensor
+
+REDUCTIONS = ("sum", "prod", "max", "min")
+
+Operand = Union[Tensor, npt.NDArray[Any]]
+
+# The variables of launchers: torchrun, Open MPI, MPICH and its kin, Slurm.
+_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+_LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+
+
+class Communicator:
+    """The ranks that communicate, as one of them sees it. Made by the class methods; ``close`` or ``with`` ends it."""
+
+    def __init__(self, backend: Backend, endpoint: CommunicatorEndpoint) -> None:
+        self.backend = backend
+        self.rank = endpoint.rank
+        self.size = endpoint.size
+        self.name = endpoint.name
+        self._endpoint = endpoint
+        self._splits = 0
+        self._release = weakref.finalize(self, endpoint.close)
+
+    # ---------------------------------------------------------------------------------------- making one
+    @staticmethod
+    def root_info() -> bytes:
+        """What identifies a new communicator: made on one rank, given to all by the caller's own means, kept from others."""
+        return current_backend().communicator_root_info()
+
+    @classmethod
+    def from_root_info(cls, info: bytes, rank: int, size: int, *, name: Optional[str] = None) -> Communicator:
+        """Meets the other ranks of a root info; returns when all have come. The current device is the rank's."""
+        _check_rank(rank, size)
+        backend = current_backend()
+        return cls(backend, backend.communicator(info, rank, size, name))
+
+    @classmethod
+    def from_rank_table(cls, path: str, rank: int) -> Communicator:
+        """Meets the ranks of a rank table (HCCL's cluster information file)."""
+        backend = current_backend()
+        return cls(backend, backend.communicator_of_cluster(os.fspath(path), rank))
+
+    @classmethod
+    def from_env(cls, *, timeout: float = 120) -> Communicator:
+        """Meets the ranks that a launcher has started (torchrun, mpirun, srun), on device ``LOCAL_RANK``.
+
+        Rank 0 hands out the root info at MASTER_ADDR (127.0.0.1), port ASCEND_ACLNN_PORT or the one after MASTER_PORT.
+        """
+        rank, size = _variable(_RANK), _variable(_SIZE)
+        if rank is None or size is None:
+            raise ValueError(
+                f"the rank and the number of ranks are not in the environment ({', '.join(_RANK)}; {', '.join(_SIZE)}): "
+                "start the program with torchrun, mpirun or srun, or use Communicator.from_root_info"
+            )
+        _check_rank(rank, size)
+        backend = current_backend()
+        Device((_variable(_LOCAL_RANK) or 0) % backend.device_count()).use()
+        address = os.environ.get("MASTER_ADDR", "127.0.0.1")
+        port = int(os.environ.get("ASCEND_ACLNN_PORT") or int(os.environ.get("MASTER_PORT", "29500")) + 1)
+        info = _serve(cls.root_info(), size, address, port, timeout) if rank == 0 else _ask(address, port, timeout)
+        return cls.from_root_info(info, rank, size)
+
+    def split(self, ranks: Sequence[int]) -> Optional[Communicator]:
+        """A communicator of some ranks; all ranks call this, those that are not among ``ranks`` get None."""
+        members = list(ranks)
+        if len(set(members)) != len(members) or not all(0 <= r < self.size for r in members):
+            raise ValueError(f"ranks are {members}; they must be different and in [0, {self.size - 1}]")
+        self._splits += 1
+        if self.rank not in members:
+            return None
+        return Communicator(self.backend, self._endpoint.split(members, self._splits))
+
+    def close(self) -> None:
+        """Leaves; idempotent. Streams with collectives on them should have passed."""
+        self._release()
+
+    def __enter__(self) -> Communicator:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Communicator({self.name!r}, rank {self.rank} of {self.size}, {self.backend.name})"
+
+    # ---------------------------------------------------------------------------------------- state
+    def abort(self) -> None:
+        """Ends all collectives under way with an error, on this rank and, as they notice, on the others."""
+        self._endpoint.abort()
+
+    def check(self) -> None:
+        """Raises the asynchronous error of the communicator, if it has one: a lost rank, a time-out."""
+        self._endpoint.check()
+
+    # ---------------------------------------------------------------------------------------- collectives
+    def all_reduce(
+        self, tensor: Operand, op: str = "sum", *, out: Optional[Operand] = None, stream: Optional[Stream] = None
+    ) -> Operand:
+        """The reduction of all ranks' tensors, on all ranks: into ``out``, or in place."""
+        target = tensor if out is None else out
+        self._run("all_reduce", tensor, target, op, stream=stream)
+        return target
+
+    def reduce(self, tensor: Operand, dst: int, op: str = "sum", *, stream: Optional[Stream] = None) -> Operand:
+        """The reduction of all ranks' tensors, in place on rank ``dst``."""
+        self._run("reduce", tensor, tensor, op, root=dst, stream=stream)
+        return tensor
+
+    def broadcast(self, tensor: Operand, src: int, *, stream: Optional[Stream] = None) -> Operand:
+        """Rank ``src``'s tensor into every rank's."""
+        self._run("broadcast", None, tensor, root=src, stream=stream)
+        return tensor
+
+    def all_gather(self, tensor: Operand, *, out: Optional[Operand] = None, stream: Optional[Stream] = None) -> Operand:
+        """All ranks' tensors behind one another along axis 0: shape (size * n, ...)."""
+        shape = (self.size * _rows(tensor), *tensor.shape[1:])
+        target = self._output(tensor, shape, out)
+        self._run("all_gather", tensor, target, stream=stream)
+        return target
+
+    def all_gather_v(
+        self, tensor: Operand, counts: Sequence[int], *, out: Optional[Operand] = None, stream: Optional[Stream] = None
+    ) -> Operand:
+        """Like ``all_gather`` with ``counts[r]`` rows of rank r."""
+        rows = self._counts("counts", counts)
+        if _rows(tensor) != rows[self.rank]:
+            raise ValueError(f"the tensor has {_rows(tensor)} rows; counts[{self.rank}] is {rows[self.rank]}")
+        target = self._output(tensor, (sum(rows), *tensor.shape[1:]), out)
+        self._run("all_gather", tensor, target, receive_counts=_elements(rows, tensor), stream=stream)
+        return target
+
+    def reduce_scatter(
+        self, tensor: Operand, op: str = "sum", *, out: Optional[Operand] = None, stream: Optional[Stream] = None
+    ) -> Operand:
+        """This rank's part, along axis 0, of the reduction: shape (n / size, ...)."""
+        if _rows(tensor) % self.size:
+            raise ValueError(f"the tensor has {_rows(tensor)} rows; they must be a multiple of {self.size}, the ranks")
+        target = self._output(tensor, (_rows(tensor) // self.size, *tensor.shape[1:]), out)
+        self._run("reduce_scatter", tensor, target, op, stream=stream)
+        return target
+
+    def reduce_scatter_v(
+        self,
+        tensor: Operand,
+        counts: Sequence[int],
+        op: str = "sum",
+        *,
+        out: Optional[Operand] = None,
+        stream: Optional[Stream] = None,
+    ) -> Operand:
+        """Like ``reduce_scatter`` with ``counts[r]`` rows for rank r."""
+        rows = self._counts("counts", counts)
+        if sum(rows) != _rows(tensor):
+            raise ValueError(f"the tensor has {_rows(tensor)} rows; the counts add up to {sum(rows)}")
+        target = self._output(tensor, (rows[self.rank], *tensor.shape[1:]), out)
+        self._run("reduce_scatter", tensor, target, op, send_counts=_elements(rows, tensor), stream=stream)
+        return target
+
+    def scatter(self, tensor: Optional[Operand], src: int, *, out: Operand, stream: Optional[Stream] = None) -> Operand:
+        """Into ``out``: this rank's part, along axis 0, of rank ``src``'s tensor (None on the others)."""
+        if self.rank == src and (tensor is None or _size(tensor) != self.size * _size(out)):
+            shape = None if tensor is None else tuple(tensor.shape)
+            raise ValueError(
+                f"the tensor has shape {shape}; on rank {src} it must have {self.size} times the elements of out"
+            )
+        self._run("scatter", tensor if self.rank == src else None, out, root=src, stream=stream)
+        return out
+
+    def all_to_all(self, tensor: Operand, *, out: Optional[Operand] = None, stream: Optional[Stream] = None) -> Operand:
+        """Part r of the tensor, along axis 0, to rank r; the parts from all ranks come back in their order."""
+        if _rows(tensor) % self.size:
+            raise ValueError(f"the tensor has {_rows(tensor)} rows; they must be a multiple of {self.size}, the ranks")
+        target = self._output(tensor, tuple(tensor.shape), out)
+        self._run("all_to_all", tensor, target, stream=stream)
+        return target
+
+    def all_to_all_v(
+        self,
+        tensor: Operand,
+        send_counts: Sequence[int],
+        receive_counts: Sequence[int],
+        *,
+        out: Optional[Operand] = None,
+        stream: Optional[Stream] = None,
+    ) -> Operand:
+        """Like ``all_to_all`` with ``send_counts[r]`` rows to rank r and ``receive_counts[r]`` rows from it."""
+        sends, receives = self._counts("send_counts", send_counts), self._counts("receive_counts", receive_counts)
+        if sum(sends) != _rows(tensor):
+            raise ValueError(f"the tensor has {_rows(tensor)} rows; send_counts add up to {sum(sends)}")
+        target = self._output(tensor, (sum(receives), *tensor.shape[1:]), out)
+        counts = _elements(sends, tensor), _elements(receives, tensor)
+        self._run("all_to_all", tensor, target, send_counts=counts[0], receive_counts=counts[1], stream=stream)
+        return target
+
+    def barrier(self, *, stream: Optional[Stream] = None) -> None:
+        """No rank's stream goes on before all have come here."""
+        self._stream(stream)
+        self._endpoint.collective("barrier", None, None, 0, -1, (), (), stream)
+
+    # ---------------------------------------------------------------------------------------- two ranks
+    def send(self, tensor: Operand, dst: int, *, stream: Optional[Stream] = None) -> None:
+        """To rank ``dst``, which receives."""
+        self.batch_send_recv([("send", tensor, dst)], stream=stream)
+
+    def recv(self, tensor: Operand, src: int, *, stream: Optional[Stream] = None) -> Operand:
+        """Into the tensor what rank ``src`` sends."""
+        self.batch_send_recv([("recv", tensor, src)], stream=stream)
+        return tensor
+
+    def batch_send_recv(self, items: Sequence[tuple[str, Operand, int]], *, stream: Optional[Stream] = None) -> None:
+        """Sends and receives that may wait for each other: ("send" or "recv", tensor, rank) each."""
+        self._stream(stream)
+        placed: list[tuple[bool, Tensor, int]] = []
+        for kind, tensor, peer in items:
+            if kind not in ("send", "recv"):
+                raise ValueError(f"an item is {kind!r}; it must be 'send' or 'recv'")
+            _check_peer(peer, self.rank, self.size)
+            placed.append((kind == "send", self._tensor(tensor, kind == "recv"), peer))
+        self._endpoint.exchange(placed, stream)
+
+    # ---------------------------------------------------------------------------------------- operands
+    def _run(
+        self,
+        operation: str,
+        send: Optional[Operand],
+        receive: Operand,
+        op: str = "sum",
+        *,
+        root: int = -1,
+        send_counts: Sequence[int] = (),
+        receive_counts: Sequence[int] = (),
+        stream: Optional[Stream],
+    ) -> None:
+        if op not in REDUCTIONS:
+            raise ValueError(f"op is {op!r}; it must be one of {', '.join(REDUCTIONS)}")
+        if root != -1 and not 0 <= root < self.size:
+            raise ValueError(f"the rank is {root}; it must be in [0, {self.size - 1}]")
+        self._stream(stream)
+        source, target = None if send is None else self._tensor(send, False), self._tensor(receive, True)
+        if source is not None and source.dtype is not target.dtype:
+            raise ValueError(f"out has dtype {target.dtype.name}; it must be {source.dtype.name}, as the tensor")
+        self._endpoint.collective(
+            operation, source, target, REDUCTIONS.index(op), root, send_counts, receive_counts, stream
+        )
+
+    def _stream(self, stream: Optional[Stream]) -> None:
+        if stream is not None:
+            check_stream(stream, self.backend)
+
+    def _tensor(self, value: Operand, written: bool) -> Tensor:
+        if isinstance(value, np.ndarray):
+            if not self.backend.wraps_host_memory:
+                raise TypeError(f"an ndarray was given; collectives on the {self.backend.name} backend take Tensors")
+            if not value.flags.c_contiguous or (written and not value.flags.writeable):
+                raise ValueError("the ndarray must be contiguous, and writable where it receives")
+            return self.backend.from_host(value, as_datatype(value.dtype))
+        if not isinstance(value, Tensor):
+            raise TypeError(f"a {type(value).__name__} was given; collectives take Tensors")
+        if value.backend is not self.backend:
+            raise TypeError(
+                f"the tensor is of the {value.backend.name} backend; the communicator is of {self.backend.name}"
+            )
+        if not value.is_contiguous:
+            raise ValueError(
+                f"the tensor of shape {value.shape} with strides {value.strides} is not contiguous; copy() it"
+            )
+        return value
+
+    def _output(self, like: Operand, shape: tuple[int, ...], out: Optional[Operand]) -> Operand:
+        if out is not None:
+            if tuple(out.shape) != shape:
+                raise ValueError(f"out has shape {tuple(out.shape)}; it must be {shape}")
+            return out
+        if isinstance(like, np.ndarray):
+            return np.empty(shape, like.dtype)
+        return self.backend.allocate_output(TensorSpec(shape, like.dtype), False)
+
+    def _counts(self, name: str, counts: Sequence[int]) -> list[int]:
+        made = [int(count) for count in counts]
+        if len(made) != self.size or min(made) < 0:
+            raise ValueError(f"{name} is {made}; it must have {self.size} items, one for each rank, none negative")
+        return made
+
+
+def _check_rank(rank: int, size: int) -> None:
+    if size < 1 or not 0 <= rank < size:
+        raise ValueError(f"rank is {rank} of {size}; it must be in [0, size - 1]")
+
+
+def _check_peer(peer: int, rank: int, size: int) -> None:
+    if not 0 <= peer < size or peer == rank:
+        raise ValueError(f"the other rank is {peer}; it must be in [0, {size - 1}] and not {rank}, this rank itself")
+
+
+def _rows(tensor: Operand) -> int:
+    if not tensor.shape:
+        raise ValueError("the tensor has rank 0; it must have an axis along which ranks share it")
+    return int(tensor.shape[0])
+
+
+def _size(tensor: Operand) -> int:
+    return int(tensor.size)
+
+
+def _elements(rows: Sequence[int], tensor: Operand) -> list[int]:
+    width = 1
+    for n in tensor.shape[1:]:
+        width *= int(n)
+    return [row * width for row in rows]
+
+
+def _variable(names: Sequence[str]) -> Optional[int]:
+    return next((int(os.environ[name]) for name in names if name in os.environ), None)
+
+
+def _serve(info: bytes, size: int, address: str, port: int, timeout: float) -> bytes:
+    """Rank 0's part of ``from_env``: the root info to everyone who asks, until all ranks have it."""
+    if size > 1:
+        with socket.create_server((address, port)) as server:
+            server.settimeout(timeout)
+            for _ in range(size - 1):
+                connection, _ = server.accept()
+                with connection:
+                    connection.sendall(info)
+    return info
+
+
+def _ask(address: str, port: int, timeout: float) -> bytes:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            with socket.create_connection((address, port), max(deadline - time.monotonic(), 0.1)) as connection:
+                return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"rank 0 does not answer at {address}:{port}: {error}") from None
+            time.sleep(0.02)
+
+
+__all__ = ["Communicator"]

@@ -1,0 +1,203 @@
+"""Communicator on the NumPy backend and on emulated devices: processes, torchrun's variables, errors."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import AclError, Communicator
+from ascend_aclnn.core.interface import Backend
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def _child(
+    body: Callable[[Communicator], Any], info: bytes, rank: int, size: int, backend: str, home: str, results: Any
+) -> None:
+    try:
+        if home:
+            os.environ["ASCEND_HOME_PATH"] = home
+        with aclnn.use_backend(backend), Communicator.from_root_info(info, rank, size) as comm:
+            results.put((rank, body(comm)))
+    except BaseException as error:
+        results.put((rank, error))
+
+
+def on_ranks(size: int, body: Callable[[Communicator], Any], backend: str = "numpy", home: str = "") -> list[Any]:
+    with aclnn.use_backend("numpy"):
+        info, results = Communicator.root_info(), SPAWN.Queue()
+    arguments = [(body, info, rank, size, backend, home, results) for rank in range(size)]
+    children = [SPAWN.Process(target=_child, args=row) for row in arguments]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=60) for _ in children)
+    for child in children:
+        child.join(30)
+    return [found[rank] for rank in range(size)]
+
+
+def _everything(comm: Communicator) -> str:
+    """Each collective once, in Tensors, against what NumPy says."""
+    r, n = comm.rank, comm.size
+    base = np.arange(2 * n * 3, dtype=np.float32).reshape(2 * n, 3)
+    all_bases = [base + 100 * rank for rank in range(n)]
+    mine = aclnn.asarray(all_bases[r])
+
+    def same(actual: Any, expected: Any) -> None:
+        np.testing.assert_array_equal(np.asarray(actual), expected)
+
+    out = aclnn.empty(mine.shape, mine.dtype)
+    assert comm.all_reduce(mine, out=out) is out
+    same(out, sum(all_bases))
+    same(comm.all_reduce(mine.copy(), "max"), all_bases[-1])
+    same(comm.all_gather(mine), np.concatenate(all_bases))
+    same(comm.reduce_scatter(mine), sum(all_bases)[2 * r : 2 * r + 2])
+    counts = [1] * (n - 1) + [n + 1]
+    start = sum(counts[:r])
+    same(comm.reduce_scatter_v(mine, counts, "min"), all_bases[0][start : start + counts[r]])
+    same(
+        comm.all_gather_v(mine[: counts[r]].copy(), counts), np.concatenate([b[:c] for b, c in zip(all_bases, counts)])
+    )
+    same(comm.broadcast(mine.copy(), n - 1), all_bases[n - 1])
+    same(comm.reduce(mine.copy(), 0), sum(all_bases) if r == 0 else all_bases[r])
+    part = aclnn.empty((2, 3), np.float32)
+    same(comm.scatter(mine if r == 0 else None, 0, out=part), all_bases[0][2 * r : 2 * r + 2])
+    same(comm.all_to_all(mine), np.concatenate([b[2 * r : 2 * r + 2] for b in all_bases]))
+    sends = [2 * n if rank == (r + 1) % n else 0 for rank in range(n)]
+    receives = [2 * n if (rank + 1) % n == r else 0 for rank in range(n)]
+    same(comm.all_to_all_v(mine, sends, receives), all_bases[(r - 1) % n])
+    if n > 1:
+        target = aclnn.empty(mine.shape, mine.dtype)
+        comm.batch_send_recv([("send", mine, (r + 1) % n), ("recv", target, (r - 1) % n)])
+        same(target, all_bases[(r - 1) % n])
+        half = comm.split(range(0, n, 2))
+        assert (half is None) == bool(r % 2)
+        if half is not None:
+            same(half.all_reduce(mine.copy()), sum(all_bases[::2]))
+            assert half.name != comm.name
+            half.close()
+    comm.barrier()
+    aclnn.synchronize()
+    comm.check()
+    return comm.name
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_collectives_on_numpy(size: int) -> None:
+    names = on_ranks(size, _everything)
+    assert len(set(names)) == 1 and isinstance(names[0], str), names
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_collectives_on_emulated_devices(size: int, emulator_home: Path) -> None:
+    names = on_ranks(size, _everything, "npu", str(emulator_home))
+    assert len(set(names)) == 1 and isinstance(names[0], str), names
+
+
+def _arrays(comm: Communicator) -> Any:
+    x = np.full(4, comm.rank + 1, np.int32)
+    comm.all_reduce(x, "prod")
+    return x.tolist(), comm.all_gather(np.array([comm.rank], np.int64)).tolist()
+
+
+def test_ndarrays_on_numpy() -> None:
+    assert on_ranks(3, _arrays) == [([6, 6, 6, 6], [0, 1, 2])] * 3
+
+
+def _different_counts(comm: Communicator) -> None:
+    comm.all_reduce(np.ones(4 + comm.rank, np.float32))
+
+
+def _lost(comm: Communicator) -> None:
+    if comm.rank == 1:
+        os._exit(0)
+    comm.barrier()
+
+
+def test_errors_name_ranks_and_collective() -> None:
+    for rank, error in enumerate(on_ranks(2, _different_counts)):
+        assert isinstance(error, AclError) and error.status == 21 and error.routine == "HcclAllReduce"
+        assert f"rank {rank} of 2: all_reduce: the ranks differ in the counts" in str(error)
+
+
+def test_a_lost_rank_is_an_error_of_the_others() -> None:
+    with aclnn.use_backend("numpy"):
+        info, results = Communicator.root_info(), SPAWN.Queue()
+    children = [SPAWN.Process(target=_child, args=(_lost, info, rank, 2, "numpy", "", results)) for rank in range(2)]
+    for child in children:
+        child.start()
+    rank, error = results.get(timeout=60)
+    assert rank == 0 and isinstance(error, AclError) and "rank 1 is lost" in str(error)
+    for child in children:
+        child.join(30)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+PROGRAM = """
+import numpy as np
+import ascend_aclnn as aclnn
+comm = aclnn.Communicator.from_env()
+print(comm.rank, comm.size, comm.all_reduce(np.ones(2, np.float32)).tolist())
+"""
+
+
+def test_ranks_of_a_launcher_find_each_other() -> None:
+    port = _free_port()
+    environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "ASCEND_ACLNN_PORT": str(port)}
+    environment["ASCEND_ACLNN_BACKEND"] = "numpy"
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM], env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    assert [child.communicate(timeout=60)[0].strip() for child in children] == ["0 2 [2.0, 2.0]", "1 2 [2.0, 2.0]"]
+
+
+def test_what_is_refused(engine: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    comm = Communicator.from_root_info(Communicator.root_info(), 0, 1)
+    try:
+        x = aclnn.zeros((2, 2), np.float32)
+        for call, kind, text in (
+            (lambda: comm.all_reduce(x, "mean"), ValueError, "op is 'mean'; it must be one of sum, prod, max, min"),
+            (lambda: comm.all_reduce(x.T), ValueError, "not contiguous"),
+            (lambda: comm.broadcast(x, 1), ValueError, r"the rank is 1; it must be in \[0, 0\]"),
+            (lambda: comm.send(x, 0), ValueError, "not 0, this rank itself"),
+            (lambda: comm.all_gather(x, out=aclnn.zeros((3, 2), np.float32)), ValueError, r"out has shape \(3, 2\)"),
+            (lambda: comm.all_gather_v(x, [1]), ValueError, r"the tensor has 2 rows; counts\[0\] is 1"),
+            (lambda: comm.all_reduce([1.0]), TypeError, "collectives take Tensors"),  # type: ignore[arg-type]
+            (lambda: comm.split([0, 0]), ValueError, "they must be different"),
+            (lambda: Communicator.from_root_info(b"", 0, 1), ValueError, "root info|info has 0 bytes"),
+            (lambda: Communicator.from_root_info(Communicator.root_info(), 2, 2), ValueError, "rank is 2 of 2"),
+        ):
+            with pytest.raises(kind, match=text):
+                call()
+    finally:
+        comm.close()
+    comm.close()
+    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="start the program with torchrun"):
+        Communicator.from_env()
+
+
+def test_many_communicators_leave_nothing(engine: Backend) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(30):
+        with Communicator.from_root_info(Communicator.root_info(), 0, 1) as comm:
+            assert comm.all_reduce(aclnn.ones(3, np.float16)).tolist() == [1, 1, 1]
+    assert len(os.listdir("/proc/self/fd")) <= before + 6
