@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -41,6 +42,10 @@ class NpuBackend(Backend):
         self.emulated = libraries.exports("aclemuLiveCount")
         self.handles = Handles(self.runtime)
         self.set_repeatable = libraries.function("aclSetAclOpExecutorRepeatable")
+        cache = [
+            libraries.optional(f) for f in ("InitPTACacheThreadLocal", "SetPTAHashKey", "UnInitPTACacheThreadLocal")
+        ]
+        self._executor_cache = cache if all(cache) else None
         self.destroy_executor = libraries.function("aclDestroyAclOpExecutor")
         self._plans: dict[Operator, LaunchPlan] = {}
         self._prepared: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
@@ -73,6 +78,20 @@ class NpuBackend(Backend):
         if plan is None:
             plan = self._plans[operator] = LaunchPlan(operator, self.runtime.libraries)
         return plan
+
+    @contextlib.contextmanager
+    def without_executor_cache(self) -> Iterator[None]:
+        """Keeps CANN from answering phase one from this thread's cache of executors, as op-plugin does: with key 0."""
+        if self._executor_cache is None:
+            yield
+            return
+        begin, set_key, end = self._executor_cache
+        begin()
+        set_key(0)
+        try:
+            yield
+        finally:
+            end()
 
     def explain(self, operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
         """What the operator's rules find wrong with the arguments, for the text of CANN's refusal."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
+import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -232,10 +234,31 @@ def run(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], stream: St
             made.destroy(undo)
 
 
+class _OneShots:
+    """The executors of a thread that run once. They point into a cache of libnnopbase that ends with the thread."""
+
+    def __init__(self) -> None:
+        self.calls: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
+
+    def __del__(self) -> None:
+        # Runs when the thread ends, before C's own thread-local data goes.
+        for call in list(self.calls):
+            call.discard()
+
+
+class _ThreadData(threading.local):
+    def __init__(self) -> None:
+        self.one_shots = _OneShots()
+
+
+_thread = _ThreadData()
+
+
 class NpuPreparedCall(PreparedCall):
     """An executor with its handles and tensors. It is used by one thread at a time.
 
-    ``repeatable`` tells whether CANN keeps it; where that was wished for and refused, ``run`` repeats phase one.
+    ``repeatable`` tells whether CANN keeps it; where that was asked for and refused, ``run`` repeats phase one. So does an
+    executor that runs once on another thread than the one that made it, or after that thread's end.
     """
 
     def __init__(
@@ -254,6 +277,7 @@ class NpuPreparedCall(PreparedCall):
         self._executor = 0
         self._often = repeatable
         self._spent = ""
+        self._maker = threading.get_ident()
         self._noted = stream  # the stream that all storages know of
         try:
             self._phase_one(stream)
@@ -268,11 +292,20 @@ class NpuPreparedCall(PreparedCall):
         backend, plan = self._backend, self._plan
         own = self._often or bool(plan.shaped)
         self._arguments = plan.arguments(self._values, stream, backend.handles, self._undo, own)
-        if not self._often:
+        if self._often:
+            self._make_repeatable()
+        else:
             self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
-            return
-        # The executor must be kept directly after phase one, on the same thread; the lock keeps finalizers out.
-        with backend.runtime.lock:
+        if not self.repeatable:
+            _thread.one_shots.calls.add(self)
+
+    def _make_repeatable(self) -> None:
+        """Phase one of an executor that is to be kept, which CANN must not answer from its cache: that one is not kept.
+
+        It must be kept directly after phase one, on the same thread; the lock keeps finalizers out.
+        """
+        backend, plan = self._backend, self._plan
+        with backend.runtime.lock, backend.without_executor_cache():
             self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
             status = backend.set_repeatable(self._executor)
         if status == INNER_ERROR:
@@ -281,9 +314,16 @@ class NpuPreparedCall(PreparedCall):
             backend.runtime.check("aclSetAclOpExecutorRepeatable", status, plan.name)
             self.repeatable = True
 
+    def discard(self) -> None:
+        """Gives an executor that runs once back, at the end of its thread; ``run`` repeats phase one."""
+        executor, self._executor = self._executor, 0
+        if executor and self._backend.runtime.usable():
+            self._backend.destroy_executor(executor)
+            made.destroy(self._undo)
+
     def run(self, stream: Optional[Stream] = None) -> None:
         executor = self._executor
-        if not executor:
+        if not executor or (not self.repeatable and self._maker != threading.get_ident()):
             self._run_again(stream)
             return
         backend, plan, device = self._backend, self._plan, self._device
@@ -326,9 +366,10 @@ class NpuPreparedCall(PreparedCall):
         self._noted = stream
 
     def _run_again(self, stream: Optional[Stream]) -> None:
-        """The executor is gone: repeats phase one if that was wished for."""
-        if not self._often or self._spent == "is closed":
+        """The executor is gone, or another thread's: repeats phase one if it may run still."""
+        if self._spent and (not self._often or self._spent == "is closed"):
             raise RuntimeError(f"{self._plan.name}: the executor {self._spent}")
+        self._spent = "has run"
         self._backend.run(self._plan.operator, self._values, stream)
 
     def replace(self, position: int, tensor: Tensor, member: Optional[int] = None) -> None:

@@ -48,6 +48,13 @@ _KINDS: dict[Kind, CType] = {
 
 STATUS = ctypes.c_int32
 
+# Exports of libnnopbase that no public header declares; op-plugin resolves them by name and so do we, where they exist.
+_UNDECLARED: dict[str, tuple[CType, ...]] = {
+    "InitPTACacheThreadLocal": (),
+    "SetPTAHashKey": (ctypes.c_uint64,),
+    "UnInitPTACacheThreadLocal": (),
+}
+
 
 class Prototype(NamedTuple):
     """What ctypes needs to call a C function, and where the function is said to be."""
@@ -91,6 +98,8 @@ def ctype(text: str) -> CType:
 @functools.cache
 def runtime_function(name: str) -> Prototype:
     """The prototype of a runtime or nnopbase function; KeyError where the data does not list it."""
+    if name in _UNDECLARED:
+        return Prototype(None, _UNDECLARED[name], "libnnopbase.so", "8.1.RC1")
     entry = _functions()[name]
     returns = None if entry["returns"] == "void" else ctype(entry["returns"])
     parameters = tuple(ctype(spelled) for _, spelled in entry["params"])

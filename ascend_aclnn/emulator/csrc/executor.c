@@ -8,6 +8,7 @@
 #include "executor.h"
 
 #include "calls.h"
+#include "executor_cache.h"
 #include "handles.h"
 #include "link.h"
 #include "memory.h"
@@ -228,9 +229,9 @@ typedef struct {
     const emu_operator *operator;
     plan *plan;
     emu_context *context;
-    pthread_t thread;
+    emu_thread *thread;
     uint64_t workspace;
-    bool repeatable;
+    bool repeatable, wrapped;
     uint32_t tensor_count, object_count;
     tensor_use *tensors;
     object_use *objects;
@@ -436,6 +437,12 @@ static int no_device(void) {
     return ACLNN_ERR_RUNTIME_ERROR;
 }
 
+static void free_executor(executor *e) {
+    release_plan(e->plan);
+    emu_thread_release(e->thread);
+    free(e);
+}
+
 /* Leaves the caller's aclTensors as CANN does. */
 static void rewrite_arguments(const executor *e) {
     emu_table_lock();
@@ -483,11 +490,14 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     if (tensors_size > 0) memcpy(tensors, g->tensors, tensors_size);
     if (objects_size > 0) memcpy(objects, g->objects, objects_size);
     uint64_t needed = settings->workspace >= 0 ? (uint64_t)settings->workspace : p != NULL ? p->workspace : 0;
-    *e = (executor){operator, p, context, pthread_self(), needed, false, g->tensor_count, g->object_count, tensors, objects};
+    *e = (executor){
+        .operator = operator, .plan = p, .context = context, .thread = emu_thread_hold(), .workspace = needed,
+        .wrapped = p != NULL && emu_cache_answers(p->id), .tensor_count = g->tensor_count,
+        .object_count = g->object_count, .tensors = tensors, .objects = objects,
+    };
     void *handle = emu_handle_new(KIND_EXECUTOR, e);
     if (handle == NULL) {
-        release_plan(p);
-        free(e);
+        free_executor(e);
         return ACLNN_ERR_INNER_CREATE_EXECUTOR;
     }
     g->last_executor = handle;
@@ -495,11 +505,6 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     *workspace = needed;
     *result = handle;
     return 0;
-}
-
-static void free_executor(executor *e) {
-    release_plan(e->plan);
-    free(e);
 }
 
 /* ------------------------------------------------------------------------------------------------------------- launches */
@@ -644,6 +649,13 @@ static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream
     return status;
 }
 
+/* What runs once points into the cache of the thread that made it. */
+static int check_thread(const executor *e) {
+    if (e->repeatable || !emu_thread_ended(e->thread)) return 0;
+    return emu_fail(ACLNN_ERR_INNER, "EMULATOR_THREAD_ENDED",
+                    "the thread that ran phase one of %s has ended; CANN would touch freed memory", e->operator->name);
+}
+
 int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *handle, aclrtStream stream) {
     ENTER_RELEASE(operator->name);
     void *object;
@@ -656,7 +668,9 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     if (e->operator != operator)
         status = emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_WRONG_EXECUTOR", "the executor %p is of %s", (void *)handle,
                           e->operator->name);
+    if (status == 0) status = check_thread(e);
     if (status == 0 && entered_ == 0) status = queue_launch(e, workspace, size, stream);
+    if (status == 0 && entered_ == 0 && !e->repeatable && e->plan != NULL) emu_cache_keep(e->plan->id);
     /* It works once, whatever came of it. */
     if (!e->repeatable && emu_handle_drop(handle, KIND_EXECUTOR, &object) == 0) free_executor(e);
     LEAVE(status);
@@ -677,11 +691,14 @@ API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *handle) {
     executor *e = NULL;
     int status = find_executor(handle, &e);
     if (status != 0) return status;
-    if (!pthread_equal(e->thread, pthread_self()))
+    if (!emu_thread_is_this(e->thread))
         return emu_fail(ACLNN_ERR_INNER, "EMULATOR_WRONG_THREAD", "phase one of %s ran on another thread", e->operator->name);
     if (mine == NULL || mine->last_executor != handle)
         return emu_fail(ACLNN_ERR_INNER, "EMULATOR_WRONG_EXECUTOR", "this thread has run another phase one since that of %s",
                         e->operator->name);
+    if (e->wrapped)
+        return emu_fail(ACLNN_ERR_INNER, NULL, "phase one of %s was answered from the thread's cache; that executor cannot be "
+                        "repeated", e->operator->name);
     if (!emu_config()->repeatable || (e->plan != NULL && !e->plan->repeatable))
         return emu_fail(ACLNN_ERR_INNER, NULL, "%s cannot be repeated", e->operator->name);
     e->repeatable = true;
@@ -693,7 +710,10 @@ API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *handle) {
     void *object;
     if (handle == NULL) LEAVE(emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer"));
     int status = emu_handle_drop(handle, KIND_EXECUTOR, &object);
-    if (status == 0) free_executor(object);
+    if (status == 0) {
+        status = check_thread(object);
+        free_executor(object);
+    }
     LEAVE(status);
 }
 

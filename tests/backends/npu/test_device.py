@@ -628,3 +628,61 @@ def test_a_finalizer_in_a_guarded_section_waits_until_it_is_over(npu: NpuBackend
 def test_the_library_of_an_operator_can_be_asked_for(npu: NpuBackend) -> None:
     assert npu.operator_library(aclnn.signature("aclnnMm")).name == "libopapi.so"
     assert npu.library_path.name == "libascendcl.so" and npu.soc == "Ascend910B1"
+
+
+# ------------------------------------------------------------------------------------------ CANN's cache of executors
+
+
+def test_an_earlier_call_does_not_cost_the_repetition(npu: NpuBackend) -> None:
+    a, b = tensors()
+    out = ops.mm(a, b)  # CANN keeps the executor of this call in its cache
+    with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
+        assert executor.repeatable
+        executor.run()
+    np.testing.assert_array_equal(out.numpy(), SQUARE)
+
+
+def test_a_cached_executor_is_not_repeatable_and_runs_often_all_the_same(
+    npu: NpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(npu, "_executor_cache", None)  # a CANN that does not export the key of its cache
+    a, b = tensors()
+    out = ops.mm(a, b)
+    with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
+        assert not executor.repeatable
+        for _ in range(3):
+            out.assign(0)
+            executor.run()
+            np.testing.assert_array_equal(out.numpy(), SQUARE)
+
+
+def test_an_executor_that_runs_once_outlives_the_thread_that_made_it(npu: NpuBackend, emulator: Emulator) -> None:
+    a, b = tensors()
+    out = aclnn.empty((2, 2), np.float32)
+    made: list[Any] = []
+
+    def make() -> None:
+        with aclnn.use_backend("npu"):
+            made.append(aclnn.Executor("aclnnMm", a, b, out, 0))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    assert emulator.alive("executor") == 0  # given back with the thread
+    made[0].run()
+    np.testing.assert_array_equal(out.numpy(), SQUARE)
+    with pytest.raises(RuntimeError, match="has run"):
+        made[0].run()
+    made.clear()
+
+
+def test_an_executor_of_another_living_thread_runs_once(npu: NpuBackend, emulator: Emulator) -> None:
+    a, b = tensors()
+    out = aclnn.empty((2, 2), np.float32)
+    executor = aclnn.Executor("aclnnMm", a, b, out, 0)
+    thread = threading.Thread(target=executor.run)
+    thread.start()
+    thread.join()
+    np.testing.assert_array_equal(out.numpy(), SQUARE)
+    executor.close()
+    assert emulator.alive("executor") == 0
