@@ -562,3 +562,59 @@ def gelu_quant(
     elif offset is not None:
         values = values + widen(offset)
     round_into(y, values.astype(np.float16) if y.dtype == np.int8 else values)  # kernels make INT8 from FLOAT16
+
+
+# ------------------------------------------------------------------------------------------------------ experimental
+
+for _names, _function in (
+    ("CeluV3", lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)),
+    (
+        "EluV2",
+        lambda x, alpha, scale, input_scale: (
+            scale * np.where(x > 0, x, alpha * np.expm1(input_scale * np.minimum(x, 0)))
+        ),
+    ),
+    ("FastGeluV2", lambda x: x * sigmoid(_STEEP * x)),
+    ("HardShrink", lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x)),
+    ("HardSwishV2", _hard_swish),
+    ("HardsigmoidV2 InplaceHardsigmoidV2", _hard_sigmoid),
+    ("LeakyreluV2", lambda x, slope: np.maximum(x, 0) + slope * np.minimum(x, 0)),
+    ("LogsigmoidV2", special.log_sigmoid),
+    ("SiluMul", lambda x, y: silu(x) * y),
+    ("SoftPlusV2", special.softplus),
+    ("Softsign", lambda x: x / (1 + np.abs(x))),
+    ("ThresholdV2", _threshold),
+    ("FusedBiasLeakyRelu", lambda x, bias, slope, scale: scale * np.where(x + bias >= 0, x + bias, slope * (x + bias))),
+    ("HardSigmoidGradV2", lambda grad, x: np.where((x > -3) & (x < 3), grad / 6, 0)),
+    ("LeakyReluGradV2", lambda grad, x, slope: np.where(x > 0, grad, slope * grad)),
+    ("ReluGradV4", lambda grad, mask, threshold: np.where(mask != 0, grad, 0)),
+    ("SoftsignBackward", lambda grad, x: grad / np.square(1 + np.abs(x))),
+    ("TanhGrad", lambda y, grad: grad * (1 - y * y)),
+):
+    rows(_names, _function)
+
+
+@reference("aclnnLogSoftmaxV2")
+def log_softmax_v2(x: Array, dim: int) -> Any:
+    axis = dim if x.ndim else None
+    shifted = x - np.max(x, axis, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis, np.float64, keepdims=True))
+
+
+@reference("aclnnReluGradV3")
+def relu_grad_v3(x: Array, grad: Array) -> Any:
+    """The gradient, which may be one number for all, where x is positive."""
+    return np.where(x > 0, grad.reshape(()) if grad.size == 1 else grad, 0).astype(x.dtype)
+
+
+@reference("aclnnReluV3")
+def relu_v3(x: Array) -> Any:
+    """The positive elements, and a mask of them: a bit each, the lowest first."""
+    return _relu(x), np.packbits(x > 0, -1, bitorder="little")
+
+
+@reference("aclnnSwigluClamp")
+def swiglu_clamp(x: Array, limit: float) -> Any:
+    """SiLU of the first half, cut off above, times the second half, cut off on both sides."""
+    gate, up = np.split(x, 2, -1)
+    return np.minimum(silu(gate), limit) * np.clip(up, -limit, limit)

@@ -383,3 +383,76 @@ def advance_step_v2(
     last = np.take_along_axis(rows, np.maximum(ended.argmin(1) - 1, 0)[:, None], 1)
     made = (np.concatenate((last, spec), 1), position, position + 1, slot)
     return tuple(new.reshape(old.shape) for new, old in zip(made, (tokens, positions, lengths, slots)))
+
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+
+@reference("aclnnApplyAdadelta")
+def apply_adadelta(
+    var: Array, accum: Array, updates: Array, lr: float, rho: float, epsilon: float, grad: Array
+) -> tuple[Array, Array, Array]:
+    """The variable, the average of squared gradients and that of squared updates."""
+    accum = rho * accum + (1 - rho) * grad * grad
+    update = np.sqrt(updates + epsilon) / np.sqrt(accum + epsilon) * grad
+    return var - lr * update, accum, rho * updates + (1 - rho) * update * update
+
+
+@reference("aclnnApplyAdamax")
+def apply_adamax(
+    var: Array, m: Array, v: Array, power: float, lr: float, beta1: float, beta2: float, epsilon: float, grad: Array
+) -> tuple[Array, Array, Array]:
+    """Adam with the largest gradient so far in place of the average of squares."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = np.maximum(beta2 * v, np.abs(grad))
+    return var - lr / (1 - power) * m / (v + epsilon), m, v
+
+
+@reference("aclnnApplyRmsProp")
+def apply_rms_prop(
+    var: Array, ms: Array, mom: Array, grad: Array, lr: float, rho: float, momentum: float, epsilon: float
+) -> tuple[Array, Array, Array]:
+    ms = ms + (1 - rho) * (grad * grad - ms)
+    mom = momentum * mom + lr * grad / np.sqrt(epsilon + ms)
+    return var - mom, ms, mom
+
+
+@reference("aclnnApplyAdamD")
+def apply_adam_d(
+    var: Array,
+    m: Array,
+    v: Array,
+    power1: Array,
+    power2: Array,
+    lr: Array,
+    beta1: Array,
+    beta2: Array,
+    epsilon: Array,
+    grad: Array,
+    use_locking: bool,
+    use_nesterov: bool,
+) -> tuple[Array, Array, Array]:
+    """A step of Adam, whose powers of the betas come as tensors."""
+    b1, b2 = _number(beta1), _number(beta2)
+    rate = _number(lr) * math.sqrt(1 - _number(power2)) / (1 - _number(power1))
+    m, v = _moments(m, v, grad, b1, b2)
+    ahead = b1 * m + (1 - b1) * grad if use_nesterov else m
+    return var - rate * ahead / (_number(epsilon) + np.sqrt(v)), m, v
+
+
+@reference("aclnnApplyFtrl")
+def apply_ftrl(
+    var: Array, accum: Array, linear: Array, grad: Array, lr: Array, l1: Array, l2: Array, power: Array, locking: bool
+) -> tuple[Array, Array, Array]:
+    """Follows the regularised leader: the variable is 0 where the linear term does not exceed l1."""
+    rate, bound = _number(lr), _number(l1)
+    grown = accum + grad * grad
+    root = np.power(grown, -_number(power))
+    linear = linear + grad - (root - np.power(accum, -_number(power))) / rate * var
+    moved = (np.sign(linear) * bound - linear) / (root / rate + 2 * _number(l2))
+    return np.where(np.abs(linear) > bound, moved, 0), grown, linear
+
+
+@reference("aclnnApplyGradientDescent")
+def apply_gradient_descent(var: Array, alpha: Array, delta: Array) -> Array:
+    return var - _number(alpha) * delta

@@ -54,6 +54,7 @@ from ascend_aclnn.rules.pointwise import (
     NEW,
     OLD,
     PAIR,
+    elementwise,
     floated,
     forms,
     number,
@@ -860,4 +861,98 @@ rule(
     _no_empty,
     output_dtype(y=dtype_attribute("dstType"), outScaleOptional="FLOAT"),
     nullable="self approximate quantMode roundMode y",
+)
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+_EXPERIMENTAL = f"{HALVES} BF16"
+elementwise(
+    "CeluV3",
+    "A2 950",
+    _EXPERIMENTAL,
+    "self",
+    "out",
+    lambda call: call.require(call["alpha"] != 0, "alpha", "is 0; it must not be 0"),
+)
+elementwise("EluV2", "A2", _EXPERIMENTAL, "self", "out")
+elementwise("FastGeluV2", "950", _EXPERIMENTAL, "x", "out")
+elementwise("FusedBiasLeakyRelu", "950", HALVES, "x bias", "out")
+elementwise("HardShrink ThresholdV2", "950", _EXPERIMENTAL, "self", "out")
+elementwise("HardSigmoidGradV2", "A2", _EXPERIMENTAL, "gradOutput self", "out")
+elementwise("HardSwishV2", "A2", _EXPERIMENTAL, "x", "out")
+elementwise("LeakyReluGradV2", "A2", HALVES, "dy x", "out")
+elementwise("LeakyreluV2 LogsigmoidV2 SoftPlusV2", "A2", HALVES, "x", "out")
+elementwise("LogSoftmaxV2", "A2", _EXPERIMENTAL, "self", "out", valid_axis("dim", "self"))
+elementwise("SiluMul", "A2 A3", _EXPERIMENTAL, "x y", "out")
+elementwise("Softsign", "A2 A3 950", _EXPERIMENTAL, "self", "out")
+elementwise("SoftsignBackward", "950 A2", _EXPERIMENTAL, "gradients features", "out")
+elementwise("TanhGrad", "A2", _EXPERIMENTAL, "y dy", "dx")
+elementwise("HardsigmoidV2", "A2", f"{_EXPERIMENTAL} INT32", "self", "out")
+rule(
+    "aclnnInplaceHardsigmoidV2",
+    only_products("A2"),
+    dtypes(f"{_EXPERIMENTAL} INT32", "self"),
+    max_rank(8, "self"),
+)
+
+
+def _like_or_one(call: Call) -> None:
+    came, sizes = call["y"], call.shape("x")
+    fits = came.shape == sizes or came.size == 1
+    call.require(fits, "y", f"has shape {came.shape}; it must be {sizes}, as x, or hold one number")
+
+
+rule(
+    "aclnnReluGradV3",
+    only_products("A2"),
+    dtypes(f"{_EXPERIMENTAL} INT32 UINT8 INT8", "x"),
+    same_dtype("x", "y", "z"),
+    _like_or_one,
+    output_shape(z=shape_of("x")),
+)
+rule(
+    "aclnnReluGradV4",
+    only_products("A2 A3"),
+    dtypes(f"{_EXPERIMENTAL} INT8 UINT8 INT32", "gradOutput"),
+    same_dtype("gradOutput", "out"),
+    dtypes("UINT8", "self"),
+    max_rank(8, "gradOutput"),
+    same_shape("gradOutput", "self"),
+    lambda call: call.require(number(call, "threshold") == 0, "threshold", "must be 0"),
+    output_shape(out=shape_of("gradOutput")),
+    output_dtype(out=dtype_of("gradOutput")),
+)
+
+
+def _mask_bits(call: Call) -> Shape:
+    """A bit for every element of the last axis."""
+    last = call.size("x", -1)
+    call.require(last % 8 == 0, "x", f"has shape {call.shape('x')}; its last axis must be a multiple of 8")
+    return *call.shape("x")[:-1], last // 8
+
+
+rule(
+    "aclnnReluV3",
+    only_products("A2"),
+    dtypes(f"{_EXPERIMENTAL} INT32 INT8 UINT8", "x"),
+    same_dtype("x", "yOut"),
+    dtypes("UINT8", "maskOut"),
+    output_shape(yOut=shape_of("x"), maskOut=_mask_bits),
+    output_dtype(yOut=dtype_of("x"), maskOut="UINT8"),
+)
+
+
+def _half_rows(call: Call) -> Shape:
+    last = call.size("x", -1)
+    call.require(last % 2 == 0, "x", f"has shape {call.shape('x')}; its last axis must be even")
+    return *call.shape("x")[:-1], last // 2
+
+
+rule(
+    "aclnnSwigluClamp",
+    only_products("A2 A3"),
+    dtypes(_EXPERIMENTAL, "x"),
+    same_dtype("x", "y"),
+    lambda call: call.require(call["limit"] > 0, "limit", f"is {call['limit']}; it must be positive"),
+    output_shape(y=_half_rows),
 )

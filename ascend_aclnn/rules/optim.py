@@ -10,14 +10,19 @@ from ascend_aclnn.rules.language import (
     Check,
     DtypeSet,
     documented_dtypes,
+    dtype_of,
     dtype_table,
     dtypes,
     max_rank,
     only_products,
+    output_dtype,
+    output_shape,
     plus_bf16,
+    rank,
     rule,
     same_dtype,
     same_shape,
+    shape_of,
     tiling,
 )
 
@@ -229,4 +234,55 @@ rule(
     *_uniform(plus_bf16("FLOAT FLOAT16"), "paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
     max_rank(8, "paramsRef"),
     _item_shapes("paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
+)
+
+# ------------------------------------------------------------------------------------------------- experimental
+
+
+def _step(name: str, products: str, takes: str, inputs: str, outputs: str, *checks: Check) -> None:
+    """One step on tensors of one data type and shape, each of which has its new value in an output of its own."""
+    first, *others = inputs.split()
+    results = outputs.split()
+    rule(
+        name,
+        only_products(products),
+        dtypes(takes, first),
+        same_dtype(first, *others, *results),
+        same_shape(first, *others),
+        *checks,
+        output_shape(**dict.fromkeys(results, shape_of(first))),
+        output_dtype(**dict.fromkeys(results, dtype_of(first))),
+    )
+
+
+_step("aclnnApplyAdadelta", "950", "FLOAT FLOAT16", "var accum accumUpdate grad", "varOut accumOut accumUpdateOut")
+_step("aclnnApplyAdamax", "950", "FLOAT FLOAT16", "var m v grad", "varOut mOut vOut")
+_step("aclnnApplyRmsProp", "950", "FLOAT FLOAT16 BF16", "var ms mom grad", "varOutOut msOutOut momOutOut")
+_POWERS = ("beta1Power", "beta2Power", "lr", "beta1", "beta2", "epsilon")
+_step(
+    "aclnnApplyAdamD",
+    "A2",
+    "FLOAT FLOAT16 BF16",
+    "var m v grad",
+    "varOut mOut vOut",
+    same_dtype("var", *_POWERS),
+    _one_number(*_POWERS),
+)
+rule(
+    "aclnnApplyFtrl",
+    only_products("A2"),
+    dtypes("FLOAT FLOAT16 BF16", "varRef"),
+    same_dtype("varRef", "accumRef", "linearRef", "grad", "lr", "l1", "l2", "lrPower"),
+    same_shape("varRef", "accumRef", "linearRef", "grad"),
+    _one_number("lr", "l1", "l2", "lrPower"),
+    max_rank(8, "varRef"),
+)
+rule(
+    "aclnnApplyGradientDescent",
+    only_products("A2"),
+    dtypes("FLOAT FLOAT16 BF16", "var"),
+    same_dtype("var", "alpha", "delta"),
+    same_shape("var", "delta"),
+    _one_number("alpha"),
+    rank(1, 8, "var"),
 )

@@ -26,12 +26,14 @@ from ascend_aclnn.rules.language import (
     is_floating,
     is_integral,
     max_rank,
+    only_products,
     output_dtype,
     output_shape,
     promote,
     promoted,
     rule,
     same_dtype,
+    same_shape,
     shape_of,
 )
 
@@ -289,3 +291,20 @@ def otherwise(products: str, here: Check, elsewhere: Check) -> Check:
 def pair(*names: str, out: str, most: int = 8) -> tuple[Check, ...]:
     """Inputs of at most 8 dimensions that broadcast to exactly the output's shape."""
     return max_rank(most, *names), output_shape(**{out: broadcast_shape(*names)})
+
+
+def elementwise(names: str, products: str, takes: DtypeSet, inputs: str, out: str, *checks: Check) -> None:
+    """Declares operators on some products whose tensors all have one data type and one shape, without broadcasting."""
+    first, *others = inputs.split()
+    for name in names.split():
+        rule(
+            f"aclnn{name}",
+            only_products(products),
+            dtypes(takes, first),
+            same_dtype(first, *others, out),
+            max_rank(8, first),
+            same_shape(first, *others),
+            output_shape(**{out: shape_of(first)}),
+            output_dtype(**{out: dtype_of(first)}),
+            *checks,
+        )

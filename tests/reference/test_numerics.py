@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, bits, garbage, same
 
-from ascend_aclnn import numerics
 from ascend_aclnn.numerics import BLOCK, DataError, for_blocks, round_into, scratch, threads, widen
 
 EVERY_CODE = np.arange(1 << 16, dtype=np.uint16)

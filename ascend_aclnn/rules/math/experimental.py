@@ -1,0 +1,498 @@
+"""Rules of the experimental operators of ops-math/math, from their documents, definitions and shape inference."""
+
+from __future__ import annotations
+
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.rules.language import (
+    Call,
+    Check,
+    Shape,
+    broadcast_shape,
+    dtype_attribute,
+    dtype_of,
+    dtype_table,
+    dtypes,
+    has_dtype,
+    max_rank,
+    one_of,
+    only_products,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
+    promoted,
+    rank,
+    rule,
+    same_dtype,
+    same_shape,
+    shape_from,
+    shape_of,
+    shape_patterns,
+    valid_axis,
+)
+from ascend_aclnn.rules.pointwise import broadcast_of_list, elementwise, floated, no_null_item, real_of
+
+_HALVES = "FLOAT FLOAT16"
+_FLOATS = "FLOAT FLOAT16 BF16"
+
+# ------------------------------------------------------------------------------------------------- one operand
+
+elementwise("AcosV2", "A2", _FLOATS, "self", "out")
+elementwise("CoshV2", "A2 950", _FLOATS, "self", "out")
+elementwise("CeilV2 SinhV2 SquareV2 TanV2 TanV3 TruncV2", "A2", _HALVES, "x", "out")
+elementwise("Log1pV2", "A2", _HALVES, "x1", "out")
+elementwise("ErfInv", "A2 A3 950", _HALVES, "x", "out")
+elementwise("FresnelCos FresnelSin", "950", _FLOATS, "x", "out")
+elementwise("Ndtri", "950", _FLOATS, "self", "out")
+elementwise("InvertV2", "A2", "INT16 UINT16", "x", "out")
+
+_REAL = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"
+for _name, _out, _products in (
+    ("AsinWithAgent", "y", "A2"),
+    ("AsinhWithAgent", "out", "A2"),
+    ("AsinhV2", "out", "950"),
+):
+    rule(
+        f"aclnn{_name}",
+        only_products(_products),
+        dtypes(_REAL, "x"),
+        has_dtype(_out, floated("x")),
+        max_rank(8, "x"),
+        output_shape(**{_out: shape_of("x")}),
+        output_dtype(**{_out: floated("x")}),
+    )
+rule(
+    "aclnnRealV2",
+    only_products("950"),
+    dtypes("FLOAT FLOAT16 COMPLEX64 COMPLEX32", "self"),
+    has_dtype("out", real_of("self")),
+    max_rank(8, "self"),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=real_of("self")),
+)
+
+_CASTS = (
+    "FLOAT16 FLOAT, FLOAT16 UINT8, FLOAT16 INT8, FLOAT16 INT16, FLOAT16 INT32, FLOAT FLOAT16, FLOAT INT16, FLOAT INT32, "
+    "FLOAT INT64, FLOAT BF16, BF16 FLOAT, BF16 INT32, UINT8 FLOAT16, INT8 FLOAT16, INT16 FLOAT16, INT16 FLOAT, "
+    "INT32 FLOAT16, INT32 FLOAT, INT32 INT16, INT32 INT64, INT64 FLOAT, INT64 INT32"
+)
+rule("aclnnCastV2", only_products("A2"), dtype_table("x out", *_CASTS.split(", ")), same_shape("x", "out"))
+
+_CASTS_310P = {
+    "FLOAT16": "FLOAT INT8 INT32 INT16 UINT8 BOOL BF16 INT64",
+    "FLOAT": "FLOAT16 BF16 INT32 BOOL INT8 UINT8 INT16 INT64",
+    "INT32": "FLOAT FLOAT16 BF16 INT8 UINT8 INT16 BOOL INT64",
+    "INT8": "FLOAT16 FLOAT INT32 UINT8 BOOL BF16 INT16",
+    "UINT8": "FLOAT16 FLOAT INT32 INT8 INT16 BF16 BOOL",
+    "BOOL": "FLOAT16 FLOAT INT8 INT32 UINT8 BF16 INT64",
+    "INT16": "BF16 FLOAT16 FLOAT INT32 INT8 BOOL UINT8",
+}
+rule(
+    "aclnnCastV3",
+    only_products("310P"),
+    dtype_table("x y", *(f"{x} {y}" for y, sources in _CASTS_310P.items() for x in sources.split())),
+    has_dtype("y", dtype_attribute("dstType")),
+    output_shape(y=shape_of("x")),
+    output_dtype(y=dtype_attribute("dstType")),
+)
+
+# ------------------------------------------------------------------------------------------------- two operands
+
+elementwise("AcosGrad", "950", _FLOATS, "y_grad x", "x_grad")
+elementwise("AcosGradV2", "A2", _FLOATS, "y dy", "z")
+elementwise("AcoshGrad", "A2 A3", _FLOATS, "y dy", "dx")
+elementwise("AsinGrad", "A2 A3", _FLOATS, "y dy", "z")
+elementwise("AsinhGrad", "950", _FLOATS, "y dy", "z")
+elementwise("AtanGrad", "A2 950", _FLOATS, "x dy", "dx")
+elementwise("SqrtBackward", "A2", _FLOATS, "y dy", "z")
+elementwise("AssignSub", "A2 A3", f"{_FLOATS} INT8 INT32 UINT8 INT64", "var value", "varOut")
+elementwise("DivV2 SubV2", "A2", f"{_FLOATS} INT32 INT16", "x1 x2", "out")
+elementwise("DivV3", "A2 A3", f"{_FLOATS} INT32 INT16", "self other", "out", one_of("mode", 0, 1, 2))
+elementwise("MulV2", "A2", f"{_HALVES} INT32 INT16", "x1 x2", "out")
+elementwise("MaximumV2", "A2", f"{_FLOATS} INT32 INT16 INT8", "x1 x2", "out")
+elementwise("FloorDiv", "A2", f"{_FLOATS} INT32 INT8 UINT8", "self_x self_y", "out")
+elementwise("TruncateMod", "A2 A3", f"{_FLOATS} INT32 INT8 UINT8", "x1 x2", "out")
+elementwise("AxpyV3", "A2", _HALVES, "x y", "out")
+
+
+def _tolerance(call: Call) -> None:
+    value = call["tolerance"]
+    call.require(0 <= value < float("inf"), "tolerance", f"is {value}; it must be finite and not negative")
+
+
+rule(
+    "aclnnApproximateEqual",
+    only_products("950"),
+    dtypes(_FLOATS, "x1"),
+    same_dtype("x1", "x2"),
+    dtypes("BOOL", "y"),
+    same_shape("x1", "x2"),
+    max_rank(8, "x1"),
+    _tolerance,
+    output_shape(y=shape_of("x1")),
+    output_dtype(y="BOOL"),
+)
+rule(
+    "aclnnMulNoNan",
+    only_products("950"),
+    dtypes(_FLOATS, "x"),
+    same_dtype("x", "y", "z"),
+    max_rank(8, "x", "y"),
+    output_shape(z=broadcast_shape("x", "y")),
+    output_dtype(z=dtype_of("x")),
+)
+_POWERS = "INT8 UINT8 INT16 INT32 FLOAT16 BF16 FLOAT"
+rule(
+    "aclnnPow2",
+    only_products("A2"),
+    dtypes(_POWERS, "x1", "x2"),
+    has_dtype("out", promoted("x1", "x2")),
+    max_rank(8, "x1", "x2"),
+    output_shape(out=broadcast_shape("x1", "x2")),
+    output_dtype(out=promoted("x1", "x2")),
+)
+
+
+def _quotient_type(call: Call) -> DataType:
+    return DataType.FLOAT if call.dtype("self") is DataType.BOOL else call.dtype("self")
+
+
+rule(
+    "aclnnRealDiv",
+    only_products("A2"),
+    dtypes(f"{_FLOATS} BOOL INT32", "self"),
+    same_dtype("self", "other"),
+    has_dtype("out", _quotient_type),
+    max_rank(8, "self"),
+    same_shape("self", "other"),
+    output_shape(out=shape_of("self")),
+    output_dtype(out=_quotient_type),
+)
+rule(
+    "aclnnTruncateDiv",
+    only_products("A2 A3"),
+    dtype_table(
+        "x1 x2 out",
+        *(f"{name} {name} {name}" for name in ["BF16", "FLOAT16", "FLOAT", "INT32", "UINT8", "INT8", "INT64", "INT16"]),
+        "FLOAT16 FLOAT FLOAT",
+        "FLOAT FLOAT16 FLOAT",
+        "FLOAT INT32 FLOAT",
+        "INT32 FLOAT FLOAT",
+    ),
+    max_rank(8, "x1", "x2"),
+    same_shape("x1", "x2"),
+    output_shape(out=shape_of("x1")),
+    output_dtype(out=promoted("x1", "x2")),
+)
+
+
+def _doubled_rows(call: Call) -> Shape:
+    return 2 * call.size("x1", 0), *call.shape("x1")[1:]
+
+
+rule(
+    "aclnnComplexV2",
+    only_products("A2"),
+    dtypes(_HALVES, "x1"),
+    same_dtype("x1", "x2", "out"),
+    same_shape("x1", "x2"),
+    output_shape(out=_doubled_rows),
+)
+
+
+def _complex_type(call: Call) -> DataType:
+    return DataType.COMPLEX64 if call.dtype("real") is DataType.FLOAT else DataType.COMPLEX32
+
+
+rule(
+    "aclnnComplexV3",
+    only_products("A2 950"),
+    dtypes(_HALVES, "real"),
+    same_dtype("real", "imag"),
+    has_dtype("out", _complex_type),
+    max_rank(8, "real", "imag"),
+    output_shape(out=broadcast_shape("real", "imag")),
+    output_dtype(out=_complex_type),
+)
+
+# ------------------------------------------------------------------------------------------------- with factors
+
+elementwise("AddMatMatElements", "950", _FLOATS, "a b c", "cOut")
+
+
+def _one_number(*names: str) -> Check:
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                call.require(tensor.size == 1, name, f"has shape {tensor.shape}; it must hold one number")
+
+    return check
+
+
+rule(
+    "aclnnAddMatMatElementsPlus",
+    only_products("A2 A3 950"),
+    dtypes(_FLOATS, "c"),
+    same_dtype("c", "a", "b", "beta", "alpha", "cOut"),
+    max_rank(8, "a", "b", "c"),
+    _one_number("beta", "alpha"),
+    output_shape(cOut=broadcast_shape("a", "b", "c")),
+    output_dtype(cOut=dtype_of("c")),
+)
+rule(
+    "aclnnAxpyV2",
+    only_products("A2"),
+    dtypes(f"{_FLOATS} INT32", "self"),
+    same_dtype("self", "other", "alpha", "out"),
+    max_rank(8, "self"),
+    same_shape("self", "other"),
+    _one_number("alpha"),
+    output_shape(out=shape_of("self")),
+)
+rule(
+    "aclnnFusedMulAddN",
+    only_products("A2"),
+    dtypes(f"{_FLOATS} INT32 INT16", "x1"),
+    same_dtype("x1", "x2", "x3", "y"),
+    same_shape("x1", "x2"),
+    _one_number("x3"),
+    output_shape(y=shape_of("x1")),
+)
+
+
+def _channels(call: Call) -> None:
+    sizes, layout = call.shape("x"), call["dataFormatOptional"] or "NHWC"
+    call.require("C" in layout, "dataFormatOptional", f"is {layout!r}; it must name the axis C")
+    axis = 1 if layout[1:2] == "C" else -1
+    wanted, came = call.size("x", axis), call.size("bias", 0)
+    call.require(came == wanted, "bias", f"has {came} items; x has {wanted} channels (shape {sizes}, {layout})")
+
+
+rule(
+    "aclnnBiasAdd",
+    only_products("A2"),
+    dtypes(f"{_FLOATS} INT32", "x"),
+    same_dtype("x", "bias", "out"),
+    rank(2, 8, "x"),
+    rank(1, 1, "bias"),
+    _channels,
+    output_shape(out=shape_of("x")),
+)
+
+_ADDR = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL BF16"
+
+
+def _outer(call: Call) -> Shape:
+    return call.size("vec1", 0), call.size("vec2", 0)
+
+
+def _fits_outer(name: str) -> Check:
+    def check(call: Call) -> None:
+        sizes, wanted = call.shape(name), _outer(call)
+        fits = len(sizes) <= 2 and all(n in (1, m) for n, m in zip(sizes[::-1], wanted[::-1]))
+        call.require(fits, name, f"has shape {sizes}, which does not broadcast to {wanted}")
+
+    return check
+
+
+_ADDR_INPUTS = (only_products("A2"), dtypes(_ADDR, "vec1", "vec2"), rank(1, 1, "vec1", "vec2"))
+rule(
+    "aclnnAddrV2",
+    *_ADDR_INPUTS,
+    dtypes(_ADDR, "self"),
+    same_dtype("self", "vec1", "vec2", "out"),
+    _fits_outer("self"),
+    output_shape(out=_outer),
+    output_dtype(out=dtype_of("self")),
+)
+rule(
+    "aclnnInplaceAddrV2",
+    *_ADDR_INPUTS,
+    dtypes(_ADDR, "selfRef"),
+    same_dtype("selfRef", "vec1", "vec2"),
+    output_shape(selfRef=_outer),
+)
+rule(
+    "aclnnGerV2",
+    only_products("A2"),
+    dtypes(f"{_HALVES} INT32 INT16", "x"),
+    same_dtype("x", "y", "a", "out"),
+    shape_patterns(x="m", y="n", a="m n", out="m n"),
+    output_dtype(out=dtype_of("x")),
+)
+rule(
+    "aclnnSumV2",
+    no_null_item("tensors"),
+    only_products("950"),
+    lambda call: call.require(bool(call["tensors"]), "tensors", "is an empty list"),
+    dtypes("FLOAT FLOAT16 INT32 INT8 UINT8", "tensors"),
+    lambda call: call.require(
+        len({t.dtype for t in call.tensors("tensors")}) <= 1, "tensors", "have different data types"
+    ),
+    same_dtype("tensors", "out"),
+    max_rank(8, "tensors"),
+    output_shape(out=broadcast_of_list("tensors")),
+    output_dtype(out=dtype_of("tensors")),
+)
+rule(
+    "aclnnSelectV3",
+    only_products("A2"),
+    dtypes(_HALVES, "x"),
+    same_dtype("x", "y", "out"),
+    dtypes("INT8", "b"),
+    same_shape("x", "y", "b"),
+    output_shape(out=shape_of("x")),
+)
+
+# ------------------------------------------------------------------------------------------------- matrices, vectors
+
+rule(
+    "aclnnDotV2",
+    only_products("A2"),
+    dtypes(_HALVES, "x1"),
+    same_dtype("x1", "x2", "out"),
+    same_shape("x1", "x2"),
+    output_shape_relaxed(out=shape_from(1)),
+)
+rule(
+    "aclnnTraceV2",
+    only_products("A2"),
+    dtypes(_HALVES, "x"),
+    same_dtype("x", "out"),
+    rank(2, 2, "x"),
+    output_shape_relaxed(out=shape_from(1)),
+)
+rule(
+    "aclnnDiagPart",
+    only_products("A2"),
+    dtypes(f"{_HALVES} INT32", "x"),
+    same_dtype("x", "y"),
+    shape_patterns(x="n n", y="n"),
+    output_dtype(y=dtype_of("x")),
+)
+
+
+def _matrix_size(call: Call) -> Shape:
+    for name in ("rows", "cols"):
+        call.require(call[name] >= 0, name, f"is {call[name]}; it must not be negative")
+    return call["rows"], call["cols"]
+
+
+rule(
+    "aclnnEyeV2",
+    only_products("A2"),
+    dtypes(f"{_HALVES} INT32 INT16", "out"),
+    same_dtype("out", "xOptional"),
+    output_shape(out=_matrix_size),
+    output_dtype(out=lambda call: call.dtype("xOptional") if call.is_present("xOptional") else DataType.FLOAT),
+)
+
+
+def _expanded(call: Call) -> Shape:
+    """Axes of length 1 are repeated; new ones come in front."""
+    sizes, wanted = call.shape("self"), tuple(call["shape"])
+    fits = len(wanted) >= len(sizes) and all(n in (1, m) for n, m in zip(sizes[::-1], wanted[::-1]))
+    call.require(fits and min(wanted, default=0) >= 0, "shape", f"is {wanted}; self {sizes} does not expand to it")
+    return wanted
+
+
+rule(
+    "aclnnExpandv",
+    only_products("A2"),
+    dtypes(f"{_FLOATS} DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "self"),
+    same_dtype("self", "out"),
+    max_rank(8, "self"),
+    output_shape(out=_expanded),
+)
+
+
+def _steps(call: Call) -> Shape:
+    fits = len(call["num"]) == 1 and call["num"][0] > 0
+    call.require(fits, "num", f"is {call['num']}; it must be one positive number")
+    return (call["num"][0],)
+
+
+rule(
+    "aclnnLinSpaceD",
+    only_products("A2 310P 910 310B"),
+    dtypes(f"{_FLOATS} INT8 INT16 INT32 UINT8", "start", "end"),
+    _one_number("start", "end"),
+    dtypes("FLOAT", "out"),
+    output_shape(out=_steps),
+    output_dtype(out="FLOAT"),
+)
+
+# ------------------------------------------------------------------------------------------------- reductions
+
+
+def _kept(call: Call) -> Shape:
+    """axes -1 stands for all axes, of which a single element is left; the operators know matrices only."""
+    sizes, axis = call.shape("x"), call["axes"]
+    call.require(axis in (-1, 0, 1), "axes", f"is {axis}; it must be -1 (all), 0 or 1")
+    if call["keepdims"] == 1:
+        return tuple(1 if axis in (-1, i) else n for i, n in enumerate(sizes))
+    return (1,) if axis == -1 else (call.size("x", 1 - axis),)
+
+
+for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out"), ("Sum", "out")):
+    rule(
+        f"aclnnReduce{_name}V2",  # ReduceMaxV2 ReduceMeanV2 ReduceMinV2 ReduceProdV2 ReduceSumV2
+        only_products("A2"),
+        dtypes(_HALVES, "x"),
+        same_dtype("x", _out),
+        rank(2, 2, "x"),
+        one_of("keepdims", 0, 1),
+        output_shape_relaxed(**{_out: _kept}),
+    )
+
+
+def _padded(call: Call) -> Shape:
+    sizes, padding = call.shape("x"), call["paddings"]
+    call.require(len(padding) == 2, "paddings", f"has {len(padding)} items; it must have 2")
+    rank(2, 3, "x")(call)
+    fits = all(0 <= n < sizes[-1] for n in padding)
+    call.require(fits, "paddings", f"is {padding}; its items must be in [0, {sizes[-1] - 1}]")
+    return (*sizes[:-1], sizes[-1] + sum(padding))
+
+
+rule(
+    "aclnnReflectionPad1dV2",
+    only_products("A2 910 310B 310P"),
+    dtypes(_FLOATS, "x"),
+    same_dtype("x", "out"),
+    output_shape(out=_padded),
+)
+
+# ------------------------------------------------------------------------------------------------- order
+
+rule(
+    "aclnnSortWithIndex",
+    only_products("A2 950"),
+    dtype_table(
+        "x index valuesOut indicesOut",
+        *(f"{name} INT32 {name} INT32" for name in ("FLOAT16", "FLOAT", "BF16", "INT32")),
+    ),
+    same_shape("x", "index"),
+    valid_axis("axis", "x"),
+    output_shape(valuesOut=shape_of("x"), indicesOut=shape_of("x")),
+    output_dtype(valuesOut=dtype_of("x"), indicesOut="INT32"),
+)
+
+
+def _searched(call: Call) -> None:
+    rank(1, 1, "value", "index")(call)
+    same_shape("value", "index")(call)
+    _one_number("elementsNum")(call)
+
+
+# The shape of the result is the number in elementsNum, which only the device knows: out= tells it.
+rule(
+    "aclnnIsinPartV1",
+    only_products("A2"),
+    dtypes("INT32 FLOAT", "value"),
+    dtypes("INT32", "index"),
+    dtypes("INT32 INT64", "elementsNum"),
+    dtypes("BOOL", "out"),
+    _searched,
+    rank(1, 1, "out"),
+    output_dtype(out="BOOL"),
+)
