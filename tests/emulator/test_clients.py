@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -111,3 +112,25 @@ def test_nothing_hangs(mode: str) -> None:
 def test_exit(mode: str, program: str) -> None:
     status = 1 if program == "exit_by_an_error" else 0
     assert run(["programs.py", program], status=status, TASK_QUEUE_ENABLE=mode).endswith("done\n")
+
+
+def run_ranks(ranks: int, program: str, *arguments: str) -> str:
+    """Runs a program under torchrun, on a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={port}"]
+    return run([*launcher, program, *arguments], ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
+
+
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=short), pytest.param(2, marks=short), 3, 4])
+def test_distributed(ranks: int) -> None:
+    names = ["collectives", "groups", "ddp", "fsdp", "fsdp2"]
+    output = run_ranks(ranks, "distributed.py", *names)
+    assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
+
+
+@short
+def test_the_sample_of_data_parallel_training() -> None:
+    output = run_ranks(2, str(CLIENTS.parents[2] / "samples" / "ddp.py"))
+    assert "2 ranks on Ascend910B1" in output and "largest difference from gloo on the CPU" in output

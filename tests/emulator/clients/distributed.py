@@ -1,0 +1,185 @@
+"""torch.distributed over HCCL, each collective beside gloo on the CPU; run by torchrun. Argument: what to run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+import torch_npu  # noqa: F401  registers the npu device and the hccl backend
+from torch import nn
+
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+DEVICE = torch.device("npu", int(os.environ["LOCAL_RANK"]) % torch.npu.device_count())
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.int8, torch.uint8)
+
+
+def data(count: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(100 * seed + RANK)
+    return torch.randint(-4, 5, (count,), generator=generator).abs().to(dtype)
+
+
+def beside(run: Callable[[torch.Tensor, Any], Any], x: torch.Tensor, gloo: Any) -> None:
+    """The same on both process groups."""
+    ours, golden = run(x.to(DEVICE), None), run(x.clone(), gloo)
+    for a, b in zip(ours, golden):
+        assert torch.equal(a.cpu(), b), (run, a, b)
+
+
+def collectives(gloo: Any) -> None:
+    for dtype in DTYPES:
+        for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.MIN):
+
+            def all_reduce(x: torch.Tensor, group: Any, op: Any = op) -> Any:
+                dist.all_reduce(x, op, group=group)
+                return [x]
+
+            if dtype is not torch.uint8:
+                beside(all_reduce, data(1000, dtype), gloo)
+
+        def gather(x: torch.Tensor, group: Any) -> Any:
+            parts = [torch.empty_like(x) for _ in range(SIZE)]
+            dist.all_gather(parts, x, group=group)
+            return parts
+
+        def broadcast(x: torch.Tensor, group: Any) -> Any:
+            dist.broadcast(x, SIZE - 1, group=group)
+            return [x]
+
+        beside(gather, data(7, dtype), gloo)
+        beside(broadcast, data(33, dtype), gloo)
+
+    def reduce(x: torch.Tensor, group: Any) -> Any:
+        dist.reduce(x, 0, group=group)
+        return [x] if RANK == 0 else []
+
+    def scatter(x: torch.Tensor, group: Any) -> Any:
+        target = torch.empty_like(x)
+        dist.scatter(target, [x + r for r in range(SIZE)] if RANK == 0 else None, 0, group=group)
+        return [target]
+
+    def all_to_all(x: torch.Tensor, group: Any) -> Any:
+        parts = [torch.empty(0)] * SIZE if group is not None else []
+        if group is None:
+            target = torch.empty_like(x)
+            dist.all_to_all_single(target, x)
+            return [target]
+        parts = [torch.empty_like(x) for _ in range(SIZE)]
+        dist.all_gather(parts, x, group=group)  # gloo has no all_to_all
+        return [torch.cat([p.chunk(SIZE)[RANK] for p in parts])]
+
+    def reduce_scatter(x: torch.Tensor, group: Any) -> Any:
+        if group is None:
+            target = torch.empty(x.numel() // SIZE, dtype=x.dtype, device=x.device)
+            dist.reduce_scatter_tensor(target, x)
+            return [target]
+        dist.all_reduce(x, group=group)
+        return [x.chunk(SIZE)[RANK]]
+
+    def ring(x: torch.Tensor, group: Any) -> Any:
+        if SIZE == 1:
+            return [x]
+        target = torch.empty_like(x)
+        requests = dist.batch_isend_irecv(
+            [
+                dist.P2POp(dist.isend, x, (RANK + 1) % SIZE, group),
+                dist.P2POp(dist.irecv, target, (RANK - 1) % SIZE, group),
+            ]
+        )
+        for request in requests:
+            request.wait()
+        return [target]
+
+    for run in (reduce, scatter, all_to_all, reduce_scatter, ring):
+        beside(run, data(8 * SIZE, seed=3), gloo)
+    objects: list[Any] = [None] * SIZE
+    dist.all_gather_object(objects, {"rank": RANK})
+    assert [o["rank"] for o in objects] == list(range(SIZE))
+    work = [dist.all_reduce(torch.ones(1 << 16, device=DEVICE), async_op=True) for _ in range(10)]
+    for handle in work:
+        handle.wait()
+    dist.barrier()
+
+
+def groups(gloo: Any) -> None:
+    """Groups of some ranks, several at a time."""
+    for members in ([0], list(range(0, SIZE, 2)), list(range(SIZE))):
+        group = dist.new_group(members)
+        x = torch.full((4,), float(RANK + 1), device=DEVICE)
+        if RANK in members:
+            dist.all_reduce(x, group=group)
+            assert x.tolist() == [float(sum(m + 1 for m in members))] * 4
+    dist.barrier()
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+
+
+def steps(net: nn.Module, device: torch.device) -> list[float]:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for step in range(10):
+        torch.manual_seed(100 * step + RANK)
+        loss = net(torch.randn(8, 16).to(device)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def ddp(gloo: Any) -> None:
+    golden = steps(nn.parallel.DistributedDataParallel(model(), process_group=gloo), torch.device("cpu"))
+    options: list[dict[str, Any]] = [
+        {},
+        {"bucket_cap_mb": 0.001},
+        {"gradient_as_bucket_view": True, "static_graph": True},
+    ]
+    for chosen in options:
+        net = nn.parallel.DistributedDataParallel(model().to(DEVICE), device_ids=[DEVICE.index], **chosen)
+        close(steps(net, DEVICE), golden)
+
+
+def fsdp(gloo: Any) -> None:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    golden = steps(nn.parallel.DistributedDataParallel(model(), process_group=gloo), torch.device("cpu"))
+    close(steps(FullyShardedDataParallel(model().to(DEVICE), device_id=DEVICE, use_orig_params=True), DEVICE), golden)
+
+
+def fsdp2(gloo: Any) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    golden = steps(nn.parallel.DistributedDataParallel(model(), process_group=gloo), torch.device("cpu"))
+    net = model().to(DEVICE)
+    mesh = init_device_mesh("npu", (SIZE,))
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    close(steps(net, DEVICE), golden)
+
+
+def close(losses: list[float], golden: list[float]) -> None:
+    assert max(abs(a - b) for a, b in zip(losses, golden)) < 1e-5, (losses, golden)
+
+
+def main() -> None:
+    torch.npu.set_device(DEVICE)
+    dist.init_process_group("hccl")
+    gloo = dist.new_group(backend="gloo")
+    for name in sys.argv[1:]:
+        globals()[name](gloo)
+        if RANK == 0:
+            print(name, "done", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
