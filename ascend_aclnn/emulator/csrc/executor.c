@@ -589,7 +589,7 @@ static int pin_tensor(const executor *e, emu_device *device, const tensor_use *u
     if (status != 0) return invalid_argument(e->operator, use->parameter, status);
     if (use->extent == 0) return 0;
     parameter_name(e->operator, use->parameter, name, sizeof name);
-    if ((uintptr_t)data % ADDRESS_ALIGNMENT != 0)
+    if (!e->operator->any_alignment && (uintptr_t)data % ADDRESS_ALIGNMENT != 0)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "%s (%p) is not %u-byte aligned", name, data,
                         ADDRESS_ALIGNMENT);
     if (use->extent == EMU_NO_EXTENT)

@@ -16,6 +16,7 @@ typedef struct {
     const char *kinds;       /* a letter per parameter */
     const char *directions;  /* i, o or x (both) per parameter */
     const char *parameters;  /* their names, separated by spaces */
+    bool any_alignment;      /* addresses need not be those of whole 32-byte blocks */
 } emu_operator;
 
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);

@@ -338,6 +338,7 @@ static const emu_operator collective = {
     .kinds = "siiiITT",
     .directions = "iiiiiix",
     .parameters = "comm operation reduction root counts send receive",
+    .any_alignment = true,
 };
 static const emu_operator point_to_point = {
     .name = "aclnnHcclPointToPoint",
@@ -345,6 +346,7 @@ static const emu_operator point_to_point = {
     .kinds = "sILIL",
     .directions = "iiiix",
     .parameters = "comm destinations sends sources receives",
+    .any_alignment = true,
 };
 
 /* A vector of elements, which the executor holds from phase two on. */
