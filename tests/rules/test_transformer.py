@@ -115,4 +115,5 @@ def test_streams_before_a_layer() -> None:
     found = made("aclnnMhcPre", **given)
     assert (found["hIn"], found["hPost"]) == (((3, 16), "FLOAT16"), ((3, 4), "FLOAT"))
     assert found["hRes"] == ((3, 4, 4), "FLOAT")
-    assert made("aclnnMhcPre", **{**given, "alpha": t([2])})["hRes"][0] is None
+    unmixed = {**given, "phi": t([8, 64]), "alpha": t([2]), "bias": t([8])}
+    assert made("aclnnMhcPre", **unmixed)["hRes"][0] is None

@@ -1,10 +1,14 @@
-"""Words about attributes: numbers, axes, arrays."""
+"""Words about attributes: numbers, axes, arrays, presence."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
 
-from ascend_aclnn.rules.language.call import Call, Check
+from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.rules.language.call import Call, Check, dims_text
 from ascend_aclnn.rules.language.shapes import normalise_axes
 
 
@@ -12,7 +16,7 @@ def in_range(name: str, least: float, most: float) -> Check:
     """An attribute lies in a closed range."""
 
     def check(call: Call) -> None:
-        value = call[name]
+        value = call.get(name)
         if value is not None and not least <= value <= most:
             call.refuse(name, f"is {value}; it must be in [{least}, {most}]")
 
@@ -42,7 +46,7 @@ def one_of(name: str, *allowed: Any) -> Check:
     """An attribute has one of the values."""
 
     def check(call: Call) -> None:
-        if call[name] is not None and call[name] not in allowed:
+        if call.get(name) is not None and call[name] not in allowed:
             call.refuse(name, f"is {call[name]!r}; it must be {' or '.join(repr(a) for a in allowed)}")
 
     return check
@@ -52,8 +56,94 @@ def array_length(name: str, *allowed: int) -> Check:
     """An aclIntArray (or other array, or list) has one of the lengths; an absent one passes."""
 
     def check(call: Call) -> None:
-        value = call[name]
+        value = call.get(name)
         if value is not None and len(value) not in allowed:
             call.refuse(name, f"has {len(value)} items; it must have {' or '.join(map(str, allowed))}")
+
+    return check
+
+
+# ------------------------------------------------------------------------------------------------- presence
+
+
+def required(*names: str, status: int = PARAM_NULLPTR) -> Check:
+    """Pointers that must not be null, where the catalog calls them optional (161001 unless said otherwise)."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if name in call.operator.positions and not call.is_present(name):
+                call.refuse(name, "is None (a null pointer); it is required", status)
+
+    return check
+
+
+def absent(*names: str, why: str = "") -> Check:
+    """Arguments that must be null pointers."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if call.is_present(name):
+                call.refuse(name, "is given; it must be None" + (why and f", {why}"))
+
+    return check
+
+
+def together(*names: str, status: Optional[int] = None) -> Check:
+    """Arguments that are present all, or absent all."""
+
+    def check(call: Call) -> None:
+        present = [call.is_present(name) for name in names]
+        if any(present) and not all(present):
+            missing = names[present.index(False)]
+            others = " and ".join(call.python_name(name) for name in names if name != missing)
+            call.refuse(missing, f"is None; it must be given together with {others}", status)
+
+    return check
+
+
+def not_empty(*names: str) -> Check:
+    """Tensors (or lists, or arrays) that must have elements; absent ones pass."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            value = call.get(name)
+            if isinstance(value, TensorSpec):
+                if value.size == 0:
+                    call.refuse(name, f"has shape {dims_text(value.shape)}; it must not be empty")
+            elif value is not None and (len(value) == 0 or call.is_empty(name)):
+                call.refuse(name, "is empty; it must not be")
+
+    return check
+
+
+# ------------------------------------------------------------------------------------------------- numbers
+
+
+def positive(*names: str) -> Check:
+    """Numbers, or the items of arrays, are more than 0 (NaN is not); absent ones pass."""
+    return _numbers(names, lambda value: value > 0, "be positive")
+
+
+def not_negative(*names: str) -> Check:
+    """Numbers, or the items of arrays, are at least 0 (NaN is not); absent ones pass."""
+    return _numbers(names, lambda value: value >= 0, "not be negative")
+
+
+def multiple_of(divisor: int, *names: str) -> Check:
+    """Numbers, or the items of arrays, are multiples; absent ones pass."""
+    return _numbers(names, lambda value: value % divisor == 0, f"be a multiple of {divisor}")
+
+
+def _numbers(names: Sequence[str], holds: Callable[[Any], bool], needed: str) -> Check:
+    def check(call: Call) -> None:
+        for name in names:
+            value = call.get(name)
+            if isinstance(value, Scalar):
+                value = value.value
+            if isinstance(value, tuple):
+                if not all(map(holds, value)):
+                    call.refuse(name, f"is {value}; each item must {needed}")
+            elif value is not None and not holds(value):
+                call.refuse(name, f"is {value}; it must {needed}")
 
     return check

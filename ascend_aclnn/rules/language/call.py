@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NoReturn, Optional, SupportsIndex, Union, overload
 
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_INVALID, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
+
+NZ = (Format.FRACTAL_NZ, Format.FRACTAL_NZ_C0_16, Format.FRACTAL_NZ_C0_32)
 
 Shape = tuple[int, ...]
 Shapes = Union[Shape, list[Shape], None]  # of an output: a tensor, a list of tensors, or none (a null pointer)
@@ -21,6 +23,47 @@ class ArgumentShape(tuple[int, ...]):
 
     argument: str
     python_name: str
+    tensor: TensorSpec
+
+    @property
+    def dtype(self) -> DataType:
+        return self.tensor.dtype
+
+    @property
+    def format(self) -> Format:
+        return self.tensor.format
+
+    @property
+    def rank(self) -> int:
+        return len(self)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.tensor.size
+
+    @property
+    def empty(self) -> bool:
+        return self.tensor.size == 0
+
+    @property
+    def contiguous(self) -> bool:
+        return self.tensor.is_contiguous
+
+    @property
+    def transposed(self) -> bool:
+        """The last two axes are stored in the other order."""
+        return is_transposed(self.tensor)
+
+    @property
+    def nz(self) -> bool:
+        """The tensor is stored in tiles, FRACTAL_NZ."""
+        return self.tensor.format in NZ
+
+    @property
+    def storage(self) -> Shape:
+        """The shape of the storage."""
+        return self.tensor.storage_shape
 
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> int: ...
@@ -36,37 +79,85 @@ class ArgumentShape(tuple[int, ...]):
             raise RuleViolation(PARAM_INVALID, self.argument, f"{self.python_name} {detail}") from None
 
 
+class ArgumentItems(tuple[Any, ...]):
+    """An array, or the shapes of a list of tensors: an item that it does not have is a RuleViolation."""
+
+    argument: str
+    python_name: str
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Any: ...
+
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[Any, ...]: ...
+
+    def __getitem__(self, index: Union[SupportsIndex, slice], /) -> Any:
+        try:
+            return tuple.__getitem__(self, index)
+        except IndexError:
+            detail = f"has {count_text(len(self), 'item')}; it must have an item {index}"
+            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.python_name} {detail}") from None
+
+
 class Call:
     """What a rule sees of one call: values by C name, the operator, the SoC."""
 
-    __slots__ = ("_shapes", "operator", "soc", "status", "values")
+    __slots__ = ("_arguments", "_shapes", "defined", "definitions", "operator", "soc", "status", "values")
 
     def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         self.operator = operator
         self.values = values
         self.soc = soc
         self.status = PARAM_INVALID  # of the checks that run now
+        self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)
+        self.defined: dict[str, Any] = {}  # their values so far
         self._shapes: dict[str, ArgumentShape] = {}
+        self._arguments: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         """The value of a C parameter: TensorSpec, list, Scalar, tuple, str, number or None."""
         return self.values[self.operator.positions[name]]
 
+    def get(self, name: str) -> Any:
+        """As ``call[name]``, None also where this version of the operator has no such parameter."""
+        position = self.operator.positions.get(name)
+        return None if position is None else self.values[position]
+
     def is_present(self, name: str) -> bool:
-        """False for a null pointer."""
-        return self[name] is not None
+        """False for a null pointer, and for a parameter that this version of the operator does not have."""
+        return self.get(name) is not None
 
     def shape(self, name: str, least: int = 0) -> ArgumentShape:
         """The shape of a tensor, () for a null pointer; RuleViolation where it has fewer than ``least`` axes."""
         shape = self._shapes.get(name)
         if shape is None:
-            tensor = self[name]
-            shape = ArgumentShape(tensor.shape if isinstance(tensor, TensorSpec) else ())
-            shape.argument, shape.python_name = name, self.python_name(name)
-            self._shapes[name] = shape
+            shape = self._shapes[name] = self._shape_of(name, self[name])
         if len(shape) < least:
             self.refuse(name, f"has shape {dims_text(shape)}; its rank must be at least {least}")
         return shape
+
+    def _shape_of(self, name: str, tensor: Any) -> ArgumentShape:
+        shape = ArgumentShape(tensor.shape if isinstance(tensor, TensorSpec) else ())
+        shape.argument, shape.python_name, shape.tensor = name, self.python_name(name), tensor
+        return shape
+
+    def argument(self, name: str) -> Any:
+        """What a parameter stands for in an expression."""
+        if name not in self._arguments:
+            self._arguments[name] = self._argument(name, self[name])
+        return self._arguments[name]
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if isinstance(value, TensorSpec):
+            return self.shape(name)
+        if isinstance(value, Scalar):
+            return value.value
+        if isinstance(value, (tuple, list)):
+            parts = [self._shape_of(name, part) if isinstance(part, TensorSpec) else part for part in value]
+            items = ArgumentItems(part.value if isinstance(part, Scalar) else part for part in parts)
+            items.argument, items.python_name = name, self.python_name(name)
+            return items
+        return value
 
     def sizes(self, name: str, rank: int) -> ArgumentShape:
         """The shape of a tensor, to unpack; RuleViolation where it has another rank."""
@@ -95,7 +186,7 @@ class Call:
 
     def tensors(self, name: str) -> list[TensorSpec]:
         """The tensors of a parameter: one, those of a list, or none for a null pointer."""
-        value = self[name]
+        value = self.get(name)
         if value is None:
             return []
         return [t for t in value if t is not None] if isinstance(value, list) else [value]
@@ -151,7 +242,8 @@ class Word:
     """One statement of a rule: what it checks (by being called) and what it tells about outputs.
 
     ``shapes`` and ``dtypes`` are what it tells, by C name of an output, each with the condition under which it holds
-    (None: always). ``checks`` is False where it only tells.
+    (None: always). ``checks`` is False where it only tells; ``definitions`` are names that
+    expressions of the rule may use, with their Expressions.
     """
 
     checks = True
@@ -159,6 +251,7 @@ class Word:
     def __init__(self) -> None:
         self.shapes: dict[str, list[tuple[Optional[Condition], ShapeRule]]] = {}
         self.dtypes: dict[str, list[tuple[Optional[Condition], DtypeRule]]] = {}
+        self.definitions: dict[str, list[tuple[Optional[Condition], Any]]] = {}
 
     def __call__(self, call: Call) -> None:
         """RuleViolation where the call breaks the statement."""
@@ -172,3 +265,18 @@ def dims_text(sizes: Sequence[int]) -> str:
 def count_text(count: int, noun: str) -> str:
     """A number of things: 1 tensor, 2 tensors."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def is_transposed(tensor: TensorSpec) -> bool:
+    """The last two axes are stored in the other order (and are not both of size 1)."""
+    if tensor.ndim < 2:
+        return False
+    m, n = tensor.shape[-2:]
+    if (tensor.strides[-2], tensor.strides[-1]) != (1, m) or (m, n) == (1, 1):
+        return False
+    step = m * n
+    for size, stride in zip(tensor.shape[-3::-1], tensor.strides[-3::-1]):
+        if stride != step:
+            return False
+        step *= size
+    return True

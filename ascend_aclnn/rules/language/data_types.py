@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterable
 from typing import Optional, Union
 
 from ascend_aclnn.catalog import Kind
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Word
+from ascend_aclnn.rules.language.expressions import dtype_rule
 
 # Data types: names in one string, the same for some products ({"A2 A3": "...", "": "the others"}), or a function.
 DtypeSet = Union[str, dict[str, str]]
@@ -40,7 +42,7 @@ def dtypes(allowed: DtypeSet, *names: str) -> Check:
     def check(call: Call) -> None:
         members = dtype_set(call, allowed)
         for name in names:
-            value = call[name]
+            value = call.get(name)
             for item in value if isinstance(value, list) else (value,):
                 if item is not None and item.dtype not in members:
                     call.refuse(name, f"has dtype {item.dtype.name}; on {call.soc.name} it must be {_listed(members)}")
@@ -71,10 +73,10 @@ def documented_dtypes(*names: str) -> Check:
 def dtype_table(names: str, *rows: str, products: str = "") -> Check:
     """The dtypes of the named tensors together are one of the rows; absent tensors fit any row.
 
-    With ``products`` the check applies on those products only.
+    A cell is a data type, or several ("FLOAT16/BF16"). With ``products`` the check applies on those products only.
     """
     keys = names.split()
-    table = [tuple(DataType[cell] for cell in row.split()) for row in rows]
+    table = [cells for row in rows for cells in itertools.product(*map(_cell, row.split()))]
 
     def check(call: Call) -> None:
         if products and call.product not in products.split():
@@ -97,6 +99,10 @@ def dtype_table(names: str, *rows: str, products: str = "") -> Check:
     return check
 
 
+def _cell(text: str) -> list[DataType]:
+    return [DataType[name] for name in text.split("/")]
+
+
 def same_dtype(first: str, *others: str) -> Check:
     """The others have the first's data type; absent ones pass."""
 
@@ -113,12 +119,13 @@ def same_dtype(first: str, *others: str) -> Check:
     return check
 
 
-def has_dtype(name: str, wanted: DtypeRule) -> Check:
-    """A tensor has exactly the data type of a rule (an attribute's, a promoted one); an absent one passes."""
+def has_dtype(name: str, source: Union[DtypeRule, str]) -> Check:
+    """A tensor has exactly a data type (see ``output_dtype``: an attribute's, a promoted one); an absent one passes."""
+    rule = dtype_rule(source)
 
     def check(call: Call) -> None:
-        if call.is_present(name) and call.dtype(name) is not wanted(call):
-            call.refuse(name, f"has dtype {call.dtype(name).name}; it must be {wanted(call).name}")
+        if call.is_present(name) and call.dtype(name) is not rule(call):
+            call.refuse(name, f"has dtype {call.dtype(name).name}; it must be {rule(call).name}")
 
     return check
 
@@ -134,8 +141,8 @@ class _OutputDtypes(Word):
 
 
 def output_dtype(**rules: Union[DtypeRule, str]) -> Check:
-    """The data types of outputs: told only. Each is a DtypeRule or a DataType's name."""
-    return _OutputDtypes({k: fixed_dtype(v) if isinstance(v, str) else v for k, v in rules.items()})
+    """The data types of outputs: told only. Each is a data type's name, a parameter's, an expression or a DtypeRule."""
+    return _OutputDtypes({name: dtype_rule(source) for name, source in rules.items()})
 
 
 def dtype_in(source: DtypeRule, allowed: DtypeSet, name: str) -> Check:
@@ -190,7 +197,7 @@ def promoted(*names: str) -> DtypeRule:
 
 def castable(source: Union[DtypeRule, str], *names: str) -> Check:
     """A value of the source's data type (a C name or a DtypeRule) can be cast to each named tensor."""
-    rule_ = dtype_of(source) if isinstance(source, str) else source
+    rule_ = dtype_rule(source)
 
     def check(call: Call) -> None:
         come = rule_(call)

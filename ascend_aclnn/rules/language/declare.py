@@ -39,11 +39,13 @@ class Rule:
         self.checks = tuple(group.words)
         self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
         self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
+        self.definitions = group.definitions
         self.nullable = frozenset(nullable.split())
         self.required = frozenset(required.split())
 
     def check(self, call: Call) -> None:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
+        call.definitions = self.definitions
         self._check_null(call, call.operator.parameters)
         for check in self.checks:
             check(call)
@@ -58,6 +60,7 @@ class Rule:
 
     def infer(self, call: Call) -> dict[str, OutputSpecs]:
         """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
+        call.definitions = self.definitions
         self._check_null(call, call.operator.inputs)
         specs: dict[str, OutputSpecs] = {}
         for parameter in call.operator.outputs:

@@ -8,32 +8,34 @@ told in any case.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Word
+from ascend_aclnn.rules.language.expressions import condition
 
 
 class Group(Word):
     """Words that apply together; subclasses say when their checks are made."""
 
-    def __init__(self, words: Sequence[Check], condition: Optional[Condition] = None) -> None:
+    def __init__(self, words: Sequence[Check], where: Optional[Condition] = None) -> None:
         super().__init__()
         self.words = [word for word in words if not isinstance(word, Word) or word.checks]
         self.checks = bool(self.words)
         for word in words:
             if isinstance(word, Word):
-                _join(self.shapes, word.shapes, condition)
-                _join(self.dtypes, word.dtypes, condition)
+                _join(self.shapes, word.shapes, where)
+                _join(self.dtypes, word.dtypes, where)
+                _join(self.definitions, word.definitions, where)
 
     def __call__(self, call: Call) -> None:
         for word in self.words:
             word(call)
 
 
-def _join(into: dict[str, list[Any]], told: dict[str, list[Any]], condition: Optional[Condition]) -> None:
+def _join(into: dict[str, list[Any]], told: dict[str, list[Any]], where: Optional[Condition]) -> None:
     for name, rules in told.items():
-        into.setdefault(name, []).extend((_both(condition, inner), rule) for inner, rule in rules)
+        into.setdefault(name, []).extend((_both(where, inner), rule) for inner, rule in rules)
 
 
 def _both(outer: Optional[Condition], inner: Optional[Condition]) -> Optional[Condition]:
@@ -43,9 +45,9 @@ def _both(outer: Optional[Condition], inner: Optional[Condition]) -> Optional[Co
 
 
 class _When(Group):
-    def __init__(self, words: Sequence[Check], condition: Condition) -> None:
-        super().__init__(words, condition)
-        self.condition = condition
+    def __init__(self, words: Sequence[Check], where: Condition) -> None:
+        super().__init__(words, where)
+        self.condition = where
 
     def __call__(self, call: Call) -> None:
         if self.condition(call):
@@ -53,9 +55,9 @@ class _When(Group):
 
 
 class _Unless(Group):
-    def __init__(self, words: Sequence[Check], condition: Condition) -> None:
+    def __init__(self, words: Sequence[Check], where: Condition) -> None:
         super().__init__(words)
-        self.condition = condition
+        self.condition = where
 
     def __call__(self, call: Call) -> None:
         if not self.condition(call):
@@ -75,15 +77,21 @@ class _WithStatus(Group):
             call.status = before
 
 
-def when(condition: Condition, *words: Check) -> Check:
-    """What applies under a condition only, to checks as to outputs."""
-    return _When(words, condition)
+def when(where: Union[str, Condition], *words: Check) -> Check:
+    """What applies under a condition only, to checks as to outputs; the condition is an expression or a function."""
+    return _When(words, condition(where))
 
 
 def on_products(products: str, *words: Check) -> Check:
     """What applies on some products only ("A2 A3"), to checks as to outputs."""
     chosen = frozenset(products.split())
     return _When(words, lambda call: call.product in chosen)
+
+
+def on_operators(names: str, *words: Check) -> Check:
+    """What applies to some of the operators (C names) that share a rule, to checks as to outputs."""
+    chosen = frozenset(names.split())
+    return _When(words, lambda call: call.operator.name in chosen)
 
 
 def unless_empty(names: str, *words: Check) -> Check:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import Format
-from ascend_aclnn.rules.language.call import Call, Check, dims_text
+from ascend_aclnn.rules.language.call import NZ, Call, Check, dims_text, is_transposed
 
 
 def max_rank(most: int, *names: str) -> Check:
@@ -71,5 +71,29 @@ def same_format(first: str, *others: str) -> Check:
                 if tensor.format is not wanted:
                     text = f"has format {tensor.format.name}; it must be {wanted.name}, as {call.python_name(first)}"
                     call.refuse(name, text)
+
+    return check
+
+
+def not_nz(*names: str) -> Check:
+    """Tensors are not stored in tiles (FRACTAL_NZ)."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if tensor.format in NZ:
+                    call.refuse(name, f"has format {tensor.format.name}; it must be a plain format")
+
+    return check
+
+
+def not_transposed(*names: str) -> Check:
+    """The last two axes of tensors are not stored in the other order."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                if is_transposed(tensor):
+                    call.refuse(name, f"is stored transposed (strides {tensor.strides}); it must not be")
 
     return check

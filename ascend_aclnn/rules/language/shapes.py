@@ -9,7 +9,19 @@ from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language.call import Call, Check, Shape, ShapeRule, Word, dims_text
+from ascend_aclnn.rules.language.call import (
+    ArgumentItems,
+    ArgumentShape,
+    Call,
+    Check,
+    Shape,
+    ShapeRule,
+    Shapes,
+    Word,
+    count_text,
+    dims_text,
+)
+from ascend_aclnn.rules.language.expressions import Expression, definition, expression, require, value_of
 
 
 class _OutputShapes(Word):
@@ -31,7 +43,7 @@ class _OutputShapes(Word):
             tensors = call.tensors(name)
             shapes = required if isinstance(required, list) else [required]
             if len(tensors) != len(shapes):
-                call.refuse(name, f"has {len(tensors)} tensors; it must have {len(shapes)}")
+                call.refuse(name, f"has {count_text(len(tensors), 'tensor')}; it must have {len(shapes)}")
             for tensor, shape in zip(tensors, shapes):
                 if tensor.shape != tuple(shape) and not self.admits(tensor, shape):
                     call.refuse(name, f"has shape {dims_text(tensor.shape)}; it must be {dims_text(shape)}")
@@ -62,24 +74,53 @@ class _CopiedShapes(_RelaxedShapes):
             call.status = before
 
 
-def output_shape(**rules: ShapeRule) -> Check:
-    """Outputs have exactly these shapes: checked, and told."""
-    return _OutputShapes(rules, checks=True)
+def output_shape(**rules: Union[ShapeRule, str]) -> Check:
+    """Outputs have exactly these shapes: checked, and told.
+
+    A shape is an expression (a parameter's name is its shape; one that names an absent tensor gives none), or a function.
+    """
+    return _OutputShapes(_shape_rules(rules), checks=True)
 
 
-def output_shape_relaxed(**rules: ShapeRule) -> Check:
+def output_shape_relaxed(**rules: Union[ShapeRule, str]) -> Check:
     """Like ``output_shape``, but a tensor of one element will do for any shape of one element."""
-    return _RelaxedShapes(rules, checks=True)
+    return _RelaxedShapes(_shape_rules(rules), checks=True)
 
 
-def infer_shape(**rules: ShapeRule) -> Check:
+def infer_shape(**rules: Union[ShapeRule, str]) -> Check:
     """The shapes of outputs, where phase one does not compare them: told only. None is a null pointer."""
-    return _OutputShapes(rules, checks=False)
+    return _OutputShapes(_shape_rules(rules), checks=False)
 
 
-def copied_output_shape(**rules: ShapeRule) -> Check:
+def copied_output_shape(**rules: Union[ShapeRule, str]) -> Check:
     """Outputs into which CANN copies its result: another shape fails the graph (561103), unless an input is empty."""
-    return _CopiedShapes(rules, checks=True)
+    return _CopiedShapes(_shape_rules(rules), checks=True)
+
+
+def has_shape(**rules: Union[ShapeRule, str]) -> Check:
+    """Tensors have exactly these shapes: checked only. Absent tensors pass, and expressions that name one."""
+    word = _OutputShapes(_shape_rules(rules), checks=True)
+    word.shapes = {}
+    return word
+
+
+def _shape_rules(rules: dict[str, Union[ShapeRule, str]]) -> dict[str, ShapeRule]:
+    return {name: shape_rule(rule) if isinstance(rule, str) else rule for name, rule in rules.items()}
+
+
+def shape_rule(text: str) -> ShapeRule:
+    """The shape, or the shapes of a list, that an expression gives; None where it names an absent argument."""
+    parsed = Expression(text)
+
+    def shape(call: Call) -> Shapes:
+        if parsed.absent(call) is not None:
+            return None
+        value = parsed.evaluate(call)
+        if isinstance(value, ArgumentItems) and any(isinstance(item, ArgumentShape) for item in value):
+            return [tuple(item) for item in value if item is not None]
+        return value if value is None or isinstance(value, list) else tuple(map(int, value))
+
+    return shape
 
 
 def shape_of(name: str) -> Callable[[Call], Shape]:
@@ -193,67 +234,115 @@ def broadcastable(name: str, target: str) -> Check:
     return check
 
 
-class _ShapePatterns(_OutputShapes):
-    """Sizes by name, bound by the first tensor that has them."""
+class _Size(Expression):
+    """A size by name: that of the first tensor present among those whose pattern binds it."""
 
-    def __init__(self, leading: tuple[int, int], patterns: dict[str, str]) -> None:
+    def __init__(self, places: list[str]) -> None:
+        super().__init__(places[0])
+        self.places = [expression(text) for text in places]
+
+    def evaluate(self, call: Call) -> Any:
+        return next((p for p in self.places if p.absent(call) is None), self.places[0]).function_value(call)
+
+    def absent(self, call: Call) -> Optional[str]:
+        return None if any(p.absent(call) is None for p in self.places) else self.places[0].absent(call)
+
+
+class _ShapePatterns(_OutputShapes):
+    """Tensors whose shapes fit patterns of named sizes."""
+
+    def __init__(self, leading: tuple[int, int], where: str, patterns: dict[str, str]) -> None:
         super().__init__({name: functools.partial(self.made, name) for name in patterns}, checks=True)
         self.leading = leading
-        self.patterns = {name: text.split() for name, text in patterns.items()}
+        self.where = require(where) if where else None
+        self.patterns = {name: [part.split() for part in text.split("|")] for name, text in patterns.items()}
+        places: dict[str, list[str]] = {}
+        for name, alternatives in self.patterns.items():
+            pattern = alternatives[0]
+            starred = pattern[:1] == ["*"]
+            for position, part in enumerate(pattern if len(alternatives) == 1 else ()):
+                if part == "*":
+                    places.setdefault("lead", []).append(f"{name}[:{1 - len(pattern)}]" if pattern[1:] else name)
+                elif part.isidentifier():
+                    places.setdefault(part, []).append(f"{name}[{position - len(pattern) if starred else position}]")
+        self.own = {size: _Size(found) for size, found in places.items()}
+        self.definitions = {size: [(None, own)] for size, own in self.own.items()}
 
     def __call__(self, call: Call) -> None:
-        bound: dict[str, Shape] = {}
-        for name, pattern in self.patterns.items():
-            if name in call.operator.positions and call.is_present(name):
-                self.match(call, name, pattern, bound)
+        bound: dict[str, Any] = {}
+        for name in self.patterns:
+            if call.is_present(name):
+                self.match(call, name, bound)
+        if self.where is not None:
+            self.where(call)
 
-    def match(self, call: Call, name: str, pattern: list[str], bound: dict[str, Shape]) -> None:
-        sizes: Shape = call.shape(name)
-        rest = len(sizes) - len(pattern)
-        text = f"has shape {dims_text(sizes)}; it must be ({', '.join(pattern)})"
+    def match(self, call: Call, name: str, bound: dict[str, Any]) -> None:
+        """Compares one tensor with its patterns, and binds the sizes that are new."""
+        shape = call.shape(name)
+        for pattern in self.patterns[name]:
+            mismatch = self.mismatch(call, shape, pattern, bound)
+            if mismatch is None:
+                return
+        allowed = " or ".join(f"({', '.join(pattern)})" for pattern in self.patterns[name])
+        call.refuse(name, f"has shape {dims_text(shape)}; it must be {allowed}{mismatch}")
+
+    def mismatch(self, call: Call, shape: Shape, pattern: list[str], bound: dict[str, Any]) -> Optional[str]:
+        """What to add to the message where a shape does not fit a pattern; None where it fits."""
+        sizes, parts = tuple(shape), pattern
         if pattern[0] == "*":
+            parts = pattern[1:]
+            count = len(sizes) - len(parts)
             low, high = self.leading
-            rest += 1
-            call.require("*" in bound or low <= rest <= high, name, f"{text} with {low} to {high} leading axes")
-            lead = bound.setdefault("*", sizes[: max(rest, 0)])
-            known = f", where * is {dims_text(lead)}"
-            call.require(rest == len(lead) and sizes[:rest] == lead, name, text + known)
-            sizes, pattern = sizes[rest:], pattern[1:]
-        else:
-            call.require(rest == 0, name, text)
-        for size, part in zip(sizes, pattern):
-            if part.isidentifier() and part not in bound and part not in call.operator.positions:
-                bound[part] = (size,)
-            wanted = self.value(call, part, bound)
-            call.require(size == wanted, name, f"{text}, where {part} is {wanted}")
+            if "lead" not in bound and not self.binds(call, "lead"):
+                bound["lead"] = value_of(call, "lead")
+            if "lead" not in bound:
+                if not low <= count <= high:
+                    return f" with {low} to {high} leading axes"
+                bound["lead"] = sizes[:count]
+            if count != len(bound["lead"]) or sizes[:count] != bound["lead"]:
+                return f", where * is {dims_text(bound['lead'])}"
+            sizes = sizes[count:]
+        elif len(sizes) != len(parts):
+            return ""
+        for size, part in zip(sizes, parts):
+            if part.isidentifier() and part not in bound and self.binds(call, part):
+                bound[part] = size
+            required = self.size(call, part, bound)
+            if size != required:
+                return f", where {part} is {required}"
+        return None
 
-    def value(self, call: Call, part: str, bound: dict[str, Shape]) -> int:
-        """Of a sum of products of numbers, bound sizes and integer attributes."""
+    def binds(self, call: Call, part: str) -> bool:
+        """Whether a name is a size that this word binds, and neither an attribute nor defined by another word."""
+        if part in call.operator.positions:
+            return False
+        defined = definition(call, part)
+        return defined is None or defined is self.own[part]
 
-        def factor(word: str) -> int:
-            if word.isdigit():
-                return int(word)
-            return bound[word][0] if word in bound else int(call[word])
-
-        return sum(math.prod(factor(word) for word in term.split("*")) for term in part.split("+"))
+    def size(self, call: Call, part: str, bound: dict[str, Any]) -> int:
+        parsed = expression(part)
+        return int(parsed.function(*[bound[n] if n in bound else value_of(call, n) for n in parsed.names]))
 
     def made(self, name: str, call: Call) -> Shape:
         """The shape of one tensor, from those of the inputs."""
-        bound: dict[str, Shape] = {}
-        inputs = {p.name for p in call.operator.inputs}
-        for other, pattern in self.patterns.items():
-            if other in inputs and call.is_present(other):
-                self.match(call, other, pattern, bound)
+        bound: dict[str, Any] = {}
+        for parameter in call.operator.inputs:
+            if parameter.name in self.patterns and call.is_present(parameter.name):
+                self.match(call, parameter.name, bound)
         sizes: list[int] = []
-        for part in self.patterns[name]:
-            sizes += bound.get("*", ()) if part == "*" else (self.value(call, part, bound),)
+        for part in self.patterns[name][0]:
+            sizes += bound.get("lead", ()) if part == "*" else (self.size(call, part, bound),)
         return tuple(sizes)
 
 
-def shape_patterns(leading: tuple[int, int] = (0, 99), **patterns: str) -> Check:
-    """Tensors fit patterns of named sizes: ``shape_patterns(x="* n d", phi="n*n+2*n n*d", out="* d")``.
+def shape_patterns(leading: tuple[int, int] = (0, 99), where: str = "", **patterns: str) -> Check:
+    """Tensors fit patterns of named sizes: checked, and told of outputs.
 
-    A size is bound where it first stands alone, then compared; sums of products of sizes, numbers and integer attributes
-    are computed. ``*`` at the front is any leading axes (between ``leading`` many), the same for all. Outputs are inferred.
+        shape_patterns(x="* n d", phi="n*n+2*n n*d", gamma="n d | d", out="* d", where="n in (4, 6, 8) and d % 16 == 0")
+
+    A size is bound where it first stands alone, then compared; other parts are expressions (without blanks) of sizes and
+    attributes. ``*`` at the front is any leading axes (between ``leading`` many), the same for all. ``|`` separates
+    alternatives; an output is allocated with the first. ``where`` holds conditions on the sizes (see ``require``). The sizes,
+    and ``lead`` for the leading axes, are names for all expressions of the rule. Absent tensors pass.
     """
-    return _ShapePatterns(leading, patterns)
+    return _ShapePatterns(leading, where, patterns)

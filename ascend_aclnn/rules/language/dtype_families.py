@@ -1,0 +1,28 @@
+"""Families of data types that rules name: the same names in ``dtypes(...)`` and in expressions."""
+
+from __future__ import annotations
+
+from ascend_aclnn.core.dtypes import DataType
+
+HALVES = "FLOAT16 BF16"
+FLOATS = "FLOAT FLOAT16 BF16"
+FLOAT8S = "HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN"
+FLOAT4S = "FLOAT4_E2M1 FLOAT4_E1M2"
+INDICES = "INT32 INT64"
+INTEGERS = "INT8 INT16 INT32 INT64 UINT8"
+UNSIGNED = "UINT16 UINT32 UINT64"
+COMPLEX = "COMPLEX64 COMPLEX128"
+
+FAMILIES = {
+    name: frozenset(DataType[member] for member in members.split())
+    for name, members in {
+        "HALVES": HALVES,
+        "FLOATS": FLOATS,
+        "FLOAT8S": FLOAT8S,
+        "FLOAT4S": FLOAT4S,
+        "INDICES": INDICES,
+        "INTEGERS": INTEGERS,
+        "UNSIGNED": UNSIGNED,
+        "COMPLEX": COMPLEX,
+    }.items()
+}

@@ -1,0 +1,375 @@
+"""Expressions: conditions, sizes and shapes of a rule in Python's own notation, as text.
+
+    require("numHeads > 0", "x[-1] % numHeads == 0", "len(x) in (3, 4)")
+    infer_shape(out="(*x[:-1], weight[0])")
+    when("transposed and product != '950'", ...)
+
+The names are C names of parameters. A tensor stands for its shape (``x[-1]``, ``len(x)``; ``x.dtype``, ``x.format``,
+``x.size``, ``x.transposed`` and the other properties of ``ArgumentShape``), a list of tensors for a tuple of shapes, an
+aclScalar for its value, everything else for itself, a null pointer for None. Further names: those that ``define`` and
+``shape_patterns`` bind, ``product``, members of DataType and Format (``x.dtype == INT8``), families of data types
+(``x.dtype in HALVES``), and the functions below.
+
+A condition that fails is explained in a sentence: what came, and what is allowed. An axis or item that does not exist, and a
+division by zero, are violations as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+from typing import Any, Callable, Optional, Union
+
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.rules.language.call import ArgumentShape, Call, Check, Condition, DtypeRule, Word, dims_text
+from ascend_aclnn.rules.language.dtype_families import FAMILIES
+
+
+def ceil_div(count: int, size: int) -> int:
+    """How many parts of a size hold a count."""
+    return -(-count // size)
+
+
+FUNCTIONS: dict[str, Any] = {
+    "abs": abs,
+    "all": all,
+    "any": any,
+    "ceil_div": ceil_div,
+    "enumerate": enumerate,
+    "int": int,
+    "isfinite": math.isfinite,
+    "len": len,
+    "max": max,
+    "min": min,
+    "prod": math.prod,
+    "range": range,
+    "sum": sum,
+    "tuple": tuple,
+    "zip": zip,
+}
+
+
+class Expression:
+    """A Python expression over the arguments of a call, compiled when it is first used."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @functools.cached_property
+    def tree(self) -> ast.expr:
+        return ast.parse(self.text.strip(), mode="eval").body
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """The names that a call gives values, in order of appearance."""
+        loaded = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        local = {node.id for node in loaded if isinstance(node.ctx, ast.Store)}
+        loaded.sort(key=lambda node: (node.lineno, node.col_offset))
+        return list(dict.fromkeys(n.id for n in loaded if n.id not in local and n.id not in _globals()))
+
+    @functools.cached_property
+    def nullable(self) -> frozenset[str]:
+        """The names that may be None here: those that are compared with it, or that stand for presence by themselves."""
+        found: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+                found.update(n.id for n in ast.walk(node.left) if isinstance(n, ast.Name))
+        return frozenset(found)
+
+    @functools.cached_property
+    def function(self) -> Callable[..., Any]:
+        source = f"lambda {', '.join(self.names)}: ({self.text.strip()})"
+        function: Callable[..., Any] = eval(compile(source, f"<{self.text}>", "eval"), _globals())
+        return function
+
+    def absent(self, call: Call) -> Optional[str]:
+        """The first name that is None although the expression needs its value."""
+        return next((n for n in self.names if n not in self.nullable and value_of(call, n) is None), None)
+
+    def value(self, call: Call) -> Any:
+        """RuleViolation where a needed argument is a null pointer, an axis is missing, or it divides by zero."""
+        absent = self.absent(call)
+        if absent is not None:
+            call.refuse(expression(absent).blamed(call), "is None (a null pointer); it is required")
+        return self.evaluate(call)
+
+    def evaluate(self, call: Call) -> Any:
+        """The value where no needed argument is absent."""
+        return self.function_value(call)
+
+    def function_value(self, call: Call) -> Any:
+        try:
+            return self.function(*[value_of(call, name) for name in self.names])
+        except ZeroDivisionError:
+            call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
+        except RuleViolation as violation:  # of a missing axis or item, which does not know the status
+            violation.status = call.status
+            raise
+
+    def blamed(self, call: Call) -> Optional[str]:
+        """The first parameter that the expression names, itself or through a definition."""
+        for name in self.names:
+            if name in call.operator.positions:
+                return name
+            defined = definition(call, name)
+            if defined is not None:
+                return defined.blamed(call)
+        return None
+
+    def render(self, call: Call) -> str:
+        return render(call, self.tree)
+
+
+@functools.cache
+def _globals() -> dict[str, Any]:
+    members = {m.name: m for kind in (Format, DataType) for m in kind}
+    return {"__builtins__": {}, **members, **FAMILIES, **FUNCTIONS}
+
+
+@functools.cache
+def expression(text: str) -> Expression:
+    return Expression(text)
+
+
+def definition(call: Call, name: str) -> Optional[Expression]:
+    """What a name is defined as by the first word of the rule that defines it and applies to the call."""
+    for where, defined in call.definitions.get(name, ()):
+        if where is None or where(call):
+            found: Expression = defined
+            return found
+    return None
+
+
+def value_of(call: Call, name: str) -> Any:
+    """The value of a name: a parameter's, else a definition's (None where that names an absent argument)."""
+    if name in call.operator.positions:
+        return call.argument(name)
+    if name in call.defined:
+        return call.defined[name]
+    defined = definition(call, name)
+    if defined is not None:
+        value = call.defined[name] = None if defined.absent(call) is not None else defined.evaluate(call)
+        return value
+    if name == "product":
+        return call.product
+    raise LookupError(f"{call.operator.name} has no parameter {name}, and no word of its rule defines it")
+
+
+def condition(text: Union[str, Condition]) -> Condition:
+    """A condition of ``when``: a function as it is; text that names a null pointer is false unless it asks for None."""
+    if not isinstance(text, str):
+        return text
+    parsed = expression(text)
+    return lambda call: parsed.absent(call) is None and bool(parsed.evaluate(call))
+
+
+def require(*conditions: str, why: str = "", argument: str = "") -> Check:
+    """Conditions that must hold; one that names an absent argument passes (unless it asks ``is None``).
+
+    ``argument`` is the parameter to blame, by default the first one named; ``why`` is added to the message.
+    """
+    parsed = [Expression(part) for text in conditions for part in _conjuncts(text)]
+
+    def check(call: Call) -> None:
+        for part in parsed:
+            if part.absent(call) is None and not part.evaluate(call):
+                call.refuse(argument or part.blamed(call), explain(call, part.tree) + (why and f", {why}"))
+
+    return check
+
+
+def _conjuncts(text: str) -> list[str]:
+    """Conditions joined by ``and`` as separate ones, so that each is explained by itself."""
+    if " and " not in text:
+        return [text]
+    tree = ast.parse(text.strip(), mode="eval").body
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        return [ast.unparse(part) for part in tree.values]
+    return [text]
+
+
+class _Definitions(Word):
+    checks = False
+
+    def __init__(self, definitions: dict[str, Expression]) -> None:
+        super().__init__()
+        self.definitions = {name: [(None, defined)] for name, defined in definitions.items()}
+
+
+def define(**definitions: str) -> Check:
+    """Names for values that expressions of the rule need more than once: ``define(k="x1[-2] if transposeX1 else x1[-1]")``."""
+    return _Definitions({name: Expression(text) for name, text in definitions.items()})
+
+
+def dtype_rule(source: Union[DtypeRule, str]) -> DtypeRule:
+    """A data type from its name, from the name of a parameter that has it, or from an expression."""
+    if not isinstance(source, str):
+        return source
+    member = DataType.__members__.get(source)
+    if member is not None:
+        return lambda call: member
+    if source.isidentifier():
+        return lambda call: call.dtype(source)
+    parsed = Expression(source)
+
+    def dtype(call: Call) -> DataType:
+        value = parsed.value(call)
+        return value if isinstance(value, DataType) else call.dtype(value.argument)
+
+    return dtype
+
+
+# ------------------------------------------------------------------------------------------------- explanations
+
+_RELATIONS: dict[type, str] = {
+    ast.Eq: "be {}",
+    ast.NotEq: "not be {}",
+    ast.Gt: "be more than {}",
+    ast.GtE: "be at least {}",
+    ast.Lt: "be less than {}",
+    ast.LtE: "be at most {}",
+    ast.In: "be {}",
+    ast.NotIn: "not be {}",
+}
+
+
+def explain(call: Call, node: ast.expr) -> str:
+    """What came and what is allowed, to follow the name of the argument that a failing condition is about."""
+    if isinstance(node, ast.Compare):
+        return _explain_comparison(call, node)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        came, subject = describe(call, node.operand)
+        return f"{came}; {subject} must be False"
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
+        others = " or ".join(render(call, part) for part in node.values[1:])
+        return f"{explain(call, node.values[0])}, unless {others}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
+        inner = node.args[0]
+        if isinstance(inner, ast.GeneratorExp) and isinstance(inner.elt, ast.Compare) and len(inner.elt.ops) == 1:
+            came, _ = describe(call, inner.generators[0].iter)
+            needed = _requirement(call, inner.elt.ops[0], inner.elt.left, inner.elt.comparators[0])
+            return f"{came}; each of its items must {needed}"
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        came, subject = describe(call, node)
+        return f"{came}; {subject} must be True"
+    return f"{_first(call, node)}; {render(call, node)} must hold"
+
+
+def _explain_comparison(call: Call, node: ast.Compare) -> str:
+    if len(node.ops) == 2 and all(isinstance(op, (ast.Lt, ast.LtE)) for op in node.ops):
+        low, high = (_limit(call, part) for part in (node.left, node.comparators[1]))
+        came, subject = describe(call, node.comparators[0])
+        left = "[" if isinstance(node.ops[0], ast.LtE) else "("
+        right = "]" if isinstance(node.ops[1], ast.LtE) else ")"
+        return f"{came}; {subject} must be in {left}{low}, {high}{right}"
+    op, right_node = node.ops[0], node.comparators[0]
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        return "is None (a null pointer); it is required" if isinstance(op, ast.IsNot) else "is given; it must be None"
+    left_node: ast.expr = node.left
+    if (
+        isinstance(left_node, ast.BinOp)
+        and isinstance(left_node.op, ast.Mod)
+        and isinstance(op, ast.Eq)
+        and isinstance(right_node, ast.Constant)
+        and right_node.value == 0
+    ):
+        came, subject = describe(call, left_node.left)
+        return f"{came}; {subject} must be a multiple of {_limit(call, left_node.right)}"
+    came, subject = describe(call, left_node)
+    return f"{came}; {subject} must {_requirement(call, op, left_node, right_node)}"
+
+
+def _requirement(call: Call, op: ast.cmpop, left: ast.expr, right: ast.expr) -> str:
+    if isinstance(right, ast.Constant) and right.value == 0:
+        if isinstance(op, ast.Gt):
+            return "be positive"
+        if isinstance(op, ast.GtE):
+            return "not be negative"
+    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(right, (ast.Tuple, ast.List)):
+        parts = [_limit(call, part) for part in right.elts]
+        listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} or {parts[-1]}"
+        return _RELATIONS[type(op)].format(listed)
+    return _RELATIONS.get(type(op), "be related to {}").format(_limit(call, right))
+
+
+def _limit(call: Call, node: ast.expr) -> str:
+    """A bound: its value, and where it comes from."""
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
+    text = render(call, node)
+    value = _evaluate(call, node)
+    if isinstance(value, (set, frozenset)):
+        return " or ".join(sorted(getattr(member, "name", repr(member)) for member in value))
+    shown = _shown(value)
+    constant = not any(isinstance(n, ast.Name) and n.id not in _globals() for n in ast.walk(node))
+    return shown if constant or shown == text else f"{shown}, {text}"
+
+
+def describe(call: Call, node: ast.expr) -> tuple[str, str]:
+    """What came ("has shape (2, 3)"), and what of it a condition is about ("its last axis")."""
+    if isinstance(node, ast.Name):
+        value = value_of(call, node.id) if node.id not in _globals() else None
+        defined = None if node.id in call.operator.positions else definition(call, node.id)
+        if defined is not None:
+            return _first(call, node), f"{node.id} ({defined.render(call)}) is {_shown(value)}; it"
+        return _came(value), "it"
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        value = value_of(call, node.value.id)
+        noun = "axis" if isinstance(value, ArgumentShape) else "item"
+        return _came(value), _part(call, node.slice, noun)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        argument = node.args[0]
+        value = _evaluate(call, argument)
+        if isinstance(value, ArgumentShape):
+            return _came(value), "its rank"
+        return f"has {len(value)} items", "their number"
+    if isinstance(node, ast.Attribute):
+        value = _evaluate(call, node)
+        if node.attr in ("dtype", "format"):
+            return f"has {node.attr} {_shown(value)}", "it"
+        if node.attr == "size":
+            return f"has {value} elements", "their number"
+        return f"{_first(call, node)}", f"its property {node.attr}"
+    return _first(call, node), f"{render(call, node)} is {_shown(_evaluate(call, node))}; it"
+
+
+def _part(call: Call, index: ast.expr, noun: str) -> str:
+    try:
+        number = ast.literal_eval(index)
+    except ValueError:
+        return f"its {noun} {render(call, index)}" if not isinstance(index, ast.Slice) else f"its {noun} range"
+    return {0: f"its first {noun}", -1: f"its last {noun}"}.get(number, f"its {noun} {number}")
+
+
+def _first(call: Call, node: ast.expr) -> str:
+    """What the first argument of an expression is."""
+    blamed = Expression(ast.unparse(node)).blamed(call)
+    return "is not allowed" if blamed is None else _came(call.argument(blamed))
+
+
+def _came(value: Any) -> str:
+    return f"has shape {dims_text(value)}" if isinstance(value, ArgumentShape) else f"is {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (DataType, Format)):
+        return value.name
+    if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
+        return dims_text(value)
+    return repr(value)
+
+
+def _evaluate(call: Call, node: ast.expr) -> Any:
+    return Expression(ast.unparse(node)).evaluate(call)
+
+
+def render(call: Call, node: ast.expr) -> str:
+    """The text of an expression with Python's names of the parameters."""
+
+    class Rename(ast.NodeTransformer):
+        def visit_Name(self, name: ast.Name) -> ast.Name:
+            return ast.Name(call.python_name(name.id), name.ctx)
+
+    return ast.unparse(Rename().visit(ast.parse(ast.unparse(node), mode="eval"))).strip()
