@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from ascend_aclnn import catalog as _catalog
 from ascend_aclnn.catalog import Operator
@@ -96,17 +96,34 @@ def _load_tensor_operators() -> object:
 _set_operator_loader(_load_tensor_operators)
 
 
-def __getattr__(name: str) -> Any:
-    """``ops`` and ``Executor`` pull in the backends: loaded when asked for."""
-    import importlib
+def function(name: str) -> Callable[..., Any]:
+    """The function of an operator by its C name, for operators that type checkers cannot know: a vendor's, a newer CANN's.
 
-    if name == "ops":
-        return importlib.import_module("ascend_aclnn.ops")
-    if name == "Communicator":
-        return importlib.import_module("ascend_aclnn.communicator").Communicator
-    if name == "Executor":
-        return importlib.import_module("ascend_aclnn.executor").Executor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    ``aclnn.function("aclnnMyScale")(x, 2.0)`` is ``ops.my_scale(x, 2.0)``. ValueError for a name that is not in the catalog.
+    """
+    from ascend_aclnn import ops as functions
+
+    made: Callable[..., Any] = getattr(functions, signature(name).python_name)
+    return made
+
+
+if TYPE_CHECKING:
+    from ascend_aclnn import ops
+    from ascend_aclnn.communicator import Communicator
+    from ascend_aclnn.executor import Executor
+else:
+
+    def __getattr__(name):
+        """``ops``, ``Executor`` and ``Communicator`` pull in the backends: loaded when asked for."""
+        import importlib
+
+        if name == "ops":
+            return importlib.import_module("ascend_aclnn.ops")
+        if name == "Communicator":
+            return importlib.import_module("ascend_aclnn.communicator").Communicator
+        if name == "Executor":
+            return importlib.import_module("ascend_aclnn.executor").Executor
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
@@ -135,6 +152,7 @@ __all__ = [
     "from_dlpack",
     "from_torch",
     "full",
+    "function",
     "is_available",
     "memory_info",
     "ones",

@@ -45,13 +45,15 @@ def _make(name: str) -> Callable[..., Any]:
     return function
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+def __getattr__(name: str) -> Any:
+    if name[:1].isupper() and name.endswith("Result"):
+        return getattr(call.results, name)
     names = catalog.python_names()
     if name.startswith("__") or name not in names:
         raise AttributeError(f"module {__name__!r} has no operator {name!r}{_suggestion(name)}")
-    function = _make(names[name])
-    globals()[name] = function
-    return function
+    made = _make(names[name])
+    globals()[name] = made
+    return made
 
 
 def _forget(operator: catalog.Operator) -> None:

@@ -80,6 +80,11 @@ def python_parameters(operator: Operator) -> list[PythonParameter]:
     return rows
 
 
+def is_required(row: PythonParameter) -> bool:
+    """A parameter that a call must have."""
+    return row.default is inspect.Parameter.empty or row.default is REQUIRED
+
+
 def result_fields(operator: Operator) -> list[ResultField]:
     """What the function returns, in C order: the inout and out parameters."""
     return [ResultField(parameter.python_name, parameter) for parameter in operator.outputs]

@@ -1,25 +1,38 @@
-"""ascend_aclnn/ops.pyi: the signatures of all operators for editors and type checkers, from the catalog."""
+"""ascend_aclnn/ops.pyi: the signatures of all operators for editors and type checkers, from the catalog.
+
+Every function has overloads for the kinds of call: arrays in, arrays out; a Tensor or a stream in, Tensors out; torch
+tensors in, torch tensors out (Any). No call fits two of them, for a type checker would answer Any where arrays of Any
+dtype do. A Tensor behind arrays is known as such in the second place only. Where a required parameter stands behind
+an optional one, each overload has two forms: all of them by position, or the later required ones by keyword.
+"""
 
 from __future__ import annotations
 
-import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import REQUIRED, Kind, Operator
-from ascend_aclnn.catalog.signature import PythonParameter, python_parameters, result_fields, result_type_name
+from ascend_aclnn.catalog.signature import (
+    PythonParameter,
+    ResultField,
+    is_required,
+    python_parameters,
+    result_fields,
+    result_type_name,
+)
 
 FOLDER = None
 STUB = Path(__file__).resolve().parents[2] / "ascend_aclnn" / "ops.pyi"
-LINE = 120
 
 HEAD = """\
 # Made by scripts/generate.py from the catalog; do not edit.
 
 import builtins
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional, SupportsFloat, SupportsIndex, Union
+from typing import Any, Generic, NamedTuple, Optional, Protocol, SupportsFloat, SupportsIndex, TypeVar, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,21 +42,28 @@ from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
-_Tensor = Union[Tensor, npt.NDArray[Any], Sequence[Any]]
-_Scalar = Union[Scalar, builtins.complex, np.number[Any], np.bool_]
-_Ints = Union[SupportsIndex, Sequence[SupportsIndex], npt.NDArray[Any]]
-_Floats = Union[SupportsFloat, Sequence[SupportsFloat], npt.NDArray[Any]]
-_Bools = Union[bool, Sequence[bool], npt.NDArray[Any]]
-_Bool = Union[bool, np.bool_]
-_One = Union[Tensor, npt.NDArray[Any], Sequence[Union[Tensor, npt.NDArray[Any]]]]
-_Out = Optional[Union[_One, tuple[Optional[_One], ...]]]
+class _Torch(Protocol):
+    def requires_grad_(self, requires_grad: bool = ...) -> Any: ...
 
-# Results are ndarrays when only ndarrays came in, else Tensors: Any here.
+_T = TypeVar("_T")
+_N = npt.NDArray[Any]
+_A = Union[npt.NDArray[Any], Sequence[Any], builtins.complex]  # arrays, and lists and numbers that become arrays
+_B = Union[Tensor, npt.NDArray[Any], Sequence[Any], builtins.complex]
+_C = Union[_Torch, npt.NDArray[Any], Sequence[Any], builtins.complex]
+_Scalar = Union[Scalar, builtins.complex, np.number[Any], np.bool_]
+_Int = SupportsIndex
+_Ints = Union[SupportsIndex, Sequence[SupportsIndex], npt.NDArray[Any]]
+_Float = SupportsFloat
+_Floats = Union[SupportsFloat, Sequence[SupportsFloat], npt.NDArray[Any]]
+_Bool = Union[bool, np.bool_]
+_Bools = Union[bool, Sequence[bool], npt.NDArray[Any]]
+_O = Union[Tensor, npt.NDArray[Any]]
+_OutA = Optional[Union[_N, Sequence[_N], tuple[Optional[Union[_N, Sequence[_N]]], ...]]]
+_OutB = Optional[Union[_O, Sequence[_O], tuple[Optional[Union[_O, Sequence[_O]]], ...]]]
+_S = Optional[Stream]
 """
 
 TYPES = {
-    Kind.TENSOR: "_Tensor",
-    Kind.TENSOR_LIST: "Sequence[_Tensor]",
     Kind.SCALAR: "_Scalar",
     Kind.SCALAR_LIST: "Sequence[_Scalar]",
     Kind.INT_ARRAY: "_Ints",
@@ -51,40 +71,99 @@ TYPES = {
     Kind.BOOL_ARRAY: "_Bools",
     Kind.STRING: "str",
     Kind.DATA_TYPE: "DTypeLike",
-    Kind.FLOAT: "SupportsFloat",
-    Kind.DOUBLE: "SupportsFloat",
+    Kind.FLOAT: "_Float",
+    Kind.DOUBLE: "_Float",
     Kind.BOOL: "_Bool",
 }
 
 
-def parameter_text(row: PythonParameter) -> str:
-    annotation = TYPES.get(row.parameter.kind, "SupportsIndex")
-    if row.parameter.optional and row.parameter.kind.pointer:
-        annotation = f"Optional[{annotation}]"
-    text = f"{row.name}: {annotation}"
-    if row.default is inspect.Parameter.empty:
-        return text
-    default = row.default
-    if default is REQUIRED:
-        return f"{text} = ..."
-    return f"{text} = {json.dumps(default) if isinstance(default, str) else repr(default)}"
+class Variant(NamedTuple):
+    """One kind of call: types of the first two tensors that must be given, of the others, of a result; the last parameters."""
+
+    given: tuple[str, str, str]
+    returned: str
+    tail: str
+
+
+ARRAYS = Variant(("_A", "_A", "_A"), "_N", "out: _OutA = None, stream: None = None")
+FIRST_TENSOR = Variant(("Tensor", "_B", "_B"), "Tensor", "out: _OutB = None, stream: _S = None")
+SECOND_TENSOR = Variant(("_A", "Tensor", "_B"), "Tensor", "out: _OutB = None, stream: _S = None")
+ON_STREAM = Variant(("_A", "_A", "_B"), "Tensor", "out: _OutB = None, stream: Stream")
+TORCH = Variant(("_Torch", "_C", "_C"), "Any", "out: Any = None, stream: None = None")
+OPTIONAL_TENSORS = Variant(("_B", "_B", "_B"), "Any", "out: _OutB = None, stream: _S = None")
+
+
+def must_be_given(row: PythonParameter) -> bool:
+    return row.parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and not row.parameter.optional
+
+
+def variants(rows: list[PythonParameter]) -> list[Variant]:
+    """The kinds of call that a function has."""
+    count = sum(map(must_be_given, rows))
+    if count == 0:
+        tensors = any(row.parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) for row in rows)
+        return [OPTIONAL_TENSORS] if tensors else [ARRAYS, ON_STREAM]
+    return [ARRAYS, FIRST_TENSOR, *([SECOND_TENSOR] if count > 1 else []), TORCH, ON_STREAM]
+
+
+def annotations(rows: list[PythonParameter], variant: Variant) -> Iterator[str]:
+    given = iter(variant.given[:2])
+    for row in rows:
+        kind = row.parameter.kind
+        text = TYPES.get(kind, "_Int")
+        if kind in (Kind.TENSOR, Kind.TENSOR_LIST):
+            text = next(given, variant.given[2]) if must_be_given(row) else variant.given[2]
+            text = f"Sequence[{text}]" if kind is Kind.TENSOR_LIST else text
+        optional = row.parameter.optional and kind.pointer
+        yield f"{row.name}: Optional[{text}]" if optional else f"{row.name}: {text}"
+
+
+def default_text(default: object) -> str:
+    return json.dumps(default) if isinstance(default, str) else repr(default)
+
+
+def heads(rows: list[PythonParameter], variant: Variant) -> Iterator[list[str]]:
+    """The parameters: as they are, or, where required ones stand behind optional ones, in the two honest forms."""
+    late = [row.default is REQUIRED for row in rows]
+    texts = list(annotations(rows, variant))
+    if not any(late):
+        yield [t if is_required(row) else f"{t} = {default_text(row.default)}" for t, row in zip(texts, rows)] + ["*"]
+        return
+    last = len(late) - late[::-1].index(True)
+    yield [t if i < last else f"{t} = {default_text(row.default)}" for i, (t, row) in enumerate(zip(texts, rows))] + [
+        "*"
+    ]
+    first = late.index(True)
+    words = [t if is_required(row) else f"{t} = {default_text(row.default)}" for t, row in zip(texts, rows)]
+    yield [*words[:first], "*", *words[first:]]
+
+
+def returned(operator: Operator, fields: list[ResultField], variant: Variant) -> str:
+    if not fields:
+        return "None"
+    if len(fields) == 1:
+        return f"list[{variant.returned}]" if fields[0].parameter.kind is Kind.TENSOR_LIST else variant.returned
+    return f"{result_type_name(operator)}[{variant.returned}]"
 
 
 def operator_text(operator: Operator) -> str:
     """The stub of one operator: its named tuple, if it has several results, and its function."""
     fields = result_fields(operator)
+    rows = python_parameters(operator)
     lines = []
-    returned = "None" if not fields else "Any"
     if len(fields) > 1:
-        returned = result_type_name(operator)
-        lines += ["", f"class {returned}(NamedTuple):", *(f"    {field.name}: Any" for field in fields), ""]
-    words = [parameter_text(row) for row in python_parameters(operator)]
-    words += ["*", "out: _Out = None", "stream: Optional[Stream] = None"]
-    line = f"def {operator.python_name}({', '.join(words)}) -> {returned}: ..."
-    if len(line) <= LINE:
-        lines.append(line)
-    else:
-        lines += [f"def {operator.python_name}(", *(f"    {word}," for word in words), f") -> {returned}: ..."]
+        lines.append(f"class {result_type_name(operator)}(NamedTuple, Generic[_T]):")
+        lists = [field.parameter.kind is Kind.TENSOR_LIST for field in fields]
+        lines += [f"    {field.name}: {'list[_T]' if many else '_T'}" for field, many in zip(fields, lists)]
+    signatures = [
+        f"def {operator.python_name}({', '.join([*head, variant.tail])}) -> {returned(operator, fields, variant)}:"
+        for variant in variants(rows)
+        for head in heads(rows, variant)
+    ]
+    for i, signature in enumerate(signatures):
+        if len(signatures) > 1:
+            lines.append("@overload")
+        lines.append(f"{signature} ..." if i else f'{signature}\n    """{operator.summary}"""')
     return "\n".join(lines)
 
 

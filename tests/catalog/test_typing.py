@@ -1,0 +1,85 @@
+"""A user's program under strict type checking: mypy and pyright accept what is right and refuse what is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ascend_aclnn import catalog, ops
+from ascend_aclnn.catalog.signature import result_fields, result_type_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM, MISTAKES = (Path(__file__).parent / "typed" / name for name in ("program.py", "mistakes.py"))
+WANTED = {i for i, line in enumerate(MISTAKES.read_text(encoding="utf-8").splitlines(), 1) if "# error:" in line}
+# pyright, or basedpyright, which brings its own Node.js from the package index and so runs without a network.
+PYRIGHT = next((name for name in ("basedpyright", "pyright") if importlib.util.find_spec(name)), None)
+
+
+def test_mypy(tmp_path: Path) -> None:
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path)]
+    done = subprocess.run(
+        [*command, str(PROGRAM), str(MISTAKES)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stderr == ""
+    found = re.findall(r"^(\S+?):(\d+): error:", done.stdout, re.MULTILINE)
+    assert {Path(name).name for name, _ in found} == {"mistakes.py"}, done.stdout
+    assert {int(line) for _, line in found} == WANTED, done.stdout
+
+
+@pytest.mark.skipif(PYRIGHT is None, reason="neither basedpyright nor pyright is installed")
+def test_pyright(tmp_path: Path) -> None:
+    settings = {
+        "include": [str(PROGRAM.parent)],
+        "extraPaths": [str(ROOT)],
+        "typeCheckingMode": "strict",
+        "reportUnknownMemberType": False,  # what NumPy leaves unknown
+    }
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", str(PYRIGHT), "--outputjson", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    rows = [row for row in json.loads(done.stdout)["generalDiagnostics"] if row["severity"] == "error"]
+    assert {Path(row["file"]).name for row in rows} == {"mistakes.py"}, done.stdout
+    assert {row["range"]["start"]["line"] + 1 for row in rows} == WANTED, done.stdout
+
+
+def test_the_program_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"ASCEND_ACLNN_BACKEND": "numpy", "PYTHONPATH": str(ROOT), "PATH": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Tensor(shape=(2, 4), FLOAT" in done.stdout
+
+
+def test_the_types_of_results_can_be_had_from_ops() -> None:
+    operator = catalog.get("aclnnTopk")
+    fields = ops.TopkResult._fields  # type: ignore[attr-defined]
+    assert fields == tuple(field.name for field in result_fields(operator))
+    with pytest.raises(AttributeError):
+        ops.NoSuchResult  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_every_operator_is_in_the_stub() -> None:
+    text = (ROOT / "ascend_aclnn" / "ops.pyi").read_text(encoding="utf-8")
+    for operator in map(catalog.get, catalog.names()):
+        assert f"def {operator.python_name}(" in text and f'    """{operator.summary}"""' in text, operator.name
+        if len(result_fields(operator)) > 1:
+            assert f"class {result_type_name(operator)}(NamedTuple, Generic[_T]):" in text
+
+
+def test_a_required_parameter_is_required_in_the_stub() -> None:
+    text = (ROOT / "ascend_aclnn" / "ops.pyi").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("def batch_norm(")]
+    assert len(rows) == 8  # four kinds of call, each by position and by keyword
+    assert all("training: _Bool," in row and "eps: _Float," in row for row in rows)
+    assert sum("running_var: Optional[_A] = None, *, training: _Bool" in row for row in rows) == 1
