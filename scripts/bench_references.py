@@ -1,6 +1,7 @@
 """Times the NumPy references against torch on the CPU, two threads each, and measures the memory they need.
 
     python scripts/bench_references.py [PATTERN] [--repeat 5] [--threads 2]
+    python scripts/bench_references.py --sweep [PATTERN] [--repeat 5]       over a hundred operators, as users call them
 
 torch answers at very different speeds, depending on whether its results land in memory that is already mapped. Both
 sides run here with malloc told to keep what it has (the script starts itself again with those settings), so the ratio
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("pattern", nargs="?", default="", help="only cases whose name contains this")
     parser.add_argument("--repeat", type=int, default=5, help="timed calls of each side (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--sweep", action="store_true", help="many operators, each as a whole call, fastest of REPEAT")
     arguments = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in WARM.items()):
         threads = str(arguments.threads)
@@ -51,6 +53,13 @@ def main() -> int:
     del bytes_mapped
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     torch = import_torch(arguments.threads)
+    if arguments.sweep:
+        if torch is None:
+            return 1
+        sys.path.insert(0, str(Path(__file__).resolve().parent))
+        from bench_sweep import sweep
+
+        return 1 if sweep(torch, arguments.pattern, arguments.repeat) else 0
     return 1 if bench(arguments.pattern, arguments.repeat, torch) else 0
 
 

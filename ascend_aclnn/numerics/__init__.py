@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import DataError
-from ascend_aclnn.numerics.blocks import elementwise
+from ascend_aclnn.numerics.blocks import Axes, along, elementwise
 from ascend_aclnn.numerics.convert import (
     BLOCK,
     codes,
@@ -32,7 +32,9 @@ __all__ = [
     "BFLOAT16",
     "BLOCK",
     "Array",
+    "Axes",
     "DataError",
+    "along",
     "codes",
     "elementwise",
     "for_blocks",

@@ -1,13 +1,17 @@
-"""Element-wise functions in blocks: widened, computed and rounded piece by piece, so that temporaries stay in the caches."""
+"""Functions in blocks: widened, computed and rounded piece by piece on all cores, so that temporaries stay in the caches.
+
+``elementwise`` is for functions of the elements at one place, ``along`` for those that work along some axes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics.convert import BLOCK, is_low_precision, parts, round_into, widen
+from ascend_aclnn.numerics import convert
+from ascend_aclnn.numerics.convert import is_low_precision, parts, round_into, widen
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which all at once is as fast
@@ -41,26 +45,22 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
-            _compute(function, piece, inputs, given, wanted)
+            cut = [None if view is None else view[_thin(piece, view.shape)] for view in given]
+            _compute(function, inputs, cut, [None if output is None else output[piece] for output in wanted])
 
     for_blocks(len(pieces), 1, work)
     return True
 
 
 def _compute(
-    function: Callable[..., Any],
-    piece: tuple[Any, ...],
-    inputs: Sequence[Any],
-    views: Sequence[Optional[Array]],
-    outputs: Sequence[Optional[Array]],
+    function: Callable[..., Any], inputs: Sequence[Any], parts: Sequence[Any], outputs: Sequence[Optional[Array]]
 ) -> None:
-    """One piece; ``views`` has the views of the inputs that are arrays."""
+    """One piece; ``parts`` has the pieces of the inputs that are arrays, None for the others."""
     arguments = list(inputs)
-    for number, view in enumerate(views):
-        if view is not None:
-            part = view[_thin(piece, view.shape)]
+    for number, part in enumerate(parts):
+        if part is not None:
             if is_low_precision(part.dtype):
-                part = widen(part, scratch(f"elementwise.{number}", part.shape, np.float32))
+                part = widen(part, scratch(f"blocks.{number}", part.shape, np.float32))
             arguments[number] = part
     results = function(*arguments)
     several = results if isinstance(results, tuple) else (results,)
@@ -68,7 +68,83 @@ def _compute(
         raise RuntimeError(f"the function gave {len(several)} results for {len(outputs)} outputs")
     for result, output in zip(several, outputs):
         if output is not None:
-            round_into(output[piece], np.asarray(0 if result is None else result))
+            round_into(output, np.asarray(0 if result is None else result))
+
+
+# ------------------------------------------------------------------------------------------------------ along axes
+
+# The axes of the first array that a function works along, from its inputs; None where that cannot be told.
+Axes = Callable[..., Optional[Sequence[int]]]
+
+
+def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """Stores ``function(*inputs)`` into the outputs, block by block on all cores. False, and nothing done, where it cannot.
+
+    ``function`` works along some axes of its first input, as a sum or a softmax does, and treats the indices of all
+    other axes independently. So the first input is cut beside these axes, and with it the arrays of its rank that have
+    its size there; others (weights along the axes) are passed whole. Outputs keep the axes that are worked along, or
+    have lost them.
+    """
+    first = inputs[0]
+    if not isinstance(first, np.ndarray) or first.size <= SMALL:
+        return False
+    taken = axes(*inputs)
+    if taken is None or any(isinstance(item, list) for item in (*inputs, *outputs)):
+        return False
+    along_axes = {axis % first.ndim for axis in taken if -first.ndim <= axis < first.ndim}
+    free = [axis for axis in range(first.ndim) if axis not in along_axes and first.shape[axis] > 1]
+    targets = [output for output in outputs if output is not None]
+    lost = {id(target): _lost_axes(target, first, along_axes) for target in targets}
+    if not free or not targets or any(places is None for places in lost.values()):
+        return False
+    arrays = [item for item in inputs if isinstance(item, np.ndarray)]
+    cut = {id(a) for a in arrays if a.ndim == first.ndim and all(a.shape[x] in (1, first.shape[x]) for x in free)}
+    if any(_overlap(array, target) for array in arrays for target in targets):
+        return False
+    pieces = list(_cuts(first.shape, free, first.size))
+
+    def work(lo: int, hi: int) -> None:
+        for piece in pieces[lo:hi]:
+            parts = [
+                None if not isinstance(item, np.ndarray) else item[_thin(piece, item.shape)] if id(item) in cut else item
+                for item in inputs
+            ]
+            places = [None if output is None else output[_kept(piece, lost[id(output)])] for output in outputs]
+            _compute(function, inputs, parts, places)
+
+    for_blocks(len(pieces), 1, work)
+    return True
+
+
+def _lost_axes(output: Array, first: Array, axes: set[int]) -> Optional[set[int]]:
+    """The axes of the first input that an output lacks; None where its shape is neither of the two."""
+    free = [axis for axis in range(first.ndim) if axis not in axes]
+    if output.ndim == first.ndim and all(output.shape[axis] == first.shape[axis] for axis in free):
+        return set()
+    if output.shape == tuple(first.shape[axis] for axis in free):
+        return axes
+    return None
+
+
+def _kept(piece: tuple[slice, ...], lost: Optional[set[int]]) -> tuple[slice, ...]:
+    return tuple(part for axis, part in enumerate(piece) if not lost or axis not in lost)
+
+
+def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
+    """Pieces of about BLOCK elements, cut along the free axes, the first ones first."""
+    whole = [slice(None)] * len(shape)
+    axis, n = free[0], shape[free[0]]
+    if size // n > convert.BLOCK and len(free) > 1:
+        for i in range(n):
+            for inner in _cuts(shape, free[1:], size // n):
+                yield (*inner[:axis], slice(i, i + 1), *inner[axis + 1 :])
+        return
+    step = max(1, min(convert.BLOCK * n // size, -(-n // 8)))
+    for i in range(0, n, step):
+        yield (*whole[:axis], slice(i, min(i + step, n)), *whole[axis + 1 :])
+
+
+# ------------------------------------------------------------------------------------------------------ both
 
 
 def _thin(piece: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -126,4 +202,4 @@ def _merged(shape: tuple[int, ...], arrays: Sequence[Array]) -> tuple[list[Array
     return views, tuple(sizes)
 
 
-__all__ = ["BLOCK", "elementwise"]
+__all__ = ["Axes", "along", "elementwise"]

@@ -17,7 +17,7 @@ def rows(names: str, function: Callable[..., Any], **options: Any) -> None:
 
     It is element-wise (``declare.reference``) unless the options say otherwise.
     """
-    options.setdefault("elementwise", not options.get("raw", False))
+    options.setdefault("elementwise", not options.get("raw", False) and "along" not in options)
     for name in names.split():
         bare = name.rstrip("*")
         reference(f"aclnn{bare}", **options)(function)

@@ -315,10 +315,10 @@ def _log_softmax_backward(grad: Array, y: Array, axis: int) -> Any:
     return grad - _sum(grad, axis) * np.exp(y)
 
 
-rows("Softmax", _along(softmax), elementwise=False)
-rows("LogSoftmax", _along(log_softmax), elementwise=False)
-rows("SoftmaxBackward", _along(_softmax_backward), elementwise=False)
-rows("LogSoftmaxBackward", _along(_log_softmax_backward), elementwise=False)
+rows("Softmax", _along(softmax), along=_last_argument)
+rows("LogSoftmax", _along(log_softmax), along=_last_argument)
+rows("SoftmaxBackward", _along(_softmax_backward), along=_last_argument)
+rows("LogSoftmaxBackward", _along(_log_softmax_backward), along=_last_argument)
 
 
 @reference("aclnnSoftmaxCrossEntropyWithLogits")

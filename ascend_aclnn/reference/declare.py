@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ascend_aclnn.core.errors import DataError
+from ascend_aclnn.numerics import Axes
 
 
 class Reference(NamedTuple):
@@ -13,6 +14,7 @@ class Reference(NamedTuple):
     channels_first: Union[bool, str]
     unsupported: Optional[Callable[[Any], Optional[str]]]
     elementwise: bool = False
+    along: Optional[Axes] = None
 
 
 REFERENCES: dict[str, Reference] = {}  # by C name
@@ -24,19 +26,22 @@ def reference(
     channels_first: Union[bool, str] = False,
     unsupported: Optional[Callable[[Any], Optional[str]]] = None,
     elementwise: bool = False,
+    along: Optional[Axes] = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
     ``unsupported`` takes a ``rules.language.Call`` and tells what of CANN's the reference lacks for such arguments (the
     call is then refused with 561003), or None. ``elementwise``: each element of the results depends on nothing but the
     elements at its place of the arrays, broadcast, and on the numbers; large arrays then arrive in pieces of any shape.
+    ``along`` takes the function's arguments and gives the axes of the first that it works along, None where that is not
+    known: the function treats the indices of all other axes independently, and large arrays arrive cut beside them.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             if name in REFERENCES:
                 raise ValueError(f"{name} has two references")
-            REFERENCES[name] = Reference(function, raw, channels_first, unsupported, elementwise)
+            REFERENCES[name] = Reference(function, raw, channels_first, unsupported, elementwise, along)
         return function
 
     return register

@@ -74,6 +74,8 @@ class Runner:
                     return
                 if found.elementwise and numerics.elementwise(found.function, inputs, outputs):
                     return
+                if found.along is not None and numerics.along(found.function, found.along, inputs, outputs):
+                    return
                 results = found.function(*map(_widened, inputs))
                 if type(results) is np.ndarray and len(outputs) == 1:  # most of all, without a further call
                     target = outputs[0]

@@ -1,0 +1,146 @@
+"""The sweep of ``bench_references.py --sweep``: whole calls of many operators beside torch, in three data types.
+
+Our side is ``ops.*`` on ndarrays, outputs made by the call. Both sides run alternately, each until ``seconds`` have gone
+or ``repeat`` calls are done, and the fastest call of each counts: what other work of the machine disturbs least.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import sweep_cases
+
+
+class Data:
+    """The arrays of ``sweep_cases.data``, or torch tensors of the same values; made on first use."""
+
+    def __init__(self, makers: dict[str, Callable[[], Any]], convert: Callable[[Any], Any]) -> None:
+        self._makers, self._convert = makers, convert
+
+    def __getattr__(self, name: str) -> Any:
+        made = self._makers[name]()
+        value = made if isinstance(made, int) else self._convert(made)
+        setattr(self, name, value)
+        return value
+
+
+def sweep(torch: Any, pattern: str, repeat: int, seconds: float = 1.5) -> int:
+    """Prints a row for each operator and data type, then geometric means; the number of cases that failed."""
+    import ml_dtypes
+    import numpy as np
+
+    from ascend_aclnn import native, ops, use_backend
+
+    use_backend("numpy")
+    status = native.status()
+    print(f"compiled helper: {status.instructions or 'not used, ' + status.reason}")
+    print(f"{'operator':44} {'numpy ms':>9} {'torch ms':>9} {'ratio':>7} {'extra MB':>9}")
+    dtypes = {"fp32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "fp16": np.dtype(np.float16)}
+    codes = {"fp32": 0, "bf16": 27, "fp16": 1}
+    ratios: dict[str, list[tuple[float, str]]] = {label: [] for label in dtypes}
+    failures = 0
+    for case in sweep_cases.CASES:
+        for label, dtype in dtypes.items():
+            name = f"{case.family}: {case.name}, {label}"
+            if label not in case.dtypes.split() or pattern not in name:
+                continue
+            makers = sweep_cases.data(np, dtype, codes[label])
+            arrays, tensors = Data(makers, lambda array: array), Data(makers, lambda array: as_tensor(torch, np, array))
+
+            def ours(case: Any = case, arrays: Any = arrays) -> Any:
+                return case.ours(ops, arrays)
+
+            def theirs(case: Any = case, tensors: Any = tensors) -> Any:
+                return case.theirs(torch, tensors)
+
+            try:
+                difference = compare(np, torch, ours(), theirs(), label) if case.exact else ""
+            except Exception as error:
+                failures += 1
+                print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
+                continue
+            times = fastest([ours, theirs], repeat, seconds)
+            extra = extra_megabytes(ours)
+            ratios[label].append((times[0] / times[1], name))
+            print(
+                f"{name:44} {times[0] * 1e3:9.2f} {times[1] * 1e3:9.2f} {times[0] / times[1]:7.2f} {extra:9.1f}{difference}",
+                flush=True,
+            )
+            failures += bool(difference)
+    for label, found in ratios.items():
+        if found:
+            mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
+            worst = max(found)
+            print(f"{label}: {len(found)} operators, geometric mean {mean:.2f}, worst {worst[0]:.1f} ({worst[1]})")
+    return failures
+
+
+def as_tensor(torch: Any, np: Any, array: Any) -> Any:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float) -> list[float]:
+    """The fastest time of each call, taken alternately."""
+    for call in calls:
+        call()
+    best = [math.inf] * len(calls)
+    end = time.perf_counter() + seconds
+    for count in range(repeat):
+        for number, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            best[number] = min(best[number], time.perf_counter() - start)
+        if count >= 2 and time.perf_counter() > end:
+            break
+    return best
+
+
+def extra_megabytes(call: Callable[[], Any]) -> float:
+    """What one call allocates at its peak beyond its results: in a child process, on a thread without scratch memory."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        results: list[Any] = []
+        worker = threading.Thread(target=lambda: results.append(call()))
+        tracemalloc.start()
+        worker.start()
+        worker.join()
+        peak = tracemalloc.get_traced_memory()[1] - sum(array.nbytes for array in flat(results))
+        os.write(write, str(max(0.0, peak / 1e6)).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    return float(text or "nan")
+
+
+def flat(results: Any) -> Iterator[Any]:
+    """The arrays or tensors among results, of lists and tuples too."""
+    if isinstance(results, (list, tuple)):
+        for item in results:
+            yield from flat(item)
+    elif hasattr(results, "dtype"):
+        yield results
+
+
+def compare(np: Any, torch: Any, ours: Any, theirs: Any, label: str) -> str:
+    """What is wrong with the first result, roughly: that both sides do the same work."""
+    first, second = next(flat(ours)), next(flat(theirs))
+    wanted = second.to(torch.float32).numpy() if second.dtype != torch.bool else second.numpy().astype(np.float32)
+    found = first.astype(np.float32)
+    if found.shape != wanted.shape:
+        return f"  SHAPE {found.shape}, torch {wanted.shape}"
+    tolerance = {"fp32": 1e-3, "bf16": 4e-2, "fp16": 1e-2}[label]
+    with np.errstate(all="ignore"):
+        wrong = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+    share = float(wrong.mean()) if wrong.size else 0.0
+    return f"  DIFFERS in {share:.1%}" if share > 0.001 else ""
