@@ -12,9 +12,11 @@ import numpy as np
 
 from ascend_aclnn.core.errors import DataError
 from ascend_aclnn.numerics.blocks import Axes, along, elementwise
+from ascend_aclnn.numerics.choose import where
 from ascend_aclnn.numerics.convert import (
     BLOCK,
     codes,
+    in_parts,
     is_integer,
     is_low_precision,
     round_into,
@@ -38,6 +40,7 @@ __all__ = [
     "codes",
     "elementwise",
     "for_blocks",
+    "in_parts",
     "is_integer",
     "is_low_precision",
     "matmul",
@@ -45,6 +48,7 @@ __all__ = [
     "rows_per_block",
     "scratch",
     "thread_count",
+    "where",
     "widen",
     "widened",
     "workplace",

@@ -106,7 +106,11 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
             parts = [
-                None if not isinstance(item, np.ndarray) else item[_thin(piece, item.shape)] if id(item) in cut else item
+                None
+                if not isinstance(item, np.ndarray)
+                else item[_thin(piece, item.shape)]
+                if id(item) in cut
+                else item
                 for item in inputs
             ]
             places = [None if output is None else output[_kept(piece, lost[id(output)])] for output in outputs]

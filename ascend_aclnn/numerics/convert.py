@@ -60,11 +60,11 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
     if array.size <= _FEW:
         np.copyto(out, array, casting="unsafe")
     else:
-        _in_parts(_widen_part, out, array)
+        in_parts(_widen_part, out, array)
     return out
 
 
-def _in_parts(function: Callable[[Array, Array], None], out: Array, source: Array) -> None:
+def in_parts(function: Callable[[Array, Array], None], out: Array, source: Array) -> None:
     """``function`` on pieces of two arrays of one shape, on all cores."""
     pieces = parts(source.shape)
 
@@ -169,7 +169,7 @@ def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     if dst.size <= BLOCK or src.shape != dst.shape or np.may_share_memory(dst, src):
         _round_part(dst, src, work if work is not None and work.shape == src.shape else None)
     else:
-        _in_parts(_round_part, dst, src)
+        in_parts(_round_part, dst, src)
 
 
 def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, for_blocks, in_parts, is_integer, is_low_precision, round_into, widen
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference._rows import codes
 
@@ -50,6 +50,9 @@ def cast_into(out: Array, x: Array) -> None:
     """Stores values as CANN's Cast does; within one data type bit by bit. Two single elements may differ in rank."""
     if x.shape != out.shape and x.size == out.size == 1:
         x = x.reshape(out.shape)
+    if x.size > BLOCK and x.shape == out.shape and not np.may_share_memory(x, out):
+        in_parts(cast_into, out, x)
+        return
     if x.dtype == out.dtype:
         np.copyto(codes(out), codes(x))
         return
@@ -81,6 +84,16 @@ def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def total(x: Array, axes: Optional[tuple[int, ...]] = None, keepdims: bool = False) -> Any:
     """The sum over axes, all if none are given."""
+    if x.size > BLOCK and x.flags.c_contiguous and not keepdims and (axes is None or len(axes) == x.ndim):
+        sums = np.zeros(-(-x.size // BLOCK), sum_type(x.dtype))
+        flat = x.reshape(-1)
+
+        def add(lo: int, hi: int) -> None:
+            sums[lo // BLOCK] = np.sum(flat[lo:hi], dtype=sums.dtype)
+
+        for_blocks(x.size, BLOCK, add)
+        x = sums
+        axes = None
     return np.sum(x, axes, sum_type(x.dtype), keepdims=keepdims)
 
 

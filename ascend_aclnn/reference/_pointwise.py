@@ -6,7 +6,7 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer
+from ascend_aclnn.numerics import Array, is_integer, where
 from ascend_aclnn.reference.declare import reference
 
 Number = Union[bool, int, float, complex]
@@ -48,8 +48,8 @@ def keep_whole(function: Callable[..., Any]) -> Callable[..., Any]:
 def sign(x: Array) -> Array:
     """-1, 0 or 1, and 0 for NaN; x / |x| of complex numbers."""
     if x.dtype.kind == "c":
-        return np.where(x == 0, 0, x / np.abs(x))
-    return x if x.dtype.kind == "b" else np.where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
+        return where(x == 0, 0, x / np.abs(x))
+    return x if x.dtype.kind == "b" else where(np.isnan(x), 0, np.sign(x)).astype(x.dtype)
 
 
 def number(value: Number, like: Array) -> Any:
@@ -99,9 +99,9 @@ def power(base: Any, exponent: Any) -> Any:
     if base.dtype.kind != "i":
         return np.power(base, exponent)
     raised = np.power(base, np.maximum(exponent, 0))
-    parity = np.where(exponent % 2 == 0, 1, -1)
-    inverse = np.where(base == 1, 1, np.where(base == -1, parity, 0))
-    return np.where(exponent < 0, inverse, raised).astype(base.dtype)
+    parity = where(exponent % 2 == 0, 1, -1)
+    inverse = where(base == 1, 1, where(base == -1, parity, 0))
+    return where(exponent < 0, inverse, raised).astype(base.dtype)
 
 
 def extreme(function: Any, arrays: list[Array]) -> Array:

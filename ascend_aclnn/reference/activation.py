@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, round_into, where, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._pointwise import floats, is_whole, number, on_floats, rows
 from ascend_aclnn.reference._special import sigmoid
@@ -37,7 +37,7 @@ def gelu_slope(x: Array, tanh: bool) -> Any:
     if tanh:
         s = sigmoid(_TWICE * (x + _BEND * x * square))
         curve = x * s * (1 - s) * _TWICE * (1 + 3 * _BEND * square)
-        return s + np.where(np.isnan(curve), 0, curve)  # NaN where the square overflows
+        return s + where(np.isnan(curve), 0, curve)  # NaN where the square overflows
     density = np.exp(-0.5 * square) * (1 / math.sqrt(2 * math.pi))
     return special.normal_distribution(x) + x * density
 
@@ -67,7 +67,7 @@ def _hard_swish(x: Array) -> Any:
 
 def _selu(x: Array) -> Any:
     y = floats(x)
-    y = _SCALE * np.where(y > 0, y, _ALPHA * np.expm1(y))
+    y = _SCALE * where(y > 0, y, _ALPHA * np.expm1(y))
     if not is_whole(x):
         return y
     return np.trunc(y).astype(np.int16) if x.dtype == np.int8 else np.trunc(y)  # INT8 wraps around, INT32 saturates
@@ -99,33 +99,33 @@ for _names, _function in (
 
 
 def _elu(x: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    return np.where(x > 0, scale * x, alpha * scale * np.expm1(x * input_scale))
+    return where(x > 0, scale * x, alpha * scale * np.expm1(x * input_scale))
 
 
 def _soft_shrink(x: Array, lambd: float) -> Array:
-    return np.where(np.abs(x) <= lambd, 0, x - np.copysign(x.dtype.type(lambd), x))
+    return where(np.abs(x) <= lambd, 0, x - np.copysign(x.dtype.type(lambd), x))
 
 
 def _shrink(x: Array, lambd: float, bias: float) -> Array:
-    return np.where(x > lambd, x - bias, np.where(x < -lambd, x + bias, 0))
+    return where(x > lambd, x - bias, where(x < -lambd, x + bias, 0))
 
 
 def _softplus(x: Array, beta: float, threshold: float) -> Array:
     bx = beta * x
-    return np.where(bx > threshold, x, special.softplus(bx) / beta)
+    return where(bx > threshold, x, special.softplus(bx) / beta)
 
 
 def _threshold(x: Array, threshold: float, value: float) -> Array:
     if is_whole(x):
         threshold, value = number(int(threshold), x), number(int(value), x)
-    return np.where(x <= threshold, value, x)
+    return where(x <= threshold, value, x)
 
 
 for _names, _scalar_function in (
     ("Celu*", lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)),
     ("Elu*", _elu),
-    ("Hardshrink", lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x)),
-    ("LeakyRelu*", lambda x, slope: np.where(x > 0, x, slope * x)),
+    ("Hardshrink", lambda x, lambd: where(np.abs(x) <= lambd, 0, x)),
+    ("LeakyRelu*", lambda x, slope: where(x > 0, x, slope * x)),
     ("Shrink", _shrink),
     ("Softplus", _softplus),
     ("Softshrink", _soft_shrink),
@@ -139,7 +139,7 @@ for _names, _scalar_function in (
 @reference("aclnnHeaviside", raw=True)
 def heaviside(x: Array, values: Array, *, out: tuple[Array]) -> None:
     """0 below zero (and for NaN), ``values`` at zero, 1 above; the output may have another shape of the same size."""
-    round_into(out[0], np.where(x == 0, widen(values), x > 0).reshape(out[0].shape))
+    round_into(out[0], where(x == 0, widen(values), x > 0).reshape(out[0].shape))
 
 
 def _per_channel(x: Array, weight: Array) -> Array:
@@ -151,18 +151,18 @@ def _per_channel(x: Array, weight: Array) -> Array:
 
 @reference("aclnnPrelu")
 def prelu(x: Array, weight: Array) -> Array:
-    return np.where(x > 0, x, _per_channel(x, weight) * x)
+    return where(x > 0, x, _per_channel(x, weight) * x)
 
 
 @reference("aclnnPreluBackward")
 def prelu_backward(grad: Array, x: Array, weight: Array) -> tuple[Array, Array]:
     """The weights' gradient is summed over all axes but the channels'."""
     grad = np.broadcast_to(grad, x.shape)
-    terms = np.where(x > 0, 0, grad * x)
+    terms = where(x > 0, 0, grad * x)
     axes = None if weight.size == 1 else tuple(axis for axis in range(x.ndim) if axis != 1)
     sums = terms.sum(axis=axes, dtype=np.float64)
     shape = weight.shape if weight.size == 1 else sums.shape
-    return np.where(x > 0, grad, _per_channel(x, weight) * grad), sums.reshape(shape)
+    return where(x > 0, grad, _per_channel(x, weight) * grad), sums.reshape(shape)
 
 
 @reference("aclnnRReluWithNoise", "aclnnInplaceRReluWithNoise", raw=True)
@@ -184,13 +184,13 @@ def rrelu_with_noise(
     """
     wide = widen(x)
     if not training:
-        round_into(out[0], np.where(wide > 0, wide, (lower + upper) / 2 * wide))
+        round_into(out[0], where(wide > 0, wide, (lower + upper) / 2 * wide))
         return
     if not noise.flags.writeable:
         raise DataError("noise", "is read-only; training writes the slopes to it")
     generator = np.random.Generator(np.random.Philox(key=seed % 2**64, counter=offset % 2**64))
     slopes = lower + (upper - lower) * generator.random(x.shape, np.float32)
-    slopes = np.where(wide < 0, slopes, 1)
+    slopes = where(wide < 0, slopes, 1)
     round_into(out[0], wide * slopes)
     kept = np.empty(noise.shape, noise.dtype)
     kept[...] = noise
@@ -203,7 +203,7 @@ def rrelu_with_noise(
 
 def _elu_backward(grad: Array, alpha: float, scale: float, input_scale: float, is_result: bool, x: Array) -> Any:
     low = x + alpha * scale if is_result else alpha * scale * np.exp(x * input_scale)
-    return grad * np.where(x > 0, scale, input_scale * low)
+    return grad * where(x > 0, scale, input_scale * low)
 
 
 def _mish_backward(grad: Array, x: Array) -> Any:
@@ -216,7 +216,7 @@ def _fast_gelu_backward(grad: Array, x: Array) -> Any:
 
 
 def _selu_backward(grad: Array, result: Array) -> Any:
-    return grad * np.where(result > 0, _SCALE, floats(result) + _SCALE * _ALPHA)
+    return grad * where(result > 0, _SCALE, floats(result) + _SCALE * _ALPHA)
 
 
 def _sigmoid_backward(grad: Array, y: Array) -> Any:
@@ -226,7 +226,7 @@ def _sigmoid_backward(grad: Array, y: Array) -> Any:
 
 def _softplus_backward(grad: Array, x: Array, beta: float, threshold: float) -> Any:
     bx = beta * x
-    return grad * np.where(bx > threshold, 1, sigmoid(bx))
+    return grad * where(bx > threshold, 1, sigmoid(bx))
 
 
 def _swish_backward(grad: Array, x: Array, beta: Optional[float]) -> Any:
@@ -235,7 +235,7 @@ def _swish_backward(grad: Array, x: Array, beta: Optional[float]) -> Any:
 
 def _outside(grad: Array, x: Array, lambd: float) -> Any:
     """The gradient, but nothing where |x| <= lambd."""
-    return np.where(np.abs(x) <= lambd, 0, grad)
+    return where(np.abs(x) <= lambd, 0, grad)
 
 
 def _bce_target_backward(
@@ -255,11 +255,11 @@ for _names, _gradient in (
     ("GeluBackward", lambda grad, x: grad * gelu_slope(x, True)),  # the slope of aclnnGelu, as in its kernels
     ("GeluBackwardV2", lambda grad, x, approximate: grad * gelu_slope(x, approximate == "tanh")),
     ("HardshrinkBackward SoftshrinkBackward", _outside),
-    ("HardsigmoidBackward", lambda grad, x: np.where((x > -3) & (x < 3), grad / 6, 0)),
-    ("HardswishBackward", lambda grad, x: grad * np.where(x < -3, 0, np.where(x > 3, 1, x / 3 + 0.5))),
-    ("HardswishBackwardV2", lambda grad, x: grad * np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5))),
-    ("HardtanhBackward", lambda grad, x, low, high: np.where((x <= low) | (x >= high), 0, grad)),
-    ("LeakyReluBackward", lambda grad, x, slope, _: np.where(x > 0, grad, slope * grad)),
+    ("HardsigmoidBackward", lambda grad, x: where((x > -3) & (x < 3), grad / 6, 0)),
+    ("HardswishBackward", lambda grad, x: grad * where(x < -3, 0, where(x > 3, 1, x / 3 + 0.5))),
+    ("HardswishBackwardV2", lambda grad, x: grad * where(x <= -3, 0, where(x >= 3, 1, x / 3 + 0.5))),
+    ("HardtanhBackward", lambda grad, x, low, high: where((x <= low) | (x >= high), 0, grad)),
+    ("LeakyReluBackward", lambda grad, x, slope, _: where(x > 0, grad, slope * grad)),
     ("LogSigmoidBackward", lambda grad, x, buffer: grad * sigmoid(-x)),
     ("MishBackward", _mish_backward),
     ("SeluBackward", _selu_backward),
@@ -267,7 +267,7 @@ for _names, _gradient in (
     ("SiluBackward", lambda grad, x: grad * silu_slope(x)),
     ("SoftplusBackward", _softplus_backward),
     ("SwishBackward", _swish_backward),
-    ("ThresholdBackward", lambda grad, x, threshold: np.where(x <= threshold, 0, grad)),
+    ("ThresholdBackward", lambda grad, x, threshold: where(x <= threshold, 0, grad)),
 ):
     rows(_names, _gradient)
 
@@ -315,6 +315,19 @@ def _log_softmax_backward(grad: Array, y: Array, axis: int) -> Any:
     return grad - _sum(grad, axis) * np.exp(y)
 
 
+def _last_argument(*arguments: Any) -> tuple[int]:
+    """The axis that the operators are given last."""
+    return (arguments[-1],)
+
+
+def _given_dim(x: Array, dim: int, *_: Any) -> tuple[int]:
+    return (dim,)
+
+
+def _given_dim_of_gradient(grad: Array, x: Array, dim: int, *_: Any) -> tuple[int]:
+    return (dim,)
+
+
 rows("Softmax", _along(softmax), along=_last_argument)
 rows("LogSoftmax", _along(log_softmax), along=_last_argument)
 rows("SoftmaxBackward", _along(_softmax_backward), along=_last_argument)
@@ -357,32 +370,32 @@ def _gate_and_other(x: Array, dim: int, activate_left: bool) -> tuple[Array, Arr
     return (first, second) if activate_left else (second, first)
 
 
-@reference("aclnnGlu")
+@reference("aclnnGlu", along=_given_dim)
 def glu(x: Array, dim: int) -> Any:
     a, b = _halves(x, dim)
     return a * sigmoid(b)
 
 
-@reference("aclnnGluBackward")
+@reference("aclnnGluBackward", along=_given_dim_of_gradient)
 def glu_backward(grad: Array, x: Array, dim: int) -> Array:
     a, b = _halves(x, dim)
     s = sigmoid(b)
     return _joined(grad * s, grad * s * (1 - s) * a, dim)
 
 
-@reference("aclnnSwiGlu")
+@reference("aclnnSwiGlu", along=_given_dim)
 def swi_glu(x: Array, dim: int) -> Any:
     a, b = _halves(x, dim)
     return silu(a) * b
 
 
-@reference("aclnnSwiGluGrad")
+@reference("aclnnSwiGluGrad", along=_given_dim_of_gradient)
 def swi_glu_grad(grad: Array, x: Array, dim: int) -> Array:
     a, b = _halves(x, dim)
     return _joined(grad * silu_slope(a) * b, grad * silu(a), dim)
 
 
-@reference("aclnnGeGlu", "aclnnGeGluV3")
+@reference("aclnnGeGlu", "aclnnGeGluV3", along=_given_dim)
 def ge_glu(x: Array, dim: int, approximate: int, activate_left: bool = False) -> tuple[Array, Array]:
     """One half times GELU of the other, and GELU alone."""
     active, plain = _gate_and_other(x, dim, activate_left)
@@ -399,7 +412,7 @@ def ge_glu_backward(
     return _joined(grad_active, grad_plain, dim) if activate_left else _joined(grad_plain, grad_active, dim)
 
 
-@reference("aclnnGeluMul")
+@reference("aclnnGeluMul", along=lambda *_: (-1,))
 def gelu_mul(x: Array, approximate: str) -> Any:
     a, b = _halves(x, -1)
     return gelu(a, approximate == "tanh") * b
@@ -408,10 +421,10 @@ def gelu_mul(x: Array, approximate: str) -> Any:
 @reference("aclnnFatreluMul")
 def fatrelu_mul(x: Array, threshold: Array) -> Any:
     a, b = _halves(x, -1)
-    return np.where(a < threshold.reshape(()), 0, a) * b
+    return where(a < threshold.reshape(()), 0, a) * b
 
 
-@reference("aclnnSituGlu")
+@reference("aclnnSituGlu", along=_given_dim)
 def situ_glu(x: Array, dim: int, beta: float, linear_beta: float, activate_left: bool) -> Any:
     """beta * tanh(gate / beta) * sigmoid(gate) * up, with up bent by tanh too where ``linear_beta`` is positive."""
     gate, up = _gate_and_other(x, dim, activate_left)
@@ -420,7 +433,7 @@ def situ_glu(x: Array, dim: int, beta: float, linear_beta: float, activate_left:
     return beta * np.tanh(gate / beta) * sigmoid(gate) * up
 
 
-@reference("aclnnSituGluGrad")
+@reference("aclnnSituGluGrad", along=_given_dim_of_gradient)
 def situ_glu_grad(grad: Array, x: Array, dim: int, beta: float, linear_beta: float, activate_left: bool) -> Array:
     gate, up = _gate_and_other(x, dim, activate_left)
     t, s = np.tanh(gate / beta), sigmoid(gate)

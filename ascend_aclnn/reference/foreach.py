@@ -7,7 +7,7 @@ from typing import Any, Callable, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, round_into, where, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._pointwise import (
     Number,
@@ -136,7 +136,7 @@ def _half_away(x: Array) -> Any:
 def _to_odd(x: Array) -> Any:
     """What is between two integers becomes the odd one."""
     below = np.floor(x)
-    return np.where((below == x) | (below % 2 != 0), below, below + 1)
+    return where((below == x) | (below % 2 != 0), below, below + 1)
 
 
 def _fraction(x: Array) -> Any:
@@ -220,7 +220,7 @@ def _quotient_or_zero(a: Array, b: Array) -> Any:
     """Integers are divided towards zero, and by zero to zero."""
     if not is_whole(a):
         return a / b
-    return np.where(b == 0, 0, trunc_quotient(a, np.where(b == 0, 1, b).astype(b.dtype)))
+    return where(b == 0, 0, trunc_quotient(a, where(b == 0, 1, b).astype(b.dtype)))
 
 
 _OPCODES: tuple[Callable[..., Any], ...] = (np.add, np.subtract, np.multiply, _quotient_or_zero)

@@ -204,3 +204,119 @@ def test_threads_do_not_change_results(monkeypatch: pytest.MonkeyPatch) -> None:
         assert elementwise(formula, [a, b, 2], [out])
         results.append(out.tobytes())
     assert results[0] == results[1]
+
+
+# ------------------------------------------------------------------------------------------------- along axes
+
+ALONG = {name: found for name, found in REFERENCES.items() if found.along is not None}
+
+
+def run_both(name: str, x: Any, *attributes: Any) -> None:
+    """The reference at once and cut, on float32: the same bits."""
+    found = ALONG[name]
+    with np.errstate(all="ignore"):
+        results = found.function(x, *attributes)
+    several = [np.asarray(r) for r in (results if isinstance(results, tuple) else (results,))]
+    outs = [np.full(r.shape, 1, r.dtype) for r in several]
+    assert numerics.along(found.function, found.along, [x, *attributes], outs), name
+    for result, out in zip(several, outs):
+        np.testing.assert_array_equal(out, result, err_msg=name)
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (3, 5, 40), (2, 3, 4, 25)])
+def test_references_that_work_along_axes(shape: tuple[int, ...]) -> None:
+    x = values(shape, np.dtype(np.float32)) / 20
+    last, first = len(shape) - 1, 0
+    for dim in (last, first, -1):
+        for name in ("Softmax", "LogSoftmax", "CumsumV2"):
+            run_both(f"aclnn{name}", x, *((dim, False, True) if name == "CumsumV2" else (dim,)))
+        run_both("aclnnSoftmaxBackward", x, x[::-1].copy(), dim)
+        run_both("aclnnLogSoftmaxBackward", x, x[::-1].copy(), dim)
+        run_both("aclnnCumsum", x, dim, 0)
+        run_both("aclnnCumprod", x, dim, 0)
+        run_both("aclnnCummax", x, dim)
+        run_both("aclnnSort", x, True, dim, True)
+        run_both("aclnnArgsort", x, dim, False)
+        run_both("aclnnTopk", x, 2, dim, True, True)
+        run_both("aclnnKthvalue", x, 2, dim, False)
+        run_both("aclnnMedianDim", x, dim, True)
+        for keep in (False, True):
+            run_both("aclnnLogSumExp", x, (dim,), keep)
+            run_both("aclnnVar", x, (dim,), 1, keep)
+            run_both("aclnnVarMean", x, (dim,), 1, keep)
+            run_both("aclnnAll", x > 0, (dim,), keep)
+            run_both("aclnnNorm", x, 2.0, (dim,), keep)
+            run_both("aclnnLinalgVectorNorm", x, 1.0, (dim,), keep, 0)
+    half = np.concatenate([x, x * 2], -1)
+    for name in ("Glu", "SwiGlu"):
+        run_both(f"aclnn{name}", half, -1)
+        run_both(f"aclnn{name}{'Backward' if name == 'Glu' else 'Grad'}", x, half, -1)
+    row = values(shape[-1:], np.dtype(np.float32))
+    run_both("aclnnLayerNorm", x, shape[-1:], row, row, 1e-5)
+
+
+def test_every_reference_along_axes_is_tested() -> None:
+    """A new one belongs into the test above, or here with its like."""
+    like = {
+        "aclnnFastLayerNorm", "aclnnInplaceCumprod", "aclnnCummin", "aclnnNanMedianDim", "aclnnStd", "aclnnVarCorrection",
+        "aclnnStdMeanCorrection", "aclnnGeGlu", "aclnnGeGluV3", "aclnnGeluMul", "aclnnSituGlu", "aclnnSituGluGrad",
+    }  # fmt: skip
+    import re
+
+    text = test_references_that_work_along_axes.__code__.co_consts
+    named = set(re.findall(r"aclnn\w+", repr(text)))
+    named |= {f"aclnn{n}" for n in ("Softmax", "LogSoftmax", "CumsumV2", "Glu", "SwiGlu", "GluBackward", "SwiGluGrad")}
+    assert set(ALONG) <= named | like, set(ALONG) - named - like
+
+
+def test_what_cannot_be_cut_is_left_alone() -> None:
+    x = values((40, 30), np.dtype(np.float32))
+    function, axes = ALONG["aclnnSoftmax"].function, ALONG["aclnnSoftmax"].along
+    assert axes is not None
+    assert not numerics.along(function, axes, [x.reshape(-1), 0], [np.empty(1200, np.float32)]), "no other axis"
+    assert not numerics.along(function, axes, [x, 1], [np.empty((40, 31), np.float32)[:30]])
+    assert not numerics.along(function, axes, [x[1:], 1], [x[:-1]]), "overlap"
+    assert not numerics.along(function, lambda *_: None, [x, 1], [np.empty_like(x)])
+
+
+# ------------------------------------------------------------------------------------------------- where
+
+SIDES = [0, 0.0, -0.0, np.nan, np.float32(3)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.float16, np.bool_, np.complex64])
+def test_where_is_numpys(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    a, b = ((rng.standard_normal((50, 60)) * 9).astype(dtype) for _ in range(2))
+    condition = rng.random((50, 60)) < 0.5
+    pairs = [(a, b), (a, b[:1]), (a[:, :1], b), (a.T.copy().T, b), (a, b[::-1])]
+    pairs += [(side, b) for side in SIDES] + [(a, side) for side in SIDES] + [(1.0, 0.0), (np.nan, -0.0)]
+    for first, second in pairs:
+        for mask in (condition, condition[:1], condition.T.copy().T):
+            want, found = np.where(mask, first, second), numerics.where(mask, first, second)
+            assert found.dtype == want.dtype and found.tobytes() == want.tobytes()
+
+
+# ------------------------------------------------------------------------------------------------- ranks
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8, np.uint8, np.bool_, np.uint32])
+@pytest.mark.parametrize("descending", [False, True])
+def test_an_order_by_ranks_is_stable(dtype: Any, descending: bool) -> None:
+    from ascend_aclnn.reference.math.sorting import order
+
+    rng = np.random.default_rng(4)
+    x = rng.integers(-3, 4, (60, 50)).astype(dtype)
+    if dtype == np.float32:
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[rng.random(x.shape) < 0.1] *= -0.0
+        x[0, :3] = np.inf, -np.inf, -np.nan
+    for dim in (0, 1):
+        found = order(x, dim, descending)
+        keys = np.where(np.isnan(x), np.inf, x).astype(np.float64)
+        keys = keys * 2 + np.isnan(x) if dtype == np.float32 else keys
+        want = np.argsort(-keys if descending else keys, dim, kind="stable")
+        if dtype == np.float32:  # NaN above infinity
+            finite = np.where(np.isnan(x), 1e9, np.clip(np.nan_to_num(x, nan=0), -1e6, 1e6))
+            want = np.argsort(-finite if descending else finite, dim, kind="stable")
+        np.testing.assert_array_equal(found, want)

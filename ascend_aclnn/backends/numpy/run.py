@@ -74,7 +74,7 @@ class Runner:
                     return
                 if found.elementwise and numerics.elementwise(found.function, inputs, outputs):
                     return
-                if found.along is not None and numerics.along(found.function, found.along, inputs, outputs):
+                if found.along is not None and _along(found, inputs, outputs):
                     return
                 results = found.function(*map(_widened, inputs))
                 if type(results) is np.ndarray and len(outputs) == 1:  # most of all, without a further call
@@ -133,6 +133,14 @@ class Runner:
             error.add_note(note)
             raise error
         raise error from RuntimeError(note)
+
+
+def _along(found: Reference, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    assert found.along is not None
+    try:
+        return numerics.along(found.function, found.along, inputs, outputs)
+    except DataError:
+        return False  # found again with all data, whose indices the message is to name
 
 
 class BoundCall:

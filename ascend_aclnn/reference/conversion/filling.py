@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, elementwise, for_blocks, is_integer, round_into, widen
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import rows
 from ascend_aclnn.reference._rows import codes
@@ -35,7 +35,9 @@ def _limit(value: Any, dst: Array) -> Any:
 def _within(x: Array, low: Any, high: Any, *, out: tuple[Array]) -> None:
     """x within numbers."""
     (dst,) = out
-    round_into(dst, _limits(widen(x), _limit(low, dst), _limit(high, dst)))
+    low, high = _limit(low, dst), _limit(high, dst)
+    if not elementwise(lambda values: _limits(values, low, high), [x], out):
+        round_into(dst, _limits(widen(x), low, high))
 
 
 rows("Clamp Hardtanh*", _within, raw=True)
@@ -75,29 +77,47 @@ def fill_diagonal(x: Array, value: Any, wrap: bool, *, out: tuple[Array]) -> Non
 # ------------------------------------------------------------------------------------------------- triangles
 
 
-def _lower(shape: tuple[int, ...], diagonal: int) -> Any:
-    """True on and below a diagonal."""
-    height, width = shape[-2:]
-    return np.tri(height, width, max(-height, min(diagonal, width)), bool)
+_BAND = 64  # rows whose part of the diagonal is treated as one
 
 
-def _keep(x: Array, dst: Array, kept: Any) -> None:
-    if dst is not x:
-        cast_into(dst, x)
-    np.copyto(codes(dst), 0, where=~kept)
+def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
+    """What lies on and above (or below) a diagonal; zeros elsewhere.
+
+    A band of rows is kept on one side of its part of the diagonal and zero on the other; only between them is a mask.
+    """
+    height, width = x.shape[-2:]
+    diagonal = max(-height, min(diagonal, width))
+    zeros = codes(dst)
+
+    def band(lo: int, hi: int) -> None:
+        for top in range(lo * _BAND, min(hi * _BAND, height), _BAND):
+            rows_ = slice(top, min(top + _BAND, height))
+            # upper: row i keeps columns from i + diagonal on; lower: up to i + diagonal
+            left = min(max(top + diagonal + (not upper), 0), width)
+            right = min(max(rows_.stop - 1 + diagonal + (not upper), left), width)
+            kept, blank = (slice(left, None), slice(None, left)) if upper else (slice(None, right), slice(right, None))
+            if dst is not x:
+                cast_into(dst[..., rows_, kept], x[..., rows_, kept])
+            zeros[..., rows_, blank] = 0
+            keep = np.tri(rows_.stop - top, right - left, top + diagonal - left - upper, bool)
+            np.copyto(zeros[..., rows_, left:right], 0, where=keep if upper else ~keep)
+
+    bands = -(-height // _BAND)
+    for_blocks(bands, max(1, BLOCK * bands // max(x.size, 1)), band)
 
 
 @reference("aclnnTril", "aclnnInplaceTril", raw=True)
 def tril(x: Array, diagonal: int, *, out: tuple[Array]) -> None:
     """What lies on and below a diagonal; zeros above."""
-    _keep(x, out[0], _lower(x.shape, diagonal))
+    if x.size:
+        _triangle(x, out[0], diagonal, False)
 
 
 @reference("aclnnTriu", "aclnnInplaceTriu", raw=True)
 def triu(x: Array, diagonal: int, *, out: tuple[Array]) -> None:
     """What lies on and above a diagonal; zeros below."""
     if x.size:
-        _keep(x, out[0], ~_lower(x.shape, diagonal - 1))
+        _triangle(x, out[0], diagonal, True)
 
 
 # ------------------------------------------------------------------------------------------------- diagonals

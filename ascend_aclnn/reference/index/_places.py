@@ -62,6 +62,9 @@ def combine(function: np.ufunc, target: Array, rows: Array, values: Array, fresh
     """
     if rows.size == 0:
         return
+    if rows.ndim == target.ndim == 1 and function is np.add and not fresh and target.dtype == values.dtype:
+        np.add.at(target, rows, values)
+        return
     order = stable_order(rows)
     ordered = rows[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

@@ -10,7 +10,7 @@ from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import vectors
-from ascend_aclnn.reference.math.sorting import order, search_sorted
+from ascend_aclnn.reference.math.sorting import order, positions_of, ranked, search_sorted
 
 # ------------------------------------------------------------------------------------------------- by rank
 
@@ -19,13 +19,18 @@ def _front(positions: Array, count: int, axis: int) -> Array:
     return positions[(slice(None),) * axis + (slice(0, count),)]
 
 
-@reference("aclnnTopk")
+@reference("aclnnTopk", along=lambda x, k, dim, *_: (dim,))
 def topk(x: Array, k: int, dim: int, largest: bool, is_sorted: bool) -> Any:
     """The k largest or smallest in order, of equals the first ones; NaN counts as the largest."""
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
     axis = dim % x.ndim
-    positions = _front(order(x, axis, largest), k, axis)
+    keys = ranked(x, axis, largest) if 0 < k < x.shape[axis] // 4 else None
+    if keys is None:
+        positions = _front(order(x, axis, largest), k, axis)
+    else:
+        keys.partition(k - 1, -1)
+        positions = np.moveaxis(positions_of(np.sort(keys[..., :k], -1)), -1, axis)
     return np.take_along_axis(x, positions, axis), positions
 
 
@@ -48,7 +53,7 @@ def _along(x: Array, dim: int, keepdim: bool, ranks: Any) -> Any:
     return values.reshape(() if x.ndim == 0 else values.shape), places.reshape(() if x.ndim == 0 else places.shape)
 
 
-@reference("aclnnKthvalue")
+@reference("aclnnKthvalue", along=lambda x, k, dim, keepdim: (dim,))
 def kthvalue(x: Array, k: int, dim: int, keepdim: bool) -> Any:
     """The k-th smallest and where it is; NaN counts as the largest."""
     return _along(x, dim, keepdim, lambda x, axis: np.int64(k - 1))
@@ -80,10 +85,14 @@ def _median(ranks: Any) -> Any:
     return of_all
 
 
+def _given_dim(x: Array, dim: int, *_: Any) -> tuple[int]:
+    return (dim,)
+
+
 reference("aclnnMedian")(_median(_median_rank))
 reference("aclnnNanMedian")(_median(_nan_median_rank))
-reference("aclnnMedianDim")(lambda x, dim, keepdim: _along(x, dim, keepdim, _median_rank))
-reference("aclnnNanMedianDim")(lambda x, dim, keepdim: _along(x, dim, keepdim, _nan_median_rank))
+reference("aclnnMedianDim", along=_given_dim)(lambda x, dim, keepdim: _along(x, dim, keepdim, _median_rank))
+reference("aclnnNanMedianDim", along=_given_dim)(lambda x, dim, keepdim: _along(x, dim, keepdim, _nan_median_rank))
 
 
 # ------------------------------------------------------------------------------------------------- not zero

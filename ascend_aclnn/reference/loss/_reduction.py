@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, for_blocks, round_into, widen
 from ascend_aclnn.reference._arrays import total
 
 NONE, MEAN, SUM, BATCH_MEAN = range(4)
@@ -20,6 +20,22 @@ def reduced(loss: Array, reduction: int) -> Any:
         return loss
     number = total(loss)
     return np.true_divide(number, loss.size) if reduction == MEAN else number
+
+
+def block_sums(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    """The sum of an element-wise function of arrays of one shape, block by block; None where it is not worth it."""
+    arrays = [item for item in inputs if isinstance(item, np.ndarray)]
+    if arrays[0].size <= BLOCK or any(a.shape != arrays[0].shape or not a.flags.c_contiguous for a in arrays):
+        return None
+    flat = [item.reshape(-1) if isinstance(item, np.ndarray) else item for item in inputs]
+    sums = np.zeros(-(-arrays[0].size // BLOCK))
+
+    def add(lo: int, hi: int) -> None:
+        parts = [widen(item[lo:hi]) if isinstance(item, np.ndarray) else item for item in flat]
+        sums[lo // BLOCK] = total(function(*parts))
+
+    for_blocks(arrays[0].size, BLOCK, add)
+    return total(sums)
 
 
 def share(reduction: int, *shapes: Sequence[int]) -> float:

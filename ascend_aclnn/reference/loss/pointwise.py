@@ -10,13 +10,13 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, elementwise, round_into, where, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, reduced, share, sum_to
+from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, block_sums, reduced, share, sum_to
 
 _LEAST_LOG = -100.0  # of a probability, as torch has it too
 _LEAST_VARIANCE = 1e-12  # x * (1 - x) in a denominator
@@ -31,12 +31,12 @@ def _squares(x: Array, target: Array) -> Any:
 def _smooth_l1(x: Array, target: Array, beta: float) -> Any:
     """A parabola below beta, a line above."""
     distance = np.abs(x - target)
-    return np.where(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)
+    return where(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)
 
 
 def _smooth_l1_slope(x: Array, target: Array, beta: float) -> Any:
     difference = x - target
-    return np.where(np.abs(difference) < beta, difference / beta, np.sign(difference))
+    return where(np.abs(difference) < beta, difference / beta, np.sign(difference))
 
 
 def _soft_margin(x: Array, target: Array) -> Any:
@@ -49,16 +49,34 @@ def _loss(name: str, function: Callable[..., Any]) -> None:
     def loss(x: Array, target: Array, reduction: int, *rest: Any) -> Any:
         return reduced(function(x, target, *rest), reduction)
 
-    reference(name, raw=True)(any_rank(loss))
+    at_once = any_rank(loss)
+
+    def in_blocks(x: Array, target: Array, reduction: int, *rest: Any, out: tuple[Array]) -> None:
+        if reduction == NONE and elementwise(function, [x, target, *rest], out):
+            return
+        sums = block_sums(function, [x, target, *rest]) if reduction != NONE else None
+        if sums is None:
+            at_once(x, target, reduction, *rest, out=out)
+        else:
+            number = np.asarray(sums / x.size if reduction == MEAN else sums)
+            round_into(out[0], np.broadcast_to(number, out[0].shape))
+
+    reference(name, raw=True)(in_blocks)
 
 
 def _gradient(name: str, slope: Callable[..., Any]) -> None:
     """Registers the gradient of such a loss."""
 
-    def gradient(grad: Array, x: Array, target: Array, reduction: int, *rest: Any) -> Any:
-        return grad * slope(x, target, *rest) * share(reduction, grad.shape, x.shape, target.shape)
+    def gradient(grad: Array, x: Array, target: Array, reduction: int, *rest: Any, out: tuple[Array]) -> None:
+        factor = share(reduction, grad.shape, x.shape, target.shape)
 
-    reference(name)(gradient)
+        def part(grad: Array, x: Array, target: Array, *rest: Any) -> Any:
+            return grad * slope(x, target, *rest) * factor
+
+        if not elementwise(part, [grad, x, target, *rest], out):
+            round_into(out[0], np.asarray(part(widen(grad), widen(x), widen(target), *rest)))
+
+    reference(name, raw=True)(gradient)
 
 
 _loss("aclnnL1Loss", lambda x, target: np.abs(x - target))
@@ -161,7 +179,7 @@ def logit(x: Array, eps: float) -> Any:
         low = x.dtype.type(eps)
         high = 1 - low
         # where these cross, the lower bound is applied last, as in the kernel
-        x = np.where(np.isnan(x), x, np.where(x < low, low, np.where(x > high, high, x)))
+        x = where(np.isnan(x), x, where(x < low, low, where(x > high, high, x)))
     return np.log(x / (1 - x))
 
 
@@ -170,7 +188,7 @@ def logit_grad(x: Array, grad: Array, eps: float) -> Any:
     """0 outside [eps, 1 - eps]; with a negative eps NaN outside [0, 1]."""
     low = x.dtype.type(max(eps, 0))
     inside = (x >= low) & (x <= 1 - low)
-    return np.where(inside, grad / (x * (1 - x)), np.where(np.isnan(x) | (eps < 0), np.nan, 0))
+    return where(inside, grad / (x * (1 - x)), where(np.isnan(x) | (eps < 0), np.nan, 0))
 
 
 # ------------------------------------------------------------------------------------------------- sets of points

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, where
 from ascend_aclnn.reference._pointwise import (
     floats,
     floor_quotient,
@@ -75,7 +75,7 @@ def _x_times(logarithm: Any) -> Any:
 
     def function(x: Any, y: Any) -> Array:
         x, y = floats(np.asarray(x)), floats(np.asarray(y))
-        return np.where((x == 0) & ~np.isnan(y), 0, x * logarithm(y))
+        return where((x == 0) & ~np.isnan(y), 0, x * logarithm(y))
 
     return function
 

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_low_precision, round_into, widen
+from ascend_aclnn.numerics import Array, elementwise, is_low_precision, round_into, widen
 from ascend_aclnn.reference._pointwise import is_whole, number, rows
 from ascend_aclnn.reference.declare import reference
 
@@ -24,7 +24,8 @@ def _with_scalar(compare: Callable[[Any, Any], Any], rounded: bool) -> Callable[
     def function(x: Array, value: Any, *, out: tuple[Array]) -> None:
         if is_low_precision(x.dtype) and rounded and not isinstance(value, complex):
             value = widen(np.array([value]).astype(x.dtype))[0]
-        round_into(out[0], compare(widen(x), value))
+        if not elementwise(lambda values: compare(values, value), [x], out):
+            round_into(out[0], compare(widen(x), value))
 
     return function
 

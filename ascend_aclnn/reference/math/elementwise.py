@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, where
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import extreme, floats, is_whole, keep_whole, number, on_floats, rows, sign
@@ -49,11 +49,7 @@ for _names, _function in (
 
 
 def _angle(x: Array) -> Array:
-    return (
-        np.angle(x)
-        if x.dtype.kind == "c"
-        else np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0)).astype(floats(x).dtype)
-    )
+    return np.angle(x) if x.dtype.kind == "c" else where(np.isnan(x), x, where(x < 0, np.pi, 0)).astype(floats(x).dtype)
 
 
 def _nowhere(x: Array) -> Array:
@@ -101,7 +97,7 @@ rows("RoundDecimals*", _round_decimals)
 def _nan_to_num(x: Array, nan: float, posinf: float, neginf: float) -> Array:
     if is_whole(x):
         return x
-    return np.where(np.isnan(x), nan, np.where(np.isposinf(x), posinf, np.where(np.isneginf(x), neginf, x)))
+    return where(np.isnan(x), nan, where(np.isposinf(x), posinf, where(np.isneginf(x), neginf, x)))
 
 
 rows("NanToNum*", _nan_to_num)
@@ -130,13 +126,13 @@ def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
 def lerp(start: Array, end: Array, weight: Any) -> Any:
     """From the nearer end, as the kernel does, so that weights 0 and 1 give the ends themselves."""
     step = end - start
-    return np.where(np.abs(weight) < 0.5, start + weight * step, end + (weight - 1) * step)
+    return where(np.abs(weight) < 0.5, start + weight * step, end + (weight - 1) * step)
 
 
 rows("Addcmul*", _addcmul)
 rows("Addcdiv*", _addcdiv)
 rows("Lerp* Lerps*", lerp)
-rows("SWhere", lambda condition, x, y: np.where(condition, x, y))
+rows("SWhere", lambda condition, x, y: where(condition, x, y))
 rows("MaskedScale", lambda x, mask, scale: x * mask * np.float32(scale))
 
 
@@ -159,9 +155,9 @@ def amp_update_scale(
     bad = found_inf.reshape(current.shape) != 0
     due = tracker.reshape(current.shape) + 1 == interval
     grown = current * np.float32(growth)
-    calm = np.where(due & np.isfinite(grown), grown, current)
-    count = np.where(bad | due, 0, tracker.reshape(current.shape) + 1)
-    return np.where(bad, current * np.float32(backoff), calm), count.reshape(tracker.shape)
+    calm = where(due & np.isfinite(grown), grown, current)
+    count = where(bad | due, 0, tracker.reshape(current.shape) + 1)
+    return where(bad, current * np.float32(backoff), calm), count.reshape(tracker.shape)
 
 
 # ------------------------------------------------------------------------------------------------------ lists

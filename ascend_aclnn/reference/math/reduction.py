@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, along, round_into, widen
 from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, sum_type, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 from ascend_aclnn.reference.declare import reference
@@ -15,7 +15,16 @@ from ascend_aclnn.reference.declare import reference
 Axes = Optional[Sequence[int]]
 
 
-def _reduction(*names: str, empty: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _dims(x: Array, dims: Any = None, *_: Any) -> tuple[int, ...]:
+    """The axes that an operator reduces whose second argument they are, one or several."""
+    return (dims,) if isinstance(dims, int) else reduced_axes(dims, x.ndim)
+
+
+def _all_axes(x: Array, *_: Any) -> tuple[int, ...]:
+    return tuple(range(x.ndim))
+
+
+def _reduction(*names: str, empty: Any = None, axes: Any = _dims) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a reduction. Of an empty tensor CANN only fills the output, whatever its shape, or leaves it alone."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,6 +32,8 @@ def _reduction(*names: str, empty: Any = None) -> Callable[[Callable[..., Any]],
             if x.size == 0:
                 for dst in out if empty is not None else ():
                     dst[...] = converted(empty, dst.dtype)
+                return
+            if along(function, axes, (x, *attributes), out):
                 return
             results = function(widen(x), *attributes)
             for dst, values in zip(out, results if isinstance(results, tuple) else (results,)):
@@ -37,7 +48,7 @@ def _reduction(*names: str, empty: Any = None) -> Callable[[Callable[..., Any]],
 # ------------------------------------------------------------------------------------------------- logical
 
 
-@reference("aclnnAll")
+@reference("aclnnAll", along=_dims)
 def all_(x: Array, dim: Axes, keepdim: bool) -> Any:
     return np.all(x, reduced_axes(dim, x.ndim), keepdims=keepdim)
 
@@ -121,7 +132,7 @@ def reduce_log_sum(x: Array, axes: Axes, keepdims: bool, noop: bool) -> Any:
     return x if noop and not axes else np.log(total(x, reduced_axes(axes, x.ndim), keepdims))
 
 
-@reference("aclnnLogSumExp")
+@reference("aclnnLogSumExp", along=_dims)
 def log_sum_exp(x: Array, dim: Axes, keepdim: bool) -> Any:
     """log(sum(exp(x))), without overflow."""
     x, axes = floats(x), reduced_axes(dim, x.ndim)
@@ -156,7 +167,7 @@ def _product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
     return np.where(np.isfinite(single) & (single != 0), product, single)
 
 
-@_reduction("aclnnProd", empty=1)
+@_reduction("aclnnProd", empty=1, axes=_all_axes)
 def prod(x: Array, dtype: int) -> Any:
     """The product of the elements after a cast to the data type."""
     return _product(cast(x, dtype), reduced_axes(None, x.ndim), False)
@@ -179,23 +190,23 @@ def moments(x: Array, axes: tuple[int, ...], correction: int, keepdims: bool) ->
     return (spread, mean_) if keepdims else (np.squeeze(spread, axes), np.squeeze(mean_, axes))
 
 
-@reference("aclnnVar", "aclnnVarCorrection")
+@reference("aclnnVar", "aclnnVarCorrection", along=_dims)
 def variance(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
     """Var's boolean "unbiased" is a correction of 1."""
     return moments(x, reduced_axes(dim, x.ndim), int(correction), keepdim)[0]
 
 
-@reference("aclnnStd")
+@reference("aclnnStd", along=_dims)
 def deviation(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
     return np.sqrt(variance(x, dim, correction, keepdim))
 
 
-@reference("aclnnVarMean")
+@reference("aclnnVarMean", along=_dims)
 def variance_and_mean(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
     return moments(x, reduced_axes(dim, x.ndim), correction, keepdim)
 
 
-@reference("aclnnStdMeanCorrection")
+@reference("aclnnStdMeanCorrection", along=_dims)
 def deviation_and_mean(x: Array, dim: Axes, correction: int, keepdim: bool) -> Any:
     spread, mean_ = moments(x, reduced_axes(dim, x.ndim), correction, keepdim)
     return np.sqrt(spread), mean_

@@ -16,24 +16,61 @@ from ascend_aclnn.reference.declare import reference
 # ------------------------------------------------------------------------------------------------- order
 
 
+def ranked(x: Array, dim: int, descending: bool) -> Optional[Array]:
+    """Integers of 64 bits that sort as the elements of an axis do, equal ones by their places; the axis is the last one.
+
+    The upper half ranks the value, the lower half is the place. So any sort of these is stable, which NumPy does with
+    vector instructions. None for data types of more than 32 bits, and for few elements.
+    """
+    if x.size < 1 << 10 or x.dtype.itemsize > 4 or x.dtype.kind not in "fiub":
+        return None
+    values = np.moveaxis(x, dim, -1)
+    if x.dtype == np.float32:
+        values = np.add(values, np.float32(0))  # -0 becomes 0
+        wrong = np.isnan(values)
+        if wrong.any():
+            values[wrong] = np.nan  # of one kind
+        codes = values.view(np.int32)
+        codes ^= (codes >> 31) & np.int32(0x7FFFFFFF)
+        keys = codes.astype(np.int64)
+    elif x.dtype.kind == "f":
+        return None
+    else:
+        keys = values.astype(np.int64) - (1 << 31 if x.dtype == np.uint32 else 0)
+    if descending:
+        np.invert(keys, out=keys)
+    keys <<= 32
+    keys |= np.arange(values.shape[-1])
+    return np.asarray(keys)
+
+
+def positions_of(keys: Array) -> Array:
+    """Where the elements were whose ``ranked`` integers these are."""
+    return np.bitwise_and(keys, 0xFFFFFFFF)
+
+
 def order(x: Array, dim: int, descending: bool) -> Any:
     """A stable order along an axis; NaN counts as the largest value."""
     if x.ndim == 0:
         return np.zeros((), np.int64)
+    keys = ranked(x, dim, descending)
+    if keys is not None:
+        keys.sort(-1)
+        return np.moveaxis(positions_of(keys), -1, dim)
     if not descending:
         return stable_order(x) if x.ndim == 1 else np.argsort(x, dim, kind="stable")
     turned = order(np.flip(x, dim), dim, False)  # the last of equals comes first here, and last when turned back
     return np.subtract(x.shape[dim] - 1, np.flip(turned, dim))
 
 
-@reference("aclnnSort")
+@reference("aclnnSort", along=lambda x, stable, dim, descending: (dim,))
 def sort(x: Array, stable: bool, dim: int, descending: bool) -> Any:
     """Sorted values and where they were; always stable."""
     positions = order(x, dim, descending)
     return (np.take_along_axis(x, positions, dim) if x.ndim else x), positions
 
 
-reference("aclnnArgsort")(order)
+reference("aclnnArgsort", along=lambda x, dim, descending: (dim,))(order)
 
 # ------------------------------------------------------------------------------------------------- search
 
@@ -70,13 +107,17 @@ def _running(function: Any, x: Array, dim: int) -> Any:
     return function.accumulate(x, dim, sum_type(x.dtype)) if x.ndim else x
 
 
-@reference("aclnnCumsum")
+def _given_dim(x: Array, dim: Any, *_: Any) -> tuple[int]:
+    return (int(dim),)
+
+
+@reference("aclnnCumsum", along=_given_dim)
 def cumsum(x: Array, dim: int, dtype: int) -> Any:
     """Running sums of the elements after a cast to the data type."""
     return _running(np.add, cast(x, dtype), dim)
 
 
-@reference("aclnnCumsumV2")
+@reference("aclnnCumsumV2", along=_given_dim)
 def cumsum_v2(x: Array, dim: int, exclusive: bool, reverse: bool) -> Any:
     """``exclusive`` leaves each element out of its own sum; ``reverse`` adds up from the end."""
     if x.ndim == 0:
@@ -88,13 +129,13 @@ def cumsum_v2(x: Array, dim: int, exclusive: bool, reverse: bool) -> Any:
     return np.flip(sums, dim) if reverse else sums
 
 
-@reference("aclnnCumprod")
+@reference("aclnnCumprod", along=_given_dim)
 def cumprod(x: Array, dim: Any, dtype: int) -> Any:
     """Running products of the elements after a cast to the data type, where one is named."""
     return _running(np.multiply, x if dtype == DataType.DT_UNDEFINED else cast(x, dtype), int(dim))
 
 
-@reference("aclnnInplaceCumprod")
+@reference("aclnnInplaceCumprod", along=_given_dim)
 def cumprod_in_place(x: Array, dim: Any) -> Any:
     return _running(np.multiply, x, int(dim))
 
@@ -113,5 +154,5 @@ def _running_extreme(function: Any) -> Callable[[Array, int], Any]:
     return running
 
 
-reference("aclnnCummax")(_running_extreme(np.maximum))
-reference("aclnnCummin")(_running_extreme(np.minimum))
+reference("aclnnCummax", along=_given_dim)(_running_extreme(np.maximum))
+reference("aclnnCummin", along=_given_dim)(_running_extreme(np.minimum))

@@ -31,7 +31,11 @@ def _norm(
     return affine(apart, weight, bias), mean, rstd
 
 
-@reference("aclnnLayerNorm", "aclnnFastLayerNorm")
+def _behind(x: Array, normalized_shape: Sequence[int], *_: Any) -> tuple[int, ...]:
+    return _last(x, len(normalized_shape))
+
+
+@reference("aclnnLayerNorm", "aclnnFastLayerNorm", along=_behind)
 def layer_norm(
     x: Array, normalized_shape: Sequence[int], weight: Optional[Array], bias: Optional[Array], eps: float
 ) -> Any:

@@ -25,17 +25,24 @@ def _norm(x: Array, p: float, axes: tuple[int, ...]) -> Any:
         return np.sum(size != 0, axes, np.float64, keepdims=True)
     if p == 1:
         return np.sum(size, axes, np.float64, keepdims=True)
-    return np.sum(np.power(size.astype(np.float64), p), axes, keepdims=True) ** (1 / p)
+    wide = size.astype(np.float64)
+    if p == 2:
+        return np.sqrt(np.sum(np.square(wide, out=wide), axes, keepdims=True))
+    return np.sum(np.power(wide, p), axes, keepdims=True) ** (1 / p)
 
 
-@reference("aclnnNorm")
+def _axes(x: Array, p: float, dims: Optional[Sequence[int]], *_: Any) -> tuple[int, ...]:
+    return reduced_axes(dims, x.ndim)
+
+
+@reference("aclnnNorm", along=_axes)
 def norm(x: Array, p: float, dim: Optional[Sequence[int]], keepdim: bool) -> Any:
     axes = reduced_axes(dim, x.ndim)
     size = _norm(x, float(p), axes)
     return size if keepdim else np.squeeze(size, axes)
 
 
-@reference("aclnnLinalgVectorNorm")
+@reference("aclnnLinalgVectorNorm", along=_axes)
 def linalg_vector_norm(x: Array, p: float, dims: Optional[Sequence[int]], keep_dims: bool, dtype: int) -> Any:
     """The output has the data type asked for; the computation is never less exact than it."""
     return norm(x, p, dims, keep_dims)
