@@ -45,7 +45,7 @@ class NpuBackend(Backend):
         cache = [
             libraries.optional(f) for f in ("InitPTACacheThreadLocal", "SetPTAHashKey", "UnInitPTACacheThreadLocal")
         ]
-        self._executor_cache = cache if all(cache) else None
+        self._executor_cache: Optional[list[Any]] = cache if all(cache) else None
         self.destroy_executor = libraries.function("aclDestroyAclOpExecutor")
         self._plans: dict[Operator, LaunchPlan] = {}
         self._prepared: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
@@ -183,7 +183,7 @@ class NpuBackend(Backend):
     def target(self, stream: Optional[Stream]) -> StreamState:
         """The stream to launch on (None: the current one), whose device must be current."""
         runtime, cells = self.runtime, self.runtime.cells
-        if runtime.closed or runtime.get_device(cells.device_at):
+        if runtime.closed or not cells.has_context or runtime.get_device(cells.device_at):
             state = runtime.current()
         else:  # what current() does where all is well, without the call
             state = runtime.devices.get(cells.device.value) or runtime.current()

@@ -329,8 +329,13 @@ class NpuPreparedCall(PreparedCall):
         backend, plan, device = self._backend, self._plan, self._device
         runtime = backend.runtime
         # what target() does in the common case, without the call
-        common = stream is None and not runtime.closed and runtime.get_device(self._cell_at) == 0
-        if common and self._cell.value == device.index and not entered_streams():
+        common = stream is None and not runtime.closed and runtime.cells.has_context
+        if (
+            common
+            and runtime.get_device(self._cell_at) == 0
+            and self._cell.value == device.index
+            and not entered_streams()
+        ):
             target = device.default
         else:
             target = backend.target(stream)

@@ -83,6 +83,7 @@ class Cells(threading.local):
     """Per thread, the cells into which CANN writes what it answers most often, and their addresses."""
 
     def __init__(self) -> None:
+        self.has_context = False  # a context is known to be current: aclrtGetDevice may answer without one
         self.device = ctypes.c_int32()
         self.workspace_size = ctypes.c_uint64()
         self.executor = ctypes.c_void_p()
@@ -261,7 +262,7 @@ class Runtime:
         if self.closed:
             self._refuse()
         cells = self.cells
-        if self.get_device(cells.device_at) == 0:
+        if cells.has_context and self.get_device(cells.device_at) == 0:
             state = self.devices.get(cells.device.value)
             if state is not None:
                 return state
@@ -278,9 +279,22 @@ class Runtime:
     def _look_up_current(self) -> DeviceState:
         status = self.get_device(self.cells.device_at)
         if status == CONTEXT_NULL:
+            self.recent_error()  # its text belongs to no later error
             return self.make_current(0)
         self.check("aclrtGetDevice", status)
-        return self._open(self.cells.device.value)
+        index = self.cells.device.value
+        if not self._has_context():  # a default device (CANN 8.3): named, and not set on this thread
+            return self.make_current(index)
+        self.cells.has_context = True
+        return self._open(index)
+
+    def _has_context(self) -> bool:
+        """Whether a context is current: some releases answer without one, with success and a null pointer or with 107002."""
+        context = ctypes.c_void_p()
+        status = self.libraries.function("aclrtGetCurrentContext")(ctypes.byref(context))
+        if status:
+            self.recent_error()
+        return status == 0 and bool(context.value)
 
     def make_current(self, index: int) -> DeviceState:
         """Makes a device current on this thread."""
@@ -288,6 +302,7 @@ class Runtime:
             self._refuse()
         state = self.devices.get(index) or self._open(index)
         self.check("aclrtSetCurrentContext", self.set_current_context(state.context))
+        self.cells.has_context = True
         return state
 
     def _open(self, index: int) -> DeviceState:
@@ -295,7 +310,8 @@ class Runtime:
         with self.lock:
             if index in self.devices:
                 return self.devices[index]
-            ours = self.get_device(self.cells.device_at) != 0 or self.cells.device.value != index
+            known = self.get_device(self.cells.device_at) == 0 and self.cells.device.value == index
+            ours = not (known and self._has_context())
             if ours:
                 self.call("aclrtSetDevice", index)
             state = DeviceState(index, self.create("aclrtGetCurrentContext"), ours)
@@ -311,7 +327,8 @@ class Runtime:
         if self.closed:
             self._refuse()
         cells = self.cells
-        before = self.devices.get(cells.device.value) if self.get_device(cells.device_at) == 0 else None
+        known = cells.has_context and self.get_device(cells.device_at) == 0
+        before = self.devices.get(cells.device.value) if known else None
         if before is state:
             yield
             return

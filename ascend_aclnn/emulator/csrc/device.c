@@ -18,8 +18,14 @@ void *emu_current_handle(void) { return current; }
 
 void emu_set_current(void *handle) { current = handle; }
 
+int emu_default_device = -1;
+
 int emu_current_context(emu_context **context) {
     void *object = NULL;
+    if (current == NULL && emu_default_device >= 0) { /* most functions set the default device themselves */
+        int status = aclrtSetDevice(emu_default_device);
+        if (status != 0) return status;
+    }
     if (current == NULL)
         return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
                         "no device is set on this thread; aclrtSetDevice or aclrtSetCurrentContext must come first");

@@ -75,6 +75,8 @@ void emu_set_current(void *handle);
 /* The context of this thread, or 107002 with a message. */
 LINK int emu_current_context(emu_context **context);
 LINK emu_device *emu_context_device(emu_context *context);
+/* The device that a thread without a context is answered for and works on, -1 for none: CANN 8.3's acl.json names one. */
+extern int emu_default_device;
 /* Moves a descriptor above those that the device process is given (0 to 4); it is not inherited. */
 int emu_move_up(int fd);
 /* The process-wide or context's value of an option, 0 when it was never set. */

@@ -106,6 +106,11 @@ API aclError aclrtGetCurrentContext(aclrtContext *context) {
     ENTER("aclrtGetCurrentContext");
     emu_context *found;
     if (context == NULL) return null_argument("context");
+    if (emu_current_handle() == NULL && emu_claims(8, 5) && !emu_claims(9, 0)) {
+        *context = NULL; /* 8.5: no context is no failure */
+        return 0;
+    }
+    if (emu_current_handle() == NULL) return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE", "no device is set on this thread");
     int status = emu_current_context(&found);
     if (status == 0) *context = found->handle;
     return status;
@@ -187,6 +192,10 @@ API aclError aclrtGetDevice(int32_t *deviceId) {
     ENTER("aclrtGetDevice");
     emu_context *context;
     if (deviceId == NULL) return null_argument("deviceId");
+    if (emu_current_handle() == NULL && emu_default_device >= 0) {
+        *deviceId = emu_default_device; /* though no context is current */
+        return 0;
+    }
     int status = emu_current_context(&context);
     if (status == 0) *deviceId = context->device->id;
     return status;
@@ -290,6 +299,19 @@ static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t init_count;
 static bool was_finalised;
 
+/* The number that a configuration file gives after "default_device", -1 for none. Releases before 8.3 do not read it. */
+static int configured_device(const char *path) {
+    char text[4096] = {0};
+    FILE *file = path != NULL && *path != 0 && emu_claims(8, 3) ? fopen(path, "r") : NULL;
+    if (file == NULL) return -1;
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    const char *at = size > 0 ? strstr(text, "\"default_device\"") : NULL;
+    if (at == NULL) return -1;
+    at = strpbrk(at + strlen("\"default_device\""), "0123456789");
+    return at != NULL ? atoi(at) : -1;
+}
+
 API aclError aclInit(const char *configPath) {
     ENTER("aclInit");
     if (emu_config()->soc.product == NULL)
@@ -301,6 +323,7 @@ API aclError aclInit(const char *configPath) {
     uint64_t count = ++init_count;
     was_finalised = false;
     if (count == 1) emu_report_again();
+    if (count == 1) emu_default_device = configured_device(configPath);
     pthread_mutex_unlock(&init_lock);
     return count == 1 ? 0 : emu_fail(ACL_ERROR_REPEAT_INITIALIZE, NULL, "already initialised (%llu times)", (unsigned long long)count);
 }
@@ -324,6 +347,7 @@ API aclError aclFinalize(void) {
     pthread_mutex_lock(&init_lock);
     bool initialised = init_count > 0;
     init_count = 0;
+    emu_default_device = -1;
     pthread_mutex_unlock(&init_lock);
     LEAVE(initialised ? finalize()
                       : emu_fail(ACL_ERROR_REPEAT_FINALIZE, NULL, was_finalised ? "already finalised" : "not initialised"));

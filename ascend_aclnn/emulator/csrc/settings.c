@@ -106,3 +106,8 @@ const emu_settings *emu_config(void) {
     return &settings;
 }
 
+bool emu_claims(int major, int minor) {
+    int claimed_major = 0, claimed_minor = 0;
+    sscanf(emu_config()->cann, "%d.%d", &claimed_major, &claimed_minor);
+    return claimed_major > major || (claimed_major == major && claimed_minor >= minor);
+}

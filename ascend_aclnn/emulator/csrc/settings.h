@@ -36,5 +36,7 @@ typedef struct {
 } emu_settings;
 
 LINK const emu_settings *emu_config(void);
+/* Whether the claimed release is this one or a later one. */
+LINK bool emu_claims(int major, int minor);
 
 #endif

@@ -15,10 +15,13 @@ import pytest
 
 from ascend_aclnn.cli.emulator import environment
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch_npu") is None,
-    reason="torch_npu is not installed: the order of its work and ours is not tested",
-)
+pytestmark = [
+    pytest.mark.clients,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch_npu") is None,
+        reason="torch_npu is not installed: the order of its work and ours is not tested",
+    ),
+]
 
 HEAD = """
 import numpy as np, torch, torch_npu
@@ -32,21 +35,23 @@ def many(t):  # work that torch has queued and not launched yet
 """
 
 
-def run(home: Path, program: str, mode: str, *, delay: str = "20", status: int = 0) -> str:
-    variables = environment(home, TASK_QUEUE_ENABLE=mode, ASCEND_EMULATOR_LAUNCH_DELAY=delay)
+def run(home: Path, program: str, mode: str, *, head: str = HEAD, delay: str = "20", **options: str) -> str:
+    """What a program prints on either output; it must end well."""
+    variables = environment(home, TASK_QUEUE_ENABLE=mode, ASCEND_EMULATOR_LAUNCH_DELAY=delay, **options)
     variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     for key in list(variables):
         if key.startswith("PYTEST"):
             del variables[key]
     variables["ASCEND_EMULATOR_LEAKS"] = "0"  # torch_npu keeps a stream and its memory to the end
     done = subprocess.run(
-        [sys.executable, "-c", HEAD + program], env=variables, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", head + program], env=variables, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == status, done.stdout + done.stderr[-3000:]
-    return done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return done.stdout + done.stderr
 
 
-modes = pytest.mark.parametrize("mode", ["0", "1", "2"])
+short = pytest.mark.clients_short
+modes = pytest.mark.parametrize("mode", ["0", pytest.param("1", marks=short), "2"])
 
 
 @modes
@@ -165,3 +170,65 @@ assert ops.abs(torch.tensor([-1.0], device="npu:1")).device.index == 1
 assert ops.abs(torch.tensor([-1.0])).tolist() == [1.0]  # on the host: uploaded, run, downloaded
 """
     run(emulator_home, program, "1")
+
+
+RELEASES = [pytest.param("8.1.RC1", marks=short), "8.3.RC1", "8.5.0", pytest.param("9.0.0", marks=short)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_threads_without_a_context_get_their_device(emulator_home: Path, release: str) -> None:
+    # torch_npu's configuration names a default device from 8.3 on: aclrtGetDevice then answers on any thread
+    program = """
+import threading
+t = torch.ones(64, device="npu")
+x = aclnn.from_torch(t)
+executor = aclnn.Executor("aclnnMm", *[aclnn.asarray(np.eye(2, dtype=np.float32)) for _ in range(3)], 0, repeatable=True)
+errors = []
+def work(job):
+    try:
+        with aclnn.use_backend("npu"):
+            job()
+    except Exception as error:
+        errors.append(error)
+jobs = [
+    lambda: ops.add(x, x, 1).numpy(),
+    lambda: executor.run(),
+    lambda: aclnn.asarray(np.ones(3)).numpy(),
+    lambda: aclnn.Stream().synchronize(),
+    lambda: aclnn.memory_info(),
+    lambda: aclnn.Event().record(),
+]
+for job in jobs:
+    thread = threading.Thread(target=work, args=(job,))
+    thread.start()
+    thread.join()
+    assert not errors, errors
+"""
+    run(emulator_home, program, "1", delay="0", ASCEND_EMULATOR_CANN=release)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("first", ["ours", "theirs", "imported later"])
+def test_neither_ends_the_others_device_at_exit(emulator_home: Path, release: str, first: str) -> None:
+    before = {
+        "ours": "y = ops.add(aclnn.asarray(np.ones(4)), aclnn.asarray(np.ones(4)), 1)",
+        "theirs": "t = torch.ones(4, device='npu')",
+        "imported later": "",
+    }[first]
+    program = f"""
+{before}
+side, t = torch.npu.Stream(), torch.zeros(64, device="npu")
+x, ours = aclnn.from_torch(t), aclnn.Stream()
+with ours:
+    z = ops.add(x, x, 1)
+with torch.npu.stream(side):
+    many(t)
+kept = z.torch()
+many(kept)
+"""
+    head = HEAD
+    if first == "imported later":  # our backend has initialised ACL before torch_npu is imported
+        head = HEAD.replace("import numpy as np, torch, torch_npu\n", "import numpy as np\n") + (
+            "ops.abs(aclnn.asarray(np.ones(4)))\nimport torch, torch_npu\n"
+        )
+    assert "Error" not in run(emulator_home, program, "1", head=head, delay="5", ASCEND_EMULATOR_CANN=release)
