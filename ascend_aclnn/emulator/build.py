@@ -73,7 +73,9 @@ _LIBRARIES = {
         ),
         functions=("libascendcl.so", "libacl_rt.so"),
     ),
-    "libnnopbase.so": _Library(("objects.c", "rewriting.c", "executor_cache.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)),
+    "libnnopbase.so": _Library(
+        ("objects.c", "rewriting.c", "executor_cache.c", "executor.c"), ("libascendcl.so",), ("libnnopbase.so",)
+    ),
     "libhccl.so": _Library(("hccl.c",), ("libnnopbase.so", "libascendcl.so"), ("libhccl.so", "libhcomm.so")),
     "libacl_op_compiler.so": _Library(("op_compiler.c",), ("libascendcl.so",), ("libacl_op_compiler.so",)),
     # torch_npu links against these and uses nothing of them before it needs a compiled graph or a data channel.
