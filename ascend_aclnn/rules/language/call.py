@@ -102,7 +102,7 @@ class ArgumentItems(tuple[Any, ...]):
 class Call:
     """What a rule sees of one call: values by C name, the operator, the SoC."""
 
-    __slots__ = ("_arguments", "_shapes", "defined", "definitions", "operator", "soc", "status", "values")
+    __slots__ = ("_arguments", "_shapes", "defined", "definitions", "operator", "soc", "status", "values", "versions")
 
     def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         self.operator = operator
@@ -111,6 +111,7 @@ class Call:
         self.status = PARAM_INVALID  # of the checks that run now
         self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)
         self.defined: dict[str, Any] = {}  # their values so far
+        self.versions: tuple[str, ...] = (operator.name,)  # the operators that share the rule
         self._shapes: dict[str, ArgumentShape] = {}
         self._arguments: dict[str, Any] = {}
 
@@ -247,11 +248,13 @@ class Word:
     """
 
     checks = True
+    shapes: dict[str, list[tuple[Optional[Condition], ShapeRule]]]
+    dtypes: dict[str, list[tuple[Optional[Condition], DtypeRule]]]
+    definitions: dict[str, list[tuple[Optional[Condition], Any]]]
+    expressions: list[Any]  # all of the word's, for whoever looks over rules
 
     def __init__(self) -> None:
-        self.shapes: dict[str, list[tuple[Optional[Condition], ShapeRule]]] = {}
-        self.dtypes: dict[str, list[tuple[Optional[Condition], DtypeRule]]] = {}
-        self.definitions: dict[str, list[tuple[Optional[Condition], Any]]] = {}
+        self.shapes, self.dtypes, self.definitions, self.expressions = {}, {}, {}, []
 
     def __call__(self, call: Call) -> None:
         """RuleViolation where the call breaks the statement."""

@@ -32,20 +32,23 @@ class Rule:
         nullable: str = "",
         required: str = "",
         null_status: int = PARAM_NULLPTR,
+        versions: Sequence[str] = (),
     ) -> None:
         self.name = name
+        self.versions = tuple(versions) or (name,)
         self.null_status = null_status
         group = Group(words)
         self.checks = tuple(group.words)
         self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
         self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
         self.definitions = group.definitions
+        self.expressions = group.expressions
         self.nullable = frozenset(nullable.split())
         self.required = frozenset(required.split())
 
     def check(self, call: Call) -> None:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
-        call.definitions = self.definitions
+        call.definitions, call.versions = self.definitions, self.versions
         self._check_null(call, call.operator.parameters)
         for check in self.checks:
             check(call)
@@ -60,7 +63,7 @@ class Rule:
 
     def infer(self, call: Call) -> dict[str, OutputSpecs]:
         """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
-        call.definitions = self.definitions
+        call.definitions, call.versions = self.definitions, self.versions
         self._check_null(call, call.operator.inputs)
         specs: dict[str, OutputSpecs] = {}
         for parameter in call.operator.outputs:
@@ -97,15 +100,18 @@ RULES: dict[str, Rule] = {}  # by C name
 
 
 def rule(names: str, *words: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR) -> None:
-    """Declares the rule of one or more operators (C names, separated by blanks).
+    """Declares the rule of one or more operators (C names, separated by blanks): versions that differ in parameters.
+
+    Words skip the parameters that a version does not have; ``on_operators`` holds what is special to some.
 
     ``nullable`` and ``required`` correct what the catalog says of pointers that may be null; a few operators answer a
     null pointer with another ``null_status`` (INNER_NULLPTR).
     """
-    for name in names.split():
+    versions = names.split()
+    for name in versions:
         if name in RULES:
             raise ValueError(f"{name} has two rules")
-        RULES[name] = Rule(name, words, nullable, required, null_status)
+        RULES[name] = Rule(name, words, nullable, required, null_status, versions)
 
 
 @functools.cache

@@ -19,11 +19,13 @@ from __future__ import annotations
 import ast
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
+from ascend_aclnn import catalog
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import RuleViolation
-from ascend_aclnn.rules.language.call import ArgumentShape, Call, Check, Condition, DtypeRule, Word, dims_text
+from ascend_aclnn.rules.language.call import ArgumentShape, Call, Check, DtypeRule, Word, dims_text
 from ascend_aclnn.rules.language.dtype_families import FAMILIES
 
 
@@ -154,15 +156,35 @@ def value_of(call: Call, name: str) -> Any:
         return value
     if name == "product":
         return call.product
+    others = (version for version in call.versions if version != call.operator.name)
+    if any(name in catalog.get(version).positions for version in others):
+        return None  # a parameter that this version of the operator does not have
     raise LookupError(f"{call.operator.name} has no parameter {name}, and no word of its rule defines it")
 
 
-def condition(text: Union[str, Condition]) -> Condition:
-    """A condition of ``when``: a function as it is; text that names a null pointer is false unless it asks for None."""
-    if not isinstance(text, str):
-        return text
-    parsed = expression(text)
-    return lambda call: parsed.absent(call) is None and bool(parsed.evaluate(call))
+class Conditional:
+    """A condition of ``when`` from text: false where it names a null pointer, unless it asks for None."""
+
+    def __init__(self, text: str) -> None:
+        self.expression = Expression(text)
+
+    def __call__(self, call: Call) -> bool:
+        return self.expression.absent(call) is None and bool(self.expression.evaluate(call))
+
+
+class _Require(Word):
+    """Conditions that must hold."""
+
+    def __init__(self, conditions: Sequence[str], why: str, argument: str) -> None:
+        super().__init__()
+        self.expressions = [Expression(part) for text in conditions for part in _conjuncts(text)]
+        self.why = why and f", {why}"
+        self.argument = argument
+
+    def __call__(self, call: Call) -> None:
+        for part in self.expressions:
+            if part.absent(call) is None and not part.evaluate(call):
+                call.refuse(self.argument or part.blamed(call), explain(call, part.tree) + self.why)
 
 
 def require(*conditions: str, why: str = "", argument: str = "") -> Check:
@@ -170,14 +192,7 @@ def require(*conditions: str, why: str = "", argument: str = "") -> Check:
 
     ``argument`` is the parameter to blame, by default the first one named; ``why`` is added to the message.
     """
-    parsed = [Expression(part) for text in conditions for part in _conjuncts(text)]
-
-    def check(call: Call) -> None:
-        for part in parsed:
-            if part.absent(call) is None and not part.evaluate(call):
-                call.refuse(argument or part.blamed(call), explain(call, part.tree) + (why and f", {why}"))
-
-    return check
+    return _Require(conditions, why, argument)
 
 
 def _conjuncts(text: str) -> list[str]:
@@ -196,6 +211,7 @@ class _Definitions(Word):
     def __init__(self, definitions: dict[str, Expression]) -> None:
         super().__init__()
         self.definitions = {name: [(None, defined)] for name, defined in definitions.items()}
+        self.expressions = list(definitions.values())
 
 
 def define(**definitions: str) -> Check:

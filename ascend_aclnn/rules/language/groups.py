@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 
 from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Word
-from ascend_aclnn.rules.language.expressions import condition
+from ascend_aclnn.rules.language.expressions import Conditional
 
 
 class Group(Word):
@@ -27,6 +27,7 @@ class Group(Word):
                 _join(self.shapes, word.shapes, where)
                 _join(self.dtypes, word.dtypes, where)
                 _join(self.definitions, word.definitions, where)
+                self.expressions += word.expressions
 
     def __call__(self, call: Call) -> None:
         for word in self.words:
@@ -48,6 +49,8 @@ class _When(Group):
     def __init__(self, words: Sequence[Check], where: Condition) -> None:
         super().__init__(words, where)
         self.condition = where
+        if isinstance(where, Conditional):
+            self.expressions.append(where.expression)
 
     def __call__(self, call: Call) -> None:
         if self.condition(call):
@@ -79,7 +82,8 @@ class _WithStatus(Group):
 
 def when(where: Union[str, Condition], *words: Check) -> Check:
     """What applies under a condition only, to checks as to outputs; the condition is an expression or a function."""
-    return _When(words, condition(where))
+    condition = Conditional(where) if isinstance(where, str) else where
+    return _When(words, condition)
 
 
 def on_products(products: str, *words: Check) -> Check:

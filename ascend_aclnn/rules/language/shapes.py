@@ -32,6 +32,7 @@ class _OutputShapes(Word):
         self.rules = rules
         self.checks = checks
         self.shapes = {name: [(None, rule)] for name, rule in rules.items()}
+        self.expressions = [rule.expression for rule in rules.values() if isinstance(rule, _ShapeExpression)]
 
     def __call__(self, call: Call) -> None:
         for name, rule in self.rules.items():
@@ -105,22 +106,22 @@ def has_shape(**rules: Union[ShapeRule, str]) -> Check:
 
 
 def _shape_rules(rules: dict[str, Union[ShapeRule, str]]) -> dict[str, ShapeRule]:
-    return {name: shape_rule(rule) if isinstance(rule, str) else rule for name, rule in rules.items()}
+    return {name: _ShapeExpression(rule) if isinstance(rule, str) else rule for name, rule in rules.items()}
 
 
-def shape_rule(text: str) -> ShapeRule:
+class _ShapeExpression:
     """The shape, or the shapes of a list, that an expression gives; None where it names an absent argument."""
-    parsed = Expression(text)
 
-    def shape(call: Call) -> Shapes:
-        if parsed.absent(call) is not None:
+    def __init__(self, text: str) -> None:
+        self.expression = Expression(text)
+
+    def __call__(self, call: Call) -> Shapes:
+        if self.expression.absent(call) is not None:
             return None
-        value = parsed.evaluate(call)
+        value = self.expression.evaluate(call)
         if isinstance(value, ArgumentItems) and any(isinstance(item, ArgumentShape) for item in value):
             return [tuple(item) for item in value if item is not None]
         return value if value is None or isinstance(value, list) else tuple(map(int, value))
-
-    return shape
 
 
 def shape_of(name: str) -> Callable[[Call], Shape]:
@@ -267,6 +268,7 @@ class _ShapePatterns(_OutputShapes):
                     places.setdefault(part, []).append(f"{name}[{position - len(pattern) if starred else position}]")
         self.own = {size: _Size(found) for size, found in places.items()}
         self.definitions = {size: [(None, own)] for size, own in self.own.items()}
+        self.expressions = list(self.where.expressions) if isinstance(self.where, Word) else []
 
     def __call__(self, call: Call) -> None:
         bound: dict[str, Any] = {}

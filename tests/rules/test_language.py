@@ -1,0 +1,420 @@
+"""The words of the rules by themselves: what each checks, what it tells about outputs, and what it says when it fails."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Optional
+
+import pytest
+from rule_tools import A2, NEW_950, t
+
+from ascend_aclnn import catalog, registry, rules
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog.headers import operator_from_prototype
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, RuleViolation
+from ascend_aclnn.core.socs import soc as find_soc
+from ascend_aclnn.rules import language
+from ascend_aclnn.rules.language import (
+    RULES,
+    Call,
+    Check,
+    Rule,
+    absent,
+    array_length,
+    copied_output_shape,
+    define,
+    dtype_table,
+    dtypes,
+    has_dtype,
+    has_shape,
+    in_range,
+    infer_shape,
+    max_rank,
+    multiple_of,
+    not_empty,
+    not_negative,
+    not_nz,
+    not_transposed,
+    on_operators,
+    on_products,
+    one_of,
+    output_dtype,
+    output_shape,
+    output_shape_relaxed,
+    positive,
+    require,
+    required,
+    same_dtype,
+    shape_patterns,
+    tiling,
+    together,
+    unless_empty,
+    when,
+    with_status,
+)
+
+OPERATOR = operator_from_prototype(
+    "aclnnStatus aclnnTestWordsGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional,"
+    " const aclTensor *scaleOptional, const aclTensorList *partsOptional, const aclIntArray *padsOptional, int64_t numHeads,"
+    " double eps, bool transposed, const aclTensor *maskOptional, aclTensor *out, aclTensor *statsOptional,"
+    " uint64_t *workspaceSize, aclOpExecutor **executor);",
+    optional=("statsOptional",),
+)
+DEFAULTS = {"x": t([2, 6], "FLOAT16"), "weight": t([6, 4], "FLOAT16"), "numHeads": 3, "eps": 0.5, "transposed": False}
+
+
+def call_of(soc: str = A2, operator: Operator = OPERATOR, **given: Any) -> Call:
+    values = {**DEFAULTS, "out": t([2, 4], "FLOAT16"), **given}
+    return Call(operator, [values.get(p.name) for p in operator.parameters], find_soc(soc))
+
+
+def violation(*words: Check, soc: str = A2, **given: Any) -> Optional[RuleViolation]:
+    """What a rule of these words finds wrong."""
+    try:
+        Rule(OPERATOR.name, words).check(call_of(soc, **given))
+    except RuleViolation as found:
+        return found
+    return None
+
+
+def message(*words: Check, soc: str = A2, **given: Any) -> str:
+    found = violation(*words, soc=soc, **given)
+    return "" if found is None else found.detail
+
+
+def status(*words: Check, soc: str = A2, **given: Any) -> int:
+    found = violation(*words, soc=soc, **given)
+    return 0 if found is None else found.status
+
+
+def inferred(*words: Check, soc: str = A2, **given: Any) -> dict[str, Any]:
+    """Shape and dtype of the outputs, by C name; None for a null pointer."""
+    specs = Rule(OPERATOR.name, words).infer(call_of(soc, **{**given, "out": None, "statsOptional": None}))
+    return {name: None if spec is None else (spec.shape, spec.dtype.name) for name, spec in specs.items()}  # type: ignore[union-attr]
+
+
+# ------------------------------------------------------------------------------------------------- checks and outputs
+
+
+def test_a_word_that_only_tells_checks_nothing() -> None:
+    for word in (infer_shape(out="(9, 9)"), output_dtype(out="INT8")):
+        assert (
+            status(word) == status(tiling(word)) == status(when("True", word)) == status(on_products("A2", word)) == 0
+        )
+        assert status(unless_empty("x", word)) == status(with_status(INNER_NULLPTR, word)) == 0
+
+
+def test_a_word_that_only_checks_tells_nothing() -> None:
+    assert message(has_shape(out="(9, 9)")) == "out has shape (2, 4); it must be (9, 9)"
+    assert inferred(has_shape(out="(9, 9)")) == {}
+
+
+def test_a_word_that_does_both() -> None:
+    word = output_shape(out="(x[0], weight[1])")
+    assert status(word) == 0 and inferred(word) == {"out": ((2, 4), "FLOAT16")}
+    assert message(word, out=t([2, 5])) == "out has shape (2, 5); it must be (2, 4)"
+
+
+@pytest.mark.parametrize("group", [tiling, lambda *w: unless_empty("x", *w), lambda *w: with_status(INNER_NULLPTR, *w)])
+def test_groups_about_checks_tell_in_any_case(group: Any) -> None:
+    words = group(infer_shape(out="(7,)"), output_dtype(out="INT8"))
+    assert inferred(words) == {"out": ((7,), "INT8")}
+    assert inferred(words, x=t([0, 6])) == {"out": ((7,), "INT8")}
+
+
+def test_conditions_hold_for_what_is_told() -> None:
+    words = (
+        infer_shape(out="(1,)"),
+        output_dtype(out="INT8"),
+        when("transposed", infer_shape(out="(2,)"), output_dtype(out="INT16")),
+        on_products("950", infer_shape(out="(3,)"), when("numHeads == 3", output_dtype(out="INT32"))),
+    )
+    assert inferred(*words) == {"out": ((1,), "INT8")}
+    assert inferred(*words, transposed=True) == {"out": ((2,), "INT16")}
+    assert inferred(*words, soc=NEW_950) == {"out": ((3,), "INT32")}
+    assert inferred(*words, soc=NEW_950, numHeads=4, transposed=True) == {"out": ((3,), "INT16")}
+
+
+def test_an_output_told_under_a_condition_only_is_null_elsewhere_if_it_may_be() -> None:
+    words = (when("transposed", infer_shape(out="(2,)", statsOptional="(5,)")),)
+    assert inferred(*words, transposed=True) == {"out": ((2,), "FLOAT16"), "statsOptional": ((5,), "FLOAT16")}
+    assert inferred(*words) == {"statsOptional": None}
+
+
+def test_conditions_hold_for_checks() -> None:
+    failing = require("numHeads == 4")
+    assert status(when("transposed", failing)) == 0 and status(when("transposed", failing), transposed=True)
+    assert status(when(lambda call: call["transposed"], failing)) == 0
+    assert status(on_products("950 A3", failing)) == 0 and status(on_products("950 A2", failing))
+    assert status(unless_empty("x weight", failing), weight=t([0])) == 0 and status(unless_empty("x", failing))
+    assert status(on_operators("aclnnOther", failing)) == 0 and status(on_operators("aclnnTestWords", failing))
+
+
+def test_statuses() -> None:
+    failing = require("numHeads == 4")
+    assert status(failing) == PARAM_INVALID
+    assert status(tiling(failing)) == TILING_ERROR
+    assert status(tiling(failing), out=t([0])) == 0  # nothing is tiled where every output is empty
+    assert status(with_status(INNER_NULLPTR, failing)) == INNER_NULLPTR
+    assert status(tiling(when("True", with_status(INNER_NULLPTR, require("True")), failing))) == TILING_ERROR
+    assert status(tiling(require("x[5] == 1"))) == TILING_ERROR  # a missing axis too
+    assert status(copied_output_shape(out="(9,)")) == INNER_NULLPTR
+    assert status(copied_output_shape(out="(9,)"), x=t([0])) == 0
+
+
+def test_null_pointers_come_first() -> None:
+    assert message(require("numHeads == 4"), weight=None) == "weight is None (a null pointer); it is required"
+    assert status(weight=None) == PARAM_NULLPTR
+    assert status(biasOptional=None) == 0
+
+
+# ------------------------------------------------------------------------------------------------- messages
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("numHeads == 4", "num_heads is 3; it must be 4"),
+        ("numHeads > 3", "num_heads is 3; it must be more than 3"),
+        ("numHeads < 0", "num_heads is 3; it must be less than 0"),
+        ("-numHeads >= 0", "num_heads is 3; -num_heads is -3; it must not be negative"),
+        ("numHeads in (1, 2, 8)", "num_heads is 3; it must be 1, 2 or 8"),
+        ("8 <= numHeads <= 128", "num_heads is 3; it must be in [8, 128]"),
+        ("0 < numHeads < len(x)", "num_heads is 3; it must be in (0, 2, len(x))"),
+        ("numHeads % 2 == 0", "num_heads is 3; it must be a multiple of 2"),
+        ("x[-1] % 4 == 0", "x has shape (2, 6); its last axis must be a multiple of 4"),
+        ("x[0] == weight[0]", "x has shape (2, 6); its first axis must be 6, weight[0]"),
+        ("weight[1] == numHeads * 2", "weight has shape (6, 4); its axis 1 must be 6, num_heads * 2"),
+        ("len(x) in (3, 4)", "x has shape (2, 6); its rank must be 3 or 4"),
+        ("x.size <= 8", "x has 12 elements; their number must be at most 8"),
+        ("x.dtype == INT8", "x has dtype FLOAT16; it must be INT8"),
+        ("x.dtype in INDICES", "x has dtype FLOAT16; it must be INT32 or INT64"),
+        ("x.format == FRACTAL_NZ", "x has format ND; it must be FRACTAL_NZ"),
+        ("transposed", "transposed is False; it must be True"),
+        ("biasOptional is not None", "bias is None (a null pointer); it is required"),
+        ("x is None", "x is given; it must be None"),
+        ("numHeads == 4 or transposed", "num_heads is 3; it must be 4, unless transposed"),
+        ("all(n > 2 for n in x)", "x has shape (2, 6); each of its items must be more than 2"),
+        ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
+        ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
+    ],
+)
+def test_a_failing_condition_explains_itself(condition: str, expected: str) -> None:
+    assert message(require(condition)) == expected
+
+
+def test_conditions_are_checked_one_by_one() -> None:
+    assert message(require("numHeads == 3 and x[0] == 5")) == "x has shape (2, 6); its first axis must be 5"
+    assert message(require("numHeads == 3", "x[0] == 5", why="as ever")).endswith("must be 5, as ever")
+    found = violation(require("numHeads == weight[0]", argument="weight"))
+    assert found is not None and found.argument == "weight"
+
+
+def test_a_condition_passes_where_an_argument_is_absent() -> None:
+    assert status(require("biasOptional[0] == 4", "len(padsOptional) == 2")) == 0
+    assert (
+        message(require("biasOptional[0] == 4"), biasOptional=t([3])) == "bias has shape (3,); its first axis must be 4"
+    )
+    assert message(require("len(padsOptional) == 2"), padsOptional=(1,)) == "pads has 1 items; their number must be 2"
+    assert message(require("padsOptional[3] == 2"), padsOptional=(1,)) == "pads has 1 item; it must have an item 3"
+
+
+def test_lists_of_tensors_are_tuples_of_shapes() -> None:
+    parts = [t([2, 3]), t([4, 3])]
+    assert status(require("len(partsOptional) == 2", "partsOptional[1][0] == 4"), partsOptional=parts) == 0
+    assert status(require("sum(p[0] for p in partsOptional) == 6"), partsOptional=parts) == 0
+    assert status(require("all(p[-1] == numHeads for p in partsOptional)"), partsOptional=parts) == 0
+
+
+def test_definitions() -> None:
+    words = (define(k="weight[1] if transposed else weight[0]"), require("x[1] == k"), infer_shape(out="(k, numHeads)"))
+    assert status(*words) == 0 and inferred(*words) == {"out": ((6, 3), "FLOAT16")}
+    assert (
+        message(*words, transposed=True) == "x has shape (2, 6); its axis 1 must be 4, k"
+    )  # the name stands for its value in the message
+    assert message(define(k="x[1]"), require("k == 7")) == "x has shape (2, 6); k (x[1]) is 6; it must be 7"
+
+
+def test_an_unknown_name_is_a_bug() -> None:
+    with pytest.raises(LookupError, match="has no parameter heads"):
+        message(require("heads == 1"))
+
+
+# ------------------------------------------------------------------------------------------------- patterns
+
+
+def test_patterns_bind_compare_and_tell() -> None:
+    word = shape_patterns(x="n k", weight="k m", biasOptional="m | 1 m", out="n m", statsOptional="n 2*m+1")
+    assert inferred(word) == {"out": ((2, 4), "FLOAT16"), "statsOptional": ((2, 9), "FLOAT16")}
+    assert status(word) == status(word, biasOptional=t([4])) == status(word, biasOptional=t([1, 4])) == 0
+    assert message(word, biasOptional=t([5])) == "bias has shape (5,); it must be (m) or (1, m)"
+    assert message(word, weight=t([5, 4])) == "weight has shape (5, 4); it must be (k, m), where k is 6"
+    assert message(word, weight=t([6])) == "weight has shape (6,); it must be (k, m)"
+    assert message(word, out=t([2, 5])) == "out has shape (2, 5); it must be (n, m), where m is 4"
+
+
+def test_patterns_with_leading_axes() -> None:
+    word = shape_patterns((1, 2), x="* d", out="* d//numHeads", where="d % 4 == 0")
+    given = {"x": t([5, 2, 12]), "out": t([5, 2, 4])}
+    assert status(word, **given) == 0 and inferred(word, **given) == {"out": ((5, 2, 4), "FLOAT")}
+    assert message(word, **{**given, "x": t([12])}) == "x has shape (12,); it must be (*, d) with 1 to 2 leading axes"
+    text = "out has shape (5, 3, 4); it must be (*, d//numHeads), where * is (5, 2)"
+    assert message(word, **{**given, "out": t([5, 3, 4])}) == text
+    assert message(word) == "out has shape (2, 4); it must be (*, d//numHeads), where d//numHeads is 2"
+    assert message(word, out=t([2, 2])) == "x has shape (2, 6); d (x[-1]) is 6; it must be a multiple of 4"
+
+
+def test_sizes_are_names_for_the_rest_of_the_rule() -> None:
+    words = (shape_patterns(x="* d"), infer_shape(out="(*lead, d, d)"), shape_patterns(weight="d m"))
+    assert inferred(*words) == {"out": ((2, 6, 6), "FLOAT16")}
+    assert message(*words, weight=t([5, 4]), out=None, x=t([2, 6])).startswith("out is None")
+    assert message(*words, weight=t([5, 4])) == "weight has shape (5, 4); it must be (d, m), where d is 6"
+
+
+def test_sizes_of_a_condition_that_does_not_hold_are_not_bound() -> None:
+    words = (
+        when("transposed", shape_patterns(x="k n")),
+        when("not transposed", shape_patterns(x="n k")),
+        infer_shape(out="(n, k)"),
+    )
+    assert inferred(*words) == {"out": ((2, 6), "FLOAT16")}
+    assert inferred(*words, transposed=True) == {"out": ((6, 2), "FLOAT16")}
+
+
+# ------------------------------------------------------------------------------------------------- other words
+
+
+@pytest.mark.parametrize(
+    ("word", "given", "expected"),
+    [
+        (required("biasOptional"), {}, "bias is None (a null pointer); it is required"),
+        (
+            absent("biasOptional", why="with mask"),
+            {"biasOptional": t([4])},
+            "bias is given; it must be None, with mask",
+        ),
+        (
+            together("biasOptional", "scaleOptional"),
+            {"biasOptional": t([4])},
+            "scale is None; it must be given together with bias",
+        ),
+        (not_empty("x"), {"x": t([0, 6])}, "x has shape (0, 6); it must not be empty"),
+        (not_empty("padsOptional"), {"padsOptional": ()}, "pads is empty; it must not be"),
+        (positive("numHeads"), {"numHeads": 0}, "num_heads is 0; it must be positive"),
+        (positive("eps"), {"eps": float("nan")}, "eps is nan; it must be positive"),
+        (not_negative("padsOptional"), {"padsOptional": (1, -1)}, "pads is (1, -1); each item must not be negative"),
+        (multiple_of(8, "numHeads"), {}, "num_heads is 3; it must be a multiple of 8"),
+        (in_range("numHeads", 4, 8), {}, "num_heads is 3; it must be in [4, 8]"),
+        (one_of("numHeads", 4, 8), {}, "num_heads is 3; it must be 4 or 8"),
+        (array_length("padsOptional", 2), {"padsOptional": (1,)}, "pads has 1 items; it must have 2"),
+        (dtypes("INT8", "x"), {}, "x has dtype FLOAT16; on Ascend910B1 it must be INT8"),
+        (
+            has_dtype("out", "INT8 if transposed else x.dtype"),
+            {"transposed": True},
+            "out has dtype FLOAT16; it must be INT8",
+        ),
+        (same_dtype("x", "out"), {"out": t([2, 4])}, "out has dtype FLOAT; it must be FLOAT16, as x"),
+        (
+            dtype_table("x weight", "INT8/INT4 INT8", "FLOAT16 INT8"),
+            {},
+            "weight has dtype FLOAT16; on Ascend910B1 it must be INT8",
+        ),
+        (max_rank(1, "x"), {}, "x has rank 2 (shape (2, 6)); it must be at most 1"),
+        (
+            not_nz("weight"),
+            {"weight": t([6, 4], "INT8", "FRACTAL_NZ")},
+            "weight has format FRACTAL_NZ; it must be a plain format",
+        ),
+        (
+            not_transposed("weight"),
+            {"weight": t([6, 4], "INT8", strides=(1, 6))},
+            "weight is stored transposed (strides (1, 6)); it must not be",
+        ),
+        (output_shape_relaxed(out="(1, 1)"), {}, "out has shape (2, 4); it must be (1, 1)"),
+    ],
+)
+def test_words_explain_themselves(word: Check, given: dict[str, Any], expected: str) -> None:
+    assert message(word, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "given"),
+    [
+        (required("biasOptional"), {"biasOptional": t([4])}),
+        (absent("biasOptional"), {}),
+        (together("biasOptional", "scaleOptional"), {}),
+        (together("biasOptional", "scaleOptional"), {"biasOptional": t([4]), "scaleOptional": t([4])}),
+        (not_empty("x", "biasOptional", "padsOptional"), {}),
+        (positive("numHeads", "eps", "padsOptional"), {"padsOptional": (1, 2)}),
+        (not_negative("numHeads"), {"numHeads": 0}),
+        (multiple_of(3, "numHeads"), {}),
+        (output_shape_relaxed(out="(1, 1)"), {"out": t([])}),
+        (dtype_table("x weight", "INT8 INT8", "FLOAT/FLOAT16 FLOAT16"), {}),
+        (dtypes("INT8", "ofAnotherVersion"), {}),
+        (rules.language.rank(3, 3, "ofAnotherVersion"), {}),
+    ],
+)
+def test_words_let_pass(word: Check, given: dict[str, Any]) -> None:
+    assert message(word, **given) == ""
+
+
+def test_dtypes_of_outputs() -> None:
+    shape = infer_shape(out="x")
+    assert inferred(shape) == {"out": ((2, 6), "FLOAT16")}  # nothing told: as the first tensor
+    for source, expected in (("INT8", "INT8"), ("biasOptional", "BF16"), ("INT8 if numHeads > 2 else INT4", "INT8")):
+        assert inferred(shape, output_dtype(out=source), biasOptional=t([4], "BF16"))["out"] == ((2, 6), expected)
+
+
+# ------------------------------------------------------------------------------------------------- accessors
+
+
+def test_a_missing_axis_names_the_argument() -> None:
+    call = call_of(partsOptional=[t([2, 3]), None])
+    for wrong in (
+        lambda: call.shape("x")[2],
+        lambda: call.size("x", -3),
+        lambda: call.sizes("x", 3),
+        lambda: call.shape("x", least=3),
+    ):
+        with pytest.raises(RuleViolation, match=r"x has shape \(2, 6\); ") as caught:
+            wrong()
+        assert caught.value.argument == "x"
+    with pytest.raises(RuleViolation, match=r"parts\[1\] is None"):
+        call.items("partsOptional")
+    with pytest.raises(RuleViolation, match="has 0 tensors; it must have at least 1"):
+        call.items("maskOptional")
+    assert call.shape("x")[1:] == (6,) and call.shape("biasOptional") == ()
+
+
+# ------------------------------------------------------------------------------------------------- all rules
+
+
+def test_expressions_name_parameters_only() -> None:
+    """An expression that no test reaches must not fail for a name that nobody knows."""
+    registry.load_all("ascend_aclnn.rules")
+    known = {"product"}
+    for rule in RULES.values():
+        if rule.name not in catalog.names():
+            continue
+        parameters = {name for version in rule.versions for name in catalog.get(version).positions}
+        for expression in rule.expressions:
+            unknown = set(expression.names) - parameters - set(rule.definitions) - known
+            assert not unknown, f"{rule.name}: {expression.text} names {unknown}"
+            assert callable(expression.function)
+
+
+def test_former_names_still_import() -> None:
+    """What docs/adding-an-operator.md showed to vendors."""
+    module = importlib.import_module("ascend_aclnn.rules.language")
+    for name in ("rule", "dtypes", "same_dtype", "max_rank", "dtype_of", "tiling"):
+        assert callable(getattr(module, name))
+    for former, name in (
+        ("documented", "documented_dtypes"),
+        ("shape", "output_shape"),
+        ("same", "shape_of"),
+        ("result", "output_dtype"),
+    ):
+        with pytest.warns(DeprecationWarning, match=f"is now called {name}"):
+            assert getattr(module, former) is getattr(language, name)
+    with pytest.raises(AttributeError):
+        module.no_such_word  # noqa: B018
