@@ -1,0 +1,195 @@
+"""Linear attention: the gated delta rule, by steps and by chunks; states and sums are float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._rows import check_range
+
+# --------------------------------------------------------------------------------------------------- by steps
+
+
+class _Steps(NamedTuple):
+    """Tokens (tokens, heads of values, ...): what each step of the rule takes."""
+
+    query: Array
+    key: Array
+    value: Array
+    beta: Array
+    decay: Array  # (tokens, heads, 1 or width of keys)
+
+    @classmethod
+    def of(cls, given: Given, scale: float) -> _Steps:
+        value = given["value"].astype(np.float32)
+        share = value.shape[1] // given["key"].shape[1]
+        query, key = (np.repeat(given[name].astype(np.float32), share, 1) for name in ("query", "key"))
+        decay = np.ones((*value.shape[:2], 1), np.float32)
+        for name in ("g", "gk"):
+            if given[name] is not None:
+                exponent = given[name].astype(np.float32)
+                decay = decay * np.exp(exponent if exponent.ndim == 3 else exponent[..., None])
+        return cls(query * np.float32(scale), key, value, given["beta"].astype(np.float32), decay)
+
+    def step(self, state: Array, token: int) -> tuple[Array, Array]:
+        """S = a S + beta (v - a S k) k^T and S q, for all heads: (heads, width of values, width of keys)."""
+        state = state * self.decay[token][:, None]
+        key = self.key[token][:, None]
+        missing = self.value[token] - (state * key).sum(-1)
+        state = state + (self.beta[token][:, None] * missing)[..., None] * key
+        return state, np.asarray((state * self.query[token][:, None]).sum(-1))
+
+
+def _spans(lengths: Array, tokens: int) -> list[slice]:
+    if (lengths < 0).any() or lengths.sum() > tokens:
+        raise DataError("actualSeqLengths", f"is {lengths.tolist()}; there are {tokens} tokens")
+    ends = np.cumsum(lengths)
+    return [slice(int(end - n), int(end)) for end, n in zip(ends, lengths)]
+
+
+@reference_by_name("aclnnChunkGatedDeltaRule")
+def chunk_gated_delta_rule(given: Given) -> dict[str, Array]:
+    """The rule for whole sequences: results of every token, and the last state of each sequence."""
+    steps, states = _Steps.of(given, given["scaleValue"]), given["initialState"].astype(np.float32)
+    out, final = np.zeros(given["value"].shape, np.float32), states.copy()
+    for number, span in enumerate(_spans(given["actualSeqLengths"], len(out))):
+        state = states[number]
+        for token in range(span.start, span.stop):
+            state, out[token] = steps.step(state, token)
+        final[number] = state
+    return {"out": out, "finalState": final}
+
+
+@reference_by_name("aclnnRecurrentGatedDeltaRule")
+def recurrent_gated_delta_rule(given: Given) -> dict[str, Array]:
+    """The rule for a few tokens of each sequence; every token's state is stored where its index says.
+
+    A sequence begins with the state of its first token, or with that of the last token that was accepted.
+    """
+    steps, states = _Steps.of(given, given["scaleValue"]), given["stateRef"].astype(np.float32)
+    out, indices, accepted = (
+        np.zeros(given["value"].shape, np.float32),
+        given["ssmStateIndices"],
+        given["numAcceptedTokens"],
+    )
+    check_range("ssmStateIndices", indices, 0, len(states))
+    for number, span in enumerate(_spans(given["actualSeqLengths"], len(out))):
+        if span.start == span.stop:
+            continue
+        first = 0
+        if accepted is not None:
+            check_range("numAcceptedTokens", accepted[number : number + 1], 1, span.stop - span.start + 1)
+            first = int(accepted[number]) - 1
+        state = states[indices[span.start + first]]
+        for token in range(span.start, span.stop):
+            state, out[token] = steps.step(state, token)
+            states[indices[token]] = state
+    return {"stateRef": states, "out": out}
+
+
+# --------------------------------------------------------------------------------------------------- chunks with key gates
+
+
+def _heads_first(x: Array, layout: str) -> Array:
+    """(batch, heads, tokens, ...), whatever the layout."""
+    x = x if layout[0] == "B" else x[None]
+    return x if layout in ("BNSD", "NTD") else x.swapaxes(1, 2)
+
+
+def _activated(given: Given, g: Array) -> Array:
+    """The gate as a natural logarithm: (batch, heads, tokens, width)."""
+    if not given["useGateInKernel"]:
+        return g
+    rate = np.exp(given["aLog"])[:, None, None]
+    x = g if given["dtBias"] is None else g + given["dtBias"].reshape(g.shape[1], 1, -1)
+    if given["safeGate"]:
+        return np.asarray(np.float32(given["lowerBound"]) / (1 + np.exp(-rate * x)))
+    return np.asarray(-rate * np.logaddexp(0, x))
+
+
+class _Chunk(NamedTuple):
+    """What one chunk of one sequence makes: (heads, tokens, ...), and the state after it."""
+
+    gk: Array
+    aqk: Array
+    akk: Array
+    w: Array
+    u: Array
+    qg: Array
+    kg: Array
+    v_new: Array
+    attended: Array
+    state: Array
+
+    @classmethod
+    def of(cls, q: Array, k: Array, v: Array, gate: Array, beta: Array, state: Array, scale: float) -> _Chunk:
+        gk = np.cumsum(gate, 1) / np.float32(np.log(2))
+        tokens = gk.shape[1]
+        lower = np.tril(np.ones((tokens, tokens), bool))
+        aqk, akk = (np.zeros((len(q), tokens, tokens), np.float32) for _ in range(2))
+        for head in range(len(q)):
+            # The exponent is at most 0 where it counts: no difference of two large powers.
+            difference = np.where(lower[..., None], gk[head][:, None] - gk[head][None], -np.inf)
+            decayed = np.exp2(difference) * k[head][None]
+            aqk[head] = np.einsum("id,ijd->ij", q[head], decayed) * np.float32(scale)
+            strict = np.tril(np.einsum("id,ijd->ij", k[head], decayed) * beta[head][:, None], -1)
+            akk[head] = np.linalg.inv(np.eye(tokens) + strict)
+        qg, last = q * np.exp2(gk), gk[:, -1:]
+        kg = k * np.exp2(last - gk)
+        w = akk @ (beta[..., None] * k * np.exp2(gk))
+        u = akk @ (beta[..., None] * v)
+        v_new = u - w @ state
+        attended = np.float32(scale) * (qg @ state) + aqk @ v_new
+        after = np.exp2(last).swapaxes(1, 2) * state + kg.swapaxes(1, 2) @ v_new
+        return cls(gk, aqk, akk, w, u, qg, kg, v_new, attended, after)
+
+
+def _pieces(ends: Optional[Sequence[int]], tokens: int, batch: int) -> list[tuple[int, int, int]]:
+    """Batch, start and end of each sequence."""
+    if ends is not None:
+        return [(0, int(a), int(b)) for a, b in zip(ends, ends[1:])]
+    return [(number, 0, tokens) for number in range(batch)]
+
+
+@reference_by_name("aclnnChunkKdaFwd")
+def chunk_kda_fwd(given: Given) -> dict[str, Array]:
+    """The delta rule with a gate for each element of a key, chunk by chunk, and what its gradients need."""
+    layout, size, transposed = given["layout"], given["chunkSize"], given["stateVFirst"]
+    q, k, v, g, beta = (_heads_first(given[n].astype(np.float32), layout) for n in ("q", "k", "v", "g", "beta"))
+    share = v.shape[1] // q.shape[1]
+    q, k = np.repeat(q, share, 1), np.repeat(k, share, 1)
+    gate = _activated(given, g)
+    batch, heads, tokens, wide = v.shape
+    width = q.shape[-1]
+    pieces = _pieces(given["cuSeqlens"], tokens, batch)
+    initial = given["initialState"]
+    states = np.zeros((len(pieces), heads, width, wide), np.float32)
+    if initial is not None:
+        states[:] = initial.swapaxes(2, 3) if transposed else initial
+    lasts = {"gk": width, "aqk": size, "akk": size, "w": width, "u": wide, "qg": width, "kg": width, "vNew": wide}
+    made = {name: np.zeros((batch, heads, tokens, last), np.float32) for name, last in lasts.items()}
+    attended = np.zeros((batch, heads, tokens, wide), np.float32)
+    history: list[list[Array]] = [[] for _ in range(batch)]
+    for number, (row, start, end) in enumerate(pieces):
+        for first in range(start, end, size):
+            part = slice(first, min(first + size, end))
+            history[row].append(states[number].copy())
+            operands = (x[row][:, part] for x in (q, k, v, gate, beta))
+            chunk = _Chunk.of(*operands, states[number], given["scale"])
+            for name in lasts:
+                found = chunk.v_new if name == "vNew" else getattr(chunk, name)
+                made[name][row][:, part, : found.shape[-1]] = found
+            attended[row][:, part], states[number] = chunk.attended, chunk.state
+    before = np.stack([np.stack(h) if h else np.zeros((0, *states.shape[1:]), np.float32) for h in history])
+    results = {f"{name}Out": x if layout[0] == "B" else x[0] for name, x in made.items()}
+    tokens_first = attended.swapaxes(1, 2)
+    turn = (lambda x: x.swapaxes(-1, -2)) if transposed else (lambda x: x)
+    return results | {
+        "attnOut": tokens_first if layout[0] == "B" else tokens_first[0],
+        "finalStateOut": turn(states),
+        "hOut": turn(before if layout[0] == "B" else before[0]),
+    }
