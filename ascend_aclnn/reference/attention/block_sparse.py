@@ -1,0 +1,226 @@
+"""Attention of blocks of queries to the blocks of keys that a mask (or indices) name, and the choice of that mask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError, widen
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.attention.blocks import (
+    Softmax,
+    largest,
+    softmax_derivative,
+    softmax_or_zero,
+    tokens_of_blocks,
+)
+
+_DEFAULT_BLOCK = (128, 128)
+_QUERY_SCALES = 128  # rows of queries that share a scale of 8-bit attention
+_KEY_SCALES = (256, 512)
+
+
+class _Lengths(NamedTuple):
+    """The sequences of tensors (tokens, heads, width), (batch, heads, tokens, width) or (batch, tokens, heads, width)."""
+
+    layout: str
+    lengths: Sequence[int]
+
+    @classmethod
+    def of(cls, x: Array, layout: str, lengths: Optional[Sequence[int]], name: str) -> _Lengths:
+        if layout == "TND":
+            if not lengths:
+                raise DataError(name, "is None; in layout TND it is required")
+            if min(lengths) < 0 or sum(lengths) > len(x):
+                raise DataError(name, f"is {tuple(lengths)}; there are {len(x)} tokens")
+            return cls(layout, lengths)
+        there = x.shape[2 if layout == "BNSD" else 1]
+        lengths = lengths or [there] * len(x)
+        if len(lengths) != len(x) or not all(0 <= n <= there for n in lengths):
+            raise DataError(name, f"is {tuple(lengths)}; it must be {len(x)} lengths of at most {there}")
+        return cls(layout, lengths)
+
+    def at(self, batch: int, head: int) -> Any:
+        """Where one head's tokens of one sequence lie."""
+        if self.layout == "TND":
+            start = sum(self.lengths[:batch])
+            return slice(start, start + self.lengths[batch]), head
+        own = slice(0, self.lengths[batch])
+        return (batch, head, own) if self.layout == "BNSD" else (batch, own, head)
+
+
+class _Part(NamedTuple):
+    """One block of queries of one head: where it lies, its rows, its keys, and where those lie."""
+
+    where: Any
+    rows: slice
+    keys_where: Any
+    tokens: Array
+    number: tuple[int, int, int]  # batch, head, head of keys
+
+
+class _Sparse:
+    """The queries, keys and blocks of one call."""
+
+    def __init__(self, given: Given, query: Array, key: Array, block: Sequence[int]) -> None:
+        self.given, self.block = given, block
+        lengths, lengths_kv = given["actualSeqLengths"], given["actualSeqLengthsKv"]
+        self.queries = _Lengths.of(query, given["qInputLayout"], lengths, "actualSeqLengthsOptional")
+        self.keys = _Lengths.of(key, given["kvInputLayout"], lengths_kv, "actualSeqLengthsKvOptional")
+        if len(self.queries.lengths) != len(self.keys.lengths):
+            raise DataError("actualSeqLengthsKvOptional", f"has {len(self.keys.lengths)} items; query has other sequences")
+        axis = 1 if given["qInputLayout"] in ("TND", "BNSD") else 2
+        self.heads, self.share = query.shape[axis], query.shape[axis] // key.shape[axis]
+
+    def chosen(self, batch: int, head: int, block: int, first: int) -> Array:
+        """The blocks of keys of one block of queries; ``first`` blocks belong to sequences before."""
+        indices = self.given["selectIdx"]
+        if indices is not None:
+            count = int(self.given["selectNumIdx"][first + block, head])
+            return np.asarray(indices[first + block, head, :count])
+        mask = self.given["blockSparseMask"]
+        blocks = -(-self.keys.lengths[batch] // self.block[1])
+        if mask is None:
+            return np.arange(blocks)
+        return np.flatnonzero(mask[batch, head, block, :blocks])
+
+    def parts(self) -> Iterator[_Part]:
+        first = 0
+        for batch, (many, there) in enumerate(zip(self.queries.lengths, self.keys.lengths)):
+            blocks = -(-many // self.block[0])
+            for head in range(self.heads):
+                own = self.queries.at(batch, head), self.keys.at(batch, head // self.share)
+                for block in range(blocks):
+                    rows = slice(block * self.block[0], min((block + 1) * self.block[0], many))
+                    chosen = self.chosen(batch, head, block, first)
+                    check_range("selectIdx", chosen, -1, max(1, -(-there // self.block[1])))
+                    tokens = tokens_of_blocks(chosen, self.block[1], there)
+                    yield _Part(own[0], rows, own[1], tokens, (batch, head, head // self.share))
+            first += blocks
+
+    def softmax(self, query: Array, key: Array, part: _Part) -> Softmax:
+        scores = (query[part.where][part.rows] @ key[part.keys_where][part.tokens].T) * np.float32(self.given["scaleValue"])
+        return softmax_or_zero(scores, np.zeros(scores.shape, bool))
+
+
+def _dequantised(x: Array, scale: Optional[Array], lengths: _Lengths, sizes: Sequence[int]) -> Array:
+    """With one scale for some tokens of each head: (batch, heads, blocks, 1)."""
+    x = widen(x).astype(np.float32)
+    if scale is None:
+        return x
+    size = next((n for n in sizes if -(-max(lengths.lengths) // n) == scale.shape[2]), sizes[-1])
+    y = x.copy()
+    for batch in range(len(lengths.lengths)):
+        for head in range(scale.shape[1]):
+            where = lengths.at(batch, head)
+            many = lengths.lengths[batch]
+            y[where] *= np.repeat(scale[batch, head, :, 0], size)[:many, None]
+    return y
+
+
+def _small_floats(call: Any) -> Optional[str]:
+    if "quantMode" in call.operator.positions and call["quantMode"] in (2, 3):
+        return "attention in FLOAT4_E2M1 quantises its probabilities too; the NumPy backend has no reference for it"
+    return None
+
+
+@reference_by_name(
+    "aclnnBlockSparseAttention",
+    "aclnnBlockSparseAttentionV2",
+    "aclnnBlockSparseAttentionV3",
+    "aclnnRainFusionAttention",
+    unsupported=_small_floats,
+)
+def block_sparse_attention(given: Given) -> dict[str, Any]:
+    """softmax(scale query key~^T) value~ of the chosen blocks; a query without any gives zeros.
+
+    Operands of 8 bits are dequantised first; the chip quantises the probabilities between its two products.
+    """
+    block = (given["blockShape"] or _DEFAULT_BLOCK)[:2]
+    sparse = _Sparse(given, given["query"], given["key"], block)
+    query = _dequantised(given["query"], given["qDequantScale"], sparse.queries, (_QUERY_SCALES,))
+    key, value = (
+        _dequantised(given[name], given[f"{name[0]}DequantScale"], sparse.keys, _KEY_SCALES) for name in ("key", "value")
+    )
+    output, lse = np.zeros(query.shape, np.float32), np.zeros((*query.shape[:-1], 1), np.float32)
+    for part in sparse.parts():
+        found = sparse.softmax(query, key, part)
+        output[part.where][part.rows] = found.probabilities @ value[part.keys_where][part.tokens]
+        lse[part.where][part.rows] = found.log_sum_exp
+    wanted = given["softmaxLseFlag"] is None or given["softmaxLseFlag"]
+    return {"attentionOut": output, "softmaxLse": lse if wanted else None}
+
+
+@reference_by_name("aclnnBlockSparseAttentionGrad")
+def block_sparse_attention_grad(given: Given) -> dict[str, Array]:
+    query, key, value, grad = given["query"], given["key"], given["value"], given["dout"]
+    sparse = _Sparse(given, query, key, (given["blockShape"] or _DEFAULT_BLOCK)[:2])
+    dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
+    scale = np.float32(given["scaleValue"])
+    for part in sparse.parts():
+        own, dy = query[part.where][part.rows], grad[part.where][part.rows]
+        keys, values = key[part.keys_where][part.tokens], value[part.keys_where][part.tokens]
+        probabilities = np.exp((own @ keys.T) * scale - given["softmaxLse"][part.where][part.rows])
+        derivative = softmax_derivative(probabilities, dy @ values.T) * scale
+        dq[part.where][part.rows] = derivative @ keys
+        dk[part.keys_where][part.tokens] += derivative.T @ own
+        dv[part.keys_where][part.tokens] += probabilities.T @ dy
+    return {"dq": dq, "dk": dk, "dv": dv}
+
+
+# --------------------------------------------------------------------------------------------------- choice of blocks
+
+
+def _means(x: Array, size: int, counts: Optional[Sequence[int]]) -> Array:
+    """Of blocks of tokens (tokens, width); of the first so many of each block, if that is said."""
+    blocks = -(-len(x) // size)
+    padded = np.zeros((blocks * size, x.shape[1]), np.float32)
+    padded[: len(x)] = x
+    parts = padded.reshape(blocks, size, -1)
+    if counts is None:
+        return np.asarray(parts.sum(1) / np.float32(size))
+    many = np.asarray(counts)[:blocks, None]
+    inside = np.arange(size) < many
+    return np.asarray((parts * inside[..., None]).sum(1) / np.maximum(many, 1))
+
+
+def _own_counts(counts: Optional[Sequence[int]], batch: int, blocks: Sequence[int], packed: bool) -> Any:
+    """How many tokens of each block of one sequence count."""
+    if not counts:
+        return None
+    start = sum(blocks[:batch]) if packed else batch * max(blocks)
+    return counts[start : start + blocks[batch]]
+
+
+@reference_by_name("aclnnBSASelectBlockMask")
+def bsa_select_block_mask(given: Given) -> dict[str, Array]:
+    """1 for the pairs of blocks whose mean queries and keys have the largest probabilities, as many as sparsity says."""
+    query, key, block = given["query"], given["key"], (given["blockShape"] or _DEFAULT_BLOCK)[:2]
+    layout = given["qInputLayout"] or "BNSD"
+    queries = _Lengths.of(query, layout, given["actualSeqLengths"], "actualSeqLengths")
+    keys = _Lengths.of(key, given["kvInputLayout"] or "BNSD", given["actualSeqLengthsKV"], "actualSeqLengthsKV")
+    if len(queries.lengths) != len(keys.lengths):
+        raise DataError("actualSeqLengthsKV", f"has {len(keys.lengths)} items; query has {len(queries.lengths)} sequences")
+    rows, columns = ([-(-n // size) for n in side.lengths] for side, size in ((queries, block[0]), (keys, block[1])))
+    most = (max(rows), max(columns)) if layout == "TND" else tuple(-(-x.shape[2] // n) for x, n in zip((query, key), block))
+    mask = np.zeros((len(rows), query.shape[1], *most), np.int8)
+    for batch in range(len(rows)):
+        counts = [
+            _own_counts(given[f"actualBlockLen{name}"], batch, blocks, layout == "TND")
+            for name, blocks in (("Query", rows), ("Key", columns))
+        ]
+        for head in range(query.shape[1]):
+            q = _means(query[queries.at(batch, head)], block[0], counts[0])
+            k = _means(key[keys.at(batch, head)], block[1], counts[1])
+            hidden = np.zeros((len(q), len(k)), bool)
+            if counts[1] is not None:
+                hidden |= np.asarray(counts[1]) == 0
+            found = softmax_or_zero((q @ k.T) * np.float32(given["scaleValue"]), hidden).probabilities
+            many = round(given["sparsity"] * found.size)
+            chosen = largest(np.where(hidden, -1, found).reshape(-1), many)
+            mask[batch, head, chosen // len(k), chosen % len(k)] = 1
+            mask[batch, head, : len(q), : len(k)][hidden] = 0
+    return {"blockSparseMaskOut": mask}

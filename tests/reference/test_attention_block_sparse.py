@@ -1,0 +1,165 @@
+"""Attention to chosen blocks, query by query in float64; Floyd attention and its gradients against torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from attention_tools import attend, close, numbers, wide
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+RNG = np.random.default_rng(17)
+F32 = np.float32
+FP8 = np.dtype(ml_dtypes.float8_e4m3fn)
+WIDE = 2**31 - 1
+
+
+def lay(x: Any, layout: str, lengths: list[int]) -> Any:
+    """(batch, heads, tokens, width) in a layout."""
+    if layout == "BNSD":
+        return x
+    turned = np.ascontiguousarray(x.swapaxes(1, 2))
+    return turned if layout == "BSND" else np.concatenate([turned[b, :n] for b, n in enumerate(lengths)])
+
+
+def row_of(y: Any, layout: str, lengths: list[int], b: int, head: int, i: int) -> Any:
+    return y[b, head, i] if layout == "BNSD" else y[b, i, head] if layout == "BSND" else y[sum(lengths[:b]) + i, head]
+
+
+def case(width: int = 64) -> Any:
+    lengths, key_lengths = [20, 13], [300, 200]
+    q, k, v = numbers(RNG, 2, 4, 20, width), numbers(RNG, 2, 2, 300, width), numbers(RNG, 2, 2, 300, width)
+    mask = (RNG.random((2, 4, 3, 3)) < 0.5).astype(np.int8)
+    mask[:, :, :, 0] |= (mask[:, :, :, :2].sum(-1) == 0).astype(np.int8)
+    mask[0, 0, 1] = 0
+    return q, k, v, mask, lengths, key_lengths
+
+
+def chosen_tokens(mask: Any, b: int, head: int, i: int, there: int) -> list[int]:
+    return [t for t in range(there) if mask[b, head, i // 8, t // 128]]
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "BSND", "TND"])
+def test_block_sparse_attention_and_its_gradients(layout: str) -> None:
+    q, k, v, mask, lengths, key_lengths = case()
+    laid = lay(q, layout, lengths), *(lay(x, layout, key_lengths) for x in (k, v))
+    tail = (layout, layout, 2, 0, 0.125)
+    out, lse = ops.block_sparse_attention(
+        *laid, mask, None, [8, 128], lengths, key_lengths, None, *tail, 0, 0, WIDE, WIDE, 1
+    )
+    grad = numbers(RNG, *q.shape)
+    soc = "Ascend950PR_9599" if layout == "BSND" else "Ascend910B1"
+    with aclnn.use_backend("numpy", soc=soc):
+        made = ops.block_sparse_attention_grad(
+            lay(grad, layout, lengths), *laid, out, lse, mask.astype(bool), None, [8, 128], lengths, key_lengths, *tail,
+            WIDE, WIDE,
+        )  # fmt: skip
+    want = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    for b in range(2):
+        for head in range(4):
+            for i in range(lengths[b]):
+                tokens = chosen_tokens(mask, b, head, i, key_lengths[b])
+                if not tokens:
+                    assert not row_of(out, layout, lengths, b, head, i).any()
+                    continue
+                keys, values = k[b, head // 2, tokens], v[b, head // 2, tokens]
+                result, p = attend(q[b, head, i], keys, values, 0.125)
+                close(row_of(out, layout, lengths, b, head, i), result)
+                s = wide(keys) @ wide(q[b, head, i]) * 0.125
+                expected = s.max() + np.log(np.exp(s - s.max()).sum())
+                assert row_of(lse, layout, lengths, b, head, i)[0] == pytest.approx(expected, rel=1e-4)
+                dy = wide(grad[b, head, i])
+                dp = wide(values) @ dy
+                ds = p * (dp - p @ dp) * 0.125
+                want[0][b, head, i] = ds @ wide(keys)
+                want[1][b, head // 2, tokens] += np.outer(ds, wide(q[b, head, i]))
+                want[2][b, head // 2, tokens] += np.outer(p, dy)
+    for found, wanted, many in zip(made, want, (lengths, key_lengths, key_lengths)):
+        close(found, lay(wanted, layout, many), 2.0**-6)
+
+
+def test_block_sparse_attention_of_8_bits() -> None:
+    q, k, v = (numbers(RNG, 1, h, s, 64, dtype=FP8) for h, s in ((2, 140), (1, 300), (1, 300)))
+    scales = [np.abs(numbers(RNG, 1, h, n, 1, dtype=F32)) for h, n in ((2, 2), (1, 2), (1, 2))]
+    mask = np.ones((1, 2, 2, 3), np.int8)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        out, _ = ops.block_sparse_attention_v2(
+            q, k, v, mask, None, [128, 128], None, None, None, *scales, "BNSD", "BNSD", 1, 0, 0.1, 4, 0, WIDE, WIDE, 0
+        )
+    whole = [wide(x)[0, 0] * np.repeat(wide(s)[0, 0], 256, 0)[:300] for x, s in ((k, scales[1]), (v, scales[2]))]
+    for head, i in ((0, 3), (1, 139), (0, 128)):
+        query = wide(q[0, head, i]) * wide(scales[0])[0, head, i // 128]
+        close(out[0, head, i], attend(query, *whole, 0.1)[0])
+
+
+def test_rain_fusion_attention() -> None:
+    q, k, v, mask, lengths, key_lengths = case(128)
+    blocks = [3, 2]
+    indices, counts = np.full((5, 4, 3), -1, np.int64), np.zeros((5, 4), np.int64)
+    for b in range(2):
+        for head in range(4):
+            for block in range(blocks[b]):
+                own = np.flatnonzero(mask[b, head, block, : -(-key_lengths[b] // 128)])
+                row = sum(blocks[:b]) + block
+                indices[row, head, : len(own)], counts[row, head] = own, len(own)
+    out, _ = ops.rain_fusion_attention(
+        lay(q, "TND", lengths), *(lay(x, "TND", key_lengths) for x in (k, v)), indices, counts, [8, 128], None, lengths,
+        key_lengths, None, "TND", "TND", 2, 0, 0.09, 0, 0,
+    )  # fmt: skip
+    for b, head, i in ((0, 1, 2), (0, 3, 19), (1, 0, 0), (1, 2, 12)):
+        tokens = chosen_tokens(mask, b, head, i, key_lengths[b])
+        result, _ = attend(q[b, head, i], k[b, head // 2, tokens], v[b, head // 2, tokens], 0.09)
+        close(row_of(out, "TND", lengths, b, head, i), result)
+
+
+@pytest.mark.parametrize("partly", [False, True])
+def test_choice_of_blocks(partly: bool) -> None:
+    q, k = numbers(RNG, 1, 2, 256, 128), numbers(RNG, 1, 2, 128, 128)
+    lengths = [64, 20, 7, 64], [64, 0] if partly else None
+    counts = lengths if partly else (None, None)
+    mask = ops.bsa_select_block_mask(q, k, [64, 64], None, None, None, *counts, "BNSD", "BNSD", 2, 0.1, 0.3)
+    assert mask.shape == (1, 2, 4, 2)
+    for head in range(2):
+        scores = np.zeros((4, 2))
+        for x in range(4):
+            for y in range(2):
+                rows = wide(q[0, head, x * 64 : x * 64 + (lengths[0][x] if partly else 64)])
+                columns = wide(k[0, head, y * 64 : y * 64 + 64])
+                scores[x, y] = rows.mean(0) @ columns.mean(0) * 0.1
+        if partly:
+            scores[:, 1] = -np.inf
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        p /= p.sum(-1, keepdims=True)
+        count = round(0.3 * 8)
+        best = sorted(p.reshape(-1), reverse=True)[:count]
+        assert mask[0, head].sum() == count
+        np.testing.assert_allclose(sorted(p[mask[0, head] == 1], reverse=True), best)
+
+
+torch = pytest.importorskip("torch", reason="Floyd attention is checked against torch")
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_floyd_attention_and_its_gradients(masked: bool) -> None:
+    b, h, n, m, k, d, scale = 2, 2, 3, 4, 5, 16, 0.25
+    shapes = (b, h, n, m, d), (b, h, n, k, d), (b, h, n, k, d), (b, h, k, m, d), (b, h, k, m, d)
+    arrays = [numbers(RNG, *s) for s in shapes]
+    mask = (RNG.random((b, 1, n, 1, k)) < 0.3) & (np.arange(k) > 0) if masked else None
+    row_max, row_sum, out = ops.fused_floyd_attention(*arrays, mask, scale)
+    q, k1, v1, k2, v2 = (torch.tensor(wide(x), requires_grad=True) for x in arrays)
+    scores = scale * ((q[..., None, :] * k1[:, :, :, None]).sum(-1) + (q[..., None, :] * k2.transpose(2, 3)[:, :, None]).sum(-1))
+    if masked:
+        scores = scores.masked_fill(torch.tensor(mask), -torch.inf)
+    p = scores.softmax(-1)
+    wanted = (p[..., None] * v1[:, :, :, None]).sum(-2) + (p[..., None] * v2.transpose(2, 3)[:, :, None]).sum(-2)
+    close(out, wanted.detach().numpy())
+    np.testing.assert_allclose(row_max[..., 0], scores.max(-1).values.detach().numpy(), rtol=1e-4)
+    grad = numbers(RNG, *out.shape)
+    made = ops.fused_floyd_attention_grad(*arrays, grad, mask, row_max, row_sum, out, scale)
+    wanted.backward(torch.tensor(wide(grad)))
+    for found, tensor in zip(made, (q, k1, v1, k2, v2)):
+        close(found, tensor.grad.numpy(), 2.0**-6)
