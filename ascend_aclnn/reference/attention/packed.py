@@ -239,3 +239,87 @@ def flash_attention_score_grad_v3(given: Given) -> dict[str, Any]:
         taken = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
         results["dsinkOut"] = _sink_gradient(sink, *taken)
     return results
+
+
+# --------------------------------------------------------------------------------------------------- one version for both
+
+
+def _drawn_dropout(call: Any) -> Optional[str]:
+    bits = call["dropMaskOptional"]
+    if call["keepProb"] < 1 and (bits is None or bits.size == 0):
+        return "a dropout mask drawn from seed and offset has no reference on the NumPy backend; pass drop_mask"
+    return None
+
+
+_SCALED_TOKENS = {"Q": 128, "K": 256, "V": 512}  # tokens with one scale, of queries, keys and values
+
+
+def _dequantised(given: Given, name: str, heads: int, scale: str) -> Array:
+    """Heads first (batch, heads, tokens, width), restored by scales (batch, heads, blocks, 1)."""
+    x = heads_first(given[name], given["inputLayout"], heads)
+    factors = given[f"dScale{scale}"]
+    if factors is None or factors.size == 0:
+        return x
+    return np.asarray(x * np.repeat(factors, _SCALED_TOKENS[scale], 2)[:, :, : x.shape[2]])
+
+
+def _as_bnsd(given: Given, key: str, ropes: tuple[str, str]) -> Given:
+    """The same call in one layout: queries, keys and values with heads first, dequantised, their rotated parts joined."""
+    layout, heads = given["inputLayout"], given["headNum"]
+    query = _dequantised(given, "query", heads, "Q")
+    shared = given[key].shape[2] // max(1, query.shape[3]) if layout in ("BSH", "SBH") else 0
+    made = Given(given)
+    made.operator = given.operator
+    rotated = [given[name] for name in ropes]
+    parts = [x if x is None or not x.size else heads_first(x, layout, n) for x, n in zip(rotated, (heads, shared))]
+    made["query"], made[key] = _joined(query, parts[0]), _joined(_dequantised(given, key, shared, "K"), parts[1])
+    made["value"] = _dequantised(given, "value", shared, "V")
+    made["inputLayout"] = "BNSD"
+    return made
+
+
+@reference_by_name("aclnnFlashAttentionScoreV4", unsupported=_drawn_dropout)
+def flash_attention_score_v4(given: Given) -> dict[str, Any]:
+    """Sequences of one length or several, with rotated parts, sinks, and operands of 8 bits."""
+    layout = given["inputLayout"]
+    if layout == "TND":
+        return flash_attention_var_len_score(given)
+    results = flash_attention_score_v3(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    return {**results, "attentionOutOut": in_layout(results["attentionOutOut"], layout)}
+
+
+@reference_by_name("aclnnFlashAttentionScoreGradV4", unsupported=_drawn_dropout)
+def flash_attention_score_grad_v4(given: Given) -> dict[str, Any]:
+    """Of the same: queries, keys, values, rotated parts, bias and sinks."""
+    layout, heads = given["inputLayout"], given["headNum"]
+    if layout == "TND":
+        given["keyInRope"] = given["keyRope"]
+        return flash_attention_unpadding_score_grad(given)
+    made = _as_bnsd(given, "keyIn", ("queryRope", "keyRope"))
+    width = made["query"].shape[3] - (0 if given["queryRope"] is None else given["queryRope"].shape[-1])
+    if layout in ("BSH", "SBH") and given["queryRope"] is not None:
+        width = made["query"].shape[3] - given["queryRope"].shape[-1] // heads
+    for name, scale in (("dy", "Dy"), ("attentionIn", "O")):
+        x = heads_first(given[name], layout, heads)
+        factor = given[f"dScale{scale}"]
+        made[name] = x if factor is None or factor.size == 0 else x * factor.reshape(-1)[0]
+    results = flash_attention_score_grad_v3(made)
+    for name, rope in (("dq", "queryRope"), ("dk", "keyRope")):
+        whole = results[f"{name}Out"]
+        results[f"{name}Out"] = in_layout(whole[..., :width], layout)
+        if given[rope] is not None and given[rope].size:
+            results[f"{name}RopeOut"] = in_layout(whole[..., width:], layout)
+    results["dvOut"] = in_layout(results["dvOut"], layout)
+    return results
+
+
+@reference_by_name("aclnnQuantFlashAttentionScore")
+def quant_flash_attention_score(given: Given) -> dict[str, Any]:
+    """Operands of HIFLOAT8, dequantised first; the chip quantises the probabilities between its products."""
+    given |= {"keepProb": 1.0, "pseType": 1, "sparseMode": 0}
+    layout = given["inputLayout"]
+    results = flash_attention_score_v3(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    statistics = (results[name][..., :1] for name in ("softmaxMaxOut", "softmaxSumOut"))
+    row_max, row_sum = statistics
+    attended = in_layout(results["attentionOutOut"], layout)
+    return {"softmaxMaxOut": row_max, "softmaxSumOut": row_sum, "attentionOutOut": attended}
