@@ -71,8 +71,19 @@ def required(*names: str, status: int = PARAM_NULLPTR) -> Check:
 
     def check(call: Call) -> None:
         for name in names:
-            if name in call.operator.positions and not call.is_present(name):
+            if name in call.positions and not call.is_present(name):
                 call.refuse(name, "is None (a null pointer); it is required", status)
+
+    return check
+
+
+def required_lists(*names: str, status: int = PARAM_NULLPTR) -> Check:
+    """Tensor lists that must have tensors, none of them null."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if name in call.positions and (not call[name] or any(item is None for item in call[name])):
+                call.refuse(name, "is None or empty, or holds None; it must have tensors", status)
 
     return check
 

@@ -56,6 +56,17 @@ class ArgumentShape(tuple[int, ...]):
         return is_transposed(self.tensor)
 
     @property
+    def unpacked(self) -> ArgumentShape:
+        """The shape in elements: an INT32 counts as eight INT4, along the axis that is stored last."""
+        shape = self
+        if self.tensor.dtype is DataType.INT32 and self:
+            axis = len(self) - (2 if self.transposed else 1)
+            shape = ArgumentShape(n * 8 if i == axis else n for i, n in enumerate(self))
+            shape.argument, shape.python_name = self.argument, self.python_name
+            shape.tensor = TensorSpec(shape, DataType.INT4)
+        return shape
+
+    @property
     def nz(self) -> bool:
         """The tensor is stored in tiles, FRACTAL_NZ."""
         return self.tensor.format in NZ
@@ -102,10 +113,22 @@ class ArgumentItems(tuple[Any, ...]):
 class Call:
     """What a rule sees of one call: values by C name, the operator, the SoC."""
 
-    __slots__ = ("_arguments", "_shapes", "defined", "definitions", "operator", "soc", "status", "values", "versions")
+    __slots__ = (
+        "_arguments",
+        "_shapes",
+        "defined",
+        "definitions",
+        "operator",
+        "positions",
+        "soc",
+        "status",
+        "values",
+        "versions",
+    )
 
     def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         self.operator = operator
+        self.positions: Mapping[str, int] = operator.positions  # and those of the rule's aliases
         self.values = values
         self.soc = soc
         self.status = PARAM_INVALID  # of the checks that run now
@@ -117,11 +140,11 @@ class Call:
 
     def __getitem__(self, name: str) -> Any:
         """The value of a C parameter: TensorSpec, list, Scalar, tuple, str, number or None."""
-        return self.values[self.operator.positions[name]]
+        return self.values[self.positions[name]]
 
     def get(self, name: str) -> Any:
         """As ``call[name]``, None also where this version of the operator has no such parameter."""
-        position = self.operator.positions.get(name)
+        position = self.positions.get(name)
         return None if position is None else self.values[position]
 
     def is_present(self, name: str) -> bool:
@@ -221,7 +244,9 @@ class Call:
         """Fails phase one. ``detail`` follows the argument's name: "has dtype X; it must be Y"."""
         gap = "" if detail.startswith("[") else " "
         text = f"{self.python_name(argument)}{gap}{detail}" if argument else detail
-        raise RuleViolation(self.status if status is None else status, argument, text)
+        position = self.positions.get(argument or "")
+        name = argument if position is None else self.operator.parameters[position].name
+        raise RuleViolation(self.status if status is None else status, name, text)
 
     def require(self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None) -> None:
         """Fails phase one unless the condition holds."""
@@ -229,7 +254,7 @@ class Call:
             self.refuse(argument, detail, status)
 
     def python_name(self, argument: str) -> str:
-        position = self.operator.positions.get(argument)
+        position = self.positions.get(argument)
         return argument if position is None else self.operator.parameters[position].python_name
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
@@ -33,6 +34,7 @@ class Rule:
         required: str = "",
         null_status: int = PARAM_NULLPTR,
         versions: Sequence[str] = (),
+        aliases: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.versions = tuple(versions) or (name,)
@@ -41,6 +43,8 @@ class Rule:
         self.checks = tuple(group.words)
         self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
         self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
+        self.aliases = {name: others.split() for name, others in aliases.items()}
+        self._positions: dict[Operator, dict[str, int]] = {}
         self.definitions = group.definitions
         self.expressions = group.expressions
         self.nullable = frozenset(nullable.split())
@@ -48,10 +52,24 @@ class Rule:
 
     def check(self, call: Call) -> None:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
-        call.definitions, call.versions = self.definitions, self.versions
+        self._begin(call)
         self._check_null(call, call.operator.parameters)
         for check in self.checks:
             check(call)
+
+    def positions(self, operator: Operator) -> Mapping[str, int]:
+        """Where the parameters are, by C name and by alias."""
+        if not self.aliases:
+            return operator.positions
+        found = self._positions.get(operator)
+        if found is None:
+            found = self._positions[operator] = dict(operator.positions)
+            for alias, names in self.aliases.items():
+                found.update((alias, operator.positions[name]) for name in names if name in operator.positions)
+        return found
+
+    def _begin(self, call: Call) -> None:
+        call.definitions, call.versions, call.positions = self.definitions, self.versions, self.positions(call.operator)
 
     def _check_null(self, call: Call, parameters: Sequence[Parameter]) -> None:
         for parameter in parameters:
@@ -63,22 +81,27 @@ class Rule:
 
     def infer(self, call: Call) -> dict[str, OutputSpecs]:
         """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
-        call.definitions, call.versions = self.definitions, self.versions
+        self._begin(call)
         self._check_null(call, call.operator.inputs)
         specs: dict[str, OutputSpecs] = {}
         for parameter in call.operator.outputs:
-            for condition, rule in self.shapes.get(parameter.name, ()):
+            told = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
+            for condition, rule in told:
                 if condition is None or condition(call):
                     specs[parameter.name] = _output_specs(rule(call), self._output_dtype(call, parameter))
                     break
             else:
-                if parameter.name in self.shapes and self.may_be_null(parameter):
+                if told and self.may_be_null(parameter):
                     specs[parameter.name] = None
         return specs
 
+    def _names(self, parameter: Parameter) -> list[str]:
+        """The names under which the rule may speak of a parameter."""
+        return [parameter.name, *(alias for alias, names in self.aliases.items() if parameter.name in names)]
+
     def _output_dtype(self, call: Call, parameter: Parameter) -> DataType:
         """As told, else the only documented dtype, else the dtype of the first tensor input."""
-        for condition, rule in self.dtypes.get(parameter.name, ()):
+        for condition, rule in (found for name in self._names(parameter) for found in self.dtypes.get(name, ())):
             if condition is None or condition(call):
                 return rule(call)
         documented = call.operator.dtypes(parameter, call.product)
@@ -99,10 +122,18 @@ def _output_specs(shapes: Shapes, dtype: DataType) -> OutputSpecs:
 RULES: dict[str, Rule] = {}  # by C name
 
 
-def rule(names: str, *words: Check, nullable: str = "", required: str = "", null_status: int = PARAM_NULLPTR) -> None:
+def rule(
+    names: str,
+    *words: Check,
+    nullable: str = "",
+    required: str = "",
+    null_status: int = PARAM_NULLPTR,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> None:
     """Declares the rule of one or more operators (C names, separated by blanks): versions that differ in parameters.
 
-    Words skip the parameters that a version does not have; ``on_operators`` holds what is special to some.
+    Words skip the parameters that a version does not have; ``on_operators`` holds what is special to some. ``aliases`` gives
+    parameters whose C names differ between versions one name for the rule: ``{"weight": "w x2"}``.
 
     ``nullable`` and ``required`` correct what the catalog says of pointers that may be null; a few operators answer a
     null pointer with another ``null_status`` (INNER_NULLPTR).
@@ -111,7 +142,7 @@ def rule(names: str, *words: Check, nullable: str = "", required: str = "", null
     for name in versions:
         if name in RULES:
             raise ValueError(f"{name} has two rules")
-        RULES[name] = Rule(name, words, nullable, required, null_status, versions)
+        RULES[name] = Rule(name, words, nullable, required, null_status, versions, aliases)
 
 
 @functools.cache

@@ -41,6 +41,7 @@ FUNCTIONS: dict[str, Any] = {
     "ceil_div": ceil_div,
     "enumerate": enumerate,
     "int": int,
+    "is_tensor": lambda value: isinstance(value, ArgumentShape),
     "isfinite": math.isfinite,
     "len": len,
     "max": max,
@@ -113,7 +114,7 @@ class Expression:
     def blamed(self, call: Call) -> Optional[str]:
         """The first parameter that the expression names, itself or through a definition."""
         for name in self.names:
-            if name in call.operator.positions:
+            if name in call.positions:
                 return name
             defined = definition(call, name)
             if defined is not None:
@@ -146,7 +147,7 @@ def definition(call: Call, name: str) -> Optional[Expression]:
 
 def value_of(call: Call, name: str) -> Any:
     """The value of a name: a parameter's, else a definition's (None where that names an absent argument)."""
-    if name in call.operator.positions:
+    if name in call.positions:
         return call.argument(name)
     if name in call.defined:
         return call.defined[name]
@@ -327,7 +328,7 @@ def describe(call: Call, node: ast.expr) -> tuple[str, str]:
     """What came ("has shape (2, 3)"), and what of it a condition is about ("its last axis")."""
     if isinstance(node, ast.Name):
         value = value_of(call, node.id) if node.id not in _globals() else None
-        defined = None if node.id in call.operator.positions else definition(call, node.id)
+        defined = None if node.id in call.positions else definition(call, node.id)
         if defined is not None:
             return _first(call, node), f"{node.id} ({defined.render(call)}) is {_shown(value)}; it"
         return _came(value), "it"

@@ -36,7 +36,7 @@ class _OutputShapes(Word):
 
     def __call__(self, call: Call) -> None:
         for name, rule in self.rules.items():
-            if not self.checks or name not in call.operator.positions:
+            if not self.checks or name not in call.positions:
                 continue
             required = rule(call)
             if required is None or not call.is_present(name):
@@ -316,7 +316,7 @@ class _ShapePatterns(_OutputShapes):
 
     def binds(self, call: Call, part: str) -> bool:
         """Whether a name is a size that this word binds, and neither an attribute nor defined by another word."""
-        if part in call.operator.positions:
+        if part in call.positions:
             return False
         defined = definition(call, part)
         return defined is None or defined is self.own[part]
