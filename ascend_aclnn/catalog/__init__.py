@@ -176,7 +176,10 @@ class Operator:
 
     @functools.cached_property
     def accuracy_standard(self) -> str:
-        """How ``testing.compare`` judges a result of the operator by default."""
+        """How ``testing.compare`` judges a result of the operator by default: a name of ``testing.STANDARDS``."""
+        for standard in ("bit_equal", "off_by_one", "unspecified"):
+            if _has_trait(f"accuracy_{standard}", self):
+                return standard
         return "default"
 
     @functools.cached_property

@@ -1,0 +1,52 @@
+"""Traits of operators: about operators that exist, and what the accuracy standards derived from them accept."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ascend_aclnn import catalog
+from ascend_aclnn.testing import compare
+from ascend_aclnn.testing.standards import STANDARDS
+
+TRAITS = json.loads((catalog.FOLDER / "traits.json").read_text(encoding="utf-8"))
+NAMES = set(catalog.names())
+
+
+def test_traits_are_about_operators_and_give_a_reason() -> None:
+    families = {catalog.get(name).family for name in NAMES}
+    for trait, row in TRAITS.items():
+        assert row["why"], trait
+        assert set(row.get("operators", ())) <= NAMES, trait
+        assert set(row.get("families", ())) <= families, trait
+        assert len(set(row.get("operators", ()))) == len(row.get("operators", ())), trait
+
+
+def test_every_operator_has_one_standard() -> None:
+    standards = [row["operators"] for trait, row in TRAITS.items() if trait.startswith("accuracy_")]
+    listed = [name for names in standards for name in names]
+    assert len(listed) == len(set(listed))
+    assert {catalog.get(name).accuracy_standard for name in NAMES} <= STANDARDS.keys()
+    assert catalog.get("aclnnRmsNorm").accuracy_standard == "default"
+    assert catalog.get("aclnnIndexSelect").accuracy_standard == "bit_equal"
+    assert catalog.get("aclnnAscendQuant").accuracy_standard == "off_by_one"
+    assert catalog.get("aclnnInplaceNormal").accuracy_standard == "unspecified"
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype", "error", "accurate"),
+    [
+        ("aclnnIndexSelect", np.float32, 1e-7, False),  # a copy that is not one
+        ("aclnnAdd", np.float32, 1e-7, True),
+        ("aclnnAdd", np.int32, 1, False),
+        ("aclnnDynamicQuant", np.int8, 1, True),
+        ("aclnnDynamicQuant", np.int8, 2, False),
+        ("aclnnDynamicQuant", np.float32, 0.5, False),  # its scale is a float: one is far too much
+        ("aclnnInplaceNormal", np.float32, 1.0, True),
+    ],
+)
+def test_the_standard_of_an_operator_decides(operator: str, dtype: type, error: float, accurate: bool) -> None:
+    golden = np.arange(1, 13).astype(dtype)
+    assert compare((golden + error).astype(dtype), golden, operator=operator).accurate is accurate
