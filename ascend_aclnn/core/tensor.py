@@ -210,7 +210,12 @@ class Tensor(TensorSpec):
         order = tuple(a + self.ndim if a < 0 else a for a in given) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"axes {axes} are not a permutation of the {self.ndim} axes")
-        return self._view([self.shape[a] for a in order], [self.strides[a] for a in order], self.offset)
+        shape, strides = tuple(self.shape[a] for a in order), tuple(self.strides[a] for a in order)
+        if not self.format.private:
+            return self._view(shape, strides, self.offset)
+        if order[:-2] != tuple(range(self.ndim - 2)):
+            raise ValueError(f"of a tensor in {self.format.name} only the last two axes can be transposed")
+        return Tensor(self.storage, shape, self.dtype, strides, self.offset, self.format, self.storage_shape)
 
     @property
     def T(self) -> Tensor:
@@ -267,8 +272,9 @@ class Tensor(TensorSpec):
         if self.size == 0:
             return
         array = np.broadcast_to(array, self.shape)
-        if self.format.private:
-            array = to_nz(array, self._nz_storage())
+        if self.format.private and self.storage_shape != self.shape:
+            blocks, turned = self._nz_blocks()
+            array = to_nz(np.swapaxes(array, -1, -2) if turned else array, blocks)
         if self.dtype.packed:
             if not self.is_contiguous or self.offset:
                 raise ValueError(f"a strided {self.dtype.name} tensor cannot be written from the host")
@@ -472,18 +478,30 @@ class Tensor(TensorSpec):
             raise ValueError(f"cannot convert {self.format.name} to {wanted.name}; only ND <-> FRACTAL_NZ")
         return self.backend.convert_format(self, wanted)
 
-    def _nz_storage(self) -> tuple[int, ...]:
-        """The storage shape of a FRACTAL_NZ tensor that can be read and written on the host."""
-        wanted = nz_shape(self.shape, self.dtype) if self.format is Format.FRACTAL_NZ and self.ndim >= 2 else None
-        if wanted is None or len(self.storage_shape) != len(wanted) or self.offset:
-            text = f"{self.format.name} with storage shape {self.storage_shape}"
-            raise ValueError(f"a tensor in {text} cannot be moved to or from the host")
-        return self.storage_shape
+    def _nz_blocks(self) -> tuple[tuple[int, ...], bool]:
+        """The blocks of a FRACTAL_NZ tensor that can be read and written on the host, and whether it is transposed.
+
+        A transposed view of a blocked matrix keeps the matrix's blocks, as on the device. Blocks may be flattened.
+        """
+        if self.format is Format.FRACTAL_NZ and self.ndim >= 2 and not self.offset:
+            *lead, rows, columns = self.shape
+            turned = not self.is_contiguous and self.strides[-2:] == (1, rows)
+            wanted = nz_shape((*lead, columns, rows) if turned else self.shape, self.dtype)
+            if len(self.storage_shape) == len(wanted):
+                return self.storage_shape, turned
+            if math.prod(self.storage_shape) == math.prod(wanted):
+                return wanted, turned
+        text = f"{self.format.name} with storage shape {self.storage_shape}"
+        raise ValueError(f"a tensor in {text} cannot be moved to or from the host")
 
     def _from_private(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        physical = self._nz_storage()
-        flat = Tensor(self.storage, physical, self.dtype, contiguous_strides(physical))
-        return np.array(from_nz(flat.numpy(), self.shape), dtype)
+        if self.storage_shape == self.shape:  # the view is of the blocks themselves
+            return Tensor(self.storage, self.shape, self.dtype, contiguous_strides(self.shape)).numpy()
+        blocks, turned = self._nz_blocks()
+        flat = Tensor(self.storage, blocks, self.dtype, contiguous_strides(blocks))
+        *lead, rows, columns = self.shape
+        matrix = from_nz(flat.numpy(), (*lead, columns, rows) if turned else self.shape)
+        return np.array(np.swapaxes(matrix, -1, -2) if turned else matrix, dtype)
 
     @classmethod
     def from_pointer(

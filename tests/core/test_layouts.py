@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -65,6 +66,26 @@ def test_weights_in_nz(engine: Backend) -> None:
     out = ops.matmul_weight_nz(aclnn.asarray(x), aclnn.asarray(weight).to_format("FRACTAL_NZ"))
     expected = (x.astype(np.float64) @ weight.astype(np.float64)).astype(np.float16)
     np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_a_transposed_weight_keeps_its_blocks(engine: Backend) -> None:
+    weight = np.arange(33 * 40).reshape(33, 40).astype(np.float16)
+    blocked = aclnn.asarray(weight).to_format("FRACTAL_NZ")
+    turned = blocked.T
+    assert (turned.shape, turned.format, turned.storage_shape) == ((40, 33), blocked.format, blocked.storage_shape)
+    np.testing.assert_array_equal(turned.numpy(), weight.T)
+    x = np.eye(40, dtype=np.float16)[:20]
+    out = ops.matmul_weight_nz(aclnn.asarray(x), turned)
+    np.testing.assert_array_equal(out.numpy(), weight.T[:20])
+    with pytest.raises(ValueError, match="only the last two axes"):
+        aclnn.asarray(np.zeros((2, 16, 16), np.float16)).to_format("FRACTAL_NZ").transpose(1, 0, 2)
+
+
+def test_blocks_may_be_flattened(engine: Backend) -> None:
+    weight = np.arange(33 * 40).reshape(33, 40).astype(np.float16)
+    blocked = aclnn.asarray(weight).to_format("FRACTAL_NZ")
+    flat = blocked.with_format("FRACTAL_NZ", (math.prod(blocked.storage_shape),))
+    np.testing.assert_array_equal(flat.numpy(), weight)
 
 
 def test_outputs_are_cut_to_what_the_data_gave(engine: Backend) -> None:
