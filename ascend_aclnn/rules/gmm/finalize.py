@@ -11,13 +11,19 @@ from ascend_aclnn.rules.gmm.common import nz_storage
 from ascend_aclnn.rules.language import (
     Call,
     Shape,
+    absent,
+    define,
     documented_dtypes,
     dtypes,
     formats,
+    has_shape,
     infer_shape,
+    on_products,
     output_dtype,
     rank,
+    require,
     rule,
+    when,
 )
 
 _ROLES = {
@@ -168,10 +174,35 @@ def _rest(call: Call) -> None:
         call.require(fits, "tuningConfigOptional", f"starts with {expected}; it must be in [0, {rows}]")
 
 
-def _a2(call: Call) -> None:
-    if call.product == "950":
-        documented_dtypes()(call)
-    else:
+_MX_GROUPS = (
+    define(k="x1[1]", n="x2[1] if transposeX2 else x2[2]"),
+    dtypes("FLOAT8_E4M3FN FLOAT8_E5M2 FLOAT4_E2M1", "x1", "x2"),
+    require("(x1.dtype in FLOAT4S) == (x2.dtype in FLOAT4S)"),
+    dtypes("FLOAT8_E8M0", "scaleOptional", "pertokenScaleOptional"),
+    dtypes("BF16", "biasOptional", "sharedInputOptional"),
+    dtypes("FLOAT", "logitOptional", "out"),
+    dtypes("INT64", "groupListOptional", "rowIndexOptional"),
+    absent("offsetOptional"),
+    rank(2, 2, "x1", "out"),
+    rank(3, 3, "x2"),
+    require("0 < x2[0] <= 1024", "x2[2 if transposeX2 else 1] == k", "k > 0", argument="x2"),
+    when("x1.dtype in FLOAT4S", require("k % 2 == 0", "k != 2", "transposeX2 or n % 2 == 0", argument="x2")),
+    has_shape(
+        scaleOptional="(x2[0], n, ceil_div(k, 64), 2) if transposeX2 else (x2[0], ceil_div(k, 64), n, 2)",
+        pertokenScaleOptional="(x1[0], ceil_div(k, 64), 2)",
+        biasOptional="(x2[0], n)",
+        groupListOptional="(x2[0],)",
+        logitOptional="(x1[0],)",
+        rowIndexOptional="(x1[0],)",
+    ),
+    require("out[1] == n", "out[0] <= x1[0]", "0 <= sharedInputOffset <= out[0]", "groupListType in (0, 1)"),
+    rank(2, 2, "sharedInputOptional"),
+    require("sharedInputOptional[1] == n", "sharedInputOptional[0] + sharedInputOffset <= out[0]"),
+)
+
+
+def _on_others(call: Call) -> None:
+    if call.product != "950":
         _dtypes(call)
         _shapes(call)
         _rest(call)
@@ -189,7 +220,8 @@ for _operator in ("", "V2", "V3", "WeightNz", "WeightNzV2"):
         "aclnnGroupedMatmulFinalizeRouting" + _operator,
         _pointers,
         _attributes,
-        _a2,
+        _on_others,
+        on_products("950", *(_MX_GROUPS if _operator == "V3" else (documented_dtypes(),))),
         infer_shape(out=_largest, y=_largest),
         output_dtype(out="FLOAT", y="FLOAT"),
         nullable="x x1 x2 w scale groupList sharedInput logit rowIndex out y",

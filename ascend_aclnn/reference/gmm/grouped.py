@@ -1,11 +1,8 @@
-"""Grouped products (ops-transformer/gmm): each group of rows, or of the inner axis, by a matrix of its own.
-
-Rows behind the last group, which the chip leaves as they were, become zero.
-"""
+"""Grouped products of lists (part of ops-transformer/gmm): groups of rows, or of the inner axis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import ml_dtypes
@@ -13,38 +10,18 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
-from ascend_aclnn.reference._gates import activated, swiglu
-from ascend_aclnn.reference._quantise import by_row, store, unpacked
+from ascend_aclnn.reference._gates import activated
+from ascend_aclnn.reference._quantise import store
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, quantised_product, turned
+from ascend_aclnn.reference.gmm.common import ENDS, integers, parts, scale_bits
+from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
 
 _INT4 = np.dtype(ml_dtypes.int4)
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 _ACTIVATIONS = ("", "relu", "gelu_tanh", "", "fast_gelu", "silu")  # actType
-_ENDS, _SIZES, _PAIRS = range(3)  # groupListType
 
 List = Optional[Sequence[Any]]
-
-
-def parts(groups: Any, kind: int = _ENDS) -> Iterator[tuple[int, slice]]:
-    """The number of each group, and where it lies: groups are given by ends, sizes, or pairs of number and size."""
-    values = np.asarray(groups)
-    start = 0
-    for position, value in enumerate(values):
-        number, size = (int(value[0]), int(value[1])) if kind == _PAIRS else (position, int(value))
-        end = size if kind == _ENDS else start + size
-        yield number, slice(start, end)
-        start = end
-
-
-def integers(x: Array) -> Array:
-    """An operand's elements: INT32 holds eight 4-bit integers of the axis that is stored last."""
-    if x.dtype != np.int32:
-        return x
-    if x.ndim > 1 and x.strides[-2] < x.strides[-1]:
-        return turned(unpacked(np.ascontiguousarray(turned(x, True))), True)
-    return unpacked(np.ascontiguousarray(x))
 
 
 class Parameters:
@@ -118,11 +95,6 @@ def _is_int4_weight(x: Array, weight: Array, scale: Array) -> bool:
     return packed and (scale.ndim > 1 or weight.dtype == _INT4)
 
 
-def scale_bits(scale: Array) -> Array:
-    """Floats in the lower halves of 64-bit integers."""
-    return np.asarray(scale.astype(np.uint64).astype(np.uint32)).view(np.float32)
-
-
 def grouped_matmul(
     xs: Sequence[Array],
     weights: Sequence[Array],
@@ -189,7 +161,7 @@ def grouped_matmul_v3(
         "antiquant_scale": antiquant_scale,
         "antiquant_offset": antiquant_offset,
     }
-    grouped_matmul(x, weight, lists, None, groups, kind, _ENDS, "", outs)
+    grouped_matmul(x, weight, lists, None, groups, kind, ENDS, "", outs)
 
 
 @reference("aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5", "aclnnGroupedMatmulWeightNz", raw=True)
@@ -222,114 +194,3 @@ def grouped_matmul_v5(
         "antiquant_offset": antiquant_offset,
     }
     grouped_matmul(x, weight, lists, tokens, groups, kind, list_type, _ACTIVATIONS[act_type], out[0])
-
-
-# ------------------------------------------------------------------------------------------------------- others
-
-
-@reference("aclnnGroupedMatmulAdd", "aclnnGroupedMatmulAddV2")
-def grouped_matmul_add(
-    x: Array,
-    weight: Array,
-    groups: Array,
-    y: Array,
-    transpose_x: bool,
-    transpose_weight: bool,
-    kind: int,
-    list_type: int = _ENDS,
-) -> Array:
-    """y plus, for each group of the first axes of x (K, M) and weight (K, N), their product (M, N)."""
-    total = y.reshape(len(groups), x.shape[1], weight.shape[1]).copy()
-    for number, part in parts(groups, list_type):
-        total[number] += matmul(x[part].T, weight[part])
-    return np.asarray(total.reshape(y.shape))
-
-
-@reference("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True)
-def grouped_matmul_swiglu_quant(
-    x: Array,
-    weight: Array,
-    bias: Optional[Array],
-    offset: Optional[Array],
-    weight_scale: Array,
-    x_scale: Array,
-    groups: Array,
-    *,
-    out: tuple[Array, Array, Optional[Array]],
-) -> None:
-    """x @ weight * xScale * weightScale, swiglu with the left half activated, each row quantised by its largest."""
-    if weight.dtype != np.int8:
-        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuant", "the NumPy backend takes INT8 weights only")
-    _swiglu_quant(x, weight, weight_scale, x_scale, None, groups, _ENDS, out[0], out[1])
-
-
-def _swiglu_quant(
-    x: Array,
-    weight: Any,
-    weight_scale: Any,
-    x_scale: Array,
-    smooth: Optional[Array],
-    groups: Array,
-    list_type: int,
-    y: Array,
-    y_scale: Array,
-) -> None:
-    y[...], y_scale[...] = 0, 0
-    for number, part in parts(groups, list_type):
-        total = exact_product(x[part], weight[number]).astype(np.float32)
-        gated = swiglu(total * widen(x_scale)[part, None] * widen(weight_scale[number]), True)
-        if smooth is not None:
-            gated = gated * (smooth[number] if len(smooth) > 1 or smooth.ndim > 1 else smooth)
-        rows, scales = by_row(gated)
-        store(y[part], rows)
-        round_into(y_scale[part], scales)
-
-
-@reference("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True)
-def grouped_matmul_swiglu_quant_v2(
-    x: Array,
-    weight: Sequence[Array],
-    weight_scale: Sequence[Array],
-    assist: List,
-    bias: Optional[Array],
-    x_scale: Array,
-    smooth: Optional[Array],
-    groups: Array,
-    dequant_mode: int,
-    dequant_dtype: int,
-    quant_mode: int,
-    list_type: int,
-    tuning: Optional[Sequence[int]],
-    *,
-    out: tuple[Array, Array],
-) -> None:
-    """``grouped_matmul_swiglu_quant`` with weights in lists and factors in front of the quantisation."""
-    if x.dtype != np.int8 or any(w.dtype != np.int8 for w in weight):
-        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuantV2", "the NumPy backend takes INT8 by INT8 only")
-    weights = weight[0] if len(weight) == 1 and weight[0].ndim == 3 else weight
-    scales = weight_scale[0] if len(weight_scale) == 1 and weight_scale[0].ndim == 2 else weight_scale
-    _swiglu_quant(x, weights, scales, x_scale, smooth, groups, list_type, out[0], out[1])
-
-
-@reference("aclnnQuantGroupedMatmulDequant", "aclnnQuantGroupedMatmulDequantWeightNZ", raw=True)
-def quant_grouped_matmul_dequant(
-    x: Array,
-    weight: Array,
-    weight_scale: Array,
-    groups: Array,
-    bias: Optional[Array],
-    x_scale: Optional[Array],
-    x_offset: Optional[Array],
-    smooth: Optional[Array],
-    mode: str,
-    transpose: bool,
-    *,
-    out: tuple[Array],
-) -> None:
-    """Each group of rows quantised to 8 bits, multiplied, and scaled back."""
-    out[0][...] = 0
-    matrices = turned(weight, transpose)
-    for number, part in parts(groups):
-        scales = x_scale if x_scale is None or x_scale.size == 1 else x_scale[part]
-        y = quantised_product(x[part], matrices[number], weight_scale[number], None, scales, smooth, mode)
-        round_into(out[0][part], y)

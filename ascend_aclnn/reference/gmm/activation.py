@@ -1,0 +1,118 @@
+"""Grouped products with an activation and quantisation behind (part of ops-transformer/gmm)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.core.errors import UnsupportedOperator
+from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.reference import _mx as mx
+from ascend_aclnn.reference._gates import swiglu
+from ascend_aclnn.reference._quantise import by_row, store
+from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.gmm.common import ENDS, SIZES, parts
+from ascend_aclnn.reference.matmul.mx import mx_product
+from ascend_aclnn.reference.matmul.quant import exact_product
+
+List = Optional[Sequence[Any]]
+
+
+@reference("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True)
+def grouped_matmul_swiglu_quant(
+    x: Array,
+    weight: Array,
+    bias: Optional[Array],
+    offset: Optional[Array],
+    weight_scale: Array,
+    x_scale: Array,
+    groups: Array,
+    *,
+    out: tuple[Array, Array, Optional[Array]],
+) -> None:
+    """x @ weight * xScale * weightScale, swiglu with the left half activated, each row quantised by its largest."""
+    if weight.dtype != np.int8:
+        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuant", "the NumPy backend takes INT8 weights only")
+    _swiglu_quant(x, weight, weight_scale, x_scale, None, groups, ENDS, out[0], out[1])
+
+
+def _swiglu_quant(
+    x: Array,
+    weight: Any,
+    weight_scale: Any,
+    x_scale: Array,
+    smooth: Optional[Array],
+    groups: Array,
+    list_type: int,
+    y: Array,
+    y_scale: Array,
+) -> None:
+    y[...], y_scale[...] = 0, 0
+    for number, part in parts(groups, list_type):
+        total = exact_product(x[part], weight[number]).astype(np.float32)
+        gated = swiglu(total * widen(x_scale)[part, None] * widen(weight_scale[number]), True)
+        if smooth is not None:
+            gated = gated * (smooth[number] if len(smooth) > 1 or smooth.ndim > 1 else smooth)
+        rows, scales = by_row(gated)
+        store(y[part], rows)
+        round_into(y_scale[part], scales)
+
+
+@reference("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True)
+def grouped_matmul_swiglu_quant_v2(
+    x: Array,
+    weight: Sequence[Array],
+    weight_scale: Sequence[Array],
+    assist: List,
+    bias: Optional[Array],
+    x_scale: Array,
+    smooth: Optional[Array],
+    groups: Array,
+    dequant_mode: int,
+    dequant_dtype: int,
+    quant_mode: int,
+    list_type: int,
+    tuning: Optional[Sequence[int]],
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """``grouped_matmul_swiglu_quant`` with weights in lists and factors in front of the quantisation."""
+    if x.dtype != np.int8 or any(w.dtype != np.int8 for w in weight):
+        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuantV2", "the NumPy backend takes INT8 by INT8 only")
+    weights = weight[0] if len(weight) == 1 and weight[0].ndim == 3 else weight
+    scales = weight_scale[0] if len(weight_scale) == 1 and weight_scale[0].ndim == 2 else weight_scale
+    _swiglu_quant(x, weights, scales, x_scale, smooth, groups, list_type, out[0], out[1])
+
+
+@reference("aclnnGroupedMatmulActivationQuantWeightNz", raw=True)
+def grouped_matmul_activation_quant(
+    x: Array,
+    groups: Array,
+    weight: Sequence[Array],
+    weight_scale: Sequence[Array],
+    bias: List,
+    x_scale: Optional[Array],
+    activation: str,
+    list_type: int,
+    tuning: Any,
+    quant_mode: Optional[str],
+    round_mode: Optional[str],
+    algorithm: int,
+    type_max: float,
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """Rows by the matrices of their groups, gelu, in blocks of 32 columns that share an exponent."""
+    assert x_scale is not None
+    y = np.zeros((len(x), out[0].shape[1]), np.float32)
+    covered = 0
+    for number, span in parts(groups, SIZES if list_type else ENDS):
+        matrix, scale = weight[0][number], weight_scale[0][number]
+        product = mx_product(x[span], matrix, x_scale[span], scale, False, False)
+        y[span] = product / (1 + np.exp(np.float32(-1.595769121) * (product + np.float32(0.044715) * product**3)))
+        covered = max(covered, span.stop)
+    made, codes = mx.along(y, -1, out[0].dtype, mx.Scaling(algorithm, round_mode or "rint", type_max=type_max))
+    made[covered:], codes[covered:] = 0, 0
+    mx.store(*out, made, codes)
