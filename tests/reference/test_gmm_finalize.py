@@ -162,10 +162,10 @@ def test_groups_activated_and_quantised(turned: bool) -> None:
     weight = floats(3, 64, 96, dtype=E4M3) if turned else floats(3, 96, 64, dtype=E4M3)
     scale = RNG.integers(120, 128, (3, 64, 2, 2) if turned else (3, 2, 64, 2)).astype(np.uint8).view(E8M0)
     with aclnn.use_backend("numpy", soc=NEW_950):
-        blocked = aclnn.asarray(weight).to_format("FRACTAL_NZ")
+        blocked, scales = aclnn.asarray(weight).to_format("FRACTAL_NZ"), aclnn.asarray(scale)
         made = ops.grouped_matmul_activation_quant_weight_nz(
             aclnn.asarray(x), aclnn.asarray(np.array(SIZES)), [blocked.transpose(0, 2, 1) if turned else blocked],
-            [aclnn.asarray(scale).transpose(0, 2, 1, 3) if turned else aclnn.asarray(scale)], None, aclnn.asarray(x_scale), "gelu_tanh", 1, None, "mx", "rint", 0, 0.0,
+            [scales.transpose(0, 2, 1, 3) if turned else scales], None, aclnn.asarray(x_scale), "gelu_tanh", 1, None, "mx", "rint", 0, 0.0,
             out=(aclnn.empty((ROWS, 64), E4M3), aclnn.empty((ROWS, 1, 2), E8M0)),
         )  # fmt: skip
         y, codes = made[0].numpy(), made[1].numpy()
