@@ -28,9 +28,9 @@ def _moments(m: Array, v: Array, grad: Array, beta1: float, beta2: float) -> tup
     return beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad * grad
 
 
-def _corrections(beta1: float, beta2: float, step: float) -> tuple[float, float]:
-    """How much of the two averages the gradients so far make up."""
-    return 1 - beta1**step, 1 - beta2**step
+def _corrections(beta1: float, beta2: float, step: float) -> tuple[Any, Any]:
+    """How much of the two averages the gradients so far make up; as NumPy numbers, which divide by zero as kernels do."""
+    return np.float64(1 - beta1**step), np.float64(1 - beta2**step)
 
 
 def _write(argument: str, tensor: Array, value: Array) -> None:

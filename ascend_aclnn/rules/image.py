@@ -18,11 +18,13 @@ from ascend_aclnn.rules.language import (
     dtype_table,
     dtypes,
     formats,
+    has_shape,
     in_range,
     infer_shape,
     only_products,
     output_shape,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
@@ -753,6 +755,10 @@ rule(
     "aclnnThreeInterpolateBackward",
     dtypes(_NO_BF16, "grad_x", "weight"),
     dtypes("INT32 INT64", "idx"),
+    tiling(
+        require("len(grad_x) in (3, 4)", "len(grad_x) == 3 or grad_x[3] == 1"),
+        has_shape(idx="(grad_x[0], grad_x[2], 3)", weight="(grad_x[0], grad_x[2], 3)"),
+    ),
     copied_output_shape(grad_y=shape_from(("grad_x", 0), ("grad_x", 1), "m", 1)),
 )
 

@@ -9,21 +9,26 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     DtypeSet,
+    define,
     documented_dtypes,
     dtype_of,
     dtype_table,
     dtypes,
+    has_shape,
     max_rank,
     only_products,
     output_dtype,
     output_shape,
     plus_bf16,
+    positive,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
     shape_of,
     tiling,
+    when,
 )
 
 _FLOATS = "FLOAT FLOAT16 BF16"
@@ -128,20 +133,41 @@ rule(
 )
 
 
-def _sequences(call: Call) -> None:
-    sequences, queries = call["numSeqs"], call["numQueries"]
-    call.require(sequences > 0, "numSeqs", f"is {sequences}; it must be positive")
-    call.require(queries > 0, "numQueries", f"is {queries}; it must be positive")
-    call.require(call["blockSize"] > 0, "blockSize", f"is {call['blockSize']}; it must be positive")
-
-
 _STEP = ("inputTokens", "sampledTokenIds", "inputPositions", "seqLens", "slotMapping", "blockTables")
-rule("aclnnAdvanceStep", only_products("A2 A3 950"), dtypes("INT64", *_STEP), tiling(_sequences))
+_SPECULATIVE = "specToken is not None and acceptedNum is not None"
+_PLAIN_STEP = (
+    require("numSeqs > numQueries", "numSeqs < 200000000"),
+    require(*(f"{name}[0] == numSeqs" for name in _STEP if name != "sampledTokenIds")),
+    require("sampledTokenIds[0] == numQueries", "sampledTokenIds[1] == 1"),
+)
+rule(
+    "aclnnAdvanceStep",
+    only_products("A2 A3 950"),
+    dtypes("INT64", *_STEP),
+    tiling(positive("numSeqs", "numQueries", "blockSize"), *_PLAIN_STEP),
+)
 rule(
     "aclnnAdvanceStepV2",
     only_products("A2 A3 950"),
     dtypes("INT64", *_STEP, "specToken", "acceptedNum"),
-    tiling(_sequences),
+    tiling(
+        positive("numSeqs", "numQueries", "blockSize"),
+        when(
+            _SPECULATIVE,
+            require("len(specToken) == 2", "specToken[0] == numSeqs"),
+            define(width="specToken[1] + 1"),
+            has_shape(
+                acceptedNum="(numSeqs,)",
+                inputTokens="(numSeqs * width,)",
+                sampledTokenIds="(numSeqs, width)",
+                inputPositions="inputTokens",
+                seqLens="inputTokens",
+                slotMapping="inputTokens",
+            ),
+            require("len(blockTables) == 2", "blockTables[0] == numSeqs"),
+        ),
+        when(f"not ({_SPECULATIVE})", *_PLAIN_STEP),
+    ),
 )
 
 

@@ -252,12 +252,12 @@ def test_advance_step() -> None:
 
 
 def test_advance_step_with_guesses() -> None:
-    tokens, slots = np.zeros((2, 3), np.int64), np.zeros(6, np.int64)
+    tokens, slots = np.zeros(6, np.int64), np.zeros(6, np.int64)
     positions, lengths = np.array([3, 4, 5, 8, 9, 10]), np.zeros(6, np.int64)
     sampled, spec, accepted = np.array([[5, -1, -1], [6, 7, 8]]), np.array([[1, 2], [3, 4]]), np.array([0, 2])
     tables = np.array([[10, 11], [20, 21]])
     ops.advance_step_v2(tokens, sampled, positions, lengths, slots, tables, spec, accepted, 2, 1, 8)
-    np.testing.assert_array_equal(tokens, [[5, 1, 2], [8, 3, 4]])
+    np.testing.assert_array_equal(tokens, [5, 1, 2, 8, 3, 4])
     np.testing.assert_array_equal(positions, [4, 5, 6, 11, 12, 13])
     np.testing.assert_array_equal(lengths, [5, 6, 7, 12, 13, 14])
     np.testing.assert_array_equal(slots, [84, 85, 86, 21 * 8 + 3, 21 * 8 + 4, 21 * 8 + 5])

@@ -68,6 +68,8 @@ class Runner:
             with np.errstate(all="ignore"):
                 inputs = [arguments[i] for i in self._inputs]
                 outputs = [arguments[i] for i in self._outputs]
+                if _nothing_to_write(outputs):
+                    return
                 if found.raw:
                     written = [arguments[i] for i in self._pure]
                     found.function(*[_separate(value, written) for value in inputs], out=tuple(outputs))
@@ -141,6 +143,12 @@ def _along(found: Reference, inputs: Sequence[Any], outputs: Sequence[Any]) -> b
         return numerics.along(found.function, found.along, inputs, outputs)
     except DataError:
         return False  # found again with all data, whose indices the message is to name
+
+
+def _nothing_to_write(outputs: Sequence[Any]) -> bool:
+    """True where every output is empty: CANN launches no kernel either."""
+    arrays = [a for value in outputs for a in (value if isinstance(value, list) else (value,)) if a is not None]
+    return bool(arrays) and all(a.size == 0 for a in arrays)
 
 
 class BoundCall:

@@ -94,6 +94,7 @@ def _backward(
         factor = inverse_deviation(np.ones(size, np.float32) if running_var is None else running_var, eps)
     normed = _normed(x, mean, factor, None, None)
     wanted: list[Optional[Array]] = [None, None, None]
+    mask = [*mask, False, False, False]  # a shorter one asks for the first outputs
     if mask[0]:
         scaled = factor if weight is None else factor * weight
         through = through_moments(grad, normed, axes) if training and x.size else grad

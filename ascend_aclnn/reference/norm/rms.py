@@ -23,6 +23,9 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
     rows = x.size // max(1, width)
     y, rstd = out
     g = widen(gamma).reshape(width)
+    if width == 0:  # nothing to normalise, and the mean of nothing
+        rstd[...] = np.nan
+        return
     x = x.reshape(rows, width)
     step = rows_per_block(width)
 

@@ -20,11 +20,13 @@ from ascend_aclnn.rules.language import (
     output_shape,
     plus_bf16,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
     same_shape,
     shape_of,
+    tiling,
     unless_empty,
     when,
 )
@@ -193,6 +195,7 @@ def _batch_backward(name: str, allowed: str, *new: Check, last: tuple[Check, ...
             no_private_format("gradOut", "input"),
             _grad_shapes,
             _per_channel("input", "weight", *_RUNNING),
+            tiling(when(_training, _per_channel("input", *_SAVED))),
             *last,
         ),
         infer_shape(
@@ -288,6 +291,7 @@ def _if_asked(name: str) -> ShapeRule:
 rule(
     "aclnnBatchNormReduceBackward",
     _reduce_backward,
+    tiling(require("mean.size == input[1]", "invstd.size == input[1]", "weight.size == input[1]")),
     infer_shape(**{name: _if_asked(name) for name, _ in _SUMS}),
     output_dtype(**{name: dtype_of("mean") for name, _ in _SUMS}),
     nullable="weight",

@@ -15,6 +15,7 @@ from ascend_aclnn.rules.language import (
     dtype_of,
     dtype_table,
     dtypes,
+    has_shape,
     infer_shape,
     max_rank,
     on_products,
@@ -23,6 +24,7 @@ from ascend_aclnn.rules.language import (
     output_shape,
     plus_bf16,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
@@ -297,6 +299,11 @@ rule(
     tiling(
         rank(1, 8, "dy", "x1", "x2", "gamma"),
         same_shape("dy", "x1", "x2", "dsumOptional"),
+        require("gamma == dy[len(dy) - len(gamma):]"),
+        has_shape(
+            mean="(*dy[:len(dy) - len(gamma)], *((1,) * len(gamma)))",
+            rstd="(*dy[:len(dy) - len(gamma)], *((1,) * len(gamma)))",
+        ),
         output_shape(dxOut=shape_of("dy"), dgammaOut=shape_of("gamma"), dbetaOut=shape_of("gamma")),
     ),
     output_dtype(dxOut=dtype_of("dy"), dgammaOut="FLOAT", dbetaOut="FLOAT"),
@@ -334,6 +341,11 @@ rule(
     tiling(
         rank(2, 8, "dy", "x", "gx"),
         same_shape("x", "dy", "gx"),
+        require("gamma == dy[len(dy) - len(gamma):]"),
+        has_shape(
+            mean="(*dy[:len(dy) - len(gamma)], *((1,) * len(gamma)))",
+            rstd="(*dy[:len(dy) - len(gamma)], *((1,) * len(gamma)))",
+        ),
         output_shape(
             dxOut=shape_of("x"), dgxOut=shape_of("gx"), dbetaOut=shape_of("gamma"), dgammaOut=shape_of("gamma")
         ),

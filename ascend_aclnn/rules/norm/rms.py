@@ -21,6 +21,7 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
@@ -289,6 +290,10 @@ rule(
     _output_mask,
     _wanted_given,
     unless_empty("x1 x2 gamma y2Out", _dynamic_outputs, documented_dtypes("x1", "gamma")),
+    tiling(
+        require("x2 == x1", "gamma == x1[-1:]"),
+        same_shape("gamma", "smoothScale1Optional", "smoothScale2Optional"),
+    ),
     infer_shape(
         y1Out=_if_wanted(0, shape_of("x1")),
         y2Out=_if_wanted(1, shape_of("x1")),
@@ -330,6 +335,10 @@ rule(
     same_dtype("y1Out", "y2Out"),
     dtypes(_WIDE, "xOut"),
     rank(1, 8, "x1", "x2", "gamma", *_SCALES, "y1Out", "y2Out", "xOut"),
+    tiling(
+        require("x2 == x1", "gamma == x1[len(x1) - len(gamma):]", "scales1 == gamma"),
+        same_shape("gamma", "scales2Optional", "zeroPoints1Optional", "zeroPoints2Optional"),
+    ),
     infer_shape(y1Out=shape_of("x1"), y2Out=shape_of("x1"), xOut=shape_of("x1")),
     output_dtype(y1Out="INT8", y2Out="INT8", xOut=dtype_of("x1")),
 )

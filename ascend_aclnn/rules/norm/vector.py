@@ -21,6 +21,7 @@ from ascend_aclnn.rules.language import (
     promoted,
     rank,
     reduced_shape,
+    require,
     rule,
     same_dtype,
     same_format,
@@ -133,6 +134,14 @@ rule(
     only_products("A2 A3 310P 950"),
     dtype_table(_BIAS, *map(_row, ("FLOAT16", "BF16", "FLOAT")), products="A2 A3 950"),
     dtype_table(_BIAS, *map(_row, ("FLOAT16", "FLOAT")), products="310P"),
-    tiling(rank(4, 5, "x"), output_shape(out=shape_of("x"))),
+    tiling(
+        rank(4, 5, "x"),
+        require(
+            "relativePosBias.size == prod(x[-3:])",
+            "attenMaskOptional.size % prod(x[-2:]) == 0",
+            "attenMaskOptional.size == x[1] * prod(x[-2:]) or len(x) == 4",
+        ),
+        output_shape(out=shape_of("x")),
+    ),
     output_dtype(out=dtype_of("x")),
 )
