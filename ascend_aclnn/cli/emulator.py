@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
-from ascend_aclnn.emulator.build import CompilerError, build, cache_directory, find_compiler, fingerprint
+from ascend_aclnn.emulator import cache, releases
+from ascend_aclnn.emulator.build import CompilerError, Options, build, find_compiler, name_of
 
 # Where a real CANN would be looked for: a process must not see two of them.
 _OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
@@ -32,6 +33,7 @@ def add_commands(subparsers: Any) -> None:
     command = commands.add_parser("build", help="headers and libraries for building C++ programs")
     command.add_argument("directory", help="gets include/ and lib64/")
     command.add_argument("--split", action="store_true", help="libopapi_math.so, libopapi_nn.so, ... as newer CANN has")
+    _add_build_options(command)
     command.set_defaults(run=_build)
 
     command = commands.add_parser("run", help="run a program on the emulated device: emulator run -- PROGRAM ARGS")
@@ -42,6 +44,12 @@ def add_commands(subparsers: Any) -> None:
         "--soc", metavar="NAME", help=f"the chip, as aclrtGetSocName names it (default: {DEFAULT_SOC})"
     )
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
+    command.add_argument(
+        "--alignment",
+        choices=("allow", "warn", "refuse"),
+        help="device addresses that are not 32-byte aligned (default: warn)",
+    )
+    _add_build_options(command)
     command.add_argument("program", nargs=argparse.REMAINDER, metavar="-- PROGRAM ARGS")
     command.set_defaults(run=_run)
 
@@ -49,15 +57,48 @@ def add_commands(subparsers: Any) -> None:
     command.set_defaults(run=_doctor)
 
 
+def _add_build_options(command: argparse.ArgumentParser) -> None:
+    known = ", ".join(releases.KNOWN)
+    command.add_argument(
+        "--cann", metavar="RELEASE", help=f"the CANN release to emulate (default: {releases.DEFAULT}; known: {known})"
+    )
+    command.add_argument(
+        "--sanitize", metavar="LIST", default="", help="build with -fsanitize=LIST: address,undefined or thread"
+    )
+
+
+def _built(options: argparse.Namespace, directory: str | None = None, split: bool = False) -> Path:
+    """The build that command line options describe."""
+    return build(directory, split, options.cann, tuple(filter(None, options.sanitize.split(","))))
+
+
+def sanitizer_variables(sanitize: str) -> dict[str, str]:
+    """What a program that was not built with the sanitizers needs to load libraries that were."""
+    names = [name for name in ("address", "thread", "undefined") if name in sanitize.split(",")]
+    if not names:
+        return {}
+    short = {"address": "asan", "thread": "tsan", "undefined": "ubsan"}
+    found = [
+        subprocess.run(
+            [find_compiler(), f"-print-file-name=lib{short[name]}.so"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in names
+    ]
+    # An interpreter never frees everything; the emulator reports its own leaks.
+    asan = "detect_leaks=0:allocator_may_return_null=1:handle_segv=0"
+    return {"LD_PRELOAD": ":".join(found), "ASAN_OPTIONS": asan, "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
+
+
 def environment(directory: Path, **options: str) -> dict[str, str]:
     """An environment in which programs find the emulated libraries and no others."""
     kept = {key: value for key, value in os.environ.items() if key not in [f"ASCEND_{name}" for name in _OTHER_CANN]}
     paths = [str(directory / "lib64"), *filter(None, [kept.get("LD_LIBRARY_PATH")])]
-    return {**kept, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+    home = {"ASCEND_HOME_PATH": str(directory), "ASCEND_OPP_PATH": str(directory / "opp")}
+    return {**kept, **home, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
 
 
 def _build(options: argparse.Namespace) -> int:
-    directory = build(options.directory, options.split)
+    directory = _built(options, options.directory, options.split)
     operators = " ".join(f"-l{path.stem[3:]}" for path in sorted((directory / "lib64").glob("libopapi*.so")))
     print(f"headers      {directory / 'include'}")
     print(f"libraries    {directory / 'lib64'}")
@@ -78,8 +119,11 @@ def _run(options: argparse.Namespace) -> int:
         "ASCEND_EMULATOR_DEVICES": None if options.devices is None else str(options.devices),
         "ASCEND_ACLNN_SOC": None if options.soc is None else soc(options.soc).name,
         "ASCEND_EMULATOR_STRICT": "1" if options.strict else None,
+        "ASCEND_EMULATOR_ALIGNMENT": options.alignment,
+        "ASCEND_EMULATOR_CANN": options.cann,
+        **sanitizer_variables(options.sanitize),
     }
-    variables = environment(build(), **{key: value for key, value in given.items() if value is not None})
+    variables = environment(_built(options), **{key: value for key, value in given.items() if value is not None})
     sys.stdout.flush()
     try:
         os.execvpe(program[0], program, variables)
@@ -88,26 +132,28 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    known = cache.cache_directory() / name_of(Options(releases.chosen(None)))
+    made = cache.is_complete(known)
     try:
-        compiler = find_compiler()
+        print(f"compiler     {find_compiler()}")
     except CompilerError as error:
         print(f"compiler     none: {error}")
-        return 1
-    known = cache_directory() / fingerprint(compiler)
-    print(f"compiler     {compiler}")
+        if not made:
+            return 1
     started = time.perf_counter()
-    made = known.is_dir()
     directory = build()
     spent = "" if made else f" (built now, {time.perf_counter() - started:.1f} s)"
     print(f"libraries    {directory / 'lib64'}{spent}")
     chip = soc(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
-    print(f"emulates     {chip.name} ({chip.title}), CANN 8.1.RC1; change with --soc or ASCEND_ACLNN_SOC")
+    print(f"emulates     {chip.name} ({chip.title}), CANN {releases.chosen(None)}; change with --soc and --cann")
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _PROBE], env=environment(directory), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        print(f"operators    fail:\n{done.stderr.strip()}")
+        print(
+            f"operators    fail, the program ended with {done.returncode}:\n{done.stderr.strip() or '(it printed nothing)'}"
+        )
         return 1
     print(f"operators    work (a program with one operator: {time.perf_counter() - started:.1f} s)")
     return 0

@@ -2,6 +2,7 @@
 
     directory/include/      acl/, aclnn/, aclnnop/, hccl/: made from the catalog (headers.py)
     directory/lib64/        libascendcl.so, libnnopbase.so, libopapi.so and those that clients want beside them; emulator.conf
+    directory/runtime/, compiler/, opp/     the release, where clients look for it below ASCEND_HOME_PATH
 
 The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
 interface that the emulator lacks, are generated.
@@ -10,7 +11,6 @@ interface that the emulator lacks, are generated.
 from __future__ import annotations
 
 import concurrent.futures
-import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -19,15 +19,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.emulator import hardware, headers, protocol
+from ascend_aclnn.emulator import cache, hardware, headers, protocol, releases
 
 CSRC = Path(__file__).parent / "csrc"
 PACKAGE = Path(__file__).parent.parent
@@ -65,6 +63,8 @@ _LIBRARIES = {
                 "callback.c",
                 "allocation.c",
                 "copies.c",
+                "virtual_memory.c",
+                "limits.c",
                 "inspect.c",
                 "runtime.c",
                 "op.c",
@@ -100,14 +100,13 @@ _FILTERS = {"libacl_rt.so": "libascendcl.so"}
 
 # What a refusing stub returns, by its return type; everything else returns 0 or a null pointer.
 _REFUSALS = {
-    "aclError": "ACL_ERROR_RT_FEATURE_NOT_SUPPORT",
+    # Not ACL_ERROR_RT_FEATURE_NOT_SUPPORT: torch_npu goes on after it, with results that nobody has computed.
+    "aclError": "ACL_ERROR_FEATURE_UNSUPPORTED",
     "aclnnStatus": "ACLNN_ERR_INNER_FIND_KERNEL_ERROR",
     "HcclResult": "HCCL_E_NOT_SUPPORT",
     "aclDataType": "ACL_DT_UNDEFINED",
     "aclFormat": "ACL_FORMAT_UNDEFINED",
 }
-
-_KEPT_SECONDS = 30 * 24 * 3600  # how long the cache keeps a build
 
 
 class CompilerError(RuntimeError):
@@ -123,62 +122,43 @@ def find_compiler() -> str:
     raise CompilerError("the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found")
 
 
-def build(directory: Path | str | None = None, split: bool = False) -> Path:
+class Options(NamedTuple):
+    """What a build is to be like."""
+
+    cann: str = releases.DEFAULT  # the release that is claimed, and whose functions are exported
+    split: bool = (
+        False  # the operators in libopapi_math.so, libopapi_nn.so, ... as newer CANN has them, and no libopapi.so
+    )
+    sanitize: tuple[str, ...] = ()  # what -fsanitize is given
+
+
+def build(
+    directory: Path | str | None = None,
+    split: bool = False,
+    cann: str | None = None,
+    sanitize: Sequence[str] = (),
+) -> Path:
     """Headers and libraries in a directory, or, without one, in the user's cache; returns the directory.
 
-    ``split``: the operators in libopapi_math.so, libopapi_nn.so, ... as newer CANN has them, and no libopapi.so.
-
-    A build in the cache is made once for each state of the package, the compiler and the interpreter; of several
-    processes that need it at the same time, one builds and the others wait.
+    ``cann`` None: the release of ``ASCEND_EMULATOR_CANN``, else 8.1.RC1. A build in the cache is made once for each state of
+    the package and the interpreter, and needs no compiler any more.
     """
-    compiler = find_compiler()
-    if directory is not None:
-        target = Path(directory).absolute()
-        with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as work:
-            made = Path(work) / "build"
-            _build_in(made, compiler, split)
-            for part in ("include", "lib64"):
-                shutil.rmtree(target / part, ignore_errors=True)
-                shutil.copytree(made / part, target / part)
-        return target
-    target = cache_directory() / (fingerprint(compiler) + ("-split" if split else ""))
-    if (target / "lib64").is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever waited here finds the build done
-        if not (target / "lib64").is_dir():
-            _build_cached(target, compiler, split)
+    options = Options(releases.chosen(cann), split, tuple(sanitize))
+
+    def make(made: Path) -> None:
+        _build_in(made, find_compiler(), options)
+        cache.finish(made)
+
+    if directory is None:
+        return cache.cached(name_of(options), make)
+    target = Path(directory).absolute()
+    cache.install(target, make)
     return target
 
 
-def _build_cached(target: Path, compiler: str, split: bool) -> None:
-    """A build that appears under its name when it is complete; builds of long ago go."""
-    for old in target.parent.iterdir():
-        if old.is_dir() and old.stat().st_mtime < time.time() - _KEPT_SECONDS:
-            shutil.rmtree(old, ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
-    try:
-        _build_in(work, compiler, split)
-        os.chmod(work, 0o755)
-        os.rename(work, target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def cache_directory() -> Path:
-    """Where builds are kept: ``ASCEND_EMULATOR_CACHE``, else ascend_aclnn/emulator in the user's cache directory."""
-    given = os.environ.get("ASCEND_EMULATOR_CACHE")
-    if given:
-        return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "ascend_aclnn" / "emulator"
-
-
-def fingerprint(compiler: str) -> str:
-    """A name for what a build is made of."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-    digest = hashlib.sha256("\0".join([version, *_FLAGS, *_LINK, _configuration()]).encode())
+def name_of(options: Options) -> str:
+    """The name of a build in the cache: a digest of what it is made of."""
+    digest = hashlib.sha256("\0".join([*_FLAGS, *_LINK, repr(options), _configuration(options)]).encode())
     for path in sorted(_inputs()):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes())
@@ -186,39 +166,42 @@ def fingerprint(compiler: str) -> str:
 
 
 def _inputs() -> Iterator[Path]:
-    own = (f"emulator/{name}.py" for name in ("build", "hardware", "headers", "protocol"))
+    own = (f"emulator/{name}.py" for name in ("build", "hardware", "headers", "protocol", "releases"))
     data = ("catalog/*.py", "catalog/*.json", "catalog/data/*", "core/socs.py")
     for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, *data):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
 
 
-def _configuration() -> str:
-    """How the libraries start the device process: this interpreter, with this package and what it needs."""
+def _configuration(options: Options) -> str:
+    """The release, and how the libraries start the device process: this interpreter, this package and what it needs."""
     paths = [str(PACKAGE.parent)]
     for name in ("numpy", "ml_dtypes"):
         spec = importlib.util.find_spec(name)
         origin = None if spec is None else spec.origin
         if origin is not None and str(Path(origin).parent.parent) not in paths:
             paths.append(str(Path(origin).parent.parent))
-    return f"python={sys.executable}\npath={':'.join(paths)}\n"
+    # By its own name: the aliases of an interpreter share a build.
+    python = os.path.realpath(sys.executable)
+    return f"python={python}\npath={':'.join(paths)}\ncann={options.cann}\n"
 
 
 # ------------------------------------------------------------------------------------------------------------ compiling
 
 
-def _build_in(directory: Path, compiler: str, split: bool) -> None:
-    libraries = {**_LIBRARIES, **(_SPLIT if split else _WHOLE)}
+def _build_in(directory: Path, compiler: str, options: Options) -> None:
+    libraries = {**_LIBRARIES, **(_SPLIT if options.split else _WHOLE)}
     include, lib64, work = directory / "include", directory / "lib64", directory / "work"
     lib64.mkdir(parents=True)
     work.mkdir()
     headers.write(include)
     (work / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
     (work / "socs.h").write_text(hardware.c_header(), encoding="utf-8")
+    sanitize = [f"-fsanitize={','.join(options.sanitize)}", "-g"] if options.sanitize else []
     sources: dict[str, list[Path]] = {}
     for library, parts in libraries.items():
         sources[library] = [CSRC / name for name in parts.sources]
         stubs = work / f"{library.split('.')[0]}_stubs.c"
-        stubs.write_text("\n".join(_stub_lines(parts.functions)), encoding="utf-8")
+        stubs.write_text("\n".join(_stub_lines(parts.functions, options.cann)), encoding="utf-8")
         sources[library].append(stubs)
         for repository in parts.operators:
             path = work / f"{repository}.c"
@@ -227,13 +210,24 @@ def _build_in(directory: Path, compiler: str, split: bool) -> None:
 
     def compile_one(source: Path) -> Path:
         made = work / (source.stem + ".o")
-        _run([compiler, *_FLAGS, f"-I{include}", f"-I{CSRC}", f"-I{work}", "-c", str(source), "-o", str(made)])
+        _run(
+            [compiler, *_FLAGS, *sanitize, f"-I{include}", f"-I{CSRC}", f"-I{work}", "-c", str(source), "-o", str(made)]
+        )
         return made
 
     for library in _FILTERS:
         path = work / f"{library.split('.')[0]}_names.c"
-        path.write_text("\n".join(_name_lines(library)), encoding="utf-8")
+        path.write_text("\n".join(_name_lines(library, options.cann)), encoding="utf-8")
         sources[library] = [path]
+    hidden = work / "hidden.map"
+    names = "".join(f" {name};" for name in sorted(absent_functions(options.cann)))
+    hidden.write_text(f"{{ global: *; local: emu_no_such_function;{names} }};\n", encoding="utf-8")
+    # Sanitizers are not linked into libraries but come with the program.
+    link = [
+        *(flag for flag in _LINK if not (sanitize and "no-undefined" in flag)),
+        *sanitize,
+        f"-Wl,--version-script={hidden}",
+    ]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = {library: [pool.submit(compile_one, path) for path in paths] for library, paths in sources.items()}
@@ -246,13 +240,18 @@ def _build_in(directory: Path, compiler: str, split: bool) -> None:
                 "-Wl,--as-needed",
                 "-lm",
             ]
-            _run([compiler, *_LINK, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *made, *links])
+            _run([compiler, *link, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *made, *links])
         for library, behind in _FILTERS.items():
             made = [str(future.result()) for future in objects[library]]
             flags = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
-            _run([compiler, *_LINK, *flags, "-o", str(lib64 / library), *made])
+            _run([compiler, *link, *flags, "-o", str(lib64 / library), *made])
     shutil.rmtree(work)
-    (lib64 / "emulator.conf").write_text(_configuration(), encoding="utf-8")
+    # What clients look for below ASCEND_HOME_PATH: torch_npu prints warnings, or refuses to be imported, without them.
+    for part in ("runtime", "compiler", "opp"):
+        (directory / part).mkdir()
+        (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
+    (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
+    (lib64 / "emulator.conf").write_text(_configuration(options), encoding="utf-8")
 
 
 def _run(command: list[str]) -> None:
@@ -277,19 +276,26 @@ def emulated_functions() -> frozenset[str]:
     return frozenset(found)
 
 
-def _stub_lines(libraries: tuple[str, ...]) -> Iterator[str]:
-    """A refusing function for everything in these libraries that csrc/ does not have."""
+def absent_functions(cann: str) -> frozenset[str]:
+    """The runtime's functions that a release does not have."""
+    return releases.absent(cann, {name: row["since"] for name, row in headers.runtime_functions().items()})
+
+
+def _stub_lines(libraries: tuple[str, ...], cann: str) -> Iterator[str]:
+    """A refusing function for everything in these libraries of a release that csrc/ does not have."""
+    absent = absent_functions(cann)
     yield "#include <stddef.h>\n#include <stdint.h>"
     rows = {**headers.runtime_functions(), **headers.single_operator_functions()}
     for name, row in rows.items():
-        if row["library"] in libraries and name not in emulated_functions():
+        if row["library"] in libraries and name not in emulated_functions() and name not in absent:
             yield from _stub(name, row["returns"])
 
 
-def _name_lines(library: str) -> Iterator[str]:
+def _name_lines(library: str, cann: str) -> Iterator[str]:
     """The functions of a library whose code lies in another one, which the dynamic linker asks first."""
+    absent = absent_functions(cann)
     for name, row in headers.runtime_functions().items():
-        if library in (row["library"], row.get("newest_library")):
+        if library in (row["library"], row.get("newest_library")) and name not in absent:
             yield f'__attribute__((visibility("default"))) void {name}(void) {{}}'
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ascend_aclnn import catalog, cli
 from ascend_aclnn.emulator import build as building
-from ascend_aclnn.emulator import headers
+from ascend_aclnn.emulator import cache, headers, releases
 
 NAMES = ("libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so")
 
@@ -47,16 +47,175 @@ def test_every_function_of_the_catalog_is_exported(emulator_home: Path) -> None:
     lib64 = emulator_home / "lib64"
     operators = {name for op in map(catalog.get, catalog.names()) for name in (op.name, op.phase_one)}
     assert exported(lib64 / "libopapi.so") >= operators | set(headers.helper_functions())
-    runtime = headers.runtime_functions()
+    # Fast paths that a client takes when it finds them: without a cache behind them they would be wrong.
+    cache = {"PTAGetExecCache", "PTAFindExecCache", "CanUsePTACache", "InitHugeMemThreadLocal", "SetPTAHashKey"}
+    assert not cache & exported(lib64 / "libnnopbase.so")
+
+
+@pytest.mark.parametrize("release", ["8.1.RC1", "8.3.RC1", "9.1.0"])
+def test_the_runtimes_functions_are_those_of_the_release(release: str) -> None:
+    lib64 = building.build(cann=release) / "lib64"
     for library, names in (
         ("libascendcl.so", ("libascendcl.so", "libacl_rt.so")),
         ("libnnopbase.so", ("libnnopbase.so",)),
         ("libhccl.so", ("libhccl.so", "libhcomm.so")),
+        ("libacl_rt.so", ()),
     ):
-        assert exported(lib64 / library) >= {name for name, row in runtime.items() if row["library"] in names}
-    # Fast paths that a client takes when it finds them: without a cache behind them they would be wrong.
-    cache = {"PTAGetExecCache", "PTAFindExecCache", "CanUsePTACache", "InitHugeMemThreadLocal", "SetPTAHashKey"}
-    assert not cache & exported(lib64 / "libnnopbase.so")
+        found = exported(lib64 / library)
+        for name, row in headers.runtime_functions().items():
+            present = releases.has(release, row["since"]) or name in releases.LINKED
+            if row["library"] in names:
+                assert (name in found) == present, name
+            elif not present:
+                assert name not in found, name
+    code = (
+        "import ctypes; r = ctypes.CDLL('libascendcl.so'); text = ctypes.create_string_buffer(512);"
+        "r.aclsysGetCANNVersion(0, text); print(text.value.decode())"
+    )
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
+    variables["LD_LIBRARY_PATH"] = str(lib64)
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True)
+    assert done.stdout.strip() == release, done.stderr
+
+
+def test_releases() -> None:
+    assert releases.has("8.1.RC1", "8.1.RC1")
+    assert not releases.has("8.3.RC1", "8.5.0")
+    assert releases.has("10.0.0", "newer")
+    assert not releases.has("9.1.0", "newer")
+    for bad, text in (("7.0.0", "older than 8.1.RC1"), ("newest", "not of the form")):
+        with pytest.raises(ValueError, match=text):
+            releases.chosen(bad)
+
+
+# ------------------------------------------------------------------------------------------- directories of other people
+
+
+def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "include").mkdir()
+    mine = tmp_path / "include" / "mine.h"
+    mine.write_text("mine")
+    with pytest.raises(cache.NotOurs, match=r"was not made by `ascend-aclnn emulator build`.*emulator build .*/cann"):
+        building.build(tmp_path)
+    assert mine.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["include"]
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_directory_of_ours_is_built_again_and_keeps_what_others_put_there(tmp_path: Path, earlier: bool) -> None:
+    building.build(tmp_path, split=True)
+    if earlier:  # as versions without the mark left it
+        (tmp_path / cache.MARK).unlink()
+    for name in ("include/mine.h", "lib64/libmine.so", "notes.txt"):
+        (tmp_path / name).write_text("mine")
+    building.build(tmp_path)
+    for name in ("include/mine.h", "lib64/libmine.so", "notes.txt"):
+        assert (tmp_path / name).read_text() == "mine"
+    assert (tmp_path / "lib64" / "libopapi.so").is_file()
+    assert not (tmp_path / "lib64" / "libopapi_math.so").exists()
+    assert cache.is_complete(tmp_path)
+
+
+def make_entry(directory: Path, mark: bool = True) -> None:
+    directory.mkdir(parents=True)
+    if mark:
+        cache.begin(directory)
+    (directory / "data").write_text("data")
+    if mark:
+        cache.finish(directory)
+    os.utime(directory, (0, 0))
+
+
+def test_the_cache_removes_nothing_that_is_not_its_own(tmp_path: Path) -> None:
+    make_entry(tmp_path / ("a" * 20))
+    make_entry(tmp_path / "build-old")
+    kept = ["notes", "b" * 20, "elsewhere", "link" + "c" * 20]
+    make_entry(tmp_path / "notes")  # our mark, and no name of ours
+    make_entry(tmp_path / ("b" * 20), mark=False)  # our name, and no mark
+    make_entry(tmp_path / "elsewhere")
+    (tmp_path / ("c" * 20)).symlink_to(tmp_path / "elsewhere")
+    make_entry(tmp_path / kept[3])
+    cache.prune(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "c" * 20])
+    assert (tmp_path / "elsewhere" / "data").is_file()
+
+
+def test_an_entry_is_complete_or_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path / "cache"))
+    made: list[Path] = []
+
+    def make(directory: Path) -> None:
+        made.append(directory)
+        (directory / "lib64").mkdir()
+        (directory / "lib64" / "libascendcl.so").write_bytes(b"x" * 1000)
+        cache.finish(directory)
+
+    name = "d" * 20
+    entry = cache.cached(name, make)
+    assert cache.cached(name, make) == entry
+    assert len(made) == 1
+    (entry / "lib64" / "libascendcl.so").write_bytes(b"x" * 10)  # truncated
+    assert cache.cached(name, make) == entry
+    assert len(made) == 2
+    assert "is not complete and is built again" in capsys.readouterr().err
+    (entry / "lib64" / "libascendcl.so").unlink()
+    (entry / "lib64").rmdir()
+    assert cache.cached(name, make) == entry
+    assert len(made) == 3
+    make_entry(tmp_path / "cache" / ("e" * 20), mark=False)  # somebody else's
+    assert cache.cached("e" * 20, make).name == "e" * 20 + ".1"
+    assert (tmp_path / "cache" / ("e" * 20) / "data").read_text() == "data"
+
+
+def test_a_cache_that_others_can_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shared, target = tmp_path / "shared", tmp_path / "target"
+    shared.mkdir()
+    shared.chmod(0o777)
+    target.mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(target)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir(mode=0o700)
+    for path, text in ((shared, "others can write to it"), (tmp_path / "link", "it is a symbolic link")):
+        found = cache.private_directory(path)
+        assert found.parent == tmp_path
+        assert found not in (path, target)
+        assert found.stat().st_mode & 0o777 == 0o700
+        assert text in capsys.readouterr().err
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    assert "belongs to user" in (cache.why_not_private(foreign) or "")
+    fresh = tmp_path / "fresh"
+    monkeypatch.undo()
+    assert cache.private_directory(fresh) == fresh
+    assert fresh.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_finished_cache_needs_no_compiler(
+    emulator_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    assert building.build() == emulator_home
+
+
+def test_aliases_of_an_interpreter_share_a_build(tmp_path: Path) -> None:
+    code = "from ascend_aclnn.emulator.build import Options, name_of; print(name_of(Options()))"
+    alias = tmp_path / "python-by-another-name"
+    alias.symlink_to(os.path.realpath(sys.executable))
+    path = os.pathsep.join(
+        [str(building.PACKAGE.parent), *(entry for entry in sys.path if entry.endswith("-packages"))]
+    )
+    found = {
+        subprocess.run(
+            [program, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+        ).stdout
+        for program in (sys.executable, str(alias))
+    }
+    assert len(found) == 1
 
 
 def test_operators_can_be_split_as_newer_cann_has_them(tmp_path: Path) -> None:
@@ -111,6 +270,7 @@ def test_builders_do_not_disturb_each_other(tmp_path: Path) -> None:
 def test_a_host_without_a_compiler_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path / "cache"))
     with pytest.raises(building.CompilerError, match="needs a C compiler"):
         building.build()
 

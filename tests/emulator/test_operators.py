@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from emulator_client import H2D, Cann, CannError, Tensor, client, int64s
+from emulator_client import H2D, Cann, CannError, Tensor, client, int64s, run_body
 
 from ascend_aclnn.core.dtypes import DataType
 
@@ -354,7 +355,26 @@ def test_errors_in_the_data_surface_at_the_next_synchronisation(cann: Cann) -> N
     cann.aclrtDestroyStream(stream)
 
 
-@client()
+def run_on_an_unaligned_address(cann: Cann) -> None:
+    block = cann.malloc(64)
+    values = np.arange(4, dtype=np.float32)
+    cann.aclrtMemcpy(block + 4, 16, values.ctypes.data, 16, H2D)
+    x, out = cann.describe((4,), np.float32, block + 4), cann.tensor(np.zeros(4, np.float32))
+    for _ in range(2):
+        cann.run("aclnnAbs", x, out)
+    assert cann.read(out).tolist() == values.tolist()
+    cann.aclDestroyTensor(x)
+    cann.aclrtFree(block)
+
+
+def test_unaligned_addresses_are_told_once(emulator_home: Path) -> None:
+    for mode, lines in (("warn", 1), ("allow", 0), ("", 1)):
+        done = run_body(run_on_an_unaligned_address, emulator_home, ASCEND_EMULATOR_ALIGNMENT=mode)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("EMULATOR_UNALIGNED_ADDRESS: aclnnAbs: self") == len(done.stderr.splitlines()) == lines
+
+
+@client(ASCEND_EMULATOR_ALIGNMENT="refuse")
 def test_addresses_are_checked_when_launching(cann: Cann) -> None:
     gradient, indices, out = permute_grad(cann)
     freed = cann.malloc(64)
@@ -393,7 +413,7 @@ def test_addresses_are_checked_when_launching(cann: Cann) -> None:
     assert gradient
 
 
-@client()
+@client(ASCEND_EMULATOR_ALIGNMENT="refuse")
 def test_a_repeatable_executor_takes_new_addresses(cann: Cann) -> None:
     gradient, indices, out = permute_grad(cann)
     executor, size = cann.prepare(PERMUTE_GRAD, gradient, indices, 2, False, out)

@@ -7,7 +7,7 @@ import threading
 import time
 
 import numpy as np
-from emulator_client import D2H, H2D, Cann, client
+from emulator_client import D2H, H2D, NEWEST, Cann, client
 
 DEFERRED = {"ASCEND_EMULATOR_STREAMS": "deferred"}
 EAGER = {"ASCEND_EMULATOR_STREAMS": "eager"}
@@ -82,7 +82,7 @@ test_an_eager_stream_keeps_its_order = client(**EAGER)(body_order)
 test_a_deferred_stream_keeps_its_order = client(**DEFERRED)(body_order)
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_a_stream_runs_while_the_program_goes_on(cann: Cann) -> None:
     stream, gate, block = cann.create("aclrtCreateStream"), Gate(), cann.malloc(4)
     cann.aclrtMemset(block, 4, 0, 4)
@@ -128,7 +128,7 @@ def test_many_launches_may_be_on_their_way(cann: Cann) -> None:
     cann.aclrtFree(workspace)
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_host_memory_of_copies(cann: Cann) -> None:
     stream, gate, block = cann.create("aclrtCreateStream"), Gate(), cann.malloc(4)
     pinned = cann.create("aclrtMallocHost", 4)
@@ -151,7 +151,7 @@ def test_host_memory_of_copies(cann: Cann) -> None:
     cann.aclrtDestroyStream(stream)
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_destroying_a_stream_ends_its_work(cann: Cann) -> None:
     block = cann.malloc(4)
     for name, wanted in (("aclrtDestroyStream", 7), ("aclrtDestroyStreamForce", 0)):
@@ -216,7 +216,7 @@ def test_streams_are_limited_as_on_the_chip(cann: Cann) -> None:
     cann.aclrtDestroyStream(cann.create("aclrtCreateStream"))
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_the_default_stream_is_that_of_the_context(cann: Cann) -> None:
     default = cann.create("aclrtCtxGetCurrentDefaultStream")
     block = cann.malloc(4)
@@ -258,7 +258,7 @@ test_events_order_eager_streams = client(**EAGER)(body_events)
 test_events_order_deferred_streams = client(**DEFERRED)(body_events)
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_events_say_when_they_have_passed(cann: Cann) -> None:
     stream, gate = cann.create("aclrtCreateStream"), Gate()
     plain = cann.create("aclrtCreateEvent")
@@ -289,7 +289,7 @@ def test_events_say_when_they_have_passed(cann: Cann) -> None:
     cann.aclrtDestroyStream(stream)
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_events_keep_time(cann: Cann) -> None:
     stream, gate = cann.create("aclrtCreateStream"), Gate()
     start, end = (cann.create("aclrtCreateEventWithFlag", SYNC | TIME_LINE) for _ in range(2))
@@ -313,7 +313,7 @@ def test_events_keep_time(cann: Cann) -> None:
     cann.aclrtDestroyStream(stream)
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_an_event_may_go_while_streams_wait_for_it(cann: Cann) -> None:
     first, second, gate = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream"), Gate()
     event, block = cann.create("aclrtCreateEventExWithFlag", SYNC), cann.malloc(4)
@@ -405,7 +405,7 @@ def test_an_eager_stream_is_done_when_the_call_returns(cann: Cann) -> None:
 # ----------------------------------------------------------------------------------------------------------- callbacks
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_callbacks_run_where_reports_are_processed(cann: Cann) -> None:
     stream = cann.create("aclrtCreateStream")
     order: list[str] = []

@@ -90,7 +90,7 @@ static int malloc_host(void **address, size_t size) {
 
 static int free_host(void *address) {
     if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "hostPtr is a null pointer");
-    for (int i = 0; i < emu_config()->devices; i++) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         if (emu_host_pins(address) > 0) emu_streams_poll(&emu_devices[i]);
     }
     int status = emu_host_remove(address, false);
@@ -122,9 +122,7 @@ API aclError aclrtFreeHostWithDevSync(void *hostPtr) {
     LEAVE(freed != 0 ? freed : status);
 }
 
-API aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) {
-    ENTER("aclrtHostRegister");
-    (void)type;
+static int register_host(void *ptr, uint64_t size, void **devPtr) {
     if (ptr == NULL || size == 0 || devPtr == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ptr and devPtr must not be null and size not 0");
     if ((uint64_t)(uintptr_t)ptr > UINT64_MAX - size)
@@ -132,6 +130,29 @@ API aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType t
                         (unsigned long long)size, ptr);
     if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
     *devPtr = ptr;
+    return 0;
+}
+
+API aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) {
+    ENTER("aclrtHostRegister");
+    (void)type;
+    return register_host(ptr, size, devPtr);
+}
+
+API aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
+    ENTER("aclrtHostRegisterV2");
+    (void)flag;
+    void *mapped;
+    return register_host(ptr, size, &mapped);
+}
+
+API aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
+    ENTER("aclrtHostGetDevicePointer");
+    (void)flag;
+    if (pHost == NULL || pDevice == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", pHost == NULL ? "pHost" : "pDevice");
+    if (!emu_host_pin(pHost, 0))
+        return emu_fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "EMULATOR_INVALID_ADDRESS", "%p is not registered host memory", pHost);
+    *pDevice = pHost;
     return 0;
 }
 

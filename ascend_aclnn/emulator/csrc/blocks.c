@@ -91,6 +91,7 @@ static void free_tree(emu_block *node) {
     if (node == NULL) return;
     free_tree(node->left);
     free_tree(node->right);
+    free(node->mapped);
     free(node);
 }
 
@@ -120,6 +121,7 @@ void emu_blocks_release(emu_blocks *blocks, emu_block *block) {
     blocks->root = without(blocks->root, block);
     set_gap(blocks->root, previous->start, gap);
     blocks->count--;
+    free(block->mapped);
     free(block);
 }
 

@@ -13,6 +13,7 @@ struct emu_block {
     uint64_t size;  /* as asked for */
     uint64_t span;  /* as reserved */
     uint32_t pins;  /* queued work that uses it */
+    uint8_t *mapped; /* of reserved addresses: a flag for each granule that has memory; otherwise NULL */
     /* of the tree */
     uint32_t priority;
     uint64_t gap;      /* free bytes behind it, up to the next block */

@@ -209,6 +209,54 @@ API aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void
     return copy_async(&(copy_request){dst, src, destMax, count, count, 1, kind}, stream);
 }
 
+/* Some copies, one after the other; *fail_index is the one that failed, SIZE_MAX when the failure was none of theirs. */
+static int copy_batch(void **dsts, const size_t *rooms, void **srcs, const size_t *sizes, size_t count, const aclrtMemcpyBatchAttr *attrs,
+                      const size_t *attr_indexes, size_t attr_count, size_t *fail_index, bool async, aclrtStream stream) {
+    if (fail_index != NULL) *fail_index = SIZE_MAX;
+    if (dsts == NULL || rooms == NULL || srcs == NULL || sizes == NULL || attrs == NULL || attr_indexes == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "an array is a null pointer");
+    if (count == 0 || attr_count == 0 || attr_count > count || attr_indexes[0] != 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu copies with %zu attributes; there must be some of both, and the first attribute is for the first copy", count,
+                        attr_count);
+    for (size_t i = 0, attr = 0; i < count; i++) {
+        while (attr + 1 < attr_count && attr_indexes[attr + 1] <= i) attr++;
+        bool to_device = attrs[attr].dstLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE, from_device = attrs[attr].srcLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE;
+        int status = to_device == from_device
+                         ? emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_COPY_DIRECTION", "copy %zu is not between host and device", i)
+                         : 0;
+        copy_request request = {dsts[i], srcs[i], rooms[i], sizes[i], sizes[i], 1, to_device ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_HOST};
+        if (status == 0) status = async ? copy_async(&request, stream) : copy_sync(&request);
+        if (status == 0) continue;
+        if (fail_index != NULL) *fail_index = i;
+        return status;
+    }
+    return 0;
+}
+
+API aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                              size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) {
+    ENTER("aclrtMemcpyBatch");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, false, NULL);
+}
+
+API aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                   size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream) {
+    ENTER("aclrtMemcpyBatchAsync");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, true, stream);
+}
+
+API aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                size_t *attrsIndexes, size_t numAttrs) {
+    ENTER("aclrtMemcpyBatchV2");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, NULL, false, NULL);
+}
+
+API aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                     size_t *attrsIndexes, size_t numAttrs, aclrtStream stream) {
+    ENTER("aclrtMemcpyBatchAsyncV2");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, NULL, true, stream);
+}
+
 static int check_2d(aclrtMemcpyKind kind) {
     if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEFAULT) return 0;
     return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "kind %d; two-dimensional copies go between host and device",

@@ -45,8 +45,9 @@ struct emu_device {
     pthread_mutex_t lock;
     int memory_fd;
     uint8_t *base;
-    uint64_t window, capacity, used, cursor;
+    uint64_t window, capacity, used, peak, cursor;
     emu_blocks blocks;
+    uint64_t cleared;               /* how often everything has been taken from it */
     emu_range freed[EMU_FREED];     /* the last ones, for messages */
     size_t freed_at;
     emu_range dirty[EMU_DIRTY];     /* freed, and not yet given back to the system */

@@ -572,6 +572,21 @@ static int address_launch(launch *l) {
     return 0;
 }
 
+/* CANN's documents ask for aligned addresses, and programs that work on a device have others all the same. */
+static int check_alignment(const char *operator, const char *name, const void *address) {
+    static _Atomic bool warned;
+    emu_alignment mode = emu_config()->alignment;
+    if ((uintptr_t)address % ADDRESS_ALIGNMENT == 0 || mode == ALIGNMENT_ALLOW) return 0;
+    if (mode == ALIGNMENT_REFUSE)
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "%s (%p) is not %u-byte aligned", name, address,
+                        ADDRESS_ALIGNMENT);
+    if (!atomic_exchange(&warned, true))
+        fprintf(stderr, "EMULATOR_UNALIGNED_ADDRESS: %s%s%s (%p) is not %u-byte aligned, as CANN's documents ask for; the program goes on, and "
+                        "is not told again (ASCEND_EMULATOR_ALIGNMENT=allow|refuse)\n",
+                operator != NULL ? operator : "", operator != NULL ? ": " : "", name, address, ADDRESS_ALIGNMENT);
+    return 0;
+}
+
 /* Checks one tensor of a launch and pins its memory. */
 static int pin_tensor(const executor *e, emu_device *device, const tensor_use *use, launch_tensor *result) {
     void *object = NULL;
@@ -589,9 +604,8 @@ static int pin_tensor(const executor *e, emu_device *device, const tensor_use *u
     if (status != 0) return invalid_argument(e->operator, use->parameter, status);
     if (use->extent == 0) return 0;
     parameter_name(e->operator, use->parameter, name, sizeof name);
-    if (!e->operator->any_alignment && (uintptr_t)data % ADDRESS_ALIGNMENT != 0)
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "%s (%p) is not %u-byte aligned", name, data,
-                        ADDRESS_ALIGNMENT);
+    status = e->operator->any_alignment ? 0 : check_alignment(e->operator->name, name, data);
+    if (status != 0) return status;
     if (use->extent == EMU_NO_EXTENT)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
                         "the shape, strides and offset of %s reach outside any memory", name);
@@ -753,12 +767,11 @@ static const tensor_use *member_at(const executor *e, side which, size_t index, 
 }
 
 static int set_address(const tensor_use *use, const void *tensor, void *address) {
-    void *object;
+    void *object = NULL;
     if (use->handle != tensor)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "phase one had another tensor (%p) at this index, not %p", use->handle, tensor);
-    if ((uintptr_t)address % ADDRESS_ALIGNMENT != 0)
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "%p is not %u-byte aligned", address, ADDRESS_ALIGNMENT);
-    int status = emu_handle_find(use->handle, KIND_TENSOR, &object);
+    int status = check_alignment(NULL, "the address", address);
+    if (status == 0) status = emu_handle_find(use->handle, KIND_TENSOR, &object);
     if (status == 0) ((emu_tensor *)object)->data = address;
     return status;
 }

@@ -14,7 +14,7 @@
 
 static uint64_t live_device_memory(void) {
     uint64_t total = 0;
-    for (int i = 0; i < emu_config()->devices; i++) total += emu_memory_live(&emu_devices[i]);
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) total += emu_memory_live(&emu_devices[i]);
     return total;
 }
 

@@ -69,26 +69,6 @@ void emu_buffer_free(emu_buffer *buffer) {
 
 /* ---------------------------------------------------------------------------------------------------------- the process */
 
-/* A value of emulator.conf beside the libraries (lines "key=value"), unless an environment variable overrides it. */
-static void setting(const char *variable, const char *key, char *value, size_t size) {
-    const char *given = getenv(variable);
-    value[0] = 0;
-    if (given != NULL && *given != 0) {
-        snprintf(value, size, "%s", given);
-        return;
-    }
-    char path[4200], line[8192];
-    snprintf(path, sizeof path, "%s/emulator.conf", emu_config()->directory);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return;
-    size_t length = strlen(key);
-    while (fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = 0;
-        if (strncmp(line, key, length) == 0 && line[length] == '=') snprintf(value, size, "%s", line + length + 1);
-    }
-    fclose(file);
-}
-
 /* The environment without what would lead another interpreter, or the client's libraries, into the device process. */
 static char **clean_environment(void) {
     size_t count = 0, kept = 0;
@@ -148,8 +128,8 @@ static int start_grandchild(starting *start) {
 
 static int spawn(emu_device *device, int control) {
     char python[4096], path[8192], identity[16];
-    setting("ASCEND_EMULATOR_PYTHON", "python", python, sizeof python);
-    setting("ASCEND_EMULATOR_PYTHONPATH", "path", path, sizeof path);
+    emu_setting("ASCEND_EMULATOR_PYTHON", "python", python, sizeof python);
+    emu_setting("ASCEND_EMULATOR_PYTHONPATH", "path", path, sizeof path);
     if (python[0] == 0)
         return lose(device, "no emulator.conf lies beside the libraries, and ASCEND_EMULATOR_PYTHON is not set");
     snprintf(identity, sizeof identity, "%d", device->id);
@@ -276,7 +256,7 @@ static void forked_child(void) {
 }
 
 API int32_t aclemuDevicePid(int32_t device) {
-    if (device < 0 || device >= emu_config()->devices) return 0;
+    if (device < 0 || device >= emu_device_count()) return 0;
     return (int32_t)emu_devices[device].pid;
 }
 

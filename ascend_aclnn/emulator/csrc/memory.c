@@ -14,6 +14,8 @@
 
 #define ALIGNMENT 512u
 #define PAGE 4096u
+#define GRANULE (2u << 20)            /* of mapping */
+#define ADDRESS_FACTOR 16u
 #define PUNCH_AT_ONCE (1u << 20)      /* freed blocks of this size go back to the system at once, */
 #define PUNCH_TOGETHER (16u << 20)    /* smaller ones when they add up to this */
 
@@ -24,14 +26,14 @@ static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step -
 int emu_memory_open(emu_device *device) {
     if (device->base != NULL) return 0;
     uint64_t capacity = round_up(emu_config()->soc.memory, 2u << 20);
-    /* Twice the address space: freed ranges are used again late, so that their use after free is noticed, and
-     * fragmentation does not look like a full device. */
-    uint64_t window = capacity * 2;
+    /* More addresses than memory: freed ranges are used again late, so that their use after free is noticed, fragmentation
+     * does not look like a full device, and clients reserve addresses for more than there is. */
+    uint64_t window = capacity * ADDRESS_FACTOR;
     int low = memfd_create("ascend-device-memory", MFD_CLOEXEC);
     int fd = low < 0 ? -1 : emu_move_up(low);
     if (fd < 0) return emu_fail(ACL_ERROR_RT_DEV_SETUP_ERROR, NULL, "memfd_create failed: %s", strerror(errno));
     void *base = MAP_FAILED;
-    for (; window >= capacity; window -= capacity) {
+    for (;; window /= 2) {
         if (ftruncate(fd, (off_t)window) == 0)
             base = mmap(NULL, window, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base != MAP_FAILED || window == capacity) break;
@@ -48,7 +50,7 @@ int emu_memory_open(emu_device *device) {
     device->base = base;
     device->window = window;
     device->capacity = capacity;
-    device->used = 0;
+    device->used = device->peak = 0;
     device->cursor = ALIGNMENT;
     memset(device->freed, 0, sizeof device->freed);
     device->dirty_count = device->dirty_bytes = 0;
@@ -72,6 +74,9 @@ void emu_memory_close(emu_device *device) {
 }
 
 /* -------------------------------------------------------------------------------------------------------------- blocks */
+
+/* Bytes of a reserved block before its first granule. */
+static uint64_t granule_skew(const emu_block *block) { return round_up(block->start, GRANULE) - block->start; }
 
 static void punch(emu_device *device, uint64_t start, uint64_t end) {
     uint64_t first = round_up(start, PAGE), last = end / PAGE * PAGE;
@@ -118,11 +123,18 @@ void emu_memory_clear(emu_device *device) {
         emu_blocks_each(&device->blocks, remember_freed, device);
         emu_blocks_close(&device->blocks);
         if (!emu_blocks_open(&device->blocks, ALIGNMENT, device->window)) abort();
+        device->cleared++;
         punch(device, 0, device->window);
     }
     device->used = 0;
     device->dirty_count = device->dirty_bytes = 0;
     pthread_mutex_unlock(&device->lock);
+}
+
+static int full(const emu_device *device, uint64_t size, uint64_t left) {
+    return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY",
+                    "Failed to allocate memory: %llu bytes asked for, %llu of %llu are free on device %d", (unsigned long long)size,
+                    (unsigned long long)left, (unsigned long long)device->capacity, device->id);
 }
 
 int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **address) {
@@ -135,16 +147,25 @@ int emu_memory_reserve(emu_device *device, uint64_t size, uint64_t tail, void **
     if (block == NULL) {
         uint64_t left = device->capacity - device->used;
         pthread_mutex_unlock(&device->lock);
-        return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY",
-                        "%llu bytes asked for, %llu of %llu are free on device %d", (unsigned long long)size,
-                        (unsigned long long)left, (unsigned long long)device->capacity, device->id);
+        return full(device, size, left);
     }
     device->used += block->span;
+    if (device->used > device->peak) device->peak = device->used;
     device->cursor = block->start + block->span;
     *address = device->base + block->start;
     pthread_mutex_unlock(&device->lock);
     if (emu_config()->fill >= 0) memset(*address, emu_config()->fill, size);
     return 0;
+}
+
+/* Whether all granules of a part of a reserved block have memory, or all have none. */
+static bool all_granules(const emu_block *block, uint64_t from, uint64_t size, bool on) {
+    uint64_t skew = granule_skew(block), first = (from - skew) / GRANULE, last = (from - skew + (size > 0 ? size - 1 : 0)) / GRANULE;
+    if (from < skew) return false;
+    for (uint64_t i = first; i <= last; i++) {
+        if ((block->mapped[i] != 0) != on) return false;
+    }
+    return true;
 }
 
 /* What is wrong with a range: a status with a message. The caller does not hold the lock. */
@@ -189,6 +210,11 @@ int emu_memory_check(emu_device *device, const void *address, uint64_t size, con
     emu_block *block = emu_blocks_at(&device->blocks, offset);
     uint64_t inside = block != NULL ? offset - block->start : 0;
     bool good = block != NULL && inside <= block->size && size <= block->size - inside;
+    if (good && block->mapped != NULL && !all_granules(block, inside, size, true)) {
+        pthread_mutex_unlock(&device->lock);
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%s (%p, %llu bytes) is reserved, but no memory is mapped there",
+                        what, address, (unsigned long long)size);
+    }
     bool was_freed = block == NULL && freed_lately(device, offset);
     emu_block copy = block != NULL ? *block : (emu_block){0};
     if (good) block->pins += pins;
@@ -230,7 +256,7 @@ int emu_memory_free(emu_device *device, const void *address) {
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
     emu_block *block = emu_blocks_at(&device->blocks, offset);
-    bool inside = block != NULL && block->start != offset;
+    bool inside = block != NULL && (block->start != offset || block->mapped != NULL);
     bool in_use = block != NULL && block->pins > 0;
     bool was_freed = block == NULL && freed_lately(device, offset);
     if (block != NULL && !inside && !in_use) {
@@ -250,6 +276,94 @@ int emu_memory_free(emu_device *device, const void *address) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, was_freed ? "EMULATOR_DOUBLE_FREE" : "EMULATOR_INVALID_ADDRESS",
                         was_freed ? "%p has been freed" : "%p is in no allocation", address);
     return 0;
+}
+
+int emu_memory_reserve_addresses(emu_device *device, uint64_t size, void **address) {
+    emu_block *block = NULL;
+    pthread_mutex_lock(&device->lock);
+    if (size <= device->window) {
+        uint64_t span = round_up(size, GRANULE) + GRANULE; /* so that a granule can begin where one is due */
+        block = emu_blocks_reserve(&device->blocks, 0, span, span);
+    }
+    if (block != NULL) {
+        block->mapped = calloc(block->span / GRANULE, 1);
+        if (block->mapped == NULL) abort();
+        *address = device->base + block->start + granule_skew(block);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return block != NULL ? 0 : emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no %llu addresses in a row are free on device %d",
+                                        (unsigned long long)size, device->id);
+}
+
+/* The reserved block that begins at an address. The lock is held. */
+static emu_block *reserved_at(const emu_device *device, const void *address) {
+    uint64_t offset = emu_memory_offset(device, address);
+    emu_block *block = emu_blocks_at(&device->blocks, offset);
+    return block != NULL && block->mapped != NULL && block->start + granule_skew(block) == offset ? block : NULL;
+}
+
+static int not_reserved(const void *address) {
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not what aclrtReserveMemAddress returned", address);
+}
+
+int emu_memory_reserved(emu_device *device, const void *address, uint64_t *size) {
+    pthread_mutex_lock(&device->lock);
+    const emu_block *block = reserved_at(device, address);
+    if (block != NULL) *size = block->span - GRANULE;
+    pthread_mutex_unlock(&device->lock);
+    return block != NULL ? 0 : not_reserved(address);
+}
+
+int emu_memory_release_addresses(emu_device *device, const void *address) {
+    pthread_mutex_lock(&device->lock);
+    emu_block *block = reserved_at(device, address);
+    bool empty = block != NULL && all_granules(block, granule_skew(block), block->span - GRANULE, false);
+    if (empty) {
+        emu_range range = {block->start, block->span};
+        emu_blocks_release(&device->blocks, block);
+        now_free(device, range);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (block == NULL) return not_reserved(address);
+    return empty ? 0 : emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE", "memory is still mapped at %p", address);
+}
+
+int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool on) {
+    uint64_t offset = emu_memory_offset(device, address);
+    pthread_mutex_lock(&device->lock);
+    emu_block *block = emu_blocks_at(&device->blocks, offset);
+    uint64_t from = block != NULL ? offset - block->start : 0, skew = block != NULL ? granule_skew(block) : 0;
+    bool fits = block != NULL && block->mapped != NULL && from >= skew && (from - skew) % GRANULE == 0 && size % GRANULE == 0 &&
+                from - skew <= block->span - GRANULE && size <= block->span - GRANULE - (from - skew);
+    bool good = fits && all_granules(block, from, size, !on);
+    if (good) memset(block->mapped + (from - skew) / GRANULE, on, size / GRANULE);
+    pthread_mutex_unlock(&device->lock);
+    if (!fits)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes at %p are not in granules of reserved addresses",
+                        (unsigned long long)size, address);
+    return good ? 0 : emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", on ? "memory is mapped at %p already" : "nothing is mapped at %p", address);
+}
+
+int emu_memory_charge(emu_device *device, uint64_t size) {
+    pthread_mutex_lock(&device->lock);
+    uint64_t left = device->capacity - device->used;
+    if (size <= left) device->used += size;
+    if (device->used > device->peak) device->peak = device->used;
+    pthread_mutex_unlock(&device->lock);
+    return size <= left ? 0 : full(device, size, left);
+}
+
+void emu_memory_discharge(emu_device *device, uint64_t size) {
+    pthread_mutex_lock(&device->lock);
+    device->used -= size < device->used ? size : device->used; /* a reset may have taken it all away */
+    pthread_mutex_unlock(&device->lock);
+}
+
+void emu_memory_forget(emu_device *device, const void *address, uint64_t size) {
+    uint64_t offset = emu_memory_offset(device, address);
+    pthread_mutex_lock(&device->lock);
+    if (device->base != NULL) punch(device, offset, offset + size);
+    pthread_mutex_unlock(&device->lock);
 }
 
 typedef struct {

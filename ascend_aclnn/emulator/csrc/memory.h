@@ -8,6 +8,16 @@ int emu_memory_open(emu_device *device);
 void emu_memory_close(emu_device *device);
 /* Frees every allocation; the mapping stays. */
 void emu_memory_clear(emu_device *device);
+/* Addresses without memory, and back: virtual_memory.c. Mapping turns granules of a reserved block on and off; memory is
+ * charged to the device by itself, and forgetting gives the bytes of a place back to the system. */
+int emu_memory_reserve_addresses(emu_device *device, uint64_t size, void **address);
+int emu_memory_reserved(emu_device *device, const void *address, uint64_t *size);
+int emu_memory_release_addresses(emu_device *device, const void *address);
+int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool on);
+int emu_memory_charge(emu_device *device, uint64_t size);
+void emu_memory_discharge(emu_device *device, uint64_t size);
+void emu_memory_forget(emu_device *device, const void *address, uint64_t size);
+
 uint64_t emu_memory_live(const emu_device *device);
 /* The device in whose memory an address lies, NULL for a host address. */
 LINK emu_device *emu_memory_device(const void *address);

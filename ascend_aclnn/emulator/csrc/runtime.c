@@ -19,7 +19,7 @@ static int null_argument(const char *name) {
 /* ------------------------------------------------------------------------------------------------------------ contexts */
 
 static int check_device(int32_t id) {
-    int count = emu_config()->devices;
+    int count = emu_device_count();
     if (id >= 0 && id < count) return 0;
     return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d; there are %d (0 to %d)", id, count, count - 1);
 }
@@ -204,7 +204,7 @@ API aclError aclrtGetDevice(int32_t *deviceId) {
 API aclError aclrtGetDeviceCount(uint32_t *count) {
     ENTER("aclrtGetDeviceCount");
     if (count == NULL) return null_argument("count");
-    *count = (uint32_t)emu_config()->devices;
+    *count = (uint32_t)emu_device_count();
     return *count > 0 ? 0 : emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "ASCEND_EMULATOR_DEVICES is 0");
 }
 
@@ -332,7 +332,7 @@ API aclError aclInit(const char *configPath) {
 static int finalize(void) {
     int status = 0;
     emu_report_leaks();
-    for (int i = 0; i < emu_config()->devices; i++) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
         int failed = clear_device(device);
         if (status == 0) status = failed;

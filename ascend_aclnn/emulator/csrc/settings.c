@@ -66,23 +66,55 @@ static int visible_devices(int devices) {
     return count;
 }
 
+static char directory[4096]; /* where the libraries are */
+
+static void find_directory(void) {
+    Dl_info info;
+    if (dladdr((void *)find_directory, &info) != 0 && info.dli_fname != NULL) {
+        char *real = realpath(info.dli_fname, NULL);
+        snprintf(directory, sizeof directory, "%s", real != NULL ? real : info.dli_fname);
+        free(real);
+        char *slash = strrchr(directory, '/');
+        if (slash != NULL) *slash = 0;
+    }
+}
+
+void emu_setting(const char *variable, const char *key, char *value, size_t size) {
+    const char *given = getenv(variable);
+    value[0] = 0;
+    if (given != NULL && *given != 0) {
+        snprintf(value, size, "%s", given);
+        return;
+    }
+    char path[4200], line[8192];
+    snprintf(path, sizeof path, "%s/emulator.conf", directory);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return;
+    size_t length = strlen(key);
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, key, length) == 0 && line[length] == '=') snprintf(value, size, "%s", line + length + 1);
+    }
+    fclose(file);
+}
+
 static void read_settings(void) {
+    static char release[64];
+    find_directory();
     const char *soc = getenv("ASCEND_ACLNN_SOC");
     settings.soc = find_soc(strdup(soc != NULL && *soc != 0 ? soc : "Ascend910B1"));
     const char *memory = getenv("ASCEND_EMULATOR_MEMORY");
     if (memory != NULL) settings.soc.memory = parse_bytes(memory, settings.soc.memory);
-    const char *devices = getenv("ASCEND_EMULATOR_DEVICES");
-    settings.devices = devices != NULL && *devices != 0 ? atoi(devices) : 2;
-    if (settings.devices < 0) settings.devices = 0;
-    if (settings.devices > EMU_MAX_DEVICES) settings.devices = EMU_MAX_DEVICES;
-    settings.devices = visible_devices(settings.devices);
     const char *streams = getenv("ASCEND_EMULATOR_STREAMS");
     if (streams != NULL && strcmp(streams, "eager") == 0) settings.streams = STREAMS_EAGER;
     if (streams != NULL && strcmp(streams, "deferred") == 0) settings.streams = STREAMS_DEFERRED;
+    const char *alignment = getenv("ASCEND_EMULATOR_ALIGNMENT");
+    if (alignment != NULL && strcmp(alignment, "allow") == 0) settings.alignment = ALIGNMENT_ALLOW;
+    if (alignment != NULL && strcmp(alignment, "refuse") == 0) settings.alignment = ALIGNMENT_REFUSE;
     settings.noop = flag("ASCEND_EMULATOR_NOOP", false);
     settings.strict = flag("ASCEND_EMULATOR_STRICT", false);
-    const char *cann = getenv("ASCEND_EMULATOR_CANN");
-    settings.cann = strdup(cann != NULL && *cann != 0 ? cann : "8.1.RC1");
+    emu_setting("ASCEND_EMULATOR_CANN", "cann", release, sizeof release);
+    settings.cann = release;
     settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
     const char *delay = getenv("ASCEND_EMULATOR_LAUNCH_DELAY");
     settings.launch_delay = delay != NULL ? atoi(delay) : 0;
@@ -91,14 +123,6 @@ static void read_settings(void) {
     settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
     const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
     settings.workspace = workspace != NULL && *workspace != 0 ? (int64_t)parse_bytes(workspace, 0) : -1;
-    Dl_info info;
-    if (dladdr((void *)read_settings, &info) != 0 && info.dli_fname != NULL) {
-        char *real = realpath(info.dli_fname, NULL);
-        snprintf(settings.directory, sizeof settings.directory, "%s", real != NULL ? real : info.dli_fname);
-        free(real);
-        char *slash = strrchr(settings.directory, '/');
-        if (slash != NULL) *slash = 0;
-    }
 }
 
 const emu_settings *emu_config(void) {
@@ -110,4 +134,18 @@ bool emu_claims(int major, int minor) {
     int claimed_major = 0, claimed_minor = 0;
     sscanf(emu_config()->cann, "%d.%d", &claimed_major, &claimed_minor);
     return claimed_major > major || (claimed_major == major && claimed_minor >= minor);
+}
+
+static int device_count;
+
+static void count_devices(void) {
+    const char *text = getenv("ASCEND_EMULATOR_DEVICES");
+    int devices = text != NULL && *text != 0 ? atoi(text) : 2;
+    device_count = visible_devices(devices < 0 ? 0 : devices > EMU_MAX_DEVICES ? EMU_MAX_DEVICES : devices);
+}
+
+int emu_device_count(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count_devices);
+    return device_count;
 }

@@ -8,6 +8,9 @@
 
 typedef enum { STREAMS_BACKGROUND, STREAMS_EAGER, STREAMS_DEFERRED } emu_stream_mode;
 
+/* What happens to tensors at device addresses that are not 32-byte aligned. */
+typedef enum { ALIGNMENT_WARN, ALIGNMENT_ALLOW, ALIGNMENT_REFUSE } emu_alignment;
+
 typedef struct {
     const char *name;      /* aclrtGetSocName */
     const char *product;   /* as the documents' tables name its family: A2, A3, 310P, ...; NULL: aclInit refuses it */
@@ -23,8 +26,8 @@ typedef struct {
 typedef struct {
     emu_soc soc;
     const char *cann;      /* the release that is claimed */
-    int devices;
     emu_stream_mode streams;
+    emu_alignment alignment;
     bool noop;             /* operators succeed without doing anything */
     bool strict;           /* leaks make the exit status non-zero */
     bool tell_leaks;
@@ -32,11 +35,15 @@ typedef struct {
     int launch_delay;      /* milliseconds that phase two takes on a thread other than the program's first */
     int fill;              /* byte that new device memory is filled with, -1: what it happens to hold */
     int64_t workspace;     /* bytes that phase one asks for; -1: by the device process's rule */
-    char directory[4096];  /* where the libraries are */
 } emu_settings;
 
 LINK const emu_settings *emu_config(void);
 /* Whether the claimed release is this one or a later one. */
 LINK bool emu_claims(int major, int minor);
+/* How many devices the program sees; decided when it is first asked, after programs have set ASCEND_RT_VISIBLE_DEVICES. */
+LINK int emu_device_count(void);
+/* A value of emulator.conf beside the libraries (lines "key=value"), unless an environment variable overrides it; "" when
+ * there is none. */
+void emu_setting(const char *variable, const char *key, char *value, size_t size);
 
 #endif

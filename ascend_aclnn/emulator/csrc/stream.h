@@ -50,7 +50,8 @@ struct emu_stream {
     int id;
     uint32_t priority, flags;
     uint64_t failure_mode;
-    uint32_t overflow_switch;
+    uint32_t overflow_switch, cache_switch, tag;
+    uint32_t limits[2];           /* cores, by aclrtDevResLimitType; 0: the device's */
     _Atomic uint32_t references;
 
     pthread_mutex_t lock;

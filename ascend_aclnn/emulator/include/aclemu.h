@@ -42,7 +42,7 @@ extern "C" {
 
 /* How many objects of a kind are alive: "tensor", "scalar", "int_array", "float_array", "bool_array", "tensor_list",
  * "scalar_list", "executor", "stream", "event", "context" (those that the program made), "data_buffer", "tensor_desc",
- * "stream_config", "allocation" (device memory), "host_allocation"; NULL counts all, and an unknown kind gives -1. */
+ * "stream_config", "physical_memory", "allocation" (device memory), "host_allocation"; NULL counts all, and an unknown kind gives -1. */
 int64_t aclemuLiveCount(const char *kind);
 
 /* What is alive, as JSON; returns the length without the final zero, and writes at most size bytes. */

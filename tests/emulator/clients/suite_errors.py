@@ -27,7 +27,7 @@ def assert_works() -> None:
 
 def test_an_operator_without_a_reference() -> None:
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="aclnnAllGatherMatmul: the emulator has no reference for this operator"):
+        with pytest.raises(RuntimeError, match=r"aclnnAllGatherMatmul: .* has no reference for this operator"):
             all_gather_matmul()
         assert_works()
 

@@ -1,0 +1,234 @@
+"""Virtual memory, batches of copies, limits of resources and what else clients ask for by name."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from emulator_client import D2H, H2D, NEWEST, Cann, client, environment
+
+MIB = 1 << 20
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint32), ("type", ctypes.c_int32)]
+
+
+class Property(ctypes.Structure):
+    _fields_ = [
+        ("handle_type", ctypes.c_int32),
+        ("allocation_type", ctypes.c_int32),
+        ("attribute", ctypes.c_int32),
+        ("location", Location),
+        ("reserve", ctypes.c_uint64),
+    ]
+
+
+class Attribute(ctypes.Structure):
+    _fields_ = [("dst", Location), ("src", Location), ("rsv", ctypes.c_uint8 * 16)]
+
+
+def on_device() -> Property:
+    return Property(0, 0, 4, Location(0, 1), 0)
+
+
+def physical(cann: Cann, size: int) -> int:
+    return cann.create("aclrtMallocPhysical", size, ctypes.byref(on_device()), 0)
+
+
+def used(cann: Cann) -> int:
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    cann.aclrtGetMemInfo(1, ctypes.byref(free), ctypes.byref(total))
+    return total.value - free.value
+
+
+def write(cann: Cann, address: int, values: np.ndarray) -> None:
+    cann.aclrtMemcpy(address, values.nbytes, values.ctypes.data, values.nbytes, H2D)
+
+
+def read(cann: Cann, address: int, count: int) -> list[float]:
+    out = np.zeros(count, np.float32)
+    cann.aclrtMemcpy(out.ctypes.data, out.nbytes, address, out.nbytes, D2H)
+    return out.tolist()
+
+
+@client()
+def test_memory_is_mapped_to_reserved_addresses(cann: Cann) -> None:
+    granule = ctypes.c_size_t()
+    cann.aclrtMemGetAllocationGranularity(ctypes.byref(on_device()), 1, ctypes.byref(granule))
+    assert granule.value == 2 * MIB
+    base = cann.create("aclrtReserveMemAddress", 256 << 30, 0, None, 1)  # more than the device has
+    assert base % (2 * MIB) == 0
+    assert used(cann) == 0
+    values = np.arange(8, dtype=np.float32)
+    assert cann.failure("aclrtMemcpy", base, 32, values.ctypes.data, 32, H2D).error == "EMULATOR_INVALID_ADDRESS"
+    first, second = physical(cann, 2 * MIB), physical(cann, 4 * MIB)
+    assert used(cann) == 6 * MIB
+    cann.aclrtMapMem(base, 2 * MIB, 0, first, 0)
+    cann.aclrtMapMem(base + 2 * MIB, 4 * MIB, 0, second, 0)
+    # A tensor across both: operators see one piece of memory.
+    across = base + 2 * MIB - 16
+    write(cann, across, values)
+    x, out = cann.describe((8,), np.float32, across), cann.tensor(np.zeros(8, np.float32))
+    cann.run("aclnnNeg", x, out)
+    assert cann.read(out).tolist() == (-values).tolist()
+    cann.aclDestroyTensor(x)
+    assert cann.failure("aclrtMapMem", base, 2 * MIB, 0, first, 0).status != 0
+    assert cann.failure("aclrtReleaseMemAddress", base).error == "EMULATOR_FREE_IN_USE"
+    assert cann.failure("aclrtFree", base).error == "EMULATOR_INVALID_ADDRESS"
+    cann.aclrtUnmapMem(base + 2 * MIB)
+    error = cann.failure("aclrtMemcpy", across, 32, values.ctypes.data, 32, H2D)
+    assert error.error == "EMULATOR_INVALID_ADDRESS"
+    assert "no memory is mapped there" in error.message
+    cann.aclrtFreePhysical(second)
+    cann.aclrtUnmapMem(base)
+    cann.aclrtFreePhysical(first)
+    assert cann.failure("aclrtFreePhysical", first).error == "EMULATOR_DOUBLE_DESTROY"
+    cann.aclrtReleaseMemAddress(base)
+    assert cann.failure("aclrtReleaseMemAddress", base).status != 0
+    cann.drop(out)
+    assert used(cann) == 0
+
+
+@client()
+def test_physical_memory_keeps_its_bytes_where_it_is_mapped_next(cann: Cann) -> None:
+    base = cann.create("aclrtReserveMemAddress", 8 * MIB, 0, None, 0)
+    first, second = physical(cann, 2 * MIB), physical(cann, 2 * MIB)
+    ones, twos = np.full(4, 1, np.float32), np.full(4, 2, np.float32)
+    cann.aclrtMapMem(base, 2 * MIB, 0, first, 0)
+    write(cann, base, ones)
+    cann.aclrtUnmapMem(base)
+    cann.aclrtMapMem(base, 2 * MIB, 0, second, 0)  # takes the first one's place
+    write(cann, base, twos)
+    cann.aclrtMapMem(base + 4 * MIB, 2 * MIB, 0, first, 0)
+    assert read(cann, base + 4 * MIB, 4) == ones.tolist()
+    cann.aclrtUnmapMem(base)
+    cann.aclrtMapMem(base + 2 * MIB, 2 * MIB, 0, second, 0)
+    assert read(cann, base + 2 * MIB, 4) == twos.tolist()
+    for handle, address in ((first, base + 4 * MIB), (second, base + 2 * MIB)):
+        cann.aclrtFreePhysical(handle)  # before it is unmapped
+        cann.aclrtUnmapMem(address)
+    cann.aclrtReleaseMemAddress(base)
+
+
+@client()
+def test_physical_memory_is_limited_and_goes_with_a_reset(cann: Cann) -> None:
+    total = ctypes.c_size_t()
+    cann.aclrtGetMemInfo(1, ctypes.byref(ctypes.c_size_t()), ctypes.byref(total))
+    result, prop = ctypes.byref(ctypes.c_void_p()), ctypes.byref(on_device())
+    error = cann.failure("aclrtMallocPhysical", result, total.value + 2 * MIB, prop, 0)
+    assert error.status == 207001
+    base = cann.create("aclrtReserveMemAddress", 2 * MIB, 0, None, 0)
+    handle = physical(cann, 2 * MIB)
+    cann.aclrtMapMem(base, 2 * MIB, 0, handle, 0)
+    cann.aclrtResetDevice(0)
+    cann.aclrtSetDevice(0)
+    block = cann.malloc(4 * MIB)
+    write(cann, block, np.ones(4, np.float32))
+    cann.aclrtFreePhysical(handle)  # nothing of what is there now
+    assert read(cann, block, 4) == [1.0] * 4
+    cann.aclrtFree(block)
+    assert used(cann) == 0
+
+
+def run_batch(cann: Cann, asynchronous: bool) -> None:
+    sources = [np.arange(i + 1, dtype=np.float32) for i in range(3)]
+    blocks = [cann.malloc(64) for _ in sources]
+    back = [np.zeros_like(source) for source in sources]
+    sizes = (ctypes.c_size_t * 3)(*(source.nbytes for source in sources))
+    host, device, failed = Location(0, 0), Location(0, 1), ctypes.c_size_t()
+    there = (Attribute * 1)(Attribute(device, host))
+    here = (Attribute * 1)(Attribute(host, device))
+    blocks_, sources_, back_ = (
+        (ctypes.c_void_p * 3)(*values)
+        for values in (blocks, [s.ctypes.data for s in sources], [b.ctypes.data for b in back])
+    )
+    start = (ctypes.c_size_t * 1)(0)
+    name = "aclrtMemcpyBatchAsync" if asynchronous else "aclrtMemcpyBatch"
+    stream = (None,) if asynchronous else ()
+    copy = getattr(cann, name)
+    copy(blocks_, sizes, sources_, sizes, 3, there, start, 1, ctypes.byref(failed), *stream)
+    copy(back_, sizes, blocks_, sizes, 3, here, start, 1, ctypes.byref(failed), *stream)
+    cann.aclrtSynchronizeDevice()
+    assert failed.value == (1 << 64) - 1
+    for source, found in zip(sources, back):
+        assert found.tolist() == source.tolist()
+    blocks_[1] = blocks[1] + 60
+    error = cann.failure(name, blocks_, sizes, sources_, sizes, 3, there, start, 1, ctypes.byref(failed), *stream)
+    assert (error.error, failed.value) == ("EMULATOR_OUT_OF_BOUNDS", 1)
+    cann.aclrtSynchronizeDevice()  # the copy before it is on its way
+    for block in blocks:
+        cann.aclrtFree(block)
+
+
+@client(ASCEND_EMULATOR_CANN="8.5.0")
+def test_batches_of_copies(cann: Cann) -> None:
+    run_batch(cann, False)
+    run_batch(cann, True)
+
+
+@client(ASCEND_EMULATOR_CANN="8.5.0")
+def test_limits_of_resources(cann: Cann) -> None:
+    value, stream = ctypes.c_uint32(), cann.create("aclrtCreateStream")
+    cann.aclrtGetDeviceResLimit(0, 0, ctypes.byref(value))
+    assert value.value == 24
+    cann.aclrtSetDeviceResLimit(0, 0, 12)
+    cann.aclrtSetStreamResLimit(stream, 1, 8)
+    for name, arguments, expected in (
+        ("aclrtGetDeviceResLimit", (0, 0), 12),
+        ("aclrtGetStreamResLimit", (stream, 0), 12),
+        ("aclrtGetStreamResLimit", (stream, 1), 8),
+        ("aclrtGetResInCurrentThread", (1,), 48),
+    ):
+        getattr(cann, name)(*arguments, ctypes.byref(value))
+        assert value.value == expected, name
+    cann.aclrtUseStreamResInCurrentThread(stream)
+    cann.aclrtGetResInCurrentThread(1, ctypes.byref(value))
+    assert value.value == 8
+    cann.aclrtUnuseStreamResInCurrentThread(stream)
+    cann.aclrtResetDeviceResLimit(0)
+    cann.aclrtGetDeviceResLimit(0, 0, ctypes.byref(value))
+    assert value.value == 24
+    assert cann.failure("aclrtSetDeviceResLimit", 0, 0, 25).status == 107000
+    cann.aclrtDestroyStream(stream)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST, ASCEND_ACLNN_SOC="Ascend950PR_9579")
+def test_asking_for_an_errors_details_leaves_its_text(cann: Cann) -> None:
+    assert cann._function("aclrtMalloc")(None, 64, 0) == 107000
+    information = ctypes.create_string_buffer(8192)
+    assert cann._function("aclrtGetErrorVerbose")(0, information) == 0
+    assert cann.message().startswith("aclrtMalloc: devPtr is a null pointer")
+
+
+@client()
+def test_what_is_refused_is_an_error_for_every_client(cann: Cann) -> None:
+    """torch_npu takes 207000 for a warning."""
+    stream = cann.create("aclrtCreateStream")
+    for name, arguments in (("aclmdlRICaptureBegin", (stream, 0)), ("aclrtCmoAsync", (None, 0, 0, stream))):
+        error = cann.failure(name, *arguments)
+        assert (error.status, error.error) == (200006, "EMULATOR_NOT_SUPPORTED"), name
+        assert cann.failure("aclrtPeekAtLastError", 0).status == 200006
+    cann.aclrtDestroyStream(stream)
+
+
+def count_devices(cann: Cann) -> None:
+    """The variable is set after the libraries were asked for their version, as by a program that imports torch first."""
+    text = ctypes.create_string_buffer(2048)
+    cann.aclsysGetCANNVersion(0, text)
+    ctypes.CDLL(None).setenv(b"ASCEND_RT_VISIBLE_DEVICES", b"1", 1)
+    count = ctypes.c_uint32()
+    cann.aclrtGetDeviceCount(ctypes.byref(count))
+    assert count.value == 1
+
+
+def test_visible_devices_count_when_devices_are_first_asked_for(emulator_home: Path) -> None:
+    code = (
+        f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
+        "import emulator_client, test_newer_functions as t; t.count_devices(emulator_client.Cann(False))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(emulator_home), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
