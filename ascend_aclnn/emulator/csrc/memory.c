@@ -23,6 +23,21 @@ static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step -
 
 /* ----------------------------------------------------------------------------------------------------- opening, closing */
 
+/* Maps a file where a granule begins, so that an address is aligned as its place in the file is. */
+static void *map_aligned(int fd, uint64_t window) {
+    uint8_t *room = mmap(NULL, window + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) return MAP_FAILED;
+    uint8_t *start = (uint8_t *)(uintptr_t)round_up((uintptr_t)room, GRANULE);
+    void *base = mmap(start, window, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    if (base == MAP_FAILED) {
+        munmap(room, window + GRANULE);
+        return MAP_FAILED;
+    }
+    if (start > room) munmap(room, (size_t)(start - room));
+    if (start + window < room + window + GRANULE) munmap(start + window, (size_t)(room + GRANULE - start));
+    return base;
+}
+
 int emu_memory_open(emu_device *device) {
     if (device->base != NULL) return 0;
     uint64_t capacity = round_up(emu_config()->soc.memory, 2u << 20);
@@ -34,8 +49,7 @@ int emu_memory_open(emu_device *device) {
     if (fd < 0) return emu_fail(ACL_ERROR_RT_DEV_SETUP_ERROR, NULL, "memfd_create failed: %s", strerror(errno));
     void *base = MAP_FAILED;
     for (;; window /= 2) {
-        if (ftruncate(fd, (off_t)window) == 0)
-            base = mmap(NULL, window, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (ftruncate(fd, (off_t)window) == 0) base = map_aligned(fd, window);
         if (base != MAP_FAILED || window == capacity) break;
     }
     if (base == MAP_FAILED) {
