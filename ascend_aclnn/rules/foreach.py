@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language import (
     Call,
     Check,
@@ -67,7 +68,9 @@ def _factor(name: str, floats: str, halves: DtypeSet, integers: str, first: str 
     """The data type of a scalar by that of the tensors: FLOAT and BF16, FLOAT16, integers."""
 
     def check(call: Call) -> None:
-        came = call.dtype(first)
+        came, scalar = call.dtype(first), call[name]
+        if isinstance(scalar, TensorSpec):
+            call.require(scalar.size > 0, name, f"has shape {scalar.shape}; it must hold one number")
         if came in (DataType.FLOAT, DataType.BF16):
             dtypes(floats, name)(call)
         elif came is DataType.FLOAT16:
@@ -224,9 +227,20 @@ rule(
     _number_like("scalar", "x1"),
     no_private_format("x3", *_PLAIN),
 )
-rule("aclnnForeachAddcdivScalarList", *_lists(FLOATS, _FUSED), no_private_format("x3", *_PLAIN))
+
+
+def _one_scalar_each(call: Call) -> None:
+    scalars, ours = call["scalars"], len(call["x1"])
+    theirs = scalars.size if isinstance(scalars, TensorSpec) else len(scalars)
+    call.require(theirs == ours, "scalars", f"has {theirs} items; it must have {ours}, one for each tensor of x1")
+
+
+rule("aclnnForeachAddcdivScalarList", *_lists(FLOATS, _FUSED), _one_scalar_each, no_private_format("x3", *_PLAIN))
 rule(
-    "aclnnForeachAddcdivList", *_lists(FLOATS, _FUSED), dtype_table("x1 scalars", *(f"{n} {n}" for n in FLOATS.split()))
+    "aclnnForeachAddcdivList",
+    *_lists(FLOATS, _FUSED),
+    dtype_table("x1 scalars", *(f"{n} {n}" for n in FLOATS.split())),
+    _one_scalar_each,
 )
 rule(
     "aclnnForeachAddcmulScalar",
@@ -243,6 +257,7 @@ rule(
     "aclnnForeachAddcmulList aclnnForeachAddcmulScalarList",
     *_lists(_WITH_INT, _FUSED),
     dtype_table("x1 scalars", *(f"{n} {n}" for n in _WITH_INT.split())),
+    _one_scalar_each,
 )
 
 # ------------------------------------------------------------------------------------------------------ a list and numbers

@@ -153,6 +153,12 @@ def _mask_type(call: Call) -> None:
     call.require(known or not used, "probDataType", text, INNER_NULLPTR)
 
 
+def _some_seed(call: Call) -> None:
+    """The seed and the offset are the first elements of tensors, which need one."""
+    for name in ("seedTensor", "offsetTensor"):
+        call.require(not call.is_empty(name), name, f"has shape {call.shape(name)}; it must hold one number")
+
+
 _GENERATED = (
     dtypes("UINT8", "out"),
     in_range("prob", 0, 1),
@@ -160,7 +166,8 @@ _GENERATED = (
     infer_shape(out=_mask_shape(_named_size)),
 )
 rule("aclnnDropoutGenMask", *_GENERATED)
-rule("aclnnDropoutGenMaskV2 aclnnDropoutGenMaskV2Tensor", *_GENERATED, _mask_type)
+rule("aclnnDropoutGenMaskV2", *_GENERATED, _mask_type)
+rule("aclnnDropoutGenMaskV2Tensor", *_GENERATED, _mask_type, unless_empty("out", _some_seed))
 
 # ------------------------------------------------------------------------------------------------- bernoulli
 
@@ -172,6 +179,16 @@ _PROBABILITY = {"910": "FLOAT FLOAT16 DOUBLE", "A2 A3 950": "FLOAT FLOAT16 DOUBL
 def _probability(call: Call) -> None:
     value = call["prob"].value
     call.require(0 <= value <= 1, "prob", f"is {value}; it must be in [0, 1]")
+
+
+def _probabilities(name: str) -> Check:
+    """One probability for all elements, or one for each."""
+
+    def check(call: Call) -> None:
+        if call["prob"].size != 1:
+            broadcastable("prob", name)(call)
+
+    return check
 
 
 _TO_OUT = (same_dtype("self", "out"), output_shape(out=shape_of("self")))
@@ -190,6 +207,7 @@ for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "acl
         dtypes(_BERNOULLI, _name),
         dtypes(_PROBABILITY, "prob"),
         max_rank(8, _name, "prob"),
+        unless_empty(_name, _probabilities(_name)),
         *_inputs,
         no_private_format(_name, "prob"),
     )
@@ -261,13 +279,14 @@ rule(
     "aclnnInplaceRandomTensor",
     *_RANDOM,
     _ordered(strict=True),
+    unless_empty("selfRef", _some_seed),
     on_products("950", unless_empty("selfRef", _seeds_int64)),
 )
 rule("aclnnInplaceRandomWithoutFromTo", *_RANDOM)
 rule(
     "aclnnInplaceRandomWithoutFromToTensor",
     *_RANDOM,
-    unless_empty("selfRef", dtypes("INT64", "seedTensor", "offsetTensor")),
+    unless_empty("selfRef", dtypes("INT64", "seedTensor", "offsetTensor"), _some_seed),
 )
 _UNIFORM = (
     dtypes(plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE"), "selfRef"),
@@ -282,6 +301,7 @@ rule(
         lambda call: call.product not in ("A2", "A3"),
         unless_empty("selfRef", dtypes("UINT64 INT64", "seedTensor", "offsetTensor")),
     ),
+    unless_empty("selfRef", _some_seed),
 )
 
 
@@ -377,6 +397,7 @@ rule(
     "aclnnMultinomialTensor",
     dtypes(_WEIGHTS, "self"),
     when(_few_weights, dtypes("INT64", "seedTensor", "offsetTensor")),
+    unless_empty("out", _some_seed),
     dtypes("INT64", "out"),
     *_CHOSEN,
     output_dtype(out="INT64"),

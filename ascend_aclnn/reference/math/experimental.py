@@ -36,7 +36,6 @@ for _names, _function in (
     ("ErfInv", special.erfinv),
     ("FresnelCos", lambda x: special.fresnel(x)[0]),
     ("FresnelSin", lambda x: special.fresnel(x)[1]),
-    ("InvertV2", np.invert),
     ("Log1pV2", np.log1p),
     ("Ndtri", special.normal_quantile),
     ("RealV2", np.real),
@@ -47,6 +46,7 @@ for _names, _function in (
 ):
     rows(_names, _function)
 
+reference("aclnnInvertV2")(np.invert)
 reference("aclnnCastV2", raw=True)(lambda x, out: cast_into(out[0], x))
 reference("aclnnCastV3", raw=True)(lambda x, dtype, out: cast_into(out[0], x))
 

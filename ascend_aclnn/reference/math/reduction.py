@@ -229,7 +229,7 @@ def global_average_pool(x: Array) -> Any:
 
 @reference("aclnnGlobalMaxPool")
 def global_max_pool(x: Array) -> Any:
-    return _extreme(np.max, x, range(2, x.ndim), True)
+    return _extreme(np.max, x, range(2, x.ndim), True) if x.size else None
 
 
 # ------------------------------------------------------------------------------------------------- comparisons

@@ -55,6 +55,7 @@ rule(
 
 def _sample_inputs(call: Call) -> None:
     rank(2, 2, "logits")(call)
+    call.require(call.size("logits", 1) > 0, "logits", f"has shape {call.shape('logits')}; it must have columns")
     _one_per_row("topK", "topP")(call)
     if call.is_present("q"):
         came, wanted = call.shape("q"), call.shape("logits")

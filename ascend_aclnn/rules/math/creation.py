@@ -179,6 +179,11 @@ def _one_hot_rank(call: Call) -> None:
     call.require(ndim <= most, "self", f"has rank {ndim}; it must be at most {most}")
 
 
+def _some_values(call: Call) -> None:
+    for name in ("onValue", "offValue"):
+        call.require(not call.is_empty(name), name, f"has shape {call.shape(name)}; it must hold a number")
+
+
 rule(
     "aclnnOneHot",
     dtypes({"950": "INT32 INT64 UINT8", "": "INT32 INT64"}, "self"),
@@ -188,6 +193,7 @@ rule(
     max_rank(8, "onValue", "offValue", "out"),
     _class_count,
     _class_axis,
+    _some_values,
     output_shape(out=_one_hot_shape),
     output_dtype(out=dtype_of("onValue")),
 )

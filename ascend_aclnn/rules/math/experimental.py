@@ -427,6 +427,7 @@ rule(
 def _kept(call: Call) -> Shape:
     """axes -1 stands for all axes, of which a single element is left; the operators know matrices only."""
     sizes, axis = call.shape("x"), call["axes"]
+    call.require(0 not in sizes, "x", f"has shape {sizes}; it must not be empty")
     call.require(axis in (-1, 0, 1), "axes", f"is {axis}; it must be -1 (all), 0 or 1")
     if call["keepdims"] == 1:
         return tuple(1 if axis in (-1, i) else n for i, n in enumerate(sizes))

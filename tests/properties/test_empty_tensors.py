@@ -1,0 +1,94 @@
+"""Operators with a reference on tensors without elements: refused in phase one, or computed.
+
+Each argument set that ``operator_arguments`` finds is tried with every axis of its tensors emptied in turn: of one tensor
+alone, and of all tensors that have as many elements on that axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import pytest
+from operator_arguments import Search, copied
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import AclError, catalog, ops, reference
+from ascend_aclnn.catalog import Operator
+
+OPERATORS = [catalog.get(name) for name in catalog.names()]
+FAMILIES = sorted({operator.family for operator in OPERATORS})
+GAPS = {
+    line.split()[0] for line in (Path(__file__).parent / "empty_gaps.txt").read_text().splitlines() if line[0] != "#"
+}
+
+
+def emptied(value: Any, axis: int, length: Optional[int]) -> Any:
+    """An array, or the arrays of a list, without elements on an axis; with ``length``, where it has as many."""
+    if isinstance(value, list):
+        return [emptied(item, axis, length) for item in value]
+    if not isinstance(value, np.ndarray) or value.ndim <= axis or length not in (None, value.shape[axis]):
+        return value
+    return value.take([], axis)
+
+
+def variants(arguments: list[Any]) -> Iterator[list[Any]]:
+    """The argument sets with one axis of one tensor, or of all tensors like it, emptied."""
+    for position, value in enumerate(arguments):
+        first = value[0] if isinstance(value, list) and value else value
+        if not isinstance(first, np.ndarray):
+            continue
+        for axis in range(first.ndim):
+            alone = list(arguments)
+            alone[position] = emptied(value, axis, None)
+            yield alone
+            yield [emptied(item, axis, first.shape[axis]) for item in arguments]
+
+
+def failure(operator: Operator, arguments: list[Any]) -> Optional[str]:
+    """What is wrong with an operator's answer: an exception that is no refusal, or a refusal that comes after phase one."""
+    try:
+        getattr(ops, operator.python_name)(*copied(arguments))
+    except AclError as error:
+        late = error.routine != operator.phase_one and "has shape" in error.detail  # of what elements are, data decide
+        return f"refused after phase one: {error.detail}" if late else None
+    except (TypeError, ValueError) as error:
+        return None if str(error).startswith(operator.name + ":") else f"{type(error).__name__}: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def found(operator: Operator) -> list[list[Any]]:
+    """An argument set that an operator takes; none where the search fails, which test_properties reports."""
+    try:
+        return Search(operator).find(1) if reference.find(operator) is not None else []
+    except Exception:
+        return []
+
+
+def shapes(arguments: list[Any]) -> str:
+    words = [f"{a.dtype} {a.shape}" if isinstance(a, np.ndarray) else repr(a) for a in arguments]
+    return ", ".join(words)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_empty_tensors_are_refused_in_phase_one_or_computed(family: str) -> None:
+    failures = []
+    with aclnn.use_backend("numpy"):
+        for operator in OPERATORS:
+            if operator.family != family or operator.name in GAPS:
+                continue
+            for arguments in found(operator):
+                for emptied_arguments in variants(arguments):
+                    text = failure(operator, emptied_arguments)
+                    if text is not None:
+                        failures.append(f"{operator.name}({shapes(emptied_arguments)}): {text}")
+                        break
+    assert not failures, "\n".join(failures)
+
+
+def test_the_gaps_are_operators() -> None:
+    assert {operator.name for operator in OPERATORS} >= GAPS
