@@ -32,8 +32,8 @@ def reference_by_name(
     def register(function: Callable[[Given], Any]) -> Callable[[Given], Any]:
         for name in names:
             parameters = catalog.get(name).parameters
-            inputs = [_short(p.name) for p in parameters if p.direction != "out"]
-            outputs = [_short(p.name) for p in parameters if p.direction != "in"]
+            inputs = [short(p.name) for p in parameters if p.direction != "out"]
+            outputs = [short(p.name) for p in parameters if p.direction != "in"]
 
             def results(values: Any, name: str = name, inputs: list[str] = inputs, outputs: list[str] = outputs) -> Any:
                 given = Given(zip(inputs, values))
@@ -56,5 +56,5 @@ def reference_by_name(
     return register
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     return name[: -len("Optional")] if name.endswith("Optional") else name

@@ -151,7 +151,9 @@ def test_floyd_attention_and_its_gradients(masked: bool) -> None:
     mask = (RNG.random((b, 1, n, 1, k)) < 0.3) & (np.arange(k) > 0) if masked else None
     row_max, row_sum, out = ops.fused_floyd_attention(*arrays, mask, scale)
     q, k1, v1, k2, v2 = (torch.tensor(wide(x), requires_grad=True) for x in arrays)
-    scores = scale * ((q[..., None, :] * k1[:, :, :, None]).sum(-1) + (q[..., None, :] * k2.transpose(2, 3)[:, :, None]).sum(-1))
+    scores = scale * (
+        (q[..., None, :] * k1[:, :, :, None]).sum(-1) + (q[..., None, :] * k2.transpose(2, 3)[:, :, None]).sum(-1)
+    )
     if masked:
         scores = scores.masked_fill(torch.tensor(mask), -torch.inf)
     p = scores.softmax(-1)

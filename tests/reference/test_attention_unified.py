@@ -30,7 +30,10 @@ def seen(mode: int, i: int, queries: int, keys: int) -> list[int]:
     return [j for j in range(keys) if mode == 0 or (mode == 3 and j <= own) or (mode == 4 and own - 4 <= j <= own + 1)]
 
 
-@pytest.mark.parametrize("layouts", ["BSND BSND BSND", "BNSD BNSD BSND", "TND TND TND", "BSND PA_BBND BNSD", "TND PA_BNBD TND", "BNSD PA_NZ BNSD"])
+@pytest.mark.parametrize(
+    "layouts",
+    ["BSND BSND BSND", "BNSD BNSD BSND", "TND TND TND", "BSND PA_BBND BNSD", "TND PA_BNBD TND", "BNSD PA_NZ BNSD"],
+)
 @pytest.mark.parametrize("mode", [0, 3, 4])
 def test_flash_attn(layouts: str, mode: int) -> None:
     layout_q, layout_kv, layout_out = layouts.split()
@@ -71,7 +74,13 @@ def test_flash_attn(layouts: str, mode: int) -> None:
             for head in range(4):
                 own, values = k[b, tokens, head // 2], v[b, tokens, head // 2]
                 result, _ = attend(q[b, i, head], own, values, 0.125)
-                found = out[b * 5 + i, head] if layout_out == "TND" else out[b, head, i] if layout_out == "BNSD" else out[b, i, head]
+                found = (
+                    out[b * 5 + i, head]
+                    if layout_out == "TND"
+                    else out[b, head, i]
+                    if layout_out == "BNSD"
+                    else out[b, i, head]
+                )
                 close(found, result)
                 s = wide(own) @ wide(q[b, i, head]) * 0.125
                 sums = lse[b * 5 + i, head] if layout_q == "TND" else lse[b, head, i]
@@ -93,11 +102,17 @@ def test_a_query_that_sees_nothing() -> None:
 def test_quantised_by_microscaling(paged: bool) -> None:
     """Queries and keys have a power of two for each 32 elements, values one for each 32 tokens."""
     e8m0 = np.dtype(ml_dtypes.float8_e8m0fnu)
-    q, k, v = numbers(RNG, 3, 2, 128, dtype=FP8), numbers(RNG, 128, 1, 128, dtype=FP8), numbers(RNG, 128, 1, 128, dtype=FP8)
+    q, k, v = (
+        numbers(RNG, 3, 2, 128, dtype=FP8),
+        numbers(RNG, 128, 1, 128, dtype=FP8),
+        numbers(RNG, 128, 1, 128, dtype=FP8),
+    )
     powers = [np.exp2(RNG.integers(-2, 2, s)).astype(F32) for s in ((3, 2, 2, 2), (128, 1, 2, 2), (2, 1, 128, 2))]
     whole_q = wide(q) * np.repeat(powers[0].reshape(3, 2, 4), 32, -1)
     whole_k = wide(k) * np.repeat(powers[1].reshape(128, 1, 4), 32, -1)
-    whole_v = np.array([[wide(v)[t, 0, d] * powers[2][t // 64, 0, d, t % 64 // 32] for d in range(128)] for t in range(128)])
+    whole_v = np.array(
+        [[wide(v)[t, 0, d] * powers[2][t // 64, 0, d, t % 64 // 32] for d in range(128)] for t in range(128)]
+    )
     given: dict[str, Any] = {"cu_seqlens_q": i32(0, 3)}
     if paged:
         order = i32([1, 0])
@@ -119,7 +134,11 @@ def test_quantised_by_microscaling(paged: bool) -> None:
 
 
 def test_quantised_by_token_and_head() -> None:
-    q, k, v = numbers(RNG, 3, 2, 128, dtype=FP8), numbers(RNG, 2, 1, 16, 128, dtype=FP8), numbers(RNG, 2, 1, 16, 128, dtype=FP8)
+    q, k, v = (
+        numbers(RNG, 3, 2, 128, dtype=FP8),
+        numbers(RNG, 2, 1, 16, 128, dtype=FP8),
+        numbers(RNG, 2, 1, 16, 128, dtype=FP8),
+    )
     sq, sk, sv = (np.abs(numbers(RNG, *s, dtype=F32)) for s in ((2, 3), (2, 1, 16), (1,)))
     with aclnn.use_backend("numpy", soc=A5):
         out, lse = ops.quant_flash_attn(
@@ -141,7 +160,13 @@ torch = pytest.importorskip("torch", reason="gradients are checked against torch
 @pytest.mark.parametrize("layout", ["BSND", "BNSD", "BSH", "SBH", "TND"])
 def test_flash_attention_score_v4_and_its_gradients(layout: str) -> None:
     batch, queries, keys, heads, kv_heads, width, rope, scale = 2, 4, 6, 4, 2, 32, 16, 0.2
-    shapes = (queries, heads, width), (keys, kv_heads, width), (keys, kv_heads, width), (queries, heads, rope), (keys, kv_heads, rope)
+    shapes = (
+        (queries, heads, width),
+        (keys, kv_heads, width),
+        (keys, kv_heads, width),
+        (queries, heads, rope),
+        (keys, kv_heads, rope),
+    )
     whole = [numbers(RNG, batch, *s) for s in shapes]
     sink, mask = numbers(RNG, heads, dtype=F32), np.triu(np.ones((queries, keys), bool), 3)
     with_rope = layout == "TND"  # rotated parts are packed ones only

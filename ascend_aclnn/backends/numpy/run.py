@@ -19,6 +19,7 @@ from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.reference.declare import REFERENCES, Reference
+from ascend_aclnn.reference.unavailable import REASONS
 from ascend_aclnn.rules.language import RULES, Call
 
 # What gives the memory of a result whose shape is not its output's: parameter position, item of a list, shape.
@@ -29,7 +30,8 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
     """Why the NumPy backend cannot run an operator on such values (specs suffice), though CANN can; None if it can."""
     found = reference.find(operator)
     if found is None:
-        return "the NumPy backend has no reference for this operator"
+        reason = REASONS.get(operator.name)
+        return "the NumPy backend has no reference for this operator" + (f": {reason}" if reason else "")
     for parameter, value in zip(operator.parameters, values):
         for spec in value if isinstance(value, list) else (value,):
             if not isinstance(spec, TensorSpec):

@@ -71,7 +71,9 @@ class _Sparse:
         self.queries = _Lengths.of(query, given["qInputLayout"], lengths, "actualSeqLengthsOptional")
         self.keys = _Lengths.of(key, given["kvInputLayout"], lengths_kv, "actualSeqLengthsKvOptional")
         if len(self.queries.lengths) != len(self.keys.lengths):
-            raise DataError("actualSeqLengthsKvOptional", f"has {len(self.keys.lengths)} items; query has other sequences")
+            raise DataError(
+                "actualSeqLengthsKvOptional", f"has {len(self.keys.lengths)} items; query has other sequences"
+            )
         axis = 1 if given["qInputLayout"] in ("TND", "BNSD") else 2
         self.heads, self.share = query.shape[axis], query.shape[axis] // key.shape[axis]
 
@@ -102,7 +104,9 @@ class _Sparse:
             first += blocks
 
     def softmax(self, query: Array, key: Array, part: _Part) -> Softmax:
-        scores = (query[part.where][part.rows] @ key[part.keys_where][part.tokens].T) * np.float32(self.given["scaleValue"])
+        scores = (query[part.where][part.rows] @ key[part.keys_where][part.tokens].T) * np.float32(
+            self.given["scaleValue"]
+        )
         return softmax_or_zero(scores, np.zeros(scores.shape, bool))
 
 
@@ -143,7 +147,8 @@ def block_sparse_attention(given: Given) -> dict[str, Any]:
     sparse = _Sparse(given, given["query"], given["key"], block)
     query = _dequantised(given["query"], given["qDequantScale"], sparse.queries, (_QUERY_SCALES,))
     key, value = (
-        _dequantised(given[name], given[f"{name[0]}DequantScale"], sparse.keys, _KEY_SCALES) for name in ("key", "value")
+        _dequantised(given[name], given[f"{name[0]}DequantScale"], sparse.keys, _KEY_SCALES)
+        for name in ("key", "value")
     )
     output, lse = np.zeros(query.shape, np.float32), np.zeros((*query.shape[:-1], 1), np.float32)
     for part in sparse.parts():
@@ -203,9 +208,15 @@ def bsa_select_block_mask(given: Given) -> dict[str, Array]:
     queries = _Lengths.of(query, layout, given["actualSeqLengths"], "actualSeqLengths")
     keys = _Lengths.of(key, given["kvInputLayout"] or "BNSD", given["actualSeqLengthsKV"], "actualSeqLengthsKV")
     if len(queries.lengths) != len(keys.lengths):
-        raise DataError("actualSeqLengthsKV", f"has {len(keys.lengths)} items; query has {len(queries.lengths)} sequences")
+        raise DataError(
+            "actualSeqLengthsKV", f"has {len(keys.lengths)} items; query has {len(queries.lengths)} sequences"
+        )
     rows, columns = ([-(-n // size) for n in side.lengths] for side, size in ((queries, block[0]), (keys, block[1])))
-    most = (max(rows), max(columns)) if layout == "TND" else tuple(-(-x.shape[2] // n) for x, n in zip((query, key), block))
+    most = (
+        (max(rows), max(columns))
+        if layout == "TND"
+        else tuple(-(-x.shape[2] // n) for x, n in zip((query, key), block))
+    )
     mask = np.zeros((len(rows), query.shape[1], *most), np.int8)
     for batch in range(len(rows)):
         counts = [

@@ -54,7 +54,8 @@ def fused_floyd_attention_grad(given: Given) -> dict[str, Any]:
         inner = inner + np.einsum("hnmd,hkmd->hnmk", dy, value2, optimize=True)
         ds = softmax_derivative(p, inner) * np.float32(scale)
         made["dqOut"].append(
-            np.einsum("hnmk,hnkd->hnmd", ds, key1, optimize=True) + np.einsum("hnmk,hkmd->hnmd", ds, key2, optimize=True)
+            np.einsum("hnmk,hnkd->hnmd", ds, key1, optimize=True)
+            + np.einsum("hnmk,hkmd->hnmd", ds, key2, optimize=True)
         )
         made["dk1Out"].append(np.einsum("hnmk,hnmd->hnkd", ds, q, optimize=True))
         made["dv1Out"].append(np.einsum("hnmk,hnmd->hnkd", p, dy, optimize=True))

@@ -47,7 +47,9 @@ def _attend(given: Given, query: Array, key: Array, value: Array, queries: Side,
     output = np.zeros((*query.shape[:-1], value.shape[-1]), np.float32)
     lse = np.full(query.shape[:-1], np.inf, np.float32)
     if len(queries) != len(keys):
-        raise DataError("sequsedKvOptional", f"and cu_seqlens_kv tell of {len(keys)} sequences; there are {len(queries)} of q")
+        raise DataError(
+            "sequsedKvOptional", f"and cu_seqlens_kv tell of {len(keys)} sequences; there are {len(queries)} of q"
+        )
     scale, share = np.float32(given["softmaxScale"]), query.shape[-2] // max(1, key.shape[-2])
     for number in range(len(queries)):
         where, many = queries.at(number), queries.lengths[number]
@@ -88,7 +90,10 @@ def _results(given: Given, query: Array, key: Array, value: Array, heads_first: 
 def flash_attn(given: Given) -> dict[str, Any]:
     """softmax(softmaxScale q k^T) v; metadata, which shares out the work, changes nothing."""
     layout_kv = given["layoutKv"] or "BSND"
-    operands = (_tokens_first(given["q"], given["layoutQ"] or "BSND"), *(_tokens_first(given[n], layout_kv) for n in "kv"))
+    operands = (
+        _tokens_first(given["q"], given["layoutQ"] or "BSND"),
+        *(_tokens_first(given[n], layout_kv) for n in "kv"),
+    )
     return _results(given, *operands, heads_first=False)
 
 

@@ -1,0 +1,140 @@
+"""Plans of how cores share the work of the operators that follow: here the first core does everything.
+
+CANN's plans come from its model of what each core's work costs, and change no result; the consumers' references read none
+of them. The layouts are those of the operators' documents and of ops-transformer's ``*_metadata.h``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn import catalog
+from ascend_aclnn.numerics import Array, DataError, round_into
+from ascend_aclnn.reference._named import Given, reference_by_name, short
+from ascend_aclnn.reference.declare import reference
+
+_FLASH, _QUANT_FLASH = (
+    [short(p.name) for p in catalog.get(name).parameters]
+    for name in ("aclnnFlashAttnMetadata", "aclnnQuantFlashAttnMetadata")
+)
+
+
+def _batch(given: Given) -> int:
+    ends, used = _first(given, "cuSeqlensQ", "cuSeqLensQ"), _first(given, "sequsedQ", "seqUsedQ")
+    if used is not None:
+        return int(used.size)
+    return int(ends.size - 1) if ends is not None else int(given["batchSize"])
+
+
+def _first(given: Given, *names: str) -> Optional[Array]:
+    """The first of the arrays that is there and has elements."""
+    there = (given[name] for name in names)
+    return next((array for array in there if array is not None and array.size), None)
+
+
+def _lengths(given: Given, side: str) -> Array:
+    """Of the sequences of a side, whether their totals, their lengths, or only the longest is given."""
+    used, ends = (
+        _first(given, f"{a}{side}", f"{b}{side}") for a, b in (("seqused", "seqUsed"), ("cuSeqlens", "cuSeqLens"))
+    )
+    if used is not None or ends is not None:
+        lengths = used.reshape(-1) if used is not None else np.diff(ends.reshape(-1))
+        if (lengths < 0).any():
+            raise DataError(f"cuSeqlens{side}Optional", f"and seqused give the lengths {lengths}; none may be negative")
+        return lengths
+    most = given[f"maxSeqlen{side}"] or given[f"maxSeqLen{side}"] or 0
+    return np.full(max(_batch(given), 0), max(most, 0), np.int64)
+
+
+def _queries(given: Given) -> int:
+    return int(_lengths(given, "Q").sum())
+
+
+def _longest(given: Given, side: str) -> int:
+    return int(_lengths(given, side).max(initial=0))
+
+
+def _plan(length: int, *items: int) -> dict[str, Any]:
+    plan = np.zeros(length, np.int32)
+    plan[: len(items)] = items
+    return {"metadata": plan, "metaData": plan}
+
+
+# --------------------------------------------------------------------------------------------------- by heads of sequences
+
+
+@reference_by_name(
+    "aclnnSparseFlashMlaMetadata", "aclnnQuantSparseFlashMlaMetadata", "aclnnMixedQuantSparseFlashMlaMetadata"
+)
+def heads_of_mla(given: Given) -> dict[str, Any]:
+    """36 cores: does it work; the head of a sequence, row and column where it starts, and ends; workspace; columns at most."""
+    return _plan(1024, 1, 0, 0, 0, _batch(given) * given["numHeadsKv"])
+
+
+@reference_by_name("aclnnLightningIndexerV2Metadata", "aclnnQuantLightningIndexerV2Metadata")
+def heads_of_indexer(given: Given) -> dict[str, Any]:
+    """36 cores: does it work; the head of a sequence, row and column where it starts, and ends; workspace."""
+    return _plan(1024, 1, 0, 0, 0, _batch(given) * given["numHeadsK"])
+
+
+@reference("aclnnFlashAttnMetadata", "aclnnQuantFlashAttnMetadata", raw=True)
+def heads_of_flash(*values: Any, out: Any) -> None:
+    """One section, merged by nobody, of blocks of 128 rows and columns; from 16 on the cores: where they start, and end."""
+    given, plan = Given(zip(_FLASH if len(values) == 16 else _QUANT_FLASH, values)), out[0]
+    items = (1, 0, 128, 128, *([0] * 12), 0, 0, 0, _batch(given) * given["numHeadsKv"])
+    if plan.size < len(items):
+        raise DataError("metaData", f"has {plan.size} items; it must have at least {len(items)}")
+    made = np.zeros(plan.size, np.int64)
+    made[: len(items)] = items
+    round_into(plan, made.reshape(plan.shape))
+
+
+# --------------------------------------------------------------------------------------------------- by queries
+
+
+@reference_by_name("aclnnSparseFlashMlaGradMetadata")
+def queries_of_mla_gradient(given: Given) -> dict[str, Any]:
+    """Queries in all, of each core, one less, how many cores take those, how many work; the longest keys of both kinds."""
+    total = _queries(given)
+    kept = [_longest(given, side) if given[f"has{side}"] else 0 for side in ("OriKv", "CmpKv")]
+    return _plan(1024, total, total, total - 1, 0, min(total, 1), *kept)
+
+
+@reference_by_name("aclnnSparseFlashMlaSoftmaxL1NormMetadata")
+def queries_of_norm(given: Given) -> dict[str, Any]:
+    """Queries in all, of each core, rounded down, how many cores take those, how many work."""
+    total = _some(given)
+    return _plan(64, total, total, total, 0, 1)
+
+
+@reference_by_name("aclnnDenseLightningIndexerKLLossGradMetadata")
+def queries_of_dense_loss(given: Given) -> dict[str, Any]:
+    """Queries in all, of each core, rounded down, how many cores take those, how many work; the longest keys."""
+    total = _some(given)
+    return _plan(64, total, total, total, 0, 1, _longest(given, "K"))
+
+
+@reference_by_name("aclnnDenseLightningIndexerSoftmaxLseV2Metadata")
+def queries_of_dense_lse(given: Given) -> dict[str, Any]:
+    """Cores with more queries, cores with fewer, how many queries those have, and these."""
+    return _plan(64, 1, 0, _some(given), 0)
+
+
+def _other_layout(call: Any) -> Optional[str]:
+    return "the layout of Ascend950's plan is not documented" if call.product == "950" else None
+
+
+@reference_by_name("aclnnSparseLightningIndexerKLLossGradMetadata", unsupported=_other_layout)
+def queries_of_sparse_loss(given: Given) -> dict[str, Any]:
+    """Cores, queries in all, of each core, five kept free; then where the cores start."""
+    total = _queries(given)
+    return _plan(64, 1, total, total, *([0] * 5), 0, *([total] * 24))
+
+
+def _some(given: Given) -> int:
+    total = _queries(given)
+    if total <= 0:
+        raise DataError("cuSeqlensQOptional", "gives no queries; there must be some")
+    return total
