@@ -102,10 +102,6 @@ _new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p,
 _is_valid = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# For a capsule that is being destroyed: as an object it would be brought back to life.
-_dying_is_valid = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-_dying_pointer = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
-
 # Address of each exported struct -> the struct and what it points to, until the consumer calls the deleter.
 _exported: dict[int, tuple[Any, ...]] = {}
 
@@ -114,10 +110,24 @@ def _let_go(address: int) -> None:
     _exported.pop(address, None)
 
 
-def _let_go_with_capsule(capsule: int) -> None:
-    """Releases what nobody has taken out of the capsule."""
-    if _dying_is_valid(capsule, _PLAIN):
-        _exported.pop(_dying_pointer(capsule, _PLAIN), None)
+# Capsules that may not have been used yet, by the address of their struct. They have no destructor: NumPy drops a capsule
+# that it refuses while its exception is set, and no Python code can run then. They are looked through at the next export.
+_waiting: dict[int, Any] = {}
+
+
+def release_unused() -> None:
+    """Lets the tensors of capsules go that nobody has used or can use any more."""
+    for address, capsule in list(_waiting.items()):
+        if not _is_valid(capsule, _PLAIN):
+            _waiting.pop(address, None)  # used: the consumer calls the deleter
+        elif sys.getrefcount(capsule) == _REFERENCES:
+            _waiting.pop(address, None)
+            _exported.pop(address, None)
+
+
+_REFERENCES = (
+    4  # to an unused capsule that only _waiting has: there, in the list, in the loop, as getrefcount's argument
+)
 
 
 def _outlive_python() -> None:
@@ -130,8 +140,7 @@ def _outlive_python() -> None:
 _increase_references = _api("Py_IncRef", None, ctypes.py_object)
 atexit.register(_outlive_python)
 
-_release = _Deleter(_let_go)  # C calls these two as long as a capsule lives, so they stay for good
-_capsule_gone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_let_go_with_capsule)
+_release = _Deleter(_let_go)  # C calls it as long as a consumer lives, so it stays for good
 
 
 # ------------------------------------------------------------------------------------------------------- export
@@ -227,7 +236,9 @@ def _capsule(
     managed = _Managed(description, None, _release)
     key = ctypes.addressof(managed)
     _exported[key] = (managed, dims, steps, owner)
-    return _new(key, _PLAIN, ctypes.cast(_capsule_gone, ctypes.c_void_p))
+    release_unused()
+    capsule = _waiting[key] = _new(key, _PLAIN, None)
+    return capsule
 
 
 # ------------------------------------------------------------------------------------------------------- import

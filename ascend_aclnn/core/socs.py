@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+import warnings
 from typing import NamedTuple
 
 
@@ -47,6 +48,8 @@ def soc(name: str) -> Soc:
     for pattern, short, product, title in _PATTERNS:
         if re.fullmatch(pattern, name):
             return Soc(name, short, product, title)
+    if name in _reported:
+        return soc(_reported[name])._replace(name=name)
     raise ValueError(f"unknown SoC {name!r}; known are {', '.join(KNOWN)} and Ascend950 with its variants")
 
 
@@ -59,3 +62,29 @@ def known_soc(name: str) -> str:
             f"unknown SoC {name!r}; {hint}known ones are {', '.join(KNOWN)} and Ascend950 with its variants"
         )
     return name
+
+
+# Beginnings of names that a device may report -> a known name of the same product. "Ascend910_95.." came before Ascend950.
+_RELATIVES = (
+    ("Ascend910_95", "Ascend950"),
+    ("Ascend910_9", "Ascend910_9391"),
+    ("Ascend910B", "Ascend910B1"),
+    ("Ascend910", "Ascend910A"),
+    ("Ascend310P", "Ascend310P3"),
+    ("Ascend310B", "Ascend310B1"),
+    ("Ascend310", "Ascend310"),
+    ("Ascend95", "Ascend950"),
+)
+_reported: dict[str, str] = {}
+
+
+def accept_reported(name: str) -> None:
+    """Has ``soc`` take a name that a device reports, by the rules of its product; warns where the name is not known."""
+    try:
+        soc(name)
+    except ValueError:
+        relative = next((known for start, known in _RELATIVES if name.startswith(start)), DEFAULT_SOC)
+        _reported[name] = relative
+        title = soc(relative).title
+        text = f"the device reports SoC {name!r}, which is not known; errors are explained by the rules of {title}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)

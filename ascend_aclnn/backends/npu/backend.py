@@ -24,7 +24,7 @@ from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import RuleViolation
 from ascend_aclnn.core.interface import Backend, MemoryInfo
-from ascend_aclnn.core.socs import soc
+from ascend_aclnn.core.socs import accept_reported, soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
@@ -39,6 +39,7 @@ class NpuBackend(Backend):
     def __init__(self, libraries: Libraries) -> None:
         self.runtime = Runtime.start(libraries, Pool)
         self.soc = self.runtime.soc
+        accept_reported(self.soc)
         self.emulated = libraries.exports("aclemuLiveCount")
         self.handles = Handles(self.runtime)
         self.set_repeatable = libraries.function("aclSetAclOpExecutorRepeatable")

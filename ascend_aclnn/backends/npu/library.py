@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import grp
 import os
+import pwd
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,13 +73,64 @@ class Search:
         reasons = " ".join(reason for _, reason in self.refused)
         if "built for" in reasons:
             return f"install the CANN package for {os.uname().machine}"
+        if "Permission denied" in reasons:
+            return NO_PERMISSION
         if "stub" in reasons:
             return "take devlib out of LD_LIBRARY_PATH; on a host with a card, install driver and CANN toolkit"
         return HOW_TO_INSTALL
 
 
+def kind_of(path: Path) -> tuple[str, Optional[str]]:
+    """What a path is: "file", "directory" or "" (absent, or something else), and why that cannot be known.
+
+    A CANN that was installed for a group only refuses even this question to everybody else.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "", None
+    except OSError as error:
+        return "", f"cannot be looked at ({error.strerror}){_whose(path)}"
+    return ("file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else ""), None
+
+
+def is_file(path: Path) -> bool:
+    return kind_of(path)[0] == "file"
+
+
+def _whose(path: Path) -> str:
+    """The owner of the first directory on the way to a path that this user may not enter."""
+    for directory in reversed(path.parents):
+        if not os.access(directory, os.X_OK):
+            try:
+                found = directory.stat()
+            except OSError:
+                break
+            return f": {directory} belongs to {owner_of(found)}, mode {stat.S_IMODE(found.st_mode):04o}"
+    return ""
+
+
+def owner_of(found: os.stat_result) -> str:
+    """user:group of a file, by name where they have one."""
+    try:
+        user = pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        user = str(found.st_uid)
+    try:
+        group = grp.getgrgid(found.st_gid).gr_name
+    except KeyError:
+        group = str(found.st_gid)
+    return f"{user}:{group}"
+
+
+NO_PERMISSION = (
+    "CANN was installed for its group only: add this user to the group (usermod -a -G <group> <user>, then log in again), "
+    "or reinstall CANN with --install-for-all"
+)
+
+
 def flaw(path: Path) -> Optional[str]:
-    """Why a shared library cannot be used on this host; None if nothing speaks against it."""
+    """Why a shared library cannot be used on this host; None if it can be."""
     real = path.resolve()
     if {"devlib", "stub", "stubs"} & set(real.parts) or {"devlib", "stub", "stubs"} & set(path.parts):
         return "a stub for compiling (devlib), whose functions do nothing"
@@ -84,7 +138,7 @@ def flaw(path: Path) -> Optional[str]:
         with real.open("rb") as stream:
             header = stream.read(20)
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
+        return f"cannot be read ({error.strerror}){_whose(real)}"
     if len(header) < 20 or header[:4] != b"\x7fELF":
         return "not a shared library"
     machine = int.from_bytes(header[18:20], "little" if header[5] == 1 else "big")
@@ -107,7 +161,8 @@ def _directories(environ: Mapping[str, str], prefixes: tuple[Path, ...], looked_
         if home:
             yield Path(home) / "lib64"
     for prefix in prefixes:
-        looked_in.append(str(prefix) if prefix.is_dir() else f"{prefix} (absent)")
+        kind, refusal = kind_of(prefix)
+        looked_in.append(str(prefix) if kind == "directory" else f"{prefix} ({refusal or 'absent'})")
         yield prefix / "lib64"
 
 
@@ -117,10 +172,11 @@ def search(environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = No
     seen: set[Path] = set()
     for directory in _directories(environ, DEFAULT_PREFIXES if prefixes is None else prefixes, found.looked_in):
         for path in (directory / name for name in RUNTIME_NAMES):
-            if not path.is_file() or path in seen:
+            kind, reason = kind_of(path)
+            if path in seen or (kind != "file" and reason is None):
                 continue
             seen.add(path)
-            reason = flaw(path)
+            reason = reason or flaw(path)
             if reason is None:
                 found.runtime = path
                 return found
@@ -161,7 +217,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         except OSError as error:
             match = re.match(r"(\S+): cannot open shared object file", str(error))
             missing = Path(match.group(1)).name if match else path.name
-            found = next((d / missing for d in places if (d / missing).is_file() and flaw(d / missing) is None), None)
+            found = next((d / missing for d in places if is_file(d / missing) and flaw(d / missing) is None), None)
             if missing in tried or found is None:
                 raise LibraryNotFound(_why_not_opened(path, missing, str(error))) from None
         tried.add(missing)
@@ -255,9 +311,11 @@ class Libraries:
         base_path = path.parent / BASE_NAME
         base = already_loaded(BASE_NAME)
         if base is None:
-            reason = flaw(base_path) if base_path.is_file() else "absent"
+            kind, reason = kind_of(base_path)
+            reason = flaw(base_path) if kind == "file" else reason or "absent"
             if reason is not None:
-                raise LibraryNotFound(f"{path} was found, but not {base_path}: {reason}\n  reinstall the CANN toolkit")
+                remedy = NO_PERMISSION if "Permission denied" in reason else "reinstall the CANN toolkit"
+                raise LibraryNotFound(f"{path} was found, but not {base_path}: {reason}\n  {remedy}")
             base = open_library(base_path)
         return cls(found, environ, runtime, base, path.parent)
 
@@ -296,16 +354,17 @@ class Libraries:
     def operator_paths(self) -> tuple[list[Path], list[RejectedLibrary]]:
         """Operator libraries in the order of look-up, and those refused: vendors first, then CANN's own."""
         candidates = list(_vendor_libraries(self.environ, self.opp))
-        split = sorted(p for p in self.directory.glob("libopapi_*.so") if p.is_file())
+        split = sorted(p for p in self.directory.glob("libopapi_*.so") if kind_of(p) != ("", None))
         candidates += split
         if not {p.name for p in split} >= SPLIT_CORE:
             candidates += [self.directory / name for name in WHOLE_NAMES]
         usable: list[Path] = []
         refused: list[RejectedLibrary] = []
         for path in candidates:
-            if not path.is_file():
+            kind, unknown = kind_of(path)
+            if kind != "file" and unknown is None:
                 continue
-            reason = flaw(path) or (_foreign(path) if path.name == VENDOR_NAME else None)
+            reason = unknown or flaw(path) or (_foreign(path) if path.name == VENDOR_NAME else None)
             if reason is None:
                 usable.append(path)
             else:
@@ -350,7 +409,7 @@ class Libraries:
         else:
             homes = (self.directory.parent, self.directory.resolve().parent)
             candidates = [home / "include" / operator.header for home in homes]
-        header = next((h for h in candidates if h.is_file()), None)
+        header = next((h for h in candidates if is_file(h)), None)
         ours = [(p.ctype, p.name) for p in operator.parameters]
         if header is not None:
             theirs = parse_prototypes(header.read_text(encoding="utf-8", errors="replace")).get(operator.name)

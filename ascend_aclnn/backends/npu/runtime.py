@@ -22,6 +22,7 @@ import math
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
@@ -46,6 +47,7 @@ DEVICE_TO_HOST = 2
 
 _LAUNCHES_KEPT = 64  # names of launched operators that a late device fault reports
 _EXIT_WAIT_SECONDS = 60.0
+_SLICE_SECONDS = 0.1  # of a wait on the main thread
 
 
 class StreamState:
@@ -83,6 +85,7 @@ class Cells(threading.local):
     """Per thread, the cells into which CANN writes what it answers most often, and their addresses."""
 
     def __init__(self) -> None:
+        self.told = ""  # text of aclGetRecentErrMsg that was read and not cleared
         self.has_context = False  # a context is known to be current: aclrtGetDevice may answer without one
         self.device = ctypes.c_int32()
         self.workspace_size = ctypes.c_uint64()
@@ -234,7 +237,18 @@ class Runtime:
 
     # ------------------------------------------------------------------------------------------ errors
     def recent_error(self) -> str:
-        """CANN's text of what failed last on this thread; reading clears it."""
+        """CANN's text of what failed last on this thread, less what an earlier reading has got already.
+
+        Reading clears the text on a healthy device only; elsewhere newer text is put before the old.
+        """
+        text = self._read_message()
+        if not text:
+            return ""
+        cells = self.cells
+        told, cells.told = cells.told, text if self._read_message() else ""
+        return text[: -len(told)].strip() if told and text.endswith(told) else text
+
+    def _read_message(self) -> str:
         text = self.recent_error_message()
         return text.decode(errors="replace").strip() if text else ""
 
@@ -422,26 +436,44 @@ class Runtime:
             return
         with self.on(stream.device):
             if timeout is None:
-                status = self.synchronize_stream(stream.handle)
+                status = self._wait("aclrtSynchronizeStream", STREAM_TIMEOUT, stream.handle)
             elif timeout <= 0:
                 status = 0 if self.stream_done(stream) else STREAM_TIMEOUT
             else:
-                wait = self.libraries.function("aclrtSynchronizeStreamWithTimeout")
-                status = wait(stream.handle, _milliseconds(timeout))
+                status = self._wait_until("aclrtSynchronizeStream", STREAM_TIMEOUT, timeout, stream.handle)
             if status == STREAM_TIMEOUT and timeout is not None:
                 raise TimeoutError(f"the stream has not finished after {timeout} s")
             if status:
                 raise self._late_fault("aclrtSynchronizeStream", status, [stream])
         stream.launched.clear()
 
+    def _wait(self, routine: str, timed_out: int, *arguments: int) -> int:
+        """Waits in a native function; its status. On the main thread in slices, between which Ctrl-C is heard."""
+        if threading.current_thread() is not threading.main_thread():
+            return int(self.libraries.function(routine)(*arguments))
+        return self._wait_until(routine, timed_out, math.inf, *arguments)
+
+    def _wait_until(self, routine: str, timed_out: int, seconds: float, *arguments: int) -> int:
+        """The same, until the status says that so many seconds have passed."""
+        wait = self.libraries.optional(routine + "WithTimeout")
+        if wait is None:
+            return int(self.libraries.function(routine)(*arguments))
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            status = int(wait(*arguments, _milliseconds(min(left, _SLICE_SECONDS))))
+            if status != timed_out or left <= _SLICE_SECONDS:
+                return status
+            self.recent_error()  # that a slice has passed is no error
+
     def synchronize(self, state: DeviceState, timeout: Optional[float] = None) -> None:
         """Waits for everything on a device; TimeoutError after ``timeout`` seconds."""
         streams = [stream for stream in list(state.streams.values()) if stream.alive]
         with self.on(state):
             if timeout is None:
-                status = self.libraries.function("aclrtSynchronizeDevice")()
+                status = self._wait("aclrtSynchronizeDevice", STREAM_TIMEOUT)
             else:
-                status = self.libraries.function("aclrtSynchronizeDeviceWithTimeout")(_milliseconds(timeout))
+                status = self._wait_until("aclrtSynchronizeDevice", STREAM_TIMEOUT, timeout)
             if status == STREAM_TIMEOUT and timeout is not None:
                 raise TimeoutError(f"device {state.index} has not finished after {timeout} s")
             if status:
@@ -524,11 +556,11 @@ class Runtime:
         """Waits for an event; TimeoutError after ``timeout`` seconds."""
         with self.on(self.devices[self.events[event]]):
             if timeout is None:
-                status = self.libraries.function("aclrtSynchronizeEvent")(event)
+                status = self._wait("aclrtSynchronizeEvent", EVENT_TIMEOUT, event)
             elif timeout <= 0:
                 status = 0 if self.event_done(event) else EVENT_TIMEOUT
             else:
-                status = self.libraries.function("aclrtSynchronizeEventWithTimeout")(event, _milliseconds(timeout))
+                status = self._wait_until("aclrtSynchronizeEvent", EVENT_TIMEOUT, timeout, event)
             if status == EVENT_TIMEOUT and timeout is not None:
                 raise TimeoutError(f"the event has not passed after {timeout} s")
             self.check("aclrtSynchronizeEvent", status)

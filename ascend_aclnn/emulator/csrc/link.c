@@ -88,6 +88,7 @@ static int report_lost(const emu_device *device) {
 
 static int lose(emu_device *device, const char *reason) {
     device->lost = true;
+    emu_keep_messages();
     snprintf(device->lost_reason, sizeof device->lost_reason, "%s", reason);
     return report_lost(device);
 }

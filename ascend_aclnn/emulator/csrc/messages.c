@@ -2,6 +2,7 @@
 #include "messages.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,17 @@ static thread_state *self(void) {
     return thread;
 }
 
+static _Atomic bool kept; /* a device is lost: what is read stays */
+
 static int set_message(int status, char *text) {
     thread_state *state = self();
+    if (kept && state->message != NULL && text != NULL) { /* newest first */
+        char *both = NULL;
+        if (asprintf(&both, "%s\n%.4000s", text, state->message) >= 0) {
+            free(text);
+            text = both;
+        }
+    }
     free(state->message);
     state->message = text;
     state->last = status;
@@ -71,11 +81,14 @@ void emu_set_routine(const char *routine) { self()->routine = routine; }
 
 const char *emu_routine(void) { return self()->routine; }
 
+void emu_keep_messages(void) { kept = true; }
+
+/* Reading clears the message while the devices are healthy. */
 API const char *aclGetRecentErrMsg(void) {
     thread_state *state = self();
     free(state->returned);
     state->returned = state->message;
-    state->message = NULL;
+    state->message = kept && state->returned != NULL ? strdup(state->returned) : NULL;
     return state->returned;
 }
 

@@ -16,6 +16,8 @@ LINK char *emu_take_message(void);
 LINK void emu_set_routine(const char *routine);
 LINK const char *emu_routine(void);
 
+/* From now on reading a message does not clear it. */
+void emu_keep_messages(void);
 bool emu_has_message(void);
 /* The status of this thread's last failure. */
 int emu_last_status(void);
