@@ -180,11 +180,11 @@ def test_null_pointers_come_first() -> None:
         ("-numHeads >= 0", "num_heads is 3; -num_heads is -3; it must not be negative"),
         ("numHeads in (1, 2, 8)", "num_heads is 3; it must be 1, 2 or 8"),
         ("8 <= numHeads <= 128", "num_heads is 3; it must be in [8, 128]"),
-        ("0 < numHeads < len(x)", "num_heads is 3; it must be in (0, 2, len(x))"),
+        ("0 < numHeads < len(x)", "num_heads is 3; it must be in (0, 2 (len(x)))"),
         ("numHeads % 2 == 0", "num_heads is 3; it must be a multiple of 2"),
         ("x[-1] % 4 == 0", "x has shape (2, 6); its last axis must be a multiple of 4"),
-        ("x[0] == weight[0]", "x has shape (2, 6); its first axis must be 6, weight[0]"),
-        ("weight[1] == numHeads * 2", "weight has shape (6, 4); its axis 1 must be 6, num_heads * 2"),
+        ("x[0] == weight[0]", "x has shape (2, 6); its first axis must be 6 (weight[0])"),
+        ("weight[1] == numHeads * 2", "weight has shape (6, 4); its axis 1 must be 6 (num_heads * 2)"),
         ("len(x) in (3, 4)", "x has shape (2, 6); its rank must be 3 or 4"),
         ("x.size <= 8", "x has 12 elements; their number must be at most 8"),
         ("x.dtype == INT8", "x has dtype FLOAT16; it must be INT8"),
@@ -219,6 +219,17 @@ def test_a_condition_passes_where_an_argument_is_absent() -> None:
     assert message(require("padsOptional[3] == 2"), padsOptional=(1,)) == "pads has 1 item; it must have an item 3"
 
 
+def test_only_the_branch_that_is_taken_needs_its_arguments() -> None:
+    words = (infer_shape(out="(biasOptional[0],) if scaleOptional is None else scaleOptional"),)
+    assert inferred(*words, biasOptional=t([4]))["out"] == ((4,), "FLOAT16")
+    assert inferred(*words, scaleOptional=t([5]))["out"] == ((5,), "FLOAT16")
+    assert inferred(infer_shape(statsOptional="biasOptional")) == {"statsOptional": None}
+    assert message(require("biasOptional is None or biasOptional[0] == 4"), biasOptional=t([3])).startswith(
+        "bias is given"
+    )
+    assert message(require("biasOptional is not None and biasOptional[0] == 4")).endswith("it is required")
+
+
 def test_lists_of_tensors_are_tuples_of_shapes() -> None:
     parts = [t([2, 3]), t([4, 3])]
     assert status(require("len(partsOptional) == 2", "partsOptional[1][0] == 4"), partsOptional=parts) == 0
@@ -230,7 +241,7 @@ def test_definitions() -> None:
     words = (define(k="weight[1] if transposed else weight[0]"), require("x[1] == k"), infer_shape(out="(k, numHeads)"))
     assert status(*words) == 0 and inferred(*words) == {"out": ((6, 3), "FLOAT16")}
     assert (
-        message(*words, transposed=True) == "x has shape (2, 6); its axis 1 must be 4, k"
+        message(*words, transposed=True) == "x has shape (2, 6); its axis 1 must be 4 (k)"
     )  # the name stands for its value in the message
     assert message(define(k="x[1]"), require("k == 7")) == "x has shape (2, 6); k (x[1]) is 6; it must be 7"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Optional, Union
 
 from ascend_aclnn.catalog import Kind
@@ -70,13 +70,14 @@ def documented_dtypes(*names: str) -> Check:
     return check
 
 
-def dtype_table(names: str, *rows: str, products: str = "") -> Check:
+def dtype_table(names: str, *rows: str, products: str = "", **families: str) -> Check:
     """The dtypes of the named tensors together are one of the rows; absent tensors fit any row.
 
-    A cell is a data type, or several ("FLOAT16/BF16"). With ``products`` the check applies on those products only.
+    A cell is a data type, several ("FLOAT16/BF16"), or a letter that stands for one of a family, the same in the whole row:
+    ``dtype_table("x scale y", "T S T", T=HALVES, S="FLOAT BF16")``. With ``products`` the check applies on those only.
     """
     keys = names.split()
-    table = [cells for row in rows for cells in itertools.product(*map(_cell, row.split()))]
+    table = [cells for row in rows for cells in _cells(row.split(), families)]
 
     def check(call: Call) -> None:
         if products and call.product not in products.split():
@@ -99,8 +100,12 @@ def dtype_table(names: str, *rows: str, products: str = "") -> Check:
     return check
 
 
-def _cell(text: str) -> list[DataType]:
-    return [DataType[name] for name in text.split("/")]
+def _cells(row: list[str], families: dict[str, str]) -> Iterator[tuple[DataType, ...]]:
+    """The rows of data types that a row with alternatives and letters stands for."""
+    letters = [letter for letter in families if letter in row]
+    for chosen in itertools.product(*(families[letter].split() for letter in letters)):
+        meant = dict(zip(letters, chosen))
+        yield from itertools.product(*([DataType[name] for name in meant.get(cell, cell).split("/")] for cell in row))
 
 
 def same_dtype(first: str, *others: str) -> Check:

@@ -73,15 +73,6 @@ class Expression:
         return list(dict.fromkeys(n.id for n in loaded if n.id not in local and n.id not in _globals()))
 
     @functools.cached_property
-    def nullable(self) -> frozenset[str]:
-        """The names that may be None here: those that are compared with it, or that stand for presence by themselves."""
-        found: set[str] = set()
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-                found.update(n.id for n in ast.walk(node.left) if isinstance(n, ast.Name))
-        return frozenset(found)
-
-    @functools.cached_property
     def function(self) -> Callable[..., Any]:
         source = f"lambda {', '.join(self.names)}: ({self.text.strip()})"
         function: Callable[..., Any] = eval(compile(source, f"<{self.text}>", "eval"), _globals())
@@ -89,7 +80,8 @@ class Expression:
 
     def absent(self, call: Call) -> Optional[str]:
         """The first name that is None although the expression needs its value."""
-        return next((n for n in self.names if n not in self.nullable and value_of(call, n) is None), None)
+        missing = {name for name in self.names if value_of(call, name) is None}
+        return _needed(call, self.tree, missing) if missing else None
 
     def value(self, call: Call) -> Any:
         """RuleViolation where a needed argument is a null pointer, an axis is missing, or it divides by zero."""
@@ -112,17 +104,41 @@ class Expression:
             raise
 
     def blamed(self, call: Call) -> Optional[str]:
-        """The first parameter that the expression names, itself or through a definition."""
-        for name in self.names:
-            if name in call.positions:
-                return name
-            defined = definition(call, name)
-            if defined is not None:
-                return defined.blamed(call)
-        return None
+        """The first argument present that the expression names, itself or through a definition; else the first one."""
+        found = [name for name in (self._parameter(call, name) for name in self.names) if name is not None]
+        return next((name for name in found if call.is_present(name)), found[0] if found else None)
+
+    def _parameter(self, call: Call, name: str) -> Optional[str]:
+        if name in call.positions:
+            return name
+        defined = definition(call, name)
+        return None if defined is None else defined.blamed(call)
 
     def render(self, call: Call) -> str:
         return render(call, self.tree)
+
+
+def _needed(call: Call, node: ast.AST, missing: set[str]) -> Optional[str]:
+    """The first of the missing names whose value a (sub)expression needs: not those that it only compares with None."""
+    if isinstance(node, ast.Name):
+        return node.id if node.id in missing else None
+    if (
+        isinstance(node, ast.Compare)
+        and isinstance(node.ops[0], (ast.Is, ast.IsNot))
+        and isinstance(node.left, ast.Name)
+    ):
+        return None
+    if isinstance(node, ast.IfExp):
+        return _needed(call, node.test, missing) or _needed(
+            call, node.body if _evaluate(call, node.test) else node.orelse, missing
+        )
+    if isinstance(node, ast.BoolOp):
+        for part in node.values:
+            name = _needed(call, part, missing)
+            if name is not None or bool(_evaluate(call, part)) is isinstance(node.op, ast.Or):
+                return name
+        return None
+    return next((name for child in ast.iter_child_nodes(node) if (name := _needed(call, child, missing))), None)
 
 
 @functools.cache
@@ -227,11 +243,11 @@ def dtype_rule(source: Union[DtypeRule, str]) -> DtypeRule:
     member = DataType.__members__.get(source)
     if member is not None:
         return lambda call: member
-    if source.isidentifier():
-        return lambda call: call.dtype(source)
     parsed = Expression(source)
 
     def dtype(call: Call) -> DataType:
+        if source in call.positions:
+            return call.dtype(source)
         value = parsed.value(call)
         return value if isinstance(value, DataType) else call.dtype(value.argument)
 
@@ -321,7 +337,7 @@ def _limit(call: Call, node: ast.expr) -> str:
         return " or ".join(sorted(getattr(member, "name", repr(member)) for member in value))
     shown = _shown(value)
     constant = not any(isinstance(n, ast.Name) and n.id not in _globals() for n in ast.walk(node))
-    return shown if constant or shown == text else f"{shown}, {text}"
+    return shown if constant or shown == text else f"{shown} ({text})"
 
 
 def describe(call: Call, node: ast.expr) -> tuple[str, str]:
@@ -330,7 +346,9 @@ def describe(call: Call, node: ast.expr) -> tuple[str, str]:
         value = value_of(call, node.id) if node.id not in _globals() else None
         defined = None if node.id in call.positions else definition(call, node.id)
         if defined is not None:
-            return _first(call, node), f"{node.id} ({defined.render(call)}) is {_shown(value)}; it"
+            meaning = defined.render(call)
+            name = f"{node.id} ({meaning})" if len(meaning) <= 40 else node.id
+            return _first(call, node), f"{name} is {_shown(value)}; it"
         return _came(value), "it"
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
         value = value_of(call, node.value.id)
@@ -379,7 +397,7 @@ def _shown(value: Any) -> str:
 
 
 def _evaluate(call: Call, node: ast.expr) -> Any:
-    return Expression(ast.unparse(node)).evaluate(call)
+    return expression(ast.unparse(node)).evaluate(call)
 
 
 def render(call: Call, node: ast.expr) -> str:
