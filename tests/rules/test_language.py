@@ -409,7 +409,7 @@ def test_expressions_name_parameters_only() -> None:
             continue
         parameters = {name for version in rule.versions for name in catalog.get(version).positions}
         for expression in rule.expressions:
-            unknown = set(expression.names) - parameters - set(rule.definitions) - known
+            unknown = set(expression.names) - parameters - set(rule.definitions) - set(rule.aliases) - known
             assert not unknown, f"{rule.name}: {expression.text} names {unknown}"
             assert callable(expression.function)
 

@@ -54,6 +54,14 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
+class Absent(Exception):
+    """An expression needs the value of a name that is None."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 class Expression:
     """A Python expression over the arguments of a call, compiled when it is first used."""
 
@@ -74,29 +82,45 @@ class Expression:
 
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
-        source = f"lambda {', '.join(self.names)}: ({self.text.strip()})"
+        """A function of the values of ``names``."""
+        return self._compile(f"lambda {', '.join(self.names)}: ({self.text.strip()})")
+
+    @functools.cached_property
+    def lazy_function(self) -> Callable[..., Any]:
+        """A function of two functions that give the value of a name: one that may be None, and one that is needed."""
+        tree = _Lazy(frozenset(self.names)).visit(ast.parse(self.text.strip(), mode="eval").body)
+        return self._compile(f"lambda _any, _needed: ({ast.unparse(tree)})")
+
+    @functools.cached_property
+    def branching(self) -> bool:
+        """Whether some names are needed only in some calls."""
+        kinds = (ast.IfExp, ast.BoolOp, ast.Is, ast.IsNot)
+        return any(isinstance(node, kinds) for node in ast.walk(self.tree))
+
+    def _compile(self, source: str) -> Callable[..., Any]:
         function: Callable[..., Any] = eval(compile(source, f"<{self.text}>", "eval"), _globals())
         return function
 
-    def absent(self, call: Call) -> Optional[str]:
-        """The first name that is None although the expression needs its value."""
-        missing = {name for name in self.names if value_of(call, name) is None}
-        return _needed(call, self.tree, missing) if missing else None
-
     def value(self, call: Call) -> Any:
         """RuleViolation where a needed argument is a null pointer, an axis is missing, or it divides by zero."""
-        absent = self.absent(call)
-        if absent is not None:
-            call.refuse(expression(absent).blamed(call), "is None (a null pointer); it is required")
-        return self.evaluate(call)
-
-    def evaluate(self, call: Call) -> Any:
-        """The value where no needed argument is absent."""
-        return self.function_value(call)
-
-    def function_value(self, call: Call) -> Any:
         try:
-            return self.function(*[value_of(call, name) for name in self.names])
+            return self.compute(call)
+        except Absent as absent:
+            call.refuse(expression(absent.name).blamed(call), "is None (a null pointer); it is required")
+
+    def compute(self, call: Call) -> Any:
+        """As ``value``, but raises Absent where a needed argument is a null pointer."""
+
+        def needed(name: str) -> Any:
+            value = value_of(call, name)
+            if value is None:
+                raise Absent(name)
+            return value
+
+        try:
+            if self.branching:
+                return self.lazy_function(functools.partial(value_of, call), needed)
+            return self.function(*map(needed, self.names))
         except ZeroDivisionError:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
         except RuleViolation as violation:  # of a missing axis or item, which does not know the status
@@ -118,27 +142,24 @@ class Expression:
         return render(call, self.tree)
 
 
-def _needed(call: Call, node: ast.AST, missing: set[str]) -> Optional[str]:
-    """The first of the missing names whose value a (sub)expression needs: not those that it only compares with None."""
-    if isinstance(node, ast.Name):
-        return node.id if node.id in missing else None
-    if (
-        isinstance(node, ast.Compare)
-        and isinstance(node.ops[0], (ast.Is, ast.IsNot))
-        and isinstance(node.left, ast.Name)
-    ):
-        return None
-    if isinstance(node, ast.IfExp):
-        return _needed(call, node.test, missing) or _needed(
-            call, node.body if _evaluate(call, node.test) else node.orelse, missing
-        )
-    if isinstance(node, ast.BoolOp):
-        for part in node.values:
-            name = _needed(call, part, missing)
-            if name is not None or bool(_evaluate(call, part)) is isinstance(node.op, ast.Or):
-                return name
-        return None
-    return next((name for child in ast.iter_child_nodes(node) if (name := _needed(call, child, missing))), None)
+class _Lazy(ast.NodeTransformer):
+    """Replaces the names of values by calls, so that a branch that is not taken needs none."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(node.left, ast.Name):
+            node.left = self._call("_any", node.left)
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._call("_needed", node)
+
+    def _call(self, function: str, name: ast.Name) -> ast.expr:
+        if name.id not in self.names:
+            return name
+        return ast.Call(ast.Name(function, ast.Load()), [ast.Constant(name.id)], [])
 
 
 @functools.cache
@@ -169,7 +190,11 @@ def value_of(call: Call, name: str) -> Any:
         return call.defined[name]
     defined = definition(call, name)
     if defined is not None:
-        value = call.defined[name] = None if defined.absent(call) is not None else defined.evaluate(call)
+        try:
+            value = defined.compute(call)
+        except Absent:
+            value = None
+        call.defined[name] = value
         return value
     if name == "product":
         return call.product
@@ -186,7 +211,10 @@ class Conditional:
         self.expression = Expression(text)
 
     def __call__(self, call: Call) -> bool:
-        return self.expression.absent(call) is None and bool(self.expression.evaluate(call))
+        try:
+            return bool(self.expression.compute(call))
+        except Absent:
+            return False
 
 
 class _Require(Word):
@@ -200,7 +228,11 @@ class _Require(Word):
 
     def __call__(self, call: Call) -> None:
         for part in self.expressions:
-            if part.absent(call) is None and not part.evaluate(call):
+            try:
+                holds = part.compute(call)
+            except Absent:
+                continue
+            if not holds:
                 call.refuse(self.argument or part.blamed(call), explain(call, part.tree) + self.why)
 
 
@@ -397,7 +429,7 @@ def _shown(value: Any) -> str:
 
 
 def _evaluate(call: Call, node: ast.expr) -> Any:
-    return expression(ast.unparse(node)).evaluate(call)
+    return expression(ast.unparse(node)).value(call)
 
 
 def render(call: Call, node: ast.expr) -> str:

@@ -21,7 +21,7 @@ from ascend_aclnn.rules.language.call import (
     count_text,
     dims_text,
 )
-from ascend_aclnn.rules.language.expressions import Expression, definition, expression, require, value_of
+from ascend_aclnn.rules.language.expressions import Absent, Expression, definition, expression, require, value_of
 
 
 class _OutputShapes(Word):
@@ -116,9 +116,10 @@ class _ShapeExpression:
         self.expression = Expression(text)
 
     def __call__(self, call: Call) -> Shapes:
-        if self.expression.absent(call) is not None:
+        try:
+            value = self.expression.compute(call)
+        except Absent:
             return None
-        value = self.expression.evaluate(call)
         if isinstance(value, ArgumentItems) and any(isinstance(item, ArgumentShape) for item in value):
             return [tuple(item) for item in value if item is not None]
         return value if value is None or isinstance(value, list) else tuple(map(int, value))
@@ -242,11 +243,11 @@ class _Size(Expression):
         super().__init__(places[0])
         self.places = [expression(text) for text in places]
 
-    def evaluate(self, call: Call) -> Any:
-        return next((p for p in self.places if p.absent(call) is None), self.places[0]).function_value(call)
-
-    def absent(self, call: Call) -> Optional[str]:
-        return None if any(p.absent(call) is None for p in self.places) else self.places[0].absent(call)
+    def compute(self, call: Call) -> Any:
+        for place in self.places:
+            if call.is_present(place.names[0]):
+                return place.compute(call)
+        raise Absent(self.places[0].names[0])
 
 
 class _ShapePatterns(_OutputShapes):
