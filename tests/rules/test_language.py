@@ -208,6 +208,9 @@ def test_conditions_are_checked_one_by_one() -> None:
     assert message(require("numHeads == 3", "x[0] == 5", why="as ever")).endswith("must be 5, as ever")
     found = violation(require("numHeads == weight[0]", argument="weight"))
     assert found is not None and found.argument == "weight"
+    assert found.detail == "weight has shape (6, 4); num_heads is 3; it must be 6 (weight[0])"
+    text = message(require("x[1] % numHeads == 0", argument="numHeads"), numHeads=4)
+    assert text == "num_heads is 4; x[1] is 6; it must be a multiple of 4 (num_heads)"
 
 
 def test_a_condition_passes_where_an_argument_is_absent() -> None:

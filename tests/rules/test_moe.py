@@ -191,4 +191,4 @@ def test_chips_differ() -> None:
 
 def test_a_refusal_names_the_range() -> None:
     wrong = (_X, _EXPERTS, None, (0, 99), 0, False, _COPIES, _ROWS, None)
-    assert detail("aclnnMoeTokenPermuteWithEp", *wrong) == "range holds 99; it must be in [0, 12]"
+    assert detail("aclnnMoeTokenPermuteWithEp", *wrong) == "range is (0, 99); end is 99; it must be in [0, 12 (copies)]"

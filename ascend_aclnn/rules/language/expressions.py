@@ -233,7 +233,7 @@ class _Require(Word):
             except Absent:
                 continue
             if not holds:
-                call.refuse(self.argument or part.blamed(call), explain(call, part.tree) + self.why)
+                call.refuse(self.argument or part.blamed(call), explain(call, part.tree, self.argument) + self.why)
 
 
 def require(*conditions: str, why: str = "", argument: str = "") -> Check:
@@ -300,32 +300,35 @@ _RELATIONS: dict[type, str] = {
 }
 
 
-def explain(call: Call, node: ast.expr) -> str:
-    """What came and what is allowed, to follow the name of the argument that a failing condition is about."""
+def explain(call: Call, node: ast.expr, argument: str = "") -> str:
+    """What came and what is allowed, to follow the name of the argument that a failing condition is about.
+
+    ``argument``: the argument to blame where it is not the first that the condition names.
+    """
     if isinstance(node, ast.Compare):
-        return _explain_comparison(call, node)
+        return _explain_comparison(call, node, argument)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        came, subject = describe(call, node.operand)
+        came, subject = describe(call, node.operand, argument)
         return f"{came}; {subject} must be False"
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
         others = " or ".join(render(call, part) for part in node.values[1:])
-        return f"{explain(call, node.values[0])}, unless {others}"
+        return f"{explain(call, node.values[0], argument)}, unless {others}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
         inner = node.args[0]
         if isinstance(inner, ast.GeneratorExp) and isinstance(inner.elt, ast.Compare) and len(inner.elt.ops) == 1:
-            came, _ = describe(call, inner.generators[0].iter)
+            came, _ = describe(call, inner.generators[0].iter, argument)
             needed = _requirement(call, inner.elt.ops[0], inner.elt.left, inner.elt.comparators[0])
             return f"{came}; each of its items must {needed}"
     if isinstance(node, (ast.Name, ast.Attribute)):
-        came, subject = describe(call, node)
+        came, subject = describe(call, node, argument)
         return f"{came}; {subject} must be True"
-    return f"{_first(call, node)}; {render(call, node)} must hold"
+    return f"{_first(call, node, argument)}; {render(call, node)} must hold"
 
 
-def _explain_comparison(call: Call, node: ast.Compare) -> str:
+def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
     if len(node.ops) == 2 and all(isinstance(op, (ast.Lt, ast.LtE)) for op in node.ops):
         low, high = (_limit(call, part) for part in (node.left, node.comparators[1]))
-        came, subject = describe(call, node.comparators[0])
+        came, subject = describe(call, node.comparators[0], argument)
         left = "[" if isinstance(node.ops[0], ast.LtE) else "("
         right = "]" if isinstance(node.ops[1], ast.LtE) else ")"
         return f"{came}; {subject} must be in {left}{low}, {high}{right}"
@@ -340,9 +343,9 @@ def _explain_comparison(call: Call, node: ast.Compare) -> str:
         and isinstance(right_node, ast.Constant)
         and right_node.value == 0
     ):
-        came, subject = describe(call, left_node.left)
+        came, subject = describe(call, left_node.left, argument)
         return f"{came}; {subject} must be a multiple of {_limit(call, left_node.right)}"
-    came, subject = describe(call, left_node)
+    came, subject = describe(call, left_node, argument)
     return f"{came}; {subject} must {_requirement(call, op, left_node, right_node)}"
 
 
@@ -372,8 +375,11 @@ def _limit(call: Call, node: ast.expr) -> str:
     return shown if constant or shown == text else f"{shown} ({text})"
 
 
-def describe(call: Call, node: ast.expr) -> tuple[str, str]:
+def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
     """What came ("has shape (2, 3)"), and what of it a condition is about ("its last axis")."""
+    if argument and Expression(ast.unparse(node)).blamed(call) != argument:
+        name = render(call, node)
+        return _first(call, node, argument), f"{name} is {_shown(_evaluate(call, node))}; it"
     if isinstance(node, ast.Name):
         value = value_of(call, node.id) if node.id not in _globals() else None
         defined = None if node.id in call.positions else definition(call, node.id)
@@ -388,7 +394,7 @@ def describe(call: Call, node: ast.expr) -> tuple[str, str]:
         return _came(value), _part(call, node.slice, noun)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         argument = node.args[0]
-        value = _evaluate(call, argument)
+        value = _evaluate(call, inner)
         if isinstance(value, ArgumentShape):
             return _came(value), "its rank"
         return f"has {len(value)} items", "their number"
@@ -410,9 +416,9 @@ def _part(call: Call, index: ast.expr, noun: str) -> str:
     return {0: f"its first {noun}", -1: f"its last {noun}"}.get(number, f"its {noun} {number}")
 
 
-def _first(call: Call, node: ast.expr) -> str:
-    """What the first argument of an expression is."""
-    blamed = Expression(ast.unparse(node)).blamed(call)
+def _first(call: Call, node: ast.expr, argument: str = "") -> str:
+    """What the argument to blame is: by default the first of an expression."""
+    blamed = argument or Expression(ast.unparse(node)).blamed(call)
     return "is not allowed" if blamed is None else _came(call.argument(blamed))
 
 
