@@ -393,8 +393,7 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
         noun = "axis" if isinstance(value, ArgumentShape) else "item"
         return _came(value), _part(call, node.slice, noun)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-        argument = node.args[0]
-        value = _evaluate(call, inner)
+        value = _evaluate(call, node.args[0])
         if isinstance(value, ArgumentShape):
             return _came(value), "its rank"
         return f"has {len(value)} items", "their number"
