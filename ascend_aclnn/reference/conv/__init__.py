@@ -1,0 +1,1 @@
+"""References of ops-nn/conv."""

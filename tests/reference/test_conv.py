@@ -1,0 +1,101 @@
+"""Deformable and quantised convolutions against PyTorch, whose gradients are automatic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from rule_tools import NEW_950
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import UnsupportedOperator, ops
+
+torch = pytest.importorskip("torch")
+RNG = np.random.default_rng(31)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def sampled(x: Any, offset: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, deformable_groups: int) -> Any:
+    """What each tap reads, as grid_sample does it: (N, C, oh * kh, ow * kw)."""
+    n, _, height, width = x.shape
+    kh, kw = kernel
+    rows, columns = offset.shape[2:]
+    parts = offset.reshape(n, 3, deformable_groups, kh, kw, rows, columns)
+    y0 = torch.arange(rows)[:, None] * stride[2] - padding[0] + torch.arange(kh)[None] * dilation[2]  # (oh, kh)
+    x0 = torch.arange(columns)[:, None] * stride[3] - padding[2] + torch.arange(kw)[None] * dilation[3]
+    images = []
+    for group in range(deformable_groups):
+        dx, dy, factor = (parts[:, i, group].permute(0, 3, 1, 4, 2) for i in range(3))  # (n, oh, kh, ow, kw)
+        column, row = dx + x0[None, None, None], dy + y0[None, :, :, None, None]
+        grid = torch.stack([2 * column / (width - 1) - 1, 2 * row / (height - 1) - 1], -1)
+        grid = grid.reshape(n, rows * kh, columns * kw, 2)
+        part = x.reshape(n, deformable_groups, -1, height, width)[:, group]
+        read = torch.nn.functional.grid_sample(part, grid, align_corners=True, padding_mode="zeros")
+        images.append(read * factor.reshape(n, 1, rows * kh, columns * kw))
+    return torch.cat(images, 1)
+
+
+CASES = [
+    # channels, outputs, kernel, stride, padding, dilation, groups, deformable groups
+    (4, 6, (3, 3), (1, 1, 1, 1), (1, 1, 1, 1), (1, 1, 1, 1), 1, 1),
+    (4, 6, (3, 2), (1, 1, 2, 1), (0, 2, 1, 0), (1, 1, 1, 2), 2, 2),
+    (6, 3, (1, 2), (1, 1, 1, 3), (2, 0, 0, 1), (1, 1, 2, 1), 3, 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "kernel", "stride", "padding", "dilation", "groups", "deformable"), CASES
+)
+def test_deformable_convolution_and_its_gradients(
+    channels: int, outputs: int, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int, deformable: int
+) -> None:
+    x, weight, bias = floats(2, channels, 7, 9), floats(outputs, channels // groups, *kernel), floats(outputs)
+    rows = (7 + padding[0] + padding[1] - dilation[2] * (kernel[0] - 1) - 1) // stride[2] + 1
+    columns = (9 + padding[2] + padding[3] - dilation[3] * (kernel[1] - 1) - 1) // stride[3] + 1
+    offset = floats(2, 3 * deformable * kernel[0] * kernel[1], rows, columns) * np.float32(2)
+    names = (kernel, stride, padding, dilation, groups, deformable, True)
+    y, deformed = ops.deformable_conv2d(x, weight, offset, bias, *names)
+    assert deformed.shape == (2, channels, rows * kernel[0], columns * kernel[1])
+
+    leaves = [torch.tensor(a.astype(np.float64), requires_grad=True) for a in (x, weight, offset, bias)]
+    read = sampled(leaves[0], leaves[2], kernel, stride, padding, dilation, deformable)
+    expected = torch.nn.functional.conv2d(read, leaves[1], leaves[3], stride=kernel, groups=groups)
+    np.testing.assert_allclose(deformed, read.detach().numpy(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(y, expected.detach().numpy(), rtol=1e-4, atol=1e-3)
+
+    dy = floats(*y.shape)
+    expected.backward(torch.tensor(dy.astype(np.float64)))
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        tensors = [aclnn.asarray(a, format="NCHW") for a in (x, dy, deformed, weight, offset)]
+        outs = [aclnn.empty(a.shape, np.float32, format="NCHW") for a in (x, weight, offset)]
+        made = ops.deformable_conv2d_backward(*tensors, *names, out=(*outs, aclnn.empty((outputs,), np.float32)))
+        made = [tensor.numpy() for tensor in made]
+    for actual, leaf in zip(made, leaves):
+        np.testing.assert_allclose(actual, leaf.grad.numpy(), rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("bias_type", [np.float32, np.float16])
+def test_quantised_convolution(bias_type: Any) -> None:
+    x, weight = RNG.integers(-128, 128, (2, 3, 4, 6, 5)), RNG.integers(-128, 128, (4, 3, 2, 3, 3))
+    scale, bias = np.abs(floats(4)) * np.float32(1e-3), floats(4).astype(bias_type)
+    stride, padding, dilation = (1, 2, 1), (1, 0, 2), (1, 1, 2)
+    out = aclnn.empty((2, 4, 5, 2, 5), np.float16, format="NCDHW")
+    arrays = [aclnn.asarray(a.astype(np.int8), format="NCDHW") for a in (x, weight)]
+    rest = [aclnn.asarray(a) for a in (bias, scale)]
+    y = ops.quant_convolution(*arrays, *rest, None, stride, padding, dilation, False, None, 1, 0, None, out=out).numpy()
+    sums = torch.nn.functional.conv3d(
+        torch.tensor(x.astype(np.float64)), torch.tensor(weight.astype(np.float64)), None, stride, padding, dilation
+    ).numpy()
+    each = (slice(None), None, None, None)
+    np.testing.assert_allclose(y, sums * scale[each].astype(float) + bias[each], rtol=2e-3, atol=1e-3)
+
+
+def test_what_is_not_public_is_told() -> None:
+    val, grad = np.float32(1), np.ones(4, np.float32)
+    sfda, step = np.zeros(3, np.float32), np.zeros(1, np.int64)
+    with pytest.raises(UnsupportedOperator, match="its kernel is not public"):
+        ops.silent_check(val, grad, sfda, step, 7, 1e6, 1e5, 1e4, 5e3, 1)
