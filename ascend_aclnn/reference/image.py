@@ -14,7 +14,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.declare import DataError, reference
 
 Ints = Sequence[int]
 
@@ -450,3 +450,54 @@ def three_interpolate_backward(dy: Array, index: Array, weight: Array, m: int) -
     places = rows + index.reshape(b, 1, -1, 3).astype(np.int64)
     total = np.bincount(places.ravel(), terms.ravel(), b * c * m)
     return total.reshape(b, c, m, 1).astype(dy.dtype)
+
+
+# --------------------------------------------------------------------------------------------------- triangles
+
+
+def _shares(corners: Array, x: Array, y: Array) -> Array:
+    """The barycentric coordinates of points for the triangle of three corners (x, y)."""
+    (x0, y0), (x1, y1), (x2, y2) = corners
+    area = (x2 - x0) * (y1 - y0) - (x1 - x0) * (y2 - y0)
+    beta = ((y - y0) * (x2 - x0) - (x - x0) * (y2 - y0)) / area
+    gamma = ((x - x0) * (y1 - y0) - (y - y0) * (x1 - x0)) / area
+    return np.stack([1 - beta - gamma, beta, gamma])
+
+
+@reference("aclnnRasterizer")
+def rasterizer(
+    v: Array, f: Array, depth_map: Optional[Array], width: int, height: int, truncation: float, use_depth: int
+) -> tuple[Array, Array]:
+    """For each pixel the number (from 1) of the nearest triangle over its centre, and its shares of the corners.
+
+    Depths are compared as whole multiples of 2**-18; of equal ones the first triangle is taken. Pixels without a triangle
+    have 0.
+    """
+    check_range("f", f, 0, len(v))
+    half, most = np.float32(0.5), np.array([width - 1, height - 1], np.float32)
+    w = v[:, 3:]
+    with np.errstate(all="ignore"):
+        screen = (v[:, :2] / w * half + half) * most + half
+        z = v[:, 2] / w[:, 0] * np.float32(0.49999) + half
+    if not np.isfinite(screen).all() or not np.isfinite(z).all():
+        raise DataError("v", "has a vertex that lies nowhere on the screen (its w is 0, or it is not finite)")
+    nearest = np.full((height, width), np.finfo(np.float32).max, np.float32)
+    faces, made = np.zeros((height, width), np.int32), np.zeros((height, width, 3), np.float32)
+    for number, face in enumerate(f.tolist(), 1):
+        corners = screen[face]
+        first = np.maximum(corners.min(0), 0).astype(int)
+        stop = np.minimum(corners.max(0), most).astype(int) + 1
+        (x0, y0), (x1, y1), (x2, y2) = corners
+        if (stop <= first).any() or (x2 - x0) * (y1 - y0) == (x1 - x0) * (y2 - y0):
+            continue
+        x = np.arange(first[0], stop[0], dtype=np.float32) + half
+        y = np.arange(first[1], stop[1], dtype=np.float32)[:, None] + half
+        shares = _shares(corners, x, y)
+        depth = np.trunc((shares * z[face][:, None, None]).sum(0) * np.float32(2**18))
+        box = (slice(first[1], stop[1]), slice(first[0], stop[0]))
+        nearer = ((shares >= 0) & (shares <= 1)).all(0) & (depth < nearest[box])
+        corrected = shares / v[face, 3][:, None, None]
+        corrected = corrected / corrected.sum(0)
+        nearest[box][nearer], faces[box][nearer] = depth[nearer], number
+        made[box][nearer] = np.moveaxis(corrected, 0, -1)[nearer]
+    return faces, made

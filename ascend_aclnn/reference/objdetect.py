@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, matmul
 from ascend_aclnn.reference.declare import reference
 
 # --------------------------------------------------------------------------------------------------- boxes
@@ -123,14 +123,20 @@ def _weights(start: Any, extent: Any, bins: int, samples: int, size: int) -> Arr
     return made
 
 
+# What boxes are: continuous, their last pixel included, or pixel centres shifted by half (2 and 3).
+_CONTINUOUS, _INCLUSIVE, _CENTRES = 0, 1, 2
+
+
 def _regions(
-    boxes: Array, scale: float, aligned: bool, bins: tuple[int, int], samples: int, size: tuple[int, int]
+    boxes: Array, scale: float, kind: int, bins: tuple[int, int], samples: int, size: tuple[int, int]
 ) -> Iterator[tuple[Array, Array]]:
     """The weights of rows and of columns for each region."""
-    offset, factor = np.float32(0.5 if aligned else 0), np.float32(scale)
+    offset, factor = np.float32(0.5 if kind >= _CENTRES else 0), np.float32(scale)
     for left, top, right, bottom in boxes * factor - offset:
         wide, high = right - left, bottom - top
-        if not aligned:
+        if kind == _INCLUSIVE:
+            wide, high = wide + factor, high + factor
+        if kind < _CENTRES:
             wide, high = max(wide, np.float32(1)), max(high, np.float32(1))
         yield _weights(top, high, bins[0], samples, size[0]), _weights(left, wide, bins[1], samples, size[1])
 
@@ -139,7 +145,7 @@ def _align(
     x: Array, boxes: Array, batch: Array, bins: tuple[int, int], scale: float, samples: int, aligned: bool
 ) -> Any:
     made = np.empty((len(boxes), x.shape[1], *bins), np.float32)
-    regions = _regions(boxes, scale, aligned, bins, samples, (x.shape[2], x.shape[3]))
+    regions = _regions(boxes, scale, _CENTRES if aligned else _CONTINUOUS, bins, samples, (x.shape[2], x.shape[3]))
     for number, (rows, columns) in enumerate(regions):
         made[number] = rows @ x[int(batch[number])] @ columns.T
     return made
@@ -172,11 +178,35 @@ def roi_align_v2_backward(
     samples: int,
     aligned: bool,
 ) -> Any:
+    return _align_gradient(grad, boxes, shape, (height, width), scale, samples, _CENTRES if aligned else _CONTINUOUS)
+
+
+def _align_gradient(
+    grad: Array, boxes: Array, shape: Sequence[int], bins: tuple[int, int], scale: float, samples: int, kind: int
+) -> Array:
     made = np.zeros(shape, np.float32)
-    regions = _regions(boxes[:, 1:], scale, aligned, (height, width), samples, (shape[2], shape[3]))
+    regions = _regions(boxes[:, 1:], scale, kind, bins, samples, (shape[2], shape[3]))
     for number, (rows, columns) in enumerate(regions):
-        made[int(boxes[number, 0])] += rows.T @ grad[number] @ columns
+        batch = int(boxes[number, 0])
+        if 0 <= batch < len(made):  # boxes of other images are left out
+            made[batch] += matmul(matmul(rows.T, grad[number]), columns)
     return made
+
+
+@reference("aclnnROIAlignGrad")
+def roi_align_grad(
+    grad: Array,
+    boxes: Array,
+    counts: Optional[Array],
+    shape: Sequence[int],
+    width: int,
+    height: int,
+    scale: float,
+    samples: int,
+    end_mode: int,
+) -> Array:
+    """``roi_align_v2_backward`` with any kind of box; the kernel does not read how many boxes an image has."""
+    return _align_gradient(grad, boxes, shape, (height, width), scale, samples, end_mode)
 
 
 # --------------------------------------------------------------------------------------------------- pooled regions

@@ -13,6 +13,7 @@ from ascend_aclnn.rules.language import (
     dtype_table,
     dtypes,
     formats,
+    has_shape,
     in_range,
     infer_shape,
     no_private_format,
@@ -21,11 +22,13 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
     shape_from,
     shape_of,
+    tiling,
 )
 
 _TINY = 2.0**-126  # the smallest normal float32
@@ -189,7 +192,16 @@ rule(
 rule(
     "aclnnROIAlignGrad",
     dtype_table("ydiff rois roisNOptional out", "FLOAT FLOAT INT32 FLOAT"),
-    infer_shape(out=lambda call: tuple(call["xdiffShape"])),
+    infer_shape(out="tuple(xdiffShape)"),
+    tiling(
+        rank(4, 4, "ydiff"),
+        rank(2, 2, "rois"),
+        array_length("xdiffShape", 4),
+        require("min(xdiffShape) > 0", "pooledHeight > 0", "pooledWidth > 0", "spatialScale > 0", "sampleNum >= 0"),
+        one_of("roiEndMode", 0, 1, 2, 3),
+        has_shape(ydiff="(rois[0], xdiffShape[1], pooledHeight, pooledWidth)", rois="(ydiff[0], 5)"),
+        has_shape(out="tuple(xdiffShape)"),
+    ),
 )
 
 
