@@ -12,13 +12,21 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from ascend_aclnn import catalog, reference
+import numpy as np
+
+from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.backends.npu import find_backend, library
-from ascend_aclnn.core.errors import LibraryNotFound
+from ascend_aclnn.cli.host_checks import Finding, check_host, last_log_lines, remedy_for
+from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
+from ascend_aclnn.core.streams import Device
+from ascend_aclnn.creation import asarray
+from ascend_aclnn.selection import use_backend
 
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
+
+ROOT = Path("/")  # of the host that is looked at
 
 
 def add_commands(subparsers: Any) -> None:
@@ -51,6 +59,7 @@ def report() -> dict[str, Any]:
         "references": reference.count(),
         "compiler": _compiler(),
     }
+    npu: Optional[NpuBackend] = None
     try:
         npu = find_backend()
     except LibraryNotFound as error:
@@ -65,7 +74,36 @@ def report() -> dict[str, Any]:
             found["backend"] = "npu"
     if found["backend"] == "numpy":
         found["product"] = _product(found["soc"])
+    findings: list[Finding] = []
+    if npu is None or not npu.emulated:  # the emulated device asks nothing of the host
+        findings += check_host(ROOT, os.environ, npu.library_path if npu else search.runtime, _short_name(npu))
+    if npu is not None:
+        findings += _try_devices(npu)
+    elif search.runtime is not None and found["problem"]:
+        findings.append(Finding("runtime", found["problem"].splitlines()[0], remedy_for(found["problem"])))
+    found["findings"] = [finding._asdict() for finding in findings]
+    found["log"] = last_log_lines(ROOT, os.environ) if findings else []
     return found
+
+
+def _short_name(npu: Optional[NpuBackend]) -> Optional[str]:
+    return None if npu is None else soc(npu.soc).short
+
+
+def _try_devices(npu: NpuBackend) -> list[Finding]:
+    """One checked addition on each device. A device that fails is a finding; the others are tried all the same."""
+    findings = []
+    for index in range(npu.device_count()):
+        try:
+            with use_backend("npu"), Device(index):
+                x = asarray(np.arange(64, dtype=np.float32))
+                total = ops.add(x, x, 1).numpy()
+            if not np.array_equal(total, 2 * np.arange(64)):
+                text = f"device {index} adds wrongly: {total[:4].tolist()} for [0, 2, 4, 6]"
+                findings.append(Finding(f"device {index}", text, "keep the card out of use and look at  npu-smi info"))
+        except (AclError, OSError, RuntimeError) as error:
+            findings.append(Finding(f"device {index}", f"device {index} adds nothing: {error}", remedy_for(str(error))))
+    return findings
 
 
 def _device(npu: NpuBackend) -> dict[str, Any]:
@@ -73,8 +111,12 @@ def _device(npu: NpuBackend) -> dict[str, Any]:
     usable, refused = libraries.operator_paths
     devices = []
     for index in range(npu.device_count()):
-        memory = npu.memory_info(index)
-        devices.append({"index": index, "free": memory.free, "total": memory.total})
+        try:
+            memory = npu.memory_info(index)
+        except AclError as error:  # one device's fault ends its line, not the report
+            devices.append({"index": index, "problem": str(error)})
+        else:
+            devices.append({"index": index, "free": memory.free, "total": memory.total})
     return {
         "library": str(npu.library_path),
         "soc": npu.soc,
@@ -101,7 +143,7 @@ def _product(name: str) -> str:
     try:
         return soc(name).title
     except ValueError:
-        return "unknown chip"
+        return "unknown product"
 
 
 def _compiler() -> Optional[str]:
@@ -176,6 +218,11 @@ def render(found: Optional[dict[str, Any]] = None) -> str:
     if found["advice"]:
         label, colon, text = found["advice"].partition("to use a card: ")
         rows.append(("to use a card", text) if colon else ("to do", label))
+    for item in found["findings"]:
+        rows += [(item["check"], item["text"].splitlines()[0]), ("  to do", item["remedy"])]
+    rows += [("plog", line) for line in found["log"]]
+    if found["backend"] == "npu" and not found["findings"]:
+        rows.append(("checked", "one addition on each device"))
     if found["backend"] == "numpy":
         rows.append(("rules of", f"{found['soc']} ({found['product']}); change with ASCEND_ACLNN_SOC"))
     rows.append(("operators", _operators(found)))
@@ -191,6 +238,9 @@ def _device_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         versions += f", driver {found['driver']}"
     rows = [("library", found["library"]), ("CANN", versions)]
     for device in found["devices"]:
+        if "problem" in device:
+            rows += [(f"device {device['index']}", line) for line in device["problem"].splitlines()[:1]]
+            continue
         free, total = (device[key] / 2**30 for key in ("free", "total"))
         rows.append((f"device {device['index']}", f"{found['soc']}, {free:.1f} of {total:.1f} GiB free"))
     names = [Path(path).name for path in found["operator_libraries"]]

@@ -104,3 +104,37 @@ def test_the_command(flag: list[str], capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["doctor", *flag]) == 0
     printed = capsys.readouterr().out
     assert json.loads(printed)["operators"] if flag else printed.startswith("backend")
+
+
+def test_each_device_is_tried_and_one_fault_ends_one_check_only(emulator_home: Path) -> None:
+    program = """
+import ctypes, json, os, signal
+import ascend_aclnn as aclnn
+from ascend_aclnn.cli import doctor
+with aclnn.use_backend("npu") as npu:
+    with aclnn.Device(1):
+        aclnn.ops.abs(aclnn.asarray([1.0])).numpy()
+    os.kill(ctypes.CDLL(str(npu.library_path)).aclemuDevicePid(1), signal.SIGKILL)
+    found = doctor.report()
+print(json.dumps(found))
+print(doctor.render(found))
+os._exit(0)
+"""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**kept, "ASCEND_HOME_PATH": str(emulator_home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    data, _, text = done.stdout.partition("\n")
+    (finding,) = json.loads(data)["findings"]
+    assert finding["check"] == "device 1" and "adds nothing" in finding["text"] and finding["remedy"]
+    assert "device 1" in text and "to do" in text
+
+
+def test_a_device_in_order_has_its_addition_checked(tmp_path: Path, emulator_home: Path) -> None:
+    text, data = examine(tmp_path, ASCEND_HOME_PATH=str(emulator_home))
+    assert data["findings"] == [] and "one addition on each device" in text

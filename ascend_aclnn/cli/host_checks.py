@@ -1,0 +1,209 @@
+"""What a look at the file system tells about a host that is meant to have an Ascend device: findings, each with a remedy.
+
+Every check takes the root directory and the environment, so that it can be tried on a made-up tree, and answers with what
+it found wrong. None of them opens a library.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from ascend_aclnn.backends.npu.library import RUNTIME_NAMES, is_file, kind_of, owner_of
+
+CONTROL_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
+_CONTAINERS = re.compile(r"docker|kubepods|containerd|libpod|lxc")
+_PLOG_LINES = 5
+
+
+class Finding(NamedTuple):
+    """Something wrong: which check found it, what was found, what to do."""
+
+    check: str
+    text: str
+    remedy: str
+
+
+def check_host(
+    root: Path, environ: Mapping[str, str], library: Optional[Path] = None, soc: Optional[str] = None
+) -> list[Finding]:
+    """All findings. ``library`` is the runtime library in use, ``soc`` CANN's short name of the device ("Ascend910B")."""
+    meant = library is not None or is_driver_installed(root) or bool(device_nodes(root))
+    if not meant:
+        return []
+    found = [*check_device_nodes(root), *check_search_path(environ)]
+    if library is not None:
+        found += check_home(environ, library)
+        home = Path(os.path.realpath(library)).parents[1]
+        found += check_versions(home)
+        if soc is not None:
+            found += check_kernels(Path(environ.get("ASCEND_OPP_PATH") or home / "opp"), soc)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- devices
+
+
+def is_driver_installed(root: Path) -> bool:
+    return kind_of(root / "usr/local/Ascend/driver")[0] == "directory" or is_file(root / "etc/ascend_install.info")
+
+
+def device_nodes(root: Path) -> list[Path]:
+    """The device files of the cards: /dev/davinci0 and so on."""
+    try:
+        return sorted(path for path in (root / "dev").iterdir() if re.fullmatch(r"davinci\d+", path.name))
+    except OSError:
+        return []
+
+
+def in_container(root: Path) -> bool:
+    if kind_of(root / ".dockerenv")[0] or kind_of(root / "run/.containerenv")[0]:
+        return True
+    try:
+        return bool(_CONTAINERS.search((root / "proc/1/cgroup").read_text(encoding="utf-8")))
+    except OSError:
+        return False
+
+
+def check_device_nodes(root: Path) -> Iterator[Finding]:
+    """Missing device files, and those that this user may not use."""
+    nodes = device_nodes(root)
+    missing = [f"/dev/{name}" for name in CONTROL_NODES if not (root / "dev" / name).exists()]
+    if not nodes or missing:
+        absent = ", ".join((["/dev/davinci0 (no card at all)"] if not nodes else []) + missing)
+        if in_container(root):
+            remedy = (
+                "start the container with --device=/dev/davinci0 (one for each card) --device=/dev/davinci_manager "
+                "--device=/dev/devmm_svm --device=/dev/hisi_hdc and the driver mounted, or with the Ascend Docker runtime; "
+                "a card that another container holds is not given to this one"
+            )
+        else:
+            remedy = "check that the driver is installed and loaded:  npu-smi info , dmesg | grep -i davinci"
+        yield Finding("device files", f"{absent} absent", remedy)
+    for path in [*nodes, *(root / "dev" / name for name in CONTROL_NODES)]:
+        try:
+            found = path.stat()
+        except OSError:
+            continue  # said above
+        if not os.access(path, os.R_OK | os.W_OK):
+            owner, group = owner_of(found).split(":")
+            mode = f"{found.st_mode & 0o777:03o}"
+            text = f"/dev/{path.name} belongs to {owner}:{group}, mode {mode}; {_ourselves()} may not use it"
+            yield Finding("device files", text, f"usermod -a -G {group} {_user()}  and log in again")
+
+
+def _user() -> str:
+    return os.environ.get("USER") or str(os.geteuid())
+
+
+def _ourselves() -> str:
+    groups = ",".join(map(str, sorted({os.getegid(), *os.getgroups()})))
+    return f"user {_user()} (groups {groups})"
+
+
+# ------------------------------------------------------------------------------------------------------- installation
+
+
+def check_search_path(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Several CANNs in LD_LIBRARY_PATH: their libraries do not go together."""
+    homes: dict[str, str] = {}
+    for entry in filter(None, environ.get("LD_LIBRARY_PATH", "").split(":")):
+        for name in RUNTIME_NAMES:
+            path = Path(entry) / name
+            if is_file(path) and not {"devlib", "stub", "stubs"} & set(path.parts):
+                homes.setdefault(os.path.realpath(path), entry)
+    directories = list(dict.fromkeys(homes.values()))
+    if len({os.path.dirname(real) for real in homes}) > 1:
+        text = f"LD_LIBRARY_PATH has {len(directories)} CANNs: {', '.join(directories)}"
+        yield Finding("search path", text, f"in a new shell, source one set_env.sh only; now {directories[0]} is used")
+
+
+def check_home(environ: Mapping[str, str], library: Path) -> Iterator[Finding]:
+    """ASCEND_HOME_PATH of another CANN than the library in use: operators would look for their kernels there."""
+    home = environ.get("ASCEND_HOME_PATH")
+    if not home:
+        return
+    real = Path(os.path.realpath(library))
+    if Path(os.path.realpath(home)) not in real.parents:
+        text = f"ASCEND_HOME_PATH is {home}, but the library in use is {library}"
+        yield Finding("environment", text, "in a new shell, source the set_env.sh of the CANN that is to be used")
+
+
+def check_kernels(opp: Path, soc: str) -> Iterator[Finding]:
+    """No binary kernels for the device: operators then fail with 561112, 561103 or 561107."""
+    wanted = soc.lower()
+    kernels: set[str] = set()
+    for package in sorted(opp.parent.glob("opp*")):
+        kernels.update(path.name for path in package.glob("built-in/op_impl/ai_core/tbe/kernel/*") if path.is_dir())
+    if wanted in kernels or kernels & {wanted.replace("ascend", "ascend_"), f"{wanted}_"}:
+        return
+    others = ", ".join(sorted(kernels - {"config"})) or "none at all"
+    text = f"no kernels for {wanted} below {opp} (there: {others}); operators answer 561112, 561103 or 561107"
+    yield Finding("kernels", text, f"install the kernels (ops) package of this CANN for {soc}")
+
+
+def check_versions(home: Path) -> Iterator[Finding]:
+    """Packages of one CANN that are of different releases."""
+    packages = ("runtime", "opp", "opp_kernel", "compiler")
+    known = ((package, package_version(home, package)) for package in packages)
+    versions = {package: version for package, version in known if version is not None}
+    if len({_release(version) for version in versions.values()}) > 1:
+        found = ", ".join(f"{package} {version}" for package, version in versions.items())
+        text = f"packages of different releases in {home}: {found}"
+        yield Finding("versions", text, "reinstall the toolkit and the kernels (ops) package of one release")
+
+
+def package_version(home: Path, package: str) -> Optional[str]:
+    """The version of a package of a CANN, by its version.info."""
+    for path in (home / "share/info" / package / "version.info", home / package / "version.info"):
+        try:
+            match = re.search(r"^Version\s*=\s*(\S+)", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+        except OSError:
+            continue
+        if match:
+            return match.group(1)
+    return None
+
+
+def _release(version: str) -> str:
+    """8.1.RC1.alpha002 -> 8.1; 7.7.0.1.238 -> 7.7: what has to agree."""
+    return ".".join(version.split(".")[:2])
+
+
+# ------------------------------------------------------------------------------------------------------- the log
+
+
+def last_log_lines(root: Path, environ: Mapping[str, str]) -> list[str]:
+    """The last error lines of the newest plog, CANN's own log of a process."""
+    given = environ.get("ASCEND_PROCESS_LOG_PATH")
+    home = Path(given) if given else root / environ.get("HOME", "/root").lstrip("/") / "ascend/log"
+    logs = [path for folder in ("debug/plog", "run/plog", "plog") for path in home.glob(f"{folder}/plog-*.log")]
+    try:
+        newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)
+        text = "" if newest is None else newest.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.startswith("[ERROR]")][-_PLOG_LINES:]
+
+
+# ------------------------------------------------------------------------------------------------------- symptoms
+
+_REINSTALL = "reinstall the kernels (ops) package that belongs to this CANN and this card"
+_CARD = "look at  npu-smi info  and the driver's log; another process or container may hold the card"
+# What is in an error's text, from users' reports -> what to do.
+_SYMPTOMS = (
+    (r"E30006|verify the OPP", f"the operator packages were not accepted: {_REINSTALL}, as the user who runs this"),
+    (r"-8005|\b507008\b", "no device answered: in a container give it the device files and the driver; " + _CARD),
+    (r"\b507033\b", "the device could not be set up (aicpu or operator package): " + _REINSTALL),
+    (r"\b(561112|561103|561107|148049)\b", "operators have no kernels: source set_env.sh, or " + _REINSTALL),
+    (r"libascend_hal\.so", "install the driver, or add its lib64/driver directory to LD_LIBRARY_PATH"),
+    (r"\b(507899|207004|107001)\b", _CARD),
+)
+
+
+def remedy_for(text: str) -> str:
+    """What to do about an error, by its text."""
+    return next((remedy for pattern, remedy in _SYMPTOMS if re.search(pattern, text)), _CARD)
