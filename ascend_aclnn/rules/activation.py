@@ -34,8 +34,10 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     plus_bf16,
+    positive,
     promoted,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
@@ -872,7 +874,7 @@ elementwise(
     _EXPERIMENTAL,
     "self",
     "out",
-    lambda call: call.require(call["alpha"] != 0, "alpha", "is 0; it must not be 0"),
+    require("alpha != 0"),
 )
 elementwise("EluV2", "A2", _EXPERIMENTAL, "self", "out")
 elementwise("FastGeluV2", "950", _EXPERIMENTAL, "x", "out")
@@ -896,18 +898,12 @@ rule(
 )
 
 
-def _like_or_one(call: Call) -> None:
-    came, sizes = call["y"], call.shape("x")
-    fits = came.shape == sizes or came.size == 1
-    call.require(fits, "y", f"has shape {came.shape}; it must be {sizes}, as x, or hold one number")
-
-
 rule(
     "aclnnReluGradV3",
     only_products("A2"),
     dtypes(f"{_EXPERIMENTAL} INT32 UINT8 INT8", "x"),
     same_dtype("x", "y", "z"),
-    _like_or_one,
+    require("y.size == 1 or y == x"),
     output_shape(z=shape_of("x")),
 )
 rule(
@@ -918,17 +914,10 @@ rule(
     dtypes("UINT8", "self"),
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "self"),
-    lambda call: call.require(number(call, "threshold") == 0, "threshold", "must be 0"),
+    require("threshold == 0"),
     output_shape(out=shape_of("gradOutput")),
     output_dtype(out=dtype_of("gradOutput")),
 )
-
-
-def _mask_bits(call: Call) -> Shape:
-    """A bit for every element of the last axis."""
-    last = call.size("x", -1)
-    call.require(last % 8 == 0, "x", f"has shape {call.shape('x')}; its last axis must be a multiple of 8")
-    return *call.shape("x")[:-1], last // 8
 
 
 rule(
@@ -937,15 +926,10 @@ rule(
     dtypes(f"{_EXPERIMENTAL} INT32 INT8 UINT8", "x"),
     same_dtype("x", "yOut"),
     dtypes("UINT8", "maskOut"),
-    output_shape(yOut=shape_of("x"), maskOut=_mask_bits),
+    require("x[-1] % 8 == 0"),
+    output_shape(yOut="x", maskOut="(*x[:-1], x[-1] // 8)"),
     output_dtype(yOut=dtype_of("x"), maskOut="UINT8"),
 )
-
-
-def _half_rows(call: Call) -> Shape:
-    last = call.size("x", -1)
-    call.require(last % 2 == 0, "x", f"has shape {call.shape('x')}; its last axis must be even")
-    return *call.shape("x")[:-1], last // 2
 
 
 rule(
@@ -953,6 +937,7 @@ rule(
     only_products("A2 A3"),
     dtypes(_EXPERIMENTAL, "x"),
     same_dtype("x", "y"),
-    lambda call: call.require(call["limit"] > 0, "limit", f"is {call['limit']}; it must be positive"),
-    output_shape(y=_half_rows),
+    positive("limit"),
+    require("x[-1] % 2 == 0"),
+    output_shape(y="(*x[:-1], x[-1] // 2)"),
 )

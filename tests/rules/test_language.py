@@ -195,6 +195,10 @@ def test_null_pointers_come_first() -> None:
         ("x is None", "x is given; it must be None"),
         ("numHeads == 4 or transposed", "num_heads is 3; it must be 4, unless transposed"),
         ("all(n > 2 for n in x)", "x has shape (2, 6); each of its items must be more than 2"),
+        (
+            "all(n <= m for n, m in zip(x, (1, 6)))",
+            "x has shape (2, 6); all((n <= m for n, m in zip(x, (1, 6)))) must hold",
+        ),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
     ],

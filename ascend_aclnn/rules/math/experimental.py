@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
+    array_length,
     broadcast_shape,
+    define,
     dtype_attribute,
     dtype_of,
     dtype_table,
     dtypes,
     has_dtype,
+    has_shape,
     max_rank,
+    not_negative,
     one_of,
     only_products,
     output_dtype,
     output_shape,
     output_shape_relaxed,
+    positive,
     promoted,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
@@ -114,11 +116,6 @@ elementwise("TruncateMod", "A2 A3", f"{_FLOATS} INT32 INT8 UINT8", "x1 x2", "out
 elementwise("AxpyV3", "A2", _HALVES, "x y", "out")
 
 
-def _tolerance(call: Call) -> None:
-    value = call["tolerance"]
-    call.require(0 <= value < float("inf"), "tolerance", f"is {value}; it must be finite and not negative")
-
-
 rule(
     "aclnnApproximateEqual",
     only_products("950"),
@@ -127,7 +124,7 @@ rule(
     dtypes("BOOL", "y"),
     same_shape("x1", "x2"),
     max_rank(8, "x1"),
-    _tolerance,
+    require("tolerance >= 0", "isfinite(tolerance)"),
     output_shape(y=shape_of("x1")),
     output_dtype(y="BOOL"),
 )
@@ -152,20 +149,17 @@ rule(
 )
 
 
-def _quotient_type(call: Call) -> DataType:
-    return DataType.FLOAT if call.dtype("self") is DataType.BOOL else call.dtype("self")
-
-
+_QUOTIENT = "FLOAT if self.dtype == BOOL else self.dtype"
 rule(
     "aclnnRealDiv",
     only_products("A2"),
     dtypes(f"{_FLOATS} BOOL INT32", "self"),
     same_dtype("self", "other"),
-    has_dtype("out", _quotient_type),
+    has_dtype("out", _QUOTIENT),
     max_rank(8, "self"),
     same_shape("self", "other"),
     output_shape(out=shape_of("self")),
-    output_dtype(out=_quotient_type),
+    output_dtype(out=_QUOTIENT),
 )
 rule(
     "aclnnTruncateDiv",
@@ -185,47 +179,32 @@ rule(
 )
 
 
-def _doubled_rows(call: Call) -> Shape:
-    return 2 * call.size("x1", 0), *call.shape("x1")[1:]
-
-
 rule(
     "aclnnComplexV2",
     only_products("A2"),
     dtypes(_HALVES, "x1"),
     same_dtype("x1", "x2", "out"),
+    rank(1, 8, "x1"),
     same_shape("x1", "x2"),
-    output_shape(out=_doubled_rows),
+    output_shape(out="(2 * x1[0], *x1[1:])"),
 )
 
 
-def _complex_type(call: Call) -> DataType:
-    return DataType.COMPLEX64 if call.dtype("real") is DataType.FLOAT else DataType.COMPLEX32
-
-
+_COMPLEX = "COMPLEX64 if real.dtype == FLOAT else COMPLEX32"
 rule(
     "aclnnComplexV3",
     only_products("A2 950"),
     dtypes(_HALVES, "real"),
     same_dtype("real", "imag"),
-    has_dtype("out", _complex_type),
+    has_dtype("out", _COMPLEX),
     max_rank(8, "real", "imag"),
     output_shape(out=broadcast_shape("real", "imag")),
-    output_dtype(out=_complex_type),
+    output_dtype(out=_COMPLEX),
 )
 
 # ------------------------------------------------------------------------------------------------- with factors
 
 elementwise("AddMatMatElements", "950", _FLOATS, "a b c", "cOut")
-
-
-def _one_number(*names: str) -> Check:
-    def check(call: Call) -> None:
-        for name in names:
-            for tensor in call.tensors(name):
-                call.require(tensor.size == 1, name, f"has shape {tensor.shape}; it must hold one number")
-
-    return check
 
 
 rule(
@@ -234,7 +213,7 @@ rule(
     dtypes(_FLOATS, "c"),
     same_dtype("c", "a", "b", "beta", "alpha", "cOut"),
     max_rank(8, "a", "b", "c"),
-    _one_number("beta", "alpha"),
+    require("beta.size == 1", "alpha.size == 1"),
     output_shape(cOut=broadcast_shape("a", "b", "c")),
     output_dtype(cOut=dtype_of("c")),
 )
@@ -245,7 +224,7 @@ rule(
     same_dtype("self", "other", "alpha", "out"),
     max_rank(8, "self"),
     same_shape("self", "other"),
-    _one_number("alpha"),
+    require("alpha.size == 1"),
     output_shape(out=shape_of("self")),
 )
 rule(
@@ -254,17 +233,9 @@ rule(
     dtypes(f"{_FLOATS} INT32 INT16", "x1"),
     same_dtype("x1", "x2", "x3", "y"),
     same_shape("x1", "x2"),
-    _one_number("x3"),
+    require("x3.size == 1"),
     output_shape(y=shape_of("x1")),
 )
-
-
-def _channels(call: Call) -> None:
-    sizes, layout = call.shape("x"), call["dataFormatOptional"] or "NHWC"
-    call.require("C" in layout, "dataFormatOptional", f"is {layout!r}; it must name the axis C")
-    axis = 1 if layout[1:2] == "C" else -1
-    wanted, came = call.size("x", axis), call.size("bias", 0)
-    call.require(came == wanted, "bias", f"has {came} items; x has {wanted} channels (shape {sizes}, {layout})")
 
 
 rule(
@@ -274,24 +245,14 @@ rule(
     same_dtype("x", "bias", "out"),
     rank(2, 8, "x"),
     rank(1, 1, "bias"),
-    _channels,
+    define(layout="dataFormatOptional or 'NHWC'"),
+    require("'C' in layout", argument="dataFormatOptional"),
+    define(channels="x[1] if layout[1:2] == 'C' else x[-1]"),
+    require("bias[0] == channels"),
     output_shape(out=shape_of("x")),
 )
 
 _ADDR = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL BF16"
-
-
-def _outer(call: Call) -> Shape:
-    return call.size("vec1", 0), call.size("vec2", 0)
-
-
-def _fits_outer(name: str) -> Check:
-    def check(call: Call) -> None:
-        sizes, wanted = call.shape(name), _outer(call)
-        fits = len(sizes) <= 2 and all(n in (1, m) for n, m in zip(sizes[::-1], wanted[::-1]))
-        call.require(fits, name, f"has shape {sizes}, which does not broadcast to {wanted}")
-
-    return check
 
 
 _ADDR_INPUTS = (only_products("A2"), dtypes(_ADDR, "vec1", "vec2"), rank(1, 1, "vec1", "vec2"))
@@ -300,8 +261,8 @@ rule(
     *_ADDR_INPUTS,
     dtypes(_ADDR, "self"),
     same_dtype("self", "vec1", "vec2", "out"),
-    _fits_outer("self"),
-    output_shape(out=_outer),
+    require("len(self) <= 2", "all(n in (1, m) for n, m in zip(self[::-1], (vec2[0], vec1[0])))"),
+    output_shape(out="(vec1[0], vec2[0])"),
     output_dtype(out=dtype_of("self")),
 )
 rule(
@@ -309,7 +270,7 @@ rule(
     *_ADDR_INPUTS,
     dtypes(_ADDR, "selfRef"),
     same_dtype("selfRef", "vec1", "vec2"),
-    output_shape(selfRef=_outer),
+    has_shape(selfRef="(vec1[0], vec2[0])"),
 )
 rule(
     "aclnnGerV2",
@@ -323,12 +284,9 @@ rule(
     "aclnnSumV2",
     no_null_item("tensors"),
     only_products("950"),
-    lambda call: call.require(bool(call["tensors"]), "tensors", "is an empty list"),
+    require("len(tensors) > 0"),
     dtypes("FLOAT FLOAT16 INT32 INT8 UINT8", "tensors"),
-    lambda call: call.require(
-        len({t.dtype for t in call.tensors("tensors")}) <= 1, "tensors", "have different data types"
-    ),
-    same_dtype("tensors", "out"),
+    same_dtype("tensors", "tensors", "out"),
     max_rank(8, "tensors"),
     output_shape(out=broadcast_of_list("tensors")),
     output_dtype(out=dtype_of("tensors")),
@@ -371,28 +329,15 @@ rule(
 )
 
 
-def _matrix_size(call: Call) -> Shape:
-    for name in ("rows", "cols"):
-        call.require(call[name] >= 0, name, f"is {call[name]}; it must not be negative")
-    return call["rows"], call["cols"]
-
-
 rule(
     "aclnnEyeV2",
     only_products("A2"),
     dtypes(f"{_HALVES} INT32 INT16", "out"),
     same_dtype("out", "xOptional"),
-    output_shape(out=_matrix_size),
-    output_dtype(out=lambda call: call.dtype("xOptional") if call.is_present("xOptional") else DataType.FLOAT),
+    not_negative("rows", "cols"),
+    output_shape(out="(rows, cols)"),
+    output_dtype(out="xOptional.dtype if xOptional is not None else FLOAT"),
 )
-
-
-def _expanded(call: Call) -> Shape:
-    """Axes of length 1 are repeated; new ones come in front."""
-    sizes, wanted = call.shape("self"), tuple(call["shape"])
-    fits = len(wanted) >= len(sizes) and all(n in (1, m) for n, m in zip(sizes[::-1], wanted[::-1]))
-    call.require(fits and min(wanted, default=0) >= 0, "shape", f"is {wanted}; self {sizes} does not expand to it")
-    return wanted
 
 
 rule(
@@ -401,39 +346,32 @@ rule(
     dtypes(f"{_FLOATS} DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "self"),
     same_dtype("self", "out"),
     max_rank(8, "self"),
-    output_shape(out=_expanded),
+    require("len(shape) >= len(self)", "all(n >= 0 for n in shape)"),
+    require("all(n in (1, m) for n, m in zip(self[::-1], shape[::-1]))"),
+    output_shape(out="shape"),
 )
-
-
-def _steps(call: Call) -> Shape:
-    fits = len(call["num"]) == 1 and call["num"][0] > 0
-    call.require(fits, "num", f"is {call['num']}; it must be one positive number")
-    return (call["num"][0],)
 
 
 rule(
     "aclnnLinSpaceD",
     only_products("A2 310P 910 310B"),
     dtypes(f"{_FLOATS} INT8 INT16 INT32 UINT8", "start", "end"),
-    _one_number("start", "end"),
+    require("start.size == 1", "end.size == 1"),
     dtypes("FLOAT", "out"),
-    output_shape(out=_steps),
+    array_length("num", 1),
+    positive("num"),
+    output_shape(out="num"),
     output_dtype(out="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- reductions
 
 
-def _kept(call: Call) -> Shape:
-    """axes -1 stands for all axes, of which a single element is left; the operators know matrices only."""
-    sizes, axis = call.shape("x"), call["axes"]
-    call.require(0 not in sizes, "x", f"has shape {sizes}; it must not be empty")
-    call.require(axis in (-1, 0, 1), "axes", f"is {axis}; it must be -1 (all), 0 or 1")
-    if call["keepdims"] == 1:
-        return tuple(1 if axis in (-1, i) else n for i, n in enumerate(sizes))
-    return (1,) if axis == -1 else (call.size("x", 1 - axis),)
-
-
+# axes -1 stands for all axes, of which a single element is left; the operators know matrices only.
+_KEPT = (
+    "tuple(1 if axes in (-1, i) else n for i, n in zip((0, 1), x)) if keepdims == 1"
+    " else (1,) if axes == -1 else (x[1 - axes],)"
+)
 for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out"), ("Sum", "out")):
     rule(
         f"aclnnReduce{_name}V2",  # ReduceMaxV2 ReduceMeanV2 ReduceMinV2 ReduceProdV2 ReduceSumV2
@@ -441,18 +379,11 @@ for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out
         dtypes(_HALVES, "x"),
         same_dtype("x", _out),
         rank(2, 2, "x"),
+        require("not x.empty"),
+        one_of("axes", -1, 0, 1),
         one_of("keepdims", 0, 1),
-        output_shape_relaxed(**{_out: _kept}),
+        output_shape_relaxed(**{_out: _KEPT}),
     )
-
-
-def _padded(call: Call) -> Shape:
-    sizes, padding = call.shape("x"), call["paddings"]
-    call.require(len(padding) == 2, "paddings", f"has {len(padding)} items; it must have 2")
-    rank(2, 3, "x")(call)
-    fits = all(0 <= n < sizes[-1] for n in padding)
-    call.require(fits, "paddings", f"is {padding}; its items must be in [0, {sizes[-1] - 1}]")
-    return (*sizes[:-1], sizes[-1] + sum(padding))
 
 
 rule(
@@ -460,7 +391,10 @@ rule(
     only_products("A2 910 310B 310P"),
     dtypes(_FLOATS, "x"),
     same_dtype("x", "out"),
-    output_shape(out=_padded),
+    array_length("paddings", 2),
+    rank(2, 3, "x"),
+    require("all(0 <= n < x[-1] for n in paddings)"),
+    output_shape(out="(*x[:-1], x[-1] + sum(paddings))"),
 )
 
 # ------------------------------------------------------------------------------------------------- order
@@ -479,12 +413,6 @@ rule(
 )
 
 
-def _searched(call: Call) -> None:
-    rank(1, 1, "value", "index")(call)
-    same_shape("value", "index")(call)
-    _one_number("elementsNum")(call)
-
-
 # The shape of the result is the number in elementsNum, which only the device knows: out= tells it.
 rule(
     "aclnnIsinPartV1",
@@ -493,7 +421,9 @@ rule(
     dtypes("INT32", "index"),
     dtypes("INT32 INT64", "elementsNum"),
     dtypes("BOOL", "out"),
-    _searched,
+    rank(1, 1, "value", "index"),
+    same_shape("value", "index"),
+    require("elementsNum.size == 1"),
     rank(1, 1, "out"),
     output_dtype(out="BOOL"),
 )
