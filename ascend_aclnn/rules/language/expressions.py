@@ -315,7 +315,7 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         return f"{explain(call, node.values[0], argument)}, unless {others}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
         inner = node.args[0]
-        if isinstance(inner, ast.GeneratorExp) and isinstance(inner.elt, ast.Compare) and len(inner.elt.ops) == 1:
+        if isinstance(inner, ast.GeneratorExp) and isinstance(inner.elt, ast.Compare) and _is_about_items(inner):
             came, _ = describe(call, inner.generators[0].iter, argument)
             needed = _requirement(call, inner.elt.ops[0], inner.elt.left, inner.elt.comparators[0])
             return f"{came}; each of its items must {needed}"
@@ -323,6 +323,15 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         came, subject = describe(call, node, argument)
         return f"{came}; {subject} must be True"
     return f"{_first(call, node, argument)}; {render(call, node)} must hold"
+
+
+def _is_about_items(generator: ast.GeneratorExp) -> bool:
+    """True for one comparison of the items of one thing with a bound that does not change from item to item."""
+    comparison, target = generator.elt, generator.generators[0].target
+    if not isinstance(comparison, ast.Compare) or len(comparison.ops) != 1 or not isinstance(target, ast.Name):
+        return False
+    bound = ast.walk(comparison.comparators[0])
+    return not any(isinstance(node, ast.Name) and node.id == target.id for node in bound)
 
 
 def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
