@@ -44,10 +44,12 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=5, help="timed calls of each side (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
     parser.add_argument("--sweep", action="store_true", help="many operators, each as a whole call, fastest of REPEAT")
+    parser.add_argument("--processor", action="store_true", help="with --sweep: processor time, one thread each")
     arguments = parser.parse_args()
+    arguments.threads = 1 if arguments.processor else arguments.threads
     if any(os.environ.get(name) != value for name, value in WARM.items()):
         threads = str(arguments.threads)
-        environment = {**os.environ, **WARM, "ASCEND_ACLNN_THREADS": threads, "OMP_NUM_THREADS": threads}
+        environment = {**os.environ, **WARM, "ASCEND_ACLNN_THREADS": threads, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
     bytes_mapped = b"1" * (4 << 30)  # malloc keeps it for whoever asks next
     del bytes_mapped
@@ -59,7 +61,7 @@ def main() -> int:
         sys.path.insert(0, str(Path(__file__).resolve().parent))
         from bench_sweep import sweep
 
-        return 1 if sweep(torch, arguments.pattern, arguments.repeat) else 0
+        return 1 if sweep(torch, arguments.pattern, arguments.repeat, arguments.processor) else 0
     return 1 if bench(arguments.pattern, arguments.repeat, torch) else 0
 
 

@@ -1,7 +1,8 @@
 """The sweep of ``bench_references.py --sweep``: whole calls of many operators beside torch, in three data types.
 
 Our side is ``ops.*`` on ndarrays, outputs made by the call. Both sides run alternately, each until ``seconds`` have gone
-or ``repeat`` calls are done, and the fastest call of each counts: what other work of the machine disturbs least.
+or ``repeat`` calls are done, and the fastest call of each counts: what other work of the machine disturbs least. With
+``--processor`` both have one thread and the processor time of a call is taken, for a machine that is not idle.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Data:
         return value
 
 
-def sweep(torch: Any, pattern: str, repeat: int, seconds: float = 1.5) -> int:
+def sweep(torch: Any, pattern: str, repeat: int, processor: bool, seconds: float = 1.5) -> int:
     """Prints a row for each operator and data type, then geometric means; the number of cases that failed."""
     import ml_dtypes
     import numpy as np
@@ -38,6 +39,7 @@ def sweep(torch: Any, pattern: str, repeat: int, seconds: float = 1.5) -> int:
     from ascend_aclnn import native, ops, use_backend
 
     use_backend("numpy")
+    clock = time.process_time if processor else time.perf_counter
     status = native.status()
     print(f"compiled helper: {status.instructions or 'not used, ' + status.reason}")
     print(f"{'operator':44} {'numpy ms':>9} {'torch ms':>9} {'ratio':>7} {'extra MB':>9}")
@@ -61,12 +63,12 @@ def sweep(torch: Any, pattern: str, repeat: int, seconds: float = 1.5) -> int:
 
             try:
                 difference = compare(np, torch, ours(), theirs(), label) if case.exact else ""
+                times = fastest([ours, theirs], repeat, seconds, clock)
+                extra = extra_megabytes(ours)
             except Exception as error:
                 failures += 1
                 print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
                 continue
-            times = fastest([ours, theirs], repeat, seconds)
-            extra = extra_megabytes(ours)
             ratios[label].append((times[0] / times[1], name))
             print(
                 f"{name:44} {times[0] * 1e3:9.2f} {times[1] * 1e3:9.2f} {times[0] / times[1]:7.2f} {extra:9.1f}{difference}",
@@ -87,7 +89,7 @@ def as_tensor(torch: Any, np: Any, array: Any) -> Any:
     return torch.from_numpy(array.copy())
 
 
-def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float) -> list[float]:
+def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float, clock: Callable[[], float]) -> list[float]:
     """The fastest time of each call, taken alternately."""
     for call in calls:
         call()
@@ -95,9 +97,9 @@ def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float) -> list
     end = time.perf_counter() + seconds
     for count in range(repeat):
         for number, call in enumerate(calls):
-            start = time.perf_counter()
+            start = clock()
             call()
-            best[number] = min(best[number], time.perf_counter() - start)
+            best[number] = min(best[number], clock() - start)
         if count >= 2 and time.perf_counter() > end:
             break
     return best

@@ -172,7 +172,7 @@ case("random", "inplace_normal", lambda o, a: o.inplace_normal(a.scratch, 0.0, 1
 case("random", "inplace_uniform", lambda o, a: o.inplace_uniform(a.scratch, 0.0, 1.0, 1, 0), lambda o, a: a.scratch.uniform_(), exact=False)
 case("foreach", "foreach_add_list", lambda o, a: o.foreach_add_list([a.x, a.y], [a.y, a.x], a.one), lambda o, a: o._foreach_add([a.x, a.y], [a.y, a.x]), exact=False)
 case("foreach", "foreach_mul_scalar", lambda o, a: o.foreach_mul_scalar([a.x, a.y], a.half), lambda o, a: o._foreach_mul([a.x, a.y], 0.5), exact=False)
-case("quant", "ascend_quant", lambda o, a: o.ascend_quant(a.x, a.row, a.row), lambda o, a: (a.x * a.row + a.row).round().clamp(-128, 127).to(o.int8), dtypes="bf16 fp16", exact=False)
+case("quant", "ascend_quant", lambda o, a: o.ascend_quant(a.x, a.row, a.row, False, 'round'), lambda o, a: (a.x * a.row + a.row).round().clamp(-128, 127).to(o.int8), dtypes="bf16 fp16", exact=False)
 case("quant", "dynamic_quant", lambda o, a: o.dynamic_quant(a.x), lambda o, a: (a.x / (a.x.abs().amax(1, keepdim=True) / 127)).round().to(o.int8), dtypes="bf16 fp16", exact=False)
 case("moe", "moe_gating_top_k_softmax", lambda o, a: o.moe_gating_top_k_softmax(a.gates, None, 8), lambda o, a: a.gates.softmax(-1).topk(8), exact=False)
 case("moe", "moe_init_routing", lambda o, a: o.moe_init_routing(a.x, a.rows, a.experts, 2048), lambda o, a: a.x[a.experts.reshape(-1).argsort(stable=True) // 8], exact=False)

@@ -78,6 +78,8 @@ def _load() -> Status:
     size, pointer, step = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_ssize_t
     library.ascend_native_convert.argtypes = [ctypes.c_int, pointer, pointer, size, size, step, step]
     library.ascend_native_convert.restype = None
+    library.ascend_native_look_up.argtypes = [pointer, pointer, pointer, size, size]
+    library.ascend_native_look_up.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
     _library = library
     return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
@@ -117,4 +119,18 @@ def convert(source: Array, target: Array) -> bool:
     return True
 
 
-__all__ = ["BuildError", "Status", "build", "convert", "converts", "status", "use_instructions"]
+def look_up(codes: Array, table: Array, target: Array) -> bool:
+    """target[...] = table[codes] for contiguous codes of 16 bits and a table of 65,536 entries of at most 4 bytes.
+
+    False, and nothing done, where the helper cannot.
+    """
+    if _library is None or codes.shape != target.shape or table.itemsize != target.itemsize or table.itemsize > 4:
+        return False
+    if not (codes.flags.c_contiguous and target.flags.c_contiguous and codes.flags.aligned and target.flags.aligned):
+        return False
+    source, entries, destination = codes.ctypes.data, table.ctypes.data, target.ctypes.data
+    _library.ascend_native_look_up(source, entries, destination, codes.size, table.itemsize)
+    return True
+
+
+__all__ = ["BuildError", "Status", "build", "convert", "converts", "look_up", "status", "use_instructions"]

@@ -10,11 +10,13 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import convert
-from ascend_aclnn.numerics.convert import is_low_precision, parts, round_into, widen
+from ascend_aclnn.numerics.convert import codes, is_low_precision, parts, round_into, widen
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which all at once is as fast
+TABLED = 1 << 18  # elements from which a table of all results of 16 bits is worth it
 
 
 def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
@@ -22,8 +24,11 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
 
     ``function`` makes each element of its results (one array, or a tuple of as many as there are outputs) from the
     elements at the same place of the arrays among the inputs, which broadcast to the outputs' shape; the other inputs
-    are passed on. It sees pieces of other shapes than the whole.
+    are passed on. It sees pieces of other shapes than the whole. A function of lists whose result is a list sees lists of
+    one item each.
     """
+    if len(outputs) == 1 and isinstance(outputs[0], list):
+        return _each(function, inputs, outputs[0])
     targets = [output for output in outputs if output is not None]
     arrays = [item for item in inputs if isinstance(item, np.ndarray)]
     if not targets or not arrays or not all(isinstance(target, np.ndarray) for target in targets):
@@ -35,6 +40,9 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
         return False
     if any(_overlap(array, target) for array in arrays for target in targets):
         return False
+    large = len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
+    if large and _by_table(function, inputs, arrays[0], targets):
+        return True
     views, sizes = _merged(shape, [*targets, *arrays])
     if any(view.shape != sizes for view in views[: len(targets)]):
         return False  # an output that keeps several elements in one place
@@ -49,6 +57,61 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
             _compute(function, inputs, cut, [None if output is None else output[piece] for output in wanted])
 
     for_blocks(len(pieces), 1, work)
+    return True
+
+
+def _by_table(function: Callable[..., Any], inputs: Sequence[Any], array: Array, outputs: Sequence[Array]) -> bool:
+    """A function of one array of 16-bit floats through a table of its 65,536 results, looked up by the bits.
+
+    The same results: the table is made by the function, widened and rounded like any other block. False, and nothing
+    done, where there is no such table or the arrays do not lie in a row.
+    """
+    if array.dtype.itemsize != 2 or not is_low_precision(array.dtype) or not array.flags.c_contiguous:
+        return False
+    if any(not output.flags.c_contiguous or output.dtype.itemsize > 4 for output in outputs):
+        return False
+    every = widen(np.arange(1 << 16, dtype=np.uint16).view(array.dtype))
+    try:
+        with np.errstate(all="ignore"):
+            results = function(*(every if item is array else item for item in inputs))
+    except Exception:  # it looks at its data: let it see them
+        return False
+    several = results if isinstance(results, tuple) else (results,)
+    if len(several) != len(outputs) or any(np.shape(result) != every.shape for result in several):
+        return False
+    tables = [np.empty(1 << 16, output.dtype) for output in outputs]
+    for table, result in zip(tables, several):
+        round_into(table, np.asarray(result))
+    bits = array.reshape(-1).view(np.uint16)
+    flat = [output.reshape(-1) for output in outputs]
+
+    def look_up(lo: int, hi: int) -> None:
+        for table, output in zip(tables, flat):
+            if not native.look_up(bits[lo:hi], table, output[lo:hi]):
+                np.take(codes(table), bits[lo:hi], out=codes(output)[lo:hi], mode="clip")
+
+    for_blocks(bits.size, convert.BLOCK, look_up)
+    return True
+
+
+def _each(function: Callable[..., Any], inputs: Sequence[Any], outputs: list[Array]) -> bool:
+    """An element-wise function of lists of arrays, whose result is a list: one item of all lists after the other."""
+    places = [number for number, item in enumerate(inputs) if isinstance(item, list)]
+    if not places or any(len(inputs[number]) != len(outputs) for number in places):
+        return False
+    if not any(output.size > SMALL for output in outputs):
+        return False
+
+    def one(*arguments: Any) -> Any:
+        return function(*([item] if number in places else item for number, item in enumerate(arguments)))[0]
+
+    for i, output in enumerate(outputs):
+        items = [item[i] if number in places else item for number, item in enumerate(inputs)]
+        if not elementwise(one, items, [output]):
+            result = np.asarray(one(*(widen(item) if isinstance(item, np.ndarray) else item for item in items)))
+            if result.shape != output.shape:
+                raise ValueError(f"the result has shape {result.shape}, the output {output.shape}")
+            round_into(output, result)
     return True
 
 

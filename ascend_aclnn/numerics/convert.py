@@ -59,6 +59,8 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
         out = np.empty(array.shape, np.float32)
     if array.size <= _FEW:
         np.copyto(out, array, casting="unsafe")
+    elif array.size <= BLOCK:
+        _widen_part(out, array)
     else:
         in_parts(_widen_part, out, array)
     return out

@@ -212,8 +212,8 @@ rows(_foreach("AddList AddListV2 AddListInplace"), _with_number(_add_scaled))
 rows(_foreach("SubList SubListV2 SubListInplace"), _with_number(_subtract_scaled))
 rows(_foreach("AddcdivScalar AddcdivScalarV2"), _with_number(_addcdiv))
 rows(_foreach("AddcmulScalar AddcmulScalarV2"), _with_number(_addcmul))
-rows(_foreach("AddcdivList AddcdivScalarList"), _with_numbers(_addcdiv))
-rows(_foreach("AddcmulList AddcmulScalarList"), _with_numbers(_addcmul))
+rows(_foreach("AddcdivList AddcdivScalarList"), _with_numbers(_addcdiv), elementwise=False)
+rows(_foreach("AddcmulList AddcmulScalarList"), _with_numbers(_addcmul), elementwise=False)
 
 
 def _quotient_or_zero(a: Array, b: Array) -> Any:
@@ -244,7 +244,7 @@ for _name, _scalar_function in (
     ("Sub", np.subtract),
 ):
     rows(_foreach(f"{_name}Scalar {_name}ScalarV2"), _with_number(_scalar_function))
-    rows(_foreach(f"{_name}ScalarList"), _with_numbers(_scalar_function))
+    rows(_foreach(f"{_name}ScalarList"), _with_numbers(_scalar_function), elementwise=False)
 rows(_foreach("MulScalarInplace"), _with_number(np.multiply))
 rows(_foreach("SubScalarInplace"), _with_number(np.subtract))
 

@@ -203,6 +203,18 @@ static int available(void)
 
 __attribute__((constructor)) static void choose(void) { chosen = available(); }
 
+/* target[i] = table[source[i]], of entries of 1, 2 or 4 bytes; the table has one for each value of 16 bits. */
+EXPORT void ascend_native_look_up(const void *source, const void *table, void *target, size_t count, size_t size)
+{
+    const uint16_t *s = source;
+    if (size == 1)
+        for (size_t i = 0; i < count; i++) ((uint8_t *)target)[i] = ((const uint8_t *)table)[s[i]];
+    else if (size == 2)
+        for (size_t i = 0; i < count; i++) ((uint16_t *)target)[i] = ((const uint16_t *)table)[s[i]];
+    else
+        for (size_t i = 0; i < count; i++) ((uint32_t *)target)[i] = ((const uint32_t *)table)[s[i]];
+}
+
 /* The instruction set in use. */
 EXPORT const char *ascend_native_instructions(void) { return sets[chosen].name; }
 

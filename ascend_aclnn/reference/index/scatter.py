@@ -54,7 +54,23 @@ def _scattered(x: Array, dim: int, index: Array, values: Array, reduce: int, fre
     return _reduced(vector.reshape(-1), rows, values.reshape(-1), reduce, fresh).reshape(x.shape)
 
 
-@reference("aclnnScatter", "aclnnInplaceScatter")
+def _same_beside(x: Array, dim: int, index: Array, source: Array, *_: Any) -> Optional[tuple[int]]:
+    """The axis, where index and source have the tensor's size on all others."""
+    if not x.ndim == index.ndim == source.ndim:
+        return None
+    others = [axis for axis in range(x.ndim) if axis != dim % x.ndim]
+    fits = all(x.shape[axis] == index.shape[axis] == source.shape[axis] for axis in others)
+    return (dim,) if fits else None
+
+
+def _same_rows(x: Array, dim: int, index: Array, source: Array, *_: Any) -> Optional[tuple[int]]:
+    """The axis, where source has the tensor's size on all others."""
+    if x.ndim != source.ndim:
+        return None
+    return (dim,) if all(x.shape[a] == source.shape[a] for a in range(x.ndim) if a != dim % x.ndim) else None
+
+
+@reference("aclnnScatter", "aclnnInplaceScatter", along=_same_beside)
 def scatter(x: Array, dim: int, index: Array, source: Array, reduce: int) -> Any:
     """x[index[i][j]][j] = source[i][j] for dim 0; or added to, multiplied with it."""
     return _scattered(x, dim, index, source, reduce)
@@ -66,12 +82,12 @@ def scatter_value(x: Array, dim: int, index: Array, value: Any, reduce: int) -> 
     return _scattered(x, dim, index, converted(value, x.dtype), reduce)
 
 
-@reference("aclnnScatterAdd")
+@reference("aclnnScatterAdd", along=_same_beside)
 def scatter_add(x: Array, dim: int, index: Array, source: Array) -> Any:
     return _scattered(x, dim, index, source, ADD)
 
 
-@reference("aclnnScatterReduce", "aclnnInplaceScatterReduce")
+@reference("aclnnScatterReduce", "aclnnInplaceScatterReduce", along=_same_beside)
 def scatter_reduce(x: Array, dim: int, index: Array, source: Array, reduce: int, include_self: bool) -> Any:
     """Unless ``include_self``, the old values of the places that get some do not count."""
     return _scattered(x, dim, index, source, reduce, not include_self)
@@ -96,7 +112,7 @@ def _into_axis(
     return np.moveaxis(changed.reshape(lines.shape), 0, axis).reshape(x.shape)
 
 
-@reference("aclnnIndexAdd")
+@reference("aclnnIndexAdd", along=_same_rows)
 def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Any:
     """Adds alpha * source to entries of an axis."""
     if x.size == 0 or index.size == 0:
@@ -105,7 +121,7 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> An
     return _into_axis(x, dim, index, scaled.astype(sum_type(x.dtype)), lambda x, rows, v: _reduced(x, rows, v, ADD))
 
 
-@reference("aclnnIndexAddV2")
+@reference("aclnnIndexAddV2", along=_same_rows)
 def index_add_v2(x: Array, dim: int, index: Array, source: Array, alpha: Any, mode: int) -> Any:
     """As IndexAdd; in mode 0, the fast one, alpha is not used."""
     return index_add(x, dim, index, source, 1 if mode == 0 else alpha)

@@ -52,11 +52,14 @@ def sum_to(x: Array, shape: tuple[int, ...]) -> Array:
     return np.asarray(total(x, axes)).reshape(shape) if axes else x
 
 
-def any_rank(function: Callable[..., Any]) -> Callable[..., None]:
-    """Makes a raw reference, whose outputs may have another shape than the result where that is one number."""
+def any_rank(function: Callable[..., Any], wide: bool = True) -> Callable[..., None]:
+    """Makes a raw reference, whose outputs may have another shape than the result where that is one number.
+
+    The function gets its inputs widened; unless ``wide``, as they are stored.
+    """
 
     def raw(*inputs: Any, out: tuple[Array, ...]) -> None:
-        results = function(*(widen(x) if isinstance(x, np.ndarray) else x for x in inputs))
+        results = function(*(widen(x) if wide and isinstance(x, np.ndarray) else x for x in inputs))
         for value, target in zip(results if isinstance(results, tuple) else (results,), out):
             value = np.asarray(value)
             same_size = value.size == target.size

@@ -34,15 +34,16 @@ def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) ->
     """-weight[class] * x[class], and the sum of the weights, by which a mean divides; 0 where nothing is reduced."""
     x, target = _rows(x, target)
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
-    weights = np.where(counted, weight.reshape(-1)[classes], 0)
-    loss = np.where(counted, -weights * np.take_along_axis(x, classes[:, None], 1)[:, 0], 0)
+    weights = np.where(counted, widen(weight.reshape(-1)[classes]), 0)
+    chosen = widen(np.take_along_axis(x, classes[:, None], 1)[:, 0])
+    loss = np.where(counted, -weights * chosen, 0)
     if reduction == NONE:
         return loss, 0
     whole = total(weights)
     return total(loss) / whole if reduction == MEAN else total(loss), whole
 
 
-reference("aclnnNLLLoss", "aclnnNLLLoss2d", raw=True)(any_rank(_nll))
+reference("aclnnNLLLoss", "aclnnNLLLoss2d", raw=True)(any_rank(_nll, wide=False))
 
 
 @reference("aclnnNLLLossBackward", "aclnnNLLLoss2dBackward")
