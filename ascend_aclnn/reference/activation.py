@@ -550,6 +550,57 @@ def swiglu_group_quant_grad(
 _LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 
+def _only_fp8(call: Any) -> Optional[str]:
+    """The document describes blocks of FLOAT8 elements; how FLOAT4 ones are scaled it does not say."""
+    dtype = call["yOut"].dtype.name
+    if dtype not in ("FLOAT8_E4M3FN", "FLOAT8_E5M2"):
+        return f"the NumPy backend makes FLOAT8_E4M3FN and FLOAT8_E5M2, not {dtype}"
+    return None
+
+
+@reference("aclnnSwigluGroupQuant", raw=True, unsupported=_only_fp8)
+def swiglu_group_quant(
+    x: Array,
+    weight: Optional[Array],
+    group_index: Optional[Array],
+    scale: Optional[Array],
+    dst_type: int,
+    quant_mode: int,
+    block_size: int,
+    round_scale: bool,
+    clamp_limit: float,
+    type_max: float,
+    output_origin: bool,
+    *,
+    out: tuple[Array, Array, Optional[Array]],
+) -> None:
+    """SwigluGroup in blocks of 128 (quantMode 0) or 32 (1), each over a scale that makes its largest the type's largest.
+
+    Magnitudes count as at least 1e-4, infinities and NaN in blocks of 128 not at all. The scales of blocks of 32, and
+    with roundScale all, are the next powers of two.
+    """
+    wide = widen(x).astype(np.float32)
+    y = np.asarray(_blank_rest(_group_swiglu(wide, weight, clamp_limit), group_index, -1), np.float32)
+    made, scales, origin = out
+    mx_blocks = quant_mode == 1
+    blocks = y.reshape(*y.shape[:-1], -1, 32 if mx_blocks else 128)
+    most = np.float32(_LARGEST[made.dtype.name])
+    sizes = np.abs(blocks) if mx_blocks else np.where(np.isfinite(blocks), np.abs(blocks), 0)
+    largest = np.maximum(sizes.max(-1), np.float32(1e-4))
+    factor = most / largest
+    raw = largest * (1 / most)
+    if round_scale or mx_blocks:
+        fraction, exponent = np.frexp(raw)
+        exponent = exponent - (fraction == 0.5)
+        raw, factor = np.ldexp(np.float32(1), exponent), np.ldexp(np.float32(1), -exponent)
+    scaled = blocks * factor[..., None]
+    scaled = scaled if mx_blocks else np.where(np.isfinite(scaled), scaled, blocks)
+    round_into(made, scaled.reshape(y.shape))
+    round_into(scales, _blank_rest(raw, group_index, -1).reshape(scales.shape))
+    if origin is not None and output_origin:
+        round_into(origin, y)
+
+
 @reference("aclnnGeluQuant", raw=True)
 def gelu_quant(
     x: Array,

@@ -754,6 +754,14 @@ rule(
     tiling(
         *_GROUP,
         one_of("quantMode", _BLOCK, _MX, _STATIC, _DYNAMIC),
+        when(
+            "quantMode in (0, 1)",
+            dtypes("FLOAT16 BF16", "x"),
+            dtypes("FLOAT8_E4M3FN FLOAT8_E5M2 FLOAT4_E2M1 FLOAT4_E1M2", "yOut"),
+            require("x[-1] >= 256", "x[-1] % 256 == 0", "not outputOrigin"),
+        ),
+        when("quantMode == 0", require("yOut.dtype not in FLOAT4S"), one_of("blockSize", 0, 128)),
+        when("quantMode == 1", one_of("blockSize", 0, 32), one_of("roundScale", True)),
         output_shape(yOut=_halved("x", ""), yScaleOut=_y_scale),
         infer_shape(yOriginOut=_halved("x", "")),
     ),

@@ -350,3 +350,28 @@ def test_refused_attributes(attributes: Any) -> None:
     }
     name = "aclnnDynamicMxQuant"
     assert status(name, *by_name(name, **tensors, **given), soc=NEW_950) == 561002
+
+
+@pytest.mark.parametrize("element", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize(("mode", "power"), [(0, False), (0, True), (1, True)])
+def test_swiglu_in_blocks(element: Any, mode: int, power: bool) -> None:
+    """SwigluGroupQuant by its document, in float64."""
+    rng = np.random.default_rng(41)
+    x = (rng.standard_normal((6, 512)) * np.exp(rng.uniform(-12, 5, (6, 1)))).astype(np.float16)
+    weight, groups = rng.uniform(0.1, 2, 6).astype(np.float32), np.array([2, 3])
+    kind = {"float8_e5m2": 35, "float8_e4m3fn": 36}[np.dtype(element).name]
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        made, scales = ops.swiglu_group_quant(x, weight, groups, None, kind, mode, 0, power, 3.0, 15.0, False)[:2]
+    gate, other = np.minimum(x[:, :256].astype(float), 3), np.clip(x[:, 256:].astype(float), -3, 3)
+    y = gate / (1 + np.exp(-gate)) * other * weight[:, None]
+    size = 32 if mode else 128
+    blocks = y.reshape(6, -1, size)
+    raw = np.maximum(np.abs(blocks).max(-1), 1e-4) / float(ml_dtypes.finfo(element).max)
+    expected = 2.0 ** np.ceil(np.log2(raw)) if power else raw
+    np.testing.assert_allclose(scales.astype(float).reshape(6, -1)[:5], expected[:5], rtol=1e-6)
+    restored = made.astype(float).reshape(blocks.shape) * expected[..., None]
+    step = 2.0 ** -ml_dtypes.finfo(element).nmant
+    small = float(ml_dtypes.finfo(element).smallest_subnormal)
+    limit = np.abs(blocks) * step * 0.51 + expected[..., None] * small * 0.51
+    assert (np.abs(restored - blocks) <= limit)[:5].all()
+    assert not made[5].astype(float).any()  # behind the groups
