@@ -242,6 +242,8 @@ def test_lists_of_tensors_are_tuples_of_shapes() -> None:
     assert status(require("len(partsOptional) == 2", "partsOptional[1][0] == 4"), partsOptional=parts) == 0
     assert status(require("sum(p[0] for p in partsOptional) == 6"), partsOptional=parts) == 0
     assert status(require("all(p[-1] == numHeads for p in partsOptional)"), partsOptional=parts) == 0
+    words = require("sum(p[0] for p in partsOptional) == 6")
+    assert message(words, partsOptional=[parts[0], None]) == "parts[1] is None (a null pointer); it is required"
 
 
 def test_definitions() -> None:

@@ -121,7 +121,7 @@ def not_empty(*names: str) -> Check:
             if isinstance(value, TensorSpec):
                 if value.size == 0:
                     call.refuse(name, f"has shape {dims_text(value.shape)}; it must not be empty")
-            elif value is not None and (len(value) == 0 or call.is_empty(name)):
+            elif value is not None and (len(value) == 0 or (isinstance(value, list) and call.is_empty(name))):
                 call.refuse(name, "is empty; it must not be")
 
     return check

@@ -11,8 +11,9 @@ from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language.call import Call, Check, Shapes
+from ascend_aclnn.rules.language.call import Call, Check, ShapeRule, Shapes
 from ascend_aclnn.rules.language.data_types import documented_dtypes
+from ascend_aclnn.rules.language.expressions import Absent, expression
 from ascend_aclnn.rules.language.groups import Group
 from ascend_aclnn.rules.language.layout import rank
 
@@ -88,12 +89,22 @@ class Rule:
             told = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
             for condition, rule in told:
                 if condition is None or condition(call):
-                    specs[parameter.name] = _output_specs(rule(call), self._output_dtype(call, parameter))
+                    specs[parameter.name] = self._specs(call, parameter, rule)
                     break
             else:
                 if told and self.may_be_null(parameter):
                     specs[parameter.name] = None
         return specs
+
+    def _specs(self, call: Call, parameter: Parameter, rule: ShapeRule) -> OutputSpecs:
+        """What one rule tells of an output; where it needs an absent argument, a null pointer if the output may be one."""
+        try:
+            shapes = rule(call)
+        except Absent as absent:
+            if not self.may_be_null(parameter):
+                call.refuse(expression(absent.name).blamed(call), "is None (a null pointer); it is required")
+            return None
+        return _output_specs(shapes, self._output_dtype(call, parameter))
 
     def _names(self, parameter: Parameter) -> list[str]:
         """The names under which the rule may speak of a parameter."""

@@ -25,7 +25,7 @@ from typing import Any, Callable, Optional, Union
 from ascend_aclnn import catalog
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import RuleViolation
-from ascend_aclnn.rules.language.call import ArgumentShape, Call, Check, DtypeRule, Word, dims_text
+from ascend_aclnn.rules.language.call import ArgumentItems, ArgumentShape, Call, Check, DtypeRule, Word, dims_text
 from ascend_aclnn.rules.language.dtype_families import FAMILIES
 
 
@@ -48,6 +48,7 @@ FUNCTIONS: dict[str, Any] = {
     "min": min,
     "prod": math.prod,
     "range": range,
+    "sorted": sorted,
     "sum": sum,
     "tuple": tuple,
     "zip": zip,
@@ -123,9 +124,18 @@ class Expression:
             return self.function(*map(needed, self.names))
         except ZeroDivisionError:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
+        except TypeError:
+            self._refuse_null_items(call)
+            raise
         except RuleViolation as violation:  # of a missing axis or item, which does not know the status
             violation.status = call.status
             raise
+
+    def _refuse_null_items(self, call: Call) -> None:
+        for name in self.names:
+            value = value_of(call, name)
+            if isinstance(value, ArgumentItems) and None in value:
+                call.refuse(name, f"[{value.index(None)}] is None (a null pointer); it is required")
 
     def blamed(self, call: Call) -> Optional[str]:
         """The first argument present that the expression names, itself or through a definition; else the first one."""

@@ -38,7 +38,10 @@ class _OutputShapes(Word):
         for name, rule in self.rules.items():
             if not self.checks or name not in call.positions:
                 continue
-            required = rule(call)
+            try:
+                required = rule(call)
+            except Absent:
+                continue
             if required is None or not call.is_present(name):
                 continue
             tensors = call.tensors(name)
@@ -110,16 +113,14 @@ def _shape_rules(rules: dict[str, Union[ShapeRule, str]]) -> dict[str, ShapeRule
 
 
 class _ShapeExpression:
-    """The shape, or the shapes of a list, that an expression gives; None where it names an absent argument."""
+    """The shape, or the shapes of a list, that an expression gives."""
 
     def __init__(self, text: str) -> None:
         self.expression = Expression(text)
 
     def __call__(self, call: Call) -> Shapes:
-        try:
-            value = self.expression.compute(call)
-        except Absent:
-            return None
+        """Raises Absent where it needs an absent argument."""
+        value = self.expression.compute(call)
         if isinstance(value, ArgumentItems) and any(isinstance(item, ArgumentShape) for item in value):
             return [tuple(item) for item in value if item is not None]
         return value if value is None or isinstance(value, list) else tuple(map(int, value))
@@ -324,7 +325,10 @@ class _ShapePatterns(_OutputShapes):
 
     def size(self, call: Call, part: str, bound: dict[str, Any]) -> int:
         parsed = expression(part)
-        return int(parsed.function(*[bound[n] if n in bound else value_of(call, n) for n in parsed.names]))
+        values = [bound[n] if n in bound else value_of(call, n) for n in parsed.names]
+        if None in values:
+            raise Absent(parsed.names[values.index(None)])
+        return int(parsed.function(*values))
 
     def made(self, name: str, call: Call) -> Shape:
         """The shape of one tensor, from those of the inputs."""

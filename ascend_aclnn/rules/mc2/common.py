@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.gmm.common import transposed
-from ascend_aclnn.rules.language import Call, Check, one_of
+from ascend_aclnn.rules.language import Call, Check, on_products, one_of, required, when
 
 LONGEST_NAME = 127
 
@@ -16,8 +15,7 @@ def communicator(*names: str, null: int = PARAM_NULLPTR, long: int = PARAM_INVAL
         for name in names:
             call.require(bool(call[name]), name, "is None or empty; it must name a communicator", null)
         for name in names:
-            text = f"has {len(call[name])} characters; it must have at most {LONGEST_NAME}"
-            call.require(len(call[name]) <= LONGEST_NAME, name, text, long)
+            optional_communicator(name, long)(call)
 
     return check
 
@@ -34,27 +32,30 @@ def optional_communicator(name: str, long: int = PARAM_INVALID) -> Check:
 
 stop_on_failure = one_of("streamMode", 1)
 
-
-def comm_mode(a2: str = "aiv") -> Check:
-    """Which engine communicates, by chip."""
-
-    def check(call: Call) -> None:
-        allowed = {"A2": (a2,), "A3": ("ai_cpu",), "950": ("ai_cpu", "ccu")}.get(call.product, ("ai_cpu",))
-        mode = call["commMode"]
-        call.require(mode in allowed, "commMode", f"is {mode!r}; on {call.soc.name} it must be {' or '.join(allowed)}")
-
-    return check
+# Which engine communicates.
+COMM_MODE = (
+    required("commMode"),
+    on_products("A2", one_of("commMode", "aiv")),
+    on_products("950", one_of("commMode", "ai_cpu", "ccu")),
+    when("product not in ('A2', '950')", one_of("commMode", "ai_cpu")),
+)
+COMM_MODE_WITHOUT_AIV = (
+    required("commMode", status=PARAM_INVALID),
+    on_products("950", one_of("commMode", "ai_cpu", "ccu")),
+    when("product != '950'", one_of("commMode", "ai_cpu")),
+)
 
 
 def whole_or_transposed(*names: str) -> Check:
     """On A2, matrices are stored in order, or transposed as a whole (or are empty)."""
 
     def check(call: Call) -> None:
-        if call.product != "A2":
-            return
-        for name in names:
-            tensor = call[name]
-            if tensor is not None and tensor.size and not tensor.is_contiguous and not transposed(tensor):
-                call.refuse(name, f"is stored with gaps (shape {tensor.shape}, strides {tensor.strides})")
+        for name in names if call.product == "A2" else ():
+            shape = call.shape(name)
+            if call.is_present(name) and not (shape.empty or shape.contiguous or shape.transposed):
+                text = (
+                    f"is stored with gaps (shape {tuple(shape)}, strides {call[name].strides}); it must be contiguous"
+                )
+                call.refuse(name, f"{text}, or transposed as a whole")
 
     return check
