@@ -49,7 +49,8 @@ def main() -> int:
     arguments.threads = 1 if arguments.processor else arguments.threads
     if any(os.environ.get(name) != value for name, value in WARM.items()):
         threads = str(arguments.threads)
-        environment = {**os.environ, **WARM, "ASCEND_ACLNN_THREADS": threads, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+        counts = dict.fromkeys(("ASCEND_ACLNN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+        environment = {**os.environ, **WARM, **counts}
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
     bytes_mapped = b"1" * (4 << 30)  # malloc keeps it for whoever asks next
     del bytes_mapped

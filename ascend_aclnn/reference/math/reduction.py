@@ -7,7 +7,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, along, round_into, widen
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.numerics import Array, along, is_low_precision, round_into, widen
 from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, sum_type, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 from ascend_aclnn.reference.declare import reference
@@ -24,8 +25,13 @@ def _all_axes(x: Array, *_: Any) -> tuple[int, ...]:
     return tuple(range(x.ndim))
 
 
-def _reduction(*names: str, empty: Any = None, axes: Any = _dims) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a reduction. Of an empty tensor CANN only fills the output, whatever its shape, or leaves it alone."""
+def _reduction(
+    *names: str, empty: Any = None, axes: Any = _dims, typed_sum: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a reduction. Of an empty tensor CANN only fills the output, whatever its shape, or leaves it alone.
+
+    ``typed_sum``: a sum or mean after a cast to the data type that is the last attribute.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def whole(x: Array, *attributes: Any, out: tuple[Array, ...]) -> None:
@@ -33,7 +39,11 @@ def _reduction(*names: str, empty: Any = None, axes: Any = _dims) -> Callable[[C
                 for dst in out if empty is not None else ():
                     dst[...] = converted(empty, dst.dtype)
                 return
+            if typed_sum and DataType(attributes[-1]).numpy == x.dtype and is_low_precision(x.dtype):
+                attributes = (*attributes[:-1], DataType.FLOAT)  # widened values are what the cast would leave
             if along(function, axes, (x, *attributes), out):
+                return
+            if typed_sum and attributes[-1] == DataType.FLOAT and _sum_all(x, function is mean, out[0]):
                 return
             results = function(widen(x), *attributes)
             for dst, values in zip(out, results if isinstance(results, tuple) else (results,)):
@@ -43,6 +53,18 @@ def _reduction(*names: str, empty: Any = None, axes: Any = _dims) -> Callable[[C
         return function
 
     return register
+
+
+def _sum_all(x: Array, is_mean: bool, out: Array) -> bool:
+    """The sum or mean of all elements, by rows, widened in blocks; False, and nothing done, where that is not asked for."""
+    if out.size != 1 or x.ndim < 2 or not x.flags.c_contiguous or is_whole(widen(x.reshape(-1)[:1])):
+        return False
+    rows = x.reshape(-1, x.shape[-1])
+    sums = np.empty(len(rows))
+    if not along(lambda rows: total(rows, (1,)), lambda rows: (1,), [rows], [sums]):
+        return False
+    round_into(out, np.asarray(total(sums) / (x.size if is_mean else 1)).reshape(out.shape))
+    return True
 
 
 # ------------------------------------------------------------------------------------------------- logical
@@ -114,7 +136,7 @@ _reduction("aclnnMinDim")(lambda x, dim, keepdim: _with_position(np.argmin, x, d
 # ------------------------------------------------------------------------------------------------- sums and products
 
 
-@_reduction("aclnnReduceSum", empty=0)
+@_reduction("aclnnReduceSum", empty=0, typed_sum=True)
 def reduce_sum(x: Array, dims: Axes, keepdims: bool, dtype: int) -> Any:
     """The sum of the elements after a cast to the data type."""
     return total(cast(x, dtype), reduced_axes(dims, x.ndim), keepdims)
@@ -147,7 +169,7 @@ def _average(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
     return np.trunc(mean) if is_whole(x) else mean
 
 
-@_reduction("aclnnMean", empty=np.nan)
+@_reduction("aclnnMean", empty=np.nan, typed_sum=True)
 def mean(x: Array, dim: Axes, keepdim: bool, dtype: int) -> Any:
     """The mean of the elements after a cast to the data type; integers are cut off."""
     return _average(cast(x, dtype), reduced_axes(dim, x.ndim), keepdim)
