@@ -78,3 +78,25 @@ def ffn(given: Given) -> dict[str, Array]:
             if own.stop > own.start:
                 made[own] = _Expert(given, number).layers(rows[own], activation)
     return {"y": made.reshape(*x.shape[:-1], made.shape[-1])}
+
+
+# --------------------------------------------------------------------------------------------------- windows of Swin transformers
+
+
+@reference_by_name("aclnnSwinTransformerLnQkvQuant", raw=True)
+def swin_transformer_ln_qkv_quant(given: Given) -> dict[str, Any]:
+    """Queries, keys and values of the windows of a normalised image: (layer_norm(x) in int8 @ weight^T + bias) * scale."""
+    x = widen(given["x"]).astype(np.float32)
+    high, wide, rows, columns = (given[name] for name in ("oriHeight", "oriWeight", "hWinSize", "wWinSize"))
+    centred = x - x.mean(-1, keepdims=True)
+    normed = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + np.float32(given["epsilon"]))
+    normed = normed * widen(given["gamma"]) + widen(given["beta"])
+    image = normed.reshape(len(x), high // rows, rows, wide // columns, columns, -1)
+    windows = image.swapaxes(2, 3).reshape(-1, rows * columns, x.shape[-1])
+    scaled = windows * widen(given["quantScale"]) + widen(given["quantOffset"])
+    quantised = np.clip(np.rint(scaled), -128, 127).astype(np.int8)
+    total = exact_product(quantised, given["weight"].T) + given["bias"]
+    made = np.asarray(total, np.float32) * fixed_scale(given["dequantScale"])
+    split = made.reshape(*made.shape[:2], 3, given["headNum"], -1)
+    names = "queryOutputOut", "keyOutputOut", "valueOutputOut"
+    return {name: split[:, :, number].swapaxes(1, 2) for number, name in enumerate(names)}

@@ -1,0 +1,108 @@
+"""Rows quantised on their way into the pages of a cache; slot -1 keeps a row out."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import ml_dtypes
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.reference import _mx
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._quantise import largest
+from ascend_aclnn.reference._rows import check_range
+
+_LEAST = np.float32(1e-4)  # of the largest magnitude, where a power of two becomes the scale
+_ROPE = 64
+_FP8 = np.dtype(ml_dtypes.float8_e4m3fn)
+
+
+def _power_above(scale: Array) -> Array:
+    """The least power of two that is not below, as the exponent field of a float32."""
+    bits = scale.astype(np.float32).view(np.uint32)
+    return np.asarray((bits >> 23) + ((bits & 0x7FFFFF) != 0))
+
+
+def _of_exponent(field: Array) -> Array:
+    return np.asarray((field.astype(np.uint32) << 23).view(np.float32))
+
+
+def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
+    made = np.empty(x.shape, dtype)
+    round_into(made, np.ascontiguousarray(x))
+    return made
+
+
+def _write(cache: Array, rows: Array, slots: Array, name: str) -> None:
+    """Rows at the beginning of their slots' memory in a cache (blocks, tokens, 1, width)."""
+    if rows.shape[1] > cache.shape[-1]:
+        raise DataError(name, f"has rows of {cache.shape[-1]} elements; {rows.shape[1]} must fit")
+    slots = slots.reshape(-1)
+    check_range("slotMapping", slots, -1, len(cache) * cache.shape[1])
+    there = np.flatnonzero(slots >= 0)
+    block, place = np.divmod(slots[there], cache.shape[1])
+    cache[block, place, 0, : rows.shape[1]] = rows[there]
+
+
+def _bytes(x: Array) -> Array:
+    return np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1)
+
+
+def _needs_hif8(call: Any) -> Optional[str]:
+    if call["quantMode"] == 2:
+        return "HIFLOAT8 has no host type"
+    if (
+        call.operator.name == "aclnnIndexerQuantCache"
+        and call["quantMode"] == 1
+        and call["cacheRef"].dtype.name == "UINT8"
+    ):
+        return "what a cache of UINT8 holds in quant_mode 1 is not documented"
+    return None
+
+
+@reference_by_name("aclnnKvCompressEpilog", raw=True, unsupported=_needs_hif8)
+def kv_compress_epilog(given: Given) -> dict[str, Any]:
+    """Bytes of a row: the last 64 columns as they are, the others in 8 bits, a scale for each 64 of them.
+
+    The scales are BF16, filled up to 32 bytes, or FLOAT8_E8M0 (mode 1); the order is the kernel's.
+    """
+    x, mode = widen(given["x"]).astype(np.float32).reshape(-1, given["x"].shape[-1]), given["quantMode"]
+    plain = x[:, :-_ROPE].reshape(len(x), -1, 64)
+    scale = np.maximum(np.abs(plain).max(-1), _LEAST) * np.float32(1 / 448)
+    if given["roundScale"]:
+        scale = _of_exponent(_power_above(scale))
+    quantised = _rounded(np.clip(plain / scale[..., None], -448, 448), _FP8)
+    rotated = np.ascontiguousarray(given["x"].reshape(x.shape)[:, -_ROPE:])
+    stored = (
+        (scale.view(np.uint32) >> 23).astype(np.uint8) if mode == 1 else _rounded(scale, np.dtype(ml_dtypes.bfloat16))
+    )
+    row = np.concatenate([_bytes(part) for part in (rotated, quantised, stored)], 1)
+    if mode == 0:
+        row = np.pad(row, ((0, 0), (0, -row.shape[1] % 32)))
+    _write(given["cacheRef"], row, given["slotMapping"], "cacheRef")
+    return {"cacheRef": given["cacheRef"]}
+
+
+@reference_by_name("aclnnIndexerQuantCache", raw=True, unsupported=_needs_hif8)
+def indexer_quant_cache(given: Given) -> dict[str, Any]:
+    """Rows and their scales: a power of two for each 32 elements (modes 0 and 3) or one float32 (mode 1)."""
+    x, mode, cache = widen(given["x"]).astype(np.float32), given["quantMode"], given["cacheRef"]
+    x = x.reshape(-1, x.shape[-1])
+    if mode == 3:
+        made, field = _mx.quantised(x, cache.dtype)
+        scale = np.ascontiguousarray(field[:, : x.shape[1] // 32]).view(ml_dtypes.float8_e8m0fnu)
+    elif mode == 0:
+        blocks = x.reshape(len(x), -1, 32)
+        field = _power_above(np.maximum(np.abs(blocks).max(-1), _LEAST) * np.float32(1 / largest(cache.dtype)))
+        made = (blocks / _of_exponent(field)[..., None]).reshape(x.shape)
+        scale = field.astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
+    else:
+        scale = np.abs(x).max(-1, keepdims=True) * np.float32(1 / largest(cache.dtype))
+        if given["roundScale"]:
+            scale = np.where(scale > 0, _of_exponent(_power_above(scale)), np.float32(0))
+        made = np.where(scale > 0, x / np.where(scale > 0, scale, np.float32(1)), x)
+    scales = given["cacheScaleRef"]
+    _write(cache, _rounded(np.asarray(made, np.float32), cache.dtype), given["slotMapping"], "cacheRef")
+    _write(scales, scale.reshape(len(x), -1).astype(scales.dtype), given["slotMapping"], "cacheScaleRef")
+    return {"cacheRef": cache, "cacheScaleRef": scales}

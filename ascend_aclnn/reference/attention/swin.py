@@ -1,0 +1,36 @@
+"""Attention within the windows of Swin transformers, in 8 bits."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, widen
+from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.attention.blocks import softmax
+from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
+
+_HALF = np.float16
+
+
+def _dequantised(a: Array, b: Array, scale: Array, bias: Optional[Array]) -> Array:
+    """(a @ b + bias) * scale by columns, as FLOAT16."""
+    total = exact_product(a, b)
+    total = total if bias is None else total + bias.reshape(-1)
+    return np.asarray(np.asarray(total, np.float32) * fixed_scale(scale).reshape(-1)).astype(_HALF)
+
+
+@reference_by_name("aclnnSwinAttentionScoreQuant", raw=True)
+def swin_attention_score_quant(given: Given) -> dict[str, Any]:
+    """softmax(dequantised q @ k^T + masks) @ v, the probabilities quantised by columns between the products."""
+    q, k, v = given["query"], given["key"], given["value"]
+    scores = _dequantised(q, k.swapaxes(-1, -2), given["scaleDequant1"], given["biasDequant1"]).astype(np.float32)
+    for name in ("paddingMask1", "paddingMask2"):
+        if given[name] is not None:
+            scores = scores + widen(given[name])
+    weights = softmax(scores).probabilities * widen(given["scaleQuant"]).reshape(-1)
+    if given["biasQuant"] is not None:
+        weights = weights + widen(given["biasQuant"]).reshape(-1)
+    weights = np.clip(np.rint(weights), -128, 127).astype(np.int8)
+    return {"out": _dequantised(weights, v, given["scaleDequant2"], given["biasDequant2"])}
