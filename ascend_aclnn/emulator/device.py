@@ -16,7 +16,7 @@ import struct
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -31,9 +31,10 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, PARAM_INVALID, AclError
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import DEFAULT_SOC
-from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.emulator.protocol import Call, Descriptor, kinds
+from ascend_aclnn.emulator import singles
+from ascend_aclnn.emulator.protocol import Call, Descriptor, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 if TYPE_CHECKING:
@@ -176,6 +177,45 @@ class Plan:
         return made
 
 
+class SinglePlan(Plan):
+    """The aclnn operator that stands for a single operator; it runs once."""
+
+    def __init__(self, call: singles.Call, extents: Sequence[int]) -> None:
+        self.operator = catalog.get(call.operator)
+        self.tensors = []
+        self.slots = []
+        self.items: list[singles.Item] = []  # of each tensor
+        self.bound = {}
+        for argument in call.arguments:
+            if isinstance(argument, singles.Item):
+                self.slots.append((_TENSOR, len(self.tensors)))
+                self.items.append(argument)
+                extent = argument.values.nbytes if argument.number is None else extents[argument.number]  # type: ignore[union-attr]
+                try:
+                    argument.spec.check_within(extent)
+                except ValueError as error:
+                    raise BadArgument(str(error)) from None
+                self.tensors.append(PlannedTensor(argument.spec, extent))
+            else:
+                self.slots.append((_VALUE, argument))
+
+    def bind(
+        self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
+    ) -> tuple[list[Optional[Tensor]], BoundCall]:
+        offsets = struct.unpack(f"<{len(addresses) // 8}q", addresses)
+        tensors: list[Optional[Tensor]] = []
+        for item, planned in zip(self.items, self.tensors):
+            if planned is None:
+                raise RuntimeError("a plan of a single operator has no null pointers")
+            if item.number is None and item.values is not None:
+                data = np.ascontiguousarray(item.values).reshape(-1).view(np.uint8)
+            else:
+                offset = offsets[item.number or 0]
+                data = memory[offset : offset + planned.extent]
+            tensors.append(Tensor.on(HostStorage.over(backend, data), planned.spec))
+        return tensors, backend.bind(self.operator, self.values(tensors))
+
+
 def _array(kind: Kind, words: Sequence[int]) -> tuple[Union[int, float, bool], ...]:
     if kind is Kind.BOOL_ARRAY:
         return tuple(map(bool, words))
@@ -211,6 +251,7 @@ class Device:
             Call.LAUNCH: self.launch,
             Call.DROP: self.drop,
             Call.COMMUNICATE: self.communicate,
+            Call.SINGLE: self.prepare_single,
         }
         header = struct.Struct("<Ii")
         buffer = bytearray(1 << 16)
@@ -249,12 +290,27 @@ class Device:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: not in this package's catalog".encode()
         if kinds(operator).encode() != payload[tail + name_size :]:
             return INNER_ERROR, f"{name}: the libraries were built from another catalog; build them again".encode()
+        words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
+        # The first word is the deterministic option: references always are.
+        plan = self._checked(name, lambda: Plan(operator, words[1:]))
+        if not isinstance(plan, Plan):
+            return plan
+        self.plans[number] = plan
+        if not operator.data_dependent:  # its tensors change their shapes
+            if len(self.known) >= KNOWN:
+                self.known.clear()
+            self.known[payload[8:]] = plan
+        return 0, _prepared(operator)
+
+    def _checked(self, name: str, make: Callable[[], Plan]) -> Union[Plan, tuple[int, bytes]]:
+        """A plan that phase one accepts, or the refusal."""
         try:
-            words = struct.unpack_from(f"<{(tail - 16) // 8}q", payload, 16)
-            plan = Plan(operator, words[1:])  # the first one is the deterministic option: references always are
+            plan = make()
             values = plan.checked_values()
-            violation = self.backend.check(operator, values)
-            unsupported = self.backend.unsupported(operator, values) if violation is None else None
+            violation = self.backend.check(plan.operator, values)
+            unsupported = self.backend.unsupported(plan.operator, values) if violation is None else None
+        except singles.NotTranslated as error:
+            return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {error}".encode()
         except BadArgument as error:
             return PARAM_INVALID, f"{name}: {error}".encode()
         except AclError as error:
@@ -265,17 +321,34 @@ class Device:
             return violation.status, f"{name}: {violation.detail}".encode()
         if unsupported is not None:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {unsupported}".encode()
+        return plan
+
+    def prepare_single(self, payload: bytes) -> tuple[int, bytes]:
+        """Phase one of a single operator: the plan, its type, inputs, outputs and attributes, as csrc/op.c writes them."""
+        reader = singles.Reader(payload)
+        number, name = reader.integer() % (1 << 64), reader.text()
+        extents: list[int] = []
+
+        def items() -> list[Optional[singles.Item]]:
+            return [_item(reader, extents) for _ in range(reader.integer())]
+
+        def make() -> Plan:
+            inputs, outputs = items(), [item for item in items() if item is not None]
+            return SinglePlan(singles.translate(name, inputs, outputs, reader.attributes()), extents)
+
+        plan = self._checked(name, make)
+        if not isinstance(plan, Plan):
+            return plan
         self.plans[number] = plan
-        if not operator.data_dependent:  # its tensors change their shapes
-            if len(self.known) >= KNOWN:
-                self.known.clear()
-            self.known[payload[8:]] = plan
-        return 0, _prepared(operator)
+        return 0, b""
 
     def launch(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two: u64 plan, an offset in device memory for each tensor. Answers the new shapes of outputs."""
-        plan = self.plans[int.from_bytes(payload[:8], "little")]
+        number = int.from_bytes(payload[:8], "little")
+        plan = self.plans[number]
         name = plan.operator.name
+        if type(plan) is SinglePlan:
+            del self.plans[number]
         try:
             tensors, bound = plan.bind(self.backend, self.memory, payload[8:])
             bound.run()
@@ -305,6 +378,24 @@ class Device:
         for (number,) in struct.iter_unpack("<Q", payload):
             self.plans.pop(number, None)
         return 0, b""
+
+
+def _item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
+    """An input or output of a single operator; notes the extent of one in device memory."""
+    where = reader.integer()
+    if where == Where.ABSENT:
+        return None
+    dtype, format = reader.integer(), reader.integer()
+    shape, storage_shape = tuple(reader.integers()), tuple(reader.integers())
+    words = (dtype, format, 0, 0, len(shape), len(storage_shape), *shape, *contiguous_strides(shape), *storage_shape)
+    spec = PlannedTensor.read(words, 0)[0].spec
+    if where == Where.DEVICE:
+        extents.append(reader.integer())
+        return singles.Item(spec, len(extents) - 1)
+    if spec.dtype.numpy is None:
+        raise BadArgument(f"has data type {spec.dtype.name}, for which the emulator has no host type")
+    raw = reader.raw()
+    return singles.Item(spec, None, np.frombuffer(raw, spec.dtype.numpy, spec.size).reshape(shape))
 
 
 def _prepared(operator: Operator) -> bytes:

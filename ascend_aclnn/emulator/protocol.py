@@ -25,6 +25,7 @@ class Call(IntEnum):
     LAUNCH = 2  # phase two: runs a plan on addresses
     DROP = 3  # forgets plans
     COMMUNICATE = 4  # does something to a communicator
+    SINGLE = 5  # phase one of a single operator, by its type name; its plan runs once
 
 
 class Communication(IntEnum):
@@ -49,6 +50,14 @@ class Collective(IntEnum):
     REDUCE_SCATTER = 5
     ALL_GATHER = 6
     ALL_TO_ALL = 7
+
+
+class Where(IntEnum):
+    """Where the bytes of an input or output of a single operator are."""
+
+    ABSENT = 0
+    DEVICE = 1
+    CONSTANT = 2  # in the request
 
 
 # The letter of a kind of parameter; every other kind is an integer.
@@ -85,6 +94,7 @@ def member(kind: Kind) -> str:
 _NUMBERS: tuple[tuple[str, type[IntEnum]], ...] = (
     ("DESCRIPTOR", Descriptor),
     ("CALL", Call),
+    ("WHERE", Where),
     ("COMMUNICATION", Communication),
     ("COLLECTIVE", Collective),
 )

@@ -1,11 +1,15 @@
 /*
- * What is left of running single operators by type name: descriptions of tensors and attributes are objects that can be
- * made and read, and running anything is refused with the operator's name. Clients that find no aclnn function come here.
+ * Single operators, run by their type names: descriptions of tensors, attributes, and a launch of the aclnn operator that the
+ * device process finds to stand for the type (singles.py). Clients that find no aclnn function come here.
  */
 #include "op.h"
 
 #include "calls.h"
 #include "handles.h"
+#include "link.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
 
 #include "acl/acl_op.h"
 
@@ -21,7 +25,62 @@ typedef struct {
     int64_t dims[MOST_DIMS], storage_dims[MOST_DIMS];
     aclMemType placement;
     char *name;
+    void *constant;         /* values that are known at the call, as aclSetTensorConst was given them */
+    size_t constant_size;
 } description;
+
+/* -------------------------------------------------------------------------------------------------------- data buffers */
+
+typedef struct {
+    void *data;
+    size_t size;
+} data_buffer;
+
+API aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
+    ENTER_OR_NULL("aclCreateDataBuffer");
+    data_buffer *buffer = calloc(1, sizeof *buffer);
+    if (buffer == NULL) return NULL;
+    *buffer = (data_buffer){data, size};
+    void *handle = emu_handle_new(KIND_DATA_BUFFER, buffer);
+    if (handle == NULL) free(buffer);
+    return handle;
+}
+
+API aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
+    ENTER_RELEASE("aclDestroyDataBuffer");
+    void *object = NULL;
+    int status = emu_handle_drop(dataBuffer, KIND_DATA_BUFFER, &object);
+    if (status == 0) free(object);
+    LEAVE(status);
+}
+
+API aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size) {
+    ENTER("aclUpdateDataBuffer");
+    void *object;
+    int status = emu_handle_find(dataBuffer, KIND_DATA_BUFFER, &object);
+    if (status == 0) *(data_buffer *)object = (data_buffer){data, size};
+    return status;
+}
+
+API void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
+    ENTER_OR_NULL("aclGetDataBufferAddr");
+    void *object;
+    return emu_handle_find(dataBuffer, KIND_DATA_BUFFER, &object) == 0 ? ((data_buffer *)object)->data : NULL;
+}
+
+static size_t data_buffer_size(const aclDataBuffer *dataBuffer, const char *routine) {
+    void *object;
+    if (emu_enter(routine) != 0 || emu_handle_find(dataBuffer, KIND_DATA_BUFFER, &object) != 0) return 0;
+    return ((data_buffer *)object)->size;
+}
+
+API uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) {
+    return (uint32_t)data_buffer_size(dataBuffer, "aclGetDataBufferSize");
+}
+
+API size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer) {
+    return data_buffer_size(dataBuffer, "aclGetDataBufferSizeV2");
+}
 
 /* ------------------------------------------------------------------------------------------------ tensor descriptions */
 
@@ -50,6 +109,7 @@ API void aclDestroyTensorDesc(const aclTensorDesc *desc) {
     emu_enter("aclDestroyTensorDesc");
     if (desc == NULL || emu_handle_drop(desc, KIND_TENSOR_DESC, &object) != 0) return;
     free(((description *)object)->name);
+    free(((description *)object)->constant);
     free(object);
 }
 
@@ -180,11 +240,43 @@ API aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType) {
     return 0;
 }
 
+API aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length) {
+    FIND(desc, "aclSetTensorConst");
+    if (dataBuffer == NULL && length > 0) return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "dataBuffer is a null pointer");
+    void *copy = length > 0 ? malloc(length) : NULL;
+    if (length > 0 && copy == NULL) return emu_fail(ACL_ERROR_BAD_ALLOC, "EMULATOR_OUT_OF_MEMORY", "%zu bytes", length);
+    if (length > 0) memcpy(copy, dataBuffer, length);
+    free(found->constant);
+    found->constant = copy;
+    found->constant_size = length;
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------- words of a request */
+
+static void put_word(emu_buffer *buffer, int64_t word) { emu_buffer_put(buffer, &word, sizeof word); }
+
+/* Bytes: how many, and they, filled up to a word. */
+static void put_bytes(emu_buffer *buffer, const void *bytes, size_t size) {
+    static const uint8_t zeros[8];
+    put_word(buffer, (int64_t)size);
+    emu_buffer_put(buffer, bytes, size);
+    emu_buffer_put(buffer, zeros, (8 - size % 8) % 8);
+}
+
+static void put_text(emu_buffer *buffer, const char *text) { put_bytes(buffer, text, strlen(text)); }
+
+static void put_words(emu_buffer *buffer, const int64_t *words, int count) {
+    put_word(buffer, count);
+    emu_buffer_put(buffer, words, (size_t)count * sizeof *words);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- attributes */
 
-/* Their values would only be read by what runs operators; so they are checked and not kept. */
 struct aclopAttr {
     uint64_t magic;
+    int64_t count;
+    emu_buffer words; /* of each: its name, the letter of its kind (singles.py) and its value */
 };
 
 #define ATTRIBUTES 0x61636c6f70417474ull
@@ -199,85 +291,217 @@ API aclopAttr *aclopCreateAttr(void) {
 API void aclopDestroyAttr(const aclopAttr *attr) {
     emu_enter("aclopDestroyAttr");
     if (attr == NULL || attr->magic != ATTRIBUTES) return;
-    ((aclopAttr *)attr)->magic = 0;
-    free((void *)attr);
+    aclopAttr *old = (aclopAttr *)attr;
+    old->magic = 0;
+    emu_buffer_free(&old->words);
+    free(old);
 }
 
-static int set_attribute(const char *routine, const aclopAttr *attr, const char *name, bool given) {
+/* Begins an attribute: its value's words follow. */
+static int set_attribute(const char *routine, aclopAttr *attr, const char *name, bool given, char kind) {
     ENTER(routine);
     if (attr == NULL || attr->magic != ATTRIBUTES || name == NULL || !given)
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "%s is a null pointer", attr == NULL ? "attr" : name == NULL ? "attrName" : "the value");
+    attr->count++;
+    put_text(&attr->words, name);
+    put_word(&attr->words, kind);
     return 0;
 }
 
 API aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue) {
-    (void)attrValue;
-    return set_attribute("aclopSetAttrBool", attr, attrName, true);
+    int status = set_attribute("aclopSetAttrBool", attr, attrName, true, 'b');
+    if (status == 0) put_word(&attr->words, attrValue);
+    return status;
 }
 
 API aclError aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue) {
-    (void)attrValue;
-    return set_attribute("aclopSetAttrInt", attr, attrName, true);
+    int status = set_attribute("aclopSetAttrInt", attr, attrName, true, 'i');
+    if (status == 0) put_word(&attr->words, attrValue);
+    return status;
+}
+
+static void put_number(emu_buffer *buffer, float value) {
+    double wide = (double)value;
+    emu_buffer_put(buffer, &wide, sizeof wide);
 }
 
 API aclError aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue) {
-    (void)attrValue;
-    return set_attribute("aclopSetAttrFloat", attr, attrName, true);
+    int status = set_attribute("aclopSetAttrFloat", attr, attrName, true, 'f');
+    if (status == 0) put_number(&attr->words, attrValue);
+    return status;
 }
 
 API aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue) {
-    return set_attribute("aclopSetAttrString", attr, attrName, attrValue != NULL);
+    int status = set_attribute("aclopSetAttrString", attr, attrName, attrValue != NULL, 's');
+    if (status == 0) put_text(&attr->words, attrValue);
+    return status;
 }
 
 API aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue) {
-    (void)attrValue;
-    return set_attribute("aclopSetAttrDataType", attr, attrName, true);
+    int status = set_attribute("aclopSetAttrDataType", attr, attrName, true, 'i');
+    if (status == 0) put_word(&attr->words, attrValue);
+    return status;
 }
 
+#define SET_LIST(routine, kind, put)                                                                 \
+    int status = set_attribute(routine, attr, attrName, numValues == 0 || values != NULL, kind);     \
+    if (status == 0) put_word(&attr->words, numValues);                                              \
+    for (int i = 0; status == 0 && i < numValues; i++) put;                                          \
+    return status
+
 API aclError aclopSetAttrListDataType(aclopAttr *attr, const char *attrName, int numValues, const aclDataType values[]) {
-    return set_attribute("aclopSetAttrListDataType", attr, attrName, numValues == 0 || values != NULL);
+    SET_LIST("aclopSetAttrListDataType", 'I', put_word(&attr->words, values[i]));
 }
 
 API aclError aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values) {
-    return set_attribute("aclopSetAttrListBool", attr, attrName, numValues == 0 || values != NULL);
+    SET_LIST("aclopSetAttrListBool", 'B', put_word(&attr->words, values[i]));
 }
 
 API aclError aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values) {
-    return set_attribute("aclopSetAttrListInt", attr, attrName, numValues == 0 || values != NULL);
+    SET_LIST("aclopSetAttrListInt", 'I', put_word(&attr->words, values[i]));
 }
 
 API aclError aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values) {
-    return set_attribute("aclopSetAttrListFloat", attr, attrName, numValues == 0 || values != NULL);
+    SET_LIST("aclopSetAttrListFloat", 'F', put_number(&attr->words, values[i]));
 }
 
 API aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int numValues, const char **values) {
-    return set_attribute("aclopSetAttrListString", attr, attrName, numValues == 0 || values != NULL);
+    SET_LIST("aclopSetAttrListString", 'S', put_text(&attr->words, values[i] != NULL ? values[i] : ""));
 }
 
 API aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues,
                                      const int64_t *const values[]) {
-    return set_attribute("aclopSetAttrListListInt", attr, attrName, numLists == 0 || (numValues != NULL && values != NULL));
+    bool given = numLists == 0 || (numValues != NULL && values != NULL);
+    int status = set_attribute("aclopSetAttrListListInt", attr, attrName, given, 'L');
+    if (status == 0) put_word(&attr->words, numLists);
+    for (int i = 0; status == 0 && i < numLists; i++) put_words(&attr->words, values[i], numValues[i]);
+    return status;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- running */
 
-/* Also for the operator compiler's library. */
-LINK int emu_refuse_operator(const char *routine, const char *type) {
+typedef struct {
+    emu_task task;
+    emu_device *device;
+    uint32_t count;
+    void *addresses[]; /* pinned */
+} single_launch;
+
+static void finish_single(emu_task *task) {
+    single_launch *l = (single_launch *)task;
+    for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(l->device, l->addresses[i]);
+    emu_buffer_free(&l->task.request);
+    free(l);
+}
+
+static int answer_single(emu_task *task, int status, emu_buffer *answer) {
+    (void)task;
+    if (status != 0 && answer->size > 0) {
+        emu_buffer_put(answer, "", 1);
+        emu_fail_with(status, (const char *)answer->data);
+    }
+    return status;
+}
+
+/* Adds an input or output to the request of phase one, and one in device memory to the launch. */
+static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *handle, const aclDataBuffer *buffer, const char *what) {
+    void *object = NULL, *data_object = NULL;
+    int status = emu_handle_find(handle, KIND_TENSOR_DESC, &object);
+    if (status != 0) return status;
+    const description *desc = object;
+    if (desc->dtype == ACL_DT_UNDEFINED) { /* an optional input that is not given */
+        put_word(request, WHERE_ABSENT);
+        return 0;
+    }
+    status = emu_handle_find(buffer, KIND_DATA_BUFFER, &data_object);
+    if (status != 0) return status;
+    const data_buffer *data = data_object;
+    const void *constant = desc->constant != NULL ? desc->constant : desc->placement == ACL_MEMTYPE_HOST ? data->data : NULL;
+    put_word(request, constant != NULL ? WHERE_CONSTANT : WHERE_DEVICE);
+    put_word(request, desc->dtype);
+    put_word(request, desc->storage_format);
+    put_words(request, desc->dims, desc->rank);
+    put_words(request, desc->storage_rank > 0 ? desc->storage_dims : desc->dims, desc->storage_rank > 0 ? desc->storage_rank : desc->rank);
+    if (constant != NULL) {
+        put_bytes(request, constant, desc->constant != NULL ? desc->constant_size : data->size);
+        return 0;
+    }
+    put_word(request, (int64_t)data->size);
+    uint64_t offset = 0;
+    if (data->size > 0) {
+        status = emu_memory_pin(l->device, data->data, data->size, what);
+        if (status != 0) return status;
+        l->addresses[l->count++] = data->data;
+        offset = emu_memory_offset(l->device, data->data);
+    }
+    emu_buffer_put(&l->task.request, &offset, sizeof offset);
+    return 0;
+}
+
+static int prepare_single(const emu_single *single, emu_buffer *request, single_launch *l) {
+    put_word(request, single->in_count);
+    int status = 0;
+    for (int i = 0; status == 0 && i < single->in_count; i++)
+        status = put_item(request, l, single->in_descs[i], single->ins[i], "an input");
+    put_word(request, single->out_count);
+    for (int i = 0; status == 0 && i < single->out_count; i++)
+        status = put_item(request, l, single->out_descs[i], single->outs[i], "an output");
+    if (status != 0) return status;
+    const aclopAttr *attributes = single->attributes;
+    put_word(request, attributes != NULL ? attributes->count : 0);
+    if (attributes != NULL) emu_buffer_put(request, attributes->words.data, attributes->words.size);
+    emu_buffer answer = {0};
+    status = emu_link_call(l->device, CALL_SINGLE, request, &answer);
+    if (status != 0) answer_single(&l->task, status, &answer);
+    emu_buffer_free(&answer);
+    /* As for every function that the emulator lacks. */
+    return status == ACLNN_ERR_INNER_FIND_KERNEL_ERROR ? ACL_ERROR_FEATURE_UNSUPPORTED : status;
+}
+
+int emu_run_single(const char *routine, const emu_single *single, aclrtStream handle) {
     ENTER(routine);
-    return emu_fail(ACL_ERROR_FEATURE_UNSUPPORTED, "EMULATOR_NOT_SUPPORTED",
-                    "the emulator runs aclnn operators only, and %s was to be run as a single operator", type != NULL ? type : "(null)");
+    static _Atomic uint64_t numbers;
+    emu_stream *stream;
+    bool arrays = (single->in_count == 0 || (single->in_descs != NULL && single->ins != NULL)) &&
+                  (single->out_count == 0 || (single->out_descs != NULL && single->outs != NULL));
+    if (single->type == NULL || single->in_count < 0 || single->out_count < 0 || !arrays ||
+        (single->attributes != NULL && single->attributes->magic != ATTRIBUTES))
+        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "opType, an array or attr is not valid");
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    if (emu_config()->noop) {
+        emu_stream_release(stream);
+        return 0;
+    }
+    size_t most = (size_t)single->in_count + (size_t)single->out_count;
+    single_launch *l = calloc(1, sizeof *l + most * sizeof l->addresses[0]);
+    if (l == NULL) abort();
+    l->device = emu_stream_device(stream);
+    l->task = (emu_task){.finish = finish_single, .answered = answer_single, .routine = emu_routine()};
+    emu_buffer request = {0};
+    uint64_t number = ++numbers | 1ull << 63; /* the operators' plans have the lower numbers */
+    emu_buffer_put(&l->task.request, &number, sizeof number);
+    put_word(&request, (int64_t)number);
+    put_text(&request, single->type);
+    status = prepare_single(single, &request, l);
+    emu_buffer_free(&request);
+    if (status == 0) status = emu_stream_enqueue(stream, &l->task);
+    else finish_single(&l->task);
+    emu_stream_release(stream);
+    return status;
 }
 
 API aclError aclopExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
                           const aclDataBuffer *const inputs[], int numOutputs, const aclTensorDesc *const outputDesc[],
                           aclDataBuffer *const outputs[], const aclopAttr *attr, aclrtStream stream) {
-    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc, (void)outputs, (void)attr, (void)stream;
-    return emu_refuse_operator("aclopExecute", opType);
+    emu_single single = {opType, numInputs, numOutputs, inputDesc, outputDesc, inputs, (const aclDataBuffer *const *)outputs, attr};
+    return emu_run_single("aclopExecute", &single, stream);
 }
 
 API aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                             int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
                             aclrtStream stream) {
-    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc, (void)outputs, (void)attr, (void)stream;
-    return emu_refuse_operator("aclopExecuteV2", opType);
+    emu_single single = {opType, numInputs, numOutputs, (const aclTensorDesc *const *)inputDesc, (const aclTensorDesc *const *)outputDesc,
+                         (const aclDataBuffer *const *)inputs, (const aclDataBuffer *const *)outputs, attr};
+    return emu_run_single("aclopExecuteV2", &single, stream);
 }

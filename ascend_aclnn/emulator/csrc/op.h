@@ -4,7 +4,18 @@
 
 #include "api.h"
 
-/* Refuses to run a single operator by its type name. */
-LINK int emu_refuse_operator(const char *routine, const char *type);
+#include "acl/acl_op.h"
+
+/* A type with its arguments, as clients give them. */
+typedef struct {
+    const char *type;
+    int in_count, out_count;
+    const aclTensorDesc *const *in_descs, *const *out_descs;
+    const aclDataBuffer *const *ins, *const *outs;
+    const aclopAttr *attributes;
+} emu_single;
+
+/* Runs it in a stream; refuses, with its name, what no aclnn operator stands for. */
+LINK int emu_run_single(const char *routine, const emu_single *single, aclrtStream stream);
 
 #endif

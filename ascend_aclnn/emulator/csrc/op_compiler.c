@@ -1,4 +1,4 @@
-/* The options of the operator compiler, which clients set and read; nothing is compiled or run. */
+/* The options of the operator compiler, which clients set and read; nothing is compiled. */
 #include "calls.h"
 #include "op.h"
 
@@ -72,16 +72,17 @@ API aclError aclopCompileAndExecute(const char *opType, int numInputs, const acl
                                     const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[],
                                     const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag,
                                     const char *opPath, aclrtStream stream) {
-    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc, (void)outputs, (void)attr;
-    (void)engineType, (void)compileFlag, (void)opPath, (void)stream;
-    return emu_refuse_operator("aclopCompileAndExecute", opType);
+    (void)engineType, (void)compileFlag, (void)opPath;
+    emu_single single = {opType, numInputs, numOutputs, inputDesc, outputDesc, inputs, (const aclDataBuffer *const *)outputs, attr};
+    return emu_run_single("aclopCompileAndExecute", &single, stream);
 }
 
 API aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDesc *inputDesc[], aclDataBuffer *inputs[],
                                       int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
                                       aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath,
                                       aclrtStream stream) {
-    (void)numInputs, (void)inputDesc, (void)inputs, (void)numOutputs, (void)outputDesc, (void)outputs, (void)attr;
-    (void)engineType, (void)compileFlag, (void)opPath, (void)stream;
-    return emu_refuse_operator("aclopCompileAndExecuteV2", opType);
+    (void)engineType, (void)compileFlag, (void)opPath;
+    emu_single single = {opType, numInputs, numOutputs, (const aclTensorDesc *const *)inputDesc, (const aclTensorDesc *const *)outputDesc,
+                         (const aclDataBuffer *const *)inputs, (const aclDataBuffer *const *)outputs, attr};
+    return emu_run_single("aclopCompileAndExecuteV2", &single, stream);
 }
