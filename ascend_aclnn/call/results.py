@@ -15,11 +15,15 @@ from ascend_aclnn.catalog import Operator
 _SUFFIX = "Result"
 
 
-@functools.cache
 def result_type(operator: Operator) -> Any:
     """The named tuple of an operator's inout and out parameters, in C order: aclnnRmsNorm -> RmsNormResult(y, rstd)."""
     name = operator.name.replace("aclnn", "", 1) + _SUFFIX
-    return collections.namedtuple(name, [p.python_name for p in operator.outputs], module=__name__)
+    return _named_tuple(name, tuple(p.python_name for p in operator.outputs))
+
+
+@functools.cache
+def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    return collections.namedtuple(name, fields, module=__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -193,13 +193,13 @@ def _register(communicators: Communicators) -> None:
         )
         catalog.register(dataclasses.replace(operator, family="hccl"))
 
-    @reference("aclnnHcclCollective", raw=True)
+    @reference("aclnnHcclCollective", raw=True, communicates=True)
     def collective(
         comm: str, operation: int, reduction: int, root: int, counts: Any, send: Array, receive: Array, out: Any
     ) -> None:
         _told(comm, lambda: communicators.run(comm, operation, reduction, root, counts or (), send, receive))
 
-    @reference("aclnnHcclPointToPoint", raw=True)
+    @reference("aclnnHcclPointToPoint", raw=True, communicates=True)
     def point_to_point(comm: str, destinations: Any, sends: Any, sources: Any, receives: Any, out: Any) -> None:
         _told(
             comm, lambda: communicators.exchange(comm, destinations or (), sends or (), sources or (), receives or ())

@@ -15,6 +15,7 @@ class Reference(NamedTuple):
     unsupported: Optional[Callable[[Any], Optional[str]]]
     elementwise: bool = False
     along: Optional[Axes] = None
+    communicates: bool = False
 
 
 REFERENCES: dict[str, Reference] = {}  # by C name
@@ -27,6 +28,7 @@ def reference(
     unsupported: Optional[Callable[[Any], Optional[str]]] = None,
     elementwise: bool = False,
     along: Optional[Axes] = None,
+    communicates: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
@@ -35,13 +37,14 @@ def reference(
     elements at its place of the arrays, broadcast, and on the numbers; large arrays then arrive in pieces of any shape.
     ``along`` takes the function's arguments and gives the axes of the first that it works along, None where that is not
     known: the function treats the indices of all other axes independently, and large arrays arrive cut beside them.
+    ``communicates``: other ranks wait for the function, so it runs even where every output is empty.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             if name in REFERENCES:
                 raise ValueError(f"{name} has two references")
-            REFERENCES[name] = Reference(function, raw, channels_first, unsupported, elementwise, along)
+            REFERENCES[name] = Reference(function, raw, channels_first, unsupported, elementwise, along, communicates)
         return function
 
     return register

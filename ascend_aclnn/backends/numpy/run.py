@@ -70,7 +70,7 @@ class Runner:
             with np.errstate(all="ignore"):
                 inputs = [arguments[i] for i in self._inputs]
                 outputs = [arguments[i] for i in self._outputs]
-                if _nothing_to_write(outputs):
+                if _nothing_to_write(outputs) and not found.communicates:
                     return
                 if found.raw:
                     written = [arguments[i] for i in self._pure]
