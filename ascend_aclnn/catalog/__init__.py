@@ -6,6 +6,7 @@ corrected, alone:
 
 ``data/``          what CANN's public headers and documents state; ``sources.json`` has the commits they were read at
 ``descriptions/``  what each operator computes: a sentence, and a formula in the names of its Python parameters
+``examples/``      a call of each operator that has a reference, and its result
 ``overlay.json``   corrections of that, a reason each
 ``defaults.json``  defaults of attributes, the evidence of each
 ``traits.json``    what prototypes and documents do not tell: data-dependent shapes, workspaces, standards of accuracy
@@ -20,7 +21,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from ascend_aclnn.catalog.naming import operator_python_name, operator_python_names, parameter_python_name
 from ascend_aclnn.core.dtypes import DataType
@@ -98,6 +99,20 @@ def _kind(ctype: str) -> Kind:
     return Kind("int32_t" if bare == "int" else bare)
 
 
+class Example(NamedTuple):
+    """A call of an operator as Python text, and what it prints."""
+
+    call: str  # "ops.relu(np.array([-1, 0, 2], np.float32))"; names: aclnn, ml_dtypes, np, ops
+    result: str  # "array([0., 0., 2.], dtype=float32)"
+    shown: str = "{}"  # what of the result is printed: "{}.shape" where all would be too long
+    soc: Optional[str] = None  # the one whose rules allow the call, where the default's do not
+
+    @property
+    def text(self) -> str:
+        """What a user types."""
+        return self.shown.format(self.call)
+
+
 @dataclass(frozen=True, eq=False)  # one object per operator: compared and hashed by identity
 class Operator:
     """One aclnn operator: its C prototype and what its document says."""
@@ -149,6 +164,12 @@ class Operator:
     def formula(self) -> str:
         """What it computes, in the names of the Python function; "" where the summary says it all."""
         return _description(self)[1]
+
+    @property
+    def example(self) -> Optional[Example]:
+        """A call that runs on the NumPy backend; None where there is no reference."""
+        row = _row(FOLDER / "examples" / (self.family.replace("/", ".") + ".json"), self.name)
+        return None if row is None else Example(**row)
 
     @property
     def url(self) -> Optional[str]:

@@ -183,12 +183,25 @@ def docstring(operator: Operator) -> str:
     ]
     if errors:
         lines += ["Errors (status of the AclError):", *errors, ""]
+    lines += [*example_lines(operator), ""]
     place = f"{operator.name}, {'experimental, ' if operator.experimental else ''}{operator.family}"
     products = f"; products {' '.join(operator.products)}" if operator.products else ""
     lines.append(f"{place}{products}; since {since_words(operator)}")
     if operator.url:
         lines.append(operator.url)
     return "\n".join(lines)
+
+
+def example_lines(operator: Operator) -> list[str]:
+    """A call and its result; without a reference the bare call, and why it is not run."""
+    example = operator.example
+    if example is None:
+        names = [f"{row.name}={row.name}" if row.default is REQUIRED else row.name for row in python_parameters(operator)]
+        given = [text for text, row in zip(names, python_parameters(operator)) if is_required(row)]
+        call = f"    >>> ops.{operator.python_name}({', '.join(given)})  # doctest: +SKIP"
+        return ["Example (not run, for there is no NumPy reference):", call]
+    title = "Example:" if example.soc is None else f"Example (with the rules of {example.soc}):"
+    return [title, f"    >>> {example.text}", *(f"    {line}" for line in example.result.splitlines())]
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from ascend_aclnn.catalog.naming import operator_python_name
 from ascend_aclnn.catalog.signature import (
     attribute_words,
     c_prototype,
+    example_lines,
     parameter_words,
     product_words,
     python_signature,
@@ -257,7 +258,7 @@ def operator_text(operator: Operator) -> str:
     ]
     if operator.url:
         lines.append(f"document {operator.url}")
-    lines.append("")
+    lines += ["", *example_lines(operator), ""]
     for declaration in c_prototype(operator).splitlines():
         lines += wrap(declaration, "", hanging="    ")
     return "\n".join(lines)
@@ -287,6 +288,7 @@ def operator_json(operator: Operator) -> dict[str, Any]:
         "formula": operator.formula,
         "document": operator.document,
         "url": operator.url,
+        "example": None if operator.example is None else operator.example._asdict(),
         "determinism": operator.determinism or {},
         "statuses": [
             {"status": code, "name": status_name(code), "conditions": words} for code, words in status_words(operator)

@@ -1,0 +1,41 @@
+"""The examples of help(): one for every operator with a reference, and each prints what it says."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import samples
+
+from ascend_aclnn import catalog, ops, reference
+
+OPERATORS = [catalog.get(name) for name in catalog.names()]
+NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf)|nan")
+# Operators with a reference for which nobody has found a call that is short enough.
+WITHOUT: set[str] = set()
+
+
+def test_every_operator_with_a_reference_has_an_example() -> None:
+    missing = {o.name for o in OPERATORS if o.example is None and reference.find(o) is not None}
+    assert missing <= WITHOUT, sorted(missing - WITHOUT)
+    assert not WITHOUT - missing, f"these have one now: {sorted(WITHOUT - missing)}"
+
+
+@pytest.mark.parametrize("family", sorted({o.family for o in OPERATORS if o.example is not None}))
+def test_an_example_prints_what_it_says(family: str) -> None:
+    for operator in OPERATORS:
+        if operator.family != family or operator.example is None:
+            continue
+        with np.errstate(all="ignore"):
+            got, wanted = repr(samples.run(operator)), operator.example.result
+        assert NUMBER.sub("0", got).split() == NUMBER.sub("0", wanted).split(), f"{operator.example.call}: {got}"
+        if operator.accuracy_standard != "unspecified":
+            numbers = ([float(text) for text in NUMBER.findall(printed)] for printed in (got, wanted))
+            np.testing.assert_allclose(*numbers, rtol=1e-4, atol=1e-6, err_msg=operator.example.call)
+
+
+def test_the_example_is_in_the_docstring() -> None:
+    text = ops.relu.__doc__ or ""
+    assert "\nExample:\n    >>> ops.relu(" in text
+    assert "# doctest: +SKIP" in (ops.all_gather_matmul.__doc__ or "")

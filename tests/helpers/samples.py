@@ -1,0 +1,38 @@
+"""The arguments of the catalog's examples, as values."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+from typing import Any, Optional
+
+import ml_dtypes
+import numpy as np
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+from ascend_aclnn.catalog import Operator
+
+
+def run(operator: Operator) -> Any:
+    """What the example of an operator prints, as a value."""
+    assert operator.example is not None
+    with aclnn.use_backend("numpy", soc=operator.example.soc):
+        return eval(operator.example.text, {"aclnn": aclnn, "ml_dtypes": ml_dtypes, "np": np, "ops": ops})
+
+
+def arguments(operator: Operator) -> Optional[list[Any]]:
+    """The arguments of an operator's example, in the order of its parameters; None where it has none."""
+    if operator.example is None:
+        return None
+    signature = inspect.signature(getattr(ops, operator.python_name))
+
+    def collect(*args: Any, **kwargs: Any) -> list[Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return list(bound.args)
+
+    names = {"aclnn": aclnn, "ml_dtypes": ml_dtypes, "np": np, "ops": SimpleNamespace(**{operator.python_name: collect})}
+    with aclnn.use_backend("numpy", soc=operator.example.soc):
+        values: list[Any] = eval(operator.example.call, names)
+    return values
