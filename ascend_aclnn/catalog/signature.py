@@ -196,7 +196,9 @@ def example_lines(operator: Operator) -> list[str]:
     """A call and its result; without a reference the bare call, and why it is not run."""
     example = operator.example
     if example is None:
-        names = [f"{row.name}={row.name}" if row.default is REQUIRED else row.name for row in python_parameters(operator)]
+        names = [
+            f"{row.name}={row.name}" if row.default is REQUIRED else row.name for row in python_parameters(operator)
+        ]
         given = [text for text, row in zip(names, python_parameters(operator)) if is_required(row)]
         call = f"    >>> ops.{operator.python_name}({', '.join(given)})  # doctest: +SKIP"
         return ["Example (not run, for there is no NumPy reference):", call]

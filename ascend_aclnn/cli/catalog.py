@@ -258,7 +258,10 @@ def operator_text(operator: Operator) -> str:
     ]
     if operator.url:
         lines.append(f"document {operator.url}")
-    lines += ["", *example_lines(operator), ""]
+    lines.append("")
+    for line in example_lines(operator):
+        lines += wrap(line.strip(), line[: len(line) - len(line.lstrip())], hanging="    ")
+    lines.append("")
     for declaration in c_prototype(operator).splitlines():
         lines += wrap(declaration, "", hanging="    ")
     return "\n".join(lines)

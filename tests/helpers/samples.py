@@ -32,7 +32,12 @@ def arguments(operator: Operator) -> Optional[list[Any]]:
         bound.apply_defaults()
         return list(bound.args)
 
-    names = {"aclnn": aclnn, "ml_dtypes": ml_dtypes, "np": np, "ops": SimpleNamespace(**{operator.python_name: collect})}
+    names = {
+        "aclnn": aclnn,
+        "ml_dtypes": ml_dtypes,
+        "np": np,
+        "ops": SimpleNamespace(**{operator.python_name: collect}),
+    }
     with aclnn.use_backend("numpy", soc=operator.example.soc):
         values: list[Any] = eval(operator.example.call, names)
     return values
