@@ -3,16 +3,18 @@
 
 python scripts/bench_host_cost.py             one ops.* call on Tensors, one Executor.run, and their parts
 python scripts/bench_host_cost.py --device    the same on the Ascend device of this host (kernels run meanwhile)
+python scripts/bench_host_cost.py --numpy     small calls on the NumPy backend, beside torch where it is installed
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
 import timeit
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import numpy as np
 
@@ -80,12 +82,82 @@ def measure(number: int) -> list[tuple[str, float, str]]:
     return rows
 
 
+def shortest(call: Callable[[], Any], number: int = 100) -> float:
+    """Microseconds of one call: the best of many short runs, which other work of the machine leaves alone."""
+    call()
+    return min(timeit.repeat(call, number=number, repeat=200)) / number * 1e6
+
+
+def measure_numpy() -> list[tuple[str, float, Optional[float]]]:
+    """Rows of the table of small calls: what, microseconds here, and torch's."""
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+    except ImportError:
+        torch = None  # type: ignore[assignment]
+    a, gamma = np.ones((4, 4), np.float32), np.ones(4, np.float32)
+    half = a.astype(np.float16)
+    words = np.array([0, 1])
+    x, out = aclnn.asarray(a), aclnn.empty((4, 4), np.float32)
+    executor = aclnn.Executor("aclnnAdd", x, x, aclnn.Scalar(1.0), out, repeatable=True)
+    heights = itertools.count(5)
+
+    def with_a_new_shape() -> Any:
+        fresh = np.ones((next(heights), 4), np.float32)
+        return ops.add(fresh, fresh, 1)
+
+    theirs: dict[str, Callable[[], Any]] = {}
+    if torch is not None:
+        t, g, h, w = (torch.from_numpy(array) for array in (a, gamma, half, words))
+        functional = torch.nn.functional
+        theirs = {
+            "add": lambda: t + t,
+            "add, float16": lambda: h + h,
+            "add_(a, b)": lambda: t.add_(t),
+            "relu": lambda: torch.relu(t),
+            "softmax": lambda: t.softmax(-1),
+            "mm": lambda: t @ t,
+            "reduce_sum": lambda: t.sum(1),
+            "cat": lambda: torch.cat([t, t], 0),
+            "rms_norm": lambda: functional.rms_norm(t, (4,), g, 1e-6),
+            "layer_norm": lambda: functional.layer_norm(t, (4,), g, g),
+            "embedding": lambda: functional.embedding(w, t),
+        }
+    ours: dict[str, Callable[[], Any]] = {
+        "add": lambda: ops.add(a, a, 1),
+        "add, float16": lambda: ops.add(half, half, 1),
+        "add_(a, b)": lambda: ops.inplace_add(a, a, 0),
+        "relu": lambda: ops.relu(a),
+        "add, Tensors": lambda: ops.add(x, x, 1),
+        "add, Tensors, out=": lambda: ops.add(x, x, 1, out=out),
+        "Executor.run of add": executor.run,
+        "softmax": lambda: ops.softmax(a, -1),
+        "mm": lambda: ops.mm(a, a),
+        "reduce_sum": lambda: ops.reduce_sum(a, [1], False, 0),
+        "cat": lambda: ops.cat([a, a], 0),
+        "rms_norm": lambda: ops.rms_norm(a, gamma),
+        "layer_norm": lambda: ops.layer_norm(a, [4], gamma, gamma, 1e-5),
+        "embedding": lambda: ops.embedding(a, words),
+        "add of a shape that is new": with_a_new_shape,
+    }
+    return [(name, shortest(call), shortest(theirs[name]) if name in theirs else None) for name, call in ours.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", action="store_true", help="measure on this host's device")
+    parser.add_argument("--numpy", action="store_true", help="small calls on the NumPy backend")
     parser.add_argument("--number", type=int, default=5000, help="calls per measurement")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.numpy:
+        with aclnn.use_backend("numpy"):
+            print(f"small calls in microseconds, 4 x 4 (NumPy backend, NumPy {np.__version__})\n")
+            print(f"{'':<32}{'ours':>8}{'torch':>8}")
+            for what, ours, theirs in measure_numpy():
+                print(f"{what:<32}{ours:8.1f}{'' if theirs is None else f'{theirs:8.1f}'}")
+        return
     if not options.device and not options.measure:
         from ascend_aclnn.cli.emulator import environment
         from ascend_aclnn.emulator.build import build

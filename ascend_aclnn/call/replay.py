@@ -84,7 +84,18 @@ def remember(call: Invocation, key: tuple[Any, ...], given: Sequence[Any], runne
 class Replay:
     """A call that has succeeded, ready for other arguments of its signature."""
 
-    __slots__ = ("_changed", "_constants", "_inputs", "_lists", "_made", "_on_device", "_results", "_sources", "runner")
+    __slots__ = (
+        "_changed",
+        "_constants",
+        "_inputs",
+        "_lists",
+        "_made",
+        "_nbytes",
+        "_on_device",
+        "_results",
+        "_sources",
+        "runner",
+    )
 
     def __init__(self, call: Invocation, runner: HostRunner, given: Sequence[Any]) -> None:
         """``given``: the arguments, then the items of ``out=``. NotSettled where other data could give another call."""
@@ -95,6 +106,7 @@ class Replay:
         self._inputs: list[tuple[int, int, bool]] = []  # position, index in ``given``, is a Tensor
         self._changed: list[tuple[int, int]] = []  # ndarrays that are written
         self._lists: list[tuple[int, int, bool]] = []  # position, index, is written
+        self._nbytes: dict[int, int] = {}  # of the storage of each output to make, by its spec
         self._made: list[tuple[int, Any]] = []  # position and spec (or specs) of the outputs to make
         self._results = plan.results
         self._sources: dict[int, int] = {}  # where in ``given`` a position's value is
@@ -109,7 +121,10 @@ class Replay:
                 self._constants[position] = _plain(value)
             elif item is None:
                 if value is not None:
-                    self._made.append((position, _spec(value)))
+                    spec = _spec(value)
+                    self._made.append((position, spec))
+                    for made in spec if isinstance(spec, list) else [spec]:
+                        self._nbytes[id(made)] = made.storage_nbytes
             elif parameter.kind is Kind.TENSOR_LIST:
                 for part, made in zip(item, value):
                     _check_same(part, made, written)
@@ -149,9 +164,11 @@ class Replay:
         if isinstance(spec, list):
             both = [self._make(backend, part) for part in spec]
             return [result for result, _ in both], [array for _, array in both]
-        tensor = backend.allocate_output(spec, not self._on_device)
-        array = backend.host_array(tensor)
-        return (tensor if self._on_device else array), array
+        if not self._on_device:
+            array = backend.host_array(backend.allocate_output(spec, True))
+            return array, array
+        tensor = Tensor.on(backend.allocate(self._nbytes[id(spec)], backend.current_device()), spec)
+        return tensor, backend.host_array(tensor)
 
 
 def _check_same(item: Any, value: Any, written: bool) -> None:
