@@ -101,6 +101,26 @@ def codes(array: Array) -> Array:
     return array.view(kinds[array.dtype.itemsize]) if array.dtype.itemsize in kinds else array
 
 
+_TILE = 256  # rows and columns that a transposed copy takes at a time
+
+
+def move(out: Array, source: Array) -> None:
+    """Copies the bits of an array of the same shape and data type; a transposed one tile by tile, for the caches' sake."""
+    out, source = codes(out), codes(source)
+    flat = out.ndim < 2 or out.size < _TILE * _TILE or source.strides[-1] == source.itemsize
+    if flat or source.strides[-2] != source.itemsize or np.may_share_memory(out, source):
+        np.copyto(out, source)
+    elif out.ndim > 2:
+        for inner, given in zip(out, source):
+            move(inner, given)
+    else:
+        rows, columns = out.shape
+        for top in range(0, rows, _TILE):
+            for left in range(0, columns, _TILE):
+                tile = slice(top, top + _TILE), slice(left, left + _TILE)
+                np.copyto(out[tile], source[tile])
+
+
 def _widen_part(out: Array, array: Array) -> None:
     if _by_helper(array, out):
         return

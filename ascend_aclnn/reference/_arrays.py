@@ -10,7 +10,6 @@ import numpy as np
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import BLOCK, Array, for_blocks, in_parts, is_integer, is_low_precision, round_into, widen
 from ascend_aclnn.reference._pointwise import is_whole
-from ascend_aclnn.reference._rows import codes
 
 
 def cast(x: Array, dtype: int) -> Array:
@@ -54,7 +53,7 @@ def cast_into(out: Array, x: Array) -> None:
         in_parts(cast_into, out, x)
         return
     if x.dtype == out.dtype:
-        np.copyto(codes(out), codes(x))
+        move(out, x)
         return
     if out.dtype == np.float32 and is_low_precision(x.dtype):
         widen(x, out)

@@ -117,6 +117,15 @@ def test_several_results_and_skipped_ones() -> None:
     assert not second.any()
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, np.dtype(np.complex128), np.dtype(np.bool_)], ids=str)
+def test_moved_elements(dtype: np.dtype[Any]) -> None:
+    x = np.random.default_rng(0).integers(0, 100, (3, 500, 301)).astype(dtype)
+    for source in (x, x.swapaxes(1, 2), x[0].T, x[:, ::2, 5:], x.transpose(2, 0, 1), x.T, x[:, :, 0], x[0, 0]):
+        out = np.zeros((*source.shape[:-1], source.shape[-1] + 3), dtype)[..., 3:]
+        numerics.move(out, source)
+        assert out.tobytes() == source.tobytes()
+
+
 def test_lists() -> None:
     lists = [[values((n, 30), np.dtype(np.float16), seed) for n in (40, 1, 25)] for seed in (1, 2)]
     outs = [np.empty_like(item) for item in lists[0]]
