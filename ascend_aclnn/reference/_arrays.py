@@ -8,7 +8,17 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import BLOCK, Array, for_blocks, in_parts, is_integer, is_low_precision, round_into, widen
+from ascend_aclnn.numerics import (
+    BLOCK,
+    Array,
+    for_blocks,
+    in_parts,
+    is_integer,
+    is_low_precision,
+    move,
+    round_into,
+    widen,
+)
 from ascend_aclnn.reference._pointwise import is_whole
 
 
