@@ -29,6 +29,38 @@ class MemoryInfo(NamedTuple):
     cached: int
 
 
+class MemoryStatistics(NamedTuple):
+    """What the pool of a device has done so far. Bytes, and counts of what was asked of the device and of the pool."""
+
+    used: int  # in use by tensors
+    peak_used: int
+    reserved: int  # taken from the device
+    peak_reserved: int
+    segments: int  # pieces taken from the device
+    allocations: int  # of tensors and workspaces, ever
+    from_cache: int  # of these, without asking the device
+
+
+class MemoryBlock(NamedTuple):
+    """A piece of device memory in use, and who asked for it (a line of the program) where that was recorded."""
+
+    address: int
+    nbytes: int
+    stream: int
+    origin: str
+
+
+class DeviceProperties(NamedTuple):
+    """What a device is; 0 where the backend cannot tell."""
+
+    soc: str
+    product: str
+    cube_cores: int
+    vector_cores: int
+    l2_cache: int  # bytes
+    total_memory: int  # bytes
+
+
 class Storage(abc.ABC):
     """One allocation of a backend's memory, shared by a tensor and its views and released exactly once."""
 
@@ -59,6 +91,14 @@ class Storage(abc.ABC):
     def make_wait(self, stream: Stream) -> None:
         """Makes what is queued on a stream from now on run after what wrote last."""
         return
+
+    def write_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
+        """Queues a copy of contiguous host bytes into the storage; ``data`` is kept until it has run."""
+        self.write(offset, data)
+
+    def read_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
+        """Queues a copy of bytes of the storage into contiguous host memory, which is kept until it has run."""
+        data[...] = self.read(offset, data.nbytes)
 
     @abc.abstractmethod
     def record_stream(self, stream: Stream) -> None:
@@ -213,7 +253,35 @@ class Backend(abc.ABC):
     def set_memory_limit(self, nbytes: Optional[int]) -> None: ...
 
     @abc.abstractmethod
-    def set_deterministic(self, enabled: bool) -> None: ...
+    def set_deterministic(self, level: int) -> None:
+        """0: off, 1: on; newer CANNs know 2 and 3."""
+
+    @abc.abstractmethod
+    def memory_statistics(self, device: int) -> MemoryStatistics: ...
+
+    @abc.abstractmethod
+    def memory_snapshot(self, device: int) -> list[MemoryBlock]: ...
+
+    @abc.abstractmethod
+    def record_origins(self, enabled: bool) -> None:
+        """Whether the program's lines that ask for memory are recorded from now on."""
+
+    @abc.abstractmethod
+    def pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Host memory that the device copies from and to asynchronously, as bytes."""
+
+    @abc.abstractmethod
+    def device_properties(self, device: int) -> DeviceProperties: ...
+
+    @abc.abstractmethod
+    def overflow_mode(self) -> str:
+        """ "inf_nan" or "saturation": what becomes of results beyond a type's range, on the current device."""
+
+    @abc.abstractmethod
+    def set_overflow_mode(self, mode: str) -> None: ...
+
+    @abc.abstractmethod
+    def set_operator_timeout(self, seconds: float) -> None: ...
 
     # devices, streams, events: raw handles, owned by the classes of ascend_aclnn.core.streams
     @abc.abstractmethod
@@ -230,7 +298,7 @@ class Backend(abc.ABC):
         """Waits for everything on a device; TimeoutError after ``timeout`` seconds."""
 
     @abc.abstractmethod
-    def create_stream(self, device: int) -> int: ...
+    def create_stream(self, device: int, priority: int) -> int: ...
 
     @abc.abstractmethod
     def destroy_stream(self, device: int, stream: int) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Optional
+from typing import Any, Optional, Union
+
+import numpy.typing as npt
 
 from ascend_aclnn.core.current import current_backend, entered_streams
-from ascend_aclnn.core.interface import Backend, MemoryInfo
+from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
+from ascend_aclnn.core.interface import Backend, DeviceProperties, MemoryBlock, MemoryInfo, MemoryStatistics
 
 
 class Device:
@@ -34,6 +39,11 @@ class Device:
     def memory_info(self) -> MemoryInfo:
         return self.backend.memory_info(self.index)
 
+    @property
+    def properties(self) -> DeviceProperties:
+        """Its SoC, product, cores and memory."""
+        return self.backend.device_properties(self.index)
+
     def __enter__(self) -> Device:
         self._previous.append(self.backend.current_device())
         self.use()
@@ -49,12 +59,17 @@ class Device:
 
 
 class Stream:
-    """An ordered queue of a device. ``with stream:`` makes it current for this thread."""
+    """An ordered queue of a device. ``with stream:`` makes it current for this thread.
 
-    def __init__(self, device: Optional[int] = None) -> None:
+    ``priority`` 0 is the highest, 7 the lowest that CANN has.
+    """
+
+    def __init__(self, device: Optional[int] = None, *, priority: int = 0) -> None:
+        if not 0 <= priority <= 7:
+            raise ValueError(f"priority is {priority}; it must be in [0, 7]")
         self.backend: Backend = current_backend()
         self.device = self.backend.current_device() if device is None else device
-        self._handle = self.backend.create_stream(self.device)
+        self._handle = self.backend.create_stream(self.device, priority)
         self._release: weakref.finalize[..., Stream] = weakref.finalize(
             self, self.backend.destroy_stream, self.device, self._handle
         )
@@ -63,9 +78,14 @@ class Stream:
     @classmethod
     def from_handle(cls, handle: int, device: Optional[int] = None, *, owner: object = None) -> Stream:
         """A stream that somebody else owns (torch_npu: ``torch.npu.current_stream().npu_stream``); 0 is the default stream."""
-        stream = cls.__new__(cls)
         backend = current_backend()
-        stream._adopt(backend, backend.current_device() if device is None else device, handle, owner)
+        return cls.adopt(backend, backend.current_device() if device is None else device, handle, owner)
+
+    @classmethod
+    def adopt(cls, backend: Backend, device: int, handle: int, owner: object = None) -> Stream:
+        """The same, of a backend that need not be the one in use."""
+        stream = cls.__new__(cls)
+        stream._adopt(backend, device, handle, owner)
         return stream
 
     def _adopt(self, backend: Backend, device: int, handle: int, owner: object) -> None:
@@ -197,9 +217,66 @@ def synchronize(timeout: Optional[float] = None) -> None:
     backend.synchronize(backend.current_device(), timeout)
 
 
-def set_deterministic(enabled: bool) -> None:
-    """Asks operators for bit-reproducible results, where CANN has such a mode; set it before calling them."""
-    current_backend().set_deterministic(enabled)
+def set_deterministic(level: Union[bool, int]) -> None:
+    """Asks operators for bit-reproducible results, where CANN has such a mode; set it before calling them.
+
+    False is off, True on. Newer CANNs take 2 (strong consistency) and 3 (the same for each item of any batch).
+    """
+    if not 0 <= int(level) <= 3:
+        raise ValueError(f"level is {level}; it must be False, True, 2 or 3")
+    current_backend().set_deterministic(int(level))
+
+
+def overflow_mode() -> str:
+    """ "inf_nan" or "saturation": what becomes of floating-point results beyond a type's range on the current device."""
+    return current_backend().overflow_mode()
+
+
+def set_overflow_mode(mode: str) -> None:
+    """Chooses it, for streams that are made afterwards. The default is the device's: inf_nan wherever the device has it,
+    which is also what torch_npu sets."""
+    if mode not in ("inf_nan", "saturation"):
+        raise ValueError(f"mode is {mode!r}; it must be 'inf_nan' or 'saturation'")
+    current_backend().set_overflow_mode(mode)
+
+
+def set_operator_timeout(seconds: float) -> None:
+    """The longest that one operator may run on the device before it is ended with an error."""
+    if not seconds > 0:
+        raise ValueError(f"seconds is {seconds}; it must be positive")
+    current_backend().set_operator_timeout(seconds)
+
+
+def pinned(shape: Union[int, Sequence[int]], dtype: DTypeLike) -> npt.NDArray[Any]:
+    """An uninitialised ndarray in host memory that the device copies from and to while the host goes on.
+
+    See ``Tensor.copy_from`` and ``Tensor.copy_to``. On the NumPy backend it is an ordinary ndarray.
+    """
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    kind = as_datatype(dtype).numpy
+    if kind is None:
+        raise TypeError(f"{as_datatype(dtype).name} has no NumPy counterpart")
+    return current_backend().pinned(math.prod(dims) * kind.itemsize).view(kind).reshape(dims)
+
+
+def memory_statistics() -> MemoryStatistics:
+    """What the memory pool of the current device has done so far."""
+    backend = current_backend()
+    return backend.memory_statistics(backend.current_device())
+
+
+def memory_snapshot() -> list[MemoryBlock]:
+    """The pieces of the current device's memory that are in use, largest first.
+
+    Who asked for each is known for what was allocated under ``record_memory_origins(True)``.
+    """
+    backend = current_backend()
+    return sorted(backend.memory_snapshot(backend.current_device()), key=lambda block: -block.nbytes)
+
+
+def record_memory_origins(enabled: bool) -> None:
+    """Whether each allocation notes the line of the program that it is for; costs some microseconds each."""
+    current_backend().record_origins(enabled)
 
 
 def memory_info() -> MemoryInfo:
@@ -233,7 +310,14 @@ __all__ = [
     "device_count",
     "empty_cache",
     "memory_info",
+    "memory_snapshot",
+    "memory_statistics",
+    "overflow_mode",
+    "pinned",
+    "record_memory_origins",
     "set_deterministic",
     "set_memory_limit",
+    "set_operator_timeout",
+    "set_overflow_mode",
     "synchronize",
 ]

@@ -290,6 +290,33 @@ class Tensor(TensorSpec):
         np.ndarray(self.shape, dtype, raw.data, (self.offset - low) * dtype.itemsize, strides)[...] = array
         self.storage.write(low * dtype.itemsize, raw)
 
+    def copy_from(self, source: npt.NDArray[Any], stream: Optional[Stream] = None) -> None:
+        """Queues a copy of an ndarray of the same shape and dtype into the tensor, on a stream (None: the current one).
+
+        From ``pinned()`` memory the host goes on at once, and must leave ``source`` alone until the stream has passed.
+        """
+        self.storage.write_async(*self._host_side(source, "source"), stream)
+
+    def copy_to(self, target: npt.NDArray[Any], stream: Optional[Stream] = None) -> None:
+        """Queues a copy of the tensor into an ndarray of the same shape and dtype, on a stream (None: the current one).
+
+        ``target`` has the values once the stream has passed. ``numpy()`` is the copy that waits.
+        """
+        if not target.flags.writeable:
+            raise ValueError("target is read-only")
+        self.storage.read_async(*self._host_side(target, "target"), stream)
+
+    def _host_side(self, array: npt.NDArray[Any], name: str) -> tuple[int, npt.NDArray[np.uint8]]:
+        """Where the tensor begins in its storage, and the bytes of an ndarray that is laid out like it."""
+        dtype = host_dtype(self.dtype)
+        if array.shape != self.shape or array.dtype != dtype:
+            raise ValueError(f"{name} is {array.dtype}{array.shape}; it must be {dtype}{self.shape}")
+        if not array.flags.c_contiguous or not self.is_contiguous or self.format.private or self.dtype.packed:
+            raise ValueError(
+                "an asynchronous copy needs a contiguous ndarray and a contiguous tensor in a plain format"
+            )
+        return self.offset * dtype.itemsize, array.reshape(-1).view(np.uint8)
+
     def __setitem__(self, index: Any, values: npt.ArrayLike) -> None:
         self[index].assign(values)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
+import math
 import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import rules
@@ -17,13 +20,19 @@ from ascend_aclnn.backends.npu.communication import Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import LaunchPlan, NpuPreparedCall
 from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries
-from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
+from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, pinned_array
 from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import RuleViolation
-from ascend_aclnn.core.interface import Backend, MemoryInfo
+from ascend_aclnn.core.interface import (
+    Backend,
+    DeviceProperties,
+    MemoryBlock,
+    MemoryInfo,
+    MemoryStatistics,
+)
 from ascend_aclnn.core.socs import accept_reported, soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
@@ -161,8 +170,53 @@ class NpuBackend(Backend):
         """Counts for each device by itself."""
         self.runtime.memory_limit = nbytes
 
-    def set_deterministic(self, enabled: bool) -> None:
-        self.runtime.set_deterministic(enabled)
+    def set_deterministic(self, level: int) -> None:
+        self.runtime.set_deterministic(level)
+
+    def memory_statistics(self, device: int) -> MemoryStatistics:
+        return self._pool(device).statistics()
+
+    def memory_snapshot(self, device: int) -> list[MemoryBlock]:
+        return self._pool(device).snapshot()
+
+    def record_origins(self, enabled: bool) -> None:
+        self.runtime.record_origins = enabled
+
+    def _pool(self, device: int) -> Pool:
+        pool: Pool = self.runtime.stream(device, 0).device.pool
+        return pool
+
+    def pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        return pinned_array(self.runtime, nbytes)
+
+    def device_properties(self, device: int) -> DeviceProperties:
+        found = soc(self.soc)
+        ask = self.runtime.libraries.function("aclGetDeviceCapability")
+        numbers = []
+        for member in ("ACL_DEVICE_INFO_AI_CORE_NUM", "ACL_DEVICE_INFO_VECTOR_CORE_NUM", "ACL_DEVICE_INFO_L2_SIZE"):
+            value = ctypes.c_int64()
+            status = ask(device, prototypes.constant("aclDeviceInfo", member), ctypes.byref(value))
+            if status:
+                self.runtime.recent_error()  # not told on this product
+            numbers.append(0 if status else value.value)
+        cube, vector, cache = numbers
+        return DeviceProperties(self.soc, found.product, cube, vector, cache, self.memory_info(device).total)
+
+    def overflow_mode(self) -> str:
+        mode = ctypes.c_int32()
+        self.runtime.current()
+        self.runtime.call("aclrtGetDeviceSatMode", ctypes.byref(mode))
+        saturation = prototypes.constant("aclrtFloatOverflowMode", "ACL_RT_OVERFLOW_MODE_SATURATION")
+        return "saturation" if mode.value == saturation else "inf_nan"
+
+    def set_overflow_mode(self, mode: str) -> None:
+        self.runtime.current()
+        member = "ACL_RT_OVERFLOW_MODE_SATURATION" if mode == "saturation" else "ACL_RT_OVERFLOW_MODE_INFNAN"
+        self.runtime.call("aclrtSetDeviceSatMode", prototypes.constant("aclrtFloatOverflowMode", member))
+
+    def set_operator_timeout(self, seconds: float) -> None:
+        self.runtime.current()
+        self.runtime.call("aclrtSetOpExecuteTimeOut", math.ceil(seconds))
 
     # ------------------------------------------------------------------------------------------ devices
     def device_count(self) -> int:
@@ -208,9 +262,9 @@ class NpuBackend(Backend):
     def keep_until_passed(self, owner: object, stream: Stream) -> None:
         self.runtime.keep_until_passed(owner, self._state(stream))
 
-    def create_stream(self, device: int) -> int:
+    def create_stream(self, device: int, priority: int) -> int:
         self.runtime.drain()
-        return self.runtime.create_stream(self.runtime.stream(device, 0).device)
+        return self.runtime.create_stream(self.runtime.stream(device, 0).device, priority)
 
     def destroy_stream(self, device: int, stream: int) -> None:
         self.runtime.destroy_stream(device, stream)

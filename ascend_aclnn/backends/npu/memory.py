@@ -11,6 +11,8 @@ from __future__ import annotations
 import collections
 import ctypes
 import functools
+import sys
+from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
@@ -25,7 +27,7 @@ from ascend_aclnn.backends.npu.runtime import (
     StreamState,
 )
 from ascend_aclnn.core.errors import AclError
-from ascend_aclnn.core.interface import Backend, MemoryInfo, Storage
+from ascend_aclnn.core.interface import Backend, MemoryBlock, MemoryInfo, MemoryStatistics, Storage
 from ascend_aclnn.core.streams import Stream
 
 GRAIN = 512  # blocks start at and span multiples of this
@@ -44,7 +46,7 @@ def block_size(nbytes: int) -> int:
 class Segment:
     """One aclrtMalloc; all its blocks belong to one stream."""
 
-    __slots__ = ("address", "pool", "size", "small", "stream")
+    __slots__ = ("address", "first", "pool", "size", "small", "stream")
 
     def __init__(self, pool: Pool, address: int, size: int, stream: StreamState, small: bool) -> None:
         self.pool = pool
@@ -52,14 +54,17 @@ class Segment:
         self.size = size
         self.stream = stream
         self.small = small
+        self.first = Block(self, address, size)
 
 
 class Block:
     """A piece of a segment, in use or free, and its neighbours there."""
 
-    __slots__ = ("address", "after", "before", "fresh", "segment", "size")
+    __slots__ = ("address", "after", "before", "fresh", "in_use", "origin", "segment", "size")
 
     def __init__(self, segment: Segment, address: int, size: int) -> None:
+        self.in_use = False
+        self.origin = ""  # the line of the program that asked for it, where that is recorded
         self.segment = segment
         self.address = address
         self.size = size
@@ -93,6 +98,10 @@ class Pool:
         self.device = device
         self.reserved = 0
         self.used = 0
+        self.peak_used = 0
+        self.peak_reserved = 0
+        self.allocations = 0
+        self.searches = 0  # allocations that asked the device
         self.segments: dict[int, Segment] = {}
         self.returned: collections.deque[Block] = collections.deque()  # dropped, used on their own stream only
         self.spare: list[Block] = []  # whole free segments whose stream is gone: anybody's
@@ -120,7 +129,13 @@ class Pool:
                 self._take(self.returned.popleft())
             bin_ = stream.bins.get(size)
             block = bin_.pop() if bin_ else self._search(size, stream)
+            block.in_use = True
+            self.allocations += 1
             self.used += block.size
+            if self.used > self.peak_used:
+                self.peak_used = self.used
+        if runtime.record_origins:
+            block.origin = _origin()
         if self.passed_owners:
             self._let_owners_go()
         return block
@@ -200,7 +215,9 @@ class Pool:
                     segment = Segment(self, pointer.value or 0, wanted, stream, small)
                     self.segments[segment.address] = segment
                     self.reserved += wanted
-                    return Block(segment, segment.address, wanted)
+                    self.peak_reserved = max(self.peak_reserved, self.reserved)
+                    self.searches += 1
+                    return segment.first
                 text = self.runtime.recent_error()
             if attempt or status not in OUT_OF_MEMORY:
                 break
@@ -245,7 +262,8 @@ class Pool:
 
     def _take(self, block: Block) -> None:
         self.used -= block.size
-        block.fresh = False
+        block.fresh = block.in_use = False
+        block.origin = ""
         stream = block.segment.stream
         bin_ = stream.bins.get(block.size)
         if bin_ is None:
@@ -351,6 +369,71 @@ class Pool:
         self._let_owners_go()
         return MemoryInfo(free.value, total.value, self.used, self.reserved - self.used)
 
+    def statistics(self) -> MemoryStatistics:
+        """Takes the lock itself."""
+        with self.runtime.lock:
+            self.collect()
+            return MemoryStatistics(
+                self.used,
+                self.peak_used,
+                self.reserved,
+                self.peak_reserved,
+                len(self.segments),
+                self.allocations,
+                self.allocations - self.searches,
+            )
+
+    def snapshot(self) -> list[MemoryBlock]:
+        """The blocks in use, by address. Takes the lock itself."""
+        found = []
+        with self.runtime.lock:
+            self.collect()
+            for segment in self.segments.values():
+                block: Optional[Block] = segment.first
+                while block is not None:
+                    if block.in_use:
+                        found.append(MemoryBlock(block.address, block.size, segment.stream.handle, block.origin))
+                    block = block.after
+        return found
+
+
+_PACKAGE = str(Path(__file__).parents[2])
+
+
+def _origin() -> str:
+    """The innermost line of the program that is not this package's."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith((_PACKAGE, "<ascend_aclnn"))):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+
+
+class _PinnedMemory:
+    """Host memory from aclrtMallocHost, freed when no ndarray uses it any more."""
+
+    def __init__(self, runtime: Runtime, nbytes: int) -> None:
+        runtime.current()
+        self.runtime = runtime
+        self.address = runtime.create("aclrtMallocHost", nbytes)
+        self.__array_interface__ = {"version": 3, "data": (self.address, False), "shape": (nbytes,), "typestr": "|u1"}
+
+    def __del__(self) -> None:
+        runtime = getattr(self, "runtime", None)
+        if runtime is not None and not runtime.closed:
+            runtime.deferred.append(functools.partial(_free_pinned, runtime, self.address))
+
+
+def _free_pinned(runtime: Runtime, address: int) -> None:
+    runtime.warn("aclrtFreeHost", runtime.libraries.function("aclrtFreeHost")(address))
+
+
+def pinned_array(runtime: Runtime, nbytes: int) -> npt.NDArray[np.uint8]:
+    """Bytes in pinned host memory."""
+    if nbytes == 0:
+        return np.empty(0, np.uint8)
+    runtime.drain()
+    return np.asarray(_PinnedMemory(runtime, nbytes))
+
 
 class NpuStorage(Storage):
     """Memory on a device: a block of the pool, reserved when it is first touched, or memory that somebody else owns.
@@ -449,7 +532,7 @@ class NpuStorage(Storage):
 
     def make_wait(self, stream: Stream) -> None:
         if self.writer is not None and self.writer.alive:
-            stream.wait_stream(Stream.from_handle(self.writer.handle, self.device))
+            stream.wait_stream(Stream.adopt(self.backend, self.device, self.writer.handle))
 
     def _owners_state(self) -> Optional[StreamState]:
         """The stream that the owner of borrowed memory works on now, if it said so."""
@@ -470,6 +553,29 @@ class NpuStorage(Storage):
         # aclrtMemcpy is not ordered with any stream, which is why they were waited for.
         self._copy(address, _address_of(host), host.nbytes, HOST_TO_DEVICE)
         self.writer = None
+
+    def write_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
+        self._queue_copy(offset, data, HOST_TO_DEVICE, stream)
+
+    def read_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
+        self._queue_copy(offset, data, DEVICE_TO_HOST, stream)
+
+    def _queue_copy(self, offset: int, data: npt.NDArray[np.uint8], kind: int, stream: Optional[Stream]) -> None:
+        """Queues a copy on a stream, which waits for the last writer on another; both sides are kept until it has run."""
+        if not data.nbytes:
+            return
+        runtime = self.runtime
+        target = runtime.current_stream(self.device) if stream is None else runtime.stream(stream.device, stream.handle)
+        self.use(target)
+        if self.writer is not target:
+            self.make_wait(Stream.adopt(self.backend, self.device, target.handle))
+        device, host = self._inside(offset, data.nbytes), _address_of(data)
+        to, source = (device, host) if kind == HOST_TO_DEVICE else (host, device)
+        with runtime.on(target.device):
+            runtime.call("aclrtMemcpyAsync", to, data.nbytes, source, data.nbytes, kind, target.handle)
+        if kind == HOST_TO_DEVICE:
+            self.writer = target
+        runtime.keep_until_passed(data, target)
 
     def _inside(self, offset: int, nbytes: int) -> int:
         if offset < 0 or offset + nbytes > self.nbytes:

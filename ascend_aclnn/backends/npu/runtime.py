@@ -116,7 +116,8 @@ class Runtime:
         )  # streams to wait for and destroy
         self.at_exit: list[Callable[[], None]] = []  # run before events and streams go
         self.events: dict[int, int] = {}  # event handle -> device, of those not destroyed yet
-        self.deterministic: Optional[bool] = None
+        self.deterministic: Optional[int] = None
+        self.record_origins = False
         self.memory_limit: Optional[int] = None
         self.closed = ""  # why nothing may be called any more
         self._closer: Optional[int] = None  # the thread that shuts down, which may
@@ -331,7 +332,7 @@ class Runtime:
             state = DeviceState(index, self.create("aclrtGetCurrentContext"), ours)
             state.pool = self.new_pool(self, state)
             if self.deterministic is not None:
-                self.call("aclrtCtxSetSysParamOpt", _deterministic_option(), int(self.deterministic))
+                self.call("aclrtCtxSetSysParamOpt", _deterministic_option(), self.deterministic)
             self.devices[index] = state
             return state
 
@@ -353,15 +354,15 @@ class Runtime:
             if before is not None:
                 self.make_current(before.index)
 
-    def set_deterministic(self, enabled: bool) -> None:
+    def set_deterministic(self, level: int) -> None:
         """For the process (what phase one reads today) and for each context (what it read earlier)."""
         option = _deterministic_option()
         self.current()
-        self.call("aclrtSetSysParamOpt", option, int(enabled))
-        self.deterministic = enabled
+        self.call("aclrtSetSysParamOpt", option, level)
+        self.deterministic = level
         for state in list(self.devices.values()):
             with self.on(state):
-                self.call("aclrtCtxSetSysParamOpt", option, int(enabled))
+                self.call("aclrtCtxSetSysParamOpt", option, level)
 
     # ------------------------------------------------------------------------------------------ what finalizers left
     def defer(self, work: Callable[[], None]) -> None:
@@ -503,11 +504,11 @@ class Runtime:
         return answer.value == STREAM_COMPLETE
 
     # ------------------------------------------------------------------------------------------ streams and events
-    def create_stream(self, state: DeviceState) -> int:
+    def create_stream(self, state: DeviceState, priority: int) -> int:
         flags = prototypes.constant("constants", "ACL_STREAM_FAST_LAUNCH")
         flags |= prototypes.constant("constants", "ACL_STREAM_FAST_SYNC")
         with self.on(state):
-            handle = self.create("aclrtCreateStreamWithConfig", 0, flags)
+            handle = self.create("aclrtCreateStreamWithConfig", priority, flags)
         state.streams[handle] = StreamState(state, handle, owned=True)
         return handle
 

@@ -23,7 +23,15 @@ from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, host_v
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError, RuleViolation
-from ascend_aclnn.core.interface import Backend, HostRunner, MemoryInfo, PreparedCall
+from ascend_aclnn.core.interface import (
+    Backend,
+    DeviceProperties,
+    HostRunner,
+    MemoryBlock,
+    MemoryInfo,
+    MemoryStatistics,
+    PreparedCall,
+)
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
@@ -146,8 +154,33 @@ class NumpyBackend(Backend):
     def set_memory_limit(self, nbytes: Optional[int]) -> None:
         self._limit = nbytes
 
-    def set_deterministic(self, enabled: bool) -> None:
+    def set_deterministic(self, level: int) -> None:
         return None  # the references sum in a fixed order
+
+    def memory_statistics(self, device: int) -> MemoryStatistics:
+        return MemoryStatistics(self._used, self._used, self._used, self._used, 0, 0, 0)
+
+    def memory_snapshot(self, device: int) -> list[MemoryBlock]:
+        return []  # the interpreter's memory: tracemalloc tells
+
+    def record_origins(self, enabled: bool) -> None:
+        return None
+
+    def pinned(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        return np.empty(nbytes, np.uint8)
+
+    def device_properties(self, device: int) -> DeviceProperties:
+        return DeviceProperties(self.soc, find_soc(self.soc).product, 0, 0, 0, self.memory_info(device).total)
+
+    def overflow_mode(self) -> str:
+        return "inf_nan"  # what references compute
+
+    def set_overflow_mode(self, mode: str) -> None:
+        if mode != "inf_nan":
+            raise NotImplementedError("the NumPy backend computes infinities and NaN; it does not saturate")
+
+    def set_operator_timeout(self, seconds: float) -> None:
+        return None
 
     # devices, streams, events: one device, streams that run at once
     def device_count(self) -> int:
@@ -163,7 +196,7 @@ class NumpyBackend(Backend):
     def synchronize(self, device: int, timeout: Optional[float]) -> None:
         return None
 
-    def create_stream(self, device: int) -> int:
+    def create_stream(self, device: int, priority: int) -> int:
         self.set_device(device)
         return next(self._handles)
 

@@ -36,6 +36,7 @@ class FakeRuntime:
     def __init__(self, capacity: int = 1 << 40) -> None:
         self.libraries = FakeLibraries(self)
         self.lock = threading.Lock()
+        self.record_origins = False
         self.deferred: collections.deque[Callable[[], None]] = collections.deque()
         self.memory_limit: Optional[int] = None
         self.closed = ""

@@ -1,0 +1,140 @@
+"""What a device offers beside operators, on both backends: pinned memory, copies on a stream, modes, properties, statistics."""
+
+from __future__ import annotations
+
+import gc
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+from ascend_aclnn.core.interface import Backend
+
+
+def test_copies_on_a_stream_follow_the_work_before_them(engine: Backend) -> None:
+    source, target = aclnn.pinned((64, 3), np.float32), aclnn.pinned((64, 3), np.float32)
+    source[...] = np.arange(192).reshape(64, 3)
+    x = aclnn.empty((64, 3), np.float32)
+    stream = aclnn.Stream(priority=1)
+    x.copy_from(source, stream)
+    y = ops.add(x, x, 1, stream=stream)
+    y.copy_to(target, stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(target, 2 * source)
+
+
+def test_a_copy_waits_for_the_writer_on_another_stream(engine: Backend) -> None:
+    first, second = aclnn.Stream(), aclnn.Stream()
+    x = aclnn.asarray(np.ones((512, 512), np.float32))
+    product = ops.mm(x, x, stream=first)
+    target = aclnn.pinned((512, 512), np.float32)
+    product.copy_to(target, second)
+    second.synchronize()
+    assert (target == 512).all()
+
+
+def test_what_a_copy_reads_is_kept_until_it_has_run(engine: Backend) -> None:
+    x = aclnn.empty((1 << 16,), np.int32)
+    for i in range(20):
+        source = aclnn.pinned(1 << 16, np.int32)
+        source[...] = i
+        x.copy_from(source)
+        del source
+        gc.collect()
+    assert (x.numpy() == 19).all()
+
+
+def test_pinned_memory_of_every_kind(engine: Backend) -> None:
+    assert aclnn.pinned((0, 3), np.float32).shape == (0, 3)
+    half = aclnn.pinned(4, ml_dtypes.bfloat16)
+    half[...] = 2
+    x = aclnn.empty((4,), ml_dtypes.bfloat16)
+    x.copy_from(half)
+    assert x.numpy().tolist() == [2] * 4
+    with pytest.raises(TypeError, match="HIFLOAT8"):
+        aclnn.pinned(4, aclnn.DataType.HIFLOAT8)
+
+
+def test_copies_that_would_not_fit_are_refused(engine: Backend) -> None:
+    x = aclnn.zeros((2, 3), np.float32)
+    with pytest.raises(ValueError, match=r"source is float32\(6,\); it must be float32\(2, 3\)"):
+        x.copy_from(np.zeros(6, np.float32))
+    with pytest.raises(ValueError, match="contiguous"):
+        x.T.copy_to(np.zeros((3, 2), np.float32))
+    frozen = np.zeros((2, 3), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        x.copy_to(frozen)
+
+
+def test_streams_in_order_of_priority(engine: Backend) -> None:
+    with pytest.raises(ValueError, match=r"priority is 8; it must be in \[0, 7\]"):
+        aclnn.Stream(priority=8)
+    first, second = aclnn.Stream(priority=7), aclnn.Stream()
+    x = ops.abs(aclnn.asarray(np.array([-1.0, 2.0], np.float32)), stream=first)
+    second.wait_stream(first)
+    assert ops.add(x, x, 1, stream=second).numpy().tolist() == [2, 4]
+    second.wait_stream(second)
+
+
+def test_modes_take_what_is_documented(engine: Backend) -> None:
+    for level in (True, 2, 3, False):
+        aclnn.set_deterministic(level)
+    with pytest.raises(ValueError, match="level is 4"):
+        aclnn.set_deterministic(4)
+    assert aclnn.overflow_mode() == "inf_nan"  # the default of A2 and A3, and what torch_npu sets
+    with pytest.raises(ValueError, match="'wrap'"):
+        aclnn.set_overflow_mode("wrap")
+    aclnn.set_overflow_mode("inf_nan")
+    aclnn.set_operator_timeout(547)
+    with pytest.raises(ValueError, match="must be positive"):
+        aclnn.set_operator_timeout(0)
+
+
+def test_the_overflow_mode_of_a_device_can_be_changed(engine: Backend) -> None:
+    if engine.name == "numpy":
+        with pytest.raises(NotImplementedError, match="does not saturate"):
+            aclnn.set_overflow_mode("saturation")
+        return
+    aclnn.set_overflow_mode("saturation")
+    assert aclnn.overflow_mode() == "saturation"
+    aclnn.set_overflow_mode("inf_nan")
+
+
+def test_properties_of_a_device(engine: Backend) -> None:
+    found = aclnn.Device(0).properties
+    assert found.soc == engine.soc and found.product and found.total_memory > 0
+    if engine.name == "npu":
+        assert found.cube_cores > 0 and found.vector_cores > 0 and found.l2_cache > 0
+
+
+def test_statistics_of_the_pool(engine: Backend) -> None:
+    before = aclnn.memory_statistics()
+    x = aclnn.zeros((1 << 20,), np.float32)
+    during = aclnn.memory_statistics()
+    assert during.used >= before.used + x.nbytes and during.peak_used >= during.used
+    if engine.name == "npu":
+        assert during.reserved >= during.used and during.segments > 0 and during.allocations > before.allocations
+        del x
+        aclnn.zeros((1 << 20,), np.float32)
+        assert aclnn.memory_statistics().from_cache > during.from_cache
+
+
+def test_a_snapshot_names_who_allocated(engine: Backend) -> None:
+    if engine.name == "numpy":
+        assert aclnn.memory_snapshot() == []
+        return
+    aclnn.record_memory_origins(True)
+    try:
+        x = aclnn.zeros((1 << 19,), np.float32)
+        y = ops.abs(x)
+    finally:
+        aclnn.record_memory_origins(False)
+    blocks = {block.address: block for block in aclnn.memory_snapshot()}
+    for tensor in (x, y):
+        block = blocks[tensor.data_ptr]
+        assert block.nbytes >= tensor.nbytes and "test_device_services.py" in block.origin, block
+        assert block.origin.endswith("test_a_snapshot_names_who_allocated")
+    assert [b.nbytes for b in aclnn.memory_snapshot()] == sorted((b.nbytes for b in blocks.values()), reverse=True)
