@@ -194,10 +194,11 @@ def test_null_pointers_come_first() -> None:
         ("biasOptional is not None", "bias is None (a null pointer); it is required"),
         ("x is None", "x is given; it must be None"),
         ("numHeads == 4 or transposed", "num_heads is 3; it must be 4, unless transposed"),
-        ("all(n > 2 for n in x)", "x has shape (2, 6); each of its items must be more than 2"),
+        ("all(n > 2 for n in x)", "x has shape (2, 6); each must be more than 2"),
+        ("len(x.storage) == 4", "x has storage (2, 6); its rank must be 4"),
         (
             "all(n <= m for n, m in zip(x, (1, 6)))",
-            "x has shape (2, 6); all((n <= m for n, m in zip(x, (1, 6)))) must hold",
+            "x has shape (2, 6); n is 2; it must be at most 1",
         ),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
@@ -242,6 +243,14 @@ def test_lists_of_tensors_are_tuples_of_shapes() -> None:
     assert status(require("len(partsOptional) == 2", "partsOptional[1][0] == 4"), partsOptional=parts) == 0
     assert status(require("sum(p[0] for p in partsOptional) == 6"), partsOptional=parts) == 0
     assert status(require("all(p[-1] == numHeads for p in partsOptional)"), partsOptional=parts) == 0
+    detail = message(require("all(p[1] % 2 == 0 for p in partsOptional)"), partsOptional=parts)
+    assert detail == "parts[0] has shape (2, 3); p[1] % 2 is 1; it must be 0"
+    detail = message(require("all(p == x for p in partsOptional)"), partsOptional=[t([2, 6]), t([3])])
+    assert detail == "parts[1] has shape (3,); it must be (2, 6)"
+    assert (
+        message(require("all(n > 0 for n in padsOptional)"), padsOptional=(1, -1))
+        == "pads[1] is -1; it must be positive"
+    )
     words = require("sum(p[0] for p in partsOptional) == 6")
     assert message(words, partsOptional=[parts[0], None]) == "parts[1] is None (a null pointer); it is required"
 
@@ -383,6 +392,25 @@ def test_dtypes_of_outputs() -> None:
     assert inferred(shape) == {"out": ((2, 6), "FLOAT16")}  # nothing told: as the first tensor
     for source, expected in (("INT8", "INT8"), ("biasOptional", "BF16"), ("INT8 if numHeads > 2 else INT4", "INT8")):
         assert inferred(shape, output_dtype(out=source), biasOptional=t([4], "BF16"))["out"] == ((2, 6), expected)
+
+
+def test_lists_that_hold_nothing_count_as_null_pointers() -> None:
+    for value in ([], [None], [t([0])], None):
+        call = call_of(partsOptional=value)
+        Rule(OPERATOR.name, (require("partsOptional is None"),), empty_lists="partsOptional").check(call)
+        assert call["partsOptional"] is None
+    with pytest.raises(RuleViolation):
+        call = call_of(partsOptional=[t([0]), t([1])])
+        Rule(OPERATOR.name, (require("partsOptional is None"),), empty_lists="partsOptional").check(call)
+
+
+def test_aliases() -> None:
+    words = (require("w[0] == 7"), infer_shape(result="w"))
+    rule = Rule(OPERATOR.name, words, aliases={"w": "w weight x2", "result": "y out"})
+    with pytest.raises(RuleViolation, match=r"^weight has shape \(6, 4\); its first axis must be 7") as caught:
+        rule.check(call_of())
+    assert caught.value.argument == "weight"
+    assert rule.infer(call_of(out=None))["out"].shape == (6, 4)  # type: ignore[union-attr]
 
 
 # ------------------------------------------------------------------------------------------------- accessors

@@ -129,7 +129,7 @@ class Call:
     def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         self.operator = operator
         self.positions: Mapping[str, int] = operator.positions  # and those of the rule's aliases
-        self.values = values
+        self.values: Any = values
         self.soc = soc
         self.status = PARAM_INVALID  # of the checks that run now
         self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
@@ -36,6 +36,7 @@ class Rule:
         null_status: int = PARAM_NULLPTR,
         versions: Sequence[str] = (),
         aliases: Mapping[str, str] = MappingProxyType({}),
+        empty_lists: str = "",
     ) -> None:
         self.name = name
         self.versions = tuple(versions) or (name,)
@@ -44,6 +45,7 @@ class Rule:
         self.checks = tuple(group.words)
         self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
         self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
+        self.empty_lists = empty_lists.split()
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
         self.definitions = group.definitions
@@ -70,7 +72,13 @@ class Rule:
         return found
 
     def _begin(self, call: Call) -> None:
+        """Prepares a call for the words of this rule."""
         call.definitions, call.versions, call.positions = self.definitions, self.versions, self.positions(call.operator)
+
+        for name in self.empty_lists:
+            if call.is_present(name) and _holds_nothing(call[name]):
+                call.values = list(call.values)
+                call.values[call.positions[name]] = None
 
     def _check_null(self, call: Call, parameters: Sequence[Parameter]) -> None:
         for parameter in parameters:
@@ -124,6 +132,13 @@ class Rule:
         return DataType.FLOAT
 
 
+def _holds_nothing(value: Any) -> bool:
+    """Whether a list is empty, begins with a null pointer, or has one tensor, of shape (0,), only."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    return not value or value[0] is None or (len(value) == 1 and getattr(value[0], "shape", None) == (0,))
+
+
 def _output_specs(shapes: Shapes, dtype: DataType) -> OutputSpecs:
     if isinstance(shapes, list):
         return [TensorSpec(tuple(shape), dtype) for shape in shapes]
@@ -140,11 +155,13 @@ def rule(
     required: str = "",
     null_status: int = PARAM_NULLPTR,
     aliases: Mapping[str, str] = MappingProxyType({}),
+    empty_lists: str = "",
 ) -> None:
     """Declares the rule of one or more operators (C names, separated by blanks): versions that differ in parameters.
 
     Words skip the parameters that a version does not have; ``on_operators`` holds what is special to some. ``aliases`` gives
     parameters whose C names differ between versions one name for the rule: ``{"weight": "w x2"}``.
+    ``empty_lists`` are lists that count as null pointers where they hold nothing.
 
     ``nullable`` and ``required`` correct what the catalog says of pointers that may be null; a few operators answer a
     null pointer with another ``null_status`` (INNER_NULLPTR).
@@ -153,7 +170,7 @@ def rule(
     for name in versions:
         if name in RULES:
             raise ValueError(f"{name} has two rules")
-        RULES[name] = Rule(name, words, nullable, required, null_status, versions, aliases)
+        RULES[name] = Rule(name, words, nullable, required, null_status, versions, aliases, empty_lists)
 
 
 @functools.cache

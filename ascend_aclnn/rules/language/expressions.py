@@ -75,10 +75,12 @@ class Expression:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """The names that a call gives values, in order of appearance."""
-        loaded = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
+        """The names that a call gives values, in order of appearance; of a comprehension, what it runs over comes first."""
+        nodes = list(ast.walk(self.tree))
+        loaded = [node for node in nodes if isinstance(node, ast.Name)]
         local = {node.id for node in loaded if isinstance(node.ctx, ast.Store)}
-        loaded.sort(key=lambda node: (node.lineno, node.col_offset))
+        over = {id(n) for node in nodes if isinstance(node, ast.comprehension) for n in ast.walk(node.iter)}
+        loaded.sort(key=lambda node: (id(node) not in over, node.lineno, node.col_offset))
         return list(dict.fromkeys(n.id for n in loaded if n.id not in local and n.id not in _globals()))
 
     @functools.cached_property
@@ -324,11 +326,7 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         others = " or ".join(render(call, part) for part in node.values[1:])
         return f"{explain(call, node.values[0], argument)}, unless {others}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
-        inner = node.args[0]
-        if isinstance(inner, ast.GeneratorExp) and isinstance(inner.elt, ast.Compare) and _is_about_items(inner):
-            came, _ = describe(call, inner.generators[0].iter, argument)
-            needed = _requirement(call, inner.elt.ops[0], inner.elt.left, inner.elt.comparators[0])
-            return f"{came}; each of its items must {needed}"
+        return _explain_items(call, node.args[0], argument)
     if isinstance(node, (ast.Name, ast.Attribute)):
         came, subject = describe(call, node, argument)
         return f"{came}; {subject} must be True"
@@ -342,6 +340,28 @@ def _is_about_items(generator: ast.GeneratorExp) -> bool:
         return False
     bound = ast.walk(comparison.comparators[0])
     return not any(isinstance(node, ast.Name) and node.id == target.id for node in bound)
+
+
+def _explain_items(call: Call, node: ast.expr, argument: str) -> str:
+    """The first item of a list or array for which a condition of ``all`` does not hold."""
+    assert isinstance(node, ast.GeneratorExp)
+
+    def of_each(part: ast.expr) -> list[Any]:
+        return list(_evaluate(call, ast.ListComp(part, node.generators)))
+
+    position = of_each(node.elt).index(False)
+    blamed = argument or Expression(ast.unparse(node)).blamed(call)
+    whole = None if blamed is None else call.argument(blamed)
+    items = whole if isinstance(whole, ArgumentItems) and len(whole) == len(of_each(node.elt)) else None
+    came = _came(whole) if items is None else f"[{position}] {_came(items[position])}"
+    if not isinstance(node.elt, ast.Compare) or len(node.elt.ops) != 1:
+        return f"{came}; {render(call, node.elt)} must hold"
+    left, right = of_each(node.elt.left)[position], of_each(node.elt.comparators[0])[position]
+    iterates = isinstance(node.generators[0].iter, ast.Name) and isinstance(node.elt.left, ast.Name)
+    subject = "each" if items is None and iterates else "it"
+    if items is None or not iterates:
+        subject = subject if iterates else f"{render(call, node.elt.left)} is {_shown(left)}; it"
+    return f"{came}; {subject} must {_requirement(call, node.elt.ops[0], ast.Constant(right))}"
 
 
 def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
@@ -365,10 +385,10 @@ def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
         came, subject = describe(call, left_node.left, argument)
         return f"{came}; {subject} must be a multiple of {_limit(call, left_node.right)}"
     came, subject = describe(call, left_node, argument)
-    return f"{came}; {subject} must {_requirement(call, op, left_node, right_node)}"
+    return f"{came}; {subject} must {_requirement(call, op, right_node)}"
 
 
-def _requirement(call: Call, op: ast.cmpop, left: ast.expr, right: ast.expr) -> str:
+def _requirement(call: Call, op: ast.cmpop, right: ast.expr) -> str:
     if isinstance(right, ast.Constant) and right.value == 0:
         if isinstance(op, ast.Gt):
             return "be positive"
@@ -384,12 +404,12 @@ def _requirement(call: Call, op: ast.cmpop, left: ast.expr, right: ast.expr) -> 
 def _limit(call: Call, node: ast.expr) -> str:
     """A bound: its value, and where it comes from."""
     if isinstance(node, ast.Constant):
-        return repr(node.value)
+        return _shown(node.value)
     text = render(call, node)
     value = _evaluate(call, node)
-    if isinstance(value, (set, frozenset)):
-        return " or ".join(sorted(getattr(member, "name", repr(member)) for member in value))
     shown = _shown(value)
+    if isinstance(value, frozenset):
+        return shown
     constant = not any(isinstance(n, ast.Name) and n.id not in _globals() for n in ast.walk(node))
     return shown if constant or shown == text else f"{shown} ({text})"
 
@@ -413,6 +433,8 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
         return _came(value), _part(call, node.slice, noun)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
         value = _evaluate(call, node.args[0])
+        if isinstance(node.args[0], ast.Attribute):
+            return f"has {node.args[0].attr} {_shown(value)}", "its rank"
         if isinstance(value, ArgumentShape):
             return _came(value), "its rank"
         return f"has {len(value)} items", "their number"
@@ -447,6 +469,8 @@ def _came(value: Any) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, (DataType, Format)):
         return value.name
+    if isinstance(value, (set, frozenset)):
+        return " or ".join(sorted(getattr(member, "name", repr(member)) for member in value))
     if isinstance(value, tuple) and all(isinstance(item, int) for item in value):
         return dims_text(value)
     return repr(value)
