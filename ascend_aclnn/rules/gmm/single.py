@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.gmm.common import transposed
 from ascend_aclnn.rules.language import (
-    Call,
+    HALVES,
     absent,
     contiguous,
     dtype_table,
@@ -14,6 +12,7 @@ from ascend_aclnn.rules.language import (
     formats,
     has_shape,
     infer_shape,
+    not_transposed,
     on_operators,
     on_products,
     one_of,
@@ -42,18 +41,13 @@ rule(
     on_products("950", has_shape(yRef="(groupList[0], x[1], weight[1])")),
     dtypes("FLOAT", "yRef"),
     dtypes("INT64", "groupList"),
-    dtypes("FLOAT16 BF16", "x"),
+    dtypes(HALVES, "x"),
     same_dtype("x", "weight"),
     on_operators("aclnnGroupedMatmulAddV2", one_of("groupListType", 0, 1)),
     one_of("groupType", 2),
     one_of("transposeX", True),
     one_of("transposeWeight", False),
 )
-
-
-def _stored_transposed(call: Call) -> None:
-    call.require(transposed(call["x1"]), "x1", "must be stored transposed")
-    call.require(not transposed(call["x2"]), "x2", "must not be stored transposed")
 
 
 rule(
@@ -83,21 +77,13 @@ rule(
                 scale1Optional="(x1[0], x1[1] // 64 + groupList[0], 2)", scale2="(x1[1] // 64 + groupList[0], x2[1], 2)"
             ),
         ),
-        _stored_transposed,
+        require("x1.transposed"),
+        not_transposed("x2"),
     ),
     nullable="x1 x2 scale1Optional scale2 groupList yRef",
 )
 
 # --------------------------------------------------------------------------------------------------- dequantised
-
-
-def _stored(call: Call) -> None:
-    weight = call["weight"]
-    plain = weight.ndim == 3 and weight.format in (Format.ND, Format.NCL)
-    tiles = len(weight.storage_shape) == 5 and (weight.format is Format.FRACTAL_NZ or call.operator.name.endswith("NZ"))
-    text = f"has format {weight.format.name} and shape {weight.shape}; ND or FRACTAL_NZ"
-    call.require(plain or tiles, "weight", text)
-
 
 rule(
     "aclnnQuantGroupedMatmulDequant aclnnQuantGroupedMatmulDequantWeightNZ",
@@ -111,7 +97,15 @@ rule(
         "FLOAT16 INT8 FLOAT INT64 FLOAT FLOAT16",
         "FLOAT16 INT8 INT64 INT64 FLOAT16 FLOAT16",
     ),
-    unless_empty("x weight weightScale groupList", contiguous("weight", "out"), _stored),
+    unless_empty(
+        "x weight weightScale groupList",
+        contiguous("weight", "out"),
+        on_operators(
+            "aclnnQuantGroupedMatmulDequant",
+            when("weight.format == FRACTAL_NZ", require("len(weight.storage) == 5")),
+            when("weight.format != FRACTAL_NZ", formats("ND NCL", "weight"), rank(3, 3, "weight")),
+        ),
+    ),
     tiling(rank(2, 2, "x", "weightScale")),
     infer_shape(out="(x[0], weightScale[1])"),
     output_dtype(out="FLOAT16"),
