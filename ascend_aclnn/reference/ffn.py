@@ -12,8 +12,8 @@ import numpy as np
 from ascend_aclnn.numerics import Array, is_integer, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.gmm.common import integers, parts
-from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
+from ascend_aclnn.reference.gmm.common import parts
+from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
 
 _ENDS, _SIZES = 0, 1

@@ -19,5 +19,6 @@ REASONS = {  # by C name
     "aclnnSilentCheck": _CHECK,
     "aclnnSilentCheckV2": _CHECK,
     "aclnnTransConvolutionWeight": "it makes a weight in FRACTAL_Z, which the host does not store",
+    "aclnnTransMatmulWeight": "host tensors do not change their format in place; Tensor.to_format gives the weight",
     "aclnnWeightQuantPreprocess": "it makes a weight in FRACTAL_NZ_C0_32, which the host does not store",
 }

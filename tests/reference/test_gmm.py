@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops
+from ascend_aclnn import UnsupportedOperator, ops
 
 RNG = np.random.default_rng(23)
 BF16 = ml_dtypes.bfloat16
@@ -167,3 +167,34 @@ def test_dequantised_again() -> None:
         made = ops.quant_grouped_matmul_dequant(x, weight, scale, np.array([2, 6]))
     right = weight.astype(float).transpose(0, 2, 1) * scale.astype(float)[:, None]
     near(made, by_rows(x, right, [2, 6]), 3e-2)
+
+
+def test_what_is_not_computed_is_told_before() -> None:
+    """As UnsupportedOperator (561003), with or without data."""
+    x, weight = np.zeros((4, 32), np.int8), aclnn.asarray(np.zeros((2, 32, 128), ml_dtypes.int4))
+    scale, bias = np.ones((2, 1, 128), np.uint64), np.zeros((2, 128), np.float32)
+    rows, groups = np.ones(4, np.float32), np.array([2, 4])
+    tensors = [aclnn.asarray(a) for a in (x, scale, rows, groups)]
+    with pytest.raises(UnsupportedOperator, match="INT8 by INT8, not INT8 by INT4"):
+        ops.grouped_matmul_swiglu_quant(
+            tensors[0], weight, aclnn.asarray(bias), None, tensors[1], tensors[2], tensors[3]
+        )
+
+
+def test_swiglu_of_a_view_of_blocks() -> None:
+    """A weight in FRACTAL_NZ may also be given by the shape of its blocks."""
+    rng = np.random.default_rng(43)
+    x, weight = (rng.integers(-20, 20, s).astype(np.int8) for s in [(5, 32), (2, 32, 64)])
+    scale, rows, groups = np.full((2, 64), 1e-3, np.float32), np.ones(5, np.float32), np.array([2, 5])
+    tensors = [aclnn.asarray(a) for a in (x, scale, rows, groups)]
+    blocks = weight.reshape(2, 2, 16, 2, 32).transpose(0, 3, 1, 2, 4).copy()
+    plain, viewed = (
+        ops.grouped_matmul_swiglu_quant_weight_nz(tensors[0], w, None, None, *tensors[1:])
+        for w in (
+            aclnn.asarray(weight).to_format("FRACTAL_NZ"),
+            aclnn.asarray(blocks).with_format("FRACTAL_NZ", blocks.shape),
+        )
+    )
+    for a, b in zip(plain[:2], viewed[:2]):
+        np.testing.assert_array_equal(np.asarray(a.numpy()), np.asarray(b.numpy()))
+    assert plain[0].numpy().any()

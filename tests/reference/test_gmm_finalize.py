@@ -165,7 +165,8 @@ def test_groups_activated_and_quantised(turned: bool) -> None:
         blocked, scales = aclnn.asarray(weight).to_format("FRACTAL_NZ"), aclnn.asarray(scale)
         made = ops.grouped_matmul_activation_quant_weight_nz(
             aclnn.asarray(x), aclnn.asarray(np.array(SIZES)), [blocked.transpose(0, 2, 1) if turned else blocked],
-            [scales.transpose(0, 2, 1, 3) if turned else scales], None, aclnn.asarray(x_scale), "gelu_tanh", 1, None, "mx", "rint", 0, 0.0,
+            [scales.transpose(0, 2, 1, 3) if turned else scales], None, aclnn.asarray(x_scale),
+            "gelu_tanh", 1, None, "mx", "rint", 0, 0.0,
             out=(aclnn.empty((ROWS, 64), E4M3), aclnn.empty((ROWS, 1, 2), E8M0)),
         )  # fmt: skip
         y, codes = made[0].numpy(), made[1].numpy()

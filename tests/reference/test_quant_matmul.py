@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from rule_tools import NEW_950
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
@@ -104,6 +105,55 @@ def test_v5_groups() -> None:
     near(out, np.einsum("mgk,gkn->mn", a, moved) * rows.astype(float))
 
 
+@pytest.mark.parametrize("view", [False, True])
+def test_v5_packed_and_transposed(view: bool) -> None:
+    """INT32 holds eight INT4 of the axis that is stored last, be it by transposeX2 or by the strides."""
+    x1, x2 = (RNG.integers(-8, 8, s) for s in [(4, 64), (16, 64)])
+    rows, scale = floats(4), floats(16)
+    right = aclnn.asarray(packed(x2))
+    tensors = [aclnn.asarray(a) for a in (packed(x1), rows, scale)]
+    out = aclnn.empty((4, 16), BF16)
+    ops.quant_matmul_v5(
+        tensors[0], right.transpose(1, 0) if view else right, *tensors[1:], *[None] * 5, False, not view, 0, out=out
+    )
+    near(out.numpy(), x1 @ x2.T * scale.astype(float) * rows[:, None].astype(float))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_v5_of_8_by_4_bits(grouped: bool) -> None:
+    """yOffset makes up for the halving of the rows: with 8 * x2 * x2Scale in it the plain product is left."""
+    x1, x2 = int8(5, 512), RNG.integers(-8, 8, (512, 24))
+    scale = np.abs(floats(2 if grouped else 1, 24))
+    columns = scale.repeat(512 // len(scale), 0).astype(float)
+    wanted, moved = floats(24, scale=1), (8 * x2 * columns).sum(0)
+    rows = floats(5, 1) if grouped else floats(5)
+    bits = scale.view(np.uint32).astype(np.int64).reshape(scale.shape if grouped else -1)
+    out = np.empty((5, 24), np.float16)
+    ops.quant_matmul_v5(
+        x1, packed(x2), rows, bits, None, None, None, (wanted + moved).astype(np.float32), None, False, False,
+        256 if grouped else 0, out=out,
+    )  # fmt: skip
+    near(out, (x1.astype(float) @ (x2 * columns) + wanted) * rows.reshape(-1, 1).astype(float), 2e-3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_v5_shared_exponents(turned: bool) -> None:
+    e4m3, e8m0 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e8m0fnu
+    x1, x2 = floats(2, 3, 96, dtype=e4m3, scale=1), floats(2, 96, 5, dtype=e4m3, scale=1)
+    codes1, codes2 = RNG.integers(120, 130, (2, 3, 4)), RNG.integers(120, 130, (2, 4, 5))
+    scale1 = codes1.astype(np.uint8).view(e8m0).reshape(2, 3, 2, 2)
+    scale2 = codes2.astype(np.uint8).view(e8m0).reshape(2, 2, 2, 5).swapaxes(2, 3)
+    bias = floats(5, scale=1)
+    wide1 = x1.astype(float) * (2.0 ** (codes1 - 127)).repeat(32, 2)[..., :96]
+    wide2 = x2.astype(float) * (2.0 ** (codes2 - 127)).repeat(32, 1)[:, :96]
+    if turned:
+        x1, x2, scale1, scale2 = (a.swapaxes(1, 2).copy() for a in (x1, x2, scale1, scale2))
+    out = np.empty((2, 3, 5), np.float32)
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        ops.quant_matmul_v5(x1, x2, scale1, scale2, *[None] * 4, bias, turned, turned, 4295032864, out=out)
+    near(out, wide1 @ wide2 + bias.astype(float), 1e-5)
+
+
 def test_first_versions() -> None:
     x1, x2, bias = int8(2, 4, 32), int8(2, 32, 8), RNG.integers(-99, 99, 8).astype(np.int32)
     expected = np.matmul(*wide(x1, x2)) + bias
@@ -162,3 +212,19 @@ def test_transpose_batch_matmul() -> None:
     near(ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 1), expected, 2e-3)
     split = ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 2)
     near(split, np.stack([expected[:, :2].reshape(8, -1), expected[:, 2:].reshape(8, -1)]), 2e-3)
+
+
+def test_reduced_sums_of_flat_blocks() -> None:
+    """A weight in FRACTAL_NZ whose storage is given as one axis."""
+    x1, x2 = int8(3, 4, 32), int8(3, 32, 64)
+    scale1, scale2 = floats(3, 4), floats(64, dtype=BF16)
+    blocked = aclnn.asarray(x2).to_format("FRACTAL_NZ")
+    flat = blocked.with_format("FRACTAL_NZ", (int(np.prod(blocked.storage_shape)),))
+    expected = (np.matmul(*wide(x1, x2)) * scale1[..., None].astype(float) * scale2.astype(float)).sum(0)
+    for weight in (blocked, flat):
+        out = aclnn.empty((4, 64), BF16)
+        tensors = [aclnn.asarray(a) for a in (x1, scale1, scale2)]
+        ops.quant_matmul_reduce_sum_weight_nz(
+            tensors[0], weight, *tensors[1:], *[None] * 5, False, False, -1, [0], False, out=out
+        )
+        near(out.numpy(), expected)

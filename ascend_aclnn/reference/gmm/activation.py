@@ -7,7 +7,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._gates import swiglu
@@ -20,7 +19,23 @@ from ascend_aclnn.reference.matmul.quant import exact_product
 List = Optional[Sequence[Any]]
 
 
-@reference("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True)
+def _only_int8(call: Any) -> Optional[str]:
+    """The sums of 4-bit weights are rounded on the way; shared exponents need gates of their own."""
+    weights = call.items("weight")
+    if call["x"].dtype.name == "INT8" and all(w.dtype.name == "INT8" for w in weights):
+        return None
+    return f"the NumPy backend takes INT8 by INT8, not {call['x'].dtype.name} by {weights[0].dtype.name}"
+
+
+def _matrices(weight: Array, plain: int) -> Array:
+    """Weights whose view is that of their blocks, (..., n / 32, k / 16, 16, 32), as (..., k, n)."""
+    if weight.ndim == plain:
+        return weight
+    moved = np.moveaxis(weight, -4, -2)
+    return np.asarray(moved.reshape(*weight.shape[:-4], weight.shape[-3] * 16, weight.shape[-4] * 32))
+
+
+@reference("aclnnGroupedMatmulSwigluQuant", "aclnnGroupedMatmulSwigluQuantWeightNZ", raw=True, unsupported=_only_int8)
 def grouped_matmul_swiglu_quant(
     x: Array,
     weight: Array,
@@ -33,9 +48,7 @@ def grouped_matmul_swiglu_quant(
     out: tuple[Array, Array, Optional[Array]],
 ) -> None:
     """x @ weight * xScale * weightScale, swiglu with the left half activated, each row quantised by its largest."""
-    if weight.dtype != np.int8:
-        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuant", "the NumPy backend takes INT8 weights only")
-    _swiglu_quant(x, weight, weight_scale, x_scale, None, groups, ENDS, out[0], out[1])
+    _swiglu_quant(x, _matrices(weight, 3), weight_scale, x_scale, None, groups, ENDS, out[0], out[1])
 
 
 def _swiglu_quant(
@@ -60,7 +73,9 @@ def _swiglu_quant(
         round_into(y_scale[part], scales)
 
 
-@reference("aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True)
+@reference(
+    "aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", raw=True, unsupported=_only_int8
+)
 def grouped_matmul_swiglu_quant_v2(
     x: Array,
     weight: Sequence[Array],
@@ -79,9 +94,8 @@ def grouped_matmul_swiglu_quant_v2(
     out: tuple[Array, Array],
 ) -> None:
     """``grouped_matmul_swiglu_quant`` with weights in lists and factors in front of the quantisation."""
-    if x.dtype != np.int8 or any(w.dtype != np.int8 for w in weight):
-        raise UnsupportedOperator("aclnnGroupedMatmulSwigluQuantV2", "the NumPy backend takes INT8 by INT8 only")
-    weights = weight[0] if len(weight) == 1 and weight[0].ndim == 3 else weight
+    single = len(weight) == 1 and weight[0].ndim in (3, 5)
+    weights = _matrices(weight[0], 3) if single else [_matrices(w, 2) for w in weight]
     scales = weight_scale[0] if len(weight_scale) == 1 and weight_scale[0].ndim == 2 else weight_scale
     _swiglu_quant(x, weights, scales, x_scale, smooth, groups, list_type, out[0], out[1])
 

@@ -1,4 +1,4 @@
-"""What grouped products share: where groups lie, and packed operands."""
+"""What grouped products share: where groups lie, and packed scales."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._quantise import unpacked
-from ascend_aclnn.reference.matmul.quant import turned
 
 ENDS, SIZES, PAIRS = range(3)  # groupListType
 
@@ -23,15 +21,6 @@ def parts(groups: Any, kind: int = ENDS) -> Iterator[tuple[int, slice]]:
         end = size if kind == ENDS else start + size
         yield number, slice(start, end)
         start = end
-
-
-def integers(x: Array) -> Array:
-    """An operand's elements: INT32 holds eight 4-bit integers of the axis that is stored last."""
-    if x.dtype != np.int32:
-        return x
-    if x.ndim > 1 and x.strides[-2] < x.strides[-1]:
-        return turned(unpacked(np.ascontiguousarray(turned(x, True))), True)
-    return unpacked(np.ascontiguousarray(x))
 
 
 def scale_bits(scale: Array) -> Array:

@@ -9,9 +9,9 @@ import numpy as np
 from ascend_aclnn.numerics import Array, matmul, round_into, widen
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import DataError, reference
-from ascend_aclnn.reference.gmm.common import ENDS, SIZES, integers, parts, scale_bits
+from ascend_aclnn.reference.gmm.common import ENDS, SIZES, parts, scale_bits
 from ascend_aclnn.reference.matmul.mx import E8M0, mx_product
-from ascend_aclnn.reference.matmul.quant import exact_product
+from ascend_aclnn.reference.matmul.quant import exact_product, integers
 
 
 def _unsupported(call: Any) -> Optional[str]:

@@ -8,20 +8,33 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import store
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.gmm.common import ENDS, integers, parts, scale_bits
-from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
+from ascend_aclnn.reference.gmm.common import ENDS, parts, scale_bits
+from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
 
 _INT4 = np.dtype(ml_dtypes.int4)
-_E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 _ACTIVATIONS = ("", "relu", "gelu_tanh", "", "fast_gelu", "silu")  # actType
 
 List = Optional[Sequence[Any]]
+
+
+def _unsupported(call: Any) -> Optional[str]:
+    """Shared exponents, and offsets of packed weights whose scales are the bits of floats."""
+    scales, offsets, antiquant = (
+        (call.get(name) or [None])[0] for name in ("scaleOptional", "offsetOptional", "antiquantScaleOptional")
+    )
+    x, weight = call["x"][0].dtype.name, call["weight"][0].dtype.name
+    if scales is not None and scales.size and scales.dtype.name == "FLOAT8_E8M0":
+        return "the NumPy backend has no grouped products with FLOAT8_E8M0 scales"
+    if x == "INT8" and weight in ("INT4", "INT32") and offsets is not None and offsets.size:
+        return "the NumPy backend has no offsets of INT4 weights"
+    if x in ("FLOAT", "FLOAT16", "BF16") and weight.startswith("INT") and (antiquant is None or not antiquant.size):
+        return "the NumPy backend takes weights of integers with antiquant_scale only"
+    return None
 
 
 class Parameters:
@@ -47,22 +60,16 @@ class Parameters:
 def _product(x: Array, parameters: Parameters, group: int, tokens: Optional[Array], operation: str, out: Array) -> None:
     """One group's product into its place; what the operands are tells how it is scaled."""
     weight, bias, scale = parameters.weight(group), parameters.of("bias", group), parameters.of("scale", group)
-    if scale is not None and scale.dtype == _E8M0:
-        raise UnsupportedOperator("aclnnGroupedMatmul", "the NumPy backend has no MX scales")
     if not is_integer(x.dtype):
         antiquant = parameters.of("antiquant_scale", group)
         if antiquant is not None:
             right = dequantised_weight(weight, antiquant, parameters.of("antiquant_offset", group))
-        elif is_integer(weight.dtype):
-            raise UnsupportedOperator("aclnnGroupedMatmul", "weights of integers need antiquantScale")
         else:
             right = widen(weight)
         y = matmul(widen(x), right)
         store_sum(out, y, bias)
         return
     if weight.dtype in (_INT4, np.dtype(np.int8)) and scale is not None and _is_int4_weight(x, weight, scale):
-        if parameters.of("offset", group) is not None:
-            raise UnsupportedOperator("aclnnGroupedMatmul", "the NumPy backend has no offsets of INT4 weights")
         right = dequantised_weight(weight, scale_bits(scale), None)
         # 8-bit rows are taken apart into halves, the lower ones less 8: bias has what that takes away.
         y = matmul(x.astype(np.float32) - (8 if bias is not None else 0), right)
@@ -134,7 +141,7 @@ def grouped_matmul(
         _product(rows[part], parameters, number, None if scales is None else scales[part], operation, out)
 
 
-@reference("aclnnGroupedMatmul", "aclnnGroupedMatmulV2", "aclnnGroupedMatmulV3", raw=True)
+@reference("aclnnGroupedMatmul", "aclnnGroupedMatmulV2", "aclnnGroupedMatmulV3", raw=True, unsupported=_unsupported)
 def grouped_matmul_v3(
     x: Sequence[Array],
     weight: Sequence[Array],
@@ -164,7 +171,9 @@ def grouped_matmul_v3(
     grouped_matmul(x, weight, lists, None, groups, kind, ENDS, "", outs)
 
 
-@reference("aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5", "aclnnGroupedMatmulWeightNz", raw=True)
+@reference(
+    "aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5", "aclnnGroupedMatmulWeightNz", raw=True, unsupported=_unsupported
+)
 def grouped_matmul_v5(
     x: Sequence[Array],
     weight: Sequence[Array],

@@ -11,8 +11,8 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
+from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import INT8_MAX, by_row, offset_of, scale_of, store, unpacked
 from ascend_aclnn.reference.declare import reference
@@ -21,13 +21,17 @@ _EXACT = 1 << 24  # float32 holds whole numbers up to this
 _E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 
-def integers(x: Array) -> Array:
-    """An operand's elements: INT32 holds eight 4-bit integers of the last axis."""
-    return unpacked(np.ascontiguousarray(x)) if x.dtype == np.int32 else x
-
-
 def turned(x: Array, transpose: bool) -> Array:
     return np.swapaxes(x, -1, -2) if transpose else x
+
+
+def integers(x: Array) -> Array:
+    """An operand's elements: INT32 holds eight 4-bit integers of the axis that is stored last."""
+    if x.dtype != np.int32:
+        return x
+    if x.ndim > 1 and x.strides[-2] < x.strides[-1]:
+        return turned(unpacked(np.ascontiguousarray(turned(x, True))), True)
+    return unpacked(np.ascontiguousarray(x))
 
 
 def exact_product(a: Array, b: Array) -> Array:
@@ -156,7 +160,22 @@ def quant_matmul_v4(
     scaled_product(left, right, scale, row_scale, offset, bias, out[0])
 
 
-@reference("aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz", raw=True)
+def _unsupported(call: Any) -> Optional[str]:
+    scale = call["yScale"]
+    return None if scale is None or scale.size == 0 else "the NumPy backend has no yScale"
+
+
+def _wide_by_narrow(x1: Array, x2: Array, x1_scale: Array, x2_scale: Array, y_offset: Array) -> Array:
+    """((x1 - 8) @ (x2 * x2Scale) + yOffset) * x1Scale of 8-bit rows and 4-bit weights.
+
+    The chip takes rows apart into halves, the lower ones less 8; yOffset has what that takes away (8 * x2 * x2Scale).
+    """
+    scales = (x2_scale.astype(np.uint64) & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
+    right = x2.astype(np.float32) * _blocks(scales.reshape(-1, x2.shape[-1]), x2, (0, 0))
+    return np.asarray((matmul(x1.astype(np.float32) - 8, right) + y_offset) * x1_scale.reshape(-1, 1))
+
+
+@reference("aclnnQuantMatmulV5", "aclnnQuantMatmulWeightNz", raw=True, unsupported=_unsupported)
 def quant_matmul_v5(
     x1: Array,
     x2: Array,
@@ -174,11 +193,18 @@ def quant_matmul_v5(
     out: tuple[Array],
 ) -> None:
     """As aclnnQuantMatmulV4; scales of more than one axis are those of blocks, and x2Offset is taken off then."""
-    if _E8M0 in (x2_scale.dtype, None if x1_scale is None else x1_scale.dtype) or y_scale is not None:
-        raise UnsupportedOperator("aclnnQuantMatmulV5", "the NumPy backend has no MX scales and no yScale")
-    if is_integer(x1.dtype) and x1.dtype == np.int8 and x2.dtype != np.int8:
-        raise UnsupportedOperator("aclnnQuantMatmulV5", "the NumPy backend has no INT8 by INT4")
     left, right = turned(integers(x1), transpose_x1), turned(integers(x2), transpose_x2)
+    if x1_scale is not None and x2_scale.dtype == _E8M0:
+        # Scales lie as their operand does, with pairs in place of the summed axis.
+        rows = mx.restored(x1, x1_scale, -2 if transpose_x1 else -1)
+        columns = mx.restored(x2, x2_scale, -1 if transpose_x2 else -2)
+        y = matmul(turned(rows, transpose_x1), turned(columns, transpose_x2))
+        round_into(out[0], (y if bias is None else y + widen(bias)).reshape(out[0].shape))
+        return
+    if x1_scale is not None and x1.dtype == np.int8 and x2.dtype == np.int32:
+        assert y_offset is not None
+        round_into(out[0], _wide_by_narrow(left, right, x1_scale, x2_scale, y_offset))
+        return
     if x1_scale is not None and x1_scale.ndim > 1:
         # With a scale for each row, scales of x2 lie as the product takes them; else as x2 itself lies.
         follows = transpose_x2 and x1_scale.shape[-1] != 1

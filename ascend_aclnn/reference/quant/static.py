@@ -10,8 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, is_integer, is_low_precision, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import (
     along,
     by_row,
@@ -149,11 +148,15 @@ def fake_quant_per_tensor(
 # ------------------------------------------------------------------------------------------------------- behind a product
 
 
-@reference("aclnnFlatQuant", "aclnnFlatQuantV2", "aclnnFlatQuantV3", raw=True)
+def _no_flat_groups(call: Any) -> Optional[str]:
+    if call["out"].dtype.name.startswith("FLOAT4") or call.get("groupListOptional") is not None:
+        return "the NumPy backend quantises whole matrices to INT4, no groups of them and no FLOAT4"
+    return None
+
+
+@reference("aclnnFlatQuant", "aclnnFlatQuantV2", "aclnnFlatQuantV3", raw=True, unsupported=_no_flat_groups)
 def flat_quant(x: Array, left: Array, right: Array, *attributes: Any, out: tuple[Array, Array]) -> None:
     """P1 @ x @ P2, each matrix quantised to 4 bits by its largest magnitude."""
-    if is_low_precision(out[0].dtype) or isinstance(attributes[0], np.ndarray):
-        raise UnsupportedOperator("aclnnFlatQuant", "the NumPy backend quantises whole matrices to INT4, no groups")
     clip_ratio = next(value for value in attributes if isinstance(value, float))
     y = matmul(widen(left), matmul(widen(x), widen(right)))
     flat, scales = by_row(y.reshape(len(y), -1), np.float32(7 / clip_ratio).item())

@@ -13,25 +13,33 @@ from ascend_aclnn.rules.language import (
     DtypeRule,
     Shape,
     ShapeRule,
+    absent,
     array_length,
     broadcast_shapes,
+    define,
     documented_dtypes,
     dtype_of,
     dtype_table,
     dtypes,
     formats,
+    has_shape,
     infer_shape,
+    not_empty,
     one_of,
     only_products,
     output_dtype,
     output_shape,
     rank,
+    require,
+    required,
     rule,
     same_dtype,
     shape_from,
     unless_empty,
+    when,
 )
-from ascend_aclnn.rules.matmul.fused import not_empty, not_nz, permuted_product
+from ascend_aclnn.rules.language.call import is_transposed
+from ascend_aclnn.rules.matmul.fused import not_nz, permuted_product
 
 _A2 = ("A2", "A3")
 
@@ -54,7 +62,8 @@ def _unpacked(call: Call, name: str) -> Shape:
     sizes = call.shape(name)
     call.require(len(sizes) >= 2, name, f"has rank {len(sizes)} (shape {sizes}); it must be at least 2")
     packed = call.dtype(name) is DataType.INT32 or (name != "x1" and call.dtype(name) is DataType.FLOAT)
-    return (*sizes[:-1], sizes[-1] * 8) if packed else sizes
+    axis = len(sizes) - (2 if is_transposed(call[name]) else 1)  # the one that is stored last
+    return tuple(n * 8 if i == axis else n for i, n in enumerate(sizes)) if packed else sizes
 
 
 def _product(call: Call, left: str = "x1", right: str = "x2", trans_left: str = "", trans_right: str = "") -> Product:
@@ -326,24 +335,67 @@ def _fits_later(name: str) -> DtypeRule:
     return dtype
 
 
-def _versions(names: _Names, *first: Check) -> tuple[Check, ...]:
+def _checks(names: _Names) -> tuple[Check, ...]:
     return (
-        *first,
         _quant_dtypes(names),
         _quant_shapes(names),
         _quant_out,
         _quant_formats(names),
-        lambda call: not_empty("x1", "x2")(call) if call.product != "950" else None,
+        when("product != '950'", not_empty("x1", "x2")),
+    )
+
+
+def _outputs(names: _Names) -> tuple[Check, ...]:
+    return (
         infer_shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
         output_dtype(out=_fits_later(names.x2_scale)),
     )
 
 
-def _v5_parameters(call: Call) -> None:
-    if call.product == "950":
-        return
-    for name in ("yScale", "x1Offset", "yOffset"):
-        _none(name)(call)
+_V5_UNUSED = (_none("yScale"), _none("x1Offset"), _none("yOffset"))
+
+# Rows of 8 bits by packed weights of 4 bits on A2 and A3, with scales of columns or of 256 of the inner axis.
+_WIDE_BY_NARROW = "product in ('A2', 'A3') and x1.dtype == INT8 and x2.dtype == INT32"
+_WIDE_BY_NARROW_WORDS = (
+    define(m="x1[0]", k="x1[1]", n="x2.unpacked[1]"),
+    rank(2, 2, "x1", "x2", "out"),
+    required("x1Scale", "yOffset", status=PARAM_INVALID),
+    absent("yScale", "x1Offset", "x2Offset", "bias"),
+    dtypes("FLOAT", "x1Scale", "yOffset"),
+    dtypes("UINT64 INT64", "x2Scale"),
+    dtypes("FLOAT16 BF16", "out"),
+    formats("ND", "x1", "x2", "x1Scale", "x2Scale", "yOffset", "out"),
+    one_of("transposeX1", False),
+    one_of("transposeX2", False),
+    require("0 < k <= 29576", argument="x1"),
+    require("x2.unpacked[0] == k", "n > 0"),
+    rank(1, 2, "x2Scale"),
+    when("len(x2Scale) == 1", require("k % 2 == 0", argument="x1"), one_of("groupSize", 0)),
+    when("len(x2Scale) == 2", require("k % 256 == 0", argument="x1"), one_of("groupSize", 256)),
+    has_shape(
+        x1Scale="(m,) if len(x2Scale) == 1 else (m, 1)",
+        x2Scale="(n,) if len(x2Scale) == 1 else (k // 256, n)",
+        yOffset="(n,)",
+        out="(m, n)",
+    ),
+)
+
+# Blocks of 32 with shared exponents, on Ascend 950: scales lie as their operands, in pairs.
+_MX_PRODUCT = "product == '950' and x2Scale.dtype == FLOAT8_E8M0"
+_MX_PRODUCT_WORDS = (
+    required("x1Scale", status=PARAM_INVALID),
+    dtypes("FLOAT8_E8M0", "x1Scale"),
+    define(
+        mx_k="x1[-2] if transposeX1 else x1[-1]",
+        mx_m="x1[-1] if transposeX1 else x1[-2]",
+        mx_n="x2[-2] if transposeX2 else x2[-1]",
+    ),
+    has_shape(
+        x1Scale="(*x1[:-2], ceil_div(mx_k, 64), mx_m, 2) if transposeX1 else (*x1[:-2], mx_m, ceil_div(mx_k, 64), 2)",
+        x2Scale="(*x2[:-2], mx_n, ceil_div(mx_k, 64), 2) if transposeX2 else (*x2[:-2], ceil_div(mx_k, 64), mx_n, 2)",
+    ),
+    require("bias in ((mx_n,), (1, mx_n), (*out[:-2], 1, mx_n))"),
+)
 
 
 _C0_INT = {DataType.INT4: 64, DataType.INT32: 64}
@@ -373,10 +425,18 @@ _V3 = _Names("", "scale", "offset")
 _V4 = _Names("pertokenScaleOptional", "scale", "offset")
 _V5 = _Names("x1Scale", "x2Scale", "x2Offset")
 
-rule("aclnnQuantMatmulV3", *_versions(_V3))
-rule("aclnnQuantMatmulV4", *_versions(_V4))
-rule("aclnnQuantMatmulV5", *_versions(_V5, _v5_parameters))
-rule("aclnnQuantMatmulWeightNz", *_versions(_V5, _v5_parameters, _nz_weight()))
+rule("aclnnQuantMatmulV3", *_checks(_V3), *_outputs(_V3))
+rule("aclnnQuantMatmulV4", *_checks(_V4), *_outputs(_V4))
+_V5_WORDS = (
+    when(f"product != '950' and not ({_WIDE_BY_NARROW})", *_V5_UNUSED),
+    when(_WIDE_BY_NARROW, *_WIDE_BY_NARROW_WORDS),
+    when(f"not ({_WIDE_BY_NARROW})", *_checks(_V5)),
+    when(_MX_PRODUCT, *_MX_PRODUCT_WORDS),
+    *_outputs(_V5),
+)
+
+rule("aclnnQuantMatmulV5", *_V5_WORDS)
+rule("aclnnQuantMatmulWeightNz", _nz_weight(), *_V5_WORDS)
 
 # --------------------------------------------------------------------------------------------------- fused
 
@@ -533,7 +593,9 @@ def _weight_quant(call: Call) -> None:
         fits = size >= 32 and size % 32 == 0 and size < product.k
         call.require(fits, "antiquantGroupSize", f"is {size}; it must be 0, or a multiple of 32 below {product.k}")
     groups = (-(-product.k // size), product.n) if size > 0 else (product.n,)
-    allowed = {groups, groups[::-1], (1,), (1, 1), (1, product.n), (product.n, 1)} if size <= 0 else {groups, groups[::-1]}
+    allowed = (
+        {groups, groups[::-1], (1,), (1, 1), (1, product.n), (product.n, 1)} if size <= 0 else {groups, groups[::-1]}
+    )
     call.require(scale in allowed, "antiquantScale", f"has shape {scale}; it must be {groups}")
     if call.is_present("antiquantOffsetOptional"):
         offset = call.shape("antiquantOffsetOptional")
