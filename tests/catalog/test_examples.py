@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-import samples
 
+import samples
 from ascend_aclnn import catalog, ops, reference
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]

@@ -380,23 +380,29 @@ _WIDE_BY_NARROW_WORDS = (
     ),
 )
 
-# Blocks of 32 with shared exponents, on Ascend 950: scales lie as their operands, in pairs.
-_MX_PRODUCT = "product == '950' and x2Scale.dtype == FLOAT8_E8M0"
-_MX_PRODUCT_WORDS = (
-    required("x1Scale", status=PARAM_INVALID),
-    dtypes("FLOAT8_E8M0", "x1Scale"),
-    define(
-        mx_k="x1[-2] if transposeX1 else x1[-1]",
-        mx_m="x1[-1] if transposeX1 else x1[-2]",
-        mx_n="x2[-2] if transposeX2 else x2[-1]",
-    ),
-    has_shape(
-        x1Scale="(*x1[:-2], ceil_div(mx_k, 64), mx_m, 2) if transposeX1 else (*x1[:-2], mx_m, ceil_div(mx_k, 64), 2)",
-        x2Scale="(*x2[:-2], mx_n, ceil_div(mx_k, 64), 2) if transposeX2 else (*x2[:-2], ceil_div(mx_k, 64), mx_n, 2)",
-    ),
-    require("bias in ((mx_n,), (1, mx_n), (*out[:-2], 1, mx_n))"),
-)
 
+def _mx_operands(x1_scale: str, x2_scale: str) -> tuple[Check, ...]:
+    """Blocks of 32 with shared exponents: scales lie as their operands do, pairs of them in place of the summed axis."""
+    return (
+        required(x1_scale, status=PARAM_INVALID),
+        dtypes("FLOAT8_E8M0", x1_scale, x2_scale),
+        rank(2, 6, "x1", "x2"),
+        define(
+            pairs="ceil_div(x1[-2] if transposeX1 else x1[-1], 64)",
+            rows="x1[-1] if transposeX1 else x1[-2]",
+            columns="x2[-2] if transposeX2 else x2[-1]",
+        ),
+        has_shape(
+            **{
+                x1_scale: "(*x1[:-2], pairs, rows, 2) if transposeX1 else (*x1[:-2], rows, pairs, 2)",
+                x2_scale: "(*x2[:-2], columns, pairs, 2) if transposeX2 else (*x2[:-2], pairs, columns, 2)",
+            }
+        ),
+    )
+
+
+_MX_PRODUCT = "product == '950' and x2Scale.dtype == FLOAT8_E8M0"
+_MX_BIAS = require("bias in ((columns,), (1, columns), (*out[:-2], 1, columns))")
 
 _C0_INT = {DataType.INT4: 64, DataType.INT32: 64}
 
@@ -431,7 +437,7 @@ _V5_WORDS = (
     when(f"product != '950' and not ({_WIDE_BY_NARROW})", *_V5_UNUSED),
     when(_WIDE_BY_NARROW, *_WIDE_BY_NARROW_WORDS),
     when(f"not ({_WIDE_BY_NARROW})", *_checks(_V5)),
-    when(_MX_PRODUCT, *_MX_PRODUCT_WORDS),
+    when(_MX_PRODUCT, *_mx_operands("x1Scale", "x2Scale"), _MX_BIAS),
     *_outputs(_V5),
 )
 
@@ -640,6 +646,27 @@ _PERMUTED_QUANT = (
     _none("bias"),
     one_of("batchSplitFactor", 1),
     output_shape(out=_permuted_quant_out),
+    when(
+        "x2Scale.dtype == FLOAT8_E8M0",
+        required("x1Scale", status=PARAM_INVALID),
+        dtypes("FLOAT8_E8M0", "x1Scale"),
+        define(
+            pairs="ceil_div(x1[permX1[2]], 64)",
+            left="tuple(x1[axis] for axis in permX1)",
+            right="tuple(x2[axis] for axis in permX2)",
+        ),
+        rank(4, 4, "x1Scale", "x2Scale"),
+        require(
+            "tuple(x1Scale[axis] for axis in permX1) == (*left[:2], pairs)",
+            "tuple(x2Scale[axis] for axis in permX2) == (right[0], pairs, right[2])",
+            "x1Scale[3] == 2",
+            "x2Scale[3] == 2",
+        ),
+    ),
+    when(
+        "x2Scale.dtype != FLOAT8_E8M0",
+        require("x1Scale in ((x1[permX1[1]],), (1,))", "x2Scale == (x2[permX2[2]],)"),
+    ),
     output_dtype(out=lambda call: DataType(call["dtype"]) if call["dtype"] in (0, 1, 27) else DataType.FLOAT16),
 )
 rule("aclnnTransposeQuantBatchMatMul", *_PERMUTED_QUANT)
@@ -651,6 +678,7 @@ rule(
     documented_dtypes(),
     rank(2, 2, "x1", "x2", "yRef"),
     output_shape(yRef=_product_shape("x1", "x2", *_TRANSPOSES)),
+    *_mx_operands("x1ScaleOptional", "x2Scale"),
 )
 rule(
     "aclnnDualLevelQuantMatmulWeightNz",
@@ -659,7 +687,16 @@ rule(
     one_of("transposeX1", False),
     one_of("level0GroupSize", 512),
     one_of("level1GroupSize", 32),
+    rank(2, 2, "x1", "x2", "out"),
+    one_of("transposeX2", True),
     output_shape(out=_product_shape("x1", "x2", *_TRANSPOSES)),
+    has_shape(
+        x1Level0Scale="(x1[0], ceil_div(x1[1], 512))",
+        x2Level0Scale="(ceil_div(x1[1], 512), x2[0])",
+        x1Level1Scale="(x1[0], ceil_div(x1[1], 64), 2)",
+        x2Level1Scale="(x2[0], ceil_div(x1[1], 64), 2)",
+        optionalBias="(x2[0],)",
+    ),
     output_dtype(out="BF16"),
 )
 
@@ -675,5 +712,8 @@ rule(
     documented_dtypes(),
     output_shape(yOut=_product_shape("x1", "x2", *_TRANSPOSES)),
     infer_shape(yScaleOut=_activated_scale),
+    *_mx_operands("x1ScaleOptional", "x2Scale"),
+    require("biasOptional in ((columns,), (1, columns), (*yOut[:-2], 1, columns))"),
+    require("yScaleOut == (*yOut[:-1], ceil_div(columns, 64), 2)"),
     output_dtype(yOut=dtype_of("x1"), yScaleOut="FLOAT8_E8M0"),
 )
