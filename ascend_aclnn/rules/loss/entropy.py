@@ -6,21 +6,23 @@ from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,
-    Shape,
     broadcast_shape,
     broadcastable,
     castable,
     dtype_of,
     dtype_table,
     dtypes,
+    has_shape,
     infer_shape,
     max_rank,
+    one_of,
     only_products,
     output_dtype,
     output_shape,
     output_shape_relaxed,
     promoted,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
@@ -33,20 +35,21 @@ from ascend_aclnn.rules.language import (
 )
 from ascend_aclnn.rules.loss.pointwise import FLOATS, NONE, reduction
 
-
-def _self_or_one(call: Call) -> Shape:
-    return call.shape("self") if call["reduction"] == NONE else ()
-
+_SELF_OR_ONE = f"self if reduction == {NONE} else ()"
 
 # ------------------------------------------------------------------------------------------------- binary
 
 rule(
     "aclnnBinaryCrossEntropy",
     dtypes(FLOATS, "self", "target", "out", "weight"),
-    when(lambda call: call.is_present("weight"), same_dtype("self", "target", "weight", "out")),
+    when("weight is not None", same_dtype("self", "target", "weight", "out")),
     same_shape("self", "target"),
     reduction,
-    unless_empty("self", tiling(broadcastable("weight", "self")), output_shape_relaxed(out=_self_or_one)),
+    unless_empty(
+        "self",
+        tiling(broadcastable("weight", "self")),
+        output_shape_relaxed(out=_SELF_OR_ONE),
+    ),
     output_dtype(out=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
@@ -85,8 +88,8 @@ rule(
     same_shape("self", "target"),
     unless_empty("target", _weights_broadcast),
     unless_empty("self", tiling(broadcastable("weightOptional", "self"), broadcastable("posWeightOptional", "self"))),
-    unless_empty("self", when(lambda call: call["reduction"] == NONE, same_shape("self", "out"))),
-    infer_shape(out=_self_or_one),
+    unless_empty("self", when(f"reduction == {NONE}", same_shape("self", "out"))),
+    infer_shape(out=_SELF_OR_ONE),
     output_dtype(out=dtype_of("target")),
 )
 rule(
@@ -120,35 +123,17 @@ def _target_columns(names: str, *rows: str) -> tuple[Check, Check]:
     return dtype_table(names, *rows, products="A2 A3"), dtype_table(names, *rows, *narrow, products="950")
 
 
-def _reduction_word(call: Call) -> None:
-    word = call["reductionOptional"]
-    allowed = ("mean", "sum", "none")
-    call.require(word is None or word in allowed, "reductionOptional", f"is {word!r}; it must be {', '.join(allowed)}")
+_REDUCTION = one_of("reductionOptional", "mean", "sum", "none")
+_EACH_ROW = "(reductionOptional is not None and reductionOptional == 'none')"
 
 
-def _smoothing(call: Call) -> None:
-    value = call["labelSmoothing"]
-    call.require(0 <= value < 1, "labelSmoothing", f"is {value}; it must be in [0, 1)")
-
-
-def _class_weights(logits: str) -> Check:
+def _class_weights(logits: str) -> tuple[Check, ...]:
     """target has one class for every row of the logits, weight one number for every class."""
-
-    def check(call: Call) -> None:
-        rank(2, 2, logits)(call)
-        rank(1, 1, "target", "weightOptional")(call)
-        rows, classes = call.sizes(logits, 2)
-        came = call.size("target", 0)
-        call.require(came == rows, "target", f"has {came} items; {call.python_name(logits)} has {rows} rows")
-        if call.is_present("weightOptional"):
-            came = call.size("weightOptional", 0)
-            call.require(came == classes, "weightOptional", f"has {came} items; there are {classes} classes")
-
-    return check
-
-
-def _class_loss(call: Call) -> Shape:
-    return (call.size("input", 0),) if call["reductionOptional"] == "none" else (1,)
+    return (
+        rank(2, 2, logits),
+        rank(1, 1, "target", "weightOptional"),
+        has_shape(target=f"({logits}[0],)", weightOptional=f"({logits}[1],)"),
+    )
 
 
 rule(
@@ -160,22 +145,15 @@ rule(
         "FLOAT INT64 FLOAT FLOAT FLOAT FLOAT FLOAT",
         "BF16 INT64 FLOAT BF16 BF16 BF16 BF16",
     ),
-    tiling(_reduction_word, _smoothing, _class_weights("input")),
+    tiling(_REDUCTION, require("0 <= labelSmoothing < 1"), *_class_weights("input")),
     infer_shape(
-        lossOut=_class_loss,
+        lossOut=f"(input[0],) if {_EACH_ROW} else (1,)",
         logProbOut=shape_of("input"),
-        zlossOut=lambda call: (1,),
+        zlossOut="(1,)",
         lseForZlossOut=shape_from(("input", 0)),
     ),
     output_dtype(**dict.fromkeys(("lossOut", "logProbOut", "zlossOut", "lseForZlossOut"), dtype_of("input"))),
 )
-
-
-def _loss_gradient(call: Call) -> None:
-    rows = call.size("logProb", 0)
-    wanted = rows if call["reductionOptional"] == "none" else 1
-    text = f"has shape {call.shape('gradLoss')}; with reduction {call['reductionOptional']!r} it must hold {wanted}"
-    call.require(call["gradLoss"].size == wanted, "gradLoss", text)
 
 
 rule(
@@ -187,7 +165,11 @@ rule(
         "FLOAT16 FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16",
         "FLOAT FLOAT INT64 FLOAT FLOAT FLOAT FLOAT",
     ),
-    tiling(_reduction_word, _class_weights("logProb"), _loss_gradient),
+    tiling(
+        _REDUCTION,
+        *_class_weights("logProb"),
+        require(f"gradLoss.size == (logProb[0] if {_EACH_ROW} else 1)"),
+    ),
     infer_shape(out=shape_of("logProb")),
     output_dtype(out=dtype_of("logProb")),
 )
@@ -210,15 +192,11 @@ rule(
 )
 
 
-def _no_smoothing(call: Call) -> None:
-    call.require(call["labelSmoothing"] == 0, "labelSmoothing", f"is {call['labelSmoothing']}; it must be 0")
-
-
 rule(
     "aclnnFusedCrossEntropyLossWithMaxSum",
     dtypes("FLOAT", "logitsMax", "sumExpLogits", "predictedLogits", "lossOut"),
     when(
-        lambda call: call.is_present("vocabParallelLogitsOptional"),
+        "vocabParallelLogitsOptional is not None",
         dtypes("FLOAT FLOAT16 BF16", "vocabParallelLogitsOptional"),
         dtypes("FLOAT", "softMaxOutOptional"),
     ),
@@ -227,11 +205,7 @@ rule(
     output_shape(lossOut=shape_of("logitsMax")),
     rank(2, 2, "vocabParallelLogitsOptional"),
     same_shape("vocabParallelLogitsOptional", "softMaxOutOptional"),
-    _no_smoothing,
-    infer_shape(
-        softMaxOutOptional=lambda call: (
-            call.shape("vocabParallelLogitsOptional") if call.is_present("vocabParallelLogitsOptional") else None
-        )
-    ),
+    require("labelSmoothing == 0"),
+    infer_shape(softMaxOutOptional="vocabParallelLogitsOptional"),
     output_dtype(softMaxOutOptional="FLOAT", lossOut="FLOAT"),
 )

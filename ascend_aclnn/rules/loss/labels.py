@@ -2,82 +2,45 @@
 
 from __future__ import annotations
 
-import math
-
-from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
-    Call,
     Check,
-    Shape,
     castable,
+    define,
     dtype_of,
     dtypes,
+    has_shape,
     infer_shape,
+    on_products,
     output_dtype,
     output_shape,
     rank,
+    require,
     rule,
     same_dtype,
+    same_shape,
     shape_of,
+    shape_patterns,
+    when,
 )
 from ascend_aclnn.rules.loss.pointwise import FLOATS, NONE, reduction
 
 _CLASSES = "INT64 UINT8 INT32"
 
-
-def _one_number(name: str, most_rank: int = 8) -> Check:
-    def check(call: Call) -> None:
-        sizes = call.shape(name)
-        fits = len(sizes) <= most_rank and math.prod(sizes) == 1
-        call.require(fits, name, f"has shape {sizes}; it must hold one number")
-
-    return check
+# One loss for every row of a 2-d self without a reduction, else one number.
+_BY_ROW = f"reduction == {NONE} and len(self) == 2"
+_SAMPLE_LOSS = f"self[:1] if {_BY_ROW} else ()"
 
 
-def _per_sample(name: str) -> Check:
-    """One loss for every row of a 2-d self without a reduction, else one number."""
-
-    def check(call: Call) -> None:
-        sizes = call.shape("self")
-        if call["reduction"] == NONE and len(sizes) == 2:
-            came = call.shape(name)
-            call.require(
-                came == sizes[:1], name, f"has shape {came}; it must be {sizes[:1]}, one for every row of self"
-            )
-        else:
-            _one_number(name, 1)(call)
-
-    return check
+def _per_sample(name: str) -> tuple[Check, ...]:
+    return (
+        when(_BY_ROW, has_shape(**{name: "self[:1]"})),
+        when(f"not ({_BY_ROW})", require(f"len({name}) <= 1", f"{name}.size == 1")),
+    )
 
 
-def _sample_loss(call: Call) -> Shape:
-    sizes = call.shape("self")
-    return sizes[:1] if call["reduction"] == NONE and len(sizes) == 2 else ()
-
-
-def _classes(*, lone_target: bool) -> Check:
-    """self is (classes) or (rows, classes), target one class for every row, weight one number for every class."""
-
-    def check(call: Call) -> None:
-        sizes, target = call.shape("self"), call.shape("target")
-        rank(1, 2, "self")(call)
-        rank(0, 1, "target")(call)
-        alone = len(sizes) == 1 and not target
-        rows = bool(target) and sizes[0] == target[0] and (len(sizes) == 2 or not lone_target)
-        call.require(
-            alone or rows, "target", f"has shape {target}; it must have one class for every row of self {sizes}"
-        )
-        weight = call.shape("weight")
-        call.require(
-            weight == sizes[-1:], "weight", f"has shape {weight}; it must be {sizes[-1:]}, one for every class"
-        )
-
-    return check
-
-
-def _some_class(call: Call) -> None:
-    text = f"has shape {call.shape('self')}: no classes, but target has items"
-    call.require(call.shape("self")[-1] > 0 or call.is_empty("target"), "self", text)
+# self is (classes) or (rows, classes), target one class for every row, weight one number for every class.
+_ROWS = (rank(1, 2, "self"), rank(0, 1, "target"))
+_WEIGHTS = has_shape(weight="self[-1:]")
 
 
 rule(
@@ -87,11 +50,13 @@ rule(
     dtypes(FLOATS, "self"),
     dtypes(_CLASSES, "target"),
     reduction,
-    _classes(lone_target=True),
-    _per_sample("out"),
-    _one_number("totalWeightOut"),
-    _some_class,
-    infer_shape(out=_sample_loss, totalWeightOut=lambda call: ()),
+    *_ROWS,
+    require("len(target) == len(self) - 1", "target == self[:-1]"),
+    _WEIGHTS,
+    *_per_sample("out"),
+    require("totalWeightOut.size == 1"),
+    require("self[-1] > 0 or target.empty"),
+    infer_shape(out=_SAMPLE_LOSS, totalWeightOut="()"),
     output_dtype(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
 )
 rule(
@@ -101,39 +66,19 @@ rule(
     dtypes(FLOATS, "self"),
     dtypes(_CLASSES, "target"),
     reduction,
-    _classes(lone_target=False),
-    _one_number("totalWeight"),
-    _per_sample("gradOutput"),
+    *_ROWS,
+    require("(len(self) == 1 and len(target) == 0) or target == self[:1]", argument="target"),
+    _WEIGHTS,
+    require("totalWeight.size == 1"),
+    *_per_sample("gradOutput"),
     output_shape(out=shape_of("self")),
     output_dtype(out=dtype_of("self")),
 )
 
 
-def _pixels(call: Call) -> None:
-    """target holds a class for every pixel of self (N, C, H, W)."""
-    rank(4, 4, "self")(call)
-    rank(3, 3, "target")(call)
-    n, _, h, w = call.sizes("self", 4)
-    came = call.shape("target")
-    call.require(came == (n, h, w), "target", f"has shape {came}; it must be {(n, h, w)}, one class for every pixel")
-
-
-def _pixel_loss(call: Call) -> Shape:
-    return call.shape("target") if call["reduction"] == NONE else ()
-
-
-def _pixel_output(call: Call) -> None:
-    if call["reduction"] == NONE:
-        came, wanted = call.shape("out"), call.shape("target")
-        call.require(came == wanted, "out", f"has shape {came}; it must be {wanted}, as target")
-    else:
-        _one_number("out")(call)
-
-
-def _weight_of_classes(call: Call) -> None:
-    came, classes = call["weight"].size, call.size("self", 1)
-    call.require(came == classes, "weight", f"has {came} items; self has {classes} classes")
-
+# target holds a class for every pixel of self.
+_PIXELS = shape_patterns(self="n c h w", target="n h w")
+_WEIGHT_OF_CLASSES = require("weight.size == self[1]")
 
 rule(
     "aclnnNLLLoss2d",
@@ -143,21 +88,14 @@ rule(
     dtypes(_CLASSES, "target"),
     reduction,
     rank(4, 4, "self"),
-    _weight_of_classes,
-    _pixels,
-    _pixel_output,
-    _one_number("totalWeightOut"),
-    infer_shape(out=_pixel_loss, totalWeightOut=lambda call: ()),
+    _WEIGHT_OF_CLASSES,
+    _PIXELS,
+    when(f"reduction == {NONE}", same_shape("target", "out")),
+    when(f"reduction != {NONE}", require("out.size == 1")),
+    require("totalWeightOut.size == 1"),
+    infer_shape(out=f"target if reduction == {NONE} else ()", totalWeightOut="()"),
     output_dtype(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
 )
-
-
-def _pixel_grad(call: Call) -> None:
-    if call["reduction"] == NONE:
-        came, wanted = call.shape("gradOutput"), call.shape("target")
-        call.require(came == wanted, "gradOutput", f"has shape {came}; it must be {wanted}, as target")
-    else:
-        _one_number("gradOutput", 1)(call)
 
 
 rule(
@@ -165,36 +103,15 @@ rule(
     dtypes(FLOATS, "self"),
     same_dtype("self", "gradOutput", "weight", "out", "totalWeight"),
     dtypes(_CLASSES, "target"),
-    _pixel_grad,
-    _pixels,
-    _weight_of_classes,
+    when(f"reduction == {NONE}", same_shape("target", "gradOutput")),
+    when(f"reduction != {NONE}", require("len(gradOutput) <= 1", "gradOutput.size == 1")),
+    _PIXELS,
+    _WEIGHT_OF_CLASSES,
     output_shape(out=shape_of("self")),
-    _one_number("totalWeight"),
+    require("totalWeight.size == 1"),
     reduction,
     output_dtype(out=dtype_of("self")),
 )
-
-
-def _margins(call: Call) -> None:
-    """self is a number, (classes) or (rows, classes); target has its shape."""
-    sizes, target = call.shape("self"), call.shape("target")
-    rank(0, 2, "self")(call)
-    call.require(not sizes or sizes[-1] > 0, "self", f"has shape {sizes}; there must be at least one class")
-    if len(sizes) == 2:
-        call.require(target == sizes, "target", f"has shape {target}; it must be {sizes}, as self")
-    else:
-        wanted = sizes[0] if sizes else 1
-        fits = len(target) <= 1 and math.prod(target) == wanted
-        call.require(fits, "target", f"has shape {target}; it must have {wanted} items on at most one axis")
-
-
-def _is_target(call: Call) -> None:
-    sizes, came = call.shape("self"), call.shape("isTarget")
-    if len(sizes) == 2 and sizes[0] == 0:
-        call.require(len(came) <= 2 and math.prod(came) == 0, "isTarget", f"has shape {came}; it must be empty")
-    else:
-        wanted = call.shape("target")
-        call.require(came == wanted, "isTarget", f"has shape {came}; it must be {wanted}, as target")
 
 
 rule(
@@ -202,10 +119,15 @@ rule(
     dtypes(FLOATS, "self"),
     dtypes("INT64 INT32", "target"),
     same_dtype("self", "out", "isTarget"),
-    _margins,
-    _per_sample("out"),
-    _is_target,
-    infer_shape(out=_sample_loss, isTarget=shape_of("target")),
+    # self is a number, (classes) or (rows, classes); target has its shape.
+    rank(0, 2, "self"),
+    require("len(self) == 0 or self[-1] > 0"),
+    when("len(self) == 2", same_shape("self", "target")),
+    when("len(self) < 2", require("len(target) <= 1", "target.size == self.size")),
+    *_per_sample("out"),
+    when("len(self) == 2 and self[0] == 0", require("len(isTarget) <= 2", "isTarget.size == 0")),
+    when("not (len(self) == 2 and self[0] == 0)", same_shape("target", "isTarget")),
+    infer_shape(out=_SAMPLE_LOSS, isTarget=shape_of("target")),
     output_dtype(out=dtype_of("self"), isTarget=dtype_of("self")),
 )
 
@@ -216,66 +138,44 @@ _LABELS = "INT32 INT64 BOOL FLOAT FLOAT16"
 _MOST_SYMBOLS, _MOST_LABELS, _MOST_BATCH = 200000, 1000, 8180
 
 
-def _ctc_sizes(call: Call) -> tuple[int, int, int]:
-    """Steps, samples, symbols of (T, C) or (T, N, C) log probabilities."""
-    sizes = call.shape("logProbs")
-    call.require(len(sizes) in (2, 3), "logProbs", f"has rank {len(sizes)}; it must be 2 or 3")
-    call.require(sizes[0] > 0, "logProbs", f"has shape {sizes}; there must be at least one step")
-    return sizes[0], sizes[1] if len(sizes) == 3 else 1, sizes[-1]
-
-
-def _ctc_targets(call: Call, lengths: str, samples: int) -> None:
-    """targets is (N, S), padded, or the labels of all samples in a row."""
-    sizes, counts = call.shape("targets"), call[lengths]
-    if len(sizes) == 2:
-        longest = max(counts, default=0)
-        fits = sizes[0] == samples and sizes[1] >= longest
-        call.require(fits, "targets", f"has shape {sizes}; it must be ({samples}, {longest} or more)")
-    else:
-        rank(1, 1, "targets")(call)
-        call.require(
-            sizes[0] == sum(counts), "targets", f"has {sizes[0]} items; the target lengths add up to {sum(counts)}"
-        )
-
-
-def _ctc_inputs(call: Call) -> None:
-    steps, samples, symbols = _ctc_sizes(call)
-    call.require(0 <= call["blank"] < symbols, "blank", f"is {call['blank']}; it must be in [0, {symbols - 1}]")
-    given = call["inputLengths"]
-    fits = len(given) == samples and max(given, default=0) <= steps
-    call.require(fits, "inputLengths", f"is {given}; it must have {samples} items of at most {steps}")
-    lengths = call["targetlengths"]
-    call.require(len(lengths) == samples, "targetlengths", f"has {len(lengths)} items; it must have {samples}")
-    _ctc_targets(call, "targetlengths", samples)
-
-
-def _alpha_shape(call: Call) -> Shape:
-    """(N, T, states); the states are padded to a multiple of 8 except on Ascend 950."""
-    steps, samples, _ = _ctc_sizes(call)
-    states = 2 * max(call["targetlengths"], default=0) + 1
-    return samples, steps, states if call.product == "950" else (states + 7) // 8 * 8
-
-
-def _likelihood_shape(call: Call) -> Shape:
-    return call.shape("logProbs")[1:2] if len(call.shape("logProbs")) == 3 else ()
+# Log probabilities are (T, C) or (T, N, C); targets is (N, S), padded, or the labels of all samples in a row.
+_CTC = (
+    rank(2, 3, "logProbs"),
+    require("logProbs[0] > 0"),
+    define(
+        steps="logProbs[0]",
+        samples="logProbs[1] if len(logProbs) == 3 else 1",
+        symbols="logProbs[-1]",
+        most_steps="max((0, *inputLengths))",
+        most_labels="max((0, *lengths))",
+    ),
+    require("0 <= blank < symbols"),
+    require("len(inputLengths) == samples", "len(lengths) == samples"),
+    require("most_steps <= steps", argument="inputLengths"),
+    rank(1, 2, "targets"),
+    when("len(targets) == 2", require("targets[0] == samples", "targets[1] >= most_labels")),
+    when("len(targets) == 1", require("targets[0] == sum(lengths)")),
+)
 
 
 def _ctc_dtypes(alpha: str) -> tuple[Check, ...]:
-    def narrow(call: Call) -> None:
-        if call.product in ("A2", "A3") and call.dtype("logProbs") in (DataType.BF16, DataType.FLOAT16):
-            _, samples, symbols = _ctc_sizes(call)
-            labels = (call.size(alpha, 2) - 1) // 2
-            fits = symbols <= _MOST_SYMBOLS and samples <= _MOST_BATCH and labels <= _MOST_LABELS
-            text = f"has dtype {call.dtype('logProbs').name} and shape {call.shape('logProbs')}; so many need FLOAT or DOUBLE"
-            call.require(fits, "logProbs", text)
-
-    return dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16 DOUBLE", "": "FLOAT DOUBLE"}, "logProbs"), narrow
+    few = (f"symbols <= {_MOST_SYMBOLS}", f"samples <= {_MOST_BATCH}", f"({alpha}[2] - 1) // 2 <= {_MOST_LABELS}")
+    return (
+        dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16 DOUBLE", "": "FLOAT DOUBLE"}, "logProbs"),
+        on_products("A2 A3", when("logProbs.dtype in (BF16, FLOAT16)", require(*few, why="for FLOAT16 and BF16"))),
+    )
 
 
 rule(
     "aclnnCtcLoss",
-    _ctc_inputs,
-    output_shape(negLogLikelihoodOut=_likelihood_shape, logAlphaOut=_alpha_shape),
+    define(lengths="targetlengths"),
+    *_CTC,
+    # The states are padded to a multiple of 8 except on Ascend 950.
+    define(states="2 * most_labels + 1"),
+    output_shape(
+        negLogLikelihoodOut="logProbs[1:2] if len(logProbs) == 3 else ()",
+        logAlphaOut="(samples, steps, states if product == '950' else ceil_div(states, 8) * 8)",
+    ),
     *_ctc_dtypes("logAlphaOut"),
     dtypes(_LABELS, "targets"),
     same_dtype("logProbs", "negLogLikelihoodOut", "logAlphaOut"),
@@ -283,31 +183,14 @@ rule(
 )
 
 
-def _ctc_backward_shapes(call: Call) -> None:
-    steps, samples, symbols = _ctc_sizes(call)
-    rank(1, 1, "gradOut", "negLogLikelihood")(call)
-    rank(3, 3, "logProbs", "logAlpha", "out")(call)
-    rank(1, 2, "targets")(call)
-    call.require(0 <= call["blank"] < symbols, "blank", f"is {call['blank']}; it must be in [0, {symbols - 1}]")
-    longest, states = max(call["targetLengths"], default=0), call.size("logAlpha", 2)
-    call.require(
-        longest <= (states - 1) // 2, "targetLengths", f"names {longest} labels; log_alpha has {states} states"
-    )
-    for name in ("gradOut", "negLogLikelihood", "logAlpha"):
-        came = call.size(name, 0)
-        call.require(came == samples, name, f"has {came} on its first axis; there are {samples} samples")
-    for name in ("inputLengths", "targetLengths"):
-        call.require(len(call[name]) == samples, name, f"has {len(call[name])} items; there are {samples} samples")
-    came = call.size("logAlpha", 1)
-    call.require(came == steps, "logAlpha", f"has {came} steps; log_probs has {steps}")
-    most = max(call["inputLengths"], default=0)
-    call.require(most <= steps, "inputLengths", f"names {most} steps; log_probs has {steps}")
-    _ctc_targets(call, "targetLengths", samples)
-
-
 rule(
     "aclnnCtcLossBackward",
-    _ctc_backward_shapes,
+    define(lengths="targetLengths"),
+    rank(1, 1, "gradOut", "negLogLikelihood"),
+    rank(3, 3, "logProbs", "logAlpha", "out"),
+    *_CTC,
+    require("most_labels <= (logAlpha[2] - 1) // 2", argument="targetLengths"),
+    require("gradOut[0] == samples", "negLogLikelihood[0] == samples", "logAlpha[:2] == (samples, steps)"),
     output_shape(out=shape_of("logProbs")),
     *_ctc_dtypes("logAlpha"),
     same_dtype("logProbs", "gradOut", "negLogLikelihood", "logAlpha", "out"),

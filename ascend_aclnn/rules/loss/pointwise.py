@@ -14,14 +14,16 @@ from ascend_aclnn.rules.language import (
     dtype_of,
     dtypes,
     infer_shape,
-    is_floating,
     max_rank,
     no_private_format,
+    not_negative,
+    one_of,
     only_products,
     output_dtype,
     output_shape,
     plus_bf16,
     promoted,
+    require,
     rule,
     same_dtype,
     same_shape,
@@ -29,16 +31,14 @@ from ascend_aclnn.rules.language import (
     shape_patterns,
     tiling,
     unless_empty,
+    when,
 )
 
 NONE, MEAN, SUM = 0, 1, 2
 FLOATS = plus_bf16("FLOAT FLOAT16")
 
 
-def reduction(call: Call) -> None:
-    """The attribute reduction is none, mean or sum."""
-    value = call["reduction"]
-    call.require(NONE <= value <= SUM, "reduction", f"is {value}; it must be 0 (none), 1 (mean) or 2 (sum)")
+reduction = one_of("reduction", NONE, MEAN, SUM)
 
 
 def loss_shape(call: Call) -> Shape:
@@ -52,24 +52,16 @@ def _loss_output(name: str) -> Check:
     return output_shape(**{name: loss_shape})
 
 
-def _numbers_or_floats(call: Call) -> None:
-    """What L1Loss asks of its data types before it promotes them."""
-    real, wanted = is_floating(call.dtype("self")), is_floating(call.dtype("target"))
-    if call["reduction"] == NONE:
-        text = f"has dtype {call.dtype('self').name}; with a floating target it must be floating"
-        call.require(real or not wanted, "self", text)
-    if call["reduction"] == MEAN:
-        text = f"has dtype {call.dtype('self').name}, as target an integer; the mean needs floating values"
-        call.require(real or wanted, "self", text)
-
-
 _PAIR = promoted("self", "target")
 _L1 = "FLOAT FLOAT16 INT64"
+_REAL = "(FLOAT, FLOAT16, BF16, DOUBLE)"
 
 rule(
     "aclnnL1Loss",
     reduction,
-    _numbers_or_floats,
+    # What is asked of the data types before they promote: no integers of floats, and no mean of integers.
+    when(f"reduction == {NONE} and target.dtype in {_REAL}", require(f"self.dtype in {_REAL}")),
+    when(f"reduction == {MEAN} and target.dtype not in {_REAL}", require(f"self.dtype in {_REAL}")),
     dtype_in(_PAIR, {"A2 A3 950": f"{_L1} BF16", "": _L1}, "self"),
     castable(_PAIR, "out"),
     max_rank(8, "self", "target"),
@@ -135,14 +127,8 @@ rule(
 _backward("aclnnSoftMarginLossBackward", "gradOutput", "out", dtypes(FLOATS, "gradOutput", "self", "target", "out"))
 
 
-def _beta(call: Call) -> None:
-    call.require(call["beta"] >= 0, "beta", f"is {call['beta']}; it must not be negative")
-
-
-def _elementwise_output(call: Call) -> None:
-    wanted, came = broadcast_shape("self", "target")(call), call.shape("result")
-    fits = call["reduction"] != NONE or came == wanted
-    call.require(fits, "result", f"has shape {came}; it must be {wanted}")
+def _broadcast_together(call: Call) -> None:
+    broadcast_shape("self", "target")(call)
 
 
 rule(
@@ -151,8 +137,9 @@ rule(
     castable(_PAIR, "result"),
     reduction,
     max_rank(8, "self", "target"),
-    _elementwise_output,
-    _beta,
+    _broadcast_together,
+    when(f"reduction == {NONE}", output_shape(result=loss_shape)),
+    not_negative("beta"),
     infer_shape(result=loss_shape),
     output_dtype(result=_PAIR),
 )
@@ -161,7 +148,7 @@ rule(
     dtypes(FLOATS, "gradOut", "self", "target", "gradInput"),
     max_rank(8, "gradOut", "self", "target"),
     reduction,
-    _beta,
+    not_negative("beta"),
     dtype_in(promoted("gradOut", "self", "target"), FLOATS, "gradOut"),
     castable(promoted("gradOut", "self", "target"), "gradInput"),
     output_shape(gradInput=broadcast_shape("gradOut", "self", "target")),
