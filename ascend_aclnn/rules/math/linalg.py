@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from typing import Callable
-
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    ShapeRule,
     broadcast_shape,
     broadcast_shapes,
     castable,
+    define,
     dtype_of,
     dtypes,
     formats,
     has_dtype,
+    has_shape,
     infer_shape,
     is_complex,
     is_integral,
@@ -31,11 +29,11 @@ from ascend_aclnn.rules.language import (
     plus_bf16,
     promoted,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
     same_shape,
-    shape_from,
     shape_of,
     unless_empty,
     valid_axis,
@@ -50,7 +48,7 @@ rule(
     dtypes(plus_bf16("FLOAT FLOAT16 INT8 INT32 UINT8"), "self"),
     rank(1, 1, "self", "tensor"),
     same_shape("self", "tensor"),
-    output_shape(out=lambda call: ()),
+    output_shape(out="()"),
 )
 rule(
     "aclnnGer",
@@ -65,7 +63,7 @@ rule(
     castable(promoted("self", "vec2"), "out"),
     rank(1, 1, "self", "vec2"),
     rank(2, 2, "out"),
-    output_shape(out=shape_from(("self", 0), ("vec2", 0))),
+    output_shape(out="(self[0], vec2[0])"),
     output_dtype(out=promoted("self", "vec2")),
 )
 
@@ -93,16 +91,6 @@ def _addr_factors(target: str) -> Check:
     return check
 
 
-def _outer(call: Call) -> Shape:
-    return call.shape("vec1") + call.shape("vec2")
-
-
-def _broadcasts_to_outer(call: Call) -> None:
-    outer = _outer(call)
-    text = f"has shape {call.shape('self')}, which does not broadcast to {outer}"
-    call.require(broadcast_shapes(call.shape("self"), outer) == outer, "self", text)
-
-
 _ADDED = plus_bf16("DOUBLE FLOAT FLOAT16 INT64 INT32 INT16 INT8 UINT8 BOOL")
 rule(
     "aclnnAddr",
@@ -110,8 +98,8 @@ rule(
     _addr_factors("self"),
     rank(1, 1, "vec1", "vec2"),
     max_rank(2, "self"),
-    _broadcasts_to_outer,
-    unless_empty("vec1 vec2", output_shape(out=_outer)),
+    require("all(n in (1, m) for n, m in zip(self[::-1], (*vec1, *vec2)[::-1]))"),
+    unless_empty("vec1 vec2", output_shape(out="(*vec1, *vec2)")),
     output_dtype(out=promoted("self", "vec1", "vec2")),
 )
 rule(
@@ -120,17 +108,8 @@ rule(
     _addr_factors("selfRef"),
     rank(1, 1, "vec1", "vec2"),
     rank(2, 2, "selfRef"),
-    output_shape(selfRef=_outer),
+    output_shape(selfRef="(*vec1, *vec2)"),
 )
-
-
-def _three_along_axis(call: Call) -> None:
-    sizes, axis = broadcast_shape("self", "other")(call), call["dim"]
-    if axis >= 0:
-        axis += max(0, len(call.shape("other")) - len(call.shape("self")))
-    if math.prod(sizes):
-        text = f"is {call['dim']}; that axis has {sizes[axis]} elements instead of 3"
-        call.require(sizes[axis] == 3, "dim", text)
 
 
 rule(
@@ -139,9 +118,11 @@ rule(
     same_dtype("self", "other", "out"),
     max_rank(8, "self", "other", "out"),
     output_shape(out=broadcast_shape("self", "other")),
-    lambda call: call.require(bool(call.shape("self")), "self", "has no axes; it needs one of 3 elements"),
+    require("len(self) > 0"),
     valid_axis("dim", "self"),
-    _three_along_axis,
+    # dim counts from the front of self, which may have fewer axes than other.
+    define(axis="dim + max(0, len(other) - len(self)) if dim >= 0 else dim"),
+    require("out.empty or out[axis] == 3", argument="dim"),
 )
 
 # ------------------------------------------------------------------------------------------------- matrices
@@ -154,35 +135,11 @@ def trace_type(call: Call) -> DataType:
 rule(
     "aclnnTrace",
     rank(2, 2, "self"),
-    output_shape(out=lambda call: ()),
+    output_shape(out="()"),
     dtypes(plus_bf16("FLOAT FLOAT16 DOUBLE COMPLEX64 COMPLEX128 INT32 INT64 INT16 INT8 UINT8 BOOL"), "self"),
     has_dtype("out", trace_type),
     output_dtype(out=trace_type),
 )
-
-
-def _square(name: str) -> Check:
-    def check(call: Call) -> None:
-        sizes = call.shape(name)
-        call.require(sizes[-1] == sizes[-2], name, f"has shape {sizes}; its last two axes must be equal")
-
-    return check
-
-
-def _batch(name: str) -> ShapeRule:
-    """The shape without its last two axes."""
-    return lambda call: call.shape(name)[:-2]
-
-
-def _with_last(name: str, *last: str) -> Callable[[Call], Shape]:
-    """A batch shape followed by matrix sizes: "m", "n", "k" = min(m, n)."""
-
-    def shape_(call: Call) -> Shape:
-        m, n = call.size(name, -2), call.size(name, -1)
-        sizes = {"m": m, "n": n, "k": min(m, n)}
-        return (*call.shape(name)[:-2], *(sizes[item] for item in last))
-
-    return shape_
 
 
 def _complex_stays(*outputs: str) -> Check:
@@ -200,8 +157,8 @@ rule(
     dtypes(_SOLVED, "self", "out"),
     _complex_stays("out"),
     rank(2, 99, "self"),
-    _square("self"),
-    output_shape(out=_batch("self")),
+    require("self[-1] == self[-2]"),
+    output_shape(out="self[:-2]"),
     output_dtype(out=dtype_of("self")),
 )
 rule(
@@ -209,15 +166,10 @@ rule(
     dtypes(_SOLVED, "self", "signOut", "logOut"),
     _complex_stays("signOut", "logOut"),
     rank(2, 99, "self"),
-    _square("self"),
-    output_shape(signOut=_batch("self"), logOut=_batch("self")),
+    require("self[-1] == self[-2]"),
+    output_shape(signOut="self[:-2]", logOut="self[:-2]"),
     output_dtype(signOut=dtype_of("self"), logOut=dtype_of("self")),
 )
-
-
-def _at_most_8192(call: Call) -> None:
-    n = call.shape("self")[-1]
-    call.require(n <= 8192, "self", f"has matrices of {n} rows; at most 8192 are supported")
 
 
 rule(
@@ -228,28 +180,17 @@ rule(
     no_private_format("self"),
     rank(2, 8, "self"),
     output_shape(out=shape_of("self")),
-    unless_empty("self", _square("self"), _at_most_8192),
+    unless_empty("self", require("self[-1] == self[-2]", "self[-1] <= 8192")),
 )
-
-_QR_MODES = {0: ("k", "k"), 1: ("m", "m")}  # reduced, complete: columns of Q and rows of R; 2 is R alone
-
-
-def _q_shape(call: Call) -> Shape:
-    if call["mode"] == 2:
-        return (0,)
-    return _with_last("self", "m", _QR_MODES.get(call["mode"], _QR_MODES[0])[0])(call)
-
-
-def _r_shape(call: Call) -> Shape:
-    return _with_last("self", _QR_MODES.get(call["mode"], _QR_MODES[0])[1], "n")(call)
-
 
 _DECOMPOSED = "FLOAT FLOAT16 DOUBLE COMPLEX64 COMPLEX128"
 rule(
     "aclnnLinalgQr",
     dtypes(_DECOMPOSED, "self", "Q", "R"),
     rank(2, 8, "self"),
-    output_shape(Q=_q_shape, R=_r_shape),
+    # mode 0 is the reduced decomposition, 1 the complete one, 2 R alone; any other number counts as 0.
+    define(k="min(self[-2], self[-1])", columns="self[-2] if mode == 1 else k"),
+    output_shape(Q="(0,) if mode == 2 else (*self[:-1], columns)", R="(*self[:-2], columns, self[-1])"),
     output_dtype(Q=dtype_of("self"), R=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
@@ -257,34 +198,28 @@ rule(
     "aclnnQr",
     dtypes(_DECOMPOSED, "self", "Q", "R"),
     rank(2, 8, "self"),
-    output_shape(
-        Q=lambda call: _with_last("self", "m", "k" if call["some"] else "m")(call),
-        R=lambda call: _with_last("self", "k" if call["some"] else "m", "n")(call),
-    ),
+    define(columns="min(self[-2], self[-1]) if some else self[-2]"),
+    output_shape(Q="(*self[:-1], columns)", R="(*self[:-2], columns, self[-1])"),
     output_dtype(Q=dtype_of("self"), R=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 
 
-def _svd_vectors(rows: str) -> ShapeRule:
-    return lambda call: _with_last("input", rows, rows if call["fullMatrices"] else "k")(call)
-
-
+_VECTORS = {
+    "u": "(*input[:-1], input[-2] if fullMatrices else k)",
+    "v": "(*input[:-2], input[-1], input[-1] if fullMatrices else k)",
+}
 rule(
     "aclnnSvd",
     dtypes(_SOLVED, "input", "sigma", "u", "v"),
     same_dtype("input", "sigma", "u", "v"),
     rank(2, 8, "input"),
-    output_shape(sigma=_with_last("input", "k")),
-    when(lambda call: bool(call["computeUV"]), output_shape(u=_svd_vectors("m"), v=_svd_vectors("n"))),
-    infer_shape(u=_svd_vectors("m"), v=_svd_vectors("n")),
-    output_dtype(sigma=dtype_of("input"), u=dtype_of("input"), v=dtype_of("input")),
+    define(k="min(input[-2], input[-1])"),
+    output_shape(sigma="(*input[:-2], k)"),
+    when("computeUV", has_shape(**_VECTORS)),
+    infer_shape(**_VECTORS),
+    output_dtype(sigma="input", u="input", v="input"),
 )
-
-
-def _solved_rows(call: Call) -> None:
-    rows, n = call.shape("self")[-2], call.shape("A")[-1]
-    call.require(rows == n, "self", f"has shape {call.shape('self')}; A has {n} rows")
 
 
 def _solved_matrices(call: Call) -> Shape:
@@ -300,37 +235,19 @@ def _solution(call: Call) -> Shape:
     return _solved_matrices(call)[:-1] + call.shape("self")[-1:]
 
 
-def _unitriangular_float(call: Call) -> None:
-    text = f"has dtype {call.dtype('A').name}; a unitriangular one must be FLOAT"
-    call.require(not call["unitriangular"] or call.dtype("A") is DataType.FLOAT, "A", text)
-
-
 rule(
     "aclnnTriangularSolve",
     dtypes(_SOLVED, "self", "A", "xOut"),
     same_dtype("self", "A", "xOut", "mOut"),
     rank(2, 8, "self", "A", "xOut"),
-    _square("A"),
-    _solved_rows,
+    require("A[-1] == A[-2]", "self[-2] == A[-1]"),
     output_shape(xOut=_solution, mOut=_solved_matrices),
-    unless_empty("A self", _unitriangular_float),
+    unless_empty("A self", when("unitriangular", require("A.dtype == FLOAT"))),
     output_dtype(xOut=dtype_of("self"), mOut=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 
 # ------------------------------------------------------------------------------------------------- distances
-
-
-def _distance_order(call: Call) -> None:
-    p = call["p"]
-    call.require(p >= 0, "p", f"is {p}; it must not be negative or NaN")
-    text = f"is {call['compute_mode']}; for p = 2 it must be 2"
-    call.require(abs(p - 2.0) >= 1e-6 or call["compute_mode"] == 2, "compute_mode", text)
-
-
-def _same_columns(call: Call) -> None:
-    left, right = call.shape("x1"), call.shape("x2")
-    call.require(left[-1] == right[-1], "x2", f"has shape {right}; its last axis must be {left[-1]}, as x1's")
 
 
 def _cdist_shape(call: Call) -> Shape:
@@ -341,42 +258,18 @@ def _cdist_shape(call: Call) -> Shape:
     return (*batches, call.size("x1", -2), call.size("x2", -2))
 
 
-def _has_rows(call: Call) -> bool:
-    """CANN makes nothing when x1 or x2 is empty before its last axis."""
-    return all(math.prod(call.shape(name)[:-1]) > 0 for name in ("x1", "x2"))
-
-
 rule(
     "aclnnCdist",
     dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "": ""}, "x1", "x2", "out"),
     same_dtype("out", "x1", "x2"),
     rank(2, 8, "x1", "x2", "out"),
-    _same_columns,
-    _distance_order,
-    when(_has_rows, output_shape(out=_cdist_shape)),
+    require("x2[-1] == x1[-1]"),
+    require("p >= 0"),
+    require("abs(p - 2.0) >= 1e-6 or compute_mode == 2", argument="compute_mode"),
+    # CANN makes nothing when x1 or x2 is empty before its last axis.
+    when("prod(x1[:-1]) > 0 and prod(x2[:-1]) > 0", output_shape(out=_cdist_shape)),
     infer_shape(out=_cdist_shape),
 )
-
-
-def _one_rank(*names: str) -> Check:
-    def check(call: Call) -> None:
-        ndim = len(call.shape(names[0]))
-        for name in names[1:]:
-            sizes = call.shape(name)
-            text = f"has shape {sizes}; it must have rank {ndim}, as {call.python_name(names[0])}"
-            call.require(len(sizes) == ndim, name, text)
-
-    return check
-
-
-def _backward_distance(call: Call) -> None:
-    p = call["p"]
-    call.require(p >= 0 or p == -1, "p", f"is {p}; it must be -1 (infinity) or not negative")
-
-
-def _last_axes_broadcast(call: Call) -> None:
-    left, right = call.shape("x1")[-1], call.shape("x2")[-1]
-    call.require(left == right or 1 in (left, right), "x2", f"has {right} columns; x1 has {left}")
 
 
 rule(
@@ -384,17 +277,12 @@ rule(
     dtypes("FLOAT FLOAT16 BF16", "grad", "x1", "x2", "cdist", "out"),
     same_dtype("grad", "x1", "x2", "cdist", "out"),
     rank(2, 7, "grad"),
-    _one_rank("grad", "x1", "x2", "cdist", "out"),
-    _last_axes_broadcast,
+    require("len(x1) == len(grad)", "len(x2) == len(grad)", "len(cdist) == len(grad)", "len(out) == len(grad)"),
+    require("x2[-1] == x1[-1] or 1 in (x1[-1], x2[-1])"),
     output_shape(cdist=_cdist_shape, grad=_cdist_shape, out=shape_of("x1")),
-    _backward_distance,
+    require("p >= 0 or p == -1", why="-1 stands for infinity"),
     output_dtype(out=dtype_of("x1")),
 )
-
-
-def _pairs(call: Call) -> int:
-    n = call.size("self", 0)
-    return n * (n - 1) // 2
 
 
 _PDIST = (
@@ -402,40 +290,16 @@ _PDIST = (
     same_dtype("self", "out"),
     rank(2, 2, "self"),
     rank(1, 1, "out"),
-    output_shape(out=shape_from(_pairs)),
+    output_shape(out="(self[0] * (self[0] - 1) // 2,)"),
 )
 
 
-def _pdist_order(call: Call) -> None:
-    p = call["p"]
-    call.require(p >= 0, "p", f"is {p}; it must not be negative or NaN")
-
-
-def _pdist_forward_order(call: Call) -> None:
-    p = float(call["pScalar"].value)
-    call.require(not p < 0, "pScalar", f"is {p}; it must not be negative")
-
-
-rule("aclnnPdist", *_PDIST, _pdist_order)
-rule("aclnnPdistForward", *_PDIST, _pdist_forward_order, null_status=INNER_NULLPTR)
+rule("aclnnPdist", *_PDIST, require("p >= 0"))
+rule("aclnnPdistForward", *_PDIST, require("not pScalar < 0"), null_status=INNER_NULLPTR)
 
 # ------------------------------------------------------------------------------------------------- frequencies
 
 _LONGEST_FFT = 262144
-
-
-def _fft_length(call: Call) -> None:
-    n = call["n"]
-    call.require(n == -1 or 0 < n <= _LONGEST_FFT, "n", f"is {n}; it must be -1 or in [1, {_LONGEST_FFT}]")
-
-
-def _rfft_shape(call: Call) -> Shape:
-    """Complex numbers are pairs of floats along a new last axis."""
-    _fft_length(call)
-    sizes = list(call.shape("self"))
-    length = call.size("self", call["dim"])
-    sizes[call["dim"]] = (length if call["n"] == -1 else call["n"]) // 2 + 1
-    return (*sizes, 2)
 
 
 rule(
@@ -443,45 +307,14 @@ rule(
     only_products("A2 A3 950"),
     dtypes("FLOAT", "self"),
     rank(1, 7, "self"),
-    _fft_length,
+    require(f"n == -1 or 0 < n <= {_LONGEST_FFT}"),
     one_of("norm", 1, 2, 3),
     valid_axis("dim", "self"),
-    unless_empty("self", output_shape(out=_rfft_shape)),
+    define(axis="dim % len(self)", frequencies="(self[dim] if n == -1 else n) // 2 + 1"),
+    # Complex numbers are pairs of floats along a new last axis.
+    unless_empty("self", output_shape(out="(*self[:axis], frequencies, *self[axis + 1 :], 2)")),
     output_dtype(out="FLOAT"),
 )
-
-
-def _stft_lengths(call: Call) -> None:
-    length, n, window = call.shape("self")[-1], call["nFft"], call["winLength"]
-    call.require(0 < n <= length, "nFft", f"is {n}; it must be in [1, {length}], the length of self")
-    call.require(call["hopLength"] > 0, "hopLength", f"is {call['hopLength']}; it must be positive")
-    call.require(0 < window <= n, "winLength", f"is {window}; it must be in [1, {n}] (n_fft)")
-
-
-def _stft_window(call: Call) -> None:
-    if call.is_present("windowOptional"):
-        sizes = call.shape("windowOptional")
-        call.require(len(sizes) == 1, "windowOptional", f"has shape {sizes}; its rank must be 1")
-        text = f"has shape {sizes}; it must be ({call['winLength']},)"
-        call.require(sizes[0] == call["winLength"], "windowOptional", text)
-    complex_in = any(is_complex(t.dtype) for name in ("self", "windowOptional") for t in call.tensors(name))
-    call.require(not (complex_in and call["onesided"]), "onesided", "is True; it must be False for complex inputs")
-
-
-def _stft_shape(call: Call) -> Shape:
-    batch, length = call.shape("self")[:-1], call.size("self", -1)
-    _stft_lengths(call)
-    n = call["nFft"]
-    frames = (length - n) // call["hopLength"] + 1
-    rows = n // 2 + 1 if call["onesided"] else n
-    return (*batch, rows, frames) if call["returnComplex"] else (*batch, rows, frames, 2)
-
-
-def _stft_type(call: Call) -> DataType:
-    double = call.dtype("self") in (DataType.DOUBLE, DataType.COMPLEX128)
-    if call["returnComplex"]:
-        return DataType.COMPLEX128 if double else DataType.COMPLEX64
-    return DataType.DOUBLE if double else DataType.FLOAT
 
 
 rule(
@@ -493,8 +326,13 @@ rule(
     formats("ND", "self"),
     rank(1, 2, "self"),
     rank(2, 4, "out"),
-    _stft_lengths,
-    _stft_window,
-    output_shape(out=_stft_shape),
-    output_dtype(out=_stft_type),
+    require("0 < nFft <= self[-1]", "hopLength > 0", "0 < winLength <= nFft"),
+    rank(1, 1, "windowOptional"),
+    # CANN compares them only where win_length is not n_fft; another length does not fit then either.
+    require("windowOptional[0] == winLength"),
+    when("self.dtype in (COMPLEX64, COMPLEX128)", require("not onesided", why="for complex inputs")),
+    define(rows="nFft // 2 + 1 if onesided else nFft", frames="(self[-1] - nFft) // hopLength + 1"),
+    output_shape(out="(*self[:-1], rows, frames) if returnComplex else (*self[:-1], rows, frames, 2)"),
+    define(double="self.dtype in (DOUBLE, COMPLEX128)"),
+    output_dtype(out="(COMPLEX128 if double else COMPLEX64) if returnComplex else (DOUBLE if double else FLOAT)"),
 )
