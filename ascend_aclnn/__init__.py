@@ -62,7 +62,7 @@ def signature(name: str) -> Operator:
     try:
         return _catalog.get(name)
     except KeyError:
-        raise ValueError(f"no operator {name!r} in the catalog") from None
+        raise ValueError(_catalog.unknown_name(name)) from None
 
 
 def operators() -> Iterator[str]:

@@ -36,9 +36,7 @@ def empty(
 
 def zeros(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
     """A tensor filled with zeros."""
-    tensor = empty(shape, dtype, format=format)
-    tensor.assign(0)
-    return tensor
+    return full(shape, 0, dtype, format=format)
 
 
 def ones(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
@@ -48,8 +46,16 @@ def ones(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLi
 
 def full(shape: Union[int, Sequence[int]], fill_value: Any, dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
     """A tensor filled with one value."""
-    tensor = empty(shape, dtype, format=format)
+    tensor = _sized(shape, dtype, format)
     tensor.assign(fill_value)
+    return tensor
+
+
+def _sized(shape: Union[int, Sequence[int]], dtype: DTypeLike, format: FormatLike) -> Tensor:
+    """An empty tensor whose sizes are not negative: values are going to be written."""
+    tensor = empty(shape, dtype, format=format)
+    if any(n < 0 for n in tensor.shape):
+        raise ValueError(f"shape is {tensor.shape}; its sizes must not be negative")
     return tensor
 
 

@@ -24,9 +24,7 @@ class Executor:
         try:
             operator = catalog.get(name)
         except KeyError:
-            raise ValueError(
-                f"no operator {name!r} in the catalog; names are as in C, like 'aclnnRmsNormGrad'"
-            ) from None
+            raise ValueError(catalog.unknown_name(name)) from None
         backend = current_backend()
         self.operator = operator
         self._often = repeatable

@@ -16,7 +16,9 @@ from ascend_aclnn.core.errors import AclError
 
 # The body of every operator function. An AclError leaves with the caller's line as the last one but this.
 _SOURCE = """
-def {name}({head}*, out=None, stream=None):
+def {name}({head}*, out=None, stream=None, **unknown):
+    if unknown:
+        raise TypeError(_unexpected(_plan.operator, unknown))
     try:
         return _call(_plan, ({arguments}), out, stream)
     except _AclError as error:
@@ -27,7 +29,12 @@ def {name}({head}*, out=None, stream=None):
 def _make(name: str) -> Callable[..., Any]:
     """The function of one operator."""
     operator = catalog.get(name)
-    scope: dict[str, Any] = {"_call": call.call, "_plan": call.plan(operator), "_AclError": AclError}
+    scope: dict[str, Any] = {
+        "_call": call.call,
+        "_plan": call.plan(operator),
+        "_AclError": AclError,
+        "_unexpected": _unexpected,
+    }
     head = ""
     arguments = ""
     for i, (parameter, _, default) in enumerate(python_parameters(operator)):
@@ -41,8 +48,21 @@ def _make(name: str) -> Callable[..., Any]:
     exec(compile(source, "<ascend_aclnn.ops>", "exec"), scope)  # the text is made of catalog names only
     function: Callable[..., Any] = scope[operator.python_name]
     function.__doc__ = docstring(operator)
+    shown = inspect.signature(function)
+    parameters = [p for p in shown.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     function.__module__ = __name__
     return function
+
+
+def _unexpected(operator: catalog.Operator, unknown: dict[str, Any]) -> str:
+    """The message about keyword arguments that the function does not have."""
+    names = [p.python_name for p in operator.inputs]
+    name = next(iter(unknown))
+    close = [n for n in names if n.startswith(name)] or difflib.get_close_matches(name, names, 1, 0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    text = f"{operator.python_name}() got an unexpected keyword argument {name!r}; {hint}"
+    return text + f"it takes {', '.join(names)}, out and stream"
 
 
 def __getattr__(name: str) -> Any:

@@ -97,7 +97,11 @@ class Invocation:
         if not sequence and not hasattr(arg, "__array__"):
             text = f"is a {type(arg).__name__}; it must be a Tensor, an ndarray or a sequence"
             raise TypeError(self.describe(parameter, text))
-        array = np.asarray(arg)
+        try:
+            array = np.asarray(arg)
+        except ValueError:
+            text = "is a sequence whose parts differ in length; it must be rectangular"
+            raise ValueError(self.describe(parameter, text)) from None
         if sequence:
             known = parameter.dtypes or ()
             for dtype, name, narrower in ((np.int64, "INT64", np.int32), (np.float64, "DOUBLE", np.float32)):

@@ -27,6 +27,10 @@ ARRAYS: dict[Kind, Callable[[Any], Any]] = {
 }
 
 
+# Names of the values of attributes that CANN's documents give names to, from 0 on.
+MEANINGS = {"cubeMathType": ("KEEP_DTYPE", "ALLOW_FP32_DOWN_PRECISION", "USE_FP16", "USE_HF32")}
+
+
 def describe(operator: Operator, parameter: Parameter, text: str) -> str:
     """A message about one argument: "aclnnAdd: alpha is 'x'; it must be a number"."""
     return f"{operator.name}: {parameter.python_name} {text}"
@@ -60,10 +64,17 @@ def plain_value(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) 
 
 
 def integer(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) -> int:
+    meanings = MEANINGS.get(parameter.name)
+    if meanings is not None and isinstance(arg, str):
+        meant = [name for name in meanings if name == arg.upper() or name.endswith("_" + arg.upper())]  # "hf32" too
+        if len(meant) != 1:
+            raise ValueError(describe(operator, parameter, f"is {arg!r}; it must be one of {', '.join(meanings)}"))
+        return meanings.index(meant[0])
     try:
         value = python_operator.index(arg)
     except TypeError:
-        raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be an integer")) from None
+        known = "" if meanings is None else f" or one of {', '.join(meanings)}"
+        raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be an integer{known}")) from None
     low, high = INTEGERS[kind]
     if kind is Kind.UINT64 and -(2**63) <= value < 0:
         value += 2**64  # as C converts: paddingIdx = -1 is 2**64 - 1

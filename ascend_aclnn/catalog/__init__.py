@@ -14,6 +14,7 @@ corrected, alone:
 
 from __future__ import annotations
 
+import difflib
 import enum
 import functools
 import json
@@ -350,6 +351,13 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
         phase_two=tuple((row["ctype"], row["name"]) for row in entry.get("phase_two", ())),
         **{key: entry[key] for key in same if key in entry},
     )
+
+
+def unknown_name(name: str) -> str:
+    """The message about a C name that no operator has."""
+    close = difflib.get_close_matches(name, list(names()), 1, 0.6)
+    hint = f"did you mean {close[0]!r}?" if close else "names are as in C, like 'aclnnRmsNormGrad'"
+    return f"no operator {name!r} in the catalog; {hint}"
 
 
 def register(operator: Operator) -> None:

@@ -112,7 +112,11 @@ def _build(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     program = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not program:
-        raise ValueError("emulator run: no program given; write: ascend-aclnn emulator run -- PROGRAM ARGS")
+        print(
+            "ascend-aclnn: emulator run: no program given; write: ascend-aclnn emulator run -- PROGRAM ARGS",
+            file=sys.stderr,
+        )
+        return 2
     given = {
         "ASCEND_EMULATOR_STREAMS": options.streams,
         "ASCEND_EMULATOR_MEMORY": options.memory,

@@ -14,24 +14,28 @@ from ascend_aclnn.cli import doctor
 from ascend_aclnn.cli import emulator as cli_emulator
 from ascend_aclnn.cli import native as cli_native
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
+from ascend_aclnn.emulator.build import CompilerError
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs one command; 0 on success, 1 when something was not found or refused, 2 for wrong usage."""
     parser = argparse.ArgumentParser(prog="ascend-aclnn", description="CANN aclnn operators from plain Python.")
     parser.add_argument("--version", action="version", version=f"ascend-aclnn {ascend_aclnn.__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
     doctor.add_commands(commands)
     cli_catalog.add_commands(commands)
     cli_emulator.add_commands(commands)
     cli_native.add_commands(commands)
     options = parser.parse_args(argv)
+    if not hasattr(options, "run"):
+        parser.print_help()
+        return 0
     try:
         return int(options.run(options) or 0)
     except BrokenPipeError:  # the reader (head, less) has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (AclError, LibraryNotFound, ValueError, OSError) as error:
+    except (AclError, CompilerError, LibraryNotFound, ValueError, OSError) as error:
         print(f"ascend-aclnn: {error}", file=sys.stderr)
         return 1
 

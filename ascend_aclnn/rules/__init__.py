@@ -45,7 +45,10 @@ def error(operator: Operator, violation: RuleViolation) -> AclError:
     """The error of a phase one that refuses a call."""
     position = operator.positions.get(violation.argument or "")
     argument = None if position is None else operator.parameters[position].python_name
-    return AclError(violation.status, operator.phase_one, violation.detail, operator=operator.name, argument=argument)
+    detail = violation.detail
+    if "has dtype DOUBLE;" in detail and "FLOAT" in detail.partition(";")[2]:
+        detail += " (NumPy makes float64 unless told otherwise: .astype(np.float32))"
+    return AclError(violation.status, operator.phase_one, detail, operator=operator.name, argument=argument)
 
 
 __all__ = ["Call", "Rule", "check", "error", "find", "infer", "rule_of"]

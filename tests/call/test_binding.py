@@ -462,3 +462,41 @@ def test_unsupported_operators_are_pickled_whole() -> None:
         "dlsym",
         "x",
     )
+
+
+# ------------------------------------------------------------------------------------------ messages
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (
+            lambda x: ops.rms_norm(x, x[0], eps=1e-5),
+            TypeError,
+            "unexpected keyword argument 'eps'; did you mean 'epsilon'",
+        ),
+        (
+            lambda x: ops.exp([[1.0, 2.0], [3.0]]),
+            ValueError,
+            "aclnnExp: self is a sequence whose parts differ in length",
+        ),
+        (lambda x: ops.mm(x.astype(np.float64), x), AclError, r"has dtype DOUBLE; .*\.astype\(np.float32\)"),
+        (lambda x: ops.mm(x, x, cube_math_type="tf32"), ValueError, "must be one of KEEP_DTYPE, .*USE_HF32"),
+        (lambda x: ops.mm(x, x, cube_math_type=None), TypeError, "must be an integer or one of KEEP_DTYPE"),
+        (lambda x: aclnn.Executor("aclnnRmsNrom", x), ValueError, "did you mean 'aclnnRmsNorm'"),
+        (lambda x: aclnn.signature("aclnnRmsNrom"), ValueError, "did you mean 'aclnnRmsNorm'"),
+        (lambda x: aclnn.zeros((-2,), np.float32), ValueError, r"shape is \(-2,\); its sizes must not be negative"),
+        (lambda x: aclnn.Device("npu:0"), TypeError, "device index is 'npu:0'; it must be an integer"),
+        (lambda x: aclnn.set_memory_limit(-1), ValueError, "nbytes is -1"),
+    ],
+)
+def test_messages_say_what_came_and_what_to_do(call: Any, kind: type[Exception], text: str) -> None:
+    with aclnn.use_backend("numpy"), pytest.raises(kind, match=text):
+        call(np.ones((2, 2), np.float32))
+
+
+def test_enum_names_are_accepted() -> None:
+    x = np.ones((2, 2), np.float32)
+    with aclnn.use_backend("numpy"):
+        for name in ("USE_HF32", "hf32", 3):
+            assert ops.mm(x, x, cube_math_type=name).tolist() == [[2, 2], [2, 2]]
