@@ -678,7 +678,7 @@ rule(
     documented_dtypes(),
     rank(2, 2, "x1", "x2", "yRef"),
     output_shape(yRef=_product_shape("x1", "x2", *_TRANSPOSES)),
-    *_mx_operands("x1ScaleOptional", "x2Scale"),
+    when("x2Scale.dtype == FLOAT8_E8M0", *_mx_operands("x1ScaleOptional", "x2Scale")),
 )
 rule(
     "aclnnDualLevelQuantMatmulWeightNz",
