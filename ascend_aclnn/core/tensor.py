@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import operator
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from ascend_aclnn.core import dlpack, torch_interop
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
+from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import Backend, Storage
 from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
 from ascend_aclnn.core.spec import FormatLike, TensorSpec, contiguous_strides
@@ -281,7 +283,10 @@ class Tensor(TensorSpec):
             self.storage.write(0, pack_bits(array, self.dtype.bits))
             return
         if self.is_contiguous or self.format.private:
-            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            try:
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            except MemoryError as error:
+                raise AclError(OUT_OF_MEMORY, "aclrtMalloc", f"{self.nbytes} bytes of host memory: {error}") from None
             self.storage.write(self.offset * dtype.itemsize, data)
             return
         low, high = self.span
@@ -552,6 +557,8 @@ class Tensor(TensorSpec):
         if spec.size and ptr <= 0:
             raise ValueError(f"ptr is {ptr}; it must be the address of memory that holds {spec!r}")
         spec.check_within(spec.storage_nbytes)
+        if ptr + spec.storage_nbytes > sys.maxsize:
+            raise ValueError(f"ptr is {ptr}; {spec!r} needs {spec.storage_nbytes} bytes there, more than there are addresses")
         backend = current_backend()
         index = backend.current_device() if device is None else device
         return cls.on(backend.borrow(ptr, spec.storage_nbytes, index, owner), spec)

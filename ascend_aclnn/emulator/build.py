@@ -82,6 +82,11 @@ _LIBRARIES = {
     "libge_runner.so": _Library(),
     "libgraph.so": _Library(),
     "libacl_tdt_channel.so": _Library(),
+    # asnumpy links against the first; others ask for the rest when they are loaded and use nothing of them here.
+    "libruntime.so": _Library(),
+    "libplatform.so": _Library(functions=("libplatform.so",), needs=("libascendcl.so",)),
+    "libmsprofiler.so": _Library(),
+    "libascend_hal.so": _Library(),
 }
 
 # The operators lie in one library, or, in newer CANN, in one for each repository.
@@ -325,14 +330,33 @@ def _operator_lines(repository: str) -> Iterator[str]:
         if _repository(operator.family) == repository:
             yield from _operator(operator)
     for name, row in headers.helper_functions().items():
-        if _repository(row["family"]) == repository and name not in emulated_functions():
+        if (
+            _repository(row["family"]) == repository
+            and name not in emulated_functions()
+            and name not in _second_phase_ones()
+        ):
             yield from _stub(name, row["returns"])
+
+
+def _second_phase_ones() -> list[str]:
+    return [f"{name}GetMaxWorkspaceSize" for name in _MAX_WORKSPACE]
 
 
 def _repository(family: str) -> str:
     """Where a family of operators comes from; a vendor's would go with the first."""
     repository = family.partition("/")[0]
     return repository if repository in _REPOSITORIES else _REPOSITORIES[0]
+
+
+# Operators with a second phase one, for the largest workspace that other lengths of the same sequences may need. It takes the
+# same arguments, and here, where no workspace is used, it is the same.
+_MAX_WORKSPACE = (
+    "aclnnFlashAttentionUnpaddingScoreGradV5",
+    "aclnnFlashAttentionVarLenScoreV5",
+    "aclnnFusedInferAttentionScoreV3",
+    "aclnnFusedInferAttentionScoreV4",
+    "aclnnNsaCompressAttentionInfer",
+)
 
 
 def _operator(operator: Operator) -> Iterator[str]:
@@ -345,6 +369,10 @@ def _operator(operator: Operator) -> Iterator[str]:
     yield f"LINK {one};\nLINK {one} {{"
     yield f"    const emu_value emu_values[] = {{{values}}};"
     yield f"    return emu_phase_one(&operator_{operator.name}, emu_values, workspaceSize, executor);\n}}"
+    if operator.name in _MAX_WORKSPACE:
+        most = one.replace(operator.phase_one, f"{operator.name}GetMaxWorkspaceSize")
+        yield f"LINK {most};\nLINK {most} {{"
+        yield f"    return {operator.phase_one}({names.replace(' ', ', ')}, workspaceSize, executor);\n}}"
     yield f"LINK {two};\nLINK {two} {{"
     yield "".join(f"    (void){name};\n" for _, name in operator.phase_two)
     yield f"    return emu_phase_two(&operator_{operator.name}, workspace, workspaceSize, executor, stream);\n}}"

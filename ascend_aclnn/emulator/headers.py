@@ -32,6 +32,18 @@ _RUNTIME_HEADERS = {
     "hccl/hccl_comm.h": ("hccl/hccl_types.h",),
 }
 
+# What CANN 8.1 has besides a header for each operator: all of them together, by what they are for; and each of the older ones
+# also below level2/. The families of operators do not tell inference from training.
+_AGGREGATES = {
+    "aclnnop/aclnn_ops_infer.h": "",
+    "aclnnop/aclnn_ops_train.h": "",
+    "aclnnop/aclnn_math.h": "ops-math/",
+    "aclnnop/aclnn_rand.h": "ops-math/random",
+}
+
+# Standard headers that CANN's own include and whose users rely on it.
+_STANDARD = {"aclnnop/aclnn_group_norm_backward.h": "array"}
+
 _C_TYPES = {"void", "char", "int", "float", "double", "bool", "size_t"} | {
     f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -81,6 +93,21 @@ def write(directory: Path) -> None:
         groups.setdefault(row["header"], []).append(helper_prototype(name, row))
     for header, lines in groups.items():
         _write(directory, header, ("aclnn/aclnn_base.h",), lines)
+        if header in _STANDARD:
+            text = (directory / header).read_text(encoding="utf-8")
+            standard = f"#ifdef __cplusplus\n#include <{_STANDARD[header]}>\n#endif\n"
+            (directory / header).write_text(
+                text.replace("\n\n#include", f"\n\n{standard}#include", 1), encoding="utf-8"
+            )
+        folder, _, name = header.rpartition("/")
+        other = f"{folder.removesuffix('/level2')}{'' if folder.endswith('/level2') else '/level2'}/{name}"
+        if folder in ("aclnnop", "aclnnop/level2") and other not in groups:
+            _write(directory, other, (header,), ())
+    for header, beginning in _AGGREGATES.items():
+        families = {
+            catalog.get(name).header for name in catalog.names() if catalog.get(name).family.startswith(beginning)
+        }
+        _write(directory, header, sorted(families), ())
 
 
 def prototype(name: str, row: dict[str, Any]) -> str:

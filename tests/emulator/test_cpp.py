@@ -172,3 +172,18 @@ def test_each_header_stands_alone(compiler: str, emulator_home: Path, tmp_path: 
         command = [compiler, "-fsyntax-only", "-Wall", "-Werror", f"-I{include}", str(source)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_aggregates_older_paths_and_other_libraries(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    """Include paths and link lines of CANN 8.1's documents and of clients."""
+    source = tmp_path / "clients.cpp"
+    aggregates = [f"aclnnop/aclnn_{name}.h" for name in ("ops_infer", "ops_train", "math", "rand", "util")]
+    older = ["aclnnop/aclnn_iou.h", "aclnnop/level2/aclnn_iou.h", "aclnnop/level2/aclnn_gemm.h"]
+    others = ["aclnnop/aclnn_rope_with_sin_cos_cache.h", "aclnnop/aclnn_group_norm_backward.h"]
+    source.write_text(
+        "".join(f'#include "{name}"\n' for name in ("acl/acl.h", *aggregates, *older, *others))
+        + "ACLNN_API int zero() { std::array<int, 2> both{{0, 1}}; return both[0]; }\nint main() { return zero(); }\n"
+    )
+    libraries = ("-lruntime", "-lplatform", "-lmsprofiler", "-lascend_hal")
+    flags = ("-Wall", "-Wextra", "-Werror", f"-L{emulator_home / 'lib64'}", "-Wl,--no-as-needed", *libraries)
+    assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
