@@ -96,7 +96,7 @@ def host_view(tensor: Tensor) -> npt.NDArray[Any]:
         return np.empty(tensor.shape, dtype)
     tensor.check_within(storage.nbytes)
     size = dtype.itemsize
-    strides = [s * size for s in tensor.strides]
+    strides = [s * size if n > 1 else 0 for n, s in zip(tensor.shape, tensor.strides)]  # of one element: any number
     view: npt.NDArray[Any] = np.ndarray(tensor.shape, dtype, storage.buffer.data, tensor.offset * size, strides)
     tensor.handle = view
     return view
