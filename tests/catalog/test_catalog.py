@@ -59,7 +59,7 @@ def test_entries_are_well_formed(operators: list[Operator]) -> None:
 
 
 def test_defaults_fit_their_types(operators: list[Operator]) -> None:
-    allowed = {
+    allowed: dict[Kind, Any] = {
         Kind.BOOL: bool,
         Kind.FLOAT: float,
         Kind.DOUBLE: float,

@@ -30,8 +30,8 @@ def test_an_example_prints_what_it_says(family: str) -> None:
             got, wanted = repr(samples.run(operator)), operator.example.result
         assert NUMBER.sub("0", got).split() == NUMBER.sub("0", wanted).split(), f"{operator.example.call}: {got}"
         if operator.accuracy_standard != "unspecified":
-            numbers = ([float(text) for text in NUMBER.findall(printed)] for printed in (got, wanted))
-            np.testing.assert_allclose(*numbers, rtol=1e-4, atol=1e-6, err_msg=operator.example.call)
+            found, expected = ([float(text) for text in NUMBER.findall(printed)] for printed in (got, wanted))
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6, err_msg=operator.example.call)
 
 
 def test_the_example_is_in_the_docstring() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ascend_aclnn import catalog, register_operator
+from ascend_aclnn import catalog, function, ops, register_operator
 from ascend_aclnn.catalog.headers import (
     compare,
     guess_direction,
@@ -249,18 +249,16 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("registry")
 def test_register_operator(tmp_path: Path) -> None:
-    from ascend_aclnn import ops
-
     register_operator(
         "aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor* x, aclTensor* yOut, uint64_t*, aclOpExecutor**)"
     )
     assert "aclnnVendorThing" in catalog.names()
-    assert str(inspect.signature(ops.vendor_thing)) == "(x, *, out=None, stream=None)"
+    assert str(inspect.signature(function("aclnnVendorThing"))) == "(x, *, out=None, stream=None)"
     register_operator(
         "aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor* x, bool flag, aclTensor* yOut, uint64_t*,"
         " aclOpExecutor**)"
     )
-    assert str(inspect.signature(ops.vendor_thing)) == "(x, flag, *, out=None, stream=None)"
+    assert str(inspect.signature(function("aclnnVendorThing"))) == "(x, flag, *, out=None, stream=None)"
     path = tmp_path / "aclnn_vendor_one.h"
     path.write_text("aclnnStatus aclnnVendorOneGetWorkspaceSize(const aclTensor* x, uint64_t*, aclOpExecutor**);")
     assert register_operator(path).header == "aclnnop/aclnn_vendor_one.h"

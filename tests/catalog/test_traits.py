@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,5 +49,5 @@ def test_every_operator_has_one_standard() -> None:
     ],
 )
 def test_the_standard_of_an_operator_decides(operator: str, dtype: type, error: float, accurate: bool) -> None:
-    golden = np.arange(1, 13).astype(dtype)
+    golden: Any = np.arange(1, 13).astype(dtype)
     assert compare((golden + error).astype(dtype), golden, operator=operator).accurate is accurate

@@ -63,7 +63,7 @@ def test_the_program_runs() -> None:
 
 def test_the_types_of_results_can_be_had_from_ops() -> None:
     operator = catalog.get("aclnnTopk")
-    fields = ops.TopkResult._fields  # type: ignore[attr-defined]
+    fields = ops.TopkResult._fields
     assert fields == tuple(field.name for field in result_fields(operator))
     with pytest.raises(AttributeError):
         ops.NoSuchResult  # type: ignore[attr-defined]  # noqa: B018

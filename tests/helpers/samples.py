@@ -41,3 +41,16 @@ def arguments(operator: Operator) -> Optional[list[Any]]:
     with aclnn.use_backend("numpy", soc=operator.example.soc):
         values: list[Any] = eval(operator.example.call, names)
     return values
+
+
+def arrays_only(operator: Operator) -> Optional[list[Any]]:
+    """The arguments of an example that is plain: no Tensor among them, and every output inferred."""
+    example = operator.example
+    if example is None or "aclnn.asarray" in example.call or "aclnn.empty" in example.call or "out=" in example.call:
+        return None
+    return arguments(operator)
+
+
+def soc(operator: Operator) -> Optional[str]:
+    """The one whose rules an operator's example needs; None for the default."""
+    return None if operator.example is None else operator.example.soc
