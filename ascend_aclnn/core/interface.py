@@ -283,6 +283,17 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def set_operator_timeout(self, seconds: float) -> None: ...
 
+    @abc.abstractmethod
+    def copy_to_device(self, tensor: Tensor, device: int) -> Tensor:
+        """A tensor with the same values and layout on another device; done when this returns."""
+
+    def start_range(self, message: str, stream: Optional[Stream]) -> Optional[int]:
+        """Begins a named range in a profile; None where no profiler's library is there."""
+        return None
+
+    def end_range(self, number: int) -> None:
+        return None
+
     # devices, streams, events: raw handles, owned by the classes of ascend_aclnn.core.streams
     @abc.abstractmethod
     def device_count(self) -> int: ...

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Optional, Union
 
@@ -259,6 +260,21 @@ def pinned(shape: Union[int, Sequence[int]], dtype: DTypeLike) -> npt.NDArray[An
     return current_backend().pinned(math.prod(dims) * kind.itemsize).view(kind).reshape(dims)
 
 
+@contextlib.contextmanager
+def profiling_range(message: str, stream: Optional[Stream] = None) -> Iterator[None]:
+    """Names a stretch of the program in profiles (mstx), with its work on a stream where one is given.
+
+    Nothing happens where CANN's tools library is absent, and on the NumPy backend.
+    """
+    backend = current_backend()
+    number = backend.start_range(message, stream)
+    try:
+        yield
+    finally:
+        if number is not None:
+            backend.end_range(number)
+
+
 def memory_statistics() -> MemoryStatistics:
     """What the memory pool of the current device has done so far."""
     backend = current_backend()
@@ -314,6 +330,7 @@ __all__ = [
     "memory_statistics",
     "overflow_mode",
     "pinned",
+    "profiling_range",
     "record_memory_origins",
     "set_deterministic",
     "set_memory_limit",

@@ -295,6 +295,12 @@ class Tensor(TensorSpec):
         np.ndarray(self.shape, dtype, raw.data, (self.offset - low) * dtype.itemsize, strides)[...] = array
         self.storage.write(low * dtype.itemsize, raw)
 
+    def to_device(self, device: int) -> Tensor:
+        """A copy on another device, with the same layout; waits for what wrote this tensor."""
+        if not 0 <= device < self.backend.device_count():
+            raise ValueError(f"device {device}: this host has {self.backend.device_count()} device(s)")
+        return self.backend.copy_to_device(self, device)
+
     def copy_from(self, source: npt.NDArray[Any], stream: Optional[Stream] = None) -> None:
         """Queues a copy of an ndarray of the same shape and dtype into the tensor, on a stream (None: the current one).
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import subprocess
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -138,3 +141,48 @@ def test_a_snapshot_names_who_allocated(engine: Backend) -> None:
         assert block.nbytes >= tensor.nbytes and "test_device_services.py" in block.origin, block
         assert block.origin.endswith("test_a_snapshot_names_who_allocated")
     assert [b.nbytes for b in aclnn.memory_snapshot()] == sorted((b.nbytes for b in blocks.values()), reverse=True)
+
+
+def test_copies_between_devices_keep_the_layout(engine: Backend) -> None:
+    if engine.device_count() < 2:
+        copy = aclnn.asarray(np.arange(6, dtype=np.float32)).to_device(0)
+        assert copy.numpy().tolist() == list(range(6))
+        with pytest.raises(ValueError, match="device 1: this host has 1"):
+            copy.to_device(1)
+        return
+    x = aclnn.asarray(np.arange(24, dtype=np.int32).reshape(4, 6))
+    view = ops.add(x, x, 1).T[1:, ::2]
+    there = view.to_device(1)
+    assert there.device == 1 and there.strides == view.strides and there.offset == view.offset
+    np.testing.assert_array_equal(there.numpy(), view.numpy())
+    with aclnn.Device(1):
+        np.testing.assert_array_equal(ops.add(there, there, 1).numpy(), 2 * view.numpy())
+    np.testing.assert_array_equal(there.to_device(0).numpy(), view.numpy())
+    assert aclnn.empty((0, 3), np.float32).to_device(1).shape == (0, 3)
+
+
+def test_ranges_reach_the_profilers_library(engine: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with aclnn.profiling_range("nothing listens"):
+        pass
+    if engine.name == "numpy":
+        return
+    source = tmp_path / "mstx.c"
+    source.write_text(
+        "#include <stdint.h>\n#include <string.h>\nchar said[64]; void *on; uint64_t open_ranges;\n"
+        "uint64_t mstxRangeStartA(const char *m, void *s) { strncpy(said, m, 63); on = s; open_ranges++; return 7; }\n"
+        "void mstxRangeEnd(uint64_t n) { open_ranges -= n == 7; }\n"
+    )
+    library = tmp_path / "libms_tools_ext.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    monkeypatch.setattr(engine.runtime.libraries, "directory", tmp_path)  # type: ignore[attr-defined]
+    engine.__dict__.pop("_range_functions", None)
+    try:
+        stream = aclnn.Stream()
+        with aclnn.profiling_range("forward", stream):
+            loaded = ctypes.CDLL(str(library))
+            assert ctypes.c_uint64.in_dll(loaded, "open_ranges").value == 1
+            assert (ctypes.c_char * 64).in_dll(loaded, "said").value == b"forward"
+            assert ctypes.c_void_p.in_dll(loaded, "on").value == stream.handle
+        assert ctypes.c_uint64.in_dll(loaded, "open_ranges").value == 0
+    finally:
+        engine.__dict__.pop("_range_functions", None)

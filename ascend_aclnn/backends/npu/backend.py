@@ -19,7 +19,7 @@ from ascend_aclnn.backends.npu import executor, formats, prototypes
 from ascend_aclnn.backends.npu.communication import Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import LaunchPlan, NpuPreparedCall
 from ascend_aclnn.backends.npu.handles import Handles
-from ascend_aclnn.backends.npu.library import Libraries
+from ascend_aclnn.backends.npu.library import Libraries, flaw, is_file
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, pinned_array
 from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
 from ascend_aclnn.catalog import Operator
@@ -57,6 +57,7 @@ class NpuBackend(Backend):
         ]
         self._executor_cache: Optional[list[Any]] = cache if all(cache) else None
         self.destroy_executor = libraries.function("aclDestroyAclOpExecutor")
+        self._reachable: dict[tuple[int, int], bool] = {}  # device and peer
         self._plans: dict[Operator, LaunchPlan] = {}
         self._prepared: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
         self.runtime.at_exit.append(self._release_handles)
@@ -201,6 +202,50 @@ class NpuBackend(Backend):
             numbers.append(0 if status else value.value)
         cube, vector, cache = numbers
         return DeviceProperties(self.soc, found.product, cube, vector, cache, self.memory_info(device).total)
+
+    def copy_to_device(self, tensor: Tensor, device: int) -> Tensor:
+        nbytes = tensor.storage.nbytes
+        made = self.allocate(nbytes, device)
+        if nbytes and (device == tensor.device or self._can_reach(device, tensor.device)):
+            made.copy_from_device(tensor.storage)
+        elif nbytes:
+            made.write(0, tensor.storage.read(0, nbytes))
+        return Tensor.on(made, tensor)
+
+    def _can_reach(self, device: int, peer: int) -> bool:
+        """Whether one device may read another's memory; asked, and allowed, once for each pair."""
+        known = self._reachable.get((device, peer))
+        if known is None:
+            runtime, answer = self.runtime, ctypes.c_int32()
+            with runtime.on(runtime.stream(device, 0).device):
+                runtime.call("aclrtDeviceCanAccessPeer", ctypes.byref(answer), device, peer)
+                if answer.value:
+                    runtime.call("aclrtDeviceEnablePeerAccess", peer, 0)
+            known = self._reachable[device, peer] = bool(answer.value)
+        return known
+
+    @functools.cached_property
+    def _range_functions(self) -> Optional[tuple[Any, Any]]:
+        """mstxRangeStartA and mstxRangeEnd of CANN's tools library, where it is installed."""
+        path = self.runtime.libraries.directory / "libms_tools_ext.so"
+        if not is_file(path) or flaw(path) is not None:
+            return None
+        library = ctypes.CDLL(str(path))
+        try:
+            start, end = library.mstxRangeStartA, library.mstxRangeEnd
+        except AttributeError:
+            return None
+        start.restype, start.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_void_p]
+        end.restype, end.argtypes = None, [ctypes.c_uint64]
+        return start, end
+
+    def start_range(self, message: str, stream: Optional[Stream]) -> Optional[int]:
+        functions = self._range_functions
+        return None if functions is None else int(functions[0](message.encode(), stream.handle if stream else None))
+
+    def end_range(self, number: int) -> None:
+        if self._range_functions is not None:
+            self._range_functions[1](number)
 
     def overflow_mode(self) -> str:
         mode = ctypes.c_int32()

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import (
+    DEVICE_TO_DEVICE,
     DEVICE_TO_HOST,
     HOST_TO_DEVICE,
     DeviceState,
@@ -544,15 +545,26 @@ class NpuStorage(Storage):
         if not data.nbytes:
             return
         host = np.ascontiguousarray(data)
+        self._wait_for_users()
+        # aclrtMemcpy is not ordered with any stream, which is why they were waited for.
+        self._copy(address, _address_of(host), host.nbytes, HOST_TO_DEVICE)
+        self.writer = None
+
+    def _wait_for_users(self) -> None:
+        """Waits for all work that may still use the memory."""
         streams = {self.home, self.writer, self._owners_state(), *self.others}
         if self.block is not None and not self.block.fresh:
             streams.add(self.block.segment.stream)  # kernels of the block's former user may still run there
         for stream in streams:
             if stream is not None:
                 self.runtime.wait_stream(stream)
-        # aclrtMemcpy is not ordered with any stream, which is why they were waited for.
-        self._copy(address, _address_of(host), host.nbytes, HOST_TO_DEVICE)
-        self.writer = None
+
+    def copy_from_device(self, source: Storage) -> None:
+        """Copies all bytes of another storage, of this or another device that this one may read; done when this returns."""
+        target, origin = self._inside(0, source.nbytes), source.address
+        source.wait()
+        self._wait_for_users()
+        self._copy(target, origin, source.nbytes, DEVICE_TO_DEVICE)
 
     def write_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
         self._queue_copy(offset, data, HOST_TO_DEVICE, stream)

@@ -44,6 +44,7 @@ STREAM_COMPLETE = 0
 
 HOST_TO_DEVICE = 1
 DEVICE_TO_HOST = 2
+DEVICE_TO_DEVICE = 3
 
 _LAUNCHES_KEPT = 64  # names of launched operators that a late device fault reports
 _EXIT_WAIT_SECONDS = 60.0

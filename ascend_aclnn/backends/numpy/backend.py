@@ -172,6 +172,12 @@ class NumpyBackend(Backend):
     def device_properties(self, device: int) -> DeviceProperties:
         return DeviceProperties(self.soc, find_soc(self.soc).product, 0, 0, 0, self.memory_info(device).total)
 
+    def copy_to_device(self, tensor: Tensor, device: int) -> Tensor:
+        storage = self.allocate(tensor.storage.nbytes, device)
+        if tensor.storage.nbytes:
+            storage.write(0, tensor.storage.read(0, tensor.storage.nbytes))
+        return Tensor.on(storage, tensor)
+
     def overflow_mode(self) -> str:
         return "inf_nan"  # what references compute
 
