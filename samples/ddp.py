@@ -60,7 +60,8 @@ def main() -> None:
     worst = max(abs(a - b) for a, b in zip(losses, golden_losses))
     if rank == 0:
         print(
-            f"{size} ranks on {torch.npu.get_device_name(device)}, {options.steps} steps: loss {losses[0]:.4f} -> {losses[-1]:.4f}"
+            f"{size} ranks on {torch.npu.get_device_name(device)}, {options.steps} steps: "
+            f"loss {losses[0]:.4f} -> {losses[-1]:.4f}"
         )
         print(
             f"largest difference from gloo on the CPU: loss {worst:.1e}, parameters {(parameters - golden).abs().max():.1e}"

@@ -140,7 +140,8 @@ def _skip_unless(backend: Backend, soc: Optional[str] = None, min_cann: Optional
 def _cann_version() -> Optional[tuple[int, ...]]:
     """The release that ASCEND_HOME_PATH's version file names."""
     home = Path(os.environ.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
-    for file in (home / "version.cfg", *sorted(home.glob("*/ascend_toolkit_install.info"))):
+    names = ("version.cfg", "ascend_toolkit_install.info", "*/ascend_toolkit_install.info")
+    for file in (found for name in names for found in sorted(home.glob(name))):
         try:
             found = re.search(
                 r"(?:version|running_version)[^0-9]*([0-9]+(?:\.[0-9]+)+)", file.read_text(errors="replace")

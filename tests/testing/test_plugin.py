@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +76,14 @@ def test_wrong_options_are_usage_errors(pytester: pytest.Pytester) -> None:
         result = run(pytester, option)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([text])
+
+
+def test_the_sample_project(pytester: pytest.Pytester) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler (cc): the emulated device cannot be built")
+    sample = Path(__file__).parents[2] / "samples" / "testing_project"
+    options = ["-p", "ascend_aclnn.testing.plugin", "-p", "no:cacheprovider", "--aclnn-backend=numpy,emulator"]
+    result = pytester.runpytest_subprocess(
+        *options, f"--rootdir={sample}", "-c", str(sample / "pyproject.toml"), str(sample)
+    )
+    result.assert_outcomes(passed=7, skipped=1)

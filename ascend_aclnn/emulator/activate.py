@@ -1,0 +1,69 @@
+"""The emulated device in the running process: for notebooks and IDEs, where ``emulator run`` cannot be written in front.
+
+    from ascend_aclnn import emulator
+    emulator.activate()          # before anything of CANN is loaded
+    import torch, torch_npu
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Optional
+
+from ascend_aclnn.core.socs import known_soc
+
+# In the order in which they need each other.
+_LIBRARIES = (
+    "libascendcl.so",
+    "libacl_rt.so",
+    "libnnopbase.so",
+    "libopapi.so",
+    "libhccl.so",
+    "libacl_op_compiler.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libacl_tdt_channel.so",
+)
+
+
+def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
+    """Loads the emulated CANN into this process and makes the npu backend the default; returns its directory.
+
+    What is imported afterwards (torch_npu) finds these libraries, because the dynamic linker takes what is loaded already.
+    RuntimeError where torch_npu or a CANN library has been loaded before. ``streams`` is "background", "eager" or "deferred".
+    """
+    loaded = _loaded()
+    if loaded:
+        raise RuntimeError(f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run")
+    from ascend_aclnn.emulator.build import build
+
+    directory = Path(build())
+    settings = {
+        "ASCEND_HOME_PATH": str(directory),
+        "ASCEND_OPP_PATH": str(directory / "opp"),
+        "ASCEND_ACLNN_BACKEND": "npu",
+        "ASCEND_ACLNN_SOC": None if soc is None else known_soc(soc),
+        "ASCEND_EMULATOR_STREAMS": streams,
+    }
+    os.environ.update({name: value for name, value in settings.items() if value is not None})
+    paths = [str(directory / "lib64"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    os.environ["LD_LIBRARY_PATH"] = ":".join(paths)  # for child processes
+    for name in _LIBRARIES:
+        path = directory / "lib64" / name
+        if path.exists():
+            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    return directory
+
+
+def _loaded() -> str:
+    """What of CANN, or of its clients, this process has loaded; "" if nothing."""
+    if "torch_npu" in sys.modules:
+        return "torch_npu"
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        name = line.rpartition("/")[2]
+        if name.startswith("libascendcl.so"):
+            return line.partition("/")[1] + line.partition("/")[2]
+    return ""
