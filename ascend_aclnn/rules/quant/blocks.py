@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
     documented_dtypes,
     documented_products,
     dtype_attribute,
     has_dtype,
+    not_empty,
+    not_negative,
+    on_operators,
     one_of,
     output_dtype,
     output_shape,
+    positive,
     rank,
     rule,
     shape_of,
     tiling,
 )
 
+_GROUPED = "aclnnGroupedDynamicBlockQuant aclnnGroupedDynamicBlockQuantV2"
+_PLAIN = "aclnnDynamicBlockQuant aclnnDynamicBlockQuantV2"
 
-def _block_scale(call: Call) -> Shape:
-    """One scale for each block of rows and columns; with a list of groups, each of them may leave a part of a block."""
-    rank(2, 3, "x")(call)
-    rows, columns_ = call["rowBlockSize"], call["colBlockSize"]
-    for name, size in (("rowBlockSize", rows), ("colBlockSize", columns_)):
-        call.require(size > 0, name, f"is {size}; it must be positive")
-    *batch, m, n = call.shape("x")
-    if "groupList" in call.operator.positions:
-        rank(1, 1, "groupList")(call)
-        return (*batch, m // rows + call.size("groupList", 0), -(-n // columns_))
-    return (*batch, -(-m // rows), -(-n // columns_))
-
-
-def _group_blocks(call: Call) -> None:
-    one_of("rowBlockSize", 1, 128, 256, 512)(call)
-    one_of("colBlockSize", 64, 128, 192, 256)(call)
-    call.require(call["minScale"] >= 0, "minScale", f"is {call['minScale']}; it must not be negative")
-    call.require(call["groupList"].size > 0, "groupList", "is empty")
-
-
-for _name in (
-    "aclnnDynamicBlockQuant",
-    "aclnnDynamicBlockQuantV2",
-    "aclnnGroupedDynamicBlockQuant",
-    "aclnnGroupedDynamicBlockQuantV2",
-):
-    rule(
-        _name,
-        documented_products,
-        documented_dtypes(),
-        tiling(
-            output_shape(yOut=shape_of("x"), scaleOut=_block_scale),
-            has_dtype("yOut", dtype_attribute("dstType")),
-            *((one_of("groupListType", 0), _group_blocks) if _name.startswith("aclnnGrouped") else ()),
+rule(
+    f"{_PLAIN} {_GROUPED}",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        rank(2, 3, "x"),
+        positive("rowBlockSize", "colBlockSize"),
+        output_shape(yOut=shape_of("x")),
+        on_operators(
+            _PLAIN,
+            output_shape(
+                scaleOut="(*x[:-2], ceil_div(x[-2], max(rowBlockSize, 1)), ceil_div(x[-1], max(colBlockSize, 1)))"
+            ),
         ),
-        output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
-    )
+        # Each of the groups may leave a part of a block.
+        on_operators(
+            _GROUPED,
+            rank(1, 1, "groupList"),
+            output_shape(
+                scaleOut="(*x[:-2], x[-2] // max(rowBlockSize, 1) + groupList[0], ceil_div(x[-1], max(colBlockSize, 1)))",
+            ),
+        ),
+        has_dtype("yOut", dtype_attribute("dstType")),
+        on_operators(
+            _GROUPED,
+            one_of("groupListType", 0),
+            one_of("rowBlockSize", 1, 128, 256, 512),
+            one_of("colBlockSize", 64, 128, 192, 256),
+            not_negative("minScale"),
+            not_empty("groupList"),
+        ),
+    ),
+    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
+)

@@ -5,25 +5,35 @@ from __future__ import annotations
 import math
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import INNER_ERROR, PARAM_NULLPTR
+from ascend_aclnn.core.errors import INNER_ERROR, PARAM_INVALID
 from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
+    absent,
+    define,
     documented_dtypes,
     documented_products,
     dtype_attribute,
     dtypes,
+    has_shape,
     infer_shape,
+    not_negative,
+    on_operators,
     one_of,
+    only_products,
     output_dtype,
     output_shape,
     rank,
+    require,
+    required,
     rule,
     same_dtype,
     same_shape,
-    shape_of,
     tiling,
+    together,
+    when,
+    with_status,
 )
 from ascend_aclnn.rules.quant.static import packed
 
@@ -41,58 +51,36 @@ def _scale_shape(call: Call) -> Shape:
     return {"pertoken": sizes[:-1], "perchannel": (*sizes[:-2], sizes[-1])}.get(_mode(call), (1,))
 
 
-def _smooth(call: Call) -> None:
-    """One factor for each item of the last axis (or of the groups' rows)."""
-    if not call.is_present("smoothScalesOptional"):
-        return
-    name = "smoothScalesOptional"
-    if "groupIndexOptional" in call.operator.positions and call.is_present("groupIndexOptional"):
-        rank(1, 1, "groupIndexOptional")(call)
-        return
-    wanted = (call.shape("x")[-2 if _mode(call) == "perchannel" else -1],)
-    call.require(call.shape(name) == wanted, name, f"has shape {call.shape(name)}; it must be {wanted}")
-
-
-def _quant_mode(call: Call) -> None:
-    symmetric = bool(call["isSymmetrical"])
-    wanted = "must be None" if symmetric else "is None; it is required"
-    call.require(
-        call.is_present("offsetOut") is not symmetric, "offsetOut", f"{wanted} where is_symmetrical is {symmetric}"
-    )
-    one_of("quantMode", "pertensor", "pertoken", "perchannel")(call)
-    if call["quantMode"] == "perchannel":
-        call.require(not call.is_present("groupIndexOptional"), "groupIndexOptional", "must be None with perchannel")
-
-
-def _only_950(call: Call) -> None:
-    """Looked at before null pointers are."""
-    call.require(call.product == "950", None, f"the operator is not implemented on {call.soc.name}", INNER_ERROR)
-    for name in ("x", "quantMode", "yOut", "scaleOut"):
-        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
-
-
-def _group_dtypes(call: Call) -> None:
-    if call.is_present("smoothScalesOptional"):
-        dtypes("INT32 INT64", "groupIndexOptional")(call)
-
-
 _X = {"A2 A3 950": "FLOAT16 BF16", "310P 910": "FLOAT16"}
 _Y = {"A2 A3": "INT4 INT8 INT32", "310P 910": "INT8", "950": "INT4 INT8 INT32 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN"}
 _BEFORE: tuple[Check, ...] = (
     dtypes(_X, "x", "smoothScalesOptional"),
     same_dtype("x", "smoothScalesOptional"),
 )
-_AFTER: tuple[Check, ...] = (
-    rank(2, 8, "x"),
-    _smooth,
+# One factor for each item of the last axis; with groups CANN looks at the rank of groupIndex alone.
+_FACTORS = has_shape(smoothScalesOptional="x[-1:]")
+_FACTORS_BY_MODE = when(
+    "smoothScalesOptional is not None",
+    when("groupIndexOptional is not None", rank(1, 1, "groupIndexOptional")),
+    when(
+        "groupIndexOptional is None",
+        has_shape(smoothScalesOptional="(x[-2],) if quantMode == 'perchannel' else (x[-1],)"),
+    ),
 )
+_FACTORS_OR_GROUPS = when(
+    "smoothScalesOptional is not None",
+    when("groupIndexOptional is not None", rank(1, 1, "groupIndexOptional")),
+    when("groupIndexOptional is None", _FACTORS),
+)
+_GROUP_DTYPES = when("smoothScalesOptional is not None", dtypes("INT32 INT64", "groupIndexOptional"))
 
 rule(
     "aclnnDynamicQuant",
     *_BEFORE,
     dtypes(_Y, "yOut"),
     dtypes("FLOAT", "scaleOut"),
-    *_AFTER,
+    rank(2, 8, "x"),
+    _FACTORS,
     output_shape(yOut=lambda call: packed("x", "yOut", "yOut")(call) if call.is_present("yOut") else call.shape("x")),
     output_shape(scaleOut=_scale_shape),
     output_dtype(yOut="INT8", scaleOut="FLOAT"),
@@ -100,32 +88,37 @@ rule(
 rule(
     "aclnnDynamicQuantV2",
     *_BEFORE,
-    _group_dtypes,
+    _GROUP_DTYPES,
     dtypes(_Y, "yOut"),
     dtypes("FLOAT", "scaleOut", "offsetOut"),
-    *_AFTER,
+    rank(2, 8, "x"),
+    _FACTORS_OR_GROUPS,
     output_shape(yOut=packed("x", "yOut"), scaleOut=_scale_shape, offsetOut=_scale_shape),
     output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
     nullable="offsetOut",
 )
-for _name in ("aclnnDynamicQuantV3", "aclnnDynamicQuantV4"):
-    rule(
-        _name,
-        _only_950,
-        _quant_mode,
-        *_BEFORE,
-        _group_dtypes,
-        dtypes(_Y, "yOut"),
-        dtypes("FLOAT", "scaleOut", "offsetOut"),
-        *_AFTER,
-        output_shape(
-            yOut=packed("x", "yOut"),
-            scaleOut=_scale_shape,
-            offsetOut=lambda call: None if call["isSymmetrical"] else _scale_shape(call),
-        ),
-        output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
-        nullable="x quantMode yOut scaleOut offsetOut",
-    )
+rule(
+    "aclnnDynamicQuantV3 aclnnDynamicQuantV4",
+    with_status(INNER_ERROR, only_products("950")),
+    required("x", "quantMode", "yOut", "scaleOut"),
+    when("isSymmetrical", absent("offsetOut", why="as isSymmetrical is True")),
+    when("not isSymmetrical", required("offsetOut", status=PARAM_INVALID)),
+    one_of("quantMode", "pertensor", "pertoken", "perchannel"),
+    when("quantMode == 'perchannel'", absent("groupIndexOptional", why="with perchannel")),
+    *_BEFORE,
+    _GROUP_DTYPES,
+    dtypes(_Y, "yOut"),
+    dtypes("FLOAT", "scaleOut", "offsetOut"),
+    rank(2, 8, "x"),
+    _FACTORS_BY_MODE,
+    output_shape(
+        yOut=packed("x", "yOut"),
+        scaleOut=_scale_shape,
+        offsetOut=lambda call: None if call["isSymmetrical"] else _scale_shape(call),
+    ),
+    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT", offsetOut="FLOAT"),
+    nullable="x quantMode yOut scaleOut offsetOut",
+)
 
 # --------------------------------------------------------------------------------------------------- behind a gate
 
@@ -216,46 +209,37 @@ rule(
 )
 
 
-def _situ_parameters(call: Call) -> None:
-    """INT8 x is scaled by columns, INT32 x by columns (of each group) and rows, 16-bit x not at all."""
-    kind, x, y = call.dtype("x"), call.shape("x"), _halved(call)
-    call.require(call["beta"] != 0, "beta", "is 0; it must be another number")
-    call.require(not call.is_empty("x"), "x", f"is empty (shape {x})")
-    if kind is DataType.INT8:
-        _given(call, "weightScaleOptional")
-        for name in ("activationScaleOptional", "groupIndexOptional"):
-            _absent(call, name, kind)
-        for name, count in (
-            ("weightScaleOptional", x[-1]),
-            ("biasOptional", x[-1]),
-            ("quantScaleOptional", y[-1]),
-            ("quantOffsetOptional", y[-1]),
-        ):
-            _one_of_shapes(call, name, (count,), (1,))
-        if call["quantTypeOptional"] == "static":
-            _given(call, "quantScaleOptional")
-        return
-    rank(2, 2, "x")(call)
-    if kind is DataType.INT32:
-        for name in ("weightScaleOptional", "activationScaleOptional"):
-            _given(call, name)
-        for name in ("quantScaleOptional", "quantOffsetOptional"):
-            _absent(call, name, kind)
-        one_of("quantTypeOptional", "dynamic")(call)
-        groups = _group_count(call, 1)
-        single = () if call.is_present("groupIndexOptional") else ((x[-1],),)
-        for name in ("weightScaleOptional", "biasOptional"):
-            _one_of_shapes(call, name, *single, (groups, x[-1]))
-        _one_of_shapes(call, "activationScaleOptional", (x[0],), (x[0], 1))
-
-
-def _given(call: Call, name: str) -> None:
-    call.require(call.is_present(name), name, f"is None; with {call.dtype('x').name} x it is required")
-
-
-def _absent(call: Call, name: str, kind: DataType) -> None:
-    call.require(not call.is_present(name), name, f"is given; with {kind.name} x it must be None")
-
+# INT8 x is scaled by columns, INT32 x by columns (of each group) and rows, 16-bit x not at all.
+_SITU_PARAMETERS = (
+    require("beta != 0", "x.size > 0"),
+    when(
+        "x.dtype == INT8",
+        required("weightScaleOptional", status=PARAM_INVALID),
+        absent("activationScaleOptional", "groupIndexOptional", why="with INT8 x"),
+        require("weightScaleOptional in (x[-1:], (1,))", "biasOptional in (x[-1:], (1,))"),
+        require("quantScaleOptional in (y[-1:], (1,))", "quantOffsetOptional in (y[-1:], (1,))"),
+        when("quantTypeOptional == 'static'", required("quantScaleOptional", status=PARAM_INVALID)),
+    ),
+    when("x.dtype != INT8", rank(2, 2, "x")),
+    when(
+        "x.dtype == INT32",
+        required("weightScaleOptional", "activationScaleOptional", status=PARAM_INVALID),
+        absent("quantScaleOptional", "quantOffsetOptional", why="with INT32 x"),
+        one_of("quantTypeOptional", "dynamic"),
+        when(
+            "groupIndexOptional is None",
+            require("weightScaleOptional in (x[-1:], (1, x[-1]))", "biasOptional in (x[-1:], (1, x[-1]))"),
+        ),
+        when(
+            "groupIndexOptional is not None",
+            require("len(groupIndexOptional) == 1", "groupIndexOptional[0] > 0"),
+            has_shape(
+                weightScaleOptional="(groupIndexOptional[0], x[-1])", biasOptional="(groupIndexOptional[0], x[-1])"
+            ),
+        ),
+        require("activationScaleOptional in ((x[0],), (x[0], 1))"),
+    ),
+)
 
 rule(
     "aclnnDequantSituQuant",
@@ -267,68 +251,42 @@ rule(
             yScaleOut=lambda call: _rows(call) if call.dtype("x") is DataType.INT8 else call.shape("x")[:1],
         ),
         one_of("quantTypeOptional", "static", "dynamic"),
-        _situ_parameters,
+        define(y="yOut"),
+        *_SITU_PARAMETERS,
     ),
     output_dtype(yOut="INT8", yScaleOut="FLOAT"),
 )
-for _name in ("aclnnSwiGluQuant", "aclnnSwiGluQuantV2"):
-    rule(
-        _name,
-        documented_products,
-        documented_dtypes(),
-        tiling(
-            output_shape(yOut=_halved, scaleOut=_rows),
-            one_of("quantModeOptional", "static", "dynamic", "dynamic_msd"),
-            _gate_parameters,
-        ),
-        output_dtype(
-            yOut=dtype_attribute("dstType") if _name.endswith("V2") else "INT8",
-            scaleOut="FLOAT",
-        ),
-    )
-
-
-def _both_or_none(call: Call) -> None:
-    both = call.is_present("weightOptional") is call.is_present("yOriginOptional")
-    call.require(both, "yOriginOptional", "and weight_optional must both be given, or neither")
-    call.require(call["clampLimit"] >= 0, "clampLimit", f"is {call['clampLimit']}; it must not be negative")
-
-
-def _gate_gradient(call: Call) -> None:
-    rank(2, 3, "gradY")(call)
-    sizes = call.shape("gradY")
-    wanted = (*sizes[:-1], sizes[-1] * 2)
-    call.require(call.shape("x") == wanted, "x", f"has shape {call.shape('x')}; it must be {wanted}")
-    call.require(sizes[-1] > 0, "gradY", f"has shape {sizes}; its last axis must not be empty")
-    same_shape("x", "gradXOut")(call)
-    if call.is_present("weightOptional"):
-        rows = math.prod(sizes[:-1])
-        got = call["weightOptional"].size
-        call.require(got == rows, "weightOptional", f"has {got} elements; it must have {rows}, one for each row")
-        same_shape("weightOptional", "gradWeightOutOptional")(call)
-    same_shape("gradY", "yOriginOptional")(call)
-    if call.is_present("groupIndexOptional"):
-        groups = call.shape("groupIndexOptional")
-        call.require(len(groups) == 1 and groups[0] > 0, "groupIndexOptional", f"has shape {groups}; it must be (n,)")
-
-
-def _weight_gradient(call: Call) -> None:
-    missing = call.is_present("weightOptional") and not call.is_present("gradWeightOutOptional")
-    call.require(not missing, "gradWeightOutOptional", "is None (a null pointer); it is required", PARAM_NULLPTR)
-
+rule(
+    "aclnnSwiGluQuant aclnnSwiGluQuantV2",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        output_shape(yOut=_halved, scaleOut=_rows),
+        one_of("quantModeOptional", "static", "dynamic", "dynamic_msd"),
+        _gate_parameters,
+    ),
+    on_operators("aclnnSwiGluQuant", output_dtype(yOut="INT8")),
+    on_operators("aclnnSwiGluQuantV2", output_dtype(yOut=dtype_attribute("dstType"))),
+    output_dtype(scaleOut="FLOAT"),
+)
 
 rule(
     "aclnnSwigluGroupGrad",
-    _weight_gradient,
-    _both_or_none,
+    when("weightOptional is not None", required("gradWeightOutOptional")),
+    together("yOriginOptional", "weightOptional"),
+    not_negative("clampLimit"),
     dtypes("FLOAT16 FLOAT BF16", "gradY", "x"),
     same_dtype("gradY", "x", "gradXOut", "yOriginOptional"),
     dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
     dtypes("INT64", "groupIndexOptional"),
-    _gate_gradient,
-    infer_shape(
-        gradXOut=shape_of("x"),
-        gradWeightOutOptional=lambda call: call.shape("weightOptional") if call.is_present("weightOptional") else None,
-    ),
+    rank(2, 3, "gradY"),
+    has_shape(x="(*gradY[:-1], gradY[-1] * 2)"),
+    require("gradY[-1] > 0"),
+    same_shape("x", "gradXOut"),
+    require("weightOptional.size == prod(gradY[:-1])"),
+    when("weightOptional is not None", same_shape("weightOptional", "gradWeightOutOptional")),
+    same_shape("gradY", "yOriginOptional"),
+    require("len(groupIndexOptional) == 1", "groupIndexOptional[0] > 0"),
+    infer_shape(gradXOut="x", gradWeightOutOptional="weightOptional"),
     output_dtype(gradWeightOutOptional="FLOAT"),
 )
