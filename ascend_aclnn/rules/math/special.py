@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
+    FLOATS,
     Call,
     Check,
-    Shape,
     dtype_of,
     dtype_table,
     dtypes,
@@ -18,69 +18,50 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     plus_bf16,
+    positive,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
-    shape_from,
     shape_of,
     tiling,
+    when,
 )
 
 # ------------------------------------------------------------------------------------------------- segment sums
 
-_FLOATS = "FLOAT16 FLOAT BF16"
 rule(
     "aclnnExpSegsum",
-    dtypes(_FLOATS, "self"),
+    dtypes(FLOATS, "self"),
     same_dtype("self", "out"),
     rank(3, 4, "self"),
-    output_shape(out=lambda call: call.shape("self") + call.shape("self")[-1:]),
+    output_shape(out="(*self, self[-1])"),
     formats("ND", "self", "out"),
 )
 
 
-def _square_ends(call: Call) -> None:
-    sizes = call.shape("gradOutput")
-    call.require(sizes[-1] == sizes[-2], "gradOutput", f"has shape {sizes}; its last two axes must be equal")
-
-
 rule(
     "aclnnExpSegsumBackward",
-    dtypes(_FLOATS, "gradOutput", "gradSelf"),
+    dtypes(FLOATS, "gradOutput", "gradSelf"),
     same_dtype("gradOutput", "gradInput"),
     rank(4, 5, "gradOutput"),
-    _square_ends,
+    require("gradOutput[-1] == gradOutput[-2]"),
     same_shape("gradOutput", "gradSelf"),
-    output_shape(gradInput=lambda call: call.shape("gradOutput")[:-1]),
+    output_shape(gradInput="gradOutput[:-1]"),
     formats("ND", "gradOutput", "gradSelf", "gradInput"),
 )
 
 # ------------------------------------------------------------------------------------------------- bias gradients
 
 
-def _group_inputs(call: Call) -> None:
-    sizes, grouped = call.shape("gradY"), call.is_present("groupIdxOptional")
-    ndim = 2 if grouped else 3
-    text = f"has rank {len(sizes)}; {'with' if grouped else 'without'} group_idx it must be {ndim}"
-    call.require(len(sizes) == ndim, "gradY", text)
-    if grouped:
-        index = call.shape("groupIdxOptional")
-        call.require(len(index) == 1, "groupIdxOptional", f"has rank {len(index)}; it must be 1")
-        call.require(index[0] <= 2048, "groupIdxOptional", f"names {index[0]} groups; at most 2048 are supported")
-
-
-def _bias_shape(call: Call) -> Shape:
-    groups = call.size("groupIdxOptional" if call.is_present("groupIdxOptional") else "gradY", 0)
-    return groups, call.size("gradY", -1)
-
-
 _BIAS_GRAD = (
-    dtypes(_FLOATS, "gradY", "out"),
+    dtypes(FLOATS, "gradY", "out"),
     same_dtype("gradY", "out"),
     dtypes("INT32 INT64", "groupIdxOptional"),
-    _group_inputs,
-    output_shape(out=_bias_shape),
+    require("len(gradY) == (3 if groupIdxOptional is None else 2)"),
+    when("groupIdxOptional is not None", rank(1, 1, "groupIdxOptional"), require("groupIdxOptional[0] <= 2048")),
+    output_shape(out="(gradY[0] if groupIdxOptional is None else groupIdxOptional[0], gradY[-1])"),
 )
 rule("aclnnGroupedBiasAddGrad", *_BIAS_GRAD)
 rule("aclnnGroupedBiasAddGradV2", *_BIAS_GRAD, one_of("groupIdxType", 0, 1))
@@ -89,36 +70,26 @@ rule("aclnnGroupedBiasAddGradV2", *_BIAS_GRAD, one_of("groupIdxType", 0, 1))
 
 rule(
     "aclnnSilentCheck",
-    dtypes(_FLOATS, "val", "inputGradRef"),
+    dtypes(FLOATS, "val", "inputGradRef"),
     dtypes("FLOAT", "sfdaRef"),
     dtypes("INT64", "stepRef"),
     rank(0, 0, "val"),
-    output_shape(sfdaRef=shape_from(3), stepRef=shape_from(1)),
-    infer_shape(result=shape_from(1)),
+    output_shape(sfdaRef="(3,)", stepRef="(1,)"),
+    infer_shape(result="(1,)"),
     output_dtype(result="INT32"),
 )
-
-
-def _thresholds(call: Call) -> None:
-    text = f"is {call['cThreshL1']}; it must be above c_thresh_l2, {call['cThreshL2']}"
-    call.require(call["cThreshL1"] > call["cThreshL2"], "cThreshL1", text)
 
 
 rule(
     "aclnnSilentCheckV2",
-    dtypes(_FLOATS, "val", "max", "avgRef", "inputGradRef"),
+    dtypes(FLOATS, "val", "max", "avgRef", "inputGradRef"),
     dtypes("INT64", "stepRef"),
     rank(1, 1, "val", "max", "avgRef", "stepRef"),
-    _thresholds,
+    require("cThreshL1 > cThreshL2"),
     in_range("beta1", 0, 1),
-    infer_shape(result=shape_from(1)),
+    infer_shape(result="(1,)"),
     output_dtype(result="INT32"),
 )
-
-
-def _few_columns(call: Call) -> None:
-    columns_ = call.shape("cost")[1]
-    call.require(columns_ <= 4096, "cost", f"has {columns_} columns; at most 4096 are supported")
 
 
 rule(
@@ -126,30 +97,12 @@ rule(
     dtypes(plus_bf16("FLOAT FLOAT16"), "cost", "p"),
     rank(2, 2, "cost"),
     output_shape(p=shape_of("cost")),
-    _few_columns,
+    require("cost[1] <= 4096"),
     output_dtype(p=dtype_of("cost")),
     nullable="tol",
 )
 
 # ------------------------------------------------------------------------------------------------- generated wrappers
-
-
-def _lora_weights(call: Call) -> None:
-    batch, width = call.sizes("y", 2)
-    _, layers, rows, low_rank = weight = call.shape("weightB")
-    inputs, indices = call.shape("x"), call.shape("indices")
-    call.require(inputs[0] == batch, "x", f"has {inputs[0]} rows; y has {batch}")
-    call.require(rows <= width, "weightB", f"has shape {weight}; axis 2 must be at most {width}, the columns of y")
-    call.require(indices == (batch,), "indices", f"has shape {indices}; it must be ({batch},)")
-    if call.is_present("weightAOptional"):
-        first, wanted = call.shape("weightAOptional"), (weight[0], layers, low_rank, inputs[1])
-        call.require(first == wanted, "weightAOptional", f"has shape {first}; it must be {wanted}")
-    call.require(0 <= call["layerIdx"] < layers, "layerIdx", f"is {call['layerIdx']}; it must be in [0, {layers - 1}]")
-    offset, slice_ = call["yOffset"], call["ySliceSize"]
-    call.require(0 <= offset < width, "yOffset", f"is {offset}; it must be in [0, {width - 1}]")
-    call.require(-1 <= slice_ <= rows, "ySliceSize", f"is {slice_}; it must be -1 or at most {rows}")
-    call.require(offset + rows <= width, "yOffset", f"is {offset}; y has no room for {rows} columns from there")
-    call.require(low_rank % 16 == 0, "weightB", f"has shape {weight}; its last axis must be a multiple of 16")
 
 
 rule(
@@ -161,7 +114,11 @@ rule(
         rank(2, 2, "y", "x"),
         rank(4, 4, "weightB", "weightAOptional"),
         rank(1, 1, "indices"),
-        _lora_weights,
+        require("x[0] == y[0]", "weightB[2] <= y[1]", "indices == (y[0],)"),
+        require("weightAOptional == (*weightB[:2], weightB[3], x[1])"),
+        require("0 <= layerIdx < weightB[1]", "0 <= yOffset < y[1]", "-1 <= ySliceSize <= weightB[2]"),
+        require("yOffset + weightB[2] <= y[1]", argument="yOffset"),
+        require("weightB[3] % 16 == 0"),
         output_shape(out=shape_of("y")),
     ),
 )
@@ -198,9 +155,8 @@ rule(
     only_products("A2 A3 950"),
     dtype_table(
         "inputTensor pdfRef mantissaOut fixedOut varOut",
-        "FLOAT INT32 FLOAT FLOAT FLOAT",
-        "BF16 INT32 BF16 BF16 BF16",
-        "FLOAT16 INT32 FLOAT16 FLOAT16 FLOAT16",
+        "T INT32 T T T",
+        T=FLOATS,
     ),
     tiling(_histogram("pdfRef"), _encoded),
 )
@@ -219,37 +175,26 @@ rule(
     only_products("A2 A3 950"),
     dtype_table(
         "mantissa fixed var pdf out",
-        "FLOAT FLOAT FLOAT INT32 FLOAT",
-        "BF16 BF16 BF16 INT32 BF16",
-        "FLOAT16 FLOAT16 FLOAT16 INT32 FLOAT16",
+        "T T T INT32 T",
+        T=FLOATS,
     ),
     tiling(_decoded, _histogram("pdf")),
 )
 
 
-def _heads(call: Call) -> None:
-    sizes, bias, heads = call.shape("qkv"), call.shape("qkvBias"), call["numHeads"]
-    call.require(len(sizes) == 3, "qkv", f"has rank {len(sizes)}; it must be 3")
-    call.require(heads > 0, "numHeads", f"is {heads}; it must be positive")
-    text = f"has shape {sizes}; its last axis must be a multiple of 3 * num_heads ({3 * heads})"
-    call.require(sizes[2] % (3 * heads) == 0, "qkv", text)
-    call.require(bias == sizes[2:], "qkvBias", f"has shape {bias}; it must be {sizes[2:]}")
-
-
-def _head_shape(call: Call) -> Shape:
-    _heads(call)
-    batch, tokens, width = call.sizes("qkv", 3)
-    return batch, call["numHeads"], tokens, width // 3 // call["numHeads"]
-
-
+_HEADS = (
+    rank(3, 3, "qkv"),
+    positive("numHeads"),
+    require("qkv[2] % (3 * numHeads) == 0", "qkvBias == qkv[2:]"),
+)
+_HEAD_SHAPE = "(qkv[0], numHeads, qkv[1], qkv[2] // 3 // numHeads)"
 rule(
     "aclnnTransformBiasRescaleQkv",
     only_products("A2 A3 950"),
     dtype_table(
         "qkv qkvBias qOut kOut vOut",
-        "BF16 BF16 BF16 BF16 BF16",
-        "FLOAT16 FLOAT16 FLOAT16 FLOAT16 FLOAT16",
-        "FLOAT FLOAT FLOAT FLOAT FLOAT",
+        "T T T T T",
+        T=FLOATS,
     ),
-    tiling(_heads, output_shape(qOut=_head_shape, kOut=_head_shape, vOut=_head_shape)),
+    tiling(*_HEADS, output_shape(qOut=_HEAD_SHAPE, kOut=_HEAD_SHAPE, vOut=_HEAD_SHAPE)),
 )
