@@ -11,26 +11,34 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    ShapeRule,
+    array_length,
     can_cast,
+    castable,
     copied_output_shape,
+    define,
     dtype_attribute,
     dtype_of,
     dtypes,
     formats,
     has_dtype,
+    has_shape,
     infer_shape,
     is_complex,
     is_floating,
     is_integral,
     max_rank,
     no_private_format,
+    not_empty,
+    not_negative,
+    on_products,
     only_products,
     output_dtype,
     output_shape,
     plus_bf16,
+    positive,
     promote,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
@@ -38,6 +46,7 @@ from ascend_aclnn.rules.language import (
     shape_from,
     unless_empty,
     when,
+    with_status,
 )
 
 # ------------------------------------------------------------------------------------------------- sequences
@@ -105,12 +114,6 @@ def _real_scalars(call: Call) -> None:
         call.require(not is_complex(call.dtype(name)), name, text)
 
 
-def _steps_fill_out(call: Call) -> None:
-    call.require(call["steps"] >= 0, "steps", f"is {call['steps']}; it must not be negative")
-    text = f"has {call['out'].size} elements; it must have {call['steps']} (steps)"
-    call.require(call["out"].size == call["steps"], "out", text)
-
-
 rule(
     "aclnnLinspace",
     _real_scalars,
@@ -122,24 +125,20 @@ rule(
         },
         "out",
     ),
-    _steps_fill_out,
-    infer_shape(out=shape_from("steps")),
+    not_negative("steps"),
+    require("out.size == steps"),
+    infer_shape(out="(steps,)"),
     output_dtype(out="FLOAT"),
     null_status=INNER_NULLPTR,
 )
 rule(
     "aclnnLogSpace",
     dtypes("FLOAT FLOAT16 BF16", "result"),
-    lambda call: call.require(call["steps"] >= 0, "steps", f"is {call['steps']}; it must not be negative"),
-    copied_output_shape(result=shape_from("steps")),
+    not_negative("steps"),
+    copied_output_shape(result="(steps,)"),
     output_dtype(result="FLOAT"),
     null_status=INNER_NULLPTR,
 )
-
-
-def _sizes_not_negative(call: Call) -> None:
-    for name in ("n", "m"):
-        call.require(call[name] >= 0, name, f"is {call[name]}; it must not be negative")
 
 
 _EYE = "FLOAT INT32 FLOAT16 INT8 INT16 UINT8 INT64 BOOL"
@@ -147,41 +146,15 @@ rule(
     "aclnnEye",
     dtypes({"310B 310P 910": _EYE, "": _EYE + " BF16"}, "out"),
     rank(2, 2, "out"),
-    _sizes_not_negative,
-    output_shape(out=shape_from("n", "m")),
+    not_negative("n", "m"),
+    output_shape(out="(n, m)"),
     output_dtype(out="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- repetition
 
 
-def _class_count(call: Call) -> None:
-    count, least = call["numClasses"], 1 if call["self"].size == 0 else 0
-    call.require(count >= least, "numClasses", f"is {count}; it must be at least {least}")
-
-
-def _class_axis(call: Call) -> None:
-    ndim = len(call.shape("self"))
-    call.require(-1 <= call["axis"] <= ndim, "axis", f"is {call['axis']}; it must be in [-1, {ndim}]")
-
-
-def _one_hot_shape(call: Call) -> Shape:
-    sizes, axis = call.shape("self"), call["axis"]
-    position = len(sizes) if axis == -1 else axis
-    return (*sizes[:position], call["numClasses"], *sizes[position:])
-
-
 _ONE_HOT = {"950": "FLOAT16 FLOAT INT32 INT64 INT8 UINT8", "": "FLOAT16 FLOAT INT32 INT64"}
-
-
-def _one_hot_rank(call: Call) -> None:
-    most, ndim = 7 if call.product == "950" else 8, len(call.shape("self"))
-    call.require(ndim <= most, "self", f"has rank {ndim}; it must be at most {most}")
-
-
-def _some_values(call: Call) -> None:
-    for name in ("onValue", "offValue"):
-        call.require(not call.is_empty(name), name, f"has shape {call.shape(name)}; it must hold a number")
 
 
 rule(
@@ -189,12 +162,14 @@ rule(
     dtypes({"950": "INT32 INT64 UINT8", "": "INT32 INT64"}, "self"),
     dtypes(_ONE_HOT, "out", "onValue", "offValue"),
     same_dtype("out", "onValue", "offValue"),
-    _one_hot_rank,
+    on_products("950", max_rank(7, "self")),
+    max_rank(8, "self"),
     max_rank(8, "onValue", "offValue", "out"),
-    _class_count,
-    _class_axis,
-    _some_values,
-    output_shape(out=_one_hot_shape),
+    require("numClasses >= (1 if self.size == 0 else 0)"),
+    require("-1 <= axis <= len(self)"),
+    not_empty("onValue", "offValue"),
+    define(place="len(self) if axis == -1 else axis"),
+    output_shape(out="(*self[:place], numClasses, *self[place:])"),
     output_dtype(out=dtype_of("onValue")),
 )
 
@@ -218,19 +193,7 @@ rule(
 )
 
 
-def _repeats(call: Call) -> None:
-    sizes, repeats = call.shape("self"), call["repeats"]
-    text = f"has {len(repeats)} items; it must have at least {len(sizes)}, the rank of self"
-    call.require(len(sizes) <= len(repeats), "repeats", text)
-    call.require(all(n >= 0 for n in repeats), "repeats", f"is {repeats}; no item may be negative")
-    call.require(len(repeats) <= 8, "repeats", f"has {len(repeats)} items; at most 8 are supported")
-
-
-def _repeated(call: Call) -> Shape:
-    sizes, repeats = call.shape("self"), call["repeats"]
-    return tuple(n * k for n, k in zip((1,) * (len(repeats) - len(sizes)) + sizes, repeats))
-
-
+_REPEATED_SHAPE = "tuple(n * k for n, k in zip((*(1,) * (len(repeats) - len(self)), *self), repeats))"
 _REPEATED = "FLOAT FLOAT16 DOUBLE COMPLEX64 COMPLEX128 UINT8 INT8 INT16 INT32 INT64 BOOL BF16 UINT32 UINT64"
 rule(
     "aclnnRepeat",
@@ -243,28 +206,23 @@ rule(
         "self",
     ),
     same_dtype("self", "out"),
-    _repeats,
+    require("len(repeats) >= len(self)"),
+    not_negative("repeats"),
+    require("len(repeats) <= 8"),
     max_rank(8, "self"),
-    when(lambda call: 0 not in call["repeats"], unless_empty("self out", output_shape(out=_repeated))),
-    infer_shape(out=_repeated),
+    when("0 not in repeats", unless_empty("self out", output_shape(out=_REPEATED_SHAPE))),
+    infer_shape(out=_REPEATED_SHAPE),
 )
-
-
-def _grid_shape(call: Call) -> Shape:
-    size, theta = call["size"], call.shape("theta")
-    call.require(len(size) in (4, 5), "size", f"has {len(size)} items; it must have 4 or 5")
-    axes = len(size) - 2
-    text = f"has shape {theta}; with a size of {len(size)} items it must be ({size[0]}, {axes}, {axes + 1})"
-    call.require(theta == (size[0], axes, axes + 1), "theta", text)
-    return (size[0], *size[2:], axes)
 
 
 rule(
     "aclnnAffineGrid",
     dtypes(plus_bf16("FLOAT FLOAT16"), "theta"),
     same_dtype("theta", "out"),
-    lambda call: call.require(call["theta"].size > 0, "theta", "is empty; it must not be"),
-    output_shape(out=_grid_shape),
+    not_empty("theta"),
+    array_length("size", 4, 5),
+    has_shape(theta="(size[0], len(size) - 2, len(size) - 1)"),
+    output_shape(out="(size[0], *size[2:], len(size) - 2)"),
 )
 
 # ------------------------------------------------------------------------------------------------- counts
@@ -285,30 +243,15 @@ def _finite_range(call: Call) -> None:
     call.require(low <= high, "max", f"is {high}; it must be at least min, {low}")
 
 
-def _counts_cast(call: Call) -> None:
-    text = f"has dtype {call.dtype('self').name}; out's {call.dtype('out').name} cannot be cast to it"
-    call.require(can_cast(call.dtype("out"), call.dtype("self")), "self", text)
-
-
 rule(
     "aclnnHistc",
     dtypes(_COUNTED, "self", "out"),
     _finite_range,
-    _counts_cast,
+    castable("out", "self"),
     max_rank(8, "self"),
-    output_shape(out=shape_from("bins")),
+    output_shape(out="(bins,)"),
     output_dtype(out=dtype_of("self")),
 )
-
-
-def _bin_count(call: Call) -> None:
-    """CANN counts into max(out's items, minlength) bins and copies them to out."""
-    if call["self"].size == 0:
-        return
-    items = call.shape("out")[0] if call.shape("out") else 0
-    call.require(max(items, call["minlength"]) < 2**31, "minlength", f"is {call['minlength']}; it must be below 2**31")
-    text = f"has {items} items; it must have at least {call['minlength']} (minlength)"
-    call.require(call["minlength"] <= items, "out", text, INNER_NULLPTR)
 
 
 rule(
@@ -321,7 +264,13 @@ rule(
     rank(1, 1, "self"),
     same_format("self", "weights"),
     same_shape("self", "weights"),
-    _bin_count,
+    # CANN counts into max(out's items, minlength) bins and copies them to out.
+    unless_empty(
+        "self",
+        define(items="out[0] if len(out) > 0 else 0"),
+        require("max(items, minlength) < 2**31", argument="minlength"),
+        with_status(INNER_NULLPTR, require("items >= minlength", argument="out")),
+    ),
 )
 
 _MEMBERS = plus_bf16("FLOAT FLOAT16 INT8 INT32 INT64 UINT8 DOUBLE INT16")
@@ -350,44 +299,26 @@ rule(
     dtypes("BOOL", "out"),
     _element_casts,
     max_rank(8, "testElements"),
-    output_shape(out=lambda call: ()),
+    output_shape(out="()"),
     output_dtype(out="BOOL"),
 )
 
 # ------------------------------------------------------------------------------------------------- sign bits
 
 
-def _no_negative_axis(call: Call) -> None:
-    call.require(call["size"] > 0, "size", f"is {call['size']}; it must be positive")
-    for name in ("out", "self"):
-        sizes = call.shape(name)
-        call.require(all(n >= 0 for n in sizes), name, f"has shape {sizes}; no axis may be negative")
+# size rows: they hold all items, and are the output's.
+_PACKED, _UNPACKED = "(prod(self) + 7) // 8", "prod(self) * 8"
 
 
-def _rows(call: Call, count: int) -> Shape:
-    """``count`` items in ``size`` rows."""
-    size = call["size"]
-    call.require(size > 0 and count % size == 0, "size", f"is {size}; it must divide the {count} items")
-    return size, count // size
-
-
-def _packed_shape(call: Call) -> Shape:
-    return _rows(call, (math.prod(call.shape("self")) + 7) // 8)
-
-
-def _unpacked_shape(call: Call) -> Shape:
-    return _rows(call, math.prod(call.shape("self")) * 8)
-
-
-def _row_count(shape_: ShapeRule) -> Check:
-    """The items can be laid out in as many rows as the attribute asks for and the output has."""
-
-    def check(call: Call) -> None:
-        shape_(call)
-        sizes, rows = call.shape("out"), call["size"]
-        call.require(sizes[:1] == (rows,), "out", f"has shape {sizes}; its first axis must be {rows} (size)")
-
-    return check
+def _rows(count: str) -> tuple[Check, ...]:
+    return (
+        positive("size"),
+        rank(1, 1, "self"),
+        rank(2, 2, "out"),
+        require(f"({count}) % size == 0", argument="size"),
+        require("out[0] == size", argument="out"),
+        unless_empty("self out", copied_output_shape(out=f"(size, {count} // size)")),
+    )
 
 
 rule(
@@ -396,11 +327,7 @@ rule(
     dtypes("FLOAT FLOAT16", "self"),
     dtypes("UINT8", "out"),
     formats("ND", "self", "out"),
-    _no_negative_axis,
-    rank(1, 1, "self"),
-    rank(2, 2, "out"),
-    _row_count(_packed_shape),
-    unless_empty("self out", copied_output_shape(out=_packed_shape)),
+    *_rows(_PACKED),
 )
 rule(
     "aclnnSignBitsUnpack",
@@ -409,10 +336,6 @@ rule(
     dtypes("FLOAT FLOAT16", "out"),
     has_dtype("out", dtype_attribute("dtype")),
     formats("ND", "self", "out"),
-    _no_negative_axis,
-    rank(1, 1, "self"),
-    rank(2, 2, "out"),
-    _row_count(_unpacked_shape),
-    unless_empty("self out", copied_output_shape(out=_unpacked_shape)),
+    *_rows(_UNPACKED),
     output_dtype(out=dtype_attribute("dtype")),
 )
