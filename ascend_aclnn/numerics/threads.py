@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import itertools
 import os
 import threading
@@ -57,6 +59,19 @@ def _start_helpers(work: Callable[[], None], count: int) -> list[Future[None]]:
     return futures
 
 
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Lets malloc hand out the memory of a freed block again, where it would give it back to the system and ask anew.
+
+    glibc takes the size of a large allocation that is freed for the one to expect (M_MMAP_THRESHOLD in mallopt(3)). One of
+    30 MiB, which nobody touches, halves the time of work in blocks: their temporaries meet no fresh pages any more.
+    """
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    libc.free(libc.malloc(30 << 20))
+
+
 def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     """Calls ``fn(lo, hi)`` for each block of ``range(n)``, on several threads where there is more than one block.
 
@@ -69,6 +84,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
             with np.errstate(all="ignore"):
                 fn(0, n)
         return
+    _keep_freed_memory()
     blocks = -(-n // block)
     numbers = itertools.count()
     guard = threading.Lock()
