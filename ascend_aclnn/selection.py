@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.metadata
 import os
 import platform
 from collections.abc import Iterator
@@ -79,7 +78,7 @@ def _config() -> Iterator[tuple[str, object]]:
     yield "ascend_aclnn", __version__
     yield "python", platform.python_version()
     for package in ("numpy", "ml_dtypes"):
-        yield package, importlib.metadata.version(package)
+        yield package, importlib.import_module(package).__version__
     backend = current.current_backend()
     yield "backend", f"{backend.name}{' (emulated)' if backend.emulated else ''}, rules of {backend.soc}"
     yield "devices", backend.device_count()
