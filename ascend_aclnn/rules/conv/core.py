@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
-    FLOATS,
     Call,
     Check,
     DtypeSet,
@@ -28,7 +27,7 @@ from ascend_aclnn.rules.language import (
     same_format,
 )
 
-FLOATS: DtypeSet = {"A2 A3": "FLOAT FLOAT16 BF16", "950": "FLOAT FLOAT16 BF16 HIFLOAT8", "": "FLOAT FLOAT16"}
+_FLOATS: DtypeSet = {"A2 A3": "FLOAT FLOAT16 BF16", "950": "FLOAT FLOAT16 BF16 HIFLOAT8", "": "FLOAT FLOAT16"}
 _LAST = (Format.NHWC, Format.NDHWC)
 
 
@@ -201,7 +200,7 @@ rule(
     "aclnnConvolution",
     _needs_output_padding,
     dtypes("FLOAT FLOAT16 BF16", "bias"),
-    dtypes(FLOATS, "input", "weight", "output"),
+    dtypes(_FLOATS, "input", "weight", "output"),
     rank(3, 5, "input", "weight", "output"),
     _bias,
     _conv_formats,
@@ -239,7 +238,7 @@ rule(
     "aclnnConvDepthwise2d",
     dtypes({"310P": "FLOAT FLOAT16", "": "FLOAT FLOAT16 BF16"}, "bias"),
     lambda call: same_dtype("self", "bias")(call) if call.dtype("self") is not DataType.HIFLOAT8 else None,
-    dtypes(FLOATS, "self"),
+    dtypes(_FLOATS, "self"),
     same_dtype("self", "weight", "out"),
     rank(4, 4, "self", "weight", "out"),
     rank(1, 1, "bias"),
@@ -281,7 +280,7 @@ def tbc_bias(call: Call) -> None:
 rule(
     "aclnnConvTbc",
     dtypes({"310P": "FLOAT FLOAT16", "": "FLOAT FLOAT16 BF16"}, "bias"),
-    dtypes(FLOATS, "self"),
+    dtypes(_FLOATS, "self"),
     same_dtype("self", "weight", "output"),
     rank(3, 3, "self", "weight", "output"),
     tbc_bias,
