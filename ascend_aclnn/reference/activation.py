@@ -630,7 +630,7 @@ def gelu_quant(
 
 # ------------------------------------------------------------------------------------------------------ experimental
 
-for _names, _function in (
+_EXPERIMENTAL: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("CeluV3", lambda x, alpha: np.maximum(x, 0) + np.minimum(alpha * np.expm1(x / alpha), 0)),
     (
         "EluV2",
@@ -654,8 +654,9 @@ for _names, _function in (
     ("ReluGradV4", lambda grad, mask, threshold: np.where(mask != 0, grad, 0)),
     ("SoftsignBackward", lambda grad, x: grad / np.square(1 + np.abs(x))),
     ("TanhGrad", lambda y, grad: grad * (1 - y * y)),
-):
-    rows(_names, _function)
+)
+for _names, _made in _EXPERIMENTAL:
+    rows(_names, _made)
 
 
 @reference("aclnnLogSoftmaxV2")
