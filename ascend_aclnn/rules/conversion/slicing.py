@@ -6,22 +6,30 @@ import math
 
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import (
+    FLOATS,
+    INDICES,
     Call,
     Shape,
     array_length,
     broadcast_shape,
+    define,
     dtype_of,
     dtype_table,
     dtypes,
+    has_shape,
     infer_shape,
     max_rank,
     normalise_axes,
+    not_negative,
+    not_nz,
     only_products,
     output_dtype,
     output_shape,
     output_shape_relaxed,
     plus_bf16,
+    positive,
     rank,
+    require,
     rule,
     same_dtype,
     shape_from,
@@ -41,14 +49,10 @@ def slice_length(size: int, start: int, end: int, step: int) -> int:
     return -(-(end - start) // step)
 
 
-def _positive_step(call: Call) -> None:
-    call.require(call["step"] > 0, "step", f"is {call['step']}; it must be positive")
-
-
 def _slice_shape(call: Call) -> Shape:
     sizes = list(call.shape("self"))
     (axis,) = normalise_axes(call, "dim", (call["dim"],), len(sizes))
-    _positive_step(call)
+    positive("step")(call)
     sizes[axis] = slice_length(call.size("self", axis), call["start"], call["end"], call["step"])
     return tuple(sizes)
 
@@ -59,23 +63,22 @@ rule(
     dtypes(_SLICED, "self"),
     rank(1, 8, "self"),
     valid_axis("dim", "self"),
-    _positive_step,
+    positive("step"),
     output_shape(out=_slice_shape),
 )
 
 
-def _one_item_per_axis(call: Call) -> None:
-    count = len(call["axes"])
-    for name in ("starts", "ends"):
-        call.require(len(call[name]) == count, name, f"has {len(call[name])} items; it must have {count}, as axes")
-    call.require(len(call["steps"]) <= count, "steps", f"has {len(call['steps'])} items; axes has {count}")
-    call.require(all(step > 0 for step in call["steps"]), "steps", f"is {call['steps']}; all items must be positive")
+_ONE_ITEM_PER_AXIS = (
+    require("len(starts) == len(axes)", "len(ends) == len(axes)", "len(steps) <= len(axes)"),
+    positive("steps"),
+)
 
 
 def _slices_shape(call: Call) -> Shape:
     sizes = list(call.shape("self"))
     axes = normalise_axes(call, "axes", call["axes"], len(sizes))
-    _one_item_per_axis(call)
+    for check in _ONE_ITEM_PER_AXIS:
+        check(call)
     for axis, start, end, step in zip(axes, call["starts"], call["ends"], call["steps"]):
         sizes[axis] = slice_length(sizes[axis], start, end, step)
     return tuple(sizes)
@@ -87,21 +90,21 @@ rule(
     dtypes(_SLICED, "self"),
     max_rank(8, "self"),
     valid_axes("axes", "self"),
-    _one_item_per_axis,
+    *_ONE_ITEM_PER_AXIS,
     output_shape(out=_slices_shape),
 )
 
 
-def _strides(call: Call) -> None:
-    begin, end, strides = (call[name] for name in ("begin", "end", "strides"))
-    text = f"has {len(end)} items; begin, end and strides must have the same number"
-    call.require(len(begin) == len(end) == len(strides), "end", text)
-    call.require(0 not in strides, "strides", f"is {strides}; no item may be 0")
-    mask = call["ellipsisMask"]
-    call.require(mask & (mask - 1) == 0, "ellipsisMask", f"is {mask}; at most one bit may be set")
-    for i, stride in enumerate(strides):
-        text = f"is {strides}; where shrink_axis_mask drops an axis it must be positive"
-        call.require(stride > 0 or not call["shrinkAxisMask"] >> i & 1, "strides", text)
+_STRIDES = (
+    require("len(begin) == len(end)", "len(end) == len(strides)", argument="end"),
+    require("0 not in strides"),
+    require("ellipsisMask & (ellipsisMask - 1) == 0", why="at most one bit may be set"),
+    require(
+        "all(n > 0 or not shrinkAxisMask >> i & 1 for i, n in enumerate(strides))",
+        argument="strides",
+        why="where shrink_axis_mask drops an axis the stride must be positive",
+    ),
+)
 
 
 def strided_slices(call: Call) -> list[slice | int | None]:
@@ -140,7 +143,8 @@ def strided_index(
 
 
 def _strided_shape(call: Call) -> Shape:
-    _strides(call)
+    for check in _STRIDES:
+        check(call)
     left = list(call.shape("self"))
     sizes: list[int] = []
     for item in strided_slices(call):
@@ -164,7 +168,7 @@ rule(
     dtypes(_STRIDED, "self", "out"),
     same_dtype("self", "out"),
     max_rank(8, "self"),
-    _strides,
+    *_STRIDES,
     unless_empty("self", output_shape_relaxed(out=_strided_shape)),
 )
 
@@ -184,87 +188,49 @@ def _assigned_shape(call: Call) -> Shape:
     return tuple(sizes)
 
 
-def _no_empty_axis(call: Call) -> None:
-    sizes = call.shape("varRef")
-    call.require(all(n > 0 for n in sizes), "varRef", f"has shape {sizes}; no axis may be empty")
-
-
-_ASSIGNED = ("FLOAT16", "FLOAT", "BF16", "INT32", "INT64", "DOUBLE", "INT8")
 rule(
     "aclnnStridedSliceAssignV2",
     only_products("A2 A3 950"),
-    dtype_table("varRef inputValue", *(f"{name} {name}" for name in _ASSIGNED)),
-    tiling(rank(1, 8, "varRef"), _no_empty_axis, output_shape(inputValue=_assigned_shape)),
+    dtype_table("varRef inputValue", "T T", T=f"{FLOATS} INT32 INT64 DOUBLE INT8"),
+    tiling(rank(1, 8, "varRef"), require("0 not in varRef"), output_shape(inputValue=_assigned_shape)),
 )
 
 # ------------------------------------------------------------------------------------------------- windows
 
 
-def _image(call: Call) -> None:
-    sizes = call.shape("self")
-    call.require(len(sizes) in (3, 4), "self", f"has rank {len(sizes)}; it must be 3 or 4")
-    call.require(all(n > 0 for n in sizes[-3:]), "self", f"has shape {sizes}; only the batch axis may be empty")
-
-
-def _window_attributes(call: Call) -> None:
-    for name, least in (("kernelSize", 1), ("stride", 1), ("dilation", 1), ("padding", 0)):
-        call.require(min(call[name]) >= least, name, f"is {call[name]}; items must be at least {least}")
-
-
-_PAIRS = tuple(array_length(name, 2) for name in ("kernelSize", "dilation", "padding", "stride"))
-
-
-def _columns_shape(call: Call) -> Shape:
-    for word in (_image, *_PAIRS, _window_attributes):
-        word(call)
-    *lead, height, width = call.shape("self", least=2)
-    kernel, dilation, padding, stride = (call[n] for n in ("kernelSize", "dilation", "padding", "stride"))
-    spots = [
-        (size + 2 * pad - (gap * (k - 1) + 1)) // step + 1
-        for size, k, gap, pad, step in zip((height, width), kernel, dilation, padding, stride)
-    ]
-    call.require(min(spots) >= 1, "kernelSize", f"is {kernel}; its windows do not fit into self {call.shape('self')}")
-    return (*lead[:-1], lead[-1] * kernel[0] * kernel[1], spots[0] * spots[1])
-
-
-_WINDOWED = "FLOAT FLOAT16 BF16"
+_COLUMNS = (
+    rank(3, 4, "self"),
+    require("0 not in self[-3:]", why="only the batch axis may be empty"),
+    *(array_length(name, 2) for name in ("kernelSize", "dilation", "padding", "stride")),
+    positive("kernelSize", "stride", "dilation"),
+    not_negative("padding"),
+    define(
+        spots="tuple((n + 2 * pad - gap * (k - 1) - 1) // step + 1 "
+        "for n, k, gap, pad, step in zip(self[-2:], kernelSize, dilation, padding, stride))",
+    ),
+    require("min(spots) >= 1", argument="kernelSize", why="its windows do not fit into self"),
+    output_shape(out="(*self[:-3], self[-3] * prod(kernelSize), prod(spots))"),
+)
 _WINDOWED_950 = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64 DOUBLE BOOL COMPLEX32 COMPLEX64"
 rule(
     "aclnnIm2col",
-    dtypes({"950": f"{_WINDOWED} {_WINDOWED_950}", "": _WINDOWED}, "self"),
-    output_shape(out=_columns_shape),
+    dtypes({"950": f"{FLOATS} {_WINDOWED_950}", "": FLOATS}, "self"),
+    *_COLUMNS,
     output_dtype(out=dtype_of("self")),
 )
 
 
-def _unfolded(call: Call) -> None:
-    ndim, dim = len(call.shape("gradOut")), call["dim"]
-    call.require(0 <= dim < ndim - 1, "dim", f"is {dim}; it must be in [0, {ndim - 2}]")
-    for name in ("size", "step"):
-        call.require(call[name] > 0, name, f"is {call[name]}; it must be positive")
-    came, sizes = call.shape("gradOut"), tuple(call["inputSizes"])
-    windows = (sizes[dim] - call["size"]) // call["step"] + 1
-    wanted = (*sizes[:dim], windows, *sizes[dim + 1 :], call["size"])
-    call.require(came == wanted, "gradOut", f"has shape {came}; with these input_sizes it must be {wanted}")
-
-
-def _input_sizes(call: Call) -> None:
-    ndim, sizes = len(call.shape("gradOut")), call["inputSizes"]
-    call.require(len(sizes) == ndim - 1, "inputSizes", f"has {len(sizes)} items; it must have {ndim - 1}")
-
-
-def _not_nz(call: Call) -> None:
-    call.require(call["gradOut"].format.name != "FRACTAL_NZ", "gradOut", "has the private format FRACTAL_NZ")
-
-
 rule(
     "aclnnUnfoldGrad",
-    dtypes("FLOAT FLOAT16 BF16", "gradOut", "gradIn"),
+    dtypes(FLOATS, "gradOut", "gradIn"),
     rank(1, 8, "gradOut", "gradIn"),
-    _input_sizes,
-    output_shape(gradIn=lambda call: tuple(call["inputSizes"])),
-    _unfolded,
-    _not_nz,
+    require("len(inputSizes) == len(gradOut) - 1"),
+    output_shape(gradIn="inputSizes"),
+    require("0 <= dim < len(gradOut) - 1"),
+    positive("size", "step"),
+    define(windows="(inputSizes[dim] - size) // step + 1"),
+    has_shape(gradOut="(*inputSizes[:dim], windows, *inputSizes[dim + 1 :], size)"),
+    not_nz("gradOut"),
     output_dtype(gradIn=dtype_of("gradOut")),
     null_status=INNER_NULLPTR,
 )
@@ -284,19 +250,16 @@ rule(
     output_dtype(out=dtype_of("self")),
 )
 
-_COALESCED = [
-    f"{unique} {unique} {index} {value} {index} {value}"
-    for unique in ("INT64", "INT32")
-    for index in ("INT64", "INT32")
-    for value in ("FLOAT", "INT32", "FLOAT16")
-]
 rule(
     "aclnnCoalesceSparse",
     only_products("A2 A3 950"),
-    dtype_table("uniqueLen uniqueIndices indices values newIndicesOut newValuesOut", *_COALESCED),
-    infer_shape(
-        newIndicesOut=shape_from(("uniqueLen", 0), ("indices", 1)),
-        newValuesOut=lambda call: call.shape("uniqueLen")[:1] + call.shape("values")[1:],
+    dtype_table(
+        "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
+        "U U I V I V",
+        U=INDICES,
+        I=INDICES,
+        V="FLOAT INT32 FLOAT16",
     ),
+    infer_shape(newIndicesOut="(uniqueLen[0], indices[1])", newValuesOut="(uniqueLen[0], *values[1:])"),
     output_dtype(newIndicesOut=dtype_of("indices"), newValuesOut=dtype_of("values")),
 )
