@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
+    FLOAT4S,
+    FLOAT8S,
+    FLOATS,
     Call,
     Check,
     DtypeSet,
@@ -16,15 +18,18 @@ from ascend_aclnn.rules.language import (
     dtypes,
     max_rank,
     no_private_format,
+    not_negative,
     output_shape,
     output_shape_relaxed,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
     same_shape,
     shape_of,
     unless_empty,
+    when,
 )
 
 # Padding names pairs (before, after) from the last axis on; the axes that are padded stand behind a channel axis and,
@@ -62,29 +67,20 @@ def _agree_on_last_axes(name: str, wanted: Callable[[Call], Shape], count: int, 
     return check
 
 
+# The padding from the first axis that is padded on, as (before, after).
+_PAIRS = "zip(padding[-2::-2], padding[::-2])"
+
+
 def _below_size(count: int) -> Check:
     """A reflection needs more elements than it mirrors."""
-
-    def check(call: Call) -> None:
-        sizes = call.shape("self")
-        for (before, after), n in zip(pairs(call["padding"], count), sizes[-count:]):
-            text = f"is {call['padding']}; along an axis of {n} elements it must be below {n}"
-            call.require(before < n and after < n, "padding", text)
-
-    return check
+    fits = f"all(a < n and b < n for n, (a, b) in zip(self[-{count}:], {_PAIRS}))"
+    return require(fits, argument="padding")
 
 
 def _batch_may_be_empty(count: int, *names: str) -> Check:
     """Of empty tensors only those pass whose one empty axis is the batch."""
-
-    def check(call: Call) -> None:
-        if all(call[name].size for name in names):
-            return
-        sizes = call.shape("self")
-        text = f"has shape {sizes}; only a batch axis may be empty"
-        call.require(len(sizes) == count + 2 and all(n != 0 for n in sizes[1:]), "self", text)
-
-    return check
+    some_empty = " or ".join(f"{name}.size == 0" for name in names)
+    return when(some_empty, rank(count + 2, count + 2, "self"), require("0 not in self[1:]"))
 
 
 _MIRRORED = {
@@ -142,26 +138,18 @@ for _name in ("2d", "3d"):
 # ------------------------------------------------------------------------------------------------- gradients
 
 
-def _bf16_padding(call: Call) -> None:
-    """The kernel pads BF16 planes by at most 7, or along their rows only."""
-    left, right, top, bottom = call["padding"]
-    if call.dtype("gradOutput") is DataType.BF16:
-        small = max(left, right, top, bottom) <= 7 or top == bottom == 0
-        text = f"is {call['padding']}; for BF16 no item may be negative, nor above 7 unless rows alone are padded"
-        call.require(small and min(left, right, top, bottom) >= 0, "padding", text)
+# The kernel pads BF16 planes by at most 7, or along their rows only.
+_BF16_PADDING = when(
+    "gradOutput.dtype == BF16",
+    not_negative("padding"),
+    require("max(padding) <= 7 or padding[2:] == (0, 0)"),
+)
 
 
 def _only_empty_batch(count: int, *, plain_channels: bool) -> Check:
     """As above; without a batch axis some gradients let the channel axis be empty."""
-
-    def check(call: Call) -> None:
-        if all(call[name].size for name in ("gradOutput", "self", "gradInput")):
-            return
-        sizes = call.shape("self")
-        inner = sizes[1:] if len(sizes) == count + 2 or plain_channels else (0,)
-        call.require(all(n != 0 for n in inner), "self", f"has shape {sizes}; only its first axis may be empty")
-
-    return check
+    batched = () if plain_channels else (rank(count + 2, count + 2, "self"),)
+    return when("0 in (gradOutput.size, self.size, gradInput.size)", *batched, require("0 not in self[1:]"))
 
 
 _SAME_FORMAT = (no_private_format("gradOutput", "self", "gradInput"), same_format("gradOutput", "self", "gradInput"))
@@ -177,7 +165,7 @@ def _gradient(kind: str, name: str, *, plain_channels: bool, allowed: str, mirro
         rank(count + 1, count + 2, "self"),
         array_length("padding", 2 * count),
         *((_below_size(count),) if mirror else ()),
-        *((_bf16_padding,) if name == "2d" and kind != "Circular" else ()),
+        *((_BF16_PADDING,) if name == "2d" and kind != "Circular" else ()),
         _agree_on_last_axes("gradOutput", padded("self", "padding"), count, "self"),
         _only_empty_batch(count, plain_channels=plain_channels),
         unless_empty("gradOutput self gradInput", copied_output_shape(gradInput=padded("gradOutput", "padding", -1))),
@@ -192,30 +180,13 @@ _gradient("Reflection", "3d", plain_channels=False, allowed=_GRADIENTS, mirror=T
 _gradient("Replication", "1d", plain_channels=False, allowed=_GRADIENTS, mirror=False, null_status=PARAM_NULLPTR)
 _gradient("Replication", "2d", plain_channels=False, allowed=_GRADIENTS, mirror=False, null_status=PARAM_NULLPTR)
 _gradient("Replication", "3d", plain_channels=False, allowed=_GRADIENTS, mirror=False, null_status=PARAM_NULLPTR)
-_WRAPPED = "FLOAT FLOAT16 BF16"
-_gradient("Circular", "2d", plain_channels=True, allowed=_WRAPPED, mirror=False, null_status=PARAM_NULLPTR)
-_gradient("Circular", "3d", plain_channels=False, allowed=_WRAPPED, mirror=True, null_status=INNER_NULLPTR)
+_gradient("Circular", "2d", plain_channels=True, allowed=FLOATS, mirror=False, null_status=PARAM_NULLPTR)
+_gradient("Circular", "3d", plain_channels=False, allowed=FLOATS, mirror=True, null_status=INNER_NULLPTR)
 
 # ------------------------------------------------------------------------------------------------- constants
 
-_SMALL_FLOATS = "HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0 FLOAT4_E2M1 FLOAT4_E1M2"
+_SMALL_FLOATS = f"{FLOAT8S} {FLOAT4S} FLOAT8_E8M0"
 _FILLED = "FLOAT INT32 FLOAT16 INT8 DOUBLE INT16 INT64 UINT64 UINT32 UINT16 UINT8 BOOL COMPLEX64 COMPLEX128"
-
-
-def _plain_or_same_format(call: Call) -> None:
-    came, wanted = call["out"].format, call["self"].format
-    text = f"has format {came.name}; it must be {wanted.name}, as self"
-    call.require(came is wanted or wanted is Format.ND, "out", text)
-
-
-def _constant_padding(call: Call) -> None:
-    """Padding cuts where it is negative. Nothing may be padded around an axis that it leaves empty."""
-    sizes, padding = call.shape("self"), call["pad"]
-    text = f"has {len(padding)} items; it must have pairs, for at most {len(sizes)} axes"
-    call.require(len(padding) % 2 == 0 and len(padding) <= 2 * len(sizes), "pad", text)
-    for n, (before, after) in zip(sizes, pairs(padding, len(sizes))):
-        least = min(before, after, before + after)
-        call.require(n + least >= 0, "pad", f"is {padding}; it cuts more than the {n} elements of an axis")
 
 
 def _nothing_around_nothing(call: Call) -> None:
@@ -223,17 +194,18 @@ def _nothing_around_nothing(call: Call) -> None:
     emptied = 0 in sizes[len(sizes) - len(padding) // 2 :]
     text = f"is {padding}, which leaves an axis without elements ({sizes}) and pads another"
     call.require(not (emptied and any(n > 0 for n in padding)), "pad", text)
-    small = call.dtype("self").name in _SMALL_FLOATS.split()
-    call.require(not (small and any(n < 0 for n in padding)), "pad", f"is {padding}; it must not cut 8-bit floats")
 
 
 rule(
     "aclnnConstantPadNd",
     same_dtype("self", "out"),
     dtypes({"A2 A3": _FILLED + " BF16", "950": f"{_FILLED} BF16 {_SMALL_FLOATS}", "": _FILLED}, "self"),
-    _plain_or_same_format,
+    require("self.format in (ND, out.format)", argument="out"),
     max_rank(8, "self", "out"),
-    _constant_padding,
+    # Padding cuts where it is negative. Nothing may be padded around an axis that it leaves empty.
+    require("len(pad) % 2 == 0", "len(pad) <= 2 * len(self)"),
+    require("all(n + min(a, b, a + b) >= 0 for n, a, b in zip(self[::-1], pad[::2], pad[1::2]))", argument="pad"),
     output_shape(out=padded("self", "pad")),
     _nothing_around_nothing,
+    require("all(n >= 0 for n in pad) or not self.dtype in (*FLOAT8S, *FLOAT4S, FLOAT8_E8M0)", argument="pad"),
 )
