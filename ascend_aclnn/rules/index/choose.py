@@ -10,6 +10,7 @@ from ascend_aclnn.rules.language import (
     Check,
     DtypeSet,
     Shape,
+    define,
     dtype_of,
     dtypes,
     has_dtype,
@@ -34,12 +35,12 @@ _SORTABLE = f"FLOAT FLOAT16 {INTEGERS}"
 INT32_MAX = 2**31 - 1
 
 # A 0-d tensor has one item.
-_LENGTH = "(self or (1,))[dim % max(len(self), 1)]"
+_LENGTH = define(length="(self or (1,))[dim % max(len(self), 1)]")
 
 
 def _k_fits(least: int) -> tuple[Check, ...]:
     """k lies between ``least`` and the length of the axis."""
-    return valid_axis("dim", "self"), require(f"{least} <= k <= {_LENGTH}")
+    return _LENGTH, valid_axis("dim", "self"), require(f"{least} <= k <= length")
 
 
 def _reduced(keep: str) -> Check:
@@ -64,8 +65,7 @@ _TOPK = f"{_SORTABLE} DOUBLE"
 
 
 def _top(call: Call) -> Shape:
-    for check in _k_fits(0):  # before memory is reserved for k items
-        check(call)
+    require("0 <= k <= length")(call)  # before memory is reserved for k items
     sizes = call.shape("self")
     return tuple(call["k"] if i == call["dim"] % len(sizes) else n for i, n in enumerate(sizes))
 
@@ -126,7 +126,7 @@ def _along_axis(name: str, *last: Check) -> None:
 
 
 _along_axis("aclnnMedianDim")
-_along_axis("aclnnNanMedianDim", require(f"{_LENGTH} > 0", argument="self"))
+_along_axis("aclnnNanMedianDim", _LENGTH, require("length > 0", argument="self"))
 
 
 # ------------------------------------------------------------------------------------------------- Nonzero, Unique
@@ -185,7 +185,7 @@ _NO_DIM = 1000  # UniqueConsecutive's dim that means none
 
 
 def _unique_rows(name: str, allowed: DtypeSet, *axis: Check) -> None:
-    rows = f"self if dim == {_NO_DIM} or len(self) == 0 else (self[dim],)"
+    rows = f"self if dim == {_NO_DIM} or len(self) == 0 else (self[dim % len(self)],)"
     rule(
         name,
         dtypes(allowed, "self"),
