@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional
 
-from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language import (
@@ -17,10 +17,10 @@ from ascend_aclnn.rules.language import (
     infer_shape,
     output_dtype,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
-    shape_of,
 )
 
 _PLAIN = ("fastgelu", "relu", "silu", "gelu")
@@ -75,11 +75,12 @@ def _tokens(call: Call) -> None:
     call.require(sum(counts) == rows, name, f"is {tokens}, for {sum(counts)} rows; x has {rows}")
 
 
-def _formats(call: Call) -> None:
-    for name in ("x", "weight1", "weight2", "y"):
-        format_ = call[name].format
-        fits = not format_.private or (call.product == "310P" and format_ is Format.FRACTAL_NZ)
-        call.require(fits, name, f"has the private format {format_.name}")
+_FORMATS = (
+    require("not x.format.private or (product == '310P' and x.format == FRACTAL_NZ)"),
+    require("not weight1.format.private or (product == '310P' and weight1.format == FRACTAL_NZ)"),
+    require("not weight2.format.private or (product == '310P' and weight2.format == FRACTAL_NZ)"),
+    require("not y.format.private or (product == '310P' and y.format == FRACTAL_NZ)"),
+)
 
 
 def _shapes(call: Call) -> None:
@@ -243,10 +244,10 @@ for _operator in ("aclnnFFN", "aclnnFFNV2", "aclnnFFNV3"):
         _operator,
         _pointers,
         _tokens,
-        _formats,
+        *_FORMATS,
         _shapes,
         _dtypes,
-        infer_shape(y=shape_of("x")),
+        infer_shape(y="x"),
         output_dtype(y=_y_dtype),
         nullable="x weight1 weight2 y activation",
     )

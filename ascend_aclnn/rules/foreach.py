@@ -22,9 +22,11 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     parse_dtypes,
+    require,
     rule,
     tiling,
     when,
+    with_status,
 )
 from ascend_aclnn.rules.pointwise import NEW, no_null_item, number
 
@@ -136,7 +138,7 @@ rule(
     max_rank(8, "x", "out"),
     output_shape(out=_shapes_of("x")),
     no_private_format("x", "out"),
-    output_dtype(out=dtype_of("x")),
+    output_dtype(out="x"),
 )
 
 _ROUND: DtypeSet = {"A2 A3": f"{FLOATS} INT16", "": FLOATS}
@@ -169,7 +171,7 @@ rule(
     dtypes("FLOAT DOUBLE INT64", "scalar"),
     tiling(max_rank(8, "x"), _one_element),
     infer_shape(out=_numbers),
-    output_dtype(out=dtype_of("x")),
+    output_dtype(out="x"),
 )
 rule(
     "aclnnForeachNonFiniteCheckAndUnscale",
@@ -263,10 +265,8 @@ rule(
 # ------------------------------------------------------------------------------------------------------ a list and numbers
 
 
-def _sizes_first(call: Call) -> None:
-    """CANN answers lists of unequal length as a null pointer here."""
-    ours, theirs = len(call["x"]), len(call["out"])
-    call.require(ours == theirs, "out", f"has {theirs} tensors; it must have {ours}", PARAM_NULLPTR)
+# CANN answers lists of unequal length as a null pointer here.
+_SIZES_FIRST = (with_status(PARAM_NULLPTR, require("len(x) == len(out)", argument="out")),)
 
 
 _SCALAR_950: DtypeSet = {"950": "FLOAT16 FLOAT", "": "FLOAT16"}
@@ -290,7 +290,7 @@ rule("aclnnForeachDivScalar", *_lists(FLOATS, "x"), _number_like("scalar"), no_p
 rule("aclnnForeachDivScalarV2", *_lists(FLOATS, "x"), _number_like("scalar"), no_private_format("x", "out"))
 rule(
     "aclnnForeachAddScalarV2",
-    _sizes_first,
+    *_SIZES_FIRST,
     *_lists({"A2 A3": f"{_WITH_INT} {SMALL}", "": _WITH_INT}, "x"),
     _number_like("scalar", half_of_float=True),
     no_private_format("x", "out"),
@@ -349,9 +349,7 @@ rule(
 )
 
 
-def _as_many(call: Call) -> None:
-    ours, theirs = len(call["x"]), len(call["scalars"])
-    call.require(ours == theirs, "scalars", f"has {theirs} items; it must have {ours}, one for each tensor of x")
+_AS_MANY = (require("len(x) == len(scalars)", argument="scalars"),)
 
 
 for _names, _takes, _scalars in (
@@ -363,5 +361,5 @@ for _names, _takes, _scalars in (
         " ".join(f"aclnnForeach{name}" for name in _names.split()),
         *_lists(_takes, "x"),
         dtypes(_scalars, "scalars"),
-        tiling(_as_many),
+        tiling(*_AS_MANY),
     )

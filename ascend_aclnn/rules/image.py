@@ -29,8 +29,6 @@ from ascend_aclnn.rules.language import (
     same_dtype,
     same_format,
     same_shape,
-    shape_from,
-    shape_of,
     tiling,
     unless_empty,
     when,
@@ -309,9 +307,7 @@ def _linear_scale(call: Call) -> None:
 rule("aclnnUpsampleLinear1d", *_upsample("self", 1, _FLOATS, output_shape(out=_scaled("self", 1)), _linear_scale))
 
 
-def _not_double_in_nchw(call: Call) -> None:
-    text = "has dtype DOUBLE, which is supported in the format NHWC only"
-    call.require(call.dtype("self") is not DataType.DOUBLE or call["self"].format is Format.NHWC, "self", text)
+_NOT_DOUBLE_IN_NCHW = (require("self.dtype != DOUBLE or self.format == NHWC"),)
 
 
 rule(
@@ -321,7 +317,7 @@ rule(
     same_format("self", "out"),
     formats("NCHW NHWC", "self"),
     rank(4, 4, "self", "out"),
-    _not_double_in_nchw,
+    *_NOT_DOUBLE_IN_NCHW,
     _not_negative(*_HW),
     output_shape(out=_scaled("self", 2)),
     nullable="outputSize",
@@ -600,11 +596,9 @@ rule(
 )
 
 
-def _bicubic_limits(call: Call) -> None:
-    if call.product in ("A2", "A3"):
-        rows = call["inputSize"][0] * call["inputSize"][1] * call["outputSize"][0]
-        text = f"is {call['inputSize']}; batch * channels * output height is {rows}, which must not exceed {_INT32_MAX}"
-        call.require(rows <= _INT32_MAX, "inputSize", text)
+_BICUBIC_LIMITS = (
+    when("product in ('A2', 'A3')", require("inputSize[0] * inputSize[1] * outputSize[0] <= 2 ** 31 - 1")),
+)
 
 
 rule(
@@ -613,7 +607,7 @@ rule(
     when(lambda call: call.product == "950", formats("ND NCHW NHWC", "gradOut"), same_format("gradOut", "gradInput")),
     when(lambda call: call.product != "950", formats("ND NCHW", "gradOut")),
     when(lambda call: call.product in ("A2", "A3"), _int32_sizes("inputSize", "outputSize")),
-    _bicubic_limits,
+    *_BICUBIC_LIMITS,
 )
 rule(
     "aclnnUpsampleTrilinear3dBackward",
@@ -654,11 +648,8 @@ def _grid_shapes(dy: str, spatial: int) -> tuple[Check, ...]:
     return (output_shape(**{dy: sampled}),)
 
 
-def _bicubic_on_cores(call: Call) -> None:
-    """Bicubic sampling runs on the vector cores only, which take floats of at most 32 bits."""
-    runs = call.product in ("A2", "A3", "950") and call.dtype("input") is not DataType.DOUBLE
-    text = f"is 2 (bicubic), which is not supported for {call.dtype('input').name} on {call.soc.name}"
-    call.require(call["interpolationMode"] != 2 or runs, "interpolationMode", text)
+# Bicubic sampling runs on the vector cores only, which take floats of at most 32 bits.
+_BICUBIC_ON_CORES = (require("interpolationMode != 2 or (product in ('A2', 'A3', '950') and input.dtype != DOUBLE)"),)
 
 
 rule(
@@ -668,7 +659,7 @@ rule(
     in_range("interpolationMode", 0, 2),
     in_range("paddingMode", 0, 2),
     *_grid_shapes("out", 2),
-    unless_empty("input grid", _bicubic_on_cores),
+    unless_empty("input grid", *_BICUBIC_ON_CORES),
 )
 rule(
     "aclnnGridSampler3D",
@@ -694,7 +685,7 @@ def _grid_backward(spatial: int, allowed: DtypeSet, most: int) -> tuple[Check, .
         same_shape("grid", "gridGrad"),
         array_length("outputMask", 2),
     )
-    told = infer_shape(inputGrad=shape_of("input"), gridGrad=shape_of("grid"))
+    told = infer_shape(inputGrad="input", gridGrad="grid")
     return when(lambda call: call.is_present("outputMask"), *checks), told
 
 
@@ -759,7 +750,7 @@ rule(
         require("len(grad_x) in (3, 4)", "len(grad_x) == 3 or grad_x[3] == 1"),
         has_shape(idx="(grad_x[0], grad_x[2], 3)", weight="(grad_x[0], grad_x[2], 3)"),
     ),
-    copied_output_shape(grad_y=shape_from(("grad_x", 0), ("grad_x", 1), "m", 1)),
+    copied_output_shape(grad_y="(grad_x[0], grad_x[1], m, 1)"),
 )
 
 rule(
@@ -768,10 +759,10 @@ rule(
     dtype_table("v f dOptional findicesOut barycentricOut", "FLOAT INT32 FLOAT INT32 FLOAT"),
     tiling(
         rank(2, 2, "v", "f"),
-        output_shape(v=shape_from(("v", 0), 4), f=shape_from(("f", 0), 3)),
+        output_shape(v="(v[0], 4)", f="(f[0], 3)"),
         in_range("height", 1, 4096),
         in_range("width", 1, 4096),
-        output_shape(findicesOut=shape_from("height", "width"), barycentricOut=shape_from("height", "width", 3)),
+        output_shape(findicesOut="(height, width)", barycentricOut="(height, width, 3)"),
         in_range("useDepthPrior", 0, 0),
     ),
 )

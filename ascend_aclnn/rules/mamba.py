@@ -13,7 +13,6 @@ from ascend_aclnn.rules.language import (
     rank,
     rule,
     same_dtype,
-    shape_of,
 )
 
 
@@ -70,6 +69,6 @@ for _name, _update in (("aclnnCausalConv1dFn", False), ("aclnnCausalConv1dUpdate
         lambda call: rank(len(call.shape("x")), len(call.shape("x")), "y")(call),
         one_of("activation", "silu", "none", ""),
         documented_products,
-        infer_shape(y=shape_of("x")),
+        infer_shape(y="x"),
         nullable="activation",
     )

@@ -9,7 +9,6 @@ from ascend_aclnn.rules.language import (
     Shape,
     array_length,
     copied_output_shape,
-    dtype_of,
     dtype_table,
     dtypes,
     formats,
@@ -27,7 +26,6 @@ from ascend_aclnn.rules.language import (
     same_dtype,
     same_shape,
     shape_from,
-    shape_of,
     tiling,
 )
 
@@ -121,7 +119,7 @@ rule(
         "bBoxes",
         f"has shape {call.shape('bBoxes')}; its last axis must be a multiple of 1024",
     ),
-    output_shape(overlap=shape_from(1, ("bBoxes", 1)), atanSub=shape_from(1, ("bBoxes", 1))),
+    output_shape(overlap="(1, bBoxes[1])", atanSub="(1, bBoxes[1])"),
 )
 
 # ------------------------------------------------------------------------------------------------------- regions
@@ -168,8 +166,7 @@ rule(
 )
 
 
-def _image_shape(call: Call) -> Shape:
-    return tuple(call["inputShape"])
+_IMAGE_SHAPE = "tuple(inputShape)"
 
 
 rule(
@@ -182,10 +179,10 @@ rule(
     rank(2, 2, "boxes"),
     _axis_is("boxes", 1, 5),
     array_length("inputShape", 4),
-    output_shape(gradOutput=shape_from(("boxes", 0), ("gradOutput", 1), "pooledHeight", "pooledWidth")),
+    output_shape(gradOutput="(boxes[0], gradOutput[1], pooledHeight, pooledWidth)"),
     rank(4, 4, "gradInput"),
     _same_axis("gradInput", 1, "gradOutput", 1),
-    output_shape(gradInput=_image_shape),
+    output_shape(gradInput=_IMAGE_SHAPE),
     _not_negative("samplingRatio"),
     _above("spatialScale", _TINY),
 )
@@ -254,7 +251,7 @@ rule(
     _above("pooled_w"),
     _above("spatial_scale_h"),
     _above("spatial_scale_w"),
-    output_dtype(y=dtype_of("x"), argmax="INT32"),
+    output_dtype(y="x", argmax="INT32"),
 )
 
 
@@ -301,14 +298,12 @@ rule(
     "aclnnBackgroundReplace",
     only_products("310P"),
     dtype_table("bkg src mask out", "FLOAT16 FLOAT16 FLOAT16 FLOAT16", "UINT8 UINT8 FLOAT16 UINT8"),
-    infer_shape(out=shape_of("bkg")),
+    infer_shape(out="bkg"),
 )
 rule(
     "aclnnBlendImagesCustom",
     only_products("310P"),
     dtypes("UINT8", "rgb", "alpha", "frame", "out"),
-    infer_shape(out=shape_of("frame")),
+    infer_shape(out="frame"),
 )
-rule(
-    "aclnnMrgbaCustom", only_products("310P"), dtypes("UINT8", "rgb", "alpha", "out"), infer_shape(out=shape_of("rgb"))
-)
+rule("aclnnMrgbaCustom", only_products("310P"), dtypes("UINT8", "rgb", "alpha", "out"), infer_shape(out="rgb"))

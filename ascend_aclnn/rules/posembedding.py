@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import (
     Call,
     Check,
@@ -15,14 +14,16 @@ from ascend_aclnn.rules.language import (
     documented_products,
     dtypes,
     infer_shape,
+    not_empty,
     one_of,
     output_dtype,
     output_shape,
     rank,
+    require,
+    required,
     rule,
     same_dtype,
     same_shape,
-    shape_of,
     tiling,
     unless_empty,
     when,
@@ -49,13 +50,11 @@ def _rotary(x: str, mode: str) -> Check:
     return check
 
 
-def _rotation(call: Call) -> None:
-    """A matrix instead of the mode."""
-    if call.is_present("rotate"):
-        call.require(call.product in ("A2", "A3"), "rotate", f"is given; on {call.soc.name} it must be None")
+# A matrix instead of the mode.
+_ROTATION = (when("rotate is not None", require("product in ('A2', 'A3')", argument="rotate")),)
 
 
-for _name, _more in (("aclnnRotaryPositionEmbedding", ()), ("aclnnRotaryPositionEmbeddingV2", (_rotation,))):
+for _name, _more in (("aclnnRotaryPositionEmbedding", ()), ("aclnnRotaryPositionEmbeddingV2", (*_ROTATION,))):
     rule(
         _name,
         *_more,
@@ -63,7 +62,7 @@ for _name, _more in (("aclnnRotaryPositionEmbedding", ()), ("aclnnRotaryPosition
             "out",
             documented_dtypes("x", "cos", "sin", "out"),
             same_dtype("x", "out"),
-            tiling(_rotary("x", "mode"), output_shape(out=shape_of("x"))),
+            tiling(_rotary("x", "mode"), output_shape(out="x")),
         ),
     )
 
@@ -72,15 +71,15 @@ rule(
     "aclnnRotaryPositionEmbeddingGrad",
     documented_products,
     documented_dtypes(),
-    tiling(_rotary("dy", "mode"), output_shape(dxOut=shape_of("dy"))),
-    infer_shape(dcosOut=shape_of("cos"), dsinOut=shape_of("sin")),
+    tiling(_rotary("dy", "mode"), output_shape(dxOut="dy")),
+    infer_shape(dcosOut="cos", dsinOut="sin"),
     output_dtype(dcosOut=lambda call: call.dtype("cos"), dsinOut=lambda call: call.dtype("sin")),
 )
 rule(
     "aclnnInterleaveRope",
     documented_products,
     documented_dtypes(),
-    tiling(same_shape("cos", "sin"), rank(4, 4, "x"), output_shape(out=shape_of("x"))),
+    tiling(same_shape("cos", "sin"), rank(4, 4, "x"), output_shape(out="x")),
 )
 
 
@@ -102,13 +101,12 @@ rule("aclnnInplacePartialRotaryMul", documented_products, documented_dtypes(), t
 rule("aclnnInplacePartialRotaryMulGrad", documented_products, documented_dtypes(), tiling(_partial("dyRef")))
 
 
-def _query_and_key(call: Call) -> None:
-    rank(3, 4, "queryRef", "keyRef", "cos", "sin")(call)
-    same_shape("cos", "sin")(call)
-    one_of("layout", 1, 2, 3, 4)(call)
-    query, key = call.shape("queryRef"), call.shape("keyRef")
-    fits = len(query) == len(key) and query[-1] == key[-1]
-    call.require(fits, "keyRef", f"has shape {key}, which does not fit query, {query}")
+_QUERY_AND_KEY = (
+    rank(3, 4, "queryRef", "keyRef", "cos", "sin"),
+    same_shape("cos", "sin"),
+    one_of("layout", 1, 2, 3, 4),
+    require("len(queryRef) == len(keyRef) and queryRef[-1] == keyRef[-1]", argument="keyRef"),
+)
 
 
 for _name, _modes in (
@@ -120,7 +118,7 @@ for _name, _modes in (
         documented_products,
         documented_dtypes(),
         same_dtype("queryRef", "keyRef"),
-        tiling(_query_and_key, *(one_of("rotaryMode", *_modes) for _ in _modes[:1])),
+        tiling(*_QUERY_AND_KEY, *(one_of("rotaryMode", *_modes) for _ in _modes[:1])),
     )
 
 # --------------------------------------------------------------------------------------------------- by positions
@@ -128,32 +126,25 @@ for _name, _modes in (
 _SECTIONS = ((16, 24, 24), (8, 12, 12), (24, 20, 20), (11, 11, 10), (16, 16, 16, 16))
 
 
-def _positions(call: Call) -> None:
-    """queries and keys (tokens, heads * width), the cache of cosines and sines (positions, rotated width)."""
-    rank(2, 2, "queryIn", "keyIn", "cosSinCache")(call)
-    for name in ("queryIn", "keyIn", "cosSinCache", "positions"):
-        call.require(call[name].size > 0, name, "is empty")
-    tokens = call.shape("queryIn")[0]
-    call.require(
-        call.shape("keyIn")[0] == tokens, "keyIn", f"has shape {call.shape('keyIn')}; it must have {tokens} rows"
-    )
+# queries and keys (tokens, heads * width), the cache of cosines and sines (positions, rotated width).
+_POSITIONS = (
+    rank(2, 2, "queryIn", "keyIn", "cosSinCache"),
+    not_empty("queryIn", "keyIn", "cosSinCache", "positions"),
+    require("keyIn[0] == queryIn[0]"),
+)
 
 
-def _section(call: Call) -> None:
-    name = "mropeSection"
-    parts = call[name]
-    if parts is None:
-        return
-    array_length(name, 3, 4)(call)
-    call.require(min(parts) >= 0, name, f"is {parts}; it must not be negative")
-    if parts[0] > 0:
-        width = call.shape("cosSinCache")[1]
-        fits = sum(parts) * 2 == width and tuple(parts) in _SECTIONS
-        call.require(fits, name, f"is {parts}; it must be one of {_SECTIONS}, half as many as {width} together")
-
-
-def _head_size(call: Call) -> None:
-    call.require(call["headSize"] != 0, "headSize", "is 0")
+_SECTION = (
+    when(
+        "mropeSection is not None",
+        array_length("mropeSection", 3, 4),
+        require("min(mropeSection) >= 0"),
+        when(
+            "mropeSection[0] > 0",
+            require("sum(mropeSection) * 2 == cosSinCache[1]", f"mropeSection in {_SECTIONS}"),
+        ),
+    ),
+)
 
 
 for _name, _modes_of_cache in (("aclnnRopeWithSinCosCache", ()), ("aclnnRopeWithSinCosCacheV2", (0, 1))):
@@ -166,10 +157,10 @@ for _name, _modes_of_cache in (("aclnnRopeWithSinCosCache", ()), ("aclnnRopeWith
             dtypes("FLOAT16 BF16 FLOAT", "queryIn"),
         ),
         same_dtype("queryIn", "keyIn", "cosSinCache", "queryOut", "keyOut"),
-        _positions,
-        output_shape(queryOut=shape_of("queryIn"), keyOut=shape_of("keyIn")),
-        _section,
-        _head_size,
+        *_POSITIONS,
+        output_shape(queryOut="queryIn", keyOut="keyIn"),
+        *_SECTION,
+        require("headSize != 0"),
         output_dtype(queryOut=lambda call: call.dtype("queryIn"), keyOut=lambda call: call.dtype("keyIn")),
     )
 
@@ -246,12 +237,13 @@ rule(
 )
 
 
-def _paged(call: Call) -> None:
-    """Queries are quantised for each token and head unless the mode says otherwise."""
-    one_of("qQuantMode", "PerTokenPerHead", "NoQuant", "")(call)
-    one_of("layoutQkv", "TND", "NTD", "")(call)
-    one_of("layoutQOut", "TND", "NTD", "")(call)
-    array_length("headNums", 3)(call)
+# Queries are quantised for each token and head unless the mode says otherwise.
+_PAGED = (
+    one_of("qQuantMode", "PerTokenPerHead", "NoQuant", ""),
+    one_of("layoutQkv", "TND", "NTD", ""),
+    one_of("layoutQOut", "TND", "NTD", ""),
+    array_length("headNums", 3),
+)
 
 
 def _tokens_and_width(call: Call) -> tuple[int, int, int]:
@@ -272,7 +264,7 @@ def _paged_queries(call: Call) -> Shape:
 
 rule(
     "aclnnQkvRmsNormRopeCacheWithKScale",
-    _paged,
+    *_PAGED,
     documented_dtypes(),
     documented_products,
     infer_shape(
@@ -287,25 +279,19 @@ rule(
 )
 
 
-def _pairs(call: Call) -> None:
-    if call.is_present("genQkvOptional"):
-        for name in ("genWeightsQOptional", "genWeightsKOptional"):
-            text = "is None (a null pointer); with gen_qkv it is required"
-            call.require(call.is_present(name), name, text, PARAM_NULLPTR)
+_PAIRS = (when("genQkvOptional is not None", required("genWeightsQOptional"), required("genWeightsKOptional")),)
 
 
-def _und_gen_queries(call: Call) -> Shape:
-    tokens = call.size("undQkv", 0) + (call.size("genQkvOptional", 0) if call.is_present("genQkvOptional") else 0)
-    return tokens, call["numHeadsQ"], call.size("undQkv", -1)
+_UND_GEN_QUERIES = "(undQkv[0] + (genQkvOptional[0] if genQkvOptional is not None else 0), numHeadsQ, undQkv[-1])"
 
 
 rule(
     "aclnnUndGenQkvRmsNormRopeCache",
-    _pairs,
+    *_PAIRS,
     contiguous("kCacheRef", "vCacheRef"),
     documented_dtypes(),
     documented_products,
-    infer_shape(qOut=_und_gen_queries),
+    infer_shape(qOut=_UND_GEN_QUERIES),
 )
 
 # --------------------------------------------------------------------------------------------------- norm, rotate, join
@@ -385,8 +371,8 @@ rule(
     _one_dtype,
     documented_products,
     infer_shape(
-        gradQuery=shape_of("query"),
-        gradKey=shape_of("key"),
+        gradQuery="query",
+        gradKey="key",
         gradValue=_value_gradient,
         gradEncoderQuery=lambda call: call.shape("encoderQuery") if call.is_present("encoderQuery") else None,
         gradEncoderKey=lambda call: call.shape("encoderKey") if call.is_present("encoderKey") else None,

@@ -16,7 +16,6 @@ from ascend_aclnn.rules.language import (
     broadcastable,
     castable,
     dtype_attribute,
-    dtype_of,
     dtypes,
     in_range,
     infer_shape,
@@ -32,7 +31,6 @@ from ascend_aclnn.rules.language import (
     rule,
     same_dtype,
     shape_from,
-    shape_of,
     tiling,
     unless_empty,
     when,
@@ -86,10 +84,10 @@ rule(
     dtypes("UINT8", "maskOut"),
     in_range("p", 0, 1),
     max_rank(8, "input"),
-    output_shape(out=shape_of("input")),
+    output_shape(out="input"),
     _mask("maskOut", _size_of("input"), exact=True),
     infer_shape(maskOut=_mask_shape(_size_of("input"))),
-    output_dtype(out=dtype_of("input"), maskOut="UINT8"),
+    output_dtype(out="input", maskOut="UINT8"),
 )
 rule(
     "aclnnDropoutV3",
@@ -99,10 +97,10 @@ rule(
     _is_null("optionalNoiseShape"),
     in_range("p", 0, 1),
     max_rank(8, "input"),
-    output_shape(out=shape_of("input")),
+    output_shape(out="input"),
     _mask("maskOut", _size_of("input"), exact=True),
     infer_shape(maskOut=_mask_shape(_size_of("input"))),
-    output_dtype(out=dtype_of("input"), maskOut="UINT8"),
+    output_dtype(out="input", maskOut="UINT8"),
 )
 rule(
     "aclnnDropoutBackward",
@@ -111,9 +109,9 @@ rule(
     dtypes("UINT8", "mask"),
     _kept,
     max_rank(8, "gradOutput"),
-    output_shape(out=shape_of("gradOutput")),
+    output_shape(out="gradOutput"),
     _mask("mask", _size_of("gradOutput"), exact=True),
-    output_dtype(out=dtype_of("gradOutput")),
+    output_dtype(out="gradOutput"),
 )
 rule(
     "aclnnDropoutV3Grad",
@@ -123,9 +121,9 @@ rule(
     dtypes("FLOAT FLOAT16 BF16", "gradY"),
     dtypes("UINT8", "mask"),
     max_rank(8, "gradY"),
-    output_shape(gradX=shape_of("gradY")),
+    output_shape(gradX="gradY"),
     _mask("mask", _size_of("gradY"), exact=True),
-    output_dtype(gradX=dtype_of("gradY")),
+    output_dtype(gradX="gradY"),
     nullable="gradY mask gradX",  # the chip is looked at first
 )
 rule(
@@ -135,9 +133,9 @@ rule(
     dtypes("UINT8", "mask"),
     in_range("prob", 0, 1),
     max_rank(8, "self"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
     _mask("mask", _size_of("self"), exact=False),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 
@@ -191,7 +189,7 @@ def _probabilities(name: str) -> Check:
     return check
 
 
-_TO_OUT = (same_dtype("self", "out"), output_shape(out=shape_of("self")))
+_TO_OUT = (same_dtype("self", "out"), output_shape(out="self"))
 for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "aclnnInplace")):
     rule(
         f"{_prefix}Bernoulli",
@@ -343,16 +341,16 @@ rule(
     max_rank(8, "mean", "out"),
     broadcastable("mean", "out"),
     dtypes(_NORMAL_OUT, "mean", "out"),
-    infer_shape(out=shape_of("mean")),
-    output_dtype(out=dtype_of("mean")),
+    infer_shape(out="mean"),
+    output_dtype(out="mean"),
 )
 rule(
     "aclnnNormalFloatTensor",
     _deviations_fill_out,
     max_rank(8, "std"),
     dtypes(_NORMAL_OUT, "std", "out"),
-    infer_shape(out=shape_of("std")),
-    output_dtype(out=dtype_of("std")),
+    infer_shape(out="std"),
+    output_dtype(out="std"),
 )
 # NormalFloatFloat takes its shape from the output, which must be given.
 rule("aclnnNormalFloatFloat", dtypes(_NORMAL_OUT, "out"), max_rank(8, "out"))
@@ -363,7 +361,7 @@ rule(
     "aclnnRandperm",
     dtypes(plus_bf16("FLOAT FLOAT16 INT32 DOUBLE INT64 INT8 UINT8 INT16"), "out"),
     _not_negative("n"),
-    output_shape(out=shape_from("n")),
+    output_shape(out="(n,)"),
     output_dtype(out="INT64"),
     null_status=INNER_NULLPTR,
 )

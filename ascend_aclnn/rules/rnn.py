@@ -21,9 +21,9 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     rank,
+    require,
     rule,
     same_dtype,
-    shape_of,
     tiling,
     unless_empty,
     when,
@@ -284,8 +284,8 @@ rule(
     lambda call: _given_items(call, "params", *_GRU_GATES, "dparamsOut"),
     _gru_dtypes,
     _gru_backward_shapes,
-    infer_shape(dxOut=shape_of("input"), dhPrevOut=shape_of("hx"), dparamsOut=_like_params),
-    output_dtype(dxOut=dtype_of("input"), dhPrevOut=dtype_of("input"), dparamsOut=dtype_of("input")),
+    infer_shape(dxOut="input", dhPrevOut="hx", dparamsOut=_like_params),
+    output_dtype(dxOut="input", dhPrevOut="input", dparamsOut="input"),
 )
 
 _LSTM_GATES = ("i", "g", "f", "o", "h", "c", "tanhc")
@@ -354,7 +354,7 @@ rule(
     _lstm_dtypes,
     _lstm_backward_shapes,
     _lstm_formats,
-    infer_shape(dxOut=shape_of("input"), dhPrevOut=_first_state, dcPrevOut=_first_state, dparamsOut=_like_params),
+    infer_shape(dxOut="input", dhPrevOut=_first_state, dcPrevOut=_first_state, dparamsOut=_like_params),
     output_dtype(**dict.fromkeys(("dxOut", "dhPrevOut", "dcPrevOut", "dparamsOut"), dtype_of("input"))),
     nullable="outputMask",
 )
@@ -388,8 +388,8 @@ rule(
         dtypes(_FLOATS, "inputGates"),
         same_dtype("inputGates", "hiddenGates", "cx", *_BIASES, "hyOut", "cyOut", "storageOut"),
     ),
-    infer_shape(hyOut=shape_of("cx"), cyOut=shape_of("cx"), storageOut=shape_of("inputGates")),
-    output_dtype(hyOut=dtype_of("inputGates"), cyOut=dtype_of("inputGates"), storageOut=dtype_of("inputGates")),
+    infer_shape(hyOut="cx", cyOut="cx", storageOut="inputGates"),
+    output_dtype(hyOut="inputGates", cyOut="inputGates", storageOut="inputGates"),
 )
 
 
@@ -411,8 +411,8 @@ rule(
     _cell_backward_shapes,
     formats("ND", *_CELL_GRADS),
     infer_shape(
-        gradGatesOut=shape_of("storage"),
-        gradCxOut=shape_of("cx"),
+        gradGatesOut="storage",
+        gradCxOut="cx",
         gradBiasOut=lambda call: (call.size("storage", -1),),
     ),
     output_dtype(**dict.fromkeys(("gradGatesOut", "gradCxOut", "gradBiasOut"), dtype_of("cx"))),
@@ -427,19 +427,15 @@ _HALF = (
 )
 
 
-def _sequence_shapes(call: Call) -> None:
-    rank(3, 3, "initH", "initC")(call)
-    rank(2, 2, "wIh", "wHh", "wIhReverseOptional", "wHhReverseOptional")(call)
-    rank(1, 1, "bIhOptional", "bHhOptional", "bIhReverseOptional", "bHhReverseOptional")(call)
-    hidden = call.size("initH", 2)
-    rows = call.size("wHh", 0)
-    call.require(
-        rows == 4 * hidden, "wHh", f"has {rows} rows; it must have {4 * hidden}, four for every feature of init_h"
-    )
+_SEQUENCE_SHAPES = (
+    rank(3, 3, "initH", "initC"),
+    rank(2, 2, "wIh", "wHh", "wIhReverseOptional", "wHhReverseOptional"),
+    rank(1, 1, "bIhOptional", "bHhOptional", "bIhReverseOptional", "bHhReverseOptional"),
+    require("wHh[0] == 4 * initH[2]"),
+)
 
 
-def _sequence_output(call: Call) -> Shape:
-    return (*call.shape("x")[:-1], call.size("initH", 2) * (2 if call["bidirection"] else 1))
+_SEQUENCE_OUTPUT = "(*x[:-1], initH[2] * (2 if bidirection else 1))"
 
 
 for _name, _sizes in (("aclnnBidirectionLSTM", ""), ("aclnnBidirectionLSTMV2", " batchSizeOptional")):
@@ -448,7 +444,7 @@ for _name, _sizes in (("aclnnBidirectionLSTM", ""), ("aclnnBidirectionLSTMV2", "
         only_products("310P"),
         dtype_table(f"{_HALF} yOut outputHOut outputCOut{_sizes}", "FLOAT16 " * 14 + ("INT32" if _sizes else "")),
         tiling(
-            _sequence_shapes,
-            output_shape(yOut=_sequence_output, outputHOut=shape_of("initH"), outputCOut=shape_of("initC")),
+            *_SEQUENCE_SHAPES,
+            output_shape(yOut=_SEQUENCE_OUTPUT, outputHOut="initH", outputCOut="initC"),
         ),
     )

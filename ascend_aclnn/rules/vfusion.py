@@ -8,18 +8,18 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     ShapeRule,
-    dtype_of,
     dtypes,
     infer_shape,
     on_products,
     output_dtype,
     output_shape,
     rank,
+    require,
     rule,
     same_dtype,
     same_shape,
     shape_from,
-    shape_of,
+    when,
 )
 
 _FLOATS = "FLOAT FLOAT16 BF16"
@@ -27,39 +27,42 @@ _FLOATS = "FLOAT FLOAT16 BF16"
 # ------------------------------------------------------------------------------------------------- Modulate
 
 
-def _modulation(call: Call) -> None:
-    """scale and shift have one row for every sample of self (B, L, D): (B, D) or (B, 1, D)."""
-    for name in ("scaleOptional", "shiftOptional"):
-        call.require(call.is_present(name), name, "is None; both scale and shift are needed")
-    rank(3, 3, "self")(call)
-    b, _, d = call.sizes("self", 3)
-    for name in ("scaleOptional", "shiftOptional"):
-        came = call.shape(name)
-        call.require(
-            not call.is_empty("self") or call.is_empty(name), name, f"has shape {came}; it must be empty, as self"
-        )
-        call.require(came in ((b, d), (b, 1, d)), name, f"has shape {came}; it must be {(b, d)} or {(b, 1, d)}")
+# scale and shift have one row for every sample of self (B, L, D): (B, D) or (B, 1, D).
+_MODULATION = (
+    require("scaleOptional is not None"),
+    require("shiftOptional is not None"),
+    rank(3, 3, "self"),
+    require("not self.empty or scaleOptional.empty", argument="scaleOptional"),
+    require("scaleOptional in ((self[0], self[2]), (self[0], 1, self[2]))"),
+    require("not self.empty or shiftOptional.empty", argument="shiftOptional"),
+    require("shiftOptional in ((self[0], self[2]), (self[0], 1, self[2]))"),
+)
 
 
 rule(
     "aclnnModulate",
     dtypes({"A2 A3 950": _FLOATS, "": ""}, "self", "out", "scaleOptional", "shiftOptional"),
     same_dtype("self", "scaleOptional", "shiftOptional", "out"),
-    _modulation,
-    output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    *_MODULATION,
+    output_shape(out="self"),
+    output_dtype(out="self"),
 )
 
 
-def _modulation_backward(call: Call) -> None:
-    rank(3, 3, "grad_output", "input")(call)
-    b, _, d = call.sizes("grad_output", 3)
-    nothing = call.is_empty("grad_output") or call.is_empty("input")
-    for name in ("scale", "shift"):
-        if call.is_present(name):
-            came = call.shape(name)
-            call.require(not nothing or call.is_empty(name), name, f"has shape {came}; it must be empty, as input")
-            call.require(came == (b, d), name, f"has shape {came}; it must be {(b, d)}")
+_MODULATION_BACKWARD = (
+    rank(3, 3, "grad_output", "input"),
+    rank(3, 3, "grad_output"),
+    when(
+        "scale is not None",
+        require("not (grad_output.empty or input.empty) or scale.empty", argument="scale"),
+        require("scale == (grad_output[0], grad_output[2])"),
+    ),
+    when(
+        "shift is not None",
+        require("not (grad_output.empty or input.empty) or shift.empty", argument="shift"),
+        require("shift == (grad_output[0], grad_output[2])"),
+    ),
+)
 
 
 def _like_optional(name: str) -> ShapeRule:
@@ -69,9 +72,9 @@ def _like_optional(name: str) -> ShapeRule:
 rule(
     "aclnnModulateBackward",
     dtypes(_FLOATS, "grad_output", "input", "scale", "shift", "grad_scale", "grad_shift", "grad_input"),
-    _modulation_backward,
-    infer_shape(grad_input=shape_of("input"), grad_scale=_like_optional("scale"), grad_shift=_like_optional("shift")),
-    output_dtype(grad_input=dtype_of("input"), grad_scale=dtype_of("scale"), grad_shift=dtype_of("shift")),
+    *_MODULATION_BACKWARD,
+    infer_shape(grad_input="input", grad_scale=_like_optional("scale"), grad_shift=_like_optional("shift")),
+    output_dtype(grad_input="input", grad_scale="scale", grad_shift="shift"),
 )
 
 # ------------------------------------------------------------------------------------------------- ScaledMaskedSoftmax
@@ -111,8 +114,8 @@ rule(
     rank(4, 4, "x", "mask", "y"),
     _masked("x", 1),
     _no_fixed_mask("fixedTriuMask"),
-    infer_shape(y=shape_of("x")),
-    output_dtype(y=dtype_of("x")),
+    infer_shape(y="x"),
+    output_dtype(y="x"),
     null_status=INNER_NULLPTR,
 )
 
@@ -135,9 +138,9 @@ rule(
     rank(4, 4, "gradOutput", "mask"),
     same_shape("gradOutput", "y"),
     _masked("gradOutput", 0),
-    output_shape(out=shape_of("gradOutput")),
+    output_shape(out="gradOutput"),
     _no_fixed_mask("fixTriuMask"),
-    output_dtype(out=dtype_of("gradOutput")),
+    output_dtype(out="gradOutput"),
 )
 
 # ------------------------------------------------------------------------------------------------- deformable attention
@@ -185,7 +188,7 @@ rule(
     infer_shape(
         output=shape_from(("value", 0), ("location", 1), lambda call: call.size("value", 2) * call.size("value", 3))
     ),
-    output_dtype(output=dtype_of("value")),
+    output_dtype(output="value"),
 )
 
 
@@ -214,6 +217,6 @@ rule(
     dtypes(_FLOATS, *_ATTENTION[1:], "gradOutput", "gradValue", "gradLocation", "gradAttnWeight"),
     _not_nz("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput"),
     _attention_grad,
-    output_shape(gradValue=shape_of("value"), gradLocation=shape_of("location"), gradAttnWeight=shape_of("attnWeight")),
-    output_dtype(gradValue=dtype_of("value"), gradLocation=dtype_of("location"), gradAttnWeight=dtype_of("attnWeight")),
+    output_shape(gradValue="value", gradLocation="location", gradAttnWeight="attnWeight"),
+    output_dtype(gradValue="value", gradLocation="location", gradAttnWeight="attnWeight"),
 )

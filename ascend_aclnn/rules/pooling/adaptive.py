@@ -10,7 +10,6 @@ from ascend_aclnn.rules.language import (
     ShapeRule,
     array_length,
     copied_output_shape,
-    dtype_of,
     dtypes,
     infer_shape,
     no_private_format,
@@ -19,12 +18,13 @@ from ascend_aclnn.rules.language import (
     output_shape,
     output_shape_relaxed,
     plus_bf16,
+    require,
     rule,
     same_dtype,
     same_format,
     same_shape,
-    shape_of,
     unless_empty,
+    when,
 )
 from ascend_aclnn.rules.pooling.windows import format_by_rank, plane_fits_int32, plane_rank, positive, rank_like
 
@@ -86,7 +86,7 @@ rule(
     format_by_rank("self", "out"),
     _output_size(2, 0),
     output_shape(out=_resized(2)),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 
@@ -107,8 +107,8 @@ rule(
     same_dtype("self", "gradOutput"),
     same_format("gradOutput", "self"),
     no_private_format("gradOutput"),
-    copied_output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    copied_output_shape(out="self"),
+    output_dtype(out="self"),
 )
 
 
@@ -120,13 +120,10 @@ def _boxes(call: Call) -> None:
     _no_empty_axis(call, "out", len(call.shape("out")) - 3)
 
 
-def _box_format(call: Call) -> None:
-    came = call["self"].format
-    if call.product == "950":
-        allowed = (Format.NCDHW, Format.NCHW, Format.ND)
-        call.require(came in allowed, "self", f"has format {came.name}; it must be NCDHW, NCHW or ND")
-    else:
-        no_private_format("self")(call)
+_BOX_FORMAT = (
+    when("product == '950'", require("self.format in (NCDHW, NCHW, ND)")),
+    when("product != '950'", no_private_format("self")),
+)
 
 
 rule(
@@ -135,10 +132,10 @@ rule(
     dtypes(_FLOATS, "self", "out"),
     same_dtype("self", "out"),
     same_format("self", "out"),
-    _box_format,
+    *_BOX_FORMAT,
     _output_size(3),
     output_shape(out=_resized(3)),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 
@@ -178,8 +175,8 @@ rule(
     same_format("self", "gradOutput", "out"),
     no_private_format("gradOutput"),
     _global_on_910,
-    infer_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    infer_shape(out="self"),
+    output_dtype(out="self"),
 )
 
 # ------------------------------------------------------------------------------------------------- maximum
@@ -201,7 +198,7 @@ rule(
     _max_plane,
     _output_size(2),
     unless_empty("self", output_shape_relaxed(outputOut=_resized(2), indicesOut=_resized(2))),
-    output_dtype(outputOut=dtype_of("self"), indicesOut="INT64"),
+    output_dtype(outputOut="self", indicesOut="INT64"),
 )
 
 _ON_NEW = {"A2 A3 950": "BF16 FLOAT16 FLOAT", "": ""}
@@ -235,8 +232,8 @@ rule(
     *_MAX_BACKWARD,
     _formats_and_ranks(2),
     plane_fits_int32(2),
-    infer_shape(gradInput=shape_of("self")),
-    output_dtype(gradInput=dtype_of("self")),
+    infer_shape(gradInput="self"),
+    output_dtype(gradInput="self"),
 )
 rule(
     "aclnnAdaptiveMaxPool3dBackward",
@@ -244,8 +241,8 @@ rule(
     plane_fits_int32(3),
     _formats_and_ranks(3),
     on_products("A2 A3", dtypes("INT32", "indices")),
-    infer_shape(gradInput=shape_of("self")),
-    output_dtype(gradInput=dtype_of("self")),
+    infer_shape(gradInput="self"),
+    output_dtype(gradInput="self"),
 )
 
 
@@ -292,5 +289,5 @@ rule(
     same_dtype("self", "outputOut"),
     _max_box_values,
     unless_empty("self", output_shape_relaxed(outputOut=_resized(3), indicesOut=_resized(3))),
-    output_dtype(outputOut=dtype_of("self"), indicesOut="INT32"),
+    output_dtype(outputOut="self", indicesOut="INT32"),
 )

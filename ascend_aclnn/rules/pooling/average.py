@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
     ShapeRule,
     array_length,
-    dtype_of,
     dtypes,
     infer_shape,
     no_private_format,
     output_dtype,
     output_shape,
     plus_bf16,
+    require,
     rule,
     same_dtype,
     same_format,
-    shape_of,
     unless_empty,
+    when,
 )
 from ascend_aclnn.rules.pooling.windows import Window, format_by_rank, plane_rank, positive, rank_like, spread
 
@@ -105,18 +105,16 @@ rule(
     _plane,
     output_shape(out=_pooled(2, "kernelSize", "strides", "paddings")),
     _cube_math_type,
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 
-def _backward_formats(call: Call) -> None:
-    for name in ("gradOutput", "self", "gradInput"):
-        came = call[name].format
-        call.require(came in (Format.NCHW, Format.NCL), name, f"has format {came.name}; it must be NCHW or NCL")
-    if len(call.shape("gradOutput")) == 4:
-        for name in ("gradOutput", "gradInput"):
-            came = call[name].format
-            call.require(came is Format.NCHW, name, f"has format {came.name}; with rank 4 it must be NCHW")
+_BACKWARD_FORMATS = (
+    require("gradOutput.format in (NCHW, NCL)"),
+    require("self.format in (NCHW, NCL)"),
+    require("gradInput.format in (NCHW, NCL)"),
+    when("len(gradOutput) == 4", require("gradOutput.format == NCHW"), require("gradInput.format == NCHW")),
+)
 
 
 def _backward_dims(call: Call) -> None:
@@ -157,13 +155,13 @@ rule(
     "aclnnAvgPool2dBackward",
     dtypes(_FLOATS, "gradOutput", "self", "gradInput"),
     same_dtype("gradOutput", "gradInput"),
-    _backward_formats,
+    *_BACKWARD_FORMATS,
     _backward_dims,
     _pads_fit("padding"),
     _backward_cube_math_type,
-    output_shape(gradInput=shape_of("self")),
+    output_shape(gradInput="self"),
     unless_empty("gradOutput self gradInput", _backward_divisor),
-    output_dtype(gradInput=dtype_of("gradOutput")),
+    output_dtype(gradInput="gradOutput"),
 )
 
 # ------------------------------------------------------------------------------------------------- 3-d
@@ -197,7 +195,7 @@ rule(
     no_private_format("self"),
     _boxes,
     output_shape(out=_pooled(3, "kernelSize", "stride", "padding")),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 
@@ -226,6 +224,6 @@ rule(
     same_format("gradOuput", "output"),
     no_private_format("gradOuput"),
     unless_empty("gradOuput", _backward_windows),
-    infer_shape(output=shape_of("self")),
-    output_dtype(output=dtype_of("self")),
+    infer_shape(output="self"),
+    output_dtype(output="self"),
 )

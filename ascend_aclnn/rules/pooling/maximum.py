@@ -14,7 +14,6 @@ from ascend_aclnn.rules.language import (
     Shape,
     ShapeRule,
     array_length,
-    dtype_of,
     dtypes,
     no_private_format,
     on_products,
@@ -22,11 +21,11 @@ from ascend_aclnn.rules.language import (
     output_dtype,
     output_shape,
     output_shape_relaxed,
+    require,
     rule,
     same_dtype,
     same_format,
     same_shape,
-    shape_of,
     unless_empty,
 )
 from ascend_aclnn.rules.pooling.windows import Window, plane_fits_int32, plane_rank, positive, spread
@@ -109,7 +108,7 @@ rule(
     _rank(2, "self"),
     _max_pool_attributes,
     output_shape(out=lambda call: _pooled(call, _max_pool_windows(call))),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 
@@ -178,7 +177,7 @@ def _with_positions(name: str, allowed: DtypeSet, positions: str, kept: ShapeRul
         _attributes(2, "950"),
         _window_exists(2),
         output_shape(out=_plane_output, indices=kept),
-        output_dtype(out=dtype_of("self"), indices=positions.split()[-1]),
+        output_dtype(out="self", indices=positions.split()[-1]),
     )
 
 
@@ -224,11 +223,11 @@ def _backward(name: str, allowed: DtypeSet, positions: DtypeSet, *first: Check) 
         no_private_format("self", "gradInput", "gradOutput", "indices"),
         _rank(2, "self", "gradInput", "gradOutput", "indices"),
         _attributes(2, "950"),
-        output_shape(gradInput=shape_of("self")),
+        output_shape(gradInput="self"),
         _window_exists(2),
         _pads_fit_dilated,
         _grad_output(2),
-        output_dtype(gradInput=dtype_of("self")),
+        output_dtype(gradInput="self"),
     )
 
 
@@ -256,9 +255,7 @@ def _box_output(call: Call) -> Shape:
 _BOX_FORMATS = (Format.NDHWC, Format.NCDHW, Format.NCHW, Format.ND)
 
 
-def _box_format(call: Call) -> None:
-    came = call["self"].format
-    call.require(came in _BOX_FORMATS, "self", f"has format {came.name}; it must be NDHWC, NCDHW, NCHW or ND")
+_BOX_FORMAT = (require("self.format in (NDHWC, NCDHW, NCHW, ND)"),)
 
 
 rule(
@@ -269,10 +266,10 @@ rule(
     same_dtype("self", "out"),
     same_format("self", "out", "indices"),
     _rank(3, "self"),
-    on_products("950", _box_format),
+    on_products("950", *_BOX_FORMAT),
     _attributes(3, "950 310P 310B 310"),
     unless_empty("self out", output_shape_relaxed(out=_box_output, indices=_box_output)),
-    output_dtype(out=dtype_of("self"), indices="INT32"),
+    output_dtype(out="self", indices="INT32"),
 )
 rule(
     "aclnnMaxPool3dWithArgmaxBackward",
@@ -285,6 +282,6 @@ rule(
     _attributes(3, "A2 A3 910 950 310P 310B 310"),
     plane_fits_int32(3),
     same_shape("gradOutput", "indices"),
-    output_shape(gradInput=shape_of("self")),
-    output_dtype(gradInput=dtype_of("self")),
+    output_shape(gradInput="self"),
+    output_dtype(gradInput="self"),
 )
