@@ -22,8 +22,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests" / "helpers")]
 
-import numpy as np
-from emulator_client import Cann, int64s
+import numpy as np  # noqa: E402
+from emulator_client import Cann, int64s  # noqa: E402
 
 BLOCK = 4096
 EDGES = (0, 1, 15, 16, 32, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 1 << 31, 1 << 32, 1 << 33, (1 << 62) + 1, (1 << 63) - 1)
@@ -92,7 +92,11 @@ class Fuzzer:
 
     def copy_rows(self) -> None:
         device = self.blocks[1] + self.random.choice((0, 64, BLOCK))
-        pitch, width, height = self.size(), self.random.choice((16, self.size())), self.random.choice((1, 3, self.size()))
+        pitch, width, height = (
+            self.size(),
+            self.random.choice((16, self.size())),
+            self.random.choice((1, 3, self.size())),
+        )
         if pitch * max(height - 1, 0) + width <= BLOCK:
             width = min(width, 16)
         name = self.random.choice(("aclrtMemcpy2d", "aclrtMemcpy2dAsync"))

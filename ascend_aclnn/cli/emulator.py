@@ -86,7 +86,12 @@ def sanitizer_variables(sanitize: str) -> dict[str, str]:
     ]
     # An interpreter never frees everything; the emulator reports its own leaks.
     asan = "detect_leaks=0:allocator_may_return_null=1:handle_segv=0"
-    return {"LD_PRELOAD": ":".join(found), "ASAN_OPTIONS": asan, "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
+    return {
+        "LD_PRELOAD": ":".join(found),
+        "ASAN_OPTIONS": asan,
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": "die_after_fork=0",  # the device process is started like that
+    }
 
 
 def environment(directory: Path, **options: str) -> dict[str, str]:

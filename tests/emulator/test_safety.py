@@ -181,6 +181,7 @@ def test_extents_that_wrap_are_out_of_bounds(cann: Cann) -> None:
         ((2,), (1,), 1 << 62),
         ((2,), (-4,), 2),
         ((3, 3), (1 << 62, 1 << 62), 0),
+        ((-1, -1), (1, 1), 1 << 62),
     ):
         x = cann.describe(shape, np.float32, block, strides, offset)
         try:
@@ -196,6 +197,18 @@ def test_extents_that_wrap_are_out_of_bounds(cann: Cann) -> None:
         cann.aclDestroyTensor(x)
     cann.aclDestroyTensor(out)
     cann.aclrtFree(block)
+
+
+def test_entry_points_hold_under_sanitizers(emulator_home: Path) -> None:
+    """A short run of the fuzzer, with ASan and UBSan."""
+    script = Path(__file__).parents[2] / "scripts" / "fuzz_emulator.py"
+    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--sanitize", "address,undefined", "--"]
+    variables = {**os.environ, "ASCEND_EMULATOR_LEAKS": "0"}
+    program = [sys.executable, str(script), "--seconds", "2"]
+    done = subprocess.run([*command, *program], env=variables, capture_output=True, text=True, timeout=300)
+    assert done.stdout.startswith("ok "), done.stdout + done.stderr[-3000:]
+    assert "ERROR: AddressSanitizer" not in done.stderr
+    assert "runtime error" not in done.stderr
 
 
 # ------------------------------------------------------------------------------------------- descriptors and child processes

@@ -56,9 +56,12 @@ uint64_t emu_tensor_extent(const emu_tensor *tensor) {
     const int64_t *storage = tensor->numbers + 2 * tensor->rank;
     int64_t elements;
     uint64_t bits;
+    bool negative = false;
     for (uint64_t i = 0; i < tensor->rank; i++) {
-        if (tensor->numbers[i] <= 0) return 0;
+        if (tensor->numbers[i] == 0) return 0;
+        negative |= tensor->numbers[i] < 0;
     }
+    if (negative) return EMU_NO_EXTENT; /* phase one of some operators lets it pass */
     bool possible = private_format(tensor->format) ? product(storage, tensor->storage_rank, &elements) : reach(tensor, &elements);
     if (elements == 0) elements = 1;
     if (!possible || __builtin_mul_overflow((uint64_t)elements, bits_of(tensor->dtype), &bits)) return EMU_NO_EXTENT;
