@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["pytester"]
+
+
+def _installed() -> bool:
+    try:
+        importlib.metadata.version("ascend-aclnn")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+# An installed package is found by its entry point; in a bare checkout the plugin must be named.
+PLUGIN = [] if _installed() else ["-p", "ascend_aclnn.testing.plugin"]
 
 TESTS = """
 import numpy as np
@@ -35,8 +48,7 @@ def test_newer(aclnn_backend):
 
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(TESTS)
-    plugin = ["-p", "ascend_aclnn.testing.plugin"]
-    return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-rs", *plugin, *arguments)
+    return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-rs", *PLUGIN, *arguments)
 
 
 def test_numpy(pytester: pytest.Pytester) -> None:
@@ -66,7 +78,7 @@ def test_what_a_test_leaves_is_an_error(pytester: pytest.Pytester) -> None:
             kept.append(aclnn.asarray(np.ones(3, np.float32)))
         """
     )
-    result = pytester.runpytest_subprocess("-p", "ascend_aclnn.testing.plugin", "--aclnn-backend=emulator")
+    result = pytester.runpytest_subprocess(*PLUGIN, "--aclnn-backend=emulator")
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*the test left on the emulated device: *allocation*"])
 
@@ -82,7 +94,7 @@ def test_the_sample_project(pytester: pytest.Pytester) -> None:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler (cc): the emulated device cannot be built")
     sample = Path(__file__).parents[2] / "samples" / "testing_project"
-    options = ["-p", "ascend_aclnn.testing.plugin", "-p", "no:cacheprovider", "--aclnn-backend=numpy,emulator"]
+    options = [*PLUGIN, "-p", "no:cacheprovider", "--aclnn-backend=numpy,emulator"]
     result = pytester.runpytest_subprocess(
         *options, f"--rootdir={sample}", "-c", str(sample / "pyproject.toml"), str(sample)
     )
