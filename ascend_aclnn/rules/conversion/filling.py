@@ -12,12 +12,12 @@ from ascend_aclnn.rules.language import (
     Call,
     Check,
     DtypeRule,
-    Shape,
     broadcast_shape,
     broadcastable,
     can_cast,
     castable,
     copied_output_shape,
+    define,
     dtype_in,
     dtype_of,
     dtypes,
@@ -33,6 +33,7 @@ from ascend_aclnn.rules.language import (
     promote,
     promoted,
     rank,
+    require,
     rule,
     same_dtype,
     same_format,
@@ -78,7 +79,7 @@ def _clamp(names: str, tensor: str, out: str, *limits: str) -> None:
         unless_empty(
             tensor,
             on_products("950", castable(common, out), dtype_in(common, _LIMITED, limits[0])),
-            when(lambda call: call.product != "950", castable(tensor, out)),
+            when("product != '950'", castable(tensor, out)),
         ),
         output_dtype(out=dtype_of(tensor)),
         nullable=" ".join(limits) if len(limits) > 1 else "",
@@ -157,12 +158,12 @@ rule(
 )
 
 
-def _one_value(call: Call) -> None:
-    sizes = call.shape("value")
-    call.require(sizes in ((), (1,)), "value", f"has shape {sizes}; it must be () or (1,)")
-
-
-rule("aclnnInplaceFillTensor", dtypes(plus_bf16(_FILLED), "selfRef"), max_rank(8, "selfRef"), _one_value)
+rule(
+    "aclnnInplaceFillTensor",
+    dtypes(plus_bf16(_FILLED), "selfRef"),
+    max_rank(8, "selfRef"),
+    require("value in ((), (1,))"),
+)
 
 _MASKED = plus_bf16("FLOAT INT32 INT64 FLOAT16 INT8 BOOL")
 rule(
@@ -189,12 +190,6 @@ rule(
 )
 
 
-def _one_size(call: Call) -> None:
-    sizes = call.shape("selfRef")
-    text = f"has shape {sizes}; beyond two axes all sizes must be equal"
-    call.require(len(sizes) <= 2 or len(set(sizes)) == 1, "selfRef", text)
-
-
 def _value_fits(call: Call) -> None:
     value, dtype = call["fillValue"], call.dtype("selfRef")
     text = f"has dtype {value.dtype.name}; it must be real"
@@ -214,7 +209,7 @@ rule(
     "aclnnInplaceFillDiagonal",
     dtypes(plus_bf16("FLOAT16 FLOAT DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"), "selfRef"),
     rank(2, 8, "selfRef"),
-    _one_size,
+    require("len(selfRef) == 2 or min(selfRef) == max(selfRef)", why="beyond two axes all sizes must be equal"),
     _value_fits,
 )
 
@@ -224,16 +219,9 @@ _TRIANGLE = "UINT8 INT8 INT16 INT32 INT64 FLOAT16 FLOAT DOUBLE BOOL UINT16 UINT3
 _TRIANGLES = {"A2 A3": _TRIANGLE + " BF16", "950": _TRIANGLE + " BF16 COMPLEX64 COMPLEX32", "": _TRIANGLE}
 
 
-def _rank_unless_empty(name: str) -> Check:
+def _rank_unless_empty(name: str) -> tuple[Check, ...]:
     """Triu takes any rank of empty tensors."""
-    limited = rank(2, 8, name)
-
-    def check(call: Call) -> None:
-        max_rank(8, name)(call)
-        if call[name].size > 0:
-            limited(call)
-
-    return check
+    return max_rank(8, name), unless_empty(name, rank(2, 8, name))
 
 
 rule(
@@ -251,34 +239,23 @@ rule(
     same_dtype("self", "out"),
     no_private_format("self"),
     same_format("self", "out"),
-    _rank_unless_empty("self"),
+    *_rank_unless_empty("self"),
     output_shape(out=shape_of("self")),
 )
-rule("aclnnInplaceTriu", dtypes(_TRIANGLES, "selfRef"), no_private_format("selfRef"), _rank_unless_empty("selfRef"))
+rule("aclnnInplaceTriu", dtypes(_TRIANGLES, "selfRef"), no_private_format("selfRef"), *_rank_unless_empty("selfRef"))
 
 # ------------------------------------------------------------------------------------------------- diagonals
 
 _DIAGONAL = plus_bf16("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL COMPLEX64")
 
 
-def _diagonal_shape(call: Call) -> Shape:
-    """A vector becomes the diagonal of a square matrix; a matrix gives its diagonal."""
-    sizes, offset = call.shape("self"), call["diagonal"]
-    if len(sizes) < 2:
-        side = math.prod(sizes) + abs(offset)
-        return side, side
-    return (max(0, min(sizes[0] + min(offset, 0), sizes[1] - max(offset, 0))),)
-
-
-def _matrix_shape(call: Call) -> Shape:
-    side = call["self"].size + abs(call["diagonal"])
-    return side, side
-
-
-def _beyond_last(call: Call) -> bool:
-    """The diagonal just outside a matrix, for which CANN does nothing."""
-    sizes, offset = call.shape("self"), call["diagonal"]
-    return len(sizes) == 2 and ((offset > 0 and sizes[1] == offset) or (offset < 0 and sizes[0] == -offset))
+# A vector becomes the diagonal of a square matrix; a matrix gives its diagonal.
+_SIDE = define(side="self.size + abs(diagonal)")
+_DIAGONAL_SHAPE = (
+    "(side, side) if len(self) < 2 else (max(0, min(self[0] + min(diagonal, 0), self[1] - max(diagonal, 0))),)"
+)
+# CANN does nothing for the diagonal just outside a matrix.
+_BEYOND_LAST = "(len(self) == 2 and (diagonal > 0 and self[1] == diagonal or diagonal < 0 and self[0] == -diagonal))"
 
 
 rule(
@@ -287,17 +264,19 @@ rule(
     same_dtype("self", "out"),
     max_rank(2, "self"),
     when(
-        lambda call: call["self"].size == 0 and call["diagonal"] != 0 and not _beyond_last(call),
+        f"self.size == 0 and diagonal != 0 and not {_BEYOND_LAST}",
         dtypes("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL BF16", "out"),
     ),
-    when(lambda call: call["self"].size > 0 and not _beyond_last(call), output_shape_relaxed(out=_diagonal_shape)),
-    infer_shape(out=_diagonal_shape),
+    _SIDE,
+    when(f"self.size > 0 and not {_BEYOND_LAST}", output_shape_relaxed(out=_DIAGONAL_SHAPE)),
+    infer_shape(out=_DIAGONAL_SHAPE),
 )
 rule(
     "aclnnDiagFlat",
     dtypes(_DIAGONAL, "self", "out"),
     max_rank(8, "self", "out"),
-    copied_output_shape(out=_matrix_shape),
+    _SIDE,
+    copied_output_shape(out="(side, side)"),
     output_dtype(out=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )

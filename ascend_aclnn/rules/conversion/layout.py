@@ -11,6 +11,7 @@ from ascend_aclnn.rules.language import (
     Shape,
     contiguous,
     copied_output_shape,
+    define,
     dtypes,
     formats,
     infer_shape,
@@ -21,12 +22,16 @@ from ascend_aclnn.rules.language import (
     output_shape,
     output_shape_relaxed,
     plus_bf16,
+    positive,
     rank,
+    require,
     rule,
     same_dtype,
     shape_of,
     unless_empty,
     valid_axes,
+    valid_axis,
+    with_status,
 )
 from ascend_aclnn.rules.pointwise import present
 
@@ -38,30 +43,19 @@ _PERMUTED = (
 )
 
 
-def _ranks_agree(call: Call) -> None:
-    sizes, out, dims_ = call.shape("self"), call.shape("out"), call["dims"]
-    call.require(len(out) == len(sizes), "out", f"has shape {out}; it must have rank {len(sizes)}, as self")
-    call.require(len(dims_) == len(sizes), "dims", f"has {len(dims_)} items; it must have {len(sizes)}")
-
-
 def _permuted(call: Call) -> Shape:
     sizes = call.shape("self")
     return tuple(call.size("self", axis) for axis in normalise_axes(call, "dims", call["dims"], len(sizes)))
-
-
-def _empty_stays_empty(call: Call) -> None:
-    if call["self"].size == 0 and call["out"].size:
-        call.refuse("out", f"has shape {call.shape('out')}; self is empty", INNER_NULLPTR)
 
 
 rule(
     "aclnnPermute",
     dtypes(plus_bf16(_PERMUTED), "self"),
     same_dtype("self", "out"),
-    _ranks_agree,
+    require("len(out) == len(self)", "len(dims) == len(self)"),
     max_rank(8, "self"),
     valid_axes("dims", "self"),
-    _empty_stays_empty,
+    with_status(INNER_NULLPTR, require("self.size > 0 or out.size == 0", argument="out")),
     unless_empty("self", output_shape_relaxed(out=_permuted)),
     infer_shape(out=_permuted),
 )
@@ -69,38 +63,16 @@ rule(
 _ROLLED = "FLOAT FLOAT16 INT8 UINT8 INT32 UINT32 BOOL INT64"
 
 
-def _shift_per_axis(call: Call) -> None:
-    shifts, axes = call["shifts"], call["dims"]
-    wanted = len(axes) or 1
-    text = f"has {len(shifts)} items; it must have {wanted}, one for each of dims {axes}"
-    call.require(len(shifts) == wanted, "shifts", text)
-
-
-def _roll_axes(call: Call) -> None:
-    """Axes may be named more than once; a 0-d tensor has none to name."""
-    ndim, axes = len(call.shape("x")), call["dims"]
-    if call["x"].size:
-        fits_ = all(-ndim <= axis < ndim for axis in axes)
-        call.require(fits_, "dims", f"is {axes}; items must be axes of x {call.shape('x')}")
-
-
 rule(
     "aclnnRoll",
     dtypes({"A2 A3": _ROLLED + " BF16 INT16", "950": _ROLLED + " BF16 INT16 COMPLEX64", "": _ROLLED}, "x", "out"),
     same_dtype("x", "out"),
     output_shape(out=shape_of("x")),
-    _shift_per_axis,
+    require("len(shifts) == (len(dims) or 1)"),
     max_rank(8, "x"),
-    _roll_axes,
+    # Axes may be named more than once; a 0-d tensor has none to name.
+    unless_empty("x", require("all(-len(x) <= axis < len(x) for axis in dims)", argument="dims")),
 )
-
-
-def _flattened(call: Call) -> Shape:
-    sizes, axis = call.shape("self"), call["axis"]
-    positive = axis + max(len(sizes), 1) if axis < 0 else axis
-    most = max(len(sizes) - 1, 0)
-    call.require(0 <= positive <= most, "axis", f"is {axis}; it must be in [{-max(len(sizes), 1)}, {most}]")
-    return math.prod(sizes[:positive]), math.prod(sizes[positive:])
 
 
 rule(
@@ -108,22 +80,18 @@ rule(
     same_dtype("self", "out"),
     dtypes(plus_bf16("FLOAT FLOAT16 INT32 INT8 UINT8 INT64 INT16 UINT16 UINT32 UINT64 BOOL"), "self"),
     max_rank(8, "self"),
-    output_shape(out=_flattened),
+    valid_axis("axis", "self"),
+    define(place="axis % max(len(self), 1)"),
+    output_shape(out="(prod(self[:place]), prod(self[place:]))"),
 )
-
-
-def _groups(call: Call) -> None:
-    groups, sizes = call["groups"], call.shape("self")
-    channels = sizes[1] if len(sizes) > 1 else 0
-    text = f"is {groups}; it must be positive and divide the {channels} channels of self"
-    call.require(groups > 0 and channels % groups == 0, "groups", text)
 
 
 rule(
     "aclnnChannelShuffle",
     same_dtype("self", "out"),
     dtypes("FLOAT16 FLOAT DOUBLE INT8 UINT8 INT16 INT32 INT64 BOOL COMPLEX64 COMPLEX128 BF16", "self"),
-    _groups,
+    positive("groups"),
+    require("(self[1] if len(self) > 1 else 0) % groups == 0", argument="groups"),
     output_shape(out=shape_of("self")),
     rank(3, 7, "self"),
 )
