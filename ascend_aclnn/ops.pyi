@@ -3827,7 +3827,7 @@ def dynamic_quant_v4(x: _A, smooth_scales: Optional[_B], group_index: Optional[_
 def dynamic_quant_v4(x: _A, smooth_scales: Optional[_B] = None, group_index: Optional[_B] = None, *, dst_type: _Int, is_symmetrical: _Bool, quant_mode: str, dst_type_max: _Float, out: _OutB = None, stream: Stream) -> DynamicQuantV4Result[Tensor]: ...
 @overload
 def einsum(tensors: Sequence[_A], equation: str, *, out: _OutA = None, stream: None = None) -> _N:
-    """Sums products over the axes that a formula names (Einstein's convention)."""
+    """Sums products over axes by Einstein's convention, for the equations 'abcd,abced->abce' and 'a,b->ab'."""
 @overload
 def einsum(tensors: Sequence[Tensor], equation: str, *, out: _OutB = None, stream: _S = None) -> Tensor: ...
 @overload
