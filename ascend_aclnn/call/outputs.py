@@ -161,16 +161,19 @@ def host_results(call: Invocation) -> list[Any]:
     for tensor, array in call.write_backs:
         array[...] = _elements(tensor)
 
-    def host(value: Any) -> Any:
-        if value is None:
-            return None
-        if isinstance(value, list):
-            return [host(item) for item in value]
-        array = written.get(id(value.storage))
-        return _elements(value) if array is None else array
-
     given = call.given_outputs
-    return [given[i] if i in given else host(call.values[i]) for i in call.plan.results]
+    return [given[i] if i in given else _host(call.values[i], written) for i in call.plan.results]
+
+
+def _host(value: Any, written: dict[int, npt.NDArray[Any]]) -> Any:
+    """A result as an ndarray: the caller's own, by its storage, or a copy of the elements."""
+    # No nested function: one that calls itself is a reference cycle, which would keep the caller's arrays.
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_host(item, written) for item in value]
+    array = written.get(id(value.storage))
+    return _elements(value) if array is None else array
 
 
 def _elements(tensor: Tensor) -> npt.NDArray[Any]:
