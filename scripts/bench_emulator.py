@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
 OPERATORS = ("aclnnMm", "aclnnAbs", "aclnnRmsNormGrad", "aclnnMoeTokenPermuteGrad")
 CALLS, ROUNDS = 500, 7
@@ -60,7 +60,7 @@ def measure(name: str) -> None:
 
     from ascend_aclnn import catalog
     from ascend_aclnn.backends.numpy import find_backend as numpy_backend
-    from ascend_aclnn.backends.numpy import wrap
+    from ascend_aclnn.backends.numpy.storage import wrap_array
     from ascend_aclnn.core.dtypes import as_datatype
 
     cann = Cann()
@@ -91,7 +91,7 @@ def measure(name: str) -> None:
     second = median(phase_two, lambda: cann.aclrtSynchronizeStream(None))
     whole = median(round_trip)
     backend, operator = numpy_backend("Ascend910B1"), catalog.get(name)
-    host = [wrap(backend, a, as_datatype(a.dtype)) if isinstance(a, np.ndarray) else a for a in given]
+    host = [wrap_array(backend, a, as_datatype(a.dtype)) if isinstance(a, np.ndarray) else a for a in given]
     reference = median(lambda: backend.execute(operator, host))
     rest = whole - first - second - reference
     cann.aclrtFree(workspace)

@@ -90,7 +90,7 @@ def sanitizer_variables(sanitize: str) -> dict[str, str]:
         "LD_PRELOAD": ":".join(found),
         "ASAN_OPTIONS": asan,
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-        "TSAN_OPTIONS": "die_after_fork=0",  # the device process is started like that
+        "TSAN_OPTIONS": "die_after_fork=0:allocator_may_return_null=1",  # the device process is started like that
     }
 
 

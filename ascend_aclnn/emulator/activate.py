@@ -1,8 +1,8 @@
 """The emulated device in the running process: for notebooks and IDEs, where ``emulator run`` cannot be written in front.
 
-    from ascend_aclnn import emulator
-    emulator.activate()          # before anything of CANN is loaded
-    import torch, torch_npu
+from ascend_aclnn import emulator
+emulator.activate()          # before anything of CANN is loaded
+import torch, torch_npu
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
     """
     loaded = _loaded()
     if loaded:
-        raise RuntimeError(f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run")
+        raise RuntimeError(
+            f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
+        )
     from ascend_aclnn.emulator.build import build
 
     directory = Path(build())
