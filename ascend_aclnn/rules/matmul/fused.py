@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR, RUNTIME_ERROR
+from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
 from ascend_aclnn.rules.language import (
     Call,
     Check,
     Shape,
-    array_length,
     broadcast_shapes,
     copied_output_shape,
     dtype_of,
     dtypes,
     formats,
     infer_shape,
+    not_empty,
+    not_nz,
     one_of,
     only_products,
     output_dtype,
@@ -22,7 +23,6 @@ from ascend_aclnn.rules.language import (
     rank,
     rule,
     same_dtype,
-    same_shape,
     shape_from,
     unless_empty,
     when,
@@ -30,25 +30,6 @@ from ascend_aclnn.rules.language import (
 from ascend_aclnn.rules.matmul.core import cube_math_type, inner_axes
 
 _HALVES = "FLOAT16 BF16"
-
-
-def not_empty(*names: str) -> Check:
-    def check(call: Call) -> None:
-        for name in names:
-            call.require(call[name].size != 0, name, f"has shape {call.shape(name)}; it must not be empty")
-
-    return check
-
-
-def not_nz(*names: str) -> Check:
-    """Tensors that are given are not FRACTAL_NZ."""
-
-    def check(call: Call) -> None:
-        for name in names:
-            nz = call.is_present(name) and call[name].format is Format.FRACTAL_NZ
-            call.require(not nz, name, "has format FRACTAL_NZ; it must be ND")
-
-    return check
 
 
 def product_shape(
@@ -99,56 +80,6 @@ rule(
     infer_shape(out=_batch_matmul_quant_out),
     output_dtype(out="INT8"),
 )
-
-# --------------------------------------------------------------------------------------------------- packed weights
-
-_PACKS = {DataType.INT32: "INT32 INT4", DataType.FLOAT: "FLOAT FLOAT4_E2M1"}
-
-
-def _packed_shape(call: Call) -> Shape:
-    """Eight 4-bit numbers lie in each 32-bit element."""
-    sizes = call.shape("weight")
-    call.require(len(sizes) in (2, 3), "weight", f"has rank {len(sizes)}; it must be 2 or 3")
-    return (*sizes[:-1], sizes[-1] // 8)
-
-
-def _int4_pack(call: Call) -> None:
-    weight, packed = call["weight"], call["weightInt4Pack"]
-    for name in ("weight", "weightInt4Pack"):
-        call.require(call[name].is_contiguous, name, "is not contiguous; it must be")
-    dtypes("INT32 FLOAT", "weight")(call)
-    dtypes(_PACKS[weight.dtype], "weightInt4Pack")(call)
-    formats("ND", "weight")(call)
-    formats("ND FRACTAL_NZ", "weightInt4Pack")(call)
-    rank(2, 3, "weight", "weightInt4Pack")(call)
-    per_element = 8 if packed.dtype in (DataType.INT32, DataType.FLOAT) else 1
-    rows, columns = weight.shape[-2:]
-    align = max(per_element, 2)
-    call.require(
-        columns % align == 0, "weight", f"has {columns} columns; for {packed.dtype.name} a multiple of {align}"
-    )
-    wanted = (rows, columns // per_element)
-    call.require(packed.shape[-2:] == wanted, "weightInt4Pack", f"has shape {packed.shape}; it must end in {wanted}")
-    if packed.format is Format.FRACTAL_NZ:
-        _int4_storage(call, *wanted)
-
-
-def _int4_storage(call: Call, rows: int, columns: int) -> None:
-    packed = call["weightInt4Pack"]
-    storage = packed.storage_shape
-    call.require(len(storage) in (4, 5), "weightInt4Pack", f"has a storage shape {storage}; FRACTAL_NZ has 4 or 5 axes")
-    if packed.dtype is DataType.INT4:
-        width = storage[-1] if call.product == "950" else 64
-    elif packed.dtype is DataType.INT32:
-        width = 2 if call.product == "950" else 8
-    else:
-        return
-    wanted = (-(-columns // max(width, 1)), -(-rows // 16), 16, width)
-    text = f"has a storage shape {storage}; it must end in {wanted}"
-    call.require(storage[-4:] == wanted, "weightInt4Pack", text)
-
-
-rule("aclnnConvertWeightToINT4Pack", _int4_pack, infer_shape(weightInt4Pack=_packed_shape))
 
 # --------------------------------------------------------------------------------------------------- fused epilogues
 
@@ -325,78 +256,6 @@ rule(
         maskedTargetOut=dtype_of("target"),
         vocabParallelLogitsOutOptional=dtype_of("input"),
     ),
-)
-
-# --------------------------------------------------------------------------------------------------- compressed weights
-
-
-def _compress_shapes(call: Call) -> None:
-    """The graph is not built for other ranks."""
-    for name, count in (("x", 2), ("weight", 1), ("bias", 1), ("compressIndex", 1), ("out", 2)):
-        came = len(call.shape(name))
-        call.require(came == count, name, f"has rank {came}; it must be {count}", INNER_NULLPTR)
-    columns = call.shape("bias")[0]
-    text = f"has shape {call.shape('out')}; it must have {columns} columns, the items of bias"
-    call.require(call.shape("out")[1] == columns, "out", text, INNER_NULLPTR)
-
-
-rule(
-    "aclnnMatmulCompress",
-    dtypes("FLOAT16", "x", "out"),
-    dtypes("INT8", "weight", "compressIndex"),
-    dtypes("FLOAT", "bias"),
-    _compress_shapes,
-    infer_shape(out=shape_from(("x", 0), ("bias", 0))),
-    output_dtype(out="FLOAT16"),
-)
-
-
-def _unzipped(call: Call) -> Shape:
-    array_length("compressInfo", *range(4, 9))(call)
-    return call.shape("x1")[0], call["compressInfo"][3]
-
-
-def _unzipped_rows(call: Call) -> None:
-    """compressInfo holds tiles of rows, tiles of columns, rows, columns and the tiling's size."""
-    info, columns = call["compressInfo"], call.shape("x1")[1]
-    text = f"is {info}; its third item must be {columns}, the columns of x1"
-    call.require(len(info) > 2 and info[2] == columns, "compressInfo", text)
-
-
-rule(
-    "aclnnMatmulCompressDequant",
-    dtypes("INT8", "x1", "x2", "compressIndex"),
-    dtypes("INT32", "bias"),
-    dtypes("UINT64", "deqScale"),
-    dtypes("FLOAT16", "out"),
-    rank(2, 2, "x1"),
-    rank(1, 1, "x2"),
-    _unzipped_rows,
-    infer_shape(out=_unzipped),
-    output_dtype(out="FLOAT16"),
-)
-
-_SPLIT_SCALE = 2.0**-8
-
-
-def _split_scale(call: Call) -> None:
-    scale = call["wLowScale"]
-    call.require(abs(scale - _SPLIT_SCALE) <= 1e-7, "wLowScale", f"is {scale}; it must be {_SPLIT_SCALE}")
-
-
-rule(
-    "aclnnMatmulEmuSplitWeight",
-    dtypes("BF16", "x", "wHigh", "wLow"),
-    one_of("yDtype", 0),
-    dtypes("FLOAT", "y"),
-    formats("ND", "x", "wHigh", "wLow", "y"),
-    _split_scale,
-    rank(2, 2, "x", "wHigh", "wLow", "y"),
-    not_empty("x", "wHigh"),
-    inner_axes("x", "wHigh"),
-    same_shape("wHigh", "wLow"),
-    output_shape(y=shape_from(("x", 0), ("wHigh", 1))),
-    output_dtype(y="FLOAT"),
 )
 
 # --------------------------------------------------------------------------------------------------- rotation, permutation
