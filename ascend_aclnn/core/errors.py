@@ -61,7 +61,7 @@ class DataError(ValueError):
 
 
 class AclError(RuntimeError):
-    """A CANN call failed, or would fail on the chip whose rules apply.
+    """A CANN call failed, or would fail on the SoC whose rules apply.
 
     Attributes: status (int), name (CANN's constant), routine (the C function), operator (the aclnn name or None),
     argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed).

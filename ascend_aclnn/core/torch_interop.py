@@ -1,7 +1,7 @@
 """torch beside this package: its tensors as memory, its dtypes, and the stream that torch_npu works on.
 
 Nothing here imports torch unless the caller asks for something of torch's. torch_npu keeps a queue on the host: what it
-was told to launch may not be on the device's stream yet. Asking it for the raw handle of its current stream drains that
+has taken may not be on the device's stream yet. Asking it for the raw handle of its current stream drains that
 queue, so the handle is asked for at each use and never kept.
 """
 
@@ -208,7 +208,7 @@ class TorchStream(Stream):
 def torch_stream(device: Optional[int] = None) -> Stream:
     """The stream that torch_npu works on at each moment, for ``stream=`` and ``with``.
 
-    A launch on it runs after all that torch was told to do before, and before all that torch is told afterwards. On the
+    A launch on it runs after all that torch was given before, and before all that torch is given afterwards. On the
     NumPy backend, which like torch on the host works at once, it is the default stream.
     """
     if current_backend().name != "npu":

@@ -198,7 +198,7 @@ class NpuBackend(Backend):
             value = ctypes.c_int64()
             status = ask(device, prototypes.constant("aclDeviceInfo", member), ctypes.byref(value))
             if status:
-                self.runtime.recent_error()  # not told on this product
+                self.runtime.recent_error()  # this product does not answer
             numbers.append(0 if status else value.value)
         cube, vector, cache = numbers
         return DeviceProperties(self.soc, found.product, cube, vector, cache, self.memory_info(device).total)

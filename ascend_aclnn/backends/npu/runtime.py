@@ -86,7 +86,7 @@ class Cells(threading.local):
     """Per thread, the cells into which CANN writes what it answers most often, and their addresses."""
 
     def __init__(self) -> None:
-        self.told = ""  # text of aclGetRecentErrMsg that was read and not cleared
+        self.stale_message = ""  # text of aclGetRecentErrMsg that was read and not cleared
         self.has_context = False  # a context is known to be current: aclrtGetDevice may answer without one
         self.device = ctypes.c_int32()
         self.workspace_size = ctypes.c_uint64()
@@ -247,8 +247,8 @@ class Runtime:
         if not text:
             return ""
         cells = self.cells
-        told, cells.told = cells.told, text if self._read_message() else ""
-        return text[: -len(told)].strip() if told and text.endswith(told) else text
+        stale, cells.stale_message = cells.stale_message, text if self._read_message() else ""
+        return text[: -len(stale)].strip() if stale and text.endswith(stale) else text
 
     def _read_message(self) -> str:
         text = self.recent_error_message()
