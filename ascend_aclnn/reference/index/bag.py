@@ -10,7 +10,9 @@ from ascend_aclnn.numerics import Array, DataError, round_into, widen
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import combine, places
-from ascend_aclnn.rules.index.embedding import MEAN, SUM
+
+# Modes; all others take the largest.
+_SUM, _MEAN = 0, 1
 
 
 @reference("aclnnEmbeddingBag", raw=True)
@@ -48,15 +50,15 @@ def embedding_bag(
     bag, row = owner[used], rows[used]
     count = np.bincount(bag, minlength=bags)
     values = widen(weight)[row]
-    if mode in (SUM, MEAN):
+    if mode in (_SUM, _MEAN):
         values = values.astype(np.float64)
         if weights is not None:
             values *= widen(weights).reshape(-1)[used, None]
         total = np.zeros((bags, width), np.float64)
         combine(np.add, total, bag, values)
-        if mode == MEAN:
+        if mode == _MEAN:
             total /= np.maximum(count, 1)[:, None]
-        told = count if mode == MEAN else np.zeros(bags, np.int64)
+        told = count if mode == _MEAN else np.zeros(bags, np.int64)
         if largest.size:
             largest[...] = told
     else:
