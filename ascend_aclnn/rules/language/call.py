@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NoReturn, Optional, SupportsIndex, Union, overload
 
-from ascend_aclnn.catalog import Operator
+from ascend_aclnn.catalog import Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_INVALID, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
@@ -21,9 +21,12 @@ Shapes = Union[Shape, list[Shape], None]  # of an output: a tensor, a list of te
 class ArgumentShape(tuple[int, ...]):
     """The shape of an argument: an axis that it does not have is a RuleViolation, not an IndexError."""
 
-    argument: str
-    python_name: str
+    parameter: Parameter
     tensor: TensorSpec
+
+    @property
+    def argument(self) -> str:
+        return self.parameter.name
 
     @property
     def dtype(self) -> DataType:
@@ -62,8 +65,7 @@ class ArgumentShape(tuple[int, ...]):
         if self.tensor.dtype is DataType.INT32 and self:
             axis = len(self) - (2 if self.transposed else 1)
             shape = ArgumentShape(n * 8 if i == axis else n for i, n in enumerate(self))
-            shape.argument, shape.python_name = self.argument, self.python_name
-            shape.tensor = TensorSpec(shape, DataType.INT4)
+            shape.parameter, shape.tensor = self.parameter, TensorSpec(shape, DataType.INT4)
         return shape
 
     @property
@@ -87,14 +89,17 @@ class ArgumentShape(tuple[int, ...]):
             return tuple.__getitem__(self, index)
         except IndexError:
             detail = f"has shape {dims_text(self)}; it must have an axis {index}"
-            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.python_name} {detail}") from None
+            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.parameter.python_name} {detail}") from None
 
 
 class ArgumentItems(tuple[Any, ...]):
     """An array, or the shapes of a list of tensors: an item that it does not have is a RuleViolation."""
 
-    argument: str
-    python_name: str
+    parameter: Parameter
+
+    @property
+    def argument(self) -> str:
+        return self.parameter.name
 
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Any: ...
@@ -107,7 +112,7 @@ class ArgumentItems(tuple[Any, ...]):
             return tuple.__getitem__(self, index)
         except IndexError:
             detail = f"has {count_text(len(self), 'item')}; it must have an item {index}"
-            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.python_name} {detail}") from None
+            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.parameter.python_name} {detail}") from None
 
 
 class Call:
@@ -149,20 +154,21 @@ class Call:
 
     def is_present(self, name: str) -> bool:
         """False for a null pointer, and for a parameter that this version of the operator does not have."""
-        return self.get(name) is not None
+        position = self.positions.get(name)
+        return position is not None and self.values[position] is not None
 
     def shape(self, name: str, least: int = 0) -> ArgumentShape:
         """The shape of a tensor, () for a null pointer; RuleViolation where it has fewer than ``least`` axes."""
         shape = self._shapes.get(name)
         if shape is None:
-            shape = self._shapes[name] = self._shape_of(name, self[name])
+            shape = self._shapes[name] = self._shape_of(name, self.values[self.positions[name]])
         if len(shape) < least:
             self.refuse(name, f"has shape {dims_text(shape)}; its rank must be at least {least}")
         return shape
 
     def _shape_of(self, name: str, tensor: Any) -> ArgumentShape:
         shape = ArgumentShape(tensor.shape if isinstance(tensor, TensorSpec) else ())
-        shape.argument, shape.python_name, shape.tensor = name, self.python_name(name), tensor
+        shape.parameter, shape.tensor = self.operator.parameters[self.positions[name]], tensor
         return shape
 
     def argument(self, name: str) -> Any:
@@ -179,7 +185,7 @@ class Call:
         if isinstance(value, (tuple, list)):
             parts = [self._shape_of(name, part) if isinstance(part, TensorSpec) else part for part in value]
             items = ArgumentItems(part.value if isinstance(part, Scalar) else part for part in parts)
-            items.argument, items.python_name = name, self.python_name(name)
+            items.parameter = self.operator.parameters[self.positions[name]]
             return items
         return value
 
@@ -210,7 +216,10 @@ class Call:
 
     def tensors(self, name: str) -> list[TensorSpec]:
         """The tensors of a parameter: one, those of a list, or none for a null pointer."""
-        value = self.get(name)
+        position = self.positions.get(name)
+        value = None if position is None else self.values[position]
+        if isinstance(value, TensorSpec):
+            return [value]
         if value is None:
             return []
         return [t for t in value if t is not None] if isinstance(value, list) else [value]

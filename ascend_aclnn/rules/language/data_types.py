@@ -231,14 +231,17 @@ _SMALL_FLOATS = (
 )
 
 
+@functools.cache
 def is_complex(dtype: DataType) -> bool:
     return dtype in _COMPLEX
 
 
+@functools.cache
 def is_floating(dtype: DataType) -> bool:
     return dtype in _FLOATS or dtype in _SMALL_FLOATS
 
 
+@functools.cache
 def is_integral(dtype: DataType, with_bool: bool = False) -> bool:
     return dtype in _SIGNED or dtype in _UNSIGNED or (with_bool and dtype is DataType.BOOL)
 
@@ -281,6 +284,7 @@ def _complex_width(dtype: DataType) -> int:
     return {DataType.FLOAT: 1, DataType.BF16: 1, DataType.DOUBLE: 2}.get(dtype, 0)
 
 
+@functools.cache
 def can_cast(source: DataType, target: DataType) -> bool:
     """CANN's CanCast: not complex to real, not floating to integer, nothing but bool to bool."""
     if is_complex(source) and not is_complex(target):
