@@ -2,7 +2,6 @@
 """Calls the emulated runtime's functions with arguments that nobody should give, and expects answers.
 
     ascend-aclnn emulator run --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
-    ascend-aclnn emulator run --sanitize thread -- python scripts/fuzz_emulator.py --threads 4
 
 Sizes near 0, 2^31, 2^32, 2^63 and 2^64, addresses inside, behind and outside of allocations, handles that are alive, destroyed
 or never were, shapes, strides and offsets that wrap. A call may succeed or fail; it must come back, memory that it was not
