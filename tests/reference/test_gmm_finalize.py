@@ -156,6 +156,16 @@ def test_groups_of_the_inner_axis(counted: bool) -> None:
     near(made, expected)
 
 
+def test_an_empty_sum_is_left_alone() -> None:
+    """CANN looks at nothing else where yRef has no elements."""
+    shapes = (((8, 0), E4M3), ((8, 4), E4M3), ((2, 0, 4), np.float32))
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        x1, x2, y = (aclnn.asarray(np.zeros(shape, kind)) for shape, kind in shapes)
+        flat, groups = aclnn.asarray(np.zeros(3, np.uint8).view(E8M0)), aclnn.asarray(np.array([4, 8]))
+        ops.quant_grouped_matmul_inplace_add(x1, x2, flat, flat, groups, y, 0, 0)
+        assert y.numpy().shape == (2, 0, 4)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_groups_activated_and_quantised(turned: bool) -> None:
     x, x_scale = floats(ROWS, 96, dtype=E4M3), RNG.integers(122, 130, (ROWS, 2, 2)).astype(np.uint8).view(E8M0)
