@@ -372,7 +372,7 @@ case(
     exact=False,
 )
 
-# ------------------------------------------------------------------------------------------------------ matmul, conv, pooling, image
+# ---------------------------------------------------------------------------------- matmul, conv, pooling, image
 case("matmul", "mm", lambda o, a: o.mm(a.x, a.weight), lambda o, a: a.x @ a.weight, exact=False)
 case("matmul", "mm, transposed", lambda o, a: o.mm(a.x, a.weight_t.T), lambda o, a: a.x @ a.weight_t.T, exact=False)
 case(
@@ -448,7 +448,7 @@ case(
     exact=False,
 )
 
-# ------------------------------------------------------------------------------------------------------ random, optim, foreach, quant, moe
+# ---------------------------------------------------------------------------------- random, foreach, quant, moe
 case(
     "random",
     "dropout",
