@@ -288,8 +288,6 @@ for _name, _out in (("aclnnFlashAttn", "q"), ("aclnnQuantFlashAttn", "")):
         infer_shape(softmaxLseOptional=_unified_lse),
         output_dtype(attnOut=dtype_of(_out) if _out else "BF16", softmaxLseOptional="FLOAT"),
     )
-for _name in ("aclnnFlashAttnMetadata", "aclnnQuantFlashAttnMetadata"):
-    rule(_name, documented_products)  # how much they write is not documented
 
 # --------------------------------------------------------------------------------------------------- latent heads
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ascend_aclnn.rules.language import Call, Shape
+from ascend_aclnn.rules.language import Call, Check, Shape, require
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 
@@ -68,3 +68,8 @@ def statistics(found: Axes) -> Shape:
     if found.layout == "TND":
         return found.queries, found.query_heads, 8
     return found.batch, found.query_heads, found.queries, 8
+
+
+def by_tokens(layout: str, *names: str) -> Check:
+    """Tensors (batch, tokens, heads, width), (tokens, heads, width) in layout TND, or pages (pages, tokens, heads, width)."""
+    return require(*(f"len({name}) == (3 if {layout} == 'TND' else 4)" for name in names))

@@ -1,0 +1,35 @@
+"""Rules of the operators that plan the work of others: INT32, of a fixed size."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.language import documented_dtypes, documented_products, rank, rule, shape_patterns, tiling
+
+_CHECKED = (documented_products, documented_dtypes())
+_LENGTHS = tiling(
+    rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional"),
+    rank(1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional"),
+    rank(1, 1, "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional", "sequsedOriKvOptional", "sequsedCmpKvOptional"),
+)
+
+rule(
+    "aclnnDenseLightningIndexerSoftmaxLseV2Metadata aclnnDenseLightningIndexerKLLossGradMetadata"
+    " aclnnSparseLightningIndexerKLLossGradMetadata aclnnSparseFlashMlaSoftmaxL1NormMetadata",
+    *_CHECKED,
+    shape_patterns(metadata="64"),
+    _LENGTHS,
+)
+rule(
+    "aclnnLightningIndexerV2Metadata aclnnQuantLightningIndexerV2Metadata",
+    *_CHECKED,
+    shape_patterns(metadata="1024"),
+    _LENGTHS,
+)
+rule(
+    "aclnnSparseFlashMlaMetadata aclnnSparseFlashMlaGradMetadata aclnnQuantSparseFlashMlaMetadata"
+    " aclnnMixedQuantSparseFlashMlaMetadata",
+    *_CHECKED,
+    shape_patterns(metaData="1024"),
+    _LENGTHS,
+)
+# How much they write is not documented.
+rule("aclnnFlashAttnMetadata aclnnQuantFlashAttnMetadata", documented_products)

@@ -1,0 +1,83 @@
+"""Rules of attention to chosen blocks of keys, the heads of queries grouped by those of keys (absorbed latent attention)."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.attention.layouts import by_tokens
+from ascend_aclnn.rules.language import (
+    documented_dtypes,
+    documented_products,
+    has_shape,
+    infer_shape,
+    output_dtype,
+    rank,
+    require,
+    rule,
+    tiling,
+)
+
+# By head of keys: (heads, tokens, group), with the batch before.
+_STATISTICS = "(*query[:-3], key[-2], query[-3], query[-2] // key[-2])"
+_LENGTHS = (rank(1, 1, "actualSeqLengthsQueryOptional", "actualSeqLengthsKvOptional"), rank(2, 2, "blockTableOptional"))
+_GROUPED = (
+    require("key[-2] > 0", "query[-2] % key[-2] == 0"),
+    require("len(sparseIndices) == len(query)", "sparseIndices[:-2] == query[:-2]", "sparseIndices[-2] == key[-2]"),
+)
+_ROPES = require("queryRopeOptional[:-1] == query[:-1]", "keyRopeOptional[:-1] == key[:-1]")
+
+rule(
+    "aclnnSparseFlashAttention aclnnSparseFlashAttentionV2",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        by_tokens("layoutQueryOptional", "query"),
+        by_tokens("layoutKvOptional", "key"),
+        *_GROUPED,
+        require("key[-1] == query[-1]", "value[:-1] == key[:-1]", "sparseBlockSizeOptional > 0"),
+        _ROPES,
+        *_LENGTHS,
+        has_shape(sinksOptional="(query[-2],)"),
+    ),
+    infer_shape(
+        attentionOut="query",
+        softmaxMax=f"{_STATISTICS} if returnSoftmaxLse else None",
+        softmaxSum=f"{_STATISTICS} if returnSoftmaxLse else None",
+    ),
+)
+rule(
+    "aclnnSparseFlashAttentionGrad",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        by_tokens("layoutOptional", "query", "key"),
+        *_GROUPED,
+        require("key[-1] == query[-1]", "sparseBlockSize > 0"),
+        has_shape(value="key", dOut="query", out="query", softmaxMax=_STATISTICS, softmaxSum=_STATISTICS),
+        _ROPES,
+        *_LENGTHS,
+    ),
+    infer_shape(
+        dQueryOut="query",
+        dKeyOut="key",
+        dValueOut="value",
+        dQueryRopeOutOptional="queryRopeOptional",
+        dKeyRopeOutOptional="keyRopeOptional",
+    ),
+)
+rule(
+    "aclnnKvQuantSparseFlashAttention aclnnKvQuantSparseFlashAttentionV2",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        by_tokens("layoutQueryOptional", "query"),
+        by_tokens("layoutKvOptional", "key"),
+        *_GROUPED,
+        require("sparseBlockSize > 0", "tileSize > 0", "0 <= ropeHeadDim < query[-1]"),
+        # Elements, the rotated part of two bytes each, and a scale of four bytes for each tile.
+        require(
+            "key[-1] == query[-1] - ropeHeadDim + 2 * ropeHeadDim + 4 * ceil_div(query[-1] - ropeHeadDim, tileSize)"
+        ),
+        *_LENGTHS,
+    ),
+    infer_shape(out="(*query[:-1], query[-1] - ropeHeadDim)"),
+    output_dtype(out="query"),
+)

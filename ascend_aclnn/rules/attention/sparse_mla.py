@@ -1,0 +1,95 @@
+"""Rules of sparse latent attention: two kinds of keys that are values too, original ones and compressed ones."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.attention.layouts import by_tokens
+from ascend_aclnn.rules.language import (
+    define,
+    documented_dtypes,
+    documented_products,
+    has_shape,
+    infer_shape,
+    output_dtype,
+    rank,
+    require,
+    rule,
+    tiling,
+    when,
+)
+
+_LENGTHS = (
+    rank(1, 1, "cuSeqlensQOptional", "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional"),
+    rank(1, 1, "sequsedQOptional", "sequsedOriKvOptional", "sequsedCmpKvOptional", "cmpResidualKvOptional"),
+    rank(2, 2, "oriBlockTableOptional", "cmpBlockTableOptional"),
+)
+# The heads of keys: the original ones', or without them the compressed ones'.
+_KEYS = define(kvHeads="cmpKvOptional[-2] if oriKvOptional is None else oriKvOptional[-2]")
+_EITHER = when("cmpKvOptional is None", require("oriKvOptional is not None"))
+
+rule(
+    "aclnnSparseFlashMla aclnnQuantSparseFlashMla aclnnMixedQuantSparseFlashMla",
+    documented_products,
+    documented_dtypes(),
+    _EITHER,
+    _KEYS,
+    tiling(
+        by_tokens("layoutQOptional", "q"),
+        by_tokens("layoutKvOptional", "oriKvOptional", "cmpKvOptional"),
+        require("kvHeads == 1", "cmpKvOptional[-2] == kvHeads", "cmpRatio > 0"),
+        require("oriSparseIndicesOptional[:-2] == q[:-2]", "cmpSparseIndicesOptional[:-2] == q[:-2]"),
+        require("oriSparseIndicesOptional[-2] == kvHeads", "cmpSparseIndicesOptional[-2] == kvHeads"),
+        require("oriTopkLengthOptional[:-1] == q[:-2]", "cmpTopkLengthOptional[:-1] == q[:-2]"),
+        has_shape(sinksOptional="(q[-2],)"),
+        *_LENGTHS,
+    ),
+    infer_shape(
+        attnOutOut="q",
+        softmaxLseOutOptional="(*q[:-3], kvHeads, q[-3], q[-2] // kvHeads) if returnSoftmaxLse else None",
+    ),
+)
+rule(
+    "aclnnSparseFlashMlaGrad",
+    documented_products,
+    documented_dtypes(),
+    _EITHER,
+    _KEYS,
+    tiling(
+        by_tokens("layoutQOptional", "query"),
+        by_tokens("layoutKvOptional", "oriKvOptional", "cmpKvOptional"),
+        require("kvHeads == 1", "cmpKvOptional[-2] == kvHeads", "cmpRatio > 0"),
+        require("oriKvOptional[-1] == query[-1]", "cmpKvOptional[-1] == query[-1]"),
+        has_shape(dOut="query", out="query", lse="(*query[:-3], kvHeads, query[-3], query[-2] // kvHeads)"),
+        require("oriSparseIndicesOptional[:-2] == query[:-2]", "cmpSparseIndicesOptional[:-2] == query[:-2]"),
+        require("oriTopkLengthOptional[:-1] == query[:-2]", "cmpTopkLengthOptional[:-1] == query[:-2]"),
+        has_shape(sinksOptional="(query[-2],)"),
+        *_LENGTHS,
+    ),
+    infer_shape(
+        dQueryOut="query",
+        dOriKvOutOptional="oriKvOptional",
+        dCmpKvOutOptional="cmpKvOptional",
+        dSinksOutOptional="sinksOptional",
+        oriSoftmaxL1NormOptional="oriSparseIndicesOptional",
+        cmpSoftmaxL1NormOptional="cmpSparseIndicesOptional",
+    ),
+)
+rule(
+    "aclnnSparseFlashMlaSoftmaxL1Norm",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        by_tokens("layoutQOptional", "q"),
+        by_tokens("layoutKOptional", "k"),
+        require("k[-2] == 1", "k[-1] == q[-1]", "cmpRatio > 0"),
+        has_shape(softmaxLse="(*q[:-3], k[-2], q[-3], q[-2] // k[-2])"),
+        require("sparseIndicesOptional[:-2] == q[:-2]"),
+        rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional", "cmpResidualKOptional"),
+    ),
+    # For each head of keys of each query one number for every key, or for every chosen one.
+    define(
+        chosen="sparseIndicesOptional is not None and sparseIndicesOptional.size > 0",
+        last="sparseIndicesOptional[-1] if chosen else (maxSeqlenK if layoutQOptional == 'TND' else k[1])",
+    ),
+    infer_shape(out="(*q[:-2], k[-2], last)"),
+    output_dtype(out="FLOAT"),
+)
