@@ -1,7 +1,33 @@
-"""Rules of ops-transformer/attention: training (flash), inference, chosen tokens (sparse), linear ones, caches."""
+"""Rules of ops-transformer/attention: training (flash), inference, chosen tokens and blocks, linear ones, caches."""
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.attention import caches, flash, inference, linear, sparse
+from ascend_aclnn.rules.attention import (
+    block_scores,
+    block_sparse,
+    caches,
+    flash,
+    floyd,
+    indexer,
+    inference,
+    linear,
+    metadata,
+    nsa,
+    sparse_flash,
+    sparse_mla,
+)
 
-__all__ = ["caches", "flash", "inference", "linear", "sparse"]
+__all__ = [
+    "block_scores",
+    "block_sparse",
+    "caches",
+    "flash",
+    "floyd",
+    "indexer",
+    "inference",
+    "linear",
+    "metadata",
+    "nsa",
+    "sparse_flash",
+    "sparse_mla",
+]

@@ -1,0 +1,132 @@
+"""Rules of attention to blocks of keys that masks of blocks choose, and of the operator that chooses them."""
+
+from __future__ import annotations
+
+from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.rules.language import (
+    HALVES,
+    Call,
+    Check,
+    Shape,
+    absent,
+    documented_dtypes,
+    documented_products,
+    dtypes,
+    infer_shape,
+    on_operators,
+    one_of,
+    output_dtype,
+    rank,
+    require,
+    required,
+    rule,
+    same_dtype,
+    when,
+)
+
+_SCALES = ("qDequantScaleOptional", "kDequantScaleOptional", "vDequantScaleOptional")
+
+
+def _layouts(*allowed: str) -> Check:
+    text = ", ".join(repr(name) for name in allowed)
+    return require(f"qInputLayout in ({text})", f"kvInputLayout in ({text})", "kvInputLayout == qInputLayout")
+
+
+rule(
+    "aclnnBlockSparseAttention aclnnBlockSparseAttentionV2 aclnnBlockSparseAttentionV3",
+    on_operators("aclnnBlockSparseAttention", dtypes(HALVES, "query")),
+    on_operators("aclnnBlockSparseAttentionV2", dtypes(HALVES + " FLOAT8_E4M3FN", "query")),
+    on_operators("aclnnBlockSparseAttentionV3", dtypes(HALVES + " FLOAT8_E4M3FN FLOAT4_E2M1", "query")),
+    same_dtype("query", "key", "value"),
+    # Mode 0 is not quantised, 1 takes FLOAT8_E4M3FN, 2 and 3 take FLOAT4_E2M1; the scales go with it.
+    on_operators(
+        "aclnnBlockSparseAttentionV3",
+        one_of("quantMode", 0, 1, 2, 3),
+        when("quantMode == 0", dtypes(HALVES, "query"), absent(*_SCALES, why="with quant_mode 0")),
+        when("quantMode == 1", dtypes("FLOAT8_E4M3FN", "query"), required(*_SCALES, status=PARAM_INVALID)),
+        when("quantMode == 1", dtypes("FLOAT", *_SCALES)),
+        when("quantMode >= 2", dtypes("FLOAT4_E2M1", "query"), required(*_SCALES, status=PARAM_INVALID)),
+        when("quantMode >= 2", dtypes("FLOAT8_E8M0", *_SCALES)),
+    ),
+    _layouts("TND", "BNSD", "BSND"),
+    require("len(blockShapeOptional) == 2", "all(n > 0 for n in blockShapeOptional)"),
+    one_of("innerPrecise", 0, 1, 4),
+    # What 4-bit attention does not do.
+    on_operators(
+        "aclnnBlockSparseAttentionV3",
+        when("quantMode == 3", require("dstTypeMax == 0 or 6 <= dstTypeMax <= 12")),
+        when(
+            "quantMode >= 2",
+            one_of("innerPrecise", 4),
+            one_of("softmaxLseFlag", 0),
+            absent("attenMaskOptional", "blockTableOptional", why="with numbers of four bits"),
+            require(*(f"len({name}) == (4 if qInputLayout == 'TND' else 5)" for name in _SCALES)),
+        ),
+    ),
+    documented_products,
+    infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1) if softmaxLseFlag else None"),
+    output_dtype(attentionOut="query.dtype if query.dtype in HALVES else BF16", softmaxLseOptional="FLOAT"),
+)
+rule(
+    "aclnnRainFusionAttention",
+    required("blockShape", status=PARAM_NULLPTR),
+    dtypes(HALVES, "query"),
+    same_dtype("query", "key", "value"),
+    _layouts("TND", "BNSD"),
+    require("len(blockShape) >= 2", "blockShape[0] > 0", "blockShape[1] > 0"),
+    one_of("innerPrecise", 0, 1),
+    documented_products,
+    infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1)"),
+    output_dtype(softmaxLseOptional="FLOAT"),
+)
+
+_OTHERS = ("key", "value", "attentionOut", "dout", "softmaxLse", "dq", "dk", "dv")
+rule(
+    "aclnnBlockSparseAttentionGrad",
+    dtypes(HALVES, "query"),
+    same_dtype("query", "key", "value", "attentionOut", "dout"),
+    dtypes("FLOAT", "softmaxLse"),
+    dtypes("BOOL UINT8", "blockSparseMaskOptional"),
+    same_dtype("query", "dq", "dk", "dv"),
+    # Widths (and batches, but for TND) agree; no mask of tokens, no band.
+    when("qInputLayout != 'TND'", require(*(f"len({name}) == len(query)" for name in _OTHERS))),
+    when("qInputLayout != 'TND'", require(*(f"{name}[:1] == query[:1]" for name in _OTHERS))),
+    require("key[-1] == query[-1]", "dq[-1] == query[-1]", "dk[-1] == query[-1]"),
+    when("qInputLayout == 'TND'", require(*(f"{n}[-1] == query[-1]" for n in ("value", "attentionOut", "dout", "dv")))),
+    when("qInputLayout != 'TND'", require(*(f"{n}[-1] == value[-1]" for n in ("attentionOut", "dout", "dv")))),
+    absent("attenMaskOptional"),
+    one_of("maskType", 0),
+    one_of("preTokens", 2147483647),
+    one_of("nextTokens", 2147483647),
+    when("qInputLayout == 'TND'", require("actualSeqLengthsOptional is not None")),
+    when("kvInputLayout == 'TND'", require("actualSeqLengthsKvOptional is not None")),
+    require("(kvInputLayout == 'BNSD') == (qInputLayout == 'BNSD')"),
+    required("blockShapeOptional", status=PARAM_NULLPTR),
+    require("len(blockShapeOptional) >= 2", "blockShapeOptional[0] > 0", "blockShapeOptional[1] > 0"),
+    documented_products,
+    infer_shape(dq="query", dk="key", dv="value"),
+    output_dtype(dq="query", dk="query", dv="query"),
+    required="blockSparseMaskOptional",
+)
+
+
+def _blocks(call: Call) -> Shape:
+    """One number for each block of queries and of keys; (64, 64) tokens or what blockShape says."""
+    queries, keys = (call["blockShape"] or (64, 64))[:2]
+    if (call["qInputLayout"] or "BNSD") == "TND":
+        lengths = call["actualSeqLengths"] or (call.size("query", 0),)
+        lengths_keys = call["actualSeqLengthsKV"] or (call.size("key", 0),)
+        batch, longest, longest_keys = len(lengths), max(lengths), max(lengths_keys)
+    else:
+        batch, longest, longest_keys = call.size("query", 0), call.size("query", 2), call.size("key", 2)
+    return batch, call.size("query", 1), -(-longest // queries), -(-longest_keys // keys)
+
+
+rule(
+    "aclnnBSASelectBlockMask",
+    documented_products,
+    documented_dtypes(),
+    require("len(blockShape) >= 2", "blockShape[0] > 0", "blockShape[1] > 0"),
+    rank(3, 4, "query", "key"),
+    infer_shape(blockSparseMaskOut=_blocks),
+)

@@ -1,0 +1,182 @@
+"""Rules of native sparse attention (Nsa): compression of keys, attention to compressed blocks, and to the chosen ones."""
+
+from __future__ import annotations
+
+from ascend_aclnn.core.errors import INNER_NULLPTR
+from ascend_aclnn.rules.attention.layouts import named
+from ascend_aclnn.rules.language import (
+    HALVES,
+    Call,
+    Check,
+    Shape,
+    documented_dtypes,
+    documented_products,
+    dtypes,
+    has_shape,
+    infer_shape,
+    not_empty,
+    one_of,
+    positive,
+    require,
+    required,
+    rule,
+    same_dtype,
+    tiling,
+    unless_empty,
+    when,
+)
+
+# --------------------------------------------------------------------------------------------------- compression
+
+
+def _compressed(call: Call) -> Shape:
+    """Every sequence gives one block per stride, from those that are whole; the lengths are running totals."""
+    size, stride = call["compressBlockSize"], call["compressStride"]
+    ends: tuple[int, ...] = call["actSeqLenOptional"] or ()
+    lengths = [end - start for start, end in zip((0, *ends), ends)]
+    blocks = sum((n - size + stride) // stride for n in lengths if n >= size)
+    return (blocks, *call.shape("input")[1:])
+
+
+rule(
+    "aclnnNsaCompress",
+    same_dtype("input", "weight", "output"),
+    require("len(input) >= 3", "input[1] > 0", "input[2] > 0", "weight[:2] == (compressBlockSize, input[1])"),
+    one_of("layoutOptional", "TND"),
+    not_empty("actSeqLenOptional"),
+    one_of("actSeqLenType", 0),
+    documented_products,
+    documented_dtypes(),
+    positive("compressStride"),
+    infer_shape(output=_compressed),
+)
+rule(
+    "aclnnNsaCompressGrad",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        require("len(input) == 3", "len(outputGrad) == 3", "outputGrad[1:] == input[1:]"),
+        has_shape(weight="(compressBlockSize, input[1])"),
+        positive("compressStride"),
+    ),
+    infer_shape(inputGradOut="input", weightGradOut="weight"),
+)
+# The output is a cache that is there already, of any length: nothing to infer.
+rule(
+    "aclnnNsaCompressWithCache",
+    not_empty("input", "weight", "outputCache"),
+    dtypes(HALVES, "input", "weight", "outputCache"),
+    dtypes("INT32", "slotMapping", "blockTableOptional"),
+    same_dtype("input", "weight", "outputCache"),
+    documented_products,
+    null_status=INNER_NULLPTR,
+)
+
+# --------------------------------------------------------------------------------------------------- compressed keys
+
+rule(
+    "aclnnNsaCompressAttention",
+    when(
+        "softmaxMaxOut.size or softmaxSumOut.size or attentionOutOut.size or topkIndicesOut.size",
+        one_of("inputLayout", "TND"),
+        documented_products,
+        documented_dtypes(),
+    ),
+    infer_shape(
+        softmaxMaxOut="(*query[:2], 8)",
+        softmaxSumOut="(*query[:2], 8)",
+        attentionOutOut="(*query[:-1], value[-1])",
+        topkIndicesOut="(query[0], key[1], selectBlockCount)",
+    ),
+    null_status=INNER_NULLPTR,
+)
+rule(
+    "aclnnNsaCompressAttentionInfer",
+    require("1 <= query[0] <= 10000"),
+    dtypes(HALVES, "query"),
+    same_dtype("query", "key", "value", "output"),
+    dtypes("INT32", "blockTableOptional", "topKOutput"),
+    when("output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products),
+    positive("numKeyValueHeads"),
+    infer_shape(
+        output="(*query[:-1], value[2] // numKeyValueHeads)",
+        topKOutput="(*query[:-2], numKeyValueHeads, selectBlockCount)",
+    ),
+    required="blockTableOptional actualCmpKvSeqLenOptional layoutOptional",
+)
+
+# --------------------------------------------------------------------------------------------------- chosen blocks
+
+
+def _few_sequences(*names: str) -> Check:
+    return require(*(f"len({name}) <= 3072" for name in names))
+
+
+rule(
+    "aclnnNsaSelectedAttention",
+    required("actualSeqQLenOptional", "actualSeqKvLenOptional", status=INNER_NULLPTR),
+    one_of("inputLayout", "TND"),
+    require("len(query) == 3", "len(key) == 3", "len(value) == 3"),
+    require("key[-1] == query[-1]", "value[-1] <= query[-1]", "query[-1] <= 768"),
+    not_empty("query", "key", "value"),
+    _few_sequences("actualSeqQLenOptional", "actualSeqKvLenOptional"),
+    documented_products,
+    documented_dtypes(),
+    infer_shape(
+        softmaxMaxOut="(query[0], headNum, 8)",
+        softmaxSumOut="(query[0], headNum, 8)",
+        attentionOut="(*query[:-1], value[-1])",
+    ),
+    null_status=INNER_NULLPTR,
+)
+rule(
+    "aclnnNsaSelectedAttentionGrad",
+    dtypes(HALVES, "query"),
+    same_dtype("query", "key", "value", "attentionOut", "attentionOutGrad", "dqOut", "dkOut", "dvOut"),
+    dtypes("FLOAT", "softmaxMax", "softmaxSum"),
+    dtypes("INT32", "topkIndices"),
+    unless_empty(
+        "query",
+        documented_products,
+        tiling(
+            one_of("inputLayout", "TND"),
+            require("len(query) == 3", "len(key) == 3", "len(value) == 3", "key[1] > 0", "query[1] % key[1] == 0"),
+            require("key[-1] == query[-1]", "value[:-1] == key[:-1]", "selectedBlockSize > 0"),
+            has_shape(attentionOut="(*query[:-1], value[-1])", attentionOutGrad="(*query[:-1], value[-1])"),
+            has_shape(softmaxMax="(*query[:-1], 8)", softmaxSum="(*query[:-1], 8)"),
+            has_shape(topkIndices="(query[0], key[1], selectedBlockCount)"),
+        ),
+    ),
+    infer_shape(dqOut="query", dkOut="key", dvOut="value"),
+)
+
+
+def _paged(call: Call) -> None:
+    """Heads are 192 wide, those of values 128; keys are paged, (blocks, tokens, heads * width) but for BSND."""
+    layout = call["layoutOptional"]
+    q = named(call, "query", layout)
+    split = layout == "BSND"
+    heads = {"query": call["numHeads"], "key": call["numKeyValueHeads"], "value": call["numKeyValueHeads"]}
+    for name, wanted in (("query", 192), ("key", 192), ("value", 128)):
+        whole = split or (name == "query" and "D" in q)
+        call.require(whole or heads[name] > 0, "numKeyValueHeads", "is 0; it must be positive")
+        width = call.size(name, -1) // (1 if whole else heads[name])
+        call.require(width == wanted, name, f"has heads {width} wide; they must be {wanted}")
+
+
+rule(
+    "aclnnNsaSelectedAttentionInfer",
+    same_dtype("query", "key", "value"),
+    dtypes(HALVES, "query"),
+    dtypes("INT32", "topkIndices"),
+    one_of("layoutOptional", "BSH", "BSND", "TND"),
+    _paged,
+    _few_sequences("actualQSeqLenOptional", "actualKvSeqLenOptional"),
+    not_empty("query", "value"),
+    documented_products,
+    infer_shape(
+        output="(*query[:-1], value[3] if layoutOptional == 'BSND' else 128 * numHeads if layoutOptional == 'BSH' else 128)"
+    ),
+    null_status=INNER_NULLPTR,
+    required="blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional output",
+)
