@@ -10,9 +10,11 @@ from ascend_aclnn.rules.language import (
     array_length,
     broadcastable,
     contiguous,
+    define,
     documented_dtypes,
     documented_products,
     dtypes,
+    has_shape,
     infer_shape,
     not_empty,
     one_of,
@@ -63,6 +65,7 @@ for _name, _more in (("aclnnRotaryPositionEmbedding", ()), ("aclnnRotaryPosition
             documented_dtypes("x", "cos", "sin", "out"),
             same_dtype("x", "out"),
             tiling(_rotary("x", "mode"), output_shape(out="x")),
+            *(tiling(has_shape(rotate="(x[-1], x[-1])")) for _ in _more),
         ),
     )
 
@@ -160,7 +163,8 @@ for _name, _modes_of_cache in (("aclnnRopeWithSinCosCache", ()), ("aclnnRopeWith
         *_POSITIONS,
         output_shape(queryOut="queryIn", keyOut="keyIn"),
         *_SECTION,
-        require("headSize != 0"),
+        require("headSize != 0", "queryIn[-1] % headSize == 0", "keyIn[-1] % headSize == 0"),
+        require("cosSinCache[-1] % 2 == 0", "cosSinCache[-1] <= headSize"),
         output_dtype(queryOut=lambda call: call.dtype("queryIn"), keyOut=lambda call: call.dtype("keyIn")),
     )
 
@@ -214,6 +218,14 @@ def _compressed(call: Call) -> Shape:
     return call.shape("vOptional") if _own_values(call) else (*call.shape("kv")[:-1], call.size("gamma", -1))
 
 
+def _widths(call: Call) -> None:
+    """A joined kv is the latent, as wide as gamma, and the rotated part; with values of its own kv is as wide as gamma."""
+    width = call.size("gamma", 0) + (0 if _own_values(call) else call.size("cos", -1))
+    one = _own_values(call) or call.size("kv", 1) == 1
+    call.require(one, "kv", f"has shape {call.shape('kv')}; without v it must have one head")
+    call.require(call.size("kv", -1) == width, "kv", f"has shape {call.shape('kv')}; its last axis must be {width}")
+
+
 for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
     rule(
         _name,
@@ -222,6 +234,12 @@ for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
         tiling(
             when(lambda call: bool(call["isOutputKv"]), output_shape(kRopeOut=_key_rope, cKvOut=_compressed)),
             one_of("cacheModeOptional", "Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ", ""),
+            rank(4, 4, "kv", "cos", "sin", "kCacheRef", "ckvCacheRef", "vOptional"),
+            rank(1, 1, "gamma"),
+            same_shape("cos", "sin"),
+            require("cos[-1] % 2 == 0", "cos[-1] <= kv[-1]", "cos[2] == kv[2]"),
+            require("cos[0] == 1 or cos[0] == kv[0]", "cos[1] == 1 or cos[1] == kv[1]"),
+            _widths,
         ),
         infer_shape(kRopeOut=_key_rope, cKvOut=_compressed),
     )
@@ -231,6 +249,19 @@ rule(
     "aclnnQkvRmsNormRopeCache",
     documented_products,
     documented_dtypes(),
+    array_length("headNums", 3),
+    define(width="qkv[-1] // max(sum(headNums), 1)"),
+    tiling(
+        require("len(qkv) == 2", "all(n > 0 for n in headNums)", "qkv[-1] == width * sum(headNums)", "width % 2 == 0"),
+        has_shape(
+            qGamma="(width,)", kGamma="(width,)", cos="(qkv[0], width)", sin="(qkv[0], width)", index="(qkv[0],)"
+        ),
+        has_shape(qOut="(qkv[0], headNums[0] * width)"),
+        has_shape(kScaleOptional="(headNums[1], width)", vScaleOptional="(headNums[2], width)"),
+        has_shape(kOffsetOptional="(headNums[1], width)", vOffsetOptional="(headNums[2], width)"),
+        rank(4, 4, "kCache", "vCache"),
+        require("kCache[1] * kCache[3] == headNums[1] * width", "vCache[1] * vCache[3] == headNums[2] * width"),
+    ),
     infer_shape(
         qOutBeforeQuant=lambda call: None, kOutBeforeQuant=lambda call: None, vOutBeforeQuant=lambda call: None
     ),
@@ -332,11 +363,27 @@ _FORWARD_OPTIONAL = (
     "encoderQuery encoderKey encoderValue normQueryWeight normQueryBias normKeyWeight normKeyBias normAddedQueryWeight "
     "normAddedQueryBias normAddedKeyWeight normAddedKeyBias ropeSin ropeCos"
 )
+_TABLES = require(
+    "len(ropeCos) == 2",
+    "ropeSin == ropeCos",
+    "ropeCos[-1] == query[-1]",
+    "ropeCos[-1] == key[-1]",
+    "query[-1] % 2 == 0",
+)
 rule(
     "aclnnNormRopeConcat",
     documented_products,
     documented_dtypes(),
     tiling(*(_joined(plain, encoder) for plain, encoder in zip(_NORMED, _ENCODED))),
+    tiling(
+        rank(4, 4, *_NORMED, *_ENCODED),
+        require("encoderQuery[2:] == query[2:]", "encoderKey[2:] == key[2:]", "encoderValue[2:] == value[2:]"),
+        require("encoderQuery[0] == query[0]", "encoderKey[0] == key[0]", "encoderValue[0] == value[0]"),
+        _TABLES,
+        has_shape(normQueryWeight="(query[-1],)", normQueryBias="(query[-1],)", normKeyWeight="(key[-1],)"),
+        has_shape(normKeyBias="(key[-1],)", normAddedQueryWeight="(query[-1],)", normAddedQueryBias="(query[-1],)"),
+        has_shape(normAddedKeyWeight="(key[-1],)", normAddedKeyBias="(key[-1],)"),
+    ),
     _statistic("normQuery", "query", "normType"),
     _statistic("normKey", "key", "normType"),
     _statistic("normAddedQuery", "encoderQuery", "normAddedType"),
@@ -344,6 +391,9 @@ rule(
     output_dtype(**_STATISTICS),
     nullable=_FORWARD_OPTIONAL,
 )
+
+
+_PARTS = (("Query", "query"), ("Key", "key"), ("AddedQuery", "encoderQuery"), ("AddedKey", "encoderKey"))
 
 
 def _one_dtype(call: Call) -> None:
@@ -370,6 +420,27 @@ rule(
     "aclnnNormRopeConcatBackward",
     _one_dtype,
     documented_products,
+    tiling(
+        rank(4, 4, "query", "key", "encoderQuery", "encoderKey", "gradQueryOutput", "gradKeyOutput", "gradValueOutput"),
+        _TABLES,
+        *(
+            require(
+                f"grad{name}Output[0] == {own}[0]",
+                f"grad{name}Output[1] == {own}[2]",
+                f"grad{name}Output[-1] == {own}[-1]",
+                f"grad{name}Output[2] == {own}[1] + (0 if encoder{name} is None else encoder{name}[1])",
+                f"encoder{name}[2:] == {own}[2:]",
+                f"encoder{name}[0] == {own}[0]",
+            )
+            for name, own in (("Query", "query"), ("Key", "key"))
+        ),
+        require("gradValueOutput[2] >= key[1]"),
+        *(
+            has_shape(**{f"norm{part}Weight": f"({own}[-1],)", f"norm{part}Mean": f"(*{own}[:-1], 1)"})
+            for part, own in _PARTS
+        ),
+        *(has_shape(**{f"norm{part}Rstd": f"(*{own}[:-1], 1)"}) for part, own in _PARTS),
+    ),
     infer_shape(
         gradQuery="query",
         gradKey="key",

@@ -63,7 +63,7 @@ def msa_index_score(given: Given) -> dict[str, Any]:
 
 
 def _sums(x: Array, blocks: int, size: int, stride: int) -> Array:
-    """Of the tokens (tokens, heads, width) of each block the sums of those that are ``stride`` apart: heads, blocks, stride, width."""
+    """Of each block's tokens (heads, width) the sums of those ``stride`` apart: heads, blocks, stride, width."""
     padded = np.zeros((blocks * size, *x.shape[1:]), np.float32)
     padded[: len(x)] = x
     parts = padded.reshape(blocks, size // stride, stride, *x.shape[1:]).sum(1)

@@ -7,8 +7,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
 
@@ -160,7 +161,13 @@ def gather_pa_kv_cache(
     out: tuple[Array, Array],
 ) -> None:
     """The tokens of all sequences one after the other; those of each begin so many tokens into its pages."""
-    counts = np.diff(lengths) if cumulative else lengths
+    counts = np.diff(lengths.reshape(-1)) if cumulative else lengths.reshape(-1)
+    if (counts < 0).any() or counts.sum() > min(len(part) for part in out) or len(counts) > len(table):
+        raise DataError(
+            "seqLens", f"is {lengths.tolist()}; {len(out[0])} rows and {len(table)} rows of the table hold less"
+        )
+    if 0 in key_cache.shape or 0 in value_cache.shape:
+        return
     number = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
     fractal = cache_mode == "PA_NZ"
@@ -168,6 +175,10 @@ def gather_pa_kv_cache(
         size = cache.shape[2 if fractal else 1]
         page, token = np.divmod(place, size)
         first = 0 if offsets is None else offsets[number] // size
+        check_range("blockTables", page + first, 0, table.shape[1])
         chosen = table[number, page + first]
+        check_range("blockTables", chosen, 0, len(cache))
         rows = cache[chosen, :, token] if fractal else cache[chosen, token]
+        if rows.size != len(rows) * int(np.prod(made.shape[1:])):
+            raise DataError("keyRef", f"has rows of shape {made.shape[1:]}; the caches have {rows.shape[1:]}")
         made[: len(rows)] = rows.reshape(len(rows), *made.shape[1:])

@@ -16,6 +16,7 @@ from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, DataError, is_integer
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
+from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention.flash import forward, problem_of
 
 _WIDE = 2**31 - 1
@@ -32,12 +33,17 @@ class _Paged(NamedTuple):
     def of(self, batch: int, length: int, heads: int) -> Array:
         """One sequence: heads, tokens, width."""
         pages = self.pages
+        if self.table.ndim != 2 or batch >= len(self.table):
+            raise DataError("blockTableOptional", f"has shape {self.table.shape}; it must have a row for each sequence")
         if pages.ndim == 5:
             pages = pages.swapaxes(2, 3)
             pages = pages.reshape(*pages.shape[:3], -1)
         elif pages.ndim == 3:
             pages = pages.reshape(*pages.shape[:2], heads, -1).swapaxes(1, 2)
         tokens = pages.shape[2]
+        if -(-length // max(tokens, 1)) > self.table.shape[1]:
+            raise DataError("blockTableOptional", f"has {self.table.shape[1]} pages for a sequence of {length} tokens")
+        check_range("blockTableOptional", self.table[batch, : -(-length // tokens)], 0, len(pages))
         chosen = pages[self.table[batch, : -(-length // tokens)]].swapaxes(0, 1)
         return np.asarray(chosen.reshape(chosen.shape[0], -1, chosen.shape[3])[:, :length])
 
@@ -82,7 +88,10 @@ def _fitted(values: Array, shape: tuple[int, ...], mode: int, batch: int, start:
         return rows[batch if len(rows) > 1 else 0, start : start + tokens, None]
     if mode == _OF_BOTH:
         return values.reshape(-1, heads, values.shape[-1])[batch, :, start : start + tokens, None]
-    return values.reshape(heads, 1, -1 if mode != _OF_HEADS else 1)
+    wanted = heads * (1 if mode == _OF_HEADS else shape[2])
+    if values.size != wanted:
+        raise DataError("antiquantScale", f"has {values.size} items for keys or values; it must have {wanted}")
+    return values.reshape(heads, 1, -1)
 
 
 class _Scales(NamedTuple):
@@ -101,6 +110,9 @@ def _scales(given: Given, side: int) -> _Scales:
     if own is not None:
         return _Scales(own, given[f"{name}AntiquantOffset"], given[f"{name}AntiquantMode"] or 0)
     scale, offset = given["antiquantScale"], given["antiquantOffset"]
+    for values in (scale, offset):
+        if values is not None and (values.ndim == 0 or len(values) != 2):
+            raise DataError("antiquantScale", f"has shape {values.shape}; its first axis must be 2, keys and values")
     halves = (None if x is None else x[side] for x in (scale, offset))
     return _Scales(next(halves), next(halves), given["antiquantMode"] or 0)
 
@@ -210,7 +222,11 @@ class _Reader(NamedTuple):
         all_of = [_whole(given["key"][own]), _whole(given["value"][own])]
         all_of += [] if given["keyRope"] is None else [given["keyRope"]]
         if given["blockTable"] is not None:
-            length = (lengths or ())[number]
+            if number >= len(lengths or ()):
+                raise DataError(
+                    "actualSeqLengthsKvOptional", f"is {lengths}; paged keys need a length for each sequence"
+                )
+            length = lengths[number]
             return slice(0, length), [_Paged(x, given["blockTable"]).of(number, length, heads) for x in all_of]
         if "T" in layout:
             start, end = (lengths[number - 1] if number else 0), lengths[number]

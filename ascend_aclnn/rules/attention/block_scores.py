@@ -31,9 +31,13 @@ rule(
         define(tokens="key[2] if layoutKeyOptional == 'BNBD' else key[1]"),
         require("key[-1] == query[-1]", "heads > 0", "query[1] % heads == 0"),
         when("packed", require("blockTableOptional is None")),
-        when("not packed", require("blockTableOptional is not None", "tokens == 128"), rank(2, 2, "blockTableOptional")),
+        when(
+            "not packed", require("blockTableOptional is not None", "tokens == 128"), rank(2, 2, "blockTableOptional")
+        ),
         rank(1, 1, "actualSeqQlenOptional", "actualSeqKlenOptional", "startLoc"),
-        require("initBlocks >= 0", "localBlocks >= 0", "sparseMode in (0, 3)", "scaleOptional.size == key.size // key[-1]"),
+        require(
+            "initBlocks >= 0", "localBlocks >= 0", "sparseMode in (0, 3)", "scaleOptional.size == key.size // key[-1]"
+        ),
     ),
     # A score for each block of 128 keys of the longest sequence (of all, where their lengths are on the device).
     define(blocks="ceil_div(key[0], 128) if packed else blockTableOptional[1]"),
@@ -50,7 +54,9 @@ rule(
     # (blocks, tokens, heads, width), tokens and heads changed over in layout BNBD; scales without the width.
     rank(4, 4, *_CACHES),
     require("kScaleCacheOptional[:3] == kCache[:3]", "vCache[:] == kCache[:]"),
-    define(tokens="kCache[1] if kvLayout == 'BBND' else kCache[2]", heads="kCache[2] if kvLayout == 'BBND' else kCache[1]"),
+    define(
+        tokens="kCache[1] if kvLayout == 'BBND' else kCache[2]", heads="kCache[2] if kvLayout == 'BBND' else kCache[1]"
+    ),
     require("len(kvSeqLens) == kvIndices[0]", "heads <= 8", "kvIndices[0] <= 16", "tokens in (64, 128)"),
     has_shape(vScaleOptional="(heads,)"),
     require("stemBlockSize > 0", "stemBlockSize % 32 == 0", "stemBlockSize <= 256"),
@@ -69,7 +75,9 @@ rule(
         "q.size and len(qSeqLens)",
         rank(3, 3, "q"),
         require("q[2] == 128", "len(qSeqLens) <= 1024", "len(cuSeqLensQ) == len(qSeqLens) + 1"),
-        require("cuSeqLensQ[0] == 0", "cuSeqLensQ[-1] == q[0]", "all(b >= a for a, b in zip(cuSeqLensQ, cuSeqLensQ[1:]))"),
+        require(
+            "cuSeqLensQ[0] == 0", "cuSeqLensQ[-1] == q[0]", "all(b >= a for a, b in zip(cuSeqLensQ, cuSeqLensQ[1:]))"
+        ),
         rank(2, 2, "qScale"),
         rank(4, 4, "qFlat"),
         dtypes("FLOAT8_E4M3FN", "q"),

@@ -21,6 +21,7 @@ from ascend_aclnn.rules.language import (
     required,
     rule,
     same_dtype,
+    tiling,
     when,
 )
 
@@ -64,6 +65,11 @@ rule(
         ),
     ),
     documented_products,
+    tiling(
+        require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
+        require("key[-1] == query[-1]", "value[:-1] == key[:-1]"),
+        rank(2, 2, "blockTableOptional"),
+    ),
     infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1) if softmaxLseFlag else None"),
     output_dtype(attentionOut="query.dtype if query.dtype in HALVES else BF16", softmaxLseOptional="FLOAT"),
 )
@@ -112,7 +118,8 @@ rule(
 
 def _blocks(call: Call) -> Shape:
     """One number for each block of queries and of keys; (64, 64) tokens or what blockShape says."""
-    queries, keys = (call["blockShape"] or (64, 64))[:2]
+    queries, keys = ((call["blockShape"] or (64, 64)) + (0, 0))[:2]
+    call.require(min(queries, keys) > 0, "blockShape", f"is {call['blockShape']}; it must be two positive sizes")
     if (call["qInputLayout"] or "BNSD") == "TND":
         lengths = call["actualSeqLengths"] or (call.size("query", 0),)
         lengths_keys = call["actualSeqLengthsKV"] or (call.size("key", 0),)
@@ -126,7 +133,11 @@ rule(
     "aclnnBSASelectBlockMask",
     documented_products,
     documented_dtypes(),
-    require("len(blockShape) >= 2", "blockShape[0] > 0", "blockShape[1] > 0"),
     rank(3, 4, "query", "key"),
+    tiling(
+        require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key"))),
+        require("(qInputLayout or 'BNSD') in ('TND', 'BNSD')", "(kvInputLayout or 'BNSD') == (qInputLayout or 'BNSD')"),
+        require("key[-1] == query[-1]"),
+    ),
     infer_shape(blockSparseMaskOut=_blocks),
 )

@@ -67,9 +67,7 @@ rule(
         rank(1, 1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
         rank(2, 2, "blockTableOptional"),
     ),
-    infer_shape(
-        sparseIndices="(*q[:-2], k[-2], topk)", sparseValues="(*q[:-2], k[-2], topk) if returnValue else None"
-    ),
+    infer_shape(sparseIndices="(*q[:-2], k[-2], topk)", sparseValues="(*q[:-2], k[-2], topk) if returnValue else None"),
     nullable="sparseValues",
 )
 rule(
@@ -106,7 +104,9 @@ rule(
         documented_dtypes(),
         tiling(
             by_tokens("inputLayout", "query", "key"),
-            require("key[-1] == query[-1]", "key[-2] == 1", "dy[:-1] == sparseIndices[:-1]", "dy[-1] == sparseIndices[-1]"),
+            require(
+                "key[-1] == query[-1]", "key[-2] == 1", "dy[:-1] == sparseIndices[:-1]", "dy[-1] == sparseIndices[-1]"
+            ),
             require("weights[:len(query) - 1] == query[:-1]", "sparseIndices[:len(query) - 2] == query[:-2]"),
             rank(1, 1, "actualSeqQLenOptional", "actualSeqKvLenOptional"),
         ),
@@ -116,7 +116,11 @@ rule(
 )
 rule(
     "aclnnLightningIndexerKLLoss",
-    require("len(targetScore) in (2, 3)", "0 < targetScore[-1] <= 8192", "len(targetScore) == 2 or 1 <= targetScore[0] <= 512"),
+    require(
+        "len(targetScore) in (2, 3)",
+        "0 < targetScore[-1] <= 8192",
+        "len(targetScore) == 2 or 1 <= targetScore[0] <= 512",
+    ),
     same_dtype("targetScore", "indexProbs"),
     same_shape("targetScore", "indexProbs"),
     one_of("weightType", "logits", "probs"),
@@ -144,7 +148,8 @@ rule(
     _OLD_LOSS,
     tiling(
         has_shape(
-            softmaxMaxIndex="(*query[:-3], keyIndex[-2], query[-3])", softmaxSumIndex="(*query[:-3], keyIndex[-2], query[-3])"
+            softmaxMaxIndex="(*query[:-3], keyIndex[-2], query[-3])",
+            softmaxSumIndex="(*query[:-3], keyIndex[-2], query[-3])",
         )
     ),
     *_OLD_RESULTS,
@@ -164,7 +169,9 @@ _NEW_LOSS = (
     has_shape(w="q[:-1]"),
     require("k[-1] == q[-1]", "k[-2] == 1", "cmpRatio > 0"),
     require("len(attnSoftmaxL1Norm) == len(q)", "attnSoftmaxL1Norm[:-2] == q[:-2]", "attnSoftmaxL1Norm[-2] == k[-2]"),
-    rank(1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional", "cmpResidualKOptional"),
+    rank(
+        1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional", "cmpResidualKOptional"
+    ),
 )
 rule(
     "aclnnDenseLightningIndexerKLLossGrad aclnnSparseLightningIndexerKLLossGrad",
@@ -194,7 +201,15 @@ rule(
         by_tokens("layoutK", "keyIndex"),
         *_SCORES,
         require("cmpRatio > 0"),
-        rank(1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional", "cmpResidualKOptional"),
+        rank(
+            1,
+            1,
+            "cuSeqLensQOptional",
+            "cuSeqLensKOptional",
+            "seqUsedQOptional",
+            "seqUsedKOptional",
+            "cmpResidualKOptional",
+        ),
     ),
     infer_shape(softmaxLseOut=_SUMS),
 )

@@ -13,15 +13,19 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     ShapeRule,
+    define,
     documented_dtypes,
     documented_products,
     dtype_of,
     dtypes,
+    has_shape,
     infer_shape,
     no_private_format,
     one_of,
     output_dtype,
     output_shape,
+    rank,
+    require,
     rule,
     same_dtype,
     shape_of,
@@ -147,6 +151,34 @@ rule(
     output_dtype(attentionOut=_result_dtype),
 )
 
+
+def _keys_fit(call: Call) -> None:
+    """Queries divide into their heads; keys and values, unless they are paged, lie in the same layout."""
+    layout = (call["inputLayout"] or "BSH").partition("_")[0]
+    heads, key_heads = call["numHeads"], _key_heads(call)
+    q = named(call, "query", layout)
+    call.require(
+        q.get("H", 0) % heads == 0,
+        "query",
+        f"has shape {call.shape('query')}; its last axis must be a multiple of {heads}",
+    )
+    if call.get("blockTable") is not None or call.get("blockTableOptional") is not None:
+        for name in ("key", "value"):
+            for tensor in call.tensors(name):
+                fits = 3 <= len(tensor.shape) <= 5
+                call.require(fits, name, f"has shape {tensor.shape}; the rank of a paged cache must be between 3 and 5")
+                fits = len(tensor.shape) > 3 or tensor.shape[-1] * 8 % max(key_heads, 1) == 0
+                call.require(fits, name, f"has shape {tensor.shape}; its last axis must be a multiple of {key_heads}")
+        return
+    for name in ("key", "value"):
+        for tensor in call.tensors(name):
+            fits = len(tensor.shape) == len(layout)
+            call.require(fits, name, f"has shape {tensor.shape}; in layout {layout} its rank must be {len(layout)}")
+            width = tensor.shape[-1] * (8 if tensor.dtype is DataType.INT32 else 1)
+            fits = "H" not in layout or width % max(key_heads, 1) == 0
+            call.require(fits, name, f"has shape {tensor.shape}; its last axis must be a multiple of {key_heads}")
+
+
 # --------------------------------------------------------------------------------------------------- single tokens
 
 _TOKEN_RANKS = {"SH": 2, "BSH": 3, "NSD": 3, "BNSD": 4, "BSND": 4}
@@ -168,7 +200,7 @@ rule(
     _runs_on("A2 A3 310P"),
     dtypes("FLOAT16 BF16", "query"),
     dtypes("FLOAT16 BF16 INT8", "key", "value", "attentionOut"),
-    tiling(_token_layout, output_shape(attentionOut=shape_of("query"))),
+    tiling(_token_layout, _keys_fit, output_shape(attentionOut=shape_of("query"))),
     output_dtype(attentionOut=_result_dtype),
     nullable="attenMask actualSeqLengths",
 )
@@ -234,7 +266,7 @@ for _name in ("", "V2", "V3", "V4", "V5"):
         _unless_nothing(
             _runs_on("950" if _name == "V5" else "A2 A3"),
             documented_dtypes("query", "key", "value"),
-            tiling(_fused_heads, output_shape(attentionOut=_fused_result, softmaxLse=_fused_lse)),
+            tiling(_fused_heads, _keys_fit, output_shape(attentionOut=_fused_result, softmaxLse=_fused_lse)),
         ),
         infer_shape(attentionOut=_fused_result, softmaxLse=_fused_lse),
         output_dtype(attentionOut=_result_dtype, softmaxLse="FLOAT"),
@@ -284,7 +316,11 @@ for _name, _out in (("aclnnFlashAttn", "q"), ("aclnnQuantFlashAttn", "")):
         _name,
         documented_products,
         *((same_dtype("q", "k", "v"),) if _out else ()),
-        tiling(output_shape(attnOut=_unified_result)),
+        tiling(
+            output_shape(attnOut=_unified_result),
+            rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKvOptional", "sequsedQOptional", "sequsedKvOptional"),
+            rank(2, 2, "blockTableOptional"),
+        ),
         infer_shape(softmaxLseOptional=_unified_lse),
         output_dtype(attnOut=dtype_of(_out) if _out else "BF16", softmaxLseOptional="FLOAT"),
     )
@@ -363,10 +399,24 @@ def _rotated(call: Call) -> None:
 _QUERIES = infer_shape(queryOut=_latent("weightUk"), queryRopeOut=_latent("ropeSin"))
 _QUERY_TYPES = output_dtype(queryOut=_latent_dtype, queryRopeOut="BF16", dequantScaleQNopeOutOptional="FLOAT")
 
+# weightDq (model, latent of queries), weightUqQr (that, heads * both parts), weightDkvKr (model, latent and rotated part).
+_WEIGHTS = tiling(
+    require("len(tokenX) in (2, 3)", "len(weightUk) == 3", "len(weightDq) == 2", "len(weightUqQr) == 2"),
+    require("len(weightDkvKr) == 2", "len(kvCacheRef) in (3, 4)", "len(krCacheRef) in (1, 3, 4)"),
+    require("weightDq[0] == tokenX[-1]", "weightUqQr[0] == weightDq[1]", "weightDkvKr[0] == tokenX[-1]"),
+    require("weightDkvKr[1] > weightUk[2]", "weightUk[0] > 0"),
+    define(rotated="weightDkvKr[1] - weightUk[2]"),
+    require("weightUqQr[1] == weightUk[0] * (weightUk[1] + rotated)"),
+    has_shape(rmsnormGammaCq="(weightDq[1],)", rmsnormGammaCkv="(weightUk[2],)"),
+    require("ropeSin.size == tokenX.size // tokenX[-1] * rotated", "ropeCos.size == ropeSin.size", "rotated % 2 == 0"),
+)
+
+
 rule(
     "aclnnMlaProlog",
     documented_products,
     documented_dtypes(),
+    _WEIGHTS,
     _QUERIES,
     output_dtype(queryOut="BF16", queryRopeOut="BF16"),
 )
@@ -375,6 +425,7 @@ for _name in ("aclnnMlaPrologV2", "aclnnMlaPrologV2WeightNz"):
         _name,
         documented_products,
         documented_dtypes(),
+        _WEIGHTS,
         _QUERIES,
         infer_shape(dequantScaleQNopeOutOptional=_nope_scale),
         _QUERY_TYPES,
@@ -403,6 +454,7 @@ rule(
     _quant_modes,
     documented_products,
     documented_dtypes(),
+    _WEIGHTS,
     _QUERIES,
     infer_shape(dequantScaleQNopeOut=_nope_scale, queryNormOut=_norm, dequantScaleQNormOut=_norm_scale),
     output_dtype(
@@ -422,6 +474,7 @@ for _name in ("aclnnMlaPrologV3WeightNz", "aclnnMlaPrologV4WeightNz"):
         _nope_given,
         documented_products,
         documented_dtypes(),
+        _WEIGHTS,
         _QUERIES,
         # Whoever wants the normalised query gives a tensor for it: that is the flag.
         infer_shape(
@@ -461,6 +514,20 @@ for _name in ("aclnnMlaPreprocess", "aclnnMlaPreprocessV2"):
         _both_tables,
         documented_products,
         documented_dtypes(),
+        tiling(
+            require(
+                "len(input) == 2", "len(wuk) == 3", "len(kvCache) == 4", "kvCacheRope is None or len(kvCacheRope) == 4"
+            ),
+            has_shape(gamma0="(input[1],)", beta0="(input[1],)", slotMapping="(input[0],)", gamma2="(wuk[2],)"),
+            define(latent="gamma1[0]", both="wuk[2] + (kRopeDim or 64) + latent", heads="wuk[0]"),
+            rank(1, 1, "gamma1", "beta1"),
+            require("wdqkv.size == both * input[1]", "descale0.size == both", "wuq.size % (heads * latent) == 0"),
+            require(
+                "latent > 0", "heads > 0", "wuq.size // latent // heads > wuk[1]", "descale1.size == wuq.size // latent"
+            ),
+            require("cos.size >= input[0] * (kRopeDim or 64)", "sin.size == cos.size", "cacheMode in (0, 1, 2, 3)"),
+            require("quantScale0.size > 0", "quantOffset0.size > 0", "quantScale1.size > 0", "quantOffset1.size > 0"),
+        ),
         infer_shape(
             qOutOut=_heads_of(576, 512),
             kvCacheOutOut=shape_of("kvCache"),

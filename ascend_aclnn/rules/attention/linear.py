@@ -14,14 +14,18 @@ from ascend_aclnn.rules.language import (
     documented_products,
     dtype_of,
     dtypes,
+    has_shape,
     infer_shape,
     one_of,
     output_dtype,
     output_shape,
+    require,
     rule,
     same_dtype,
     same_shape,
     shape_of,
+    shape_patterns,
+    tiling,
 )
 
 rule(
@@ -34,6 +38,13 @@ rule(
     dtypes("BF16", "out"),
     dtypes("BF16 FLOAT", "finalState"),
     documented_products,
+    tiling(
+        shape_patterns(
+            query="t k d", key="t k d", value="t v e", beta="t v", initialState="b v e d", actualSeqLengths="b"
+        ),
+        has_shape(gOptional="(t, v)"),
+        require("k > 0", "v % k == 0"),
+    ),
     infer_shape(out=shape_of("value"), finalState=shape_of("initialState")),
     output_dtype(finalState=dtype_of("initialState")),
     null_status=PARAM_INVALID,
@@ -48,6 +59,11 @@ rule(
     dtypes("INT32", "numAcceptedTokens"),
     dtypes("BF16", "out"),
     documented_products,
+    tiling(
+        shape_patterns(query="t k d", key="t k d", value="t v e", beta="t v", stateRef="n v e d", actualSeqLengths="b"),
+        has_shape(ssmStateIndices="(t,)", g="(t, v)", gk="(t, v, d)", numAcceptedTokens="(b,)"),
+        require("k > 0", "v % k == 0"),
+    ),
     infer_shape(out=shape_of("value")),
     null_status=PARAM_INVALID,
 )

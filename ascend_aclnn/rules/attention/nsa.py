@@ -32,6 +32,7 @@ from ascend_aclnn.rules.language import (
 def _compressed(call: Call) -> Shape:
     """Every sequence gives one block per stride, from those that are whole; the lengths are running totals."""
     size, stride = call["compressBlockSize"], call["compressStride"]
+    call.require(stride > 0, "compressStride", f"is {stride}; it must be positive")
     ends: tuple[int, ...] = call["actSeqLenOptional"] or ()
     lengths = [end - start for start, end in zip((0, *ends), ends)]
     blocks = sum((n - size + stride) // stride for n in lengths if n >= size)
@@ -47,7 +48,6 @@ rule(
     one_of("actSeqLenType", 0),
     documented_products,
     documented_dtypes(),
-    positive("compressStride"),
     infer_shape(output=_compressed),
 )
 rule(

@@ -13,6 +13,7 @@ from ascend_aclnn.rules.language import (
     require,
     rule,
     tiling,
+    together,
 )
 
 # By head of keys: (heads, tokens, group), with the batch before.
@@ -22,7 +23,14 @@ _GROUPED = (
     require("key[-2] > 0", "query[-2] % key[-2] == 0"),
     require("len(sparseIndices) == len(query)", "sparseIndices[:-2] == query[:-2]", "sparseIndices[-2] == key[-2]"),
 )
-_ROPES = require("queryRopeOptional[:-1] == query[:-1]", "keyRopeOptional[:-1] == key[:-1]")
+_ROPES = (
+    together("queryRopeOptional", "keyRopeOptional"),
+    require(
+        "queryRopeOptional[:-1] == query[:-1]",
+        "keyRopeOptional[:-1] == key[:-1]",
+        "keyRopeOptional[-1] == queryRopeOptional[-1]",
+    ),
+)
 
 rule(
     "aclnnSparseFlashAttention aclnnSparseFlashAttentionV2",
@@ -32,8 +40,8 @@ rule(
         by_tokens("layoutQueryOptional", "query"),
         by_tokens("layoutKvOptional", "key"),
         *_GROUPED,
-        require("key[-1] == query[-1]", "value[:-1] == key[:-1]", "sparseBlockSizeOptional > 0"),
-        _ROPES,
+        require("key[-1] == query[-1]", "value[:] == key[:]", "sparseBlockSizeOptional > 0"),
+        *_ROPES,
         *_LENGTHS,
         has_shape(sinksOptional="(query[-2],)"),
     ),
@@ -52,7 +60,7 @@ rule(
         *_GROUPED,
         require("key[-1] == query[-1]", "sparseBlockSize > 0"),
         has_shape(value="key", dOut="query", out="query", softmaxMax=_STATISTICS, softmaxSum=_STATISTICS),
-        _ROPES,
+        *_ROPES,
         *_LENGTHS,
     ),
     infer_shape(

@@ -83,7 +83,15 @@ rule(
         require("k[-2] == 1", "k[-1] == q[-1]", "cmpRatio > 0"),
         has_shape(softmaxLse="(*q[:-3], k[-2], q[-3], q[-2] // k[-2])"),
         require("sparseIndicesOptional[:-2] == q[:-2]"),
-        rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional", "cmpResidualKOptional"),
+        rank(
+            1,
+            1,
+            "cuSeqlensQOptional",
+            "cuSeqlensKOptional",
+            "sequsedQOptional",
+            "sequsedKOptional",
+            "cmpResidualKOptional",
+        ),
     ),
     # For each head of keys of each query one number for every key, or for every chosen one.
     define(
