@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.rules.attention.layouts import by_tokens
 from ascend_aclnn.rules.language import (
     HALVES,
     Call,
@@ -135,9 +136,11 @@ rule(
     documented_dtypes(),
     rank(3, 4, "query", "key"),
     tiling(
-        require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key"))),
-        require("(qInputLayout or 'BNSD') in ('TND', 'BNSD')", "(kvInputLayout or 'BNSD') == (qInputLayout or 'BNSD')"),
-        require("key[-1] == query[-1]"),
+        by_tokens("qInputLayout", "query"),
+        by_tokens("kvInputLayout", "key"),
+        one_of("qInputLayout", "TND", "BNSD"),
+        one_of("kvInputLayout", "TND", "BNSD"),
+        require("kvInputLayout == qInputLayout", "key[-1] == query[-1]"),
     ),
     infer_shape(blockSparseMaskOut=_blocks),
 )

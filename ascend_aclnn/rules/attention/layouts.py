@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ascend_aclnn.rules.language import Call, Check, Shape, require
+from ascend_aclnn.rules.language import Call, Check, Shape, rank
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 
@@ -72,4 +72,9 @@ def statistics(found: Axes) -> Shape:
 
 def by_tokens(layout: str, *names: str) -> Check:
     """Tensors (batch, tokens, heads, width), (tokens, heads, width) in layout TND, or pages (pages, tokens, heads, width)."""
-    return require(*(f"len({name}) == (3 if {layout} == 'TND' else 4)" for name in names))
+
+    def check(call: Call) -> None:
+        axes_ = 3 if call.get(layout) == "TND" else 4
+        rank(axes_, axes_, *names)(call)
+
+    return check
