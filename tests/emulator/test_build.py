@@ -47,8 +47,8 @@ def test_every_function_of_the_catalog_is_exported(emulator_home: Path) -> None:
     lib64 = emulator_home / "lib64"
     operators = {name for op in map(catalog.get, catalog.names()) for name in (op.name, op.phase_one)}
     assert exported(lib64 / "libopapi.so") >= operators | set(headers.helper_functions())
-    # Fast paths that a client takes when it finds them: without a cache behind them they would be wrong.
-    cache = {"PTAGetExecCache", "PTAFindExecCache", "CanUsePTACache", "InitHugeMemThreadLocal", "SetPTAHashKey"}
+    # Fast paths that a client takes when it finds all of them: only what keeps phase one out of the cache is there.
+    cache = {"PTAGetExecCache", "PTAFindExecCache", "CanUsePTACache", "InitHugeMemThreadLocal"}
     assert not cache & exported(lib64 / "libnnopbase.so")
 
 
@@ -241,7 +241,7 @@ def test_operators_can_be_split_as_newer_cann_has_them(tmp_path: Path) -> None:
 
 def test_only_cann_and_the_emulator_are_exported(emulator_home: Path) -> None:
     for name in NAMES:
-        known = ("acl", "Acl", "emu_", "Hccl", "Msprof", "rt")
+        known = ("acl", "Acl", "emu_", "Hccl", "Msprof", "rt", "InitPTACache", "UnInitPTACache", "SetPTAHashKey")
         assert not [symbol for symbol in exported(emulator_home / "lib64" / name) if not symbol.startswith(known)]
 
 
@@ -305,7 +305,7 @@ def test_emulator_run_passes_the_exit_status_on(emulator_home: Path, capsys: pyt
     command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run"]
     done = subprocess.run([*command, "--", sys.executable, "-c", "raise SystemExit(7)"])
     assert done.returncode == 7
-    assert cli.main(["emulator", "run", "--"]) == 1
+    assert cli.main(["emulator", "run", "--"]) == 2
     assert "no program given" in capsys.readouterr().err
     assert cli.main(["emulator", "run", "--", "no-such-program-anywhere"]) == 1
     assert "was not found" in capsys.readouterr().err

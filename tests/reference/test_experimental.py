@@ -203,7 +203,7 @@ def test_bias_of_channels() -> None:
     x, bias = normal(2, 3, 4, 5), normal(3)
     check(on_its_soc("BiasAdd", "A2", x, bias, "NCHW"), x + bias[:, None, None].astype(np.float64))
     check(on_its_soc("BiasAdd", "A2", x, normal(5), "NHWC"), x + normal(5).astype(np.float64))
-    with pytest.raises(AclError, match=r"bias has shape .* must be 5 \(channels\)"):
+    with pytest.raises(AclError, match=r"bias has shape .* must be 5"):
         on_its_soc("BiasAdd", "A2", x, bias, "NHWC")
 
 

@@ -30,6 +30,7 @@ from ascend_aclnn.rules.language import (
     shape_of,
     shape_patterns,
     valid_axis,
+    when,
 )
 from ascend_aclnn.rules.pointwise import broadcast_of_list, elementwise, floated, no_null_item, real_of
 
@@ -247,8 +248,8 @@ rule(
     rank(1, 1, "bias"),
     define(layout="dataFormatOptional or 'NHWC'"),
     require("'C' in layout", argument="dataFormatOptional"),
-    define(channels="x[1] if layout[1:2] == 'C' else x[-1]"),
-    require("bias[0] == channels"),
+    when("dataFormatOptional is not None and dataFormatOptional[1:2] == 'C'", require("bias[0] == x[1]")),
+    when("dataFormatOptional is None or dataFormatOptional[1:2] != 'C'", require("bias[0] == x[-1]")),
     output_shape(out=shape_of("x")),
 )
 

@@ -198,6 +198,7 @@ def _batch_backward(name: str, allowed: str, *new: Check, last: tuple[Check, ...
             tiling(when(_training, _per_channel("input", *_SAVED))),
             *last,
         ),
+        tiling(same_shape("input", "gradOut")),
         infer_shape(
             gradInput=if_wanted("gradInput", _GRADS, shape_of("input")),
             gradWeight=if_wanted("gradWeight", _GRADS, _channel_shape("input")),

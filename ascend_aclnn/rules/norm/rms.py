@@ -292,7 +292,7 @@ rule(
     unless_empty("x1 x2 gamma y2Out", _dynamic_outputs, documented_dtypes("x1", "gamma")),
     tiling(
         require("x2 == x1", "gamma == x1[-1:]"),
-        same_shape("gamma", "smoothScale1Optional", "smoothScale2Optional"),
+        same_shape("gamma", "smoothScale1Optional", "smoothScale2Optional", "betaOptional"),
     ),
     infer_shape(
         y1Out=_if_wanted(0, shape_of("x1")),
