@@ -122,7 +122,7 @@ def _dequantised(x: Array, scale: Optional[Array], lengths: _Lengths, sizes: Seq
             where = lengths.at(batch, head)
             many = lengths.lengths[batch]
             y[where] *= np.repeat(scale[batch, head, :, 0], size)[:many, None]
-    return y
+    return np.asarray(y)
 
 
 def _small_floats(call: Any) -> Optional[str]:

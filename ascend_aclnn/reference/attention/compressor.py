@@ -28,8 +28,8 @@ class _Piece(NamedTuple):
     start: int
 
     @property
-    def count(self) -> int:
-        return self.rows.stop - self.rows.start
+    def tokens(self) -> int:
+        return int(self.rows.stop - self.rows.start)
 
 
 def _pieces(given: Given) -> Iterator[_Piece]:
@@ -111,7 +111,7 @@ def _compress(given: Given, x: Array, wkv: Array, wgate: Array) -> dict[str, Any
     wide = len(wkv)
     compressed: list[tuple[int, Array, Array, Array]] = []
     for piece in _pieces(given):
-        total = piece.start + piece.count
+        total = piece.start + piece.tokens
         positions = np.arange(piece.start, total)
         own = tokens[piece.rows]
         rows = np.concatenate([own @ wkv.T, own @ wgate.T + ape[positions % ratio]], 1)
@@ -187,7 +187,7 @@ def compressor_grad(given: Given) -> dict[str, Any]:
     by_ape = np.zeros((ratio, wide), np.float32)
     done = 0
     for piece in _pieces(given):
-        first, last = piece.start // ratio, (piece.start + piece.count) // ratio
+        first, last = piece.start // ratio, (piece.start + piece.tokens) // ratio
         count = last - first
         pick: Any = (piece.number, slice(0, count)) if x.ndim == 3 else slice(done, done + count)
         done += count

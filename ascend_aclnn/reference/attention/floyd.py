@@ -20,7 +20,7 @@ def _scores(given: Given, batch: int, scale: float) -> Array:
     scores = scores + np.einsum("hnmd,hkmd->hnmk", query, given["key2"][batch], optimize=True)
     scores = scores * np.float32(scale)
     mask = given["attenMask"]
-    return scores if mask is None else np.where(mask[batch] != 0, HIDDEN, scores)
+    return np.asarray(scores if mask is None else np.where(mask[batch] != 0, HIDDEN, scores))
 
 
 @reference_by_name("aclnnFusedFloydAttention")

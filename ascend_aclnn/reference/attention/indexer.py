@@ -29,7 +29,7 @@ def _blocks(rows: int, heads: int, keys: int) -> Iterator[slice]:
 
 def _relu_products(query: Array, key: Array) -> Array:
     """relu(query @ key^T): rows, heads, keys."""
-    return np.maximum(np.einsum("rnd,sd->rns", query, key, optimize=True), 0)
+    return np.asarray(np.maximum(np.einsum("rnd,sd->rns", query, key, optimize=True), 0))
 
 
 # --------------------------------------------------------------------------------------------------- choice of keys
@@ -109,12 +109,15 @@ def quant_lightning_indexer(given: Given) -> dict[str, Array]:
     """The same with queries and keys that have one scale for each head of each token."""
     query = widen(given["query"]).astype(np.float32) * given["queryDequantScale"][..., None]
     key = widen(given["key"]).astype(np.float32) * given["keyDequantScale"][..., None]
-    sides = _sides(given)
-    choice = _Choice(query, key, given["weights"], *sides, given["sparseCount"], given["sparseMode"] == _CAUSAL)
+    queries, keys = _sides(given)
+    causal = given["sparseMode"] == _CAUSAL
+    choice = _Choice(query, key, given["weights"], queries, keys, given["sparseCount"], causal)
     return {"out": choice.run()[0]}
 
 
-def _new_sides(given: Given, query: str, key: str, layout_q: str, layout_k: str, names: tuple[str, ...]) -> Any:
+def _new_sides(
+    given: Given, query: str, key: str, layout_q: str, layout_k: str, names: tuple[str, ...]
+) -> tuple[Side, Side]:
     """Of the second versions: running totals from 0 on, and how many tokens are used."""
     cu_q, cu_k, used_q, used_k = (given[name] for name in names)
     short = [name + "Optional" for name in names]
@@ -151,7 +154,7 @@ def _dequantised(x: Array, scale: Array) -> Array:
     values = widen(x).astype(np.float32)
     if scale.ndim == x.ndim - 1:
         return values * scale[..., None]
-    return values * np.repeat(scale.reshape(*x.shape[:-1], -1), 32, -1)[..., : x.shape[-1]]
+    return np.asarray(values * np.repeat(scale.reshape(*x.shape[:-1], -1), 32, -1)[..., : x.shape[-1]])
 
 
 @reference_by_name("aclnnQuantLightningIndexerV2")
@@ -281,7 +284,7 @@ class _Gradients:
             found = np.exp(scored.scores - found)
         dq, dk, dw = scored.gradients(found - target, *row_of)
         self.made[0][at][row], self.made[2][at][row] = dq, dw
-        np.add.at(self.made[1][key_at], (tokens, 0), dk)
+        np.add.at(self.made[1][key_at][:, 0], tokens, dk)
         return np.asarray(found)
 
 

@@ -178,8 +178,8 @@ def chunk_kda_fwd(given: Given) -> dict[str, Array]:
         for first in range(start, end, size):
             part = slice(first, min(first + size, end))
             history[row].append(states[number].copy())
-            operands = (x[row][:, part] for x in (q, k, v, gate, beta))
-            chunk = _Chunk.of(*operands, states[number], given["scale"])
+            q_part, k_part, v_part, gate_part, beta_part = (x[row][:, part] for x in (q, k, v, gate, beta))
+            chunk = _Chunk.of(q_part, k_part, v_part, gate_part, beta_part, states[number], given["scale"])
             for name in lasts:
                 found = chunk.v_new if name == "vNew" else getattr(chunk, name)
                 made[name][row][:, part, : found.shape[-1]] = found
@@ -187,9 +187,9 @@ def chunk_kda_fwd(given: Given) -> dict[str, Array]:
     before = np.stack([np.stack(h) if h else np.zeros((0, *states.shape[1:]), np.float32) for h in history])
     results = {f"{name}Out": x if layout[0] == "B" else x[0] for name, x in made.items()}
     tokens_first = attended.swapaxes(1, 2)
-    turn = (lambda x: x.swapaxes(-1, -2)) if transposed else (lambda x: x)
+    hidden = before if layout[0] == "B" else before[0]
     return results | {
         "attnOut": tokens_first if layout[0] == "B" else tokens_first[0],
-        "finalStateOut": turn(states),
-        "hOut": turn(before if layout[0] == "B" else before[0]),
+        "finalStateOut": states.swapaxes(-1, -2) if transposed else states,
+        "hOut": hidden.swapaxes(-1, -2) if transposed else hidden,
     }

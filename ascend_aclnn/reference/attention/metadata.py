@@ -39,8 +39,8 @@ def _lengths(given: Given, side: str) -> Array:
     used, ends = (
         _first(given, f"{a}{side}", f"{b}{side}") for a, b in (("seqused", "seqUsed"), ("cuSeqlens", "cuSeqLens"))
     )
-    if used is not None or ends is not None:
-        lengths = used.reshape(-1) if used is not None else np.diff(ends.reshape(-1))
+    lengths = used.reshape(-1) if used is not None else np.diff(ends.reshape(-1)) if ends is not None else None
+    if lengths is not None:
         if (lengths < 0).any():
             raise DataError(f"cuSeqlens{side}Optional", f"and seqused give the lengths {lengths}; none may be negative")
         return lengths

@@ -211,7 +211,7 @@ def _chosen_tokens(given: Given, row: int, head: int, columns: slice) -> Array:
     there = columns.stop - columns.start
     check_range("topkIndices", blocks, 0, -(-there // size))
     tokens = tokens_of_blocks(blocks, size, there)
-    return tokens + columns.start
+    return np.asarray(tokens + columns.start)
 
 
 def _later(given: Given, tokens: Array, place: int, first: int) -> Optional[Array]:

@@ -282,8 +282,10 @@ def _as_bnsd(given: Given, key: str, ropes: tuple[str, str]) -> Given:
 def flash_attention_score_v4(given: Given) -> dict[str, Any]:
     """Sequences of one length or several, with rotated parts, sinks, and operands of 8 bits."""
     layout = given["inputLayout"]
+    results: dict[str, Any]
     if layout == "TND":
-        return flash_attention_var_len_score(given)
+        results = flash_attention_var_len_score(given)
+        return results
     results = flash_attention_score_v3(_as_bnsd(given, "key", ("queryRope", "keyRope")))
     return {**results, "attentionOutOut": in_layout(results["attentionOutOut"], layout)}
 
@@ -291,10 +293,12 @@ def flash_attention_score_v4(given: Given) -> dict[str, Any]:
 @reference_by_name("aclnnFlashAttentionScoreGradV4", unsupported=_drawn_dropout)
 def flash_attention_score_grad_v4(given: Given) -> dict[str, Any]:
     """Of the same: queries, keys, values, rotated parts, bias and sinks."""
+    results: dict[str, Any]
     layout, heads = given["inputLayout"], given["headNum"]
     if layout == "TND":
         given["keyInRope"] = given["keyRope"]
-        return flash_attention_unpadding_score_grad(given)
+        results = flash_attention_unpadding_score_grad(given)
+        return results
     made = _as_bnsd(given, "keyIn", ("queryRope", "keyRope"))
     width = made["query"].shape[3] - (0 if given["queryRope"] is None else given["queryRope"].shape[-1])
     if layout in ("BSH", "SBH") and given["queryRope"] is not None:

@@ -19,7 +19,7 @@ def _tokens_first(x: Array, layout: str) -> Array:
     """(..., tokens, heads, width); pages (pages, tokens, heads, width)."""
     if layout == "PA_NZ":  # (pages, heads, width / c, tokens, c)
         x = x.swapaxes(2, 3)
-        return x.reshape(*x.shape[:3], -1).swapaxes(1, 2)
+        return np.asarray(x.reshape(*x.shape[:3], -1).swapaxes(1, 2))
     return x.swapaxes(-3, -2) if layout in ("BNSD", "NTD", "PA_BNBD") else x
 
 
@@ -90,11 +90,9 @@ def _results(given: Given, query: Array, key: Array, value: Array, heads_first: 
 def flash_attn(given: Given) -> dict[str, Any]:
     """softmax(softmaxScale q k^T) v; metadata, which shares out the work, changes nothing."""
     layout_kv = given["layoutKv"] or "BSND"
-    operands = (
-        _tokens_first(given["q"], given["layoutQ"] or "BSND"),
-        *(_tokens_first(given[n], layout_kv) for n in "kv"),
-    )
-    return _results(given, *operands, heads_first=False)
+    query = _tokens_first(given["q"], given["layoutQ"] or "BSND")
+    key, value = (_tokens_first(given[name], layout_kv) for name in "kv")
+    return _results(given, query, key, value, heads_first=False)
 
 
 def _spread(scale: Array, x: Array) -> Array:

@@ -73,7 +73,7 @@ def _taps(tiles: Array, groups: int, kernel: Ints) -> Array:
     """The inverse of ``_tiles``."""
     n, channels, rows, columns = tiles.shape
     shape = (n, groups, channels // groups, rows // kernel[0], kernel[0], columns // kernel[1], kernel[1])
-    return tiles.reshape(shape).transpose(0, 1, 2, 4, 6, 3, 5)
+    return np.asarray(tiles.reshape(shape).transpose(0, 1, 2, 4, 6, 3, 5))
 
 
 def _sampled(x: Array, places: _Places) -> Array:

@@ -84,8 +84,10 @@ def kv_rms_norm_rope_cache(given: Given) -> dict[str, Any]:
         key, latent = np.concatenate([turned, normed[..., cos.shape[-1] :]], -1), _wide(value)
     for cache, x, name in (("kCacheRef", key, "kRope"), ("ckvCacheRef", latent, "cKv")):
         scale, offset = (given[f"{name}{part}"] for part in ("Scale", "Offset"))
-        parts = (None if p is None else p[:, None] if p.ndim == 2 and len(p) > 1 else p for p in (scale, offset))
-        _into_cache(given, given[cache], _scaled(x, *parts))
+        scale, offset = (
+            None if p is None else p[:, None] if p.ndim == 2 and len(p) > 1 else p for p in (scale, offset)
+        )
+        _into_cache(given, given[cache], _scaled(x, scale, offset))
     wanted = given["isOutputKv"]
     return {
         "kCacheRef": given["kCacheRef"],
@@ -248,8 +250,8 @@ def dequant_rope_quant_kvcache(given: Given) -> dict[str, Any]:
     for name, part in (("K", k), ("V", v)):
         cache = given[f"{name.lower()}CacheRef"]
         scale, offset = given[f"scale{name}"], given[f"offset{name}"]
-        shaped = (None if p is None else p.reshape(kv_heads, width) for p in (scale, offset))
-        rows = _scaled(part, *shaped, divide=True)
+        scale, offset = (None if p is None else p.reshape(kv_heads, width) for p in (scale, offset))
+        rows = _scaled(part, scale, offset, divide=True)
         if (given["cacheMode"] or "contiguous") == "page":
             write_rows(cache, rows.reshape(-1, kv_heads, width), given["indices"], "indices", skip=False)
             continue

@@ -38,7 +38,7 @@ def _norm(x: Array, kind: int, weight: Optional[Array], bias: Optional[Array], e
 def _joined(first: Array, second: Optional[Array], order: int) -> Array:
     """Along the sequence, heads moved before it."""
     parts = [first] if second is None else [second, first] if order else [first, second]
-    return np.concatenate(parts, 1).swapaxes(1, 2)
+    return np.asarray(np.concatenate(parts, 1).swapaxes(1, 2))
 
 
 def _rotate(x: Array, given: Given) -> Array:
@@ -48,7 +48,7 @@ def _rotate(x: Array, given: Given) -> Array:
         return x
     y, part = x.copy(), x[:, :, : len(cos)]
     y[:, :, : len(cos)] = part * cos + rotated(part, _ROTARY[kind]) * sin
-    return y
+    return np.asarray(y)
 
 
 @reference_by_name("aclnnNormRopeConcat")
@@ -57,11 +57,12 @@ def norm_rope_concat(given: Given) -> dict[str, Any]:
     eps, order = given["eps"], given["concatOrder"]
     results: dict[str, Any] = {"valueOutput": _joined(given["value"], given["encoderValue"], order)}
     for name in ("Query", "Key"):
-        own = _norm(given[name.lower()], given["normType"], *(given[f"norm{name}{p}"] for p in ("Weight", "Bias")), eps)
+        weight, bias = given[f"norm{name}Weight"], given[f"norm{name}Bias"]
+        own = _norm(given[name.lower()], given["normType"], weight, bias, eps)
         added = None
         if given[f"encoder{name}"] is not None:
-            weights = (given[f"normAdded{name}{p}"] for p in ("Weight", "Bias"))
-            added = _norm(given[f"encoder{name}"], given["normAddedType"], *weights, eps)
+            weight, bias = given[f"normAdded{name}Weight"], given[f"normAdded{name}Bias"]
+            added = _norm(given[f"encoder{name}"], given["normAddedType"], weight, bias, eps)
         joined = _joined(own.values, None if added is None else added.values, order)
         results[f"{name.lower()}Output"] = _rotate(joined, given)
         for prefix, made in ((f"norm{name}", own), (f"normAdded{name}", added)):
@@ -102,7 +103,7 @@ def _unrotate(grad: Array, given: Given) -> Array:
         return grad
     made, part = grad.copy(), grad[:, :, : len(cos)]
     made[:, :, : len(cos)] = part * cos - rotated(part * sin, _ROTARY[kind])
-    return made
+    return np.asarray(made)
 
 
 def _parted(grad: Array, own: int, order: int) -> tuple[Array, Array]:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from ascend_aclnn.rules.language import documented_dtypes, documented_products, rule, shape_patterns, tiling
 
-_OPERANDS = {
-    "query": "b h n m d",
-    "key1": "b h n k d",
-    "value1": "b h n k d",
-    "key2": "b h k m d",
-    "value2": "b h k m d",
-}
 rule(
     "aclnnFusedFloydAttention",
     documented_products,
     documented_dtypes(),
     tiling(
         shape_patterns(
-            **_OPERANDS,
+            query="b h n m d",
+            key1="b h n k d",
+            value1="b h n k d",
+            key2="b h k m d",
+            value2="b h k m d",
             attenMaskOptional="b 1 n 1 k",
             softmaxMaxOut="b h n m 8",
             softmaxSumOut="b h n m 8",
@@ -31,7 +28,11 @@ rule(
     documented_dtypes(),
     tiling(
         shape_patterns(
-            **_OPERANDS,
+            query="b h n m d",
+            key1="b h n k d",
+            value1="b h n k d",
+            key2="b h k m d",
+            value2="b h k m d",
             dy="b h n m d",
             attenMaskOptional="b 1 n 1 k",
             softmaxMax="b h n m 8",
