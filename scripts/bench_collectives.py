@@ -46,7 +46,9 @@ def measure(options: argparse.Namespace) -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     if rank == 0:
         print(f"{size} ranks, least of {options.repeat} runs, milliseconds")
-        print(f"{'bytes':>10} {'all_reduce':>11} {'gloo':>9} {'ratio':>6}   {'all_gather':>11} {'gloo':>9} {'ratio':>6}")
+        print(
+            f"{'bytes':>10} {'all_reduce':>11} {'gloo':>9} {'ratio':>6}   {'all_gather':>11} {'gloo':>9} {'ratio':>6}"
+        )
     for nbytes in options.sizes:
         ours, theirs = torch.ones(nbytes // 4, device=device), torch.ones(nbytes // 4)
         parts = [torch.empty_like(ours) for _ in range(size)], [torch.empty_like(theirs) for _ in range(size)]

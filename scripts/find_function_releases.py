@@ -29,7 +29,7 @@ def declared(checkout: Path, revision: str) -> set[str]:
             ["git", "-C", str(checkout), *arguments], capture_output=True, text=True, check=True
         ).stdout
 
-    names = [name for name in git("ls-tree", "-r", "--name-only", revision).splitlines()]
+    names = git("ls-tree", "-r", "--name-only", revision).splitlines()
     headers = [name for name in names if re.search(r"(^|/)include/external/acl/.*\.h$", name)]
     return {found for name in headers for found in re.findall(r"\b(acl\w+)\s*\(", git("show", f"{revision}:{name}"))}
 

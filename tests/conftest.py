@@ -1,6 +1,6 @@
 """Which backends a test runs on, and what must be left when it ends.
 
-``pytest --backend numpy,emulator`` (the default) runs each test that asks for ``engine`` on the NumPy backend and on the
+``pytest --backend numpy,emulator`` (the default) runs each test that asks for ``each_backend`` on the NumPy backend and on the
 emulated device; ``--backend npu`` runs the same tests, unedited, on the Ascend device of this host.
 """
 
@@ -17,7 +17,7 @@ from live_objects import assert_nothing_left
 import ascend_aclnn as aclnn
 from ascend_aclnn.core.interface import Backend
 
-# Tests that do not ask for `engine` run on the NumPy backend, whatever device this host or an earlier test has.
+# Tests that do not ask for `each_backend` run on the NumPy backend, whatever device this host or an earlier test has.
 os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -25,13 +25,13 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--backend", default="numpy,emulator", help="backends for tests with `engine`: numpy, emulator, npu"
+        "--backend", default="numpy,emulator", help="backends for tests with `each_backend`: numpy, emulator, npu"
     )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "engine" in metafunc.fixturenames:
-        metafunc.parametrize("engine", metafunc.config.getoption("--backend").split(","), indirect=True)
+    if "each_backend" in metafunc.fixturenames:
+        metafunc.parametrize("each_backend", metafunc.config.getoption("--backend").split(","), indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def emulator_home() -> Path:
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest) -> Iterator[Backend]:
+def each_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """A backend in use for the test; afterwards nothing of the test may be left on an emulated device."""
     name = request.param
     if name == "numpy":

@@ -564,7 +564,9 @@ class Tensor(TensorSpec):
             raise ValueError(f"ptr is {ptr}; it must be the address of memory that holds {spec!r}")
         spec.check_within(spec.storage_nbytes)
         if ptr + spec.storage_nbytes > sys.maxsize:
-            raise ValueError(f"ptr is {ptr}; {spec!r} needs {spec.storage_nbytes} bytes there, more than there are addresses")
+            raise ValueError(
+                f"ptr is {ptr}; {spec!r} needs {spec.storage_nbytes} bytes there, more than there are addresses"
+            )
         backend = current_backend()
         index = backend.current_device() if device is None else device
         return cls.on(backend.borrow(ptr, spec.storage_nbytes, index, owner), spec)

@@ -106,7 +106,7 @@ def variants(rows: list[PythonParameter]) -> list[Variant]:
     return [ARRAYS, FIRST_TENSOR, *([SECOND_TENSOR] if count > 1 else []), TORCH, ON_STREAM]
 
 
-def annotations(rows: list[PythonParameter], variant: Variant) -> Iterator[str]:
+def parameter_annotations(rows: list[PythonParameter], variant: Variant) -> Iterator[str]:
     given = iter(variant.given[:2])
     for row in rows:
         kind = row.parameter.kind
@@ -125,7 +125,7 @@ def default_text(default: object) -> str:
 def heads(rows: list[PythonParameter], variant: Variant) -> Iterator[list[str]]:
     """The parameters: as they are, or, where required ones stand behind optional ones, in the two honest forms."""
     late = [row.default is REQUIRED for row in rows]
-    texts = list(annotations(rows, variant))
+    texts = list(parameter_annotations(rows, variant))
     if not any(late):
         yield [t if is_required(row) else f"{t} = {default_text(row.default)}" for t, row in zip(texts, rows)] + ["*"]
         return

@@ -75,18 +75,18 @@ def test_signature_of_c() -> None:
 # ------------------------------------------------------------------------------------------ kinds
 
 
-def test_ndarrays_in_ndarrays_out(engine: Backend) -> None:
+def test_ndarrays_in_ndarrays_out(each_backend: Backend) -> None:
     out = ops.moe_token_permute_grad(GRAD, ORDER, 2)
     assert isinstance(out, np.ndarray) and out.tolist() == SUMS
 
 
-def test_a_tensor_in_tensors_out(engine: Backend) -> None:
+def test_a_tensor_in_tensors_out(each_backend: Backend) -> None:
     out = ops.moe_token_permute_grad(aclnn.asarray(GRAD), ORDER, 2)  # the ndarray beside it is uploaded
     assert isinstance(out, Tensor) and out.numpy().tolist() == SUMS
-    assert out.backend is engine
+    assert out.backend is each_backend
 
 
-def test_a_stream_makes_tensors_of_ndarrays(engine: Backend) -> None:
+def test_a_stream_makes_tensors_of_ndarrays(each_backend: Backend) -> None:
     stream = aclnn.Stream()
     out = ops.moe_token_permute_grad(GRAD, ORDER, 2, stream=stream)
     assert isinstance(out, Tensor) and out.numpy().tolist() == SUMS
@@ -94,14 +94,14 @@ def test_a_stream_makes_tensors_of_ndarrays(engine: Backend) -> None:
     stream.close()
 
 
-def test_results_are_named(engine: Backend) -> None:
+def test_results_are_named(each_backend: Backend) -> None:
     result = ops.rms_norm(np.ones((2, 8), np.float32), np.ones(8, np.float32))
     assert result._fields == ("y", "rstd") and type(result).__name__ == "RmsNormResult"
     y, rstd = result
     assert y is result.y and rstd.shape == (2, 1)
 
 
-def test_out_of_the_caller(engine: Backend) -> None:
+def test_out_of_the_caller(each_backend: Backend) -> None:
     out = np.zeros((3, 2), np.float32)
     assert ops.moe_token_permute_grad(GRAD, ORDER, 2, out=out) is out
     assert out.tolist() == SUMS
@@ -113,25 +113,25 @@ def test_out_of_the_caller(engine: Backend) -> None:
     assert tensor.numpy().tolist() == SUMS
 
 
-def test_out_may_name_some(engine: Backend) -> None:
+def test_out_may_name_some(each_backend: Backend) -> None:
     y = np.empty((2, 8), np.float32)
     result = ops.rms_norm(np.ones((2, 8), np.float32), np.ones(8, np.float32), out=(y, None))
     assert result.y is y and result.rstd.shape == (2, 1)
 
 
-def test_out_may_overlap_an_input(engine: Backend) -> None:
+def test_out_may_overlap_an_input(each_backend: Backend) -> None:
     grad = np.ones((4, 2), np.float32)
     ops.moe_token_permute_grad(grad, np.array([0, 1, 2, 3], np.int32), 2, out=grad[:2])
     assert grad.tolist() == [[2, 2], [2, 2], [1, 1], [1, 1]]
 
 
-def test_optional_outputs_are_skipped(engine: Backend) -> None:
+def test_optional_outputs_are_skipped(each_backend: Backend) -> None:
     grad, dout = np.ones((2, 4), np.float32), np.ones((2, 4), np.float32)
     result = ops.moe_token_unpermute_grad(grad, dout, np.array([1, 0], np.int32))
     assert result.probs_grad is None and result.permuted_tokens_grad.tolist() == dout.tolist()
 
 
-def test_lists_and_numbers_where_arrays_are_meant(engine: Backend) -> None:
+def test_lists_and_numbers_where_arrays_are_meant(each_backend: Backend) -> None:
     assert ops.moe_token_permute_grad(GRAD, ORDER.tolist(), 2).tolist() == SUMS  # ints become the documented INT32
     table = np.arange(6, dtype=np.float32).reshape(3, 2)
     assert ops.embedding(table, [2, 0]).tolist() == [[4, 5], [0, 1]]
@@ -158,25 +158,25 @@ def test_lists_and_numbers_where_arrays_are_meant(engine: Backend) -> None:
         (lambda: ops.moe_token_permute_grad(np.array(["a"]), ORDER, 2), TypeError, "without a CANN counterpart"),
     ],
 )  # fmt: skip
-def test_wrong_calls(engine: Backend, call: Any, error: type[Exception], text: str) -> None:
+def test_wrong_calls(each_backend: Backend, call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
 
 
-def test_read_only_results_are_refused(engine: Backend) -> None:
+def test_read_only_results_are_refused(each_backend: Backend) -> None:
     out = np.zeros((3, 2), np.float32)
     out.flags.writeable = False
     with pytest.raises(ValueError, match=r"out .out=. is read-only"):
         ops.moe_token_permute_grad(GRAD, ORDER, 2, out=out)
 
 
-def test_kinds_are_not_mixed_for_results(engine: Backend) -> None:
+def test_kinds_are_not_mixed_for_results(each_backend: Backend) -> None:
     with pytest.raises(TypeError, match="is an ndarray beside Tensors"):
         ops.moe_token_permute_grad(aclnn.asarray(GRAD), ORDER, 2, out=np.zeros((3, 2), np.float32))
 
 
-def test_a_tensor_of_the_other_backend(engine: Backend) -> None:
-    if engine.name == "numpy":
+def test_a_tensor_of_the_other_backend(each_backend: Backend) -> None:
+    if each_backend.name == "numpy":
         pytest.skip("the NumPy backend is the other one here")
     with aclnn.use_backend("numpy"):
         foreign = aclnn.asarray(GRAD)
@@ -201,7 +201,7 @@ def test_errors_survive_pickling() -> None:
 # ------------------------------------------------------------------------------------------ in place
 
 
-def test_in_place_operators_write_back(engine: Backend) -> None:
+def test_in_place_operators_write_back(each_backend: Backend) -> None:
     x = np.ones((2, 3), np.float32)
     result = ops.inplace_add(x, np.full((2, 3), 2, np.float32), 3)
     assert result is x and x.tolist() == [[7, 7, 7], [7, 7, 7]]
@@ -210,7 +210,7 @@ def test_in_place_operators_write_back(engine: Backend) -> None:
     assert t.numpy().tolist() == [[7, 7, 7], [7, 7, 7]]
 
 
-def test_in_place_operators_refuse_what_they_cannot_change(engine: Backend) -> None:
+def test_in_place_operators_refuse_what_they_cannot_change(each_backend: Backend) -> None:
     x = np.ones((2, 3), np.float32)
     x.flags.writeable = False
     with pytest.raises(ValueError, match="self is read-only"):
@@ -224,7 +224,7 @@ def test_in_place_operators_refuse_what_they_cannot_change(engine: Backend) -> N
 # ------------------------------------------------------------------------------------------ Executor
 
 
-def test_executor(engine: Backend) -> None:
+def test_executor(each_backend: Backend) -> None:
     grad, order = aclnn.asarray(GRAD), aclnn.asarray(ORDER)
     out = aclnn.zeros((3, 2), np.float32)
     with aclnn.Executor("aclnnMoeTokenPermuteGrad", grad, order, 2, False, out) as executor:
@@ -238,7 +238,7 @@ def test_executor(engine: Backend) -> None:
     executor.close()
 
 
-def test_repeatable_executor_sees_new_values(engine: Backend) -> None:
+def test_repeatable_executor_sees_new_values(each_backend: Backend) -> None:
     grad, order = aclnn.asarray(GRAD), aclnn.asarray(ORDER)
     out = aclnn.zeros((3, 2), np.float32)
     with aclnn.Executor("aclnnMoeTokenPermuteGrad", grad, order, 2, False, out, repeatable=True) as executor:
@@ -249,14 +249,14 @@ def test_repeatable_executor_sees_new_values(engine: Backend) -> None:
         assert out.numpy().tolist() == (2 * np.array(SUMS)).tolist()
 
 
-def test_an_executor_that_never_runs_leaves_nothing(engine: Backend) -> None:
+def test_an_executor_that_never_runs_leaves_nothing(each_backend: Backend) -> None:
     out = aclnn.empty((3, 2), np.float32)
     aclnn.Executor("aclnnMoeTokenPermuteGrad", aclnn.asarray(GRAD), aclnn.asarray(ORDER), 2, False, out)
 
 
-def test_executor_takes_ndarrays_on_numpy_only(engine: Backend) -> None:
+def test_executor_takes_ndarrays_on_numpy_only(each_backend: Backend) -> None:
     out = np.zeros((3, 2), np.float32)
-    if engine.name == "numpy":
+    if each_backend.name == "numpy":
         aclnn.Executor("aclnnMoeTokenPermuteGrad", GRAD, ORDER, 2, False, out).run()
         assert out.tolist() == SUMS
     else:
@@ -264,7 +264,7 @@ def test_executor_takes_ndarrays_on_numpy_only(engine: Backend) -> None:
             aclnn.Executor("aclnnMoeTokenPermuteGrad", GRAD, ORDER, 2, False, out)
 
 
-def test_executor_statuses(engine: Backend) -> None:
+def test_executor_statuses(each_backend: Backend) -> None:
     grad, order = aclnn.asarray(GRAD), aclnn.asarray(ORDER)
     with pytest.raises(AclError) as caught:
         aclnn.Executor("aclnnMoeTokenPermuteGrad", grad, order, 2, False, None)
@@ -325,7 +325,7 @@ def test_backend_is_chosen_by_the_environment() -> None:
     assert "backend is 'gpu'; it must be 'numpy', 'npu' or 'auto'" in done.stderr
 
 
-def test_formats_follow_the_documents_and_the_inputs(engine: Backend) -> None:
+def test_formats_follow_the_documents_and_the_inputs(each_backend: Backend) -> None:
     x, w = np.ones((1, 2, 4, 4), np.float32), np.ones((3, 2, 1, 1), np.float32)
     attributes = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1, 0)
     y = ops.convolution(aclnn.asarray(x), w, None, *attributes)  # "auto" becomes NCHW for a convolution
@@ -335,7 +335,7 @@ def test_formats_follow_the_documents_and_the_inputs(engine: Backend) -> None:
     assert ops.abs(aclnn.asarray(x)).format is aclnn.Format.ND
 
 
-def test_bfloat16_goes_through(engine: Backend) -> None:
+def test_bfloat16_goes_through(each_backend: Backend) -> None:
     x = np.array([[1, 2], [3, 4]], ml_dtypes.bfloat16)
     assert aclnn.asarray(x).numpy().dtype == x.dtype
     assert ops.moe_token_permute_grad(x, [0, 1], 2).astype(float).tolist() == [[4, 6]]
@@ -394,13 +394,13 @@ def test_only_data_errors_mean_bad_data(monkeypatch: pytest.MonkeyPatch) -> None
 # ------------------------------------------------------------------------------------------ odd callers
 
 
-def test_foreign_byte_order_is_copied(engine: Backend) -> None:
+def test_foreign_byte_order_is_copied(each_backend: Backend) -> None:
     swapped, out = np.array([[1, 2], [3, 4]], ">f4"), np.zeros((2, 2), ">f4")
     assert ops.mm(swapped, np.eye(2, dtype=np.float32), out=out) is out
     assert out.tolist() == swapped.tolist() and aclnn.asarray(swapped).numpy().tolist() == swapped.tolist()
 
 
-def test_streams_are_checked(engine: Backend) -> None:
+def test_streams_are_checked(each_backend: Backend) -> None:
     x = np.eye(2, dtype=np.float32)
     for wrong in (0, 3, "0"):
         with pytest.raises(TypeError, match="must be a Stream"):
@@ -415,14 +415,14 @@ def test_streams_are_checked(engine: Backend) -> None:
             executor.run(closed)
         executor.run()
     assert made[2].numpy().tolist() == x.tolist()
-    if engine.name != "numpy":
+    if each_backend.name != "numpy":
         with aclnn.use_backend("numpy"):
             other = aclnn.Stream()
         with pytest.raises(TypeError, match="stream is of the numpy backend"):
             ops.mm(x, x, stream=other)
 
 
-def test_a_list_is_no_tensor_to_write_to(engine: Backend) -> None:
+def test_a_list_is_no_tensor_to_write_to(each_backend: Backend) -> None:
     x = np.eye(2, dtype=np.float32)
     with pytest.raises(TypeError, match=r"aclnnMm: out .*is a list"):
         ops.mm(x, x, out=[np.empty((2, 2), np.float32)])
@@ -442,7 +442,7 @@ def test_there_is_one_device_on_numpy() -> None:
                 made(7)
 
 
-def test_shapes_may_be_numpy_integers(engine: Backend) -> None:
+def test_shapes_may_be_numpy_integers(each_backend: Backend) -> None:
     assert aclnn.zeros(np.int64(3), np.float32).shape == (3,)  # type: ignore[arg-type]
 
 

@@ -42,7 +42,7 @@ PERMUTED = [[1, 10], [3, 30], [1, 10], [2, 20], [2, 20], [3, 30]]
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("ids", [np.int32, np.int64])
-def test_permute(engine: Backend, dtype: Any, ids: Any) -> None:
+def test_permute(each_backend: Backend, dtype: Any, ids: Any) -> None:
     result = ops.moe_token_permute(np.array(TOKENS, dtype), np.array(INDICES, ids))
     same(result.permute_tokens, PERMUTED)
     same(result.sorted_indices, ORDER)
@@ -50,48 +50,48 @@ def test_permute(engine: Backend, dtype: Any, ids: Any) -> None:
 
 
 @pytest.mark.parametrize("wanted,rows", [(4, 4), (-2, 4), (0, 6), (99, 6), (-99, 0)])
-def test_permute_keeps_the_rows_that_are_asked_for(engine: Backend, wanted: int, rows: int) -> None:
+def test_permute_keeps_the_rows_that_are_asked_for(each_backend: Backend, wanted: int, rows: int) -> None:
     permuted, order = ops.moe_token_permute(f32(TOKENS), i32(INDICES), wanted)
     same(permuted, np.reshape(PERMUTED[:rows], (rows, 2)))
     same(order, ORDER)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_permute_grad(engine: Backend, dtype: Any) -> None:
+def test_permute_grad(each_backend: Backend, dtype: Any) -> None:
     grad = np.arange(1, 13).reshape(6, 2).astype(dtype)
     same(ops.moe_token_permute_grad(grad, i32(ORDER), 2), [[6, 8], [16, 18], [14, 16]])
     # With the tail dropped in the forward pass, its indices point past the rows and count as zero.
     same(ops.moe_token_permute_grad(grad[:4], i32(ORDER), 2), [[6, 8], [7, 8], [3, 4]])
 
 
-def test_permute_grad_adds_in_fp32_and_rounds_once(engine: Backend) -> None:
+def test_permute_grad_adds_in_fp32_and_rounds_once(each_backend: Backend) -> None:
     column = np.array([[256], [1], [1], [1]], BF16)
     same(ops.moe_token_permute_grad(column, i32([0, 1, 2, 3]), 4), [[260]])
 
 
-def test_permute_grad_of_the_document(engine: Backend) -> None:
+def test_permute_grad_of_the_document(each_backend: Backend) -> None:
     same(ops.moe_token_permute_grad(np.array([[1, 2], [3, 4]], BF16), i32([0, 1]), num_topk=2), [[4, 6]])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_unpermute(engine: Backend, dtype: Any) -> None:
+def test_unpermute(each_backend: Backend, dtype: Any) -> None:
     probs = np.array([[0.5, 0.25], [1, 0], [0.75, 0.5]], dtype)
     out = ops.moe_token_unpermute(np.array(PERMUTED, dtype), i32(ORDER), probs)
     same(out, [[0.75, 7.5], [2, 20], [3.75, 37.5]])
 
 
-def test_unpermute_without_probs_gathers(engine: Backend) -> None:
+def test_unpermute_without_probs_gathers(each_backend: Backend) -> None:
     out = ops.moe_token_unpermute(f32(PERMUTED), i32(ORDER))
     same(out, np.array(PERMUTED)[ORDER])
 
 
-def test_unpermute_skips_rows_of_probability_zero(engine: Backend) -> None:
+def test_unpermute_skips_rows_of_probability_zero(each_backend: Backend) -> None:
     out = ops.moe_token_unpermute(f32([[np.nan], [3]]), i32([0, 1]), f32([[0, 2]]))
     same(out, [[6]])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_unpermute_grad_is_the_gradient(engine: Backend, dtype: Any) -> None:
+def test_unpermute_grad_is_the_gradient(each_backend: Backend, dtype: Any) -> None:
     rng = np.random.default_rng(0)
     permuted = rng.integers(-4, 5, (6, 8)).astype(dtype)
     probs = (rng.integers(0, 5, (3, 2)) / 4).astype(dtype)
@@ -169,7 +169,7 @@ DX_0_FP16 = [
 
 
 @pytest.mark.parametrize("rstd_shape", [(2,), (2, 1), (2, 1, 1)])
-def test_rms_norm_grad_of_the_document(engine: Backend, rstd_shape: tuple[int, ...]) -> None:
+def test_rms_norm_grad_of_the_document(each_backend: Backend, rstd_shape: tuple[int, ...]) -> None:
     dx, dgamma = ops.rms_norm_grad(f32(X), f32(X), f32([1, 2]).reshape(rstd_shape), f32(GAMMA))
     same(dx.reshape(2, 16), [DX_0, DX_1])
     same(dgamma, DGAMMA)
@@ -177,7 +177,7 @@ def test_rms_norm_grad_of_the_document(engine: Backend, rstd_shape: tuple[int, .
 
 @pytest.mark.parametrize("gamma", ["same", np.float32])
 @pytest.mark.parametrize("dtype,row", [(BF16, DX_0_BF16), (np.float16, DX_0_FP16)])
-def test_rms_norm_grad_rounds_once(engine: Backend, dtype: Any, row: list[int], gamma: Any) -> None:
+def test_rms_norm_grad_rounds_once(each_backend: Backend, dtype: Any, row: list[int], gamma: Any) -> None:
     scale = GAMMA.astype(dtype if gamma == "same" else gamma)
     dx, dgamma = ops.rms_norm_grad(X.astype(dtype), X.astype(dtype), f32([1, 2]), scale)
     same(dx[0, 0], row)
@@ -185,7 +185,7 @@ def test_rms_norm_grad_rounds_once(engine: Backend, dtype: Any, row: list[int], 
     assert dx.dtype == dtype and dgamma.dtype == np.float32
 
 
-def test_rms_norm_grad_equals_autograd(engine: Backend) -> None:
+def test_rms_norm_grad_equals_autograd(each_backend: Backend) -> None:
     x, gamma, dy = f32([[1, 2, 2], [0, 3, 4]]), f32([1, 0.5, 2]), f32([[1, 0, -1], [2, 1, 0]])
     rstd = f32([3**-0.5, 3**0.5 / 5])
     dx, dgamma = ops.rms_norm_grad(dy, x, rstd, gamma)
@@ -195,7 +195,7 @@ def test_rms_norm_grad_equals_autograd(engine: Backend) -> None:
     near(dgamma, [0.5773502691896, 1.0392304845413, -1.1547005383793])
 
 
-def test_rms_norm(engine: Backend) -> None:
+def test_rms_norm(each_backend: Backend) -> None:
     y, rstd = ops.rms_norm(f32([[1, 2, 2], [0, 3, 4]]), f32([1, 0.5, 2]))
     near(rstd, [[0.577350172965], [0.346410140729]])
     near(y, [[0.577350172965, 0.577350172965, 2.309400691858], [0, 0.519615211094, 2.771281125833]])
@@ -208,42 +208,42 @@ GRAD = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
 WORDS = [2, 0, 2, 2, 1]
 
 
-def test_embedding_backward_of_the_document(engine: Backend) -> None:
+def test_embedding_backward_of_the_document(each_backend: Backend) -> None:
     out = ops.embedding_dense_backward(f32([[1, 2, 3], [4, 5, 6]]), np.array([1, 2]), 4, 0)
     same(out, [[0, 0, 0], [1, 2, 3], [4, 5, 6], [0, 0, 0]])
 
 
 @pytest.mark.parametrize("ids", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.float32, np.float16, np.float64])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_embedding_backward(engine: Backend, dtype: Any, ids: Any) -> None:
+def test_embedding_backward(each_backend: Backend, dtype: Any, ids: Any) -> None:
     out = ops.embedding_dense_backward(np.array(GRAD, dtype), np.array(WORDS, ids), 4, -1)
     same(out, [[3, 4], [9, 10], [13, 16], [0, 0]])
     assert out.dtype == dtype
 
 
-def test_embedding_backward_scales_by_the_reciprocal_count(engine: Backend) -> None:
+def test_embedding_backward_scales_by_the_reciprocal_count(each_backend: Backend) -> None:
     out = ops.embedding_dense_backward(f32(GRAD), i32(WORDS), 4, -1, scale_grad_by_freq=True)
     assert out[2].tolist() == [float.fromhex("0x1.155556p+2"), float.fromhex("0x1.555556p+2")]
     same(out[:2], [[3, 4], [9, 10]])
 
 
-def test_embedding_backward_padding_and_unknown_padding(engine: Backend) -> None:
+def test_embedding_backward_padding_and_unknown_padding(each_backend: Backend) -> None:
     same(ops.embedding_dense_backward(f32(GRAD), i32(WORDS), 4, 2), [[3, 4], [9, 10], [0, 0], [0, 0]])
     same(ops.embedding_dense_backward(f32(GRAD), i32(WORDS), 4, 77), [[3, 4], [9, 10], [13, 16], [0, 0]])
 
 
 @pytest.mark.parametrize("dtype,column,total", [(np.float16, [2048, 1, 1, 1], 2052), (BF16, [256, 1, 1, 1], 260)])
-def test_embedding_backward_sums_in_fp32(engine: Backend, dtype: Any, column: list[int], total: int) -> None:
+def test_embedding_backward_sums_in_fp32(each_backend: Backend, dtype: Any, column: list[int], total: int) -> None:
     out = ops.embedding_dense_backward(np.array(column, dtype)[:, None], i32([0, 0, 0, 0]), 1, -1)
     same(out, [[total]])
 
 
-def test_embedding_backward_flattens_leading_axes(engine: Backend) -> None:
+def test_embedding_backward_flattens_leading_axes(each_backend: Backend) -> None:
     out = ops.embedding_dense_backward(f32(GRAD[:4]).reshape(2, 2, 2), i32(WORDS[:4]).reshape(4, 1), 3, -1)
     same(out, [[3, 4], [0, 0], [13, 16]])
 
 
-def test_embedding(engine: Backend) -> None:
+def test_embedding(each_backend: Backend) -> None:
     table = f32([[1, 2], [3, 4], [5, 6]])
     same(ops.embedding(table, i32([[2, 0], [1, 1]])), [[[5, 6], [1, 2]], [[3, 4], [3, 4]]])
 
@@ -255,7 +255,7 @@ ROWS = [[0, 3], [1, 4], [2, 5]]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_init_routing(engine: Backend, dtype: Any) -> None:
+def test_init_routing(each_backend: Backend, dtype: Any) -> None:
     x = np.array(TOKENS, dtype)
     expanded, rows, experts = ops.moe_init_routing(x, i32(ROWS), i32(EXPERTS), 3)
     same(expanded, np.array(TOKENS)[[0, 2, 0, 1, 1, 2]])
@@ -263,7 +263,7 @@ def test_init_routing(engine: Backend, dtype: Any) -> None:
     same(experts, [0, 0, 1, 1, 2, 2])
 
 
-def test_init_routing_quant_of_the_document(engine: Backend) -> None:
+def test_init_routing_quant_of_the_document(each_backend: Backend) -> None:
     x = np.repeat(f32([[0.1], [0.2], [0.3]]), 4, axis=1)
     experts = i32([[1, 2], [0, 1], [0, 2]])
     expanded, rows, sorted_experts = ops.moe_init_routing_quant(x, i32(ROWS), experts, 3, 1.0, 1.0)
@@ -273,7 +273,7 @@ def test_init_routing_quant_of_the_document(engine: Backend) -> None:
     assert expanded.dtype == np.int8
 
 
-def test_init_routing_quant_is_half_precision(engine: Backend) -> None:
+def test_init_routing_quant_is_half_precision(each_backend: Backend) -> None:
     x = f32([[0.5, 1.5], [2.5, -2.5], [3.4999, 25.07]])
     quantised = np.array([[2, 6], [10, -10], [14, 100]])
     expanded, rows, _ = ops.moe_init_routing_quant(x, i32(ROWS), i32(EXPERTS), 3, 4.0, 0.25)
@@ -287,26 +287,26 @@ def test_init_routing_quant_is_half_precision(engine: Backend) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_init_routing_quant_rounds_half_even_and_saturates(engine: Backend, dtype: Any) -> None:
+def test_init_routing_quant_rounds_half_even_and_saturates(each_backend: Backend, dtype: Any) -> None:
     values = [0.5, 1.5, 2.5, -0.5, -2.5, 200, -300]
     out = ops.moe_init_routing_quant(np.array([values], dtype), i32([[0]]), i32([[0]]), 1, 1.0, 0.0)
     same(out.expanded_x, [[0, 2, 2, 0, -2, 127, -128]])
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_mm(engine: Backend, dtype: Any) -> None:
+def test_mm(each_backend: Backend, dtype: Any) -> None:
     a, b = np.arange(6).reshape(2, 3).astype(dtype), np.arange(12).reshape(3, 4).astype(dtype)
     same(ops.mm(a, b), np.arange(6).reshape(2, 3) @ np.arange(12).reshape(3, 4))
 
 
-def test_mm_sums_in_fp32(engine: Backend) -> None:
+def test_mm_sums_in_fp32(each_backend: Backend) -> None:
     same(ops.mm(np.ones((1, 4096), BF16), np.ones((4096, 1), BF16)), [[4096]])
 
 
 # ------------------------------------------------------------------------------------------ views and empties
 
 
-def test_strided_and_offset_views(engine: Backend) -> None:
+def test_strided_and_offset_views(each_backend: Backend) -> None:
     wide = aclnn.asarray(np.arange(48, dtype=np.float32).reshape(6, 8))
     grad = wide[:, 1:5:2]  # offset 1, strides (8, 2)
     host = np.arange(48).reshape(6, 8)[:, 1:5:2]
@@ -315,7 +315,7 @@ def test_strided_and_offset_views(engine: Backend) -> None:
     same(ops.mm(wide.T, wide), np.arange(48).reshape(6, 8).T @ np.arange(48).reshape(6, 8))
 
 
-def test_results_go_into_a_strided_output(engine: Backend) -> None:
+def test_results_go_into_a_strided_output(each_backend: Backend) -> None:
     target = aclnn.zeros((4, 4), np.float32)
     ops.embedding_dense_backward(f32(GRAD), i32(WORDS), 4, -1, out=target[:, ::2])
     expected = np.zeros((4, 4))
@@ -323,12 +323,12 @@ def test_results_go_into_a_strided_output(engine: Backend) -> None:
     same(target, expected)
 
 
-def test_strided_ndarrays(engine: Backend) -> None:
+def test_strided_ndarrays(each_backend: Backend) -> None:
     grad = np.asfortranarray(f32(GRAD))[::-1]
     same(ops.embedding_dense_backward(grad, i32(WORDS[::-1]), 4, -1), [[3, 4], [9, 10], [13, 16], [0, 0]])
 
 
-def test_empty_tensors(engine: Backend) -> None:
+def test_empty_tensors(each_backend: Backend) -> None:
     same(ops.embedding_dense_backward(f32([]).reshape(0, 3), i32([]), 4, -1), np.zeros((4, 3)))
     same(ops.moe_token_permute_grad(f32([]).reshape(0, 3), i32([]), 2), np.zeros((0, 3)))
     same(ops.moe_token_permute_grad(f32([]).reshape(0, 3), i32([0, 1]), 2), np.zeros((1, 3)))
@@ -381,7 +381,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name,args,status,argument", BAD, ids=[f"{b[0]}-{b[3]}-{i}" for i, b in enumerate(BAD)])
-def test_bad_input(engine: Backend, name: str, args: tuple[Any, ...], status: int, argument: str) -> None:
+def test_bad_input(each_backend: Backend, name: str, args: tuple[Any, ...], status: int, argument: str) -> None:
     with pytest.raises(AclError) as caught:
         getattr(ops, name)(*args)
     error = caught.value
@@ -400,8 +400,10 @@ def test_bad_input(engine: Backend, name: str, args: tuple[Any, ...], status: in
         ("moe_init_routing", (ONE, i32([[0], [7]]), i32([[0], [1]]), 2), "row_idx"),
     ],
 )
-def test_indices_out_of_range_are_refused(engine: Backend, name: str, args: tuple[Any, ...], argument: str) -> None:
-    if engine.name == "npu" and not engine.emulated:
+def test_indices_out_of_range_are_refused(
+    each_backend: Backend, name: str, args: tuple[Any, ...], argument: str
+) -> None:
+    if each_backend.name == "npu" and not each_backend.emulated:
         pytest.skip("undefined on hardware: an index out of range may write anywhere")
     with pytest.raises(AclError) as caught:
         getattr(ops, name)(*args)
@@ -410,7 +412,7 @@ def test_indices_out_of_range_are_refused(engine: Backend, name: str, args: tupl
     same(ops.mm(ONE, ONE.T), np.full((2, 2), 4))  # the backend still works
 
 
-def test_output_of_a_wrong_shape_or_dtype(engine: Backend) -> None:
+def test_output_of_a_wrong_shape_or_dtype(each_backend: Backend) -> None:
     with pytest.raises(AclError, match=r"out has shape \(3, 3\); it must be \(4, 2\)"):
         ops.embedding_dense_backward(f32(GRAD), i32(WORDS), 4, -1, out=np.zeros((3, 3), np.float32))
     with pytest.raises(AclError) as caught:

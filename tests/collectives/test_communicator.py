@@ -168,7 +168,7 @@ def test_ranks_of_a_launcher_find_each_other() -> None:
     assert [child.communicate(timeout=60)[0].strip() for child in children] == ["0 2 [2.0, 2.0]", "1 2 [2.0, 2.0]"]
 
 
-def test_what_is_refused(engine: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_refused(each_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     comm = Communicator.from_root_info(Communicator.root_info(), 0, 1)
     try:
         x = aclnn.zeros((2, 2), np.float32)
@@ -195,7 +195,7 @@ def test_what_is_refused(engine: Backend, monkeypatch: pytest.MonkeyPatch) -> No
         Communicator.from_env()
 
 
-def test_many_communicators_leave_nothing(engine: Backend) -> None:
+def test_many_communicators_leave_nothing(each_backend: Backend) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(30):
         with Communicator.from_root_info(Communicator.root_info(), 0, 1) as comm:

@@ -24,7 +24,7 @@ OUTSIDE: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [
 
 @pytest.mark.parametrize(("shape", "strides", "offset"), OUTSIDE)
 def test_views_stay_in_their_storage(
-    engine: Backend, shape: Sequence[int], strides: Sequence[int], offset: int
+    each_backend: Backend, shape: Sequence[int], strides: Sequence[int], offset: int
 ) -> None:
     x = aclnn.asarray(np.arange(8, dtype=np.float32))
     with pytest.raises(ValueError, match="reaches elements"):
@@ -32,7 +32,7 @@ def test_views_stay_in_their_storage(
     assert x.view((8,), (-1,), 7).numpy().tolist() == list(range(7, -1, -1))
 
 
-def test_views_of_an_empty_storage_have_no_elements(engine: Backend) -> None:
+def test_views_of_an_empty_storage_have_no_elements(each_backend: Backend) -> None:
     empty = aclnn.empty((0,), np.float32)
     with pytest.raises(ValueError, match="the storage has 0"):
         empty.view((1024,), (1,), 0)
@@ -41,7 +41,7 @@ def test_views_of_an_empty_storage_have_no_elements(engine: Backend) -> None:
     assert empty.view((0,), (1,), 0).shape == (0,)
 
 
-def test_views_of_packed_types_are_counted_in_elements(engine: Backend) -> None:
+def test_views_of_packed_types_are_counted_in_elements(each_backend: Backend) -> None:
     packed = aclnn.empty((8,), aclnn.DataType.INT4)
     for shape, offset in (((16,), 0), ((8,), 1)):
         with pytest.raises(ValueError, match="the storage has 8"):
@@ -49,7 +49,7 @@ def test_views_of_packed_types_are_counted_in_elements(engine: Backend) -> None:
     assert packed.view((4,), (2,), 1).shape == (4,)
 
 
-def test_borrowed_memory_has_an_address(engine: Backend) -> None:
+def test_borrowed_memory_has_an_address(each_backend: Backend) -> None:
     values = np.zeros(4, np.float32)
     for pointer, keywords in (
         (0, {}),

@@ -16,7 +16,7 @@ from ascend_aclnn import ops
 from ascend_aclnn.core.interface import Backend
 
 
-def test_copies_on_a_stream_follow_the_work_before_them(engine: Backend) -> None:
+def test_copies_on_a_stream_follow_the_work_before_them(each_backend: Backend) -> None:
     source, target = aclnn.pinned((64, 3), np.float32), aclnn.pinned((64, 3), np.float32)
     source[...] = np.arange(192).reshape(64, 3)
     x = aclnn.empty((64, 3), np.float32)
@@ -28,7 +28,7 @@ def test_copies_on_a_stream_follow_the_work_before_them(engine: Backend) -> None
     np.testing.assert_array_equal(target, 2 * source)
 
 
-def test_a_copy_waits_for_the_writer_on_another_stream(engine: Backend) -> None:
+def test_a_copy_waits_for_the_writer_on_another_stream(each_backend: Backend) -> None:
     first, second = aclnn.Stream(), aclnn.Stream()
     x = aclnn.asarray(np.ones((512, 512), np.float32))
     product = ops.mm(x, x, stream=first)
@@ -38,7 +38,7 @@ def test_a_copy_waits_for_the_writer_on_another_stream(engine: Backend) -> None:
     assert (target == 512).all()
 
 
-def test_what_a_copy_reads_is_kept_until_it_has_run(engine: Backend) -> None:
+def test_what_a_copy_reads_is_kept_until_it_has_run(each_backend: Backend) -> None:
     x = aclnn.empty((1 << 16,), np.int32)
     for i in range(20):
         source = aclnn.pinned(1 << 16, np.int32)
@@ -49,7 +49,7 @@ def test_what_a_copy_reads_is_kept_until_it_has_run(engine: Backend) -> None:
     assert (x.numpy() == 19).all()
 
 
-def test_pinned_memory_of_every_kind(engine: Backend) -> None:
+def test_pinned_memory_of_every_kind(each_backend: Backend) -> None:
     assert aclnn.pinned((0, 3), np.float32).shape == (0, 3)
     half = aclnn.pinned(4, ml_dtypes.bfloat16)
     half[...] = 2
@@ -60,7 +60,7 @@ def test_pinned_memory_of_every_kind(engine: Backend) -> None:
         aclnn.pinned(4, aclnn.DataType.HIFLOAT8)
 
 
-def test_copies_that_would_not_fit_are_refused(engine: Backend) -> None:
+def test_copies_that_would_not_fit_are_refused(each_backend: Backend) -> None:
     x = aclnn.zeros((2, 3), np.float32)
     with pytest.raises(ValueError, match=r"source is float32\(6,\); it must be float32\(2, 3\)"):
         x.copy_from(np.zeros(6, np.float32))
@@ -72,7 +72,7 @@ def test_copies_that_would_not_fit_are_refused(engine: Backend) -> None:
         x.copy_to(frozen)
 
 
-def test_streams_in_order_of_priority(engine: Backend) -> None:
+def test_streams_in_order_of_priority(each_backend: Backend) -> None:
     with pytest.raises(ValueError, match=r"priority is 8; it must be in \[0, 7\]"):
         aclnn.Stream(priority=8)
     first, second = aclnn.Stream(priority=7), aclnn.Stream()
@@ -82,7 +82,7 @@ def test_streams_in_order_of_priority(engine: Backend) -> None:
     second.wait_stream(second)
 
 
-def test_modes_take_what_is_documented(engine: Backend) -> None:
+def test_modes_take_what_is_documented(each_backend: Backend) -> None:
     for level in (True, 2, 3, False):
         aclnn.set_deterministic(level)
     with pytest.raises(ValueError, match="level is 4"):
@@ -96,8 +96,8 @@ def test_modes_take_what_is_documented(engine: Backend) -> None:
         aclnn.set_operator_timeout(0)
 
 
-def test_the_overflow_mode_of_a_device_can_be_changed(engine: Backend) -> None:
-    if engine.name == "numpy":
+def test_the_overflow_mode_of_a_device_can_be_changed(each_backend: Backend) -> None:
+    if each_backend.name == "numpy":
         with pytest.raises(NotImplementedError, match="does not saturate"):
             aclnn.set_overflow_mode("saturation")
         return
@@ -106,27 +106,27 @@ def test_the_overflow_mode_of_a_device_can_be_changed(engine: Backend) -> None:
     aclnn.set_overflow_mode("inf_nan")
 
 
-def test_properties_of_a_device(engine: Backend) -> None:
+def test_properties_of_a_device(each_backend: Backend) -> None:
     found = aclnn.Device(0).properties
-    assert found.soc == engine.soc and found.product and found.total_memory > 0
-    if engine.name == "npu":
+    assert found.soc == each_backend.soc and found.product and found.total_memory > 0
+    if each_backend.name == "npu":
         assert found.cube_cores > 0 and found.vector_cores > 0 and found.l2_cache > 0
 
 
-def test_statistics_of_the_pool(engine: Backend) -> None:
+def test_statistics_of_the_pool(each_backend: Backend) -> None:
     before = aclnn.memory_statistics()
     x = aclnn.zeros((1 << 20,), np.float32)
     during = aclnn.memory_statistics()
     assert during.used >= before.used + x.nbytes and during.peak_used >= during.used
-    if engine.name == "npu":
+    if each_backend.name == "npu":
         assert during.reserved >= during.used and during.segments > 0 and during.allocations > before.allocations
         del x
         aclnn.zeros((1 << 20,), np.float32)
         assert aclnn.memory_statistics().from_cache > during.from_cache
 
 
-def test_a_snapshot_names_who_allocated(engine: Backend) -> None:
-    if engine.name == "numpy":
+def test_a_snapshot_names_who_allocated(each_backend: Backend) -> None:
+    if each_backend.name == "numpy":
         assert aclnn.memory_snapshot() == []
         return
     aclnn.record_memory_origins(True)
@@ -143,8 +143,8 @@ def test_a_snapshot_names_who_allocated(engine: Backend) -> None:
     assert [b.nbytes for b in aclnn.memory_snapshot()] == sorted((b.nbytes for b in blocks.values()), reverse=True)
 
 
-def test_copies_between_devices_keep_the_layout(engine: Backend) -> None:
-    if engine.device_count() < 2:
+def test_copies_between_devices_keep_the_layout(each_backend: Backend) -> None:
+    if each_backend.device_count() < 2:
         copy = aclnn.asarray(np.arange(6, dtype=np.float32)).to_device(0)
         assert copy.numpy().tolist() == list(range(6))
         with pytest.raises(ValueError, match="device 1: this host has 1"):
@@ -161,10 +161,12 @@ def test_copies_between_devices_keep_the_layout(engine: Backend) -> None:
     assert aclnn.empty((0, 3), np.float32).to_device(1).shape == (0, 3)
 
 
-def test_ranges_reach_the_profilers_library(engine: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_reach_the_profilers_library(
+    each_backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with aclnn.profiling_range("nothing listens"):
         pass
-    if engine.name == "numpy":
+    if each_backend.name == "numpy":
         return
     source = tmp_path / "mstx.c"
     source.write_text(
@@ -174,8 +176,8 @@ def test_ranges_reach_the_profilers_library(engine: Backend, tmp_path: Path, mon
     )
     library = tmp_path / "libms_tools_ext.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
-    monkeypatch.setattr(engine.runtime.libraries, "directory", tmp_path)  # type: ignore[attr-defined]
-    engine.__dict__.pop("_range_functions", None)
+    monkeypatch.setattr(each_backend.runtime.libraries, "directory", tmp_path)  # type: ignore[attr-defined]
+    each_backend.__dict__.pop("_range_functions", None)
     try:
         stream = aclnn.Stream()
         with aclnn.profiling_range("forward", stream):
@@ -185,4 +187,4 @@ def test_ranges_reach_the_profilers_library(engine: Backend, tmp_path: Path, mon
             assert ctypes.c_void_p.in_dll(loaded, "on").value == stream.handle
         assert ctypes.c_uint64.in_dll(loaded, "open_ranges").value == 0
     finally:
-        engine.__dict__.pop("_range_functions", None)
+        each_backend.__dict__.pop("_range_functions", None)

@@ -41,7 +41,7 @@ def test_nz_order() -> None:
     np.testing.assert_array_equal(from_nz(stored, matrix.shape), matrix)
 
 
-def test_to_format_and_back(engine: Backend) -> None:
+def test_to_format_and_back(each_backend: Backend) -> None:
     values = np.arange(2 * 20 * 40, dtype=np.float16).reshape(2, 20, 40)
     blocked = aclnn.asarray(values).to_format("FRACTAL_NZ")
     assert (blocked.format, blocked.shape, blocked.storage_shape) == (Format.FRACTAL_NZ, (2, 20, 40), (2, 3, 2, 16, 16))
@@ -53,7 +53,7 @@ def test_to_format_and_back(engine: Backend) -> None:
         back.to_format("NC1HWC0")
 
 
-def test_asarray_takes_a_format(engine: Backend) -> None:
+def test_asarray_takes_a_format(each_backend: Backend) -> None:
     values = np.arange(20 * 40, dtype=np.float16).reshape(20, 40)
     blocked = aclnn.asarray(values, format="FRACTAL_NZ")
     assert (blocked.format, blocked.shape, blocked.storage_shape) == (Format.FRACTAL_NZ, (20, 40), (3, 2, 16, 16))
@@ -61,14 +61,14 @@ def test_asarray_takes_a_format(engine: Backend) -> None:
     np.testing.assert_array_equal(blocked.to_format("ND").numpy(), values)
 
 
-def test_weights_in_nz(engine: Backend) -> None:
+def test_weights_in_nz(each_backend: Backend) -> None:
     x, weight = np.ones((20, 40), np.float16), np.arange(40 * 33).reshape(40, 33).astype(np.float16)
     out = ops.matmul_weight_nz(aclnn.asarray(x), aclnn.asarray(weight).to_format("FRACTAL_NZ"))
     expected = (x.astype(np.float64) @ weight.astype(np.float64)).astype(np.float16)
     np.testing.assert_array_equal(out.numpy(), expected)
 
 
-def test_a_transposed_weight_keeps_its_blocks(engine: Backend) -> None:
+def test_a_transposed_weight_keeps_its_blocks(each_backend: Backend) -> None:
     weight = np.arange(33 * 40).reshape(33, 40).astype(np.float16)
     blocked = aclnn.asarray(weight).to_format("FRACTAL_NZ")
     turned = blocked.T
@@ -81,14 +81,14 @@ def test_a_transposed_weight_keeps_its_blocks(engine: Backend) -> None:
         aclnn.asarray(np.zeros((2, 16, 16), np.float16)).to_format("FRACTAL_NZ").transpose(1, 0, 2)
 
 
-def test_blocks_may_be_flattened(engine: Backend) -> None:
+def test_blocks_may_be_flattened(each_backend: Backend) -> None:
     weight = np.arange(33 * 40).reshape(33, 40).astype(np.float16)
     blocked = aclnn.asarray(weight).to_format("FRACTAL_NZ")
     flat = blocked.with_format("FRACTAL_NZ", (math.prod(blocked.storage_shape),))
     np.testing.assert_array_equal(flat.numpy(), weight)
 
 
-def test_outputs_are_cut_to_what_the_data_gave(engine: Backend) -> None:
+def test_outputs_are_cut_to_what_the_data_gave(each_backend: Backend) -> None:
     x = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
     assert ops.nonzero(x).tolist() == [[0, 1], [0, 2], [1, 0]]
     where = ops.nonzero(aclnn.asarray(x))

@@ -19,7 +19,7 @@ from ascend_aclnn.core.interface import Backend
 ARRAY = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
-def test_what_it_is(engine: Backend) -> None:
+def test_what_it_is(each_backend: Backend) -> None:
     t = aclnn.asarray(ARRAY)
     assert (t.shape, t.dtype, t.strides, t.offset) == ((2, 3, 4), DataType.FLOAT, (12, 4, 1), 0)
     assert (t.format, t.storage_shape, t.nbytes, t.device) == (Format.ND, (2, 3, 4), 96, 0)
@@ -32,7 +32,7 @@ def test_what_it_is(engine: Backend) -> None:
     [0, -1, slice(1, None), (slice(None), 1), (..., 2), (0, ..., slice(1, 3)), (None, 1), (slice(None), slice(0, 3, 2)),
      slice(5, 5)],
 )  # fmt: skip
-def test_indexing_gives_views(engine: Backend, index: Any) -> None:
+def test_indexing_gives_views(each_backend: Backend, index: Any) -> None:
     t = aclnn.asarray(ARRAY)
     view = t[index]
     assert view.shape == ARRAY[index].shape
@@ -44,7 +44,7 @@ def test_indexing_gives_views(engine: Backend, index: Any) -> None:
         assert t.numpy().tolist() == expected.tolist()
 
 
-def test_transposing_and_reshaping(engine: Backend) -> None:
+def test_transposing_and_reshaping(each_backend: Backend) -> None:
     t = aclnn.asarray(ARRAY)
     assert t.T.numpy().tolist() == ARRAY.T.tolist()
     assert t.transpose(1, 0, 2).numpy().tolist() == ARRAY.transpose(1, 0, 2).tolist()
@@ -57,7 +57,7 @@ def test_transposing_and_reshaping(engine: Backend) -> None:
         t.transpose(0, 0, 1)
 
 
-def test_wrong_indices(engine: Backend) -> None:
+def test_wrong_indices(each_backend: Backend) -> None:
     t = aclnn.asarray(ARRAY)
     with pytest.raises(IndexError, match="index 2 is out of bounds for axis 0 with size 2"):
         t[2]
@@ -68,14 +68,14 @@ def test_wrong_indices(engine: Backend) -> None:
 
 
 @pytest.mark.parametrize("dtype", [d for d in DataType if d.numpy is not None and not d.packed], ids=lambda d: d.name)
-def test_every_dtype_travels(engine: Backend, dtype: DataType) -> None:
+def test_every_dtype_travels(each_backend: Backend, dtype: DataType) -> None:
     values = np.array([0, 1, 1, 0, 1]).astype(dtype.numpy)
     t = aclnn.asarray(values)
     assert t.dtype is dtype and t.nbytes == values.nbytes
     assert t.numpy().tobytes() == values.tobytes()
 
 
-def test_packed_dtypes_are_packed_on_the_device(engine: Backend) -> None:
+def test_packed_dtypes_are_packed_on_the_device(each_backend: Backend) -> None:
     values = np.array([-8, -1, 0, 3, 7], ml_dtypes.int4)
     t = aclnn.asarray(values)
     assert t.dtype is DataType.INT4 and t.nbytes == 3
@@ -83,7 +83,7 @@ def test_packed_dtypes_are_packed_on_the_device(engine: Backend) -> None:
     assert t.numpy().astype(int).tolist() == [-8, -1, 0, 3, 7]
 
 
-def test_numpy_is_a_copy(engine: Backend) -> None:
+def test_numpy_is_a_copy(each_backend: Backend) -> None:
     t = aclnn.asarray(ARRAY)
     t.numpy()[...] = 7
     assert t.numpy().tolist() == ARRAY.tolist()
@@ -91,14 +91,14 @@ def test_numpy_is_a_copy(engine: Backend) -> None:
     assert np.asarray(t, np.float64).dtype == np.float64
 
 
-def test_zero_dimensional_and_empty(engine: Backend) -> None:
+def test_zero_dimensional_and_empty(each_backend: Backend) -> None:
     assert aclnn.asarray(np.float32(3)).numpy().tolist() == 3
     assert aclnn.asarray(np.empty((0, 4), np.float32)).numpy().shape == (0, 4)
     with pytest.raises(TypeError, match="0-d"):
         len(aclnn.asarray(np.float32(3)))
 
 
-def test_formats(engine: Backend) -> None:
+def test_formats(each_backend: Backend) -> None:
     assert aclnn.empty((1, 2, 3, 4), np.float32, format="NCHW").format is Format.NCHW
     assert aclnn.empty((2, 2), np.float32, format=Format.FRACTAL_NZ, storage_shape=(1, 1, 16, 16)).storage_shape == (
         1,
@@ -112,14 +112,14 @@ def test_formats(engine: Backend) -> None:
         aclnn.empty((1,), np.float32, strides=(1, 1))
 
 
-def test_strides_and_offset_count_elements(engine: Backend) -> None:
+def test_strides_and_offset_count_elements(each_backend: Backend) -> None:
     t = aclnn.empty((2, 2), np.float32, strides=(1, 2), offset=3)
     t.assign([[1, 2], [3, 4]])
     assert t.numpy().tolist() == [[1, 2], [3, 4]]
     assert t.data_ptr == t.storage.address + 12
 
 
-def test_borrowed_memory(engine: Backend) -> None:
+def test_borrowed_memory(each_backend: Backend) -> None:
     base = aclnn.asarray(ARRAY)
     t = Tensor.from_pointer(base.storage.address, (3, 4), np.float32, offset=12, owner=base)
     assert t.numpy().tolist() == ARRAY[1].tolist()
@@ -129,7 +129,7 @@ def test_borrowed_memory(engine: Backend) -> None:
     assert t.numpy().tolist() == ARRAY[1].tolist()  # the owner lives as long as the tensor
 
 
-def test_dlpack_round_trip(engine: Backend) -> None:
+def test_dlpack_round_trip(each_backend: Backend) -> None:
     t = aclnn.asarray(ARRAY)[:, 1]
     back = aclnn.from_dlpack(t)
     assert back.numpy().tolist() == ARRAY[:, 1].tolist()
@@ -154,7 +154,7 @@ def test_a_tensor_keeps_its_dtype() -> None:
             aclnn.asarray(t, np.float16)
 
 
-def test_streams_order_work(engine: Backend) -> None:
+def test_streams_order_work(each_backend: Backend) -> None:
     a = aclnn.asarray(np.full((64, 64), 0.5, np.float32))
     first, second = aclnn.Stream(), aclnn.Stream()
     with first:
@@ -170,7 +170,7 @@ def test_streams_order_work(engine: Backend) -> None:
     assert aclnn.current_stream() is not first
 
 
-def test_events_keep_time(engine: Backend) -> None:
+def test_events_keep_time(each_backend: Backend) -> None:
     start, end = aclnn.Event(), aclnn.Event()
     start.record()
     ops.mm(aclnn.asarray(np.ones((128, 128), np.float32)), np.ones((128, 128), np.float32))
@@ -179,7 +179,7 @@ def test_events_keep_time(engine: Backend) -> None:
     assert 0 <= start.elapsed_ms(end) < 60_000
 
 
-def test_memory_limit(engine: Backend) -> None:
+def test_memory_limit(each_backend: Backend) -> None:
     gc.collect()
     aclnn.empty_cache()
     used = aclnn.memory_info().used
@@ -196,7 +196,7 @@ def test_memory_limit(engine: Backend) -> None:
     assert 0 < aclnn.memory_info().free <= aclnn.memory_info().total
 
 
-def test_devices(engine: Backend) -> None:
+def test_devices(each_backend: Backend) -> None:
     with aclnn.Device(0) as device:
         device.synchronize(timeout=30)
         assert device.memory_info().total > 0
@@ -204,12 +204,12 @@ def test_devices(engine: Backend) -> None:
         aclnn.Device(99)
 
 
-def test_threads(engine: Backend) -> None:
+def test_threads(each_backend: Backend) -> None:
     failures: list[BaseException] = []
 
     def work(seed: int) -> None:
         try:
-            with aclnn.use_backend(engine.name):
+            with aclnn.use_backend(each_backend.name):
                 x = np.random.default_rng(seed).standard_normal((32, 64)).astype(np.float32)
                 for _ in range(20):
                     y = ops.mm(aclnn.asarray(x), x.T).numpy()

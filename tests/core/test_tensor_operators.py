@@ -23,7 +23,7 @@ COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, 
 
 
 @pytest.mark.parametrize("function", [*ARITHMETIC, *COMPARISONS], ids=lambda f: f.__name__)
-def test_operators_are_numpys(engine: Backend, function: Any) -> None:
+def test_operators_are_numpys(each_backend: Backend, function: Any) -> None:
     a, b = aclnn.asarray(A), aclnn.asarray(B)
     for left, right, expected in (
         (a, b, function(A, B)),
@@ -37,7 +37,7 @@ def test_operators_are_numpys(engine: Backend, function: Any) -> None:
         np.testing.assert_array_equal(result.numpy(), expected)
 
 
-def test_integers_and_powers(engine: Backend) -> None:
+def test_integers_and_powers(each_backend: Backend) -> None:
     n = np.array([7, -7, 5], np.int32)
     t = aclnn.asarray(n)
     assert (t // 2).tolist() == [3, -4, 2] and (t % 3).tolist() == [1, 2, 2]
@@ -48,7 +48,7 @@ def test_integers_and_powers(engine: Backend) -> None:
     np.testing.assert_allclose((aclnn.asarray(A) @ aclnn.asarray(B.T.copy())).numpy(), A @ B.T, rtol=1e-6)
 
 
-def test_equality_is_elementwise_or_an_error(engine: Backend) -> None:
+def test_equality_is_elementwise_or_an_error(each_backend: Backend) -> None:
     t = aclnn.asarray(A)
     assert (t == t.copy()).numpy().all() and hash(t) == hash(t) and t in {t: 1}
     for other in (None, "text", object()):
@@ -62,13 +62,13 @@ def test_equality_is_elementwise_or_an_error(engine: Backend) -> None:
         bool(t == t)
 
 
-def test_numpy_functions_refuse_tensors(engine: Backend) -> None:
+def test_numpy_functions_refuse_tensors(each_backend: Backend) -> None:
     with pytest.raises(TypeError):
         np.add(aclnn.asarray(A), 1)
     assert np.asarray(aclnn.asarray(A)).tolist() == A.tolist()
 
 
-def test_indexing_by_masks_and_arrays(engine: Backend) -> None:
+def test_indexing_by_masks_and_arrays(each_backend: Backend) -> None:
     t = aclnn.asarray(A)
     assert t[t > 0].tolist() == A[A > 0].tolist() and t[A > 0].tolist() == A[A > 0].tolist()
     assert t[[1, 0, 1]].tolist() == A[[1, 0, 1]].tolist()
@@ -85,7 +85,7 @@ def test_indexing_by_masks_and_arrays(engine: Backend) -> None:
             t[index]
 
 
-def test_values_on_the_host(engine: Backend) -> None:
+def test_values_on_the_host(each_backend: Backend) -> None:
     one = aclnn.asarray(np.array([2.5], np.float32))
     assert one.item() == 2.5 and float(one) == 2.5 and int(one) == 2 and complex(one) == 2.5
     assert aclnn.asarray(A).tolist() == A.tolist() and aclnn.asarray(A).cpu().tolist() == A.tolist()
@@ -93,7 +93,7 @@ def test_values_on_the_host(engine: Backend) -> None:
         aclnn.asarray(A).item()
 
 
-def test_shapes_take_sequences(engine: Backend) -> None:
+def test_shapes_take_sequences(each_backend: Backend) -> None:
     t = aclnn.asarray(A)
     assert (
         t.reshape((3, 2)).tolist()
@@ -110,7 +110,7 @@ def test_shapes_take_sequences(engine: Backend) -> None:
     assert t.T.copy().reshape(6).tolist() == A.T.reshape(6).tolist()
 
 
-def test_casts_and_copies(engine: Backend) -> None:
+def test_casts_and_copies(each_backend: Backend) -> None:
     t = aclnn.asarray(A)
     assert t.astype(np.int32).tolist() == A.astype(np.int32).tolist()
     assert t.astype("bfloat16").dtype is DataType.BF16
@@ -120,7 +120,7 @@ def test_casts_and_copies(engine: Backend) -> None:
     assert aclnn.empty((0, 3), np.float32).copy().shape == (0, 3)
 
 
-def test_made_tensors(engine: Backend) -> None:
+def test_made_tensors(each_backend: Backend) -> None:
     assert aclnn.ones((2,), np.int32).tolist() == [1, 1] and aclnn.full(2, 7, "float16").tolist() == [7, 7]
     assert aclnn.arange(3).tolist() == [0, 1, 2] and aclnn.arange(1, 2, 0.5).dtype == np.float32
     assert aclnn.arange(1, 7, 3).dtype == np.int64
@@ -137,10 +137,10 @@ def _sum_of(tensor: Tensor) -> float:
     return float(tensor.numpy().sum())
 
 
-def test_tensors_and_results_pickle(engine: Backend) -> None:
+def test_tensors_and_results_pickle(each_backend: Backend) -> None:
     for tensor in (aclnn.asarray(A), aclnn.asarray(A)[:, ::2], aclnn.asarray(A.astype(ml_dtypes.bfloat16))):
         loaded = pickle.loads(pickle.dumps(tensor))
-        assert loaded.dtype is tensor.dtype and loaded.shape == tensor.shape and loaded.backend is engine
+        assert loaded.dtype is tensor.dtype and loaded.shape == tensor.shape and loaded.backend is each_backend
         assert loaded.tolist() == tensor.tolist()
     blocked = aclnn.asarray(A).to_format("FRACTAL_NZ")
     loaded = pickle.loads(pickle.dumps(blocked))
@@ -165,7 +165,7 @@ def test_data_types_are_numpys() -> None:
         np.dtype(DataType.COMPLEX32)
 
 
-def test_views_stay_inside_their_storage(engine: Backend) -> None:
+def test_views_stay_inside_their_storage(each_backend: Backend) -> None:
     t = aclnn.zeros((4, 4), np.float32)
     empty = aclnn.empty((0,), np.float32)
     packed = aclnn.empty((4,), "INT4")

@@ -47,7 +47,7 @@ def test_a_torch_tensor_keeps_the_memory_of_the_tensor_it_came_from() -> None:
     assert there.sum() == 499500
 
 
-def test_torch_tensors_in_give_torch_tensors_out(engine: Backend) -> None:
+def test_torch_tensors_in_give_torch_tensors_out(each_backend: Backend) -> None:
     x, gamma = torch.rand(4, 8, dtype=torch.bfloat16), torch.ones(8, dtype=torch.bfloat16)
     y, rstd = ops.rms_norm(x, gamma)
     assert y.dtype == torch.bfloat16 and isinstance(rstd, torch.Tensor) and rstd.shape == (4, 1)
@@ -55,7 +55,7 @@ def test_torch_tensors_in_give_torch_tensors_out(engine: Backend) -> None:
     torch.testing.assert_close(y.float(), expected, atol=1e-2, rtol=1e-2)
 
 
-def test_out_accepts_torch_tensors(engine: Backend) -> None:
+def test_out_accepts_torch_tensors(each_backend: Backend) -> None:
     x = torch.tensor([-1.0, 2.0])
     out = torch.empty(2)
     result = ops.abs(x, out=out)
@@ -64,36 +64,36 @@ def test_out_accepts_torch_tensors(engine: Backend) -> None:
     assert ops.abs(x.bfloat16(), out=half) is half and half.tolist() == [1.0, 2.0]
 
 
-def test_an_operator_in_place_changes_the_torch_tensor(engine: Backend) -> None:
+def test_an_operator_in_place_changes_the_torch_tensor(each_backend: Backend) -> None:
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.bfloat16)
     result = ops.inplace_add(x, torch.ones(2, dtype=torch.bfloat16), 1)
     assert result is x and x.tolist() == [[2.0, 3.0], [4.0, 5.0]]
 
 
-def test_lists_of_torch_tensors_give_lists(engine: Backend) -> None:
+def test_lists_of_torch_tensors_give_lists(each_backend: Backend) -> None:
     parts = [torch.ones(2), torch.zeros(2)]
     assert ops.cat(parts, 0).tolist() == [1, 1, 0, 0]
     assert [t.tolist() for t in ops.foreach_abs([torch.tensor([-1.0]), torch.tensor([-2.0])])] == [[1.0], [2.0]]
 
 
-def test_dtype_arguments_accept_torch_dtypes(engine: Backend) -> None:
+def test_dtype_arguments_accept_torch_dtypes(each_backend: Backend) -> None:
     assert ops.cast(torch.ones(2), torch.bfloat16).dtype == torch.bfloat16
     assert ops.cast(np.ones(2, np.float32), torch.bfloat16).dtype == ml_dtypes.bfloat16
     assert aclnn.empty((2,), torch.float8_e4m3fn).dtype is aclnn.DataType.FLOAT8_E4M3FN
 
 
-def test_torch_tensors_that_require_gradients_are_read(engine: Backend) -> None:
+def test_torch_tensors_that_require_gradients_are_read(each_backend: Backend) -> None:
     assert ops.abs(torch.tensor([-1.0], requires_grad=True)).tolist() == [1.0]
 
 
-def test_asarray_copies_a_torch_tensor(engine: Backend) -> None:
+def test_asarray_copies_a_torch_tensor(each_backend: Backend) -> None:
     there = torch.ones(3, dtype=torch.bfloat16)
     here = aclnn.asarray(there)
     there.zero_()
     assert here.dtype is aclnn.DataType.BF16 and here.numpy().tolist() == [1, 1, 1]
 
 
-def test_what_is_ambiguous_is_refused_with_what_to_write(engine: Backend) -> None:
+def test_what_is_ambiguous_is_refused_with_what_to_write(each_backend: Backend) -> None:
     x = torch.ones(2)
     with pytest.raises(TypeError, match="from_torch"):
         ops.add(x, aclnn.asarray(np.ones(2, np.float32)), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +16,7 @@ from ascend_aclnn.core.dtypes import DataType
 PERMUTE_GRAD = "aclnnMoeTokenPermuteGrad"
 
 
-def permute_grad(cann: Cann, dtype: object = np.float32) -> tuple[object, ...]:
+def permute_grad(cann: Cann, dtype: Any = np.float32) -> tuple[Any, ...]:
     """The tensors of a small call, whose result is [[4, 6]]."""
     gradient = cann.tensor(np.array([[1, 2], [3, 4]], dtype))
     return gradient, cann.tensor(np.array([0, 1], np.int32)), cann.tensor(np.zeros((1, 2), dtype))
@@ -285,7 +286,7 @@ def test_the_workspace_size_can_be_set(cann: Cann) -> None:
     cann.aclDestroyAclOpExecutor(executor)
 
 
-def permute_grad_arguments(cann: Cann) -> tuple[object, ...]:
+def permute_grad_arguments(cann: Cann) -> tuple[Any, ...]:
     gradient, indices, out = permute_grad(cann)
     return gradient, indices, 2, False, out
 
@@ -597,7 +598,7 @@ def test_tensor_metadata_can_be_read_back(cann: Cann) -> None:
     cann.aclDestroyTensor(tensor)
 
 
-def failure(cann: Cann, name: str, *arguments: object) -> CannError:
+def failure(cann: Cann, name: str, *arguments: Any) -> CannError:
     """The error of a phase one that must fail."""
     try:
         cann.prepare(name, *arguments)

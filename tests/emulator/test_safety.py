@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from emulator_client import D2D, D2H, H2D, Cann, client, environment
@@ -19,14 +20,14 @@ SIZE_MAX = (1 << 64) - 1
 EYE = np.eye(2, dtype=np.float32)
 
 
-def matrices(cann: Cann) -> tuple[object, ...]:
+def matrices(cann: Cann) -> tuple[Any, ...]:
     return cann.tensor(EYE), cann.tensor(np.zeros((2, 2), np.float32))
 
 
 # ---------------------------------------------------------------------------------------------------------------- forks
 
 
-def in_child(work: object) -> bytes:
+def in_child(work: Any) -> bytes:
     """What a forked child writes; it must end within some seconds."""
     read, write = os.pipe()
     child = os.fork()
@@ -105,7 +106,7 @@ def test_a_forked_child_does_not_share_the_memory_onward(cann: Cann) -> None:
     assert cann.read(x).tolist() == EYE.tolist()
 
 
-def use_device(results: object) -> None:
+def use_device(results: Any) -> None:
     """In a forked child: a device of its own."""
     cann = Cann()
     x, out = matrices(cann)
@@ -337,7 +338,7 @@ def test_an_unused_device_starts_no_process(cann: Cann) -> None:
 def test_destroying_a_stream_while_its_device_is_reset(cann: Cann) -> None:
     """Each of both may be first: whoever is ends the stream, the other one is told or finds nothing to do."""
 
-    def destroy(context: object, streams: list[int], start: threading.Barrier) -> None:
+    def destroy(context: Any, streams: list[int], start: threading.Barrier) -> None:
         cann._function("aclrtSetCurrentContext")(context)
         start.wait()
         for stream in streams:

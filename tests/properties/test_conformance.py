@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from conformance import outcomes
 
 LISTED = Path(__file__).parent / "conformance_disagreements.txt"
@@ -18,7 +18,7 @@ def listed() -> dict[int, str]:
     return {int(number): text.strip() for number, text in rows}
 
 
-def test_agreement(shared: Path, record_property: pytest.RecordProperty) -> None:
+def test_agreement(shared: Path, record_property: Callable[[str, object], None]) -> None:
     results = list(outcomes(shared / "conformance" / "phase1_status.jsonl.gz"))
     total = Counter(str(o.expected) for o in results)
     agreeing = Counter(str(o.expected) for o in results if o.agrees)

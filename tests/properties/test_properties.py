@@ -71,7 +71,7 @@ def test_every_operator_is_a_function_that_refuses_nothing_politely(family: str)
         assert operator.name in (function.__doc__ or "")
         plain: dict[Kind, Any] = {Kind.FLOAT: 0.0, Kind.DOUBLE: 0.0, Kind.BOOL: False}
         nulls = [None if p.kind.pointer else plain.get(p.kind, 0) for p in operator.inputs]
-        empty = [
+        empty: list[Any] = [
             np.zeros(0, np.float32) if p.kind is Kind.TENSOR else [] if p.kind is Kind.TENSOR_LIST else null
             for p, null in zip(operator.inputs, nulls)
         ]

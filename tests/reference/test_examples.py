@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,11 @@ I32 = np.int32
 NO_PADDING = 2**64 - 1
 
 
-def array(values, dtype=F32):
+def array(values: Any, dtype: Any = F32) -> Any:
     return np.array(values, np.float64).astype(dtype)
 
 
-def ints(values):
+def ints(values: Any) -> Any:
     return np.array(values, I32)
 
 
@@ -41,7 +42,7 @@ PERMUTED = [[1, 10], [3, 30], [1, 10], [2, 20], [2, 20], [3, 30]]
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_permute(dtype, index):
+def test_permute(dtype: Any, index: Any) -> None:
     permuted, order = run(
         moe_token_permute, array(TOKENS, dtype), np.array(EXPERTS, index), 0, False, out=[((6, 2), dtype), ((6,), I32)]
     )
@@ -49,7 +50,7 @@ def test_permute(dtype, index):
     same(order, ints(SORTED))
 
 
-def test_permute_that_drops_two():
+def test_permute_that_drops_two() -> None:
     permuted, order = run(moe_token_permute, array(TOKENS), ints(EXPERTS), -2, False, out=[((4, 2), F32), ((6,), I32)])
     same(permuted, array(PERMUTED[:4]))
     same(order, ints(SORTED))
@@ -59,24 +60,24 @@ def test_permute_that_drops_two():
 @pytest.mark.parametrize(
     ("rows", "expected"), [(6, [[6, 8], [16, 18], [14, 16]]), (4, [[6, 8], [7, 8], [3, 4]])], ids=["all", "dropped"]
 )
-def test_permute_grad(dtype, rows, expected):
+def test_permute_grad(dtype: Any, rows: Any, expected: Any) -> None:
     grad = np.arange(1, 13).reshape(6, 2)[:rows]
     (result,) = run(moe_token_permute_grad, array(grad, dtype), ints(SORTED), 2, False, out=[((3, 2), dtype)])
     same(result, array(expected, dtype))
 
 
-def test_permute_grad_sums_in_float32():
+def test_permute_grad_sums_in_float32() -> None:
     grad = array([[256], [1], [1], [1]], BF16)
     (result,) = run(moe_token_permute_grad, grad, ints([0, 1, 2, 3]), 4, False, out=[((1, 1), BF16)])
     same(result, array([[260]], BF16))
 
 
-def test_permute_grad_of_the_document_samples_as_meant():
+def test_permute_grad_of_the_document_samples_as_meant() -> None:
     (result,) = run(moe_token_permute_grad, array([[1, 2], [3, 4]], BF16), ints([0, 1]), 2, False, out=[((1, 2), BF16)])
     same(result, array([[4, 6]], BF16))
 
 
-def test_permute_grad_of_the_document_samples_as_they_are():
+def test_permute_grad_of_the_document_samples_as_they_are() -> None:
     """The C++ samples read floats as bf16 and int32: the second index is out of range and adds nothing."""
     grad = np.array([1, 2, 3, 4], F32).view(BF16)[:4].reshape(2, 2)
     indices = np.array([0, 1], F32).view(I32)
@@ -87,7 +88,7 @@ def test_permute_grad_of_the_document_samples_as_they_are():
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("probs_dtype", FLOATS, ids=str)
-def test_unpermute(dtype, probs_dtype):
+def test_unpermute(dtype: Any, probs_dtype: Any) -> None:
     probs = array([[0.5, 0.25], [1, 0], [0.75, 0.5]], probs_dtype)
     (result,) = run(
         moe_token_unpermute, array(PERMUTED, dtype), ints(SORTED), probs, False, None, out=[((3, 2), dtype)]
@@ -114,7 +115,7 @@ DGAMMA = [579, 652, 731, 816, 907, 1004, 1107, 1216, 1331, 1452, 1579, 1712, 185
 
 @pytest.mark.parametrize("rstd_shape", [(2, 1), (2,), (2, 1, 1)], ids=str)
 @pytest.mark.parametrize(("dtype", "row"), [(F32, DX[0]), (BF16, DX_BF16), (F16, DX_F16)], ids=["f32", "bf16", "f16"])
-def test_rms_norm_grad_of_the_document_sample(dtype, row, rstd_shape):
+def test_rms_norm_grad_of_the_document_sample(dtype: Any, row: Any, rstd_shape: Any) -> None:
     x = array(np.arange(1, 33).reshape(2, 1, 16), dtype)
     gamma = array(np.arange(1, 17), dtype)
     rstd = array([1, 2]).reshape(rstd_shape)
@@ -128,7 +129,7 @@ def test_rms_norm_grad_of_the_document_sample(dtype, row, rstd_shape):
 X, GAMMA = [[1, 2, 2], [0, 3, 4]], [1, 0.5, 2]
 
 
-def test_rms_norm_grad_equals_the_derivative():
+def test_rms_norm_grad_equals_the_derivative() -> None:
     rstd = array([[1 / math.sqrt(3)], [math.sqrt(3) / 5]])
     dx, dgamma = run(
         rms_norm_grad, array([[1, 0, -1], [2, 1, 0]]), array(X), rstd, array(GAMMA), out=[((2, 3), F32), ((3,), F32)]
@@ -141,7 +142,7 @@ def test_rms_norm_grad_equals_the_derivative():
     np.testing.assert_allclose(dgamma, [0.5773502691896, 1.0392304845413, -1.1547005383793], rtol=1e-6)
 
 
-def test_rms_norm():
+def test_rms_norm() -> None:
     y, rstd = run(rms_norm, array(X), array(GAMMA), 1e-6, out=[((2, 3), F32), ((2, 1), F32)])
     np.testing.assert_allclose(rstd, [[0.577350172965], [0.346410140729]], rtol=1e-7)
     expected = [[0.577350172965, 0.577350172965, 2.309400691858], [0, 0.519615211094, 2.771281125833]]
@@ -154,35 +155,35 @@ ROWS = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
 NAMES = [2, 0, 2, 2, 1]
 
 
-def embed(grad, indices, num_weights, padding=NO_PADDING, scale=False):
+def embed(grad: Any, indices: Any, num_weights: Any, padding: Any = NO_PADDING, scale: Any = False) -> Any:
     spec = ((num_weights, grad.shape[-1]), grad.dtype)
     return run(embedding_dense_backward, grad, np.asarray(indices), num_weights, padding, scale, out=[spec])[0]
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_embedding_dense_backward_of_the_document_sample(dtype):
+def test_embedding_dense_backward_of_the_document_sample(dtype: Any) -> None:
     result = embed(array([[1, 2, 3], [4, 5, 6]], dtype), ints([1, 2]), 4, padding=0)
     same(result, array([[0, 0, 0], [1, 2, 3], [4, 5, 6], [0, 0, 0]], dtype))
 
 
 @pytest.mark.parametrize("padding", [NO_PADDING, 4, 1 << 40])
-def test_embedding_dense_backward_without_padding(padding):
+def test_embedding_dense_backward_without_padding(padding: Any) -> None:
     same(embed(array(ROWS), ints(NAMES), 4, padding), array([[3, 4], [9, 10], [13, 16], [0, 0]]))
 
 
-def test_embedding_dense_backward_scaled():
+def test_embedding_dense_backward_scaled() -> None:
     result = embed(array(ROWS), ints(NAMES), 4, scale=True)
     row = [float.fromhex("0x1.155556p+2"), float.fromhex("0x1.555556p+2")]
     same(result, array([[3, 4], [9, 10], row, [0, 0]]))
 
 
-def test_embedding_dense_backward_with_padding():
+def test_embedding_dense_backward_with_padding() -> None:
     same(embed(array(ROWS), ints(NAMES), 4, padding=2), array([[3, 4], [9, 10], [0, 0], [0, 0]]))
 
 
 @pytest.mark.parametrize(("dtype", "first", "total"), [(F16, 2048, 2052), (BF16, 256, 260)], ids=["f16", "bf16"])
 @pytest.mark.parametrize("width", [1, 300])
-def test_embedding_dense_backward_sums_in_float32(dtype, first, total, width):
+def test_embedding_dense_backward_sums_in_float32(dtype: Any, first: Any, total: Any, width: Any) -> None:
     grad = array([[first], [1], [1], [1]], dtype).repeat(width, axis=1)
     same(embed(grad, ints([0, 0, 0, 0]), 1), array([[total]], dtype).repeat(width, axis=1))
 
@@ -190,7 +191,7 @@ def test_embedding_dense_backward_sums_in_float32(dtype, first, total, width):
 # ------------------------------------------------------------------------------------------------------- routing
 
 
-def route(x, row_idx, expert_idx, active_num, scale=None, offset=0.0):
+def route(x: Any, row_idx: Any, expert_idx: Any, active_num: Any, scale: Any = None, offset: Any = 0.0) -> Any:
     (n, k), h = np.shape(expert_idx), np.shape(x)[1]
     specs = [((min(n, active_num) * k, h), np.int8 if scale is not None else x.dtype), ((n * k,), I32), ((n * k,), I32)]
     if scale is None:
@@ -203,7 +204,7 @@ B = {"row_idx": [[0, 3], [1, 4], [2, 5]], "expert_idx": [[1, 0], [2, 1], [0, 2]]
 B_X = [[0.5, 1.5], [2.5, -2.5], [3.4999, 25.07]]
 
 
-def test_routing_quant_of_the_vendor_sample():
+def test_routing_quant_of_the_vendor_sample() -> None:
     x = array([[0.1] * 4, [0.2] * 4, [0.3] * 4])
     expanded, rows, experts = route(x, **A, active_num=3, scale=1.0, offset=1.0)
     same(expanded, np.ones((6, 4), np.int8))
@@ -213,7 +214,7 @@ def test_routing_quant_of_the_vendor_sample():
 
 
 @pytest.mark.parametrize("dtype", [F32, F16], ids=str)
-def test_routing_quant_rounds_in_half_precision(dtype):
+def test_routing_quant_rounds_in_half_precision(dtype: Any) -> None:
     expanded, rows, experts = route(array(B_X, dtype), **B, active_num=3, scale=4.0, offset=0.25)
     tokens = np.array([[2, 6], [10, -10], [14, 100]], np.int8)
     same(expanded, tokens[[0, 2, 0, 1, 1, 2]])
@@ -226,7 +227,7 @@ def test_routing_quant_rounds_in_half_precision(dtype):
     same(expanded, np.array([[0, 2], [2, -2], [4, 25]], np.int8)[[0, 2, 0, 1, 1, 2]])
 
 
-def test_routing_without_active_tokens():
+def test_routing_without_active_tokens() -> None:
     expanded, rows, experts = route(array(B_X), **B, active_num=0, scale=1.0)
     assert expanded.shape == (0, 2)
     same(rows, ints([2, 4, 1, 0, 3, 5]))
@@ -234,7 +235,7 @@ def test_routing_without_active_tokens():
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_quantising_single_values(dtype):
+def test_quantising_single_values(dtype: Any) -> None:
     values = [0.5, 1.5, 2.5, -0.5, -2.5, 127.6, 200, -128.4, -300]
     expected = [0, 2, 2, 0, -2, 127, 127, -128, -128]
     expanded, _, _ = route(array([values], dtype), [[0]], [[0]], 1, scale=1.0)
@@ -244,11 +245,11 @@ def test_quantising_single_values(dtype):
 # ---------------------------------------------------------------------------------------------- what is refused
 
 
-def permute_grad(indices):
+def permute_grad(indices: Any) -> Any:
     return run(moe_token_permute_grad, array(TOKENS), ints(indices), 1, False, out=[((3, 2), F32)])
 
 
-def permute(experts):
+def permute(experts: Any) -> Any:
     return run(moe_token_permute, array(TOKENS), ints(experts), 0, False, out=[((3, 2), F32), ((3,), I32)])
 
 
@@ -265,7 +266,7 @@ def permute(experts):
         ("indices", lambda: permute([0, -1, 2])),
     ],
 )
-def test_data_out_of_range_are_refused(argument, call):
+def test_data_out_of_range_are_refused(argument: Any, call: Any) -> None:
     with pytest.raises(DataError, match="allowed") as caught:
         call()
     assert caught.value.argument == argument

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
@@ -15,7 +17,7 @@ SHAPES = [(1, 1, 1), (3, 4, 5), (17, 33, 9), (64, 200, 64), (1, 500, 1), (0, 3, 
 @pytest.mark.parametrize("b_dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("out_dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
-def test_product(a_dtype, b_dtype, out_dtype, m, k, n):
+def test_product(a_dtype: Any, b_dtype: Any, out_dtype: Any, m: Any, k: Any, n: Any) -> None:
     rng = np.random.default_rng(k)
     a, b = floats(rng, (m, k), a_dtype), floats(rng, (k, n), b_dtype)
     (result,) = run(mm, a, b, 0, out=[((m, n), out_dtype)])
@@ -24,7 +26,7 @@ def test_product(a_dtype, b_dtype, out_dtype, m, k, n):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_strides_and_transposed_operands(dtype):
+def test_strides_and_transposed_operands(dtype: Any) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(-9, 9, (6, 5)).astype(dtype), rng.integers(-9, 9, (5, 7)).astype(dtype)
     (plain,) = run(mm, a, b, 0, out=[((6, 7), dtype)])
@@ -35,26 +37,26 @@ def test_strides_and_transposed_operands(dtype):
     same(result, plain)
 
 
-def test_a_sum_without_terms_is_zero():
+def test_a_sum_without_terms_is_zero() -> None:
     (result,) = run(mm, np.ones((2, 0), F16), np.ones((0, 3), F16), 0, out=[((2, 3), F16)])
     same(result, np.zeros((2, 3), F16))
 
 
 @pytest.mark.parametrize(("dtype", "first"), [(BF16, 256), (F16, 2048)], ids=str)
-def test_sums_are_float32(dtype, first):
+def test_sums_are_float32(dtype: Any, first: Any) -> None:
     a = np.array([[first, 1, 1, 1]], dtype)
     (result,) = run(mm, a, np.ones((4, 1), dtype), 0, out=[((1, 1), dtype)])
     same(result, np.array([[first + 4]], dtype))  # 259 and 2051, half to even
 
 
 @pytest.mark.parametrize("cube_math_type", [0, 1, 3, 4])
-def test_cube_math_types_change_nothing(cube_math_type):
+def test_cube_math_types_change_nothing(cube_math_type: Any) -> None:
     a, b = np.array([[1 + 2.0**-20]], F32), np.array([[1e30]], F32)
     (result,) = run(mm, a, b, cube_math_type, out=[((1, 1), F32)])
     same(result, a * b)
 
 
-def test_use_fp16_rounds_the_operands():
+def test_use_fp16_rounds_the_operands() -> None:
     a, b = np.array([[1 + 2.0**-20, 1e30]], F32), np.array([[3], [0.5]], F32)
     (result,) = run(mm, a[:, :1], b[:1], 2, out=[((1, 1), F32)])
     same(result, np.array([[3]], F32))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from reference_tools import BF16, F16, F32, FLOATS, close, floats, run, same
@@ -21,12 +23,12 @@ TYPES = [(F32, F32), (F16, F16), (F16, F32), (BF16, BF16), (BF16, F32)]
 
 
 @pytest.fixture(params=[None, 1, 3], ids=["usual blocks", "1-row blocks", "3-row blocks"], autouse=True)
-def blocks(request, monkeypatch):
+def blocks(request: Any, monkeypatch: Any) -> None:
     if request.param:
         monkeypatch.setattr(norm, "rows_per_block", lambda width, elements=0: request.param)
 
 
-def sizes(x_shape, gamma_shape):
+def sizes(x_shape: Any, gamma_shape: Any) -> Any:
     lead = x_shape[: len(x_shape) - len(gamma_shape)]
     return lead + (1,) * len(gamma_shape), int(np.prod(gamma_shape)), tuple(range(len(lead), len(x_shape)))
 
@@ -34,7 +36,7 @@ def sizes(x_shape, gamma_shape):
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), TYPES, ids=str)
 @pytest.mark.parametrize(("x_shape", "gamma_shape"), SHAPES, ids=str)
 @pytest.mark.parametrize("strided", [False, True])
-def test_forward(dtype, gamma_dtype, x_shape, gamma_shape, strided):
+def test_forward(dtype: Any, gamma_dtype: Any, x_shape: Any, gamma_shape: Any, strided: Any) -> None:
     rng = np.random.default_rng(0)
     rstd_shape, width, axes = sizes(x_shape, gamma_shape)
     x, gamma = floats(rng, x_shape, dtype), floats(rng, gamma_shape, gamma_dtype)
@@ -48,7 +50,7 @@ def test_forward(dtype, gamma_dtype, x_shape, gamma_shape, strided):
 @pytest.mark.parametrize(("dtype", "gamma_dtype"), TYPES, ids=str)
 @pytest.mark.parametrize(("x_shape", "gamma_shape"), SHAPES, ids=str)
 @pytest.mark.parametrize("strided", [False, True])
-def test_gradient(dtype, gamma_dtype, x_shape, gamma_shape, strided):
+def test_gradient(dtype: Any, gamma_dtype: Any, x_shape: Any, gamma_shape: Any, strided: Any) -> None:
     rng = np.random.default_rng(1)
     rstd_shape, width, axes = sizes(x_shape, gamma_shape)
     rows = int(np.prod(rstd_shape))
@@ -65,7 +67,7 @@ def test_gradient(dtype, gamma_dtype, x_shape, gamma_shape, strided):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_gradient_agrees_with_torchs_derivative(dtype):
+def test_gradient_agrees_with_torchs_derivative(dtype: Any) -> None:
     torch = pytest.importorskip("torch", reason="torch is absent: gradients are not compared with its autograd")
     rng = np.random.default_rng(2)
     dy, x, gamma = floats(rng, (9, 64), dtype), floats(rng, (9, 64), dtype), floats(rng, (64,), dtype)
@@ -79,7 +81,7 @@ def test_gradient_agrees_with_torchs_derivative(dtype):
     close(dgamma, g.grad.numpy(), 9, np.full(64, 16.0))
 
 
-def test_gradient_without_rows():
+def test_gradient_without_rows() -> None:
     _, dgamma = run(
         norm.rms_norm_grad, *(np.ones(s, F32) for s in [(0, 4), (0, 4), (0, 1), (4,)]), out=[((0, 4), F32), ((4,), F32)]
     )
@@ -88,7 +90,7 @@ def test_gradient_without_rows():
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
-def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, threads):
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: Any, threads: Any) -> None:
     monkeypatch.setenv("ASCEND_ACLNN_THREADS", threads)
     rng = np.random.default_rng(3)
     dy, x, gamma, rstd = (floats(rng, s, F32) for s in [(200, 24), (200, 24), (24,), (200, 1)])
@@ -99,7 +101,7 @@ def test_results_do_not_depend_on_the_number_of_threads(monkeypatch, threads):
         same(a, b)
 
 
-def test_infinities_and_nan_go_through_quietly():
+def test_infinities_and_nan_go_through_quietly() -> None:
     x = np.array([[np.inf, 1], [np.nan, 1], [1, 1]], np.float32)
     y, rstd = run(norm.rms_norm, x, np.ones(2, F32), 0.0, out=[((3, 2), F32), ((3, 1), F32)])
     same(rstd, np.array([[0], [np.nan], [1]], np.float32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,18 +17,18 @@ from ascend_aclnn.numerics import BLOCK, DataError, for_blocks, round_into, scra
 EVERY_CODE = np.arange(1 << 16, dtype=np.uint16)
 
 
-def stored(values, dtype):
+def stored(values: Any, dtype: Any) -> Any:
     out = garbage(values.shape, dtype)
     round_into(out, values)
     return out
 
 
-def numpy_cast(values, dtype):
+def numpy_cast(values: Any, dtype: Any) -> Any:
     with np.errstate(all="ignore"):
         return values.astype(dtype)
 
 
-def edge_values():
+def edge_values() -> Any:
     """Every float16 and bfloat16, all midpoints between neighbours, the float32 next to each of these; both signs."""
     with np.errstate(all="ignore"):
         exact = np.concatenate([EVERY_CODE.view(dtype).astype(np.float32) for dtype in (F16, BF16)])
@@ -44,7 +45,7 @@ def edge_values():
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
-def test_every_16_bit_float_widens_exactly(dtype):
+def test_every_16_bit_float_widens_exactly(dtype: Any) -> None:
     values = EVERY_CODE.view(dtype)
     same(widen(values), numpy_cast(values, np.float32))
     finite = values[np.isfinite(values.astype(np.float32))]  # without infinities: the fast way of float16
@@ -54,7 +55,7 @@ def test_every_16_bit_float_widens_exactly(dtype):
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (7, 5), (2, 3, 4), (3, BLOCK + 1), (BLOCK + 3, 2)], ids=str)
-def test_widening_keeps_shapes_and_strides(dtype, shape):
+def test_widening_keeps_shapes_and_strides(dtype: Any, shape: Any) -> None:
     values = np.resize(EVERY_CODE[:0x7C00].view(dtype), shape)
     same(widen(values), values.astype(np.float32))
     turned = values.T
@@ -68,7 +69,7 @@ def test_widening_keeps_shapes_and_strides(dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int8, np.bool_, np.complex64, ml_dtypes.int4])
-def test_nothing_else_is_widened(dtype):
+def test_nothing_else_is_widened(dtype: Any) -> None:
     values = np.ones(3, dtype)
     out = np.zeros(3, np.float32)
     assert widen(values) is values
@@ -77,7 +78,7 @@ def test_nothing_else_is_widened(dtype):
 
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
-def test_8_bit_floats_widen_and_round(name):
+def test_8_bit_floats_widen_and_round(name: Any) -> None:
     dtype = np.dtype(getattr(ml_dtypes, name))
     values = np.arange(256, dtype=np.uint8).view(dtype)
     same(widen(values), numpy_cast(values, np.float32))
@@ -88,26 +89,26 @@ def test_8_bit_floats_widen_and_round(name):
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
-def test_rounding_at_every_edge(dtype):
+def test_rounding_at_every_edge(dtype: Any) -> None:
     values = edge_values()
     same(stored(values, dtype), numpy_cast(values, dtype))
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
-def test_rounding_random_bit_patterns(dtype):
+def test_rounding_random_bit_patterns(dtype: Any) -> None:
     values = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, dtype=np.uint32).view(np.float32)
     same(stored(values, dtype), numpy_cast(values, dtype))
 
 
 @pytest.mark.parametrize("exponent", range(-30, 20))
-def test_float16_at_every_magnitude(exponent):
+def test_float16_at_every_magnitude(exponent: Any) -> None:
     """Blocks without any infinity, NaN or overflow, and with them."""
     values = np.random.default_rng(exponent + 99).uniform(-2, 2, 4096).astype(np.float32) * np.float32(2.0**exponent)
     same(stored(values, F16), numpy_cast(values, F16))
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
-def test_rounding_agrees_with_torch(dtype):
+def test_rounding_agrees_with_torch(dtype: Any) -> None:
     torch = pytest.importorskip("torch", reason="torch is absent: its conversions are not compared with ours")
     values = edge_values()
     theirs = torch.from_numpy(values).to({F16: torch.float16, BF16: torch.bfloat16}[dtype])
@@ -116,7 +117,7 @@ def test_rounding_agrees_with_torch(dtype):
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (7, 5), (2, 3, 4), (3, BLOCK + 1), (BLOCK + 3, 2)], ids=str)
-def test_rounding_keeps_shapes_and_strides(dtype, shape):
+def test_rounding_keeps_shapes_and_strides(dtype: Any, shape: Any) -> None:
     values = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
     values = np.asarray(values)
     expected = values.astype(dtype)
@@ -130,7 +131,7 @@ def test_rounding_keeps_shapes_and_strides(dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
-def test_float64_is_rounded_once(dtype):
+def test_float64_is_rounded_once(dtype: Any) -> None:
     """Just beside a midpoint, where a detour by float32 would lose the side."""
     grid = np.sort(EVERY_CODE[1:0x7B00].view(dtype).astype(np.float64))
     middles = (grid[1:] + grid[:-1]) / 2
@@ -148,7 +149,7 @@ def test_float64_is_rounded_once(dtype):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, ml_dtypes.int4], ids=str)
 @pytest.mark.parametrize("source", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16], ids=str)
-def test_rounding_to_integers_saturates(dtype, source):
+def test_rounding_to_integers_saturates(dtype: Any, source: Any) -> None:
     values = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 3.0, np.nan, np.inf, -np.inf, 6e4, -6e4]).astype(source)
     limits = np.iinfo(dtype) if np.dtype(dtype).kind in "iu" else ml_dtypes.iinfo(dtype)
     big = values[-2].astype(np.float64)
@@ -157,14 +158,14 @@ def test_rounding_to_integers_saturates(dtype, source):
     assert [int(value) for value in stored(values, np.dtype(dtype))] == expected
 
 
-def test_other_conversions_are_numpys():
+def test_other_conversions_are_numpys() -> None:
     same(stored(np.array([1, -2, 300], np.int64), np.dtype(np.int32)), np.array([1, -2, 300], np.int32))
     same(stored(np.array([1, 0], np.bool_), BF16), np.array([1, 0], BF16))
     same(stored(np.array([0.0, 0.5, np.nan], F32), np.dtype(np.bool_)), np.array([False, True, True]))
     same(stored(np.array([1.5], F16), BF16), np.array([1.5], BF16))
 
 
-def test_no_warnings():
+def test_no_warnings() -> None:
     with warnings.catch_warnings(), np.errstate(all="warn"):
         warnings.simplefilter("error")
         values = np.float32([0, 1, 1e38, -1e38, 1e-40, 65520, np.inf, -np.inf, np.nan])
@@ -180,7 +181,7 @@ def test_no_warnings():
 
 @pytest.mark.parametrize("threads", ["1", "2", "64"])
 @pytest.mark.parametrize(("n", "block"), [(0, 3), (1, 3), (3, 3), (4, 3), (100, 7), (5, 0)])
-def test_every_block_is_called_once(monkeypatch, threads, n, block):
+def test_every_block_is_called_once(monkeypatch: Any, threads: Any, n: Any, block: Any) -> None:
     monkeypatch.setenv("ASCEND_ACLNN_THREADS", threads)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(4)))
     seen = []
@@ -190,29 +191,29 @@ def test_every_block_is_called_once(monkeypatch, threads, n, block):
 
 
 @pytest.mark.parametrize("wanted", ["0", "-1", "two", "1.5"])
-def test_a_bad_thread_count_is_refused(monkeypatch, wanted):
+def test_a_bad_thread_count_is_refused(monkeypatch: Any, wanted: Any) -> None:
     monkeypatch.setenv("ASCEND_ACLNN_THREADS", wanted)
     with pytest.raises(ValueError, match="ASCEND_ACLNN_THREADS"):
         for_blocks(2, 1, lambda lo, hi: None)
 
 
-def test_two_threads_work_at_once(monkeypatch):
+def test_two_threads_work_at_once(monkeypatch: Any) -> None:
     monkeypatch.delenv("ASCEND_ACLNN_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     both = threading.Barrier(2, timeout=30)
     for_blocks(2, 1, lambda lo, hi: both.wait() and None)
 
 
-def test_one_block_stays_on_the_calling_thread():
+def test_one_block_stays_on_the_calling_thread() -> None:
     seen = []
     for_blocks(5, 5, lambda lo, hi: seen.append(threading.current_thread()))
     assert seen == [threading.current_thread()]
 
 
-def test_the_first_exception_arrives(monkeypatch):
+def test_the_first_exception_arrives(monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 
-    def fail(lo, hi):
+    def fail(lo: Any, hi: Any) -> None:
         raise DataError("indices", f"wrong at {lo}")
 
     with pytest.raises(DataError, match="indices: wrong at"):
@@ -220,12 +221,12 @@ def test_the_first_exception_arrives(monkeypatch):
     test_every_block_is_called_once(monkeypatch, "2", 100, 7)
 
 
-def test_nested_and_concurrent_calls(monkeypatch):
+def test_nested_and_concurrent_calls(monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
     totals = np.zeros((8, 20), np.int64)
 
-    def outer(number):
-        def block(lo, hi):
+    def outer(number: Any) -> None:
+        def block(lo: Any, hi: Any) -> None:
             for_blocks(hi - lo, 1, lambda a, b: totals[number].__setitem__(slice(lo + a, lo + b), 1))
 
         for_blocks(20, 3, block)
@@ -239,7 +240,7 @@ def test_nested_and_concurrent_calls(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_computes_too(monkeypatch):
+def test_a_forked_child_computes_too(monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     for_blocks(4, 1, lambda lo, hi: None)  # the parent has threads, which the child does not inherit
     child = os.fork()
@@ -250,7 +251,7 @@ def test_a_forked_child_computes_too(monkeypatch):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_scratch_is_lent_again():
+def test_scratch_is_lent_again() -> None:
     first = scratch("test", (10, 3), np.float32)
     assert first.shape == (10, 3)
     assert first.dtype == np.float32
@@ -266,7 +267,7 @@ def test_scratch_is_lent_again():
     assert not np.shares_memory(scratch("large", (8,), np.uint8), large)
 
 
-def test_a_data_error_travels():
+def test_a_data_error_travels() -> None:
     import pickle
 
     error = pickle.loads(pickle.dumps(DataError("indices", "element [3] is 9; allowed: 0 to 4")))

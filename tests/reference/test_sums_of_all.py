@@ -20,7 +20,10 @@ def test_sum_and_mean_of_everything(dtype: Any, dims: tuple[int, ...], keep: boo
     exact = x.astype(np.float64)
     shape = (1, 1, 1) if keep else ()
     with use_backend("numpy"):
-        for found, want in ((ops.reduce_sum(x, dims, keep, code), exact.sum()), (ops.mean(x, dims, keep, code), exact.mean())):
+        for found, want in (
+            (ops.reduce_sum(x, dims, keep, code), exact.sum()),
+            (ops.mean(x, dims, keep, code), exact.mean()),
+        ):
             assert found.shape == shape and found.dtype == dtype
             assert found.reshape(()) == want.astype(np.float32).astype(dtype)
         wide = ops.reduce_sum(x, dims, keep, DataType.FLOAT)
