@@ -95,7 +95,7 @@ def measure_numpy() -> list[tuple[str, float, Optional[float]]]:
 
         torch.set_num_threads(1)
     except ImportError:
-        torch = None  # type: ignore[assignment]
+        torch = None
     a, gamma = np.ones((4, 4), np.float32), np.ones(4, np.float32)
     half = a.astype(np.float16)
     words = np.array([0, 1])

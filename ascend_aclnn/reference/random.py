@@ -183,7 +183,7 @@ def _normals(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.d
 
 def _uniform(x: Array, start: float, end: float, generator: np.random.Generator, *, out: tuple[Array]) -> None:
     (dst,) = out
-    numbers = np.asarray(generator.random(x.shape, np.float64 if dst.dtype == np.float64 else np.float32))
+    numbers: Array = np.asarray(generator.random(x.shape, np.float64 if dst.dtype == np.float64 else np.float32))
     cast_into(dst, start + numbers * (end - start))
     if end > start:
         _below(dst, end)

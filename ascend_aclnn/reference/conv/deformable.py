@@ -77,7 +77,7 @@ def _taps(tiles: Array, groups: int, kernel: Ints) -> Array:
 
 
 def _sampled(x: Array, places: _Places) -> Array:
-    total = np.float32(0)
+    total: Array = np.zeros((), np.float32)
     for index, inside, share, _, _ in places.corners(*x.shape[2:]):
         total = total + _pixels(x, index) * (np.where(inside, share, 0) * places.factor)[:, :, None]
     return _tiles(total)

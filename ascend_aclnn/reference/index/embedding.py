@@ -155,8 +155,8 @@ def _cut_evenly(names: Array, step: int, end: int) -> tuple[Array, Array]:
 
 def _clear_minus_zeros(values: Array) -> None:
     """Makes -0 +0, which it is in a sum that starts from +0."""
-    signed = values.view(np.int16 if values.itemsize == 2 else np.int32)
-    least = np.iinfo(signed.dtype).min
+    signed: Array = values.view(np.int16 if values.itemsize == 2 else np.int32)
+    least = -(1 << (8 * signed.itemsize - 1))
     if signed.min(initial=0) == least:
         np.copyto(signed, 0, where=signed == least)
 

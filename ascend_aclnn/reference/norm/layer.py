@@ -166,7 +166,7 @@ def _quantised(
         first, scale1 = by_row(y if scales1 is None else y * scales1)
         second, scale2 = (None, None) if scales2 is None else by_row(y * scales2)
         return first, second, scale1, scale2
-    first = by_scale(y, np.float32(1) if scales1 is None else scales1, zero_points1, divide)
+    first = by_scale(y, np.ones((), np.float32) if scales1 is None else scales1, zero_points1, divide)
     return first, None if scales2 is None else by_scale(y, scales2, zero_points2, divide), None, None
 
 

@@ -283,4 +283,4 @@ def swiglu_group_grad(
         dx = flat.reshape(dx.shape)
     if weight is None or y is None:
         return dx, None
-    return dx, np.sum(dy * y, -1, np.float64).astype(np.float32).reshape(weight.shape)
+    return dx, np.asarray(np.sum(dy * y, -1, np.float64), np.float32).reshape(weight.shape)
