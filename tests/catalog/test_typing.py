@@ -24,6 +24,9 @@ PYRIGHT = next((name for name in ("basedpyright", "pyright") if importlib.util.f
 def test_mypy(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path)]
+    settings = tmp_path / "mypy.ini"  # a user's, not this project's
+    settings.write_text("[mypy]\n")
+    command += ["--config-file", str(settings)]
     done = subprocess.run(
         [*command, str(PROGRAM), str(MISTAKES)], capture_output=True, text=True, check=False, cwd=ROOT
     )
