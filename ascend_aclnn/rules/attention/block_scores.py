@@ -63,7 +63,7 @@ rule(
     require("stemStride > 0", "stemStride % 16 == 0", "stemStride <= 64", "stemStride <= stemBlockSize"),
     require("stemBlockSize % stemStride == 0", "0 <= lambdaMag <= 1"),
     documented_products,
-    define(blocks="ceil_div(max(kvSeqLens), stemBlockSize)"),
+    define(blocks="ceil_div(max((0, *kvSeqLens)), stemBlockSize)"),
     infer_shape(kFlat="(kvIndices[0], heads, blocks, stemStride * kCache[3])", vBias="(kvIndices[0], heads, blocks)"),
     required="kScaleCacheOptional vScaleOptional",
 )

@@ -10,6 +10,7 @@ from ascend_aclnn.rules.language import (
     Check,
     Shape,
     absent,
+    define,
     documented_dtypes,
     documented_products,
     dtypes,
@@ -27,6 +28,27 @@ from ascend_aclnn.rules.language import (
 )
 
 _SCALES = ("qDequantScaleOptional", "kDequantScaleOptional", "vDequantScaleOptional")
+
+
+# Each head of keys serves as many heads of queries; a mask has a number for each pair of blocks of each head of queries.
+_HEADS = (
+    define(
+        heads="query[2] if qInputLayout == 'BSND' else query[1]",
+        key_heads="key[2] if qInputLayout == 'BSND' else key[1]",
+    ),
+    require("key_heads > 0", "heads % key_heads == 0", argument="key"),
+    when("qInputLayout != 'TND'", require("key[0] == query[0]")),
+)
+_MASK = (
+    define(
+        sequences="len(actualSeqLengthsOptional) if qInputLayout == 'TND' else query[0]",
+        tokens="query[1] if qInputLayout == 'BSND' else query[2]",
+        longest="max((0, *actualSeqLengthsOptional)) if qInputLayout == 'TND' else tokens",
+    ),
+    rank(4, 4, "blockSparseMaskOptional"),
+    require("blockSparseMaskOptional[:2] == (sequences, heads)"),
+    require("blockSparseMaskOptional[2] >= ceil_div(longest, blockShapeOptional[0])"),
+)
 
 
 def _layouts(*allowed: str) -> Check:
@@ -70,6 +92,8 @@ rule(
         require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
         require("key[-1] == query[-1]", "value[:-1] == key[:-1]"),
         rank(2, 2, "blockTableOptional"),
+        *_HEADS,
+        *_MASK,
     ),
     infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1) if softmaxLseFlag else None"),
     output_dtype(attentionOut="query.dtype if query.dtype in HALVES else BF16", softmaxLseOptional="FLOAT"),
@@ -83,6 +107,11 @@ rule(
     require("len(blockShape) >= 2", "blockShape[0] > 0", "blockShape[1] > 0"),
     one_of("innerPrecise", 0, 1),
     documented_products,
+    tiling(
+        require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
+        require("key[-1] == query[-1]", "value[:-1] == key[:-1]"),
+        *_HEADS,
+    ),
     infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1)"),
     output_dtype(softmaxLseOptional="FLOAT"),
 )
@@ -140,7 +169,8 @@ rule(
         by_tokens("kvInputLayout", "key"),
         one_of("qInputLayout", "TND", "BNSD"),
         one_of("kvInputLayout", "TND", "BNSD"),
-        require("kvInputLayout == qInputLayout", "key[-1] == query[-1]"),
+        require("kvInputLayout == qInputLayout", "key[-1] == query[-1]", "key[1] == query[1]"),
+        when("qInputLayout == 'BNSD'", require("key[0] == query[0]")),
     ),
     infer_shape(blockSparseMaskOut=_blocks),
 )

@@ -44,7 +44,7 @@ rule(
     same_dtype("input", "weight", "output"),
     require("len(input) >= 3", "input[1] > 0", "input[2] > 0", "weight[:2] == (compressBlockSize, input[1])"),
     one_of("layoutOptional", "TND"),
-    not_empty("actSeqLenOptional"),
+    require("actSeqLenOptional is not None", "len(actSeqLenOptional) > 0"),
     one_of("actSeqLenType", 0),
     documented_products,
     documented_dtypes(),

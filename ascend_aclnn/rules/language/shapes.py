@@ -321,7 +321,7 @@ class _ShapePatterns(_OutputShapes):
         if part in call.positions:
             return False
         defined = definition(call, part)
-        return defined is None or defined is self.own[part]
+        return defined is None or defined is self.own.get(part)
 
     def size(self, call: Call, part: str, bound: dict[str, Any]) -> int:
         parsed = expression(part)

@@ -59,6 +59,7 @@ _LIKE_X = [
     "a2Optional",
     "vOptional",
 ]  # copied, constant experts
+_LIKE_OUT = ("x1Optional", "x2Optional", "xOptional")
 _MATRICES = (*_LIKE_X, "scalesOptional", "expertIdxOptional", "out")
 _TYPES = {"310P": "FLOAT16 FLOAT", "": FLOATS}
 
@@ -76,11 +77,35 @@ rule(
     *(unless_empty(name, rank(2, 2, name)) for name in _MATRICES),
     documented_products,
     # A row of scales for each token; without them each token went to one expert (or, from version 4 on, to k).
-    define(copies_of_token="k if k is not None and k > 0 else 1"),
+    define(
+        copies_of_token="scalesOptional[1] if scalesOptional is not None else k if k is not None and k > 0 else 1",
+        tokens="expandedRowIdx[0] // copies_of_token if scalesOptional is None else scalesOptional[0]",
+    ),
     tiling(
         one_of("dropPadMode", 0, 1, 2, 3),
-        output_shape(
-            out="(expandedRowIdx[0] // copies_of_token if scalesOptional is None else scalesOptional[0], expandedX[-1])"
+        rank(2, 2, "scalesOptional", "biasOptional"),
+        require("scalesOptional[1] > 0"),
+        require("expandedRowIdx[0] == tokens * copies_of_token"),
+        output_shape(out="(tokens, expandedX[-1])"),
+        has_shape(**dict.fromkeys(_LIKE_OUT, "(tokens, expandedX[-1])"), expertIdxOptional="(tokens, copies_of_token)"),
+        when("x2Optional is not None", require("x1Optional is not None")),
+        when(
+            "biasOptional is not None",
+            require("expertIdxOptional is not None", "biasOptional[1] == expandedX[-1]"),
+            require("biasOptional[0] >= copies_of_token"),
+            when("dropPadMode in (1, 3)", require("biasOptional[0] == expandedX[0]")),
+        ),
+        has_shape(a2Optional="a1Optional", vOptional="a1Optional"),
+        require("a1Optional[1] == expandedX[-1]"),
+        when(
+            "constantExpertRange is not None and a1Optional is not None",
+            require(
+                "len(constantExpertRange) == 2", "a1Optional[0] == constantExpertRange[1] - constantExpertRange[0]"
+            ),
+        ),
+        *(
+            when(f"{name} is not None", require(f"len({name}) in (0, 2)"))
+            for name in ("zeroExpertRange", "copyExpertRange")
         ),
     ),
     output_dtype(out="expandedX"),

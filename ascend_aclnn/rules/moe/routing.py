@@ -219,6 +219,8 @@ rule(
         rank(2, 2, "x", "expertIdx"),
         require("expertIdx[0] == x[0]"),
         array_length("activeExpertRangeOptional", 2),
+        require("expertNum > 0"),
+        require("0 <= start", "start < end", "end <= expertNum", argument="activeExpertRangeOptional"),
         when("quantMode == -1 and scaleOptional.dtype == FLOAT", has_shape(scaleOptional="(x[0],)")),
         when(
             "quantMode == 1",
