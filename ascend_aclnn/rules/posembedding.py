@@ -74,7 +74,7 @@ rule(
     "aclnnRotaryPositionEmbeddingGrad",
     documented_products,
     documented_dtypes(),
-    tiling(_rotary("dy", "mode"), output_shape(dxOut="dy")),
+    tiling(_rotary("dy", "mode"), same_shape("dy", "xOptional"), output_shape(dxOut="dy")),
     infer_shape(dcosOut="cos", dsinOut="sin"),
     output_dtype(dcosOut=lambda call: call.dtype("cos"), dsinOut=lambda call: call.dtype("sin")),
 )

@@ -192,10 +192,14 @@ def _means(x: Array, size: int, counts: Optional[Sequence[int]]) -> Array:
     return np.asarray((parts * inside[..., None]).sum(1) / np.maximum(many, 1))
 
 
-def _own_counts(counts: Optional[Sequence[int]], batch: int, blocks: Sequence[int], packed: bool) -> Any:
+def _own_counts(given: Given, name: str, batch: int, blocks: Sequence[int], packed: bool) -> Any:
     """How many tokens of each block of one sequence count."""
+    counts: Optional[Sequence[int]] = given[name]
     if not counts:
         return None
+    total = sum(blocks) if packed else len(blocks) * max(blocks)
+    if len(counts) != total:
+        raise DataError(name, f"has {len(counts)} items; it must have {total}, one for each block")
     start = sum(blocks[:batch]) if packed else batch * max(blocks)
     return counts[start : start + blocks[batch]]
 
@@ -220,7 +224,7 @@ def bsa_select_block_mask(given: Given) -> dict[str, Array]:
     mask = np.zeros((len(rows), query.shape[1], *most), np.int8)
     for batch in range(len(rows)):
         counts = [
-            _own_counts(given[f"actualBlockLen{name}"], batch, blocks, layout == "TND")
+            _own_counts(given, f"actualBlockLen{name}", batch, blocks, layout == "TND")
             for name, blocks in (("Query", rows), ("Key", columns))
         ]
         for head in range(query.shape[1]):

@@ -79,6 +79,8 @@ def permute_with_routing_map_grad(
     """Sums of the gradients of each token's copies; gradients of the probabilities where the map marks them."""
     total = np.zeros((tokens_num, grad.shape[1]), np.float32)
     d_probs = None
+    if not grad.size:  # phase one compares no shapes then
+        return total, None if probs_grad is None else np.zeros((tokens_num, num_experts), np.float32)
     if drop_and_pad:
         check_range("sortedIndices", sorted_indices, 0, tokens_num)
         np.add.at(total, sorted_indices, grad)
@@ -108,8 +110,12 @@ def unpermute_with_routing_map(
     """
     count = int(restore_shape[0]) if restore_shape else len(probs)  # type: ignore[arg-type]
     rows, hidden = permuted.shape
-    total = np.zeros((count, hidden), np.float32)
     shares: Optional[Array] = None
+    if not permuted.size or not sorted_indices.size:  # phase one compares no shapes then
+        places = np.zeros(len(sorted_indices), np.int32)
+        none_left = np.zeros(tuple(restore_shape) if restore_shape else (count, hidden), np.float32)
+        return none_left, places, places, None if probs is None else places.astype(np.float32)
+    total = np.zeros((count, hidden), np.float32)
     if padded_mode:
         check_range("sortedIndices", sorted_indices, 0, count)
         if probs is not None:

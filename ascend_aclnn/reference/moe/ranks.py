@@ -52,9 +52,9 @@ def moe_token_permute_with_ep(
     sorted_indices[...] = inverse(order)
     own = order[start : start + len(permuted)]
     top_k = indices.size // max(len(tokens), 1)
-    np.copyto(codes(permuted), codes(tokens)[own // max(top_k, 1)])
+    np.copyto(codes(permuted)[: len(own)], codes(tokens)[own // max(top_k, 1)])
     if probs is not None and permuted_probs is not None:
-        np.copyto(codes(permuted_probs), codes(np.ascontiguousarray(probs).reshape(-1))[own])
+        np.copyto(codes(permuted_probs)[: len(own)], codes(np.ascontiguousarray(probs).reshape(-1))[own])
 
 
 def _copies(rows: Array, sorted_indices: Array, start: int) -> tuple[Array, Array]:

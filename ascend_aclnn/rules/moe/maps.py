@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.rules.language import (
     FLOATS,
+    array_length,
     copied_output_shape,
     define,
     documented_products,
@@ -17,6 +18,7 @@ from ascend_aclnn.rules.language import (
     required,
     rule,
     same_dtype,
+    same_shape,
     tiling,
     unless_empty,
     when,
@@ -50,6 +52,7 @@ rule(
     unless_empty(
         "routingMap permuteTokensOut",
         documented_products,
+        tiling(rank(2, 2, "tokens"), require("tokens[0] == routingMap[0]"), same_shape("routingMap", "probsOptional")),
         copied_output_shape(
             permuteTokensOut="(kept, tokens[1])",
             permuteProbsOutOptional="None if probsOptional is None else (kept,)",
@@ -72,6 +75,11 @@ rule(
     unless_empty(
         "permutedTokenOutputGrad tokensGradOut",
         documented_products,
+        tiling(
+            rank(1, 1, "sortedIndices"),
+            when("dropAndPad", require("sortedIndices[0] == permutedTokenOutputGrad[0]")),
+            when("not dropAndPad", require("sortedIndices[0] % tokensNum == 0")),
+        ),
         copied_output_shape(
             tokensGradOut="(tokensNum, permutedTokenOutputGrad[1])",
             probsGradOutOptional="None if permutedProbsOutputGradOptional is None else (tokensNum, numExperts)",
@@ -95,6 +103,20 @@ rule(
     unless_empty(
         "permutedTokens sortedIndices",
         documented_products,
+        define(count="probsOptional[0] if restoreShapeOptional is None else restoreShapeOptional[0]"),
+        tiling(
+            array_length("restoreShapeOptional", 2),
+            require("restoreShapeOptional[1] == permutedTokens[1]", "count > 0"),
+            rank(2, 2, "probsOptional"),
+            require("probsOptional[0] == count"),
+            when("paddedMode", require("sortedIndices[0] == permutedTokens[0]")),
+            when(
+                "not paddedMode",
+                require("sortedIndices[0] % count == 0"),
+                same_shape("probsOptional", "routingMapOptional"),
+                when("probsOptional is not None", require("sortedIndices[0] == permutedTokens[0]")),
+            ),
+        ),
         copied_output_shape(
             unpermutedTokens=(
                 "(probsOptional[0], permutedTokens[1]) if restoreShapeOptional is None else restoreShapeOptional"

@@ -187,6 +187,8 @@ rule(
         require("numTopk >= 1"),
         rank(2, 2, "permutedTokensOutputGrad"),
         rank(1, 1, "sortedIndices", "permutedProbsOutputGradOptional"),
+        require("sortedIndices[0] % numTopk == 0"),
+        require("permutedProbsOutputGradOptional[0] == permutedTokensOutputGrad[0]"),
         _RANGE,
     ),
     define(count="sortedIndices[0] // max(numTopk, 1)"),
@@ -229,7 +231,11 @@ rule(
         rank(2, 2, "unpermutedTokensGrad", "permutedTokensOptional", "probsOptional"),
         _RANGE,
         require("rangeOptional[1] >= rangeOptional[0]"),
-        when("probsOptional is None", require("0 < topkNum <= 512")),
+        when(
+            "probsOptional is None",
+            require("0 < topkNum <= 512", "sortedIndices[0] == unpermutedTokensGrad[0] * topkNum"),
+        ),
+        require("probsOptional[0] == unpermutedTokensGrad[0]", "sortedIndices[0] == probsOptional.size"),
         require("0 < probsOptional[1] <= 512"),
         not_empty("unpermutedTokensGrad"),
         when(
