@@ -180,9 +180,10 @@ def operator_from_prototype(
     text = source if isinstance(source, str) else source.read_text(encoding="utf-8", errors="replace")
     found = parse_prototypes(text)
     if len(found) != 1:
+        where = source.strip()[:80] if isinstance(source, str) else str(source)
         raise ValueError(
             f"expected one declaration 'aclnnStatus NAMEGetWorkspaceSize(..., uint64_t*, aclOpExecutor**)', "
-            f"found {', '.join(found) or 'none'} in {str(source).strip()[:80]!r}"
+            f"found {', '.join(found) or 'none'} in {where!r}"
         )
     if isinstance(source, Path) and not header:
         header = f"aclnnop/{source.name}"

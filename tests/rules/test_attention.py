@@ -65,7 +65,13 @@ PROMPT: dict[str, Any] = {
     "inputLayout": "BSH",
     "attentionOut": half(2, 6, 64),
 }
-TOKEN: dict[str, Any] = {**PROMPT, "query": half(2, 1, 64), "key": [K], "value": [K], "attentionOut": half(2, 1, 64)}
+TOKEN: dict[str, Any] = {
+    **PROMPT,
+    "query": half(2, 1, 64),
+    "key": [half(2, 7, 32)],
+    "value": [half(2, 7, 32)],
+    "attentionOut": half(2, 1, 64),
+}
 FUSED: dict[str, Any] = {**PROMPT, "key": [half(2, 7, 32)], "value": [half(2, 7, 32)]}
 UPDATE: dict[str, Any] = {
     "lse": [t([10]), t([10])],
