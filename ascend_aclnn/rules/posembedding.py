@@ -239,6 +239,7 @@ for _name in ("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"):
             same_shape("cos", "sin"),
             require("cos[-1] % 2 == 0", "cos[-1] <= kv[-1]", "cos[2] == kv[2]"),
             require("cos[0] == 1 or cos[0] == kv[0]", "cos[1] == 1 or cos[1] == kv[1]"),
+            when("cacheModeOptional in (None, '', 'Norm')", require("index.size == kv[0] * kv[2]")),
             _widths,
         ),
         infer_shape(kRopeOut=_key_rope, cKvOut=_compressed),
