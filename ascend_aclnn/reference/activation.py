@@ -346,22 +346,27 @@ def softmax_cross_entropy_with_logits(features: Array, labels: Array) -> tuple[A
 
 
 def _halves(x: Array, axis: int, interleaved: bool = False) -> tuple[Array, Array]:
-    """The first and second half of an axis, or its even and odd places."""
-    x = np.moveaxis(x, axis, -1)
+    """The first and second half of an axis; interleaved, the even and odd places in memory from that axis on."""
     if interleaved:
-        first, second = x[..., 0::2], x[..., 1::2]
-    else:
-        first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+        pairs = x.reshape(*x.shape[: axis % x.ndim], -1, 2)
+        half = _half_shape(x.shape, axis)
+        return pairs[..., 0].reshape(half), pairs[..., 1].reshape(half)
+    x = np.moveaxis(x, axis, -1)
+    first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
     return np.moveaxis(first, -1, axis), np.moveaxis(second, -1, axis)
+
+
+def _half_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    at = axis % len(shape)
+    return (*shape[:at], shape[at] // 2, *shape[at + 1 :])
 
 
 def _joined(first: Array, second: Array, axis: int, interleaved: bool = False) -> Array:
     """What ``_halves`` took apart."""
     if not interleaved:
         return np.concatenate((first, second), axis)
-    whole = np.empty((*np.moveaxis(first, axis, -1).shape, 2), np.result_type(first, second))
-    whole[..., 0], whole[..., 1] = np.moveaxis(first, axis, -1), np.moveaxis(second, axis, -1)
-    return np.moveaxis(whole.reshape(*whole.shape[:-2], -1), -1, axis)
+    at = axis % first.ndim
+    return np.stack((first, second), -1).reshape(*first.shape[:at], 2 * first.shape[at], *first.shape[at + 1 :])
 
 
 def _gate_and_other(x: Array, dim: int, activate_left: bool) -> tuple[Array, Array]:
@@ -420,8 +425,9 @@ def gelu_mul(x: Array, approximate: str) -> Any:
 
 @reference("aclnnFatreluMul")
 def fatrelu_mul(x: Array, threshold: Array) -> Any:
+    """The kernel keeps what is greater than the threshold; the document also keeps what equals it."""
     a, b = _halves(x, -1)
-    return where(a < threshold.reshape(()), 0, a) * b
+    return where(a > threshold.reshape(()), a, 0) * b
 
 
 @reference("aclnnSituGlu", along=_given_dim)

@@ -293,8 +293,10 @@ def situ_glu(x: Any, dim: int, beta: float, linear_beta: float, left: bool) -> A
 
 
 def clipped(x: Any, alpha: float, limit: float, bias: float, interleaved: bool) -> Any:
-    """Along axis 1."""
-    a, b = (x[:, ::2], x[:, 1::2]) if interleaved else halves(x, 1)
+    """Along axis 1; interleaved, neighbours in memory from axis 1 on."""
+    half = (x.shape[0], x.shape[1] // 2, *x.shape[2:])
+    pairs = x.reshape(x.shape[0], -1, 2)
+    a, b = (pairs[..., 0].reshape(half), pairs[..., 1].reshape(half)) if interleaved else halves(x, 1)
     a, b = a.clamp(max=limit), b.clamp(-limit, limit)
     return a * torch.sigmoid(alpha * a) * (b + bias)
 
@@ -347,7 +349,18 @@ def test_multiplied_halves() -> None:
     x, _ = gated()
     a, b = np.split(x, 2, -1)
     np.testing.assert_array_equal(ops.gelu_mul(x, "tanh"), ops.gelu(a.copy()) * b)
-    np.testing.assert_array_equal(ops.fatrelu_mul(x, np.array([0.5], np.float32)), np.where(a < 0.5, 0, a) * b)
+    np.testing.assert_array_equal(ops.fatrelu_mul(x, np.array([0.5], np.float32)), np.where(a > 0.5, a, 0) * b)
+    equal = np.array([[0.5, 0.75, 2.0, 4.0]], np.float32)  # what equals the threshold is not kept, by the kernel
+    np.testing.assert_array_equal(ops.fatrelu_mul(equal, np.array([0.5], np.float32)), [[0, 3]])
+
+
+def test_interleaved_halves_alternate_in_memory() -> None:
+    """With dim not last, pairs are neighbours of the view merged from dim on: gates 0, 2, 4, ..."""
+    x = np.arange(2 * 4 * 3, dtype=np.float32).reshape(2, 4, 3) / 8
+    merged = x.reshape(2, 6, 2).astype(np.float64)
+    gate, up = np.minimum(merged[..., 0], 2), np.clip(merged[..., 1], -2, 2)
+    wanted = (gate / (1 + np.exp(-1.5 * gate)) * (up + 0.25)).reshape(2, 2, 3)
+    np.testing.assert_allclose(ops.clipped_swiglu(x, None, 1, 1.5, 2.0, 0.25, True), wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("interleaved", [True, False])

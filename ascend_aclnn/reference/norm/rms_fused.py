@@ -32,25 +32,38 @@ def gemma_rms_norm(x: Array, gamma: Array, epsilon: float) -> Any:
     return _norm(x, 1 + gamma, epsilon)
 
 
-@reference("aclnnAddRmsNorm")
-def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> Any:
+def _add_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> tuple[Array, Array, Array]:
+    """The norm of x1 + x2, 1 / rms and the sum. The kernel adds float16 in half precision, and norms the rounded sum."""
+    x = np.asarray(widen(x1) + widen(x2))
+    if x1.dtype == np.float16:
+        x = x.astype(np.float16).astype(np.float32)
+    return (*_norm(x, widen(gamma), epsilon), x)
+
+
+def _fill(out: Sequence[Optional[Array]], values: Sequence[Array]) -> None:
+    for target, value in zip(out, values):
+        if target is not None:
+            round_into(target, np.asarray(value).reshape(target.shape))
+
+
+@reference("aclnnAddRmsNorm", raw=True)
+def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
     """The norm of x1 + x2, 1 / rms and the sum."""
-    x = np.asarray(x1 + x2)
-    return (*_norm(x, gamma, epsilon), x)
+    _fill(out, _add_norm(x1, x2, gamma, epsilon))
 
 
-@reference("aclnnInplaceAddRmsNorm")
-def inplace_add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> Any:
+@reference("aclnnInplaceAddRmsNorm", raw=True)
+def inplace_add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
     """x1 becomes the norm, x2 the sum."""
-    y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon)
-    return y, x, rstd
+    y, rstd, x = _add_norm(x1, x2, gamma, epsilon)
+    _fill(out, (y, x, rstd))
 
 
-@reference("aclnnAddRmsNormCast")
-def add_rms_norm_cast(x1: Array, x2: Array, gamma: Array, epsilon: float) -> Any:
+@reference("aclnnAddRmsNormCast", raw=True)
+def add_rms_norm_cast(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
     """The norm twice: once in float32, once as the inputs are."""
-    y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon)
-    return y, y, rstd, x
+    y, rstd, x = _add_norm(x1, x2, gamma, epsilon)
+    _fill(out, (y, y, rstd, x))
 
 
 # ------------------------------------------------------------------------------------------------- given scales
