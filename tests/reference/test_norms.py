@@ -428,3 +428,11 @@ def test_add_rms_norm_norms_the_sum_that_is_rounded_to_half() -> None:
     total = np.array([[2048.0, 2052.0]])
     assert x.tolist() == total.tolist()
     np.testing.assert_allclose(rstd, [[1 / np.sqrt(np.mean(total**2))]], rtol=1e-6)
+
+
+def test_rms_norm_writes_an_rstd_of_lower_rank() -> None:
+    x = some((3, 4, 8), np.float32)
+    y, rstd = ops.rms_norm(x, np.ones(8, np.float32), EPS)
+    lower = np.empty((3, 4), np.float32)
+    ops.rms_norm(x, np.ones(8, np.float32), EPS, out=(np.empty_like(y), lower))
+    np.testing.assert_array_equal(lower, rstd[..., 0])

@@ -93,14 +93,27 @@ def rows(name: str) -> ShapeRule:
     return sizes
 
 
+def _gamma_of_x(call: Call) -> None:
+    """gamma is the trailing axes of x."""
+    _split(call, "x")
+
+
 rule(
     "aclnnRmsNorm",
     only_products("A2 A3 310P 910 950"),
     *_rms_columns("x gamma yOut rstdOut", grad=False),
     tiling(
         rank(1, 8, "x", "gamma", "yOut", "rstdOut"),
-        output_shape(yOut=shape_of("x"), rstdOut=rows("x")),
+        _gamma_of_x,
+        output_shape(yOut=shape_of("x")),
+        # As CANN's tiling: each axis is that of x or 1; trailing ones may be left out.
+        require(
+            "len(rstdOut) <= len(x)",
+            "all(r in (n, 1) for r, n in zip(rstdOut, x))",
+            "rstdOut.size == prod(x[: len(x) - len(gamma)])",
+        ),
     ),
+    infer_shape(rstdOut=rows("x")),
     output_dtype(yOut=dtype_of("x"), rstdOut="FLOAT"),
 )
 
