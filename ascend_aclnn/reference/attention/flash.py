@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, for_blocks
-from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference._named import Given, reference_by_name
 
 # Where batch (b), sequence (s), heads (n) and their width (d) stand in each layout; h is n and d in one axis.
 _LAYOUTS = ("BSH", "SBH", "BSND", "BNSD")
@@ -171,8 +171,9 @@ def problem_of(
     heads: int,
     layout: str,
     mode: int,
-    bias_type: int,
+    bias_type: Optional[int],
 ) -> Problem:
+    """The attention of these arguments; a version without ``pseType`` adds its bias before the scaling."""
     if mode not in range(7):
         raise DataError("sparseMode", f"is {mode}; allowed: 0 to 6")
     q = heads_first(query, layout, heads)
@@ -188,7 +189,7 @@ def problem_of(
         scale,
         keep,
         _Masking(None if mask is None or mask.size == 0 else mask, mode, before, after, prefix),
-        _Bias(given, bias_type, (first[0], first[1])),
+        _Bias(given, _BIAS_BEFORE if bias_type is None else bias_type, (first[0], first[1])),
         None if drop_mask is None or drop_mask.size == 0 or keep >= 1 else drop_mask.reshape(-1).view(np.uint8),
     )
 
@@ -221,59 +222,6 @@ def forward(problem: Problem, layout: str) -> tuple[Array, Array, None, Array]:
 
     for_blocks(len(groups), 1, run)
     return highest, total, None, in_layout(output, layout)
-
-
-@reference("aclnnFlashAttentionScore")
-def flash_attention_score(
-    query: Array,
-    key: Array,
-    value: Array,
-    bias: Optional[Array],
-    drop_mask: Optional[Array],
-    padding_mask: Optional[Array],
-    mask: Optional[Array],
-    prefix: Optional[tuple[int, ...]],
-    scale: float,
-    keep: float,
-    before: int,
-    after: int,
-    heads: int,
-    layout: str,
-    inner_precise: int,
-    mode: int,
-) -> tuple[Array, Array, None, Array]:
-    """softmax(mask((query key^T + bias) scale)) value, with dropout of the probabilities."""
-    operands = query, key, value, bias, drop_mask, mask, prefix, (None, None)
-    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, _BIAS_BEFORE)
-    return forward(problem, layout)
-
-
-@reference("aclnnFlashAttentionScoreV2")
-def flash_attention_score_v2(
-    query: Array,
-    key: Array,
-    value: Array,
-    bias: Optional[Array],
-    drop_mask: Optional[Array],
-    padding_mask: Optional[Array],
-    mask: Optional[Array],
-    prefix: Optional[tuple[int, ...]],
-    query_start: Optional[tuple[int, ...]],
-    key_start: Optional[tuple[int, ...]],
-    scale: float,
-    keep: float,
-    before: int,
-    after: int,
-    heads: int,
-    layout: str,
-    inner_precise: int,
-    mode: int,
-    bias_type: int,
-) -> tuple[Array, Array, None, Array]:
-    """The same; the type of the bias says where it is added, or that it is made from slopes."""
-    operands = query, key, value, bias, drop_mask, mask, prefix, (query_start, key_start)
-    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, bias_type)
-    return forward(problem, layout)
 
 
 def backward(
@@ -325,64 +273,65 @@ def backward(
     return in_layout(dq, layout), in_layout(dk, layout), in_layout(dv, layout), dbias
 
 
-@reference("aclnnFlashAttentionScoreGrad")
-def flash_attention_score_grad(
-    query: Array,
-    key: Array,
-    value: Array,
-    grad: Array,
-    bias: Optional[Array],
-    drop_mask: Optional[Array],
-    padding_mask: Optional[Array],
-    mask: Optional[Array],
-    highest: Optional[Array],
-    total: Optional[Array],
-    softmax_in: Optional[Array],
-    attention_in: Optional[Array],
-    prefix: Optional[tuple[int, ...]],
-    scale: float,
-    keep: float,
-    before: int,
-    after: int,
-    heads: int,
-    layout: str,
-    inner_precise: int,
-    mode: int,
-) -> tuple[Array, Array, Array, Optional[Array]]:
-    """Gradients of query, key, value and bias; probabilities come from the maxima and sums of the forward pass."""
-    operands = query, key, value, bias, drop_mask, mask, prefix, (None, None)
-    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, _BIAS_BEFORE)
-    return backward(problem, grad, highest, total, layout, heads)
+def with_sink(sink: Array, highest: Array, total: Array, output: Array) -> tuple[Array, Array, Array]:
+    """With one more score for each head, which takes part in the softmax and has no value; heads lie in axis -2."""
+    score = sink[:, None]
+    most = np.maximum(highest, score)
+    seen = total * np.exp(highest - most)
+    sums = seen + np.exp(score - most)
+    return most, sums, output * (seen / sums)[..., :1]
 
 
-@reference("aclnnFlashAttentionScoreGradV2")
-def flash_attention_score_grad_v2(
-    query: Array,
-    key: Array,
-    value: Array,
-    grad: Array,
-    bias: Optional[Array],
-    drop_mask: Optional[Array],
-    padding_mask: Optional[Array],
-    mask: Optional[Array],
-    highest: Optional[Array],
-    total: Optional[Array],
-    softmax_in: Optional[Array],
-    attention_in: Optional[Array],
-    prefix: Optional[tuple[int, ...]],
-    query_start: Optional[tuple[int, ...]],
-    key_start: Optional[tuple[int, ...]],
-    scale: float,
-    keep: float,
-    before: int,
-    after: int,
-    heads: int,
-    layout: str,
-    inner_precise: int,
-    mode: int,
-    bias_type: int,
-) -> tuple[Array, Array, Array, Optional[Array]]:
-    """The same; the type of the bias says where it was added, or that it was made from slopes."""
-    operands = query, key, value, bias, drop_mask, mask, prefix, (query_start, key_start)
-    problem = problem_of(*operands, scale, keep, before, after, heads, layout, mode, bias_type)
-    return backward(problem, grad, highest, total, layout, heads)
+def sink_gradient(sink: Array, highest: Array, total: Array, grad: Array, output: Array) -> Array:
+    """Of the sink's share in the softmax; heads lie in axis -2 of all."""
+    share = np.exp(sink - highest[..., 0]) / total[..., 0]
+    lost = -share * (grad * output).sum(-1)
+    return np.asarray(lost.reshape(-1, len(sink)).sum(0))
+
+
+def _whole(given: Given, key: Array, bias: str) -> Problem:
+    return problem_of(
+        given["query"],
+        key,
+        given["value"],
+        given[bias],
+        given["dropMask"],
+        given["attenMask"],
+        given["prefix"],
+        (given["qStartIdx"], given["kvStartIdx"]),
+        given["scaleValue"],
+        given["keepProb"],
+        given["preTokens"],
+        given["nextTokens"],
+        given["headNum"],
+        given["inputLayout"],
+        given["sparseMode"],
+        given["pseType"],
+    )
+
+
+@reference_by_name("aclnnFlashAttentionScore", "aclnnFlashAttentionScoreV2", "aclnnFlashAttentionScoreV3")
+def flash_attention_score(given: Given) -> dict[str, Array]:
+    """softmax(mask((query key^T + bias) scale)) value, with dropout of the probabilities and, from V3 on, sinks."""
+    problem = _whole(given, given["key"], "realShift")
+    layout, sink = given["inputLayout"], given["sink"]
+    highest, total, _, output = forward(problem, "BNSD")
+    if sink is not None:
+        most, sums, made = with_sink(sink, *(x.swapaxes(1, 2) for x in (highest, total, output)))
+        highest, total, output = (x.swapaxes(1, 2) for x in (most, sums, made))
+    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": in_layout(output, layout)}
+
+
+@reference_by_name("aclnnFlashAttentionScoreGrad", "aclnnFlashAttentionScoreGradV2", "aclnnFlashAttentionScoreGradV3")
+def flash_attention_score_grad(given: Given) -> dict[str, Any]:
+    """Gradients of query, key, value, bias and sink; probabilities come from the maxima and sums of the forward pass."""
+    problem = _whole(given, given["keyIn"], "pseShift")
+    layout, heads, sink = given["inputLayout"], given["headNum"], given["sinkIn"]
+    statistics = given["softmaxMax"], given["softmaxSum"]
+    dq, dk, dv, dbias = backward(problem, given["dy"], *statistics, layout, heads)
+    results = {"dqOut": dq, "dkOut": dk, "dvOut": dv, "dpseOut": dbias}
+    if sink is not None:
+        grad, output = (heads_first(given[name], layout, heads) for name in ("dy", "attentionIn"))
+        taken = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
+        results["dsinkOut"] = sink_gradient(sink, *taken)
+    return results

@@ -1,4 +1,4 @@
-"""Flash attention with sequences of several lengths packed along one axis (TND), with rotated parts, and with sinks."""
+"""Flash attention with sequences of several lengths packed along one axis (TND), and the versions for both layouts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from ascend_aclnn.reference.attention.flash import (
     COPIES,
     Problem,
     backward,
+    flash_attention_score,
+    flash_attention_score_grad,
     forward,
     heads_first,
     in_layout,
     problem_of,
+    sink_gradient,
+    with_sink,
 )
 
 _SLOPES = (2, 3)  # types of a bias that is made from one slope per head
@@ -105,21 +109,12 @@ def _problem(given: Given, part: _Part, query: Array, key: Array, value: Array, 
         heads,
         "BSND",
         given["sparseMode"],
-        1 if given["pseType"] is None else given["pseType"],
+        given["pseType"],
     )
 
 
 def _joined(x: Array, rotated: Optional[Array]) -> Array:
     return x if rotated is None or rotated.size == 0 else np.concatenate([x, rotated], -1)
-
-
-def _sunk(sink: Array, highest: Array, total: Array, output: Array) -> tuple[Array, Array, Array]:
-    """With one more score for each head, which takes part in the softmax and has no value; heads lie in axis -2."""
-    score = sink[:, None]
-    most = np.maximum(highest, score)
-    seen = total * np.exp(highest - most)
-    sums = seen + np.exp(score - most)
-    return most, sums, output * (seen / sums)[..., :1]
 
 
 @reference_by_name(
@@ -141,15 +136,8 @@ def flash_attention_var_len_score(given: Given) -> dict[str, Array]:
         highest[part.queries], total[part.queries] = most[0].swapaxes(0, 1), sums[0].swapaxes(0, 1)
         output[part.queries] = made[0]
     if given["sink"] is not None:
-        highest, total, output = _sunk(given["sink"], highest, total, output)
+        highest, total, output = with_sink(given["sink"], highest, total, output)
     return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": output}
-
-
-def _sink_gradient(sink: Array, highest: Array, total: Array, grad: Array, output: Array) -> Array:
-    """Of the sink's share in the softmax; heads lie in axis -2 of all."""
-    share = np.exp(sink - highest[..., 0]) / total[..., 0]
-    lost = -share * (grad * output).sum(-1)
-    return np.asarray(lost.reshape(-1, len(sink)).sum(0))
 
 
 @reference_by_name(
@@ -181,7 +169,7 @@ def flash_attention_unpadding_score_grad(given: Given) -> dict[str, Any]:
         results |= {"dqRopeOut": dq[..., wide:], "dkRopeOut": dk[..., wide_key:]}
     if given["sinkIn"] is not None:
         taken = (given["sinkIn"], *statistics, grad, given["attentionIn"])
-        results["dsinkOut"] = _sink_gradient(*taken)
+        results["dsinkOut"] = sink_gradient(*taken)
     return results
 
 
@@ -191,54 +179,6 @@ def _add_bias(dbias: Array, made: Array, part: _Part) -> None:
         dbias[part.first_score : part.first_score + made.size] = made.reshape(-1)
     else:
         dbias[part.number if len(dbias) > 1 else 0, :, :queries, :keys] += made[0]
-
-
-@reference_by_name("aclnnFlashAttentionScoreV3")
-def flash_attention_score_v3(given: Given) -> dict[str, Array]:
-    """Sequences of one length, with sinks."""
-    problem = _whole(given, given["key"], "realShift")
-    layout, sink = given["inputLayout"], given["sink"]
-    highest, total, _, output = forward(problem, "BNSD")
-    if sink is not None:
-        most, sums, made = _sunk(sink, *(x.swapaxes(1, 2) for x in (highest, total, output)))
-        highest, total, output = (x.swapaxes(1, 2) for x in (most, sums, made))
-    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": in_layout(output, layout)}
-
-
-def _whole(given: Given, key: Array, bias: str) -> Problem:
-    return problem_of(
-        given["query"],
-        key,
-        given["value"],
-        given[bias],
-        given["dropMask"],
-        given["attenMask"],
-        given["prefix"],
-        (given["qStartIdx"], given["kvStartIdx"]),
-        given["scaleValue"],
-        given["keepProb"],
-        given["preTokens"],
-        given["nextTokens"],
-        given["headNum"],
-        given["inputLayout"],
-        given["sparseMode"],
-        given["pseType"],
-    )
-
-
-@reference_by_name("aclnnFlashAttentionScoreGradV3")
-def flash_attention_score_grad_v3(given: Given) -> dict[str, Any]:
-    """Sequences of one length, with sinks."""
-    problem = _whole(given, given["keyIn"], "pseShift")
-    layout, heads, sink = given["inputLayout"], given["headNum"], given["sinkIn"]
-    statistics = given["softmaxMax"], given["softmaxSum"]
-    dq, dk, dv, dbias = backward(problem, given["dy"], *statistics, layout, heads)
-    results = {"dqOut": dq, "dkOut": dk, "dvOut": dv, "dpseOut": dbias}
-    if sink is not None:
-        grad, output = (heads_first(given[name], layout, heads) for name in ("dy", "attentionIn"))
-        taken = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
-        results["dsinkOut"] = _sink_gradient(sink, *taken)
-    return results
 
 
 # --------------------------------------------------------------------------------------------------- one version for both
@@ -286,7 +226,7 @@ def flash_attention_score_v4(given: Given) -> dict[str, Any]:
     if layout == "TND":
         results = flash_attention_var_len_score(given)
         return results
-    results = flash_attention_score_v3(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))
     return {**results, "attentionOutOut": in_layout(results["attentionOutOut"], layout)}
 
 
@@ -307,7 +247,7 @@ def flash_attention_score_grad_v4(given: Given) -> dict[str, Any]:
         x = heads_first(given[name], layout, heads)
         factor = given[f"dScale{scale}"]
         made[name] = x if factor is None or factor.size == 0 else x * factor.reshape(-1)[0]
-    results = flash_attention_score_grad_v3(made)
+    results = flash_attention_score_grad(made)
     for name, rope in (("dq", "queryRope"), ("dk", "keyRope")):
         whole = results[f"{name}Out"]
         results[f"{name}Out"] = in_layout(whole[..., :width], layout)
@@ -322,7 +262,7 @@ def quant_flash_attention_score(given: Given) -> dict[str, Any]:
     """Operands of HIFLOAT8, dequantised first; the chip quantises the probabilities between its products."""
     given |= {"keepProb": 1.0, "pseType": 1, "sparseMode": 0}
     layout = given["inputLayout"]
-    results = flash_attention_score_v3(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))
     statistics = (results[name][..., :1] for name in ("softmaxMaxOut", "softmaxSumOut"))
     row_max, row_sum = statistics
     attended = in_layout(results["attentionOutOut"], layout)
