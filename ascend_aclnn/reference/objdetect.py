@@ -7,7 +7,6 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, matmul
 from ascend_aclnn.reference.declare import reference
 
@@ -101,8 +100,8 @@ def _corners(boxes: Any, center: int) -> Any:
 # --------------------------------------------------------------------------------------------------- aligned regions
 
 
-def _weights(start: Any, extent: Any, bins: int, samples: int, size: int) -> Array:
-    """How much each of an axis's pixels takes part in each bin: the mean of linear interpolations at its samples."""
+def _interpolations(start: Any, extent: Any, bins: int, samples: int, size: int) -> Array:
+    """How much each of an axis's pixels takes part in each sample of each bin; none in one outside the axis."""
     if samples <= 0:
         samples = max(int(np.ceil(extent / bins)), 1)
     step = np.float32(extent / bins)
@@ -115,11 +114,10 @@ def _weights(start: Any, extent: Any, bins: int, samples: int, size: int) -> Arr
     low = np.minimum(at.astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
     share = np.where(low == size - 1, 0, at - low).astype(np.float32)
-    made = np.zeros((bins, size), np.float32)
-    rows = np.broadcast_to(np.arange(bins)[:, None], at.shape)
-    np.add.at(made, (rows, low), np.where(inside, 1 - share, 0))
-    np.add.at(made, (rows, high), np.where(inside, share, 0))
-    made /= np.float32(samples)
+    made = np.zeros((*at.shape, size), np.float32)
+    places = tuple(np.indices(at.shape))
+    np.add.at(made, (*places, low), np.where(inside, 1 - share, 0))
+    np.add.at(made, (*places, high), np.where(inside, share, 0))
     return made
 
 
@@ -130,7 +128,7 @@ _CONTINUOUS, _INCLUSIVE, _CENTRES = 0, 1, 2
 def _regions(
     boxes: Array, scale: float, kind: int, bins: tuple[int, int], samples: int, size: tuple[int, int]
 ) -> Iterator[tuple[Array, Array]]:
-    """The weights of rows and of columns for each region."""
+    """The weights of rows and of columns at the samples of each bin, for each region."""
     offset, factor = np.float32(0.5 if kind >= _CENTRES else 0), np.float32(scale)
     for left, top, right, bottom in boxes * factor - offset:
         wide, high = right - left, bottom - top
@@ -138,16 +136,30 @@ def _regions(
             wide, high = wide + factor, high + factor
         if kind < _CENTRES:
             wide, high = max(wide, np.float32(1)), max(high, np.float32(1))
-        yield _weights(top, high, bins[0], samples, size[0]), _weights(left, wide, bins[1], samples, size[1])
+        rows = _interpolations(top, high, bins[0], samples, size[0])
+        yield rows, _interpolations(left, wide, bins[1], samples, size[1])
 
 
 def _align(
-    x: Array, boxes: Array, batch: Array, bins: tuple[int, int], scale: float, samples: int, aligned: bool
+    x: Array,
+    boxes: Array,
+    batch: Array,
+    bins: tuple[int, int],
+    scale: float,
+    samples: int,
+    aligned: bool,
+    largest: bool = False,
 ) -> Any:
+    """The mean (or the largest) of the samples of each bin of each region."""
     made = np.empty((len(boxes), x.shape[1], *bins), np.float32)
     regions = _regions(boxes, scale, _CENTRES if aligned else _CONTINUOUS, bins, samples, (x.shape[2], x.shape[3]))
     for number, (rows, columns) in enumerate(regions):
-        made[number] = rows @ x[int(batch[number])] @ columns.T
+        image = x[int(batch[number])]
+        if largest:
+            values = rows.reshape(-1, rows.shape[-1]) @ image @ columns.reshape(-1, columns.shape[-1]).T
+            made[number] = values.reshape(-1, *rows.shape[:2], *columns.shape[:2]).max((2, 4))
+        else:
+            made[number] = rows.mean(1) @ image @ columns.mean(1).T
     return made
 
 
@@ -155,10 +167,12 @@ def _align(
 def roi_align(
     x: Array, rois: Array, batch: Array, mode: str, height: int, width: int, samples: int, scale: float
 ) -> Any:
-    """The mean of each bin of each region."""
-    if mode != "avg":
-        raise UnsupportedOperator("aclnnRoiAlign", f"the NumPy backend has no reference for mode {mode!r}")
-    return _align(x, rois, batch, (height, width), scale, samples, False)
+    """The mean of each bin of each region; in mode "max", the largest of its interpolated samples.
+
+    So does the kernel of Atlas A2 (impl/roi_align.py of CANN 8.1): samples are interpolated first, unlike in opset 10 of
+    ONNX, whose runtime takes the largest of the weighted corners. A sample outside the image counts as 0.
+    """
+    return _align(x, rois, batch, (height, width), scale, samples, False, mode == "max")
 
 
 @reference("aclnnRoiAlignV2")
@@ -189,7 +203,7 @@ def _align_gradient(
     for number, (rows, columns) in enumerate(regions):
         batch = int(boxes[number, 0])
         if 0 <= batch < len(made):  # boxes of other images are left out
-            made[batch] += matmul(matmul(rows.T, grad[number]), columns)
+            made[batch] += matmul(matmul(rows.mean(1).T, grad[number]), columns.mean(1))
     return made
 
 

@@ -189,7 +189,10 @@ def apply_fused_ema_adam(
     bias_correction: bool,
     weight_decay: float,
 ) -> Any:
-    """Adam with the decay in the gradient (mode 0) or in the update (1), and the moving average of the result."""
+    """Adam with the decay in the gradient (mode 0) or in the update (1), and the moving average of the result.
+
+    Of a ``step`` of several elements the kernel (apply_fused_ema_adam_f32.h) reads the first.
+    """
     first, second = _corrections(beta1, beta2, _number(step)) if bias_correction else (1.0, 1.0)
     if mode == 0:
         grad = grad + weight_decay * var
@@ -337,7 +340,9 @@ def _advance(
     """The first sequences go on by one token; the others, which only fill up, get token 0 at no slot.
 
     As the kernel and the document have it, the block is looked up in the first row of the tables, and a row's number
-    times their width added.
+    times their width added. The kernel (advance_step.h) fills up from ``queries`` on with a stride of its number of
+    cores, and all its cores advance the same rows, so that what a card does with the entries between depends on its
+    cores; here every one is filled, as the loop of vLLM does that the operator replaces.
     """
     flat = [x.reshape(-1).copy() for x in (tokens, positions, lengths, slots)]
     new_tokens, new_positions, new_lengths, new_slots = flat

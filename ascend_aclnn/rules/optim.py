@@ -16,6 +16,7 @@ from ascend_aclnn.rules.language import (
     dtypes,
     has_shape,
     max_rank,
+    not_empty,
     only_products,
     output_dtype,
     output_shape,
@@ -105,7 +106,7 @@ rule(
     only_products("A2 A3 950"),
     documented_dtypes("varRef", "step"),
     same_dtype("varRef", "grad", "mRef", "vRef", "sRef"),
-    tiling(same_shape("varRef", "grad", "mRef", "vRef", "sRef"), _one_number("step"), _ema_mode),
+    tiling(same_shape("varRef", "grad", "mRef", "vRef", "sRef"), not_empty("step"), _ema_mode),
 )
 
 # Elements that share a scale of the quantised moments, and entries of their code book.

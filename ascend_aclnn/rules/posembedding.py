@@ -17,6 +17,7 @@ from ascend_aclnn.rules.language import (
     has_shape,
     infer_shape,
     not_empty,
+    on_products,
     one_of,
     output_dtype,
     output_shape,
@@ -82,7 +83,18 @@ rule(
     "aclnnInterleaveRope",
     documented_products,
     documented_dtypes(),
-    tiling(same_shape("cos", "sin"), rank(4, 4, "x"), output_shape(out="x")),
+    tiling(
+        same_shape("cos", "sin"),
+        rank(4, 4, "x"),
+        on_products(  # Ascend 950 computes it as RotaryPositionEmbedding does
+            "A2 A3",
+            rank(4, 4, "cos"),
+            same_dtype("x", "cos", "sin"),
+            not_empty("x"),
+            require("x[3] == 64", "cos[0] == x[0]", "cos[1] == 1", "cos[2] in (1, x[2])", "cos[3] == 64"),
+        ),
+        output_shape(out="x"),
+    ),
 )
 
 

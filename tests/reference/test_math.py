@@ -609,6 +609,10 @@ def test_add_lora() -> None:
     for row, name in enumerate([1, 0, 1]):
         expected[row, 16:] += 0.5 * of(b)[name, 1] @ (of(a)[name, 1] @ of(x)[row])
     close(result, expected, 3)
+    expected[1] = of(y)[1]
+    close(ops.add_lora(y, x, b, np.int32([1, -1, 1]), a, 1, 0.5, 16, 32), expected, 3)  # no adapter for the second row
+    with pytest.raises(AclError, match=r"indices element \[2\] is 2; allowed: 0 to 1"):
+        ops.add_lora(y, x, b, np.int32([1, -1, 2]), a, 1, 0.5, 16, 32)
 
 
 def test_transform_bias_rescale_qkv() -> None:

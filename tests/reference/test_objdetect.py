@@ -91,7 +91,9 @@ def sample(image: Any, y: float, x: float) -> Any:
     return above * (1 - down) + below * down
 
 
-def aligned_regions(x: Any, rois: Any, bins: tuple[int, int], scale: float, samples: int, aligned: bool) -> Any:
+def aligned_regions(
+    x: Any, rois: Any, bins: tuple[int, int], scale: float, samples: int, aligned: bool, mode: str = "avg"
+) -> Any:
     made = np.zeros((len(rois), x.shape[1], *bins))
     offset = 0.5 if aligned else 0.0
     for number, (batch, *box) in enumerate(rois.astype(np.float64)):
@@ -101,10 +103,12 @@ def aligned_regions(x: Any, rois: Any, bins: tuple[int, int], scale: float, samp
             wide, high = max(wide, 1.0), max(high, 1.0)
         counts = [samples or max(int(np.ceil(e / b)), 1) for e, b in zip((high, wide), bins)]
         for row, column in np.ndindex(*bins):
+            values = []
             for i, j in np.ndindex(*counts):
                 y = top + (row + (i + 0.5) / counts[0]) * high / bins[0]
                 z = left + (column + (j + 0.5) / counts[1]) * wide / bins[1]
-                made[number, :, row, column] += sample(x[int(batch)].astype(np.float64), y, z) / (counts[0] * counts[1])
+                values.append(sample(x[int(batch)].astype(np.float64), y, z))
+            made[number, :, row, column] = np.mean(values, 0) if mode == "avg" else np.max(values, 0)
     return made
 
 
@@ -122,6 +126,9 @@ def test_roi_align(samples: int, aligned: bool) -> None:
         batch = ROIS[:, 0].astype(np.int32)
         first = ops.roi_align(x, ROIS[:, 1:].copy(), batch, "avg", 3, 2, samples, 0.7)
         np.testing.assert_allclose(first, expected, rtol=1e-3, atol=1e-4)
+        largest = ops.roi_align(x, ROIS[:, 1:].copy(), batch, "max", 3, 2, samples, 0.7)
+        expected = aligned_regions(x, ROIS, (3, 2), 0.7, samples, aligned, "max")
+        np.testing.assert_allclose(largest, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_gradients_of_regions() -> None:

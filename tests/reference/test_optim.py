@@ -139,6 +139,10 @@ def test_apply_fused_ema_adam(mode: int, corrected: bool) -> None:
     ops.apply_fused_ema_adam(grad, var, m, v, s, one(3, np.int64), LR, 0.75, BETA1, BETA2, EPS, mode, corrected, DECAY)
     for actual, expected in zip((var, m, v, s), (result, average, square, 0.75 * wide[3] + 0.25 * result)):
         check(actual, expected, 4)
+    state, steps = adam_state(F32), np.array([3, 900], np.int64)  # the first counts
+    ops.apply_fused_ema_adam(state[4], *state[:4], steps, LR, 0.75, BETA1, BETA2, EPS, mode, corrected, DECAY)
+    for again, actual in zip(state, (var, m, v, s)):
+        np.testing.assert_array_equal(again, actual)
 
 
 def test_apply_adam_w_quant() -> None:

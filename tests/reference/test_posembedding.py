@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import catalog, ops
+from ascend_aclnn import AclError, catalog, ops
 from ascend_aclnn.reference import find
 
 MODES = ["half", "interleave", "quarter", "interleave-half"]
@@ -93,6 +93,18 @@ def test_interleave_rope() -> None:
     expected = x @ order * cos + x @ rotation * sin
     with aclnn.use_backend("numpy", soc="Ascend950"):
         np.testing.assert_allclose(ops.interleave_rope(x, cos, sin), expected, rtol=1e-5, atol=1e-5)
+    halves = [a.astype(np.float16) for a in (x, cos, sin)]
+    x, cos, sin = (a.astype(np.float64) for a in halves)
+    for soc in ("Ascend910B1", "Ascend910_9391"):  # kernels for half precision, D = 64 and one head of cos and sin
+        with aclnn.use_backend("numpy", soc=soc):
+            expected = x @ order * cos + x @ rotation * sin
+            np.testing.assert_allclose(ops.interleave_rope(*halves), expected, rtol=1e-3, atol=2e-3)
+            with pytest.raises(AclError, match="x has dtype FLOAT") as caught:
+                ops.interleave_rope(*(a.astype(np.float32) for a in halves))
+            assert caught.value.status == 161002
+            with pytest.raises(AclError, match="cos has shape") as caught:
+                ops.interleave_rope(halves[0], *(np.repeat(a, 3, 1) for a in halves[1:]))
+            assert caught.value.status == 561002
 
 
 def test_part_of_the_axis() -> None:

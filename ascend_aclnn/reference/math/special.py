@@ -83,11 +83,14 @@ def add_lora(
     y_offset: int,
     y_slice_size: int,
 ) -> Any:
-    """y with each row's x, times the low-rank weights that its index names, added to some of the columns."""
-    check_range("indices", indices, 0, len(weight_b))
+    """y with each row's x, times the low-rank weights that its index names, added to some of the columns.
+
+    Rows with a negative index keep their y: the kernel (add_lora_base.h) counts them behind the last weight and skips them.
+    """
+    check_range("indices", np.maximum(indices, 0), 0, len(weight_b))
     result = y.copy()
     width = weight_b.shape[2] if y_slice_size == -1 else y_slice_size
-    for name in np.unique(indices).tolist():
+    for name in np.unique(indices[indices >= 0]).tolist():
         rows = np.flatnonzero(indices == name)
         inner = x[rows] if weight_a is None else x[rows] @ weight_a[name, layer].T
         product = (inner @ weight_b[name, layer, :width].T) * np.float32(scale)
