@@ -14,7 +14,7 @@ from ascend_aclnn import registry
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.errors import AclError, RuleViolation
 from ascend_aclnn.core.socs import Soc
-from ascend_aclnn.rules.language import RULES, Call, OutputSpecs, Rule, documented_rule
+from ascend_aclnn.rules.language import *
 
 
 def find(operator: Operator) -> Optional[Rule]:

@@ -7,67 +7,10 @@ from typing import Any
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    broadcast_shape,
-    broadcastable,
-    can_cast,
-    castable,
-    copied_output_shape,
-    dtype_attribute,
-    dtype_in,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    fixed_dtype,
-    has_dtype,
-    infer_shape,
-    is_floating,
-    max_rank,
-    no_private_format,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    positive,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    tiling,
-    unless_empty,
-    valid_axis,
-    when,
-)
-from ascend_aclnn.rules.pointwise import (
-    ALL,
-    COMPLEX,
-    FLOATS,
-    INTEGERS,
-    NEW,
-    OLD,
-    PAIR,
-    elementwise,
-    floated,
-    forms,
-    number,
-    pair,
-    takes_dtype,
-    unary,
-)
+from ascend_aclnn.rules.language import *
 
-HALVES = "FLOAT FLOAT16"  # with BF16 on the later products, the dtypes of most kernels here
 # Some operators shut BF16 out on two old products only, and so let it pass on 310B and 310.
-NOT_910_310P: DtypeSet = {"910 310P": HALVES, "": f"{HALVES} BF16"}
+NOT_910_310P: DtypeSet = {"910 310P": FLOATS_WITHOUT_BF16, "": FLOATS}
 
 
 def _value(name: str, allowed: str, test: Any) -> Check:
@@ -114,53 +57,67 @@ forms(
 )
 forms(
     "Elu",
-    unary(f"{FLOATS} BF16", cast=dtype_of, extra=lambda *names: (_as_float("alpha", "scale", "inputScale"),)),
+    unary(
+        f"{FLOATS_AND_DOUBLE} BF16", cast=dtype_of, extra=lambda *names: (_as_float("alpha", "scale", "inputScale"),)
+    ),
     inplace="selfRef selfRef",
 )
-forms("Erfinv", unary(plus_bf16(f"{HALVES} BOOL {INTEGERS}"), cast=floated), inplace="selfRef selfRef")
-forms("FastGelu", unary({NEW: f"{HALVES} BF16", "": ""}, extra=_formatted))
-forms("Gelu", unary(plus_bf16(HALVES), extra=lambda *names: (no_private_format(*names),)))
-forms("GeluV2", unary(plus_bf16(HALVES), most=None), "x y")
+forms("Erfinv", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}"), cast=floated), inplace="selfRef selfRef")
+forms("FastGelu", unary({PRODUCTS_WITH_BF16: FLOATS, "": ""}, extra=_formatted))
+forms("Gelu", unary(FLOATS_OF_PRODUCT, extra=lambda *names: (no_private_format(*names),)))
+forms("GeluV2", unary(FLOATS_OF_PRODUCT, most=None), "x y")
 forms("Hardshrink", unary(NOT_910_310P, NOT_910_310P))
-forms("Hardsigmoid", unary(plus_bf16(f"{HALVES} INT32"), extra=_formatted), inplace="self self")
-forms("Hardswish", unary(plus_bf16(HALVES), plus_bf16(HALVES), most=None), inplace="self self")
-forms("LeakyRelu", unary(plus_bf16(FLOATS), cast=dtype_of), inplace="selfRef selfRef")
-forms("LogSigmoid", unary(plus_bf16(HALVES), most=None))
+forms("Hardsigmoid", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32"), extra=_formatted), inplace="self self")
+forms("Hardswish", unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, most=None), inplace="self self")
+forms("LeakyRelu", unary(plus_bf16(FLOATS_AND_DOUBLE), cast=dtype_of), inplace="selfRef selfRef")
+forms("LogSigmoid", unary(FLOATS_OF_PRODUCT, most=None))
 # The buffer is for other devices: no kernel writes it, and the one of torch_npu is empty.
 rule(
     "aclnnLogSigmoidForward",
-    *unary(plus_bf16(HALVES), most=None)("self", "out"),
+    *unary(FLOATS_OF_PRODUCT, most=None)("self", "out"),
     infer_shape(buffer=shape_of("self")),
     output_dtype(buffer=dtype_of("self")),
 )
-forms("Mish", unary(plus_bf16(HALVES)), inplace="selfRef selfRef")
-forms("Relu", unary(plus_bf16(f"{HALVES} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
-_SELU = plus_bf16(f"{HALVES} INT32 INT8")
+forms("Mish", unary(FLOATS_OF_PRODUCT), inplace="selfRef selfRef")
+forms("Relu", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
+_SELU = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8")
 forms("Selu", unary(_SELU, _SELU, makes=dtype_of("self"), most=None), inplace="selfRef selfRef")
-forms("Shrink", unary(HALVES, HALVES, most=None, extra=lambda *n: (_not_negative("lambd"), *_formatted(*n))))
+forms(
+    "Shrink",
+    unary(
+        FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most=None, extra=lambda *n: (_not_negative("lambd"), *_formatted(*n))
+    ),
+)
 forms(
     "Sigmoid",
-    unary(plus_bf16(ALL), f"{FLOATS} {COMPLEX} BF16", changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
+    unary(
+        plus_bf16(REAL_AND_COMPLEX),
+        f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16",
+        changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"),
+    ),
     inplace="selfRef selfRef",
 )
-forms("Silu", unary(plus_bf16(HALVES), most=None))
-forms("Softshrink", unary(plus_bf16(HALVES), plus_bf16(HALVES), extra=lambda *names: (_not_negative("lambd"),)))
+forms("Silu", unary(FLOATS_OF_PRODUCT, most=None))
+forms(
+    "Softshrink",
+    unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, extra=lambda *names: (_not_negative("lambd"),)),
+)
 forms(
     "Softplus",
     unary(
-        plus_bf16(HALVES),
+        FLOATS_OF_PRODUCT,
         cast=dtype_of,
         extra=lambda *names: (takes_dtype(dtype_of("self"), "beta", "threshold"),),
     ),
 )
-forms("Swish", unary(plus_bf16(HALVES), extra=lambda *names: (_as_float("betaOptional"),)))
+forms("Swish", unary(FLOATS_OF_PRODUCT, extra=lambda *names: (_as_float("betaOptional"),)))
 
 
 def _threshold(source: str, target: str) -> tuple[Check, ...]:
-    takes = plus_bf16(f"{HALVES} INT8 UINT8 INT16 INT32 INT64")
+    takes = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT16 INT32 INT64")
     return (
         dtypes(takes, source),
-        on_products(OLD, castable(source, target)),
+        on_products(PRODUCTS_BEFORE_950, castable(source, target)),
         max_rank(8, source),
         output_shape(**{target: shape_of(source)}),
         output_dtype(**{target: dtype_of(source)}),
@@ -176,8 +133,8 @@ def _rrelu(source: str, target: str) -> tuple[Check, ...]:
         call.require(fits, "noise", f"has {call['noise'].size} elements; training needs one for each of self")
 
     return (
-        dtypes(plus_bf16(HALVES), source, "noise", target),
-        dtypes(f"{HALVES} BF16 DOUBLE", "lower", "upper"),
+        dtypes(FLOATS_OF_PRODUCT, source, "noise", target),
+        dtypes(f"{FLOATS} DOUBLE", "lower", "upper"),
         same_dtype(source, "noise", target),
         output_shape(**{target: shape_of(source)}),
         noise,
@@ -192,7 +149,7 @@ forms("RReluWithNoise", _rrelu, inplace="self self")
 
 def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
     common = promoted(a, b)
-    takes = plus_bf16(f"{HALVES} {INTEGERS}")
+    takes = plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS}")
     return (
         dtypes(takes, a, b),
         takes_dtype(common, "alpha"),
@@ -205,7 +162,7 @@ def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
 forms("AddRelu", _add_relu, *PAIR)
 
 # These three have no checks of their own in CANN, only what their registry lists.
-_SAME = [f"{name} {name}" for name in (*HALVES.split(), "BF16")]
+_SAME = [f"{name} {name}" for name in FLOATS.split()]
 rule(
     "aclnnHardSigmoid",
     only_products("950"),
@@ -215,7 +172,7 @@ rule(
 rule("aclnnHardSwish", only_products("950"), dtype_table("x out", *_SAME), tiling(output_shape(out=shape_of("x"))))
 rule(
     "aclnnSquaredRelu",
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtype_table("input out", *_SAME),
     tiling(output_shape(out=shape_of("input"))),
 )
@@ -228,7 +185,7 @@ def _heaviside_size(call: Call) -> None:
 
 rule(
     "aclnnHeaviside",
-    dtypes(f"{HALVES} BF16", "input", "values", "out"),
+    dtypes(FLOATS, "input", "values", "out"),
     max_rank(8, "input", "values"),
     _heaviside_size,
     infer_shape(out=broadcast_shape("input", "values")),
@@ -251,7 +208,7 @@ def _per_channel(call: Call) -> None:
 
 rule(
     "aclnnPrelu",
-    dtypes(plus_bf16(HALVES), "self", "weight", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "weight", "out"),
     castable(promoted("self", "weight"), "out"),
     max_rank(8, "self", "weight"),
     output_shape(out=shape_of("self")),
@@ -266,7 +223,7 @@ def _weight_grad(call: Call) -> Shape:
 
 rule(
     "aclnnPreluBackward",
-    dtypes(plus_bf16(HALVES), "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     same_dtype("self", "gradOutput", "weight", "gradInput", "gradWeight"),
     max_rank(8, "gradOutput", "self", "weight"),
     when(lambda call: call["weight"].size != 1, rank(1, 8, "self")),
@@ -318,7 +275,7 @@ _ANY_RANK = 99
 
 rule(
     "aclnnEluBackward",
-    dtypes(plus_bf16(HALVES), "gradOutput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput"),
     same_dtype("gradOutput", "selfOrResult"),
     _as_float("alpha", "scale", "inputScale"),
     castable("gradOutput", "gradInput"),
@@ -330,17 +287,17 @@ rule(
 )
 rule(
     "aclnnFastGeluBackward",
-    *_backward({NEW: f"{HALVES} BF16", "": ""}, same_format("self", "gradOutput", "gradInput")),
+    *_backward({PRODUCTS_WITH_BF16: FLOATS, "": ""}, same_format("self", "gradOutput", "gradInput")),
 )
 rule(
     "aclnnGeluBackward",
-    dtype_in(promoted("gradOutput", "self"), plus_bf16(HALVES), "self"),
+    dtype_in(promoted("gradOutput", "self"), FLOATS_OF_PRODUCT, "self"),
     *pair("gradOutput", "self", out="gradInput"),
     output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnGeluBackwardV2",
-    dtype_in(promoted("gradOutput", "self"), plus_bf16(HALVES), "self"),
+    dtype_in(promoted("gradOutput", "self"), FLOATS_OF_PRODUCT, "self"),
     has_dtype("gradInput", promoted("gradOutput", "self")),
     output_shape(gradInput=broadcast_shape("gradOutput", "self")),
     one_of("approximate", "none", "tanh"),
@@ -350,7 +307,7 @@ rule(
 
 rule(
     "aclnnHardshrinkBackward",
-    dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
     max_rank(8, "gradOutput", "self", "gradInput"),
     castable(promoted("gradOutput", "self"), "gradInput"),
     unless_empty("gradOutput self", output_shape(gradInput=broadcast_shape("gradOutput", "self"))),
@@ -358,17 +315,17 @@ rule(
 )
 rule(
     "aclnnHardsigmoidBackward",
-    dtypes(plus_bf16(HALVES), "gradOutput", "self"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self"),
     castable(promoted("gradOutput", "self"), "out"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
     output_shape(out=shape_of("self")),
     output_dtype(out=promoted("gradOutput", "self")),
 )
-rule("aclnnHardswishBackward aclnnHardswishBackwardV2", *_backward(plus_bf16(HALVES), out="out"))
+rule("aclnnHardswishBackward aclnnHardswishBackwardV2", *_backward(FLOATS_OF_PRODUCT, out="out"))
 rule(
     "aclnnHardtanhBackward",
-    dtypes(plus_bf16(HALVES), "gradOutput", "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "out"),
     same_dtype("self", "gradOutput"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
@@ -377,26 +334,26 @@ rule(
 )
 rule(
     "aclnnLeakyReluBackward",
-    dtypes(plus_bf16(f"{FLOATS} {INTEGERS} BOOL"), "negativeSlope"),
+    dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} BOOL"), "negativeSlope"),
     when(lambda call: bool(call["selfIsResult"]), _not_negative("negativeSlope")),
-    *_mixed_backward(plus_bf16(FLOATS), out="out"),
+    *_mixed_backward(plus_bf16(FLOATS_AND_DOUBLE), out="out"),
 )
-rule("aclnnLogSigmoidBackward", *_backward(plus_bf16(HALVES), most=_ANY_RANK))
+rule("aclnnLogSigmoidBackward", *_backward(FLOATS_OF_PRODUCT, most=_ANY_RANK))
 rule(
     "aclnnMishBackward",
-    dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
     *pair("gradOutput", "self", out="gradInput"),
     output_dtype(gradInput=promoted("gradOutput", "self")),
 )
 rule(
     "aclnnSeluBackward",
-    *_backward(plus_bf16(f"{HALVES} INT32 INT8"), second="result", most=_ANY_RANK),
+    *_backward(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8"), second="result", most=_ANY_RANK),
 )
 rule(
     "aclnnSigmoidBackward",
-    dtypes(plus_bf16(f"{FLOATS} {COMPLEX}"), "gradOutput"),
-    dtypes(f"{FLOATS} {COMPLEX} BF16", "output", "gradInput"),
-    *_mixed_backward(f"{FLOATS} {COMPLEX} BF16", second="output"),
+    dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), "gradOutput"),
+    dtypes(f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16", "output", "gradInput"),
+    *_mixed_backward(f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16", second="output"),
 )
 
 
@@ -408,10 +365,10 @@ def _silu_dtypes(call: Call) -> None:
 
 rule(
     "aclnnSiluBackward",
-    dtypes(plus_bf16(HALVES), "gradOutput", "self", "gradInput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
     _silu_dtypes,
     max_rank(8, "gradOutput", "self"),
-    on_products(OLD, same_shape("self", "gradOutput")),
+    on_products(PRODUCTS_BEFORE_950, same_shape("self", "gradOutput")),
     output_shape(gradInput=broadcast_shape("gradOutput", "self")),
     output_dtype(gradInput=promoted("gradOutput", "self")),
 )
@@ -424,21 +381,21 @@ rule(
 )
 rule(
     "aclnnSoftplusBackward",
-    dtypes(plus_bf16(FLOATS), "gradOutput", "gradInput"),
-    dtypes(plus_bf16(f"{FLOATS} {INTEGERS} BOOL"), "self"),
+    dtypes(plus_bf16(FLOATS_AND_DOUBLE), "gradOutput", "gradInput"),
+    dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} BOOL"), "self"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
     output_shape(gradInput=shape_of("self")),
     output_dtype(gradInput=dtype_of("gradOutput")),
     nullable="beta threshold",
 )
-rule("aclnnSwishBackward", *_backward(plus_bf16(HALVES), _as_float("betaOptional")))
+rule("aclnnSwishBackward", *_backward(FLOATS_OF_PRODUCT, _as_float("betaOptional")))
 
 
 def _threshold_backward(call: Call) -> None:
     value = number(call, "threshold")
     zero = abs(value) <= 2.0**-23  # CANN's comparison with zero, which picks the kernel that also has INT64
-    names = f"{HALVES} INT32 INT8 UINT8"
+    names = f"{FLOATS_WITHOUT_BF16} INT32 INT8 UINT8"
     late = f"{names} BF16 INT64" if zero else f"{names} BF16"
     dtypes({"950": late, "A2 A3": f"{names} BF16", "": names}, "gradOutput", "self")(call)
 
@@ -451,8 +408,6 @@ rule(
     output_dtype(out=dtype_of("self")),
 )
 
-_BCE = f"{HALVES} BF16"
-
 
 def _bce_common(call: Call) -> DataType:
     common = promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional")(call)
@@ -462,7 +417,7 @@ def _bce_common(call: Call) -> DataType:
 rule(
     "aclnnBinaryCrossEntropyWithLogitsTargetBackward",
     max_rank(8, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "gradTarget"),
-    dtypes(_BCE, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "gradTarget"),
+    dtypes(FLOATS, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "gradTarget"),
     same_dtype("target", "gradTarget"),
     same_format("self", "target", "gradTarget"),
     unless_empty(
@@ -482,7 +437,7 @@ rule(
     "aclnnSoftmax",
     unless_empty(
         "self",
-        dtypes(plus_bf16(FLOATS), "self", "out"),
+        dtypes(plus_bf16(FLOATS_AND_DOUBLE), "self", "out"),
         valid_axis("dim", "self"),
         max_rank(8, "self"),
         output_shape(out=shape_of("self")),
@@ -492,7 +447,7 @@ rule(
 rule(
     "aclnnLogSoftmax",
     valid_axis("dim", "self"),
-    dtypes(plus_bf16(FLOATS), "self", "out"),
+    dtypes(plus_bf16(FLOATS_AND_DOUBLE), "self", "out"),
     max_rank(8, "self"),
     output_shape(out=shape_of("self")),
     output_dtype(out=dtype_of("self")),
@@ -500,7 +455,7 @@ rule(
 
 
 _SOFTMAX_BACKWARD = (
-    dtypes(plus_bf16(HALVES), "gradOutput", "output"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "output"),
     same_dtype("gradOutput", "output"),
     valid_axis("dim", "gradOutput"),
     max_rank(8, "gradOutput"),
@@ -510,12 +465,12 @@ _SOFTMAX_BACKWARD = (
 rule(
     "aclnnSoftmaxBackward aclnnLogSoftmaxBackward",
     on_products("950", *_SOFTMAX_BACKWARD),
-    on_products(OLD, unless_empty("gradOutput output", *_SOFTMAX_BACKWARD)),
+    on_products(PRODUCTS_BEFORE_950, unless_empty("gradOutput output", *_SOFTMAX_BACKWARD)),
     output_dtype(out=dtype_of("gradOutput")),
 )
 rule(
     "aclnnSoftmaxCrossEntropyWithLogits",
-    dtypes(plus_bf16(HALVES), "features", "labels", "loss", "backprop"),
+    dtypes(FLOATS_OF_PRODUCT, "features", "labels", "loss", "backprop"),
     same_dtype("features", "loss", "backprop"),
     rank(2, 2, "features", "labels"),
     max_rank(8, "loss", "backprop"),
@@ -544,7 +499,7 @@ def _halved(name: str, axis: str = "dim") -> Any:
     return shape_
 
 
-_GLU = plus_bf16(FLOATS)
+_GLU = plus_bf16(FLOATS_AND_DOUBLE)
 rule(
     "aclnnGlu",
     dtypes(_GLU, "self", "out"),
@@ -569,7 +524,7 @@ def _geglu_dtypes(call: Call) -> None:
 
 rule(
     "aclnnGeGlu aclnnGeGluV3",
-    dtypes(plus_bf16("FLOAT16 FLOAT"), "self", "out", "outGelu"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out", "outGelu"),
     _geglu_dtypes,
     max_rank(8, "self", "out", "outGelu"),
     output_shape(out=_halved("self"), outGelu=_halved("self")),
@@ -578,7 +533,7 @@ rule(
 )
 rule(
     "aclnnGeGluBackward aclnnGeGluV3Backward",
-    dtypes(plus_bf16("FLOAT16 FLOAT"), "gradOutput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput"),
     same_dtype("gradOutput", "self", "gelu", "gradInput"),
     same_shape("gradOutput", "gelu"),
     output_shape(gradInput=shape_of("self"), gradOutput=_halved("self")),
@@ -602,13 +557,13 @@ def _registered(names: str, products: str, rows: list[str], few: list[str] | Non
 
 rule(
     "aclnnSwiGlu",
-    *_registered("x out", NEW, _SAME, _SAME[:2]),
+    *_registered("x out", PRODUCTS_WITH_BF16, _SAME, _SAME[:2]),
     tiling(rank(1, 8, "x"), output_shape(out=_halved("x"))),
     output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnSwiGluGrad",
-    *_registered("yGrad x out", NEW, _THREE, _THREE[:2]),
+    *_registered("yGrad x out", PRODUCTS_WITH_BF16, _THREE, _THREE[:2]),
     tiling(rank(1, 8, "x"), output_shape(yGrad=_halved("x"), out=shape_of("x"))),
     output_dtype(out=dtype_of("x")),
 )
@@ -638,7 +593,7 @@ rule(
 )
 rule(
     "aclnnGeluMul",
-    *_registered("input out", NEW, _SAME),
+    *_registered("input out", PRODUCTS_WITH_BF16, _SAME),
     tiling(
         one_of("approximateOptional", "none", "tanh"),
         *_fatrelu("input"),
@@ -656,7 +611,7 @@ def _positive(name: str) -> Check:
 
 rule(
     "aclnnClippedSwiglu",
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtype_table("x out groupIndexOptional", *_CLIPPED),
     tiling(rank(1, 8, "x"), rank(1, 1, "groupIndexOptional"), _positive("limit"), output_shape(out=_halved("x"))),
     output_dtype(out=dtype_of("x")),
@@ -676,7 +631,7 @@ rule(
 )
 rule(
     "aclnnClippedSwigluGrad",
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtype_table("gradY x gradXOut groupIndexOptional", *(f"{row} INT64" for row in _THREE)),
     tiling(
         rank(1, 8, "x"),
@@ -688,13 +643,13 @@ rule(
 )
 rule(
     "aclnnSituGlu",
-    *_registered("x out", NEW, _SAME),
+    *_registered("x out", PRODUCTS_WITH_BF16, _SAME),
     tiling(rank(1, 8, "x"), output_shape(out=_halved("x"))),
     output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnSituGluGrad",
-    *_registered("gradY x out", NEW, _THREE),
+    *_registered("gradY x out", PRODUCTS_WITH_BF16, _THREE),
     tiling(rank(1, 8, "x"), output_shape(gradY=_halved("x"), out=shape_of("x"))),
     output_dtype(out=dtype_of("x")),
 )
@@ -745,7 +700,7 @@ def _y_scale(call: Call) -> Shape:
 rule(
     "aclnnSwigluGroupQuant",
     only_products("950"),
-    dtypes(f"{HALVES} BF16", "x"),
+    dtypes(FLOATS, "x"),
     dtypes("FLOAT", "weightOptional", "scaleOptional"),
     dtypes("INT64", "groupIndexOptional"),
     dtypes("HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT4_E2M1 FLOAT4_E1M2", "yOut"),
@@ -780,7 +735,7 @@ def _weight_of(call: Call) -> Any:
 rule(
     "aclnnSwigluGroupQuantGrad",
     only_products("950"),
-    dtypes(f"{HALVES} BF16", "gradY"),
+    dtypes(FLOATS, "gradY"),
     same_dtype("gradY", "x", "yOriginOptional", "gradXOut"),
     dtypes("FLOAT", "weightOptional", "gradWeightOutOptional"),
     dtypes("INT64", "groupIndexOptional"),
@@ -875,33 +830,32 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- experimental
 
-_EXPERIMENTAL = f"{HALVES} BF16"
 elementwise(
     "CeluV3",
     "A2 950",
-    _EXPERIMENTAL,
+    FLOATS,
     "self",
     "out",
     require("alpha != 0"),
 )
-elementwise("EluV2", "A2", _EXPERIMENTAL, "self", "out")
-elementwise("FastGeluV2", "950", _EXPERIMENTAL, "x", "out")
-elementwise("FusedBiasLeakyRelu", "950", HALVES, "x bias", "out")
-elementwise("HardShrink ThresholdV2", "950", _EXPERIMENTAL, "self", "out")
-elementwise("HardSigmoidGradV2", "A2", _EXPERIMENTAL, "gradOutput self", "out")
-elementwise("HardSwishV2", "A2", _EXPERIMENTAL, "x", "out")
-elementwise("LeakyReluGradV2", "A2", HALVES, "dy x", "out")
-elementwise("LeakyreluV2 LogsigmoidV2 SoftPlusV2", "A2", HALVES, "x", "out")
-elementwise("LogSoftmaxV2", "A2", _EXPERIMENTAL, "self", "out", valid_axis("dim", "self"))
-elementwise("SiluMul", "A2 A3", _EXPERIMENTAL, "x y", "out")
-elementwise("Softsign", "A2 A3 950", _EXPERIMENTAL, "self", "out")
-elementwise("SoftsignBackward", "950 A2", _EXPERIMENTAL, "gradients features", "out")
-elementwise("TanhGrad", "A2", _EXPERIMENTAL, "y dy", "dx")
-elementwise("HardsigmoidV2", "A2", f"{_EXPERIMENTAL} INT32", "self", "out")
+elementwise("EluV2", "A2", FLOATS, "self", "out")
+elementwise("FastGeluV2", "950", FLOATS, "x", "out")
+elementwise("FusedBiasLeakyRelu", "950", FLOATS_WITHOUT_BF16, "x bias", "out")
+elementwise("HardShrink ThresholdV2", "950", FLOATS, "self", "out")
+elementwise("HardSigmoidGradV2", "A2", FLOATS, "gradOutput self", "out")
+elementwise("HardSwishV2", "A2", FLOATS, "x", "out")
+elementwise("LeakyReluGradV2", "A2", FLOATS_WITHOUT_BF16, "dy x", "out")
+elementwise("LeakyreluV2 LogsigmoidV2 SoftPlusV2", "A2", FLOATS_WITHOUT_BF16, "x", "out")
+elementwise("LogSoftmaxV2", "A2", FLOATS, "self", "out", valid_axis("dim", "self"))
+elementwise("SiluMul", "A2 A3", FLOATS, "x y", "out")
+elementwise("Softsign", "A2 A3 950", FLOATS, "self", "out")
+elementwise("SoftsignBackward", "950 A2", FLOATS, "gradients features", "out")
+elementwise("TanhGrad", "A2", FLOATS, "y dy", "dx")
+elementwise("HardsigmoidV2", "A2", f"{FLOATS} INT32", "self", "out")
 rule(
     "aclnnInplaceHardsigmoidV2",
     only_products("A2"),
-    dtypes(f"{_EXPERIMENTAL} INT32", "self"),
+    dtypes(f"{FLOATS} INT32", "self"),
     max_rank(8, "self"),
 )
 
@@ -909,7 +863,7 @@ rule(
 rule(
     "aclnnReluGradV3",
     only_products("A2"),
-    dtypes(f"{_EXPERIMENTAL} INT32 UINT8 INT8", "x"),
+    dtypes(f"{FLOATS} INT32 UINT8 INT8", "x"),
     same_dtype("x", "y", "z"),
     require("y.size == 1 or y == x"),
     output_shape(z=shape_of("x")),
@@ -917,7 +871,7 @@ rule(
 rule(
     "aclnnReluGradV4",
     only_products("A2 A3"),
-    dtypes(f"{_EXPERIMENTAL} INT8 UINT8 INT32", "gradOutput"),
+    dtypes(f"{FLOATS} INT8 UINT8 INT32", "gradOutput"),
     same_dtype("gradOutput", "out"),
     dtypes("UINT8", "self"),
     max_rank(8, "gradOutput"),
@@ -931,7 +885,7 @@ rule(
 rule(
     "aclnnReluV3",
     only_products("A2"),
-    dtypes(f"{_EXPERIMENTAL} INT32 INT8 UINT8", "x"),
+    dtypes(f"{FLOATS} INT32 INT8 UINT8", "x"),
     same_dtype("x", "yOut"),
     dtypes("UINT8", "maskOut"),
     require("x[-1] % 8 == 0"),
@@ -943,7 +897,7 @@ rule(
 rule(
     "aclnnSwigluClamp",
     only_products("A2 A3"),
-    dtypes(_EXPERIMENTAL, "x"),
+    dtypes(FLOATS, "x"),
     same_dtype("x", "y"),
     positive("limit"),
     require("x[-1] % 2 == 0"),

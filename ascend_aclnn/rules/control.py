@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import Call, array_length, only_products, rule, tiling
+from ascend_aclnn.rules.language import *
 
 
 def _positive(call: Call) -> None:

@@ -8,20 +8,7 @@ from typing import Any, Optional
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    infer_shape,
-    output_dtype,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-)
+from ascend_aclnn.rules.language import *
 
 _PLAIN = ("fastgelu", "relu", "silu", "gelu")
 _GATED = ("geglu", "swiglu", "reglu")

@@ -5,32 +5,8 @@ from __future__ import annotations
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    ShapeRule,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    parse_dtypes,
-    require,
-    rule,
-    tiling,
-    when,
-    with_status,
-)
-from ascend_aclnn.rules.pointwise import NEW, no_null_item, number
+from ascend_aclnn.rules.language import *
 
-FLOATS = "FLOAT16 FLOAT BF16"
 SMALL = "INT16 INT8 UINT8"
 
 
@@ -51,7 +27,7 @@ def _one_dtype(first: str, *others: str) -> Check:
     return check
 
 
-def _lists(takes: DtypeSet, names: str, out: str = "out", products: str = NEW) -> tuple[Check, ...]:
+def _lists(takes: DtypeSet, names: str, out: str = "out", products: str = PRODUCTS_WITH_BF16) -> tuple[Check, ...]:
     """Lists of one data type whose tensors have the same shapes, and an output list like them (none: in place)."""
     first, *others = names.split()
     outputs = [out] if out else []
@@ -130,7 +106,7 @@ def _copied_dtypes(call: Call) -> None:
 rule(
     "aclnnForeachCopy",
     no_null_item("x", "out"),
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtypes(_COPY, "x"),
     _one_dtype("x"),
     _one_dtype("out"),
@@ -165,7 +141,7 @@ def _numbers(call: Call) -> list[Shape]:
 rule(
     "aclnnForeachNorm",
     no_null_item("x", "out"),
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtypes(FLOATS, "x"),
     _one_dtype("x", "out"),
     dtypes("FLOAT DOUBLE INT64", "scalar"),
@@ -176,7 +152,7 @@ rule(
 rule(
     "aclnnForeachNonFiniteCheckAndUnscale",
     no_null_item("scaledGrads"),
-    only_products(f"{NEW} 310P"),
+    only_products(f"{PRODUCTS_WITH_BF16} 310P"),
     dtypes({"310P": "FLOAT16 FLOAT", "": FLOATS}, "scaledGrads"),
     _one_dtype("scaledGrads"),
     dtypes("FLOAT", "foundInf", "invScale"),

@@ -7,37 +7,11 @@ from collections.abc import Sequence
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    ShapeRule,
-    array_length,
-    copied_output_shape,
-    dtype_table,
-    dtypes,
-    formats,
-    has_shape,
-    in_range,
-    infer_shape,
-    only_products,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _INT32_MAX = 2**31 - 1
-_FLOATS = "FLOAT FLOAT16 BF16"
 _NO_BF16 = "FLOAT FLOAT16"
-_FLOATS_A2: DtypeSet = {"A2 A3 950": _FLOATS, "": _NO_BF16}
+_FLOATS_A2: DtypeSet = {"A2 A3 950": FLOATS, "": _NO_BF16}
 _WITH_DOUBLE = "FLOAT FLOAT16 BF16 DOUBLE"
 
 
@@ -220,7 +194,7 @@ def _layouts(allowed: str, x: str, y: str = "out") -> tuple[Check, ...]:
 
 
 _NEAREST: DtypeSet = {"A2 A3 950": "FLOAT FLOAT16 BF16 DOUBLE UINT8", "": "FLOAT FLOAT16 DOUBLE UINT8"}
-_EXACT: DtypeSet = {"950": _FLOATS, "": "FLOAT FLOAT16 BF16 UINT8"}
+_EXACT: DtypeSet = {"950": FLOATS, "": "FLOAT FLOAT16 BF16 UINT8"}
 _HW = ("scalesH", "scalesW")
 _DHW = ("scalesD", "scalesH", "scalesW")
 
@@ -289,7 +263,7 @@ rule(
     *_upsample(
         "self",
         3,
-        {"310P": _NO_BF16, "": _FLOATS},
+        {"310P": _NO_BF16, "": FLOATS},
         _scale_agrees("self", 3, _DHW, all_or_none=True),
         output_shape(out=_scaled("self", 3, "self")),
     ),
@@ -304,7 +278,7 @@ def _linear_scale(call: Call) -> None:
     call.require(scale < 0 or call.product == "950" or scaled == wanted, "scales", text)
 
 
-rule("aclnnUpsampleLinear1d", *_upsample("self", 1, _FLOATS, output_shape(out=_scaled("self", 1)), _linear_scale))
+rule("aclnnUpsampleLinear1d", *_upsample("self", 1, FLOATS, output_shape(out=_scaled("self", 1)), _linear_scale))
 
 
 _NOT_DOUBLE_IN_NCHW = (require("self.dtype != DOUBLE or self.format == NHWC"),)
@@ -328,7 +302,7 @@ rule(
     *_upsample(
         "input",
         2,
-        _FLOATS,
+        FLOATS,
         *_layouts("ND NCHW", "input"),
         when(lambda call: call["input"].format is Format.NCHW, _same_images("input", "out")),
         _not_negative(*_HW),
@@ -355,7 +329,7 @@ rule(
     *_upsample(
         "x",
         2,
-        _FLOATS,
+        FLOATS,
         formats("ND NCHW", "x", "out"),
         _spatial_out("x", 2),
         _int32_sizes("x", "outputSize"),
@@ -368,7 +342,7 @@ rule(
     *_upsample(
         "self",
         3,
-        {"310P 310B": _NO_BF16, "950": _FLOATS, "": _WITH_DOUBLE},
+        {"310P 310B": _NO_BF16, "950": FLOATS, "": _WITH_DOUBLE},
         formats("ND NCDHW NDHWC", "self"),
         output_shape(out=_scaled("self", 3)),
         _int32_sizes("self", "out"),
@@ -405,7 +379,7 @@ def _resized(call: Call) -> None:
 rule(
     "aclnnResize",
     _resize_mode,
-    dtypes({"310B 310": _NO_BF16, "": _FLOATS}, "self"),
+    dtypes({"310B 310": _NO_BF16, "": FLOATS}, "self"),
     same_dtype("self", "out"),
     same_format("self", "out"),
     formats("NCHW NHWC", "self"),
@@ -458,7 +432,7 @@ def _exact_grad(dy: str, spatial: int, *more: Check) -> tuple[Check, ...]:
         return _sizes(call, "inputSize", spatial + 2)
 
     return (
-        dtypes(_FLOATS, dy),
+        dtypes(FLOATS, dy),
         same_dtype(dy, "out"),
         same_format(dy, "out"),
         rank(spatial + 2, spatial + 2, dy, "out"),
@@ -515,7 +489,7 @@ def _exact_3d_scales(call: Call) -> None:
 
 rule(
     "aclnnUpsampleNearestExact3dBackward",
-    *_upsample_grad("gradOut", "gradInput", 3, _FLOATS, _exact_3d_scales, _int32_sizes("gradOut"), channels_first=True),
+    *_upsample_grad("gradOut", "gradInput", 3, FLOATS, _exact_3d_scales, _int32_sizes("gradOut"), channels_first=True),
 )
 
 
@@ -532,7 +506,7 @@ rule(
     "aclnnUpsampleLinear1dBackward",
     only_products("A2 A3 910 950"),
     *_upsample_grad(
-        "gradOut", "out", 1, _FLOATS, _int32_sizes("gradOut", "out"), unless_empty("gradOut", _linear_grad_scale)
+        "gradOut", "out", 1, FLOATS, _int32_sizes("gradOut", "out"), unless_empty("gradOut", _linear_grad_scale)
     ),
 )
 
@@ -544,14 +518,14 @@ def _unchanged_size(call: Call) -> bool:
 def _bilinear_dtypes(call: Call) -> None:
     """Resampling to the same size copies any dtype; Ascend 950 may narrow an fp32 gradient."""
     if not _unchanged_size(call):
-        dtypes({"950": _FLOATS, "": _NO_BF16}, "gradOut")(call)
+        dtypes({"950": FLOATS, "": _NO_BF16}, "gradOut")(call)
     if call.product == "950" and call.dtype("gradOut") is DataType.FLOAT and not _unchanged_size(call):
-        dtypes(_FLOATS, "out")(call)
+        dtypes(FLOATS, "out")(call)
     else:
         same_dtype("gradOut", "out")(call)
 
 
-_bilinear_grad = _upsample_grad("gradOut", "out", 2, _FLOATS, formats("NCHW NHWC", "gradOut", "out"))[2:]
+_bilinear_grad = _upsample_grad("gradOut", "out", 2, FLOATS, formats("NCHW NHWC", "gradOut", "out"))[2:]
 
 rule(
     "aclnnUpsampleBilinear2dBackward",
@@ -565,7 +539,7 @@ rule(
     when(
         lambda call: not _unchanged_size(call),
         only_products("A2 A3 950 310P 910"),
-        dtypes({"310P 910": _NO_BF16, "": _FLOATS}, "gradOut"),
+        dtypes({"310P 910": _NO_BF16, "": FLOATS}, "gradOut"),
     ),
     same_dtype("gradOut", "out"),
     _int32_sizes("gradOut"),

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    infer_shape,
-    one_of,
-    rank,
-    rule,
-    same_dtype,
-)
+from ascend_aclnn.rules.language import *
 
 
 def _channels(call: Call) -> None:

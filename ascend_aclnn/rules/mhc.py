@@ -6,31 +6,7 @@ d is the width of a stream; the leading axes are one (tokens) or two (batch, seq
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import RUNTIME_ERROR
-from ascend_aclnn.rules.language import (
-    HALVES,
-    define,
-    documented_products,
-    dtypes,
-    has_shape,
-    in_range,
-    infer_shape,
-    no_private_format,
-    not_empty,
-    on_products,
-    one_of,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_format,
-    shape_patterns,
-    together,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- after the layer
 

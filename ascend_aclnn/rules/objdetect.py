@@ -3,31 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    array_length,
-    copied_output_shape,
-    dtype_table,
-    dtypes,
-    formats,
-    has_shape,
-    in_range,
-    infer_shape,
-    no_private_format,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_from,
-    tiling,
-)
+from ascend_aclnn.rules.language import *
 
 _TINY = 2.0**-126  # the smallest normal float32
 

@@ -5,34 +5,7 @@ from __future__ import annotations
 import math
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    define,
-    documented_dtypes,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    has_shape,
-    max_rank,
-    not_empty,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    tiling,
-    when,
-)
-
-_FLOATS = "FLOAT FLOAT16 BF16"
+from ascend_aclnn.rules.language import *
 
 
 def _one_number(*names: str) -> Check:
@@ -56,7 +29,7 @@ _ADAM_NUMBERS = ("beta1Power", "beta2Power", "lr", "weightDecay", "beta1", "beta
 rule(
     "aclnnApplyAdamW",
     _needed_by_amsgrad("maxGradNormOptional"),
-    dtypes({"910": "FLOAT FLOAT16", "": _FLOATS}, "varRef"),
+    dtypes({"910": "FLOAT FLOAT16", "": FLOATS}, "varRef"),
     same_dtype("varRef", "mRef", "vRef", *_ADAM_NUMBERS, "grad", "maxGradNormOptional"),
     same_shape("varRef", "mRef", "vRef", "maxGradNormOptional", "grad"),
     _one_number(*_ADAM_NUMBERS),
@@ -64,7 +37,7 @@ rule(
 rule(
     "aclnnApplyAdamWV2",
     _needed_by_amsgrad("maxGradNormOptionalRef"),
-    dtypes(plus_bf16("FLOAT FLOAT16"), "varRef", "mRef", "vRef", "maxGradNormOptionalRef", "grad"),
+    dtypes(FLOATS_OF_PRODUCT, "varRef", "mRef", "vRef", "maxGradNormOptionalRef", "grad"),
     dtypes("FLOAT INT64", "step"),
     same_shape("varRef", "mRef", "vRef", "maxGradNormOptionalRef", "grad"),
     _one_number("step"),
@@ -235,7 +208,7 @@ rule(
     _amsgrad_list,
     _items_given("paramsRef", "grads", "expAvgsRef", "expAvgSqsRef", "stateSteps", "maxExpAvgSqsRef"),
     _as_many("paramsRef", "grads", "expAvgsRef", "expAvgSqsRef", "stateSteps", "maxExpAvgSqsRef"),
-    *_uniform(_FLOATS, "paramsRef", "grads", "expAvgsRef", "expAvgSqsRef", "maxExpAvgSqsRef"),
+    *_uniform(FLOATS, "paramsRef", "grads", "expAvgsRef", "expAvgSqsRef", "maxExpAvgSqsRef"),
     *_uniform("FLOAT INT64", "stateSteps"),
     _item_shapes("paramsRef", "grads", "expAvgsRef", "expAvgSqsRef"),
 )
@@ -258,7 +231,7 @@ rule(
     _momentum,
     _items_given("paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
     _as_many("paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
-    *_uniform(plus_bf16("FLOAT FLOAT16"), "paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
+    *_uniform(FLOATS_OF_PRODUCT, "paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
     max_rank(8, "paramsRef"),
     _item_shapes("paramsRef", "gradsRef", "momentumBufferListOptionalRef"),
 )

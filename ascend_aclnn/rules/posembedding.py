@@ -3,34 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    array_length,
-    broadcastable,
-    contiguous,
-    define,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    has_shape,
-    infer_shape,
-    not_empty,
-    on_products,
-    one_of,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- rotary embeddings
 

@@ -3,40 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    Call,
-    Check,
-    Shape,
-    absent,
-    broadcast_shape,
-    broadcastable,
-    castable,
-    dtype_attribute,
-    dtypes,
-    in_range,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    not_empty,
-    not_negative,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    positive,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    tiling,
-    unless_empty,
-    when,
-    with_status,
-)
-from ascend_aclnn.rules.pointwise import present
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- dropout
 
@@ -55,7 +22,6 @@ def _fills(mask: str, elements: str, relation: str = "==") -> Check:
     return require(f"{mask}.size {relation} ceil_div({elements}, 128) * 16")
 
 
-_FLOATS = plus_bf16("FLOAT FLOAT16")
 _DROPPED = (
     dtypes("UINT8", "maskOut"),
     in_range("p", 0, 1),
@@ -71,11 +37,17 @@ rule(
     dtypes({"A2 A3": FLOATS, "": "FLOAT FLOAT16"}, "input"),
     *_DROPPED,
 )
-rule("aclnnDropoutV3", castable("input", "out"), dtypes(_FLOATS, "input"), absent("optionalNoiseShape"), *_DROPPED)
+rule(
+    "aclnnDropoutV3",
+    castable("input", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "input"),
+    absent("optionalNoiseShape"),
+    *_DROPPED,
+)
 rule(
     "aclnnDropoutBackward",
     castable("gradOutput", "out"),
-    dtypes(_FLOATS, "gradOutput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput"),
     dtypes("UINT8", "mask"),
     # scale is 1 / (1 - p).
     require("abs(scale) <= 2.0**-52 or 0 <= 1 - 1 / scale <= 1", argument="scale"),
@@ -100,7 +72,7 @@ rule(
 rule(
     "aclnnDropoutDoMask",
     castable("self", "out"),
-    dtypes(_FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     dtypes("UINT8", "mask"),
     in_range("prob", 0, 1),
     max_rank(8, "self"),

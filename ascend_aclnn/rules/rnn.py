@@ -6,30 +6,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    formats,
-    infer_shape,
-    no_private_format,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    tiling,
-    unless_empty,
-    when,
-)
-
-_FLOATS = "FLOAT FLOAT16"
+from ascend_aclnn.rules.language import *
 
 
 def _given_items(call: Call, *names: str) -> None:
@@ -120,7 +97,7 @@ class _Forward:
                 call.require(call.is_present(name), name, "is None (a null pointer); training needs it", PARAM_NULLPTR)
 
     def dtypes(self, call: Call) -> None:
-        dtypes(_FLOATS, "input")(call)
+        dtypes(FLOATS_WITHOUT_BF16, "input")(call)
         same_dtype("input", "params", "hx", "output", *self.states)(call)
         if call["train"]:
             same_dtype("input", *self.kept)(call)
@@ -253,7 +230,7 @@ _GRU_GATES = ("r", "z", "n", "hn", "h")
 
 def _gru_dtypes(call: Call) -> None:
     single, lists = ("input", "hx", "dy", "dh", "dxOut", "dhPrevOut"), ("params", *_GRU_GATES, "dparamsOut")
-    dtypes(_FLOATS, "input")(call)
+    dtypes(FLOATS_WITHOUT_BF16, "input")(call)
     same_dtype("input", *single, *lists)(call)
     formats("ND NCL", *single, *lists)(call)
     call.require(not call.is_present("batchSizes"), "batchSizes", "is given; packed sequences are not supported")
@@ -301,7 +278,7 @@ def _lstm_lists(call: Call) -> None:
 
 
 def _lstm_dtypes(call: Call) -> None:
-    dtypes(_FLOATS, "input")(call)
+    dtypes(FLOATS_WITHOUT_BF16, "input")(call)
     same_dtype("input", "dy", "dh", "dc", "dxOut", "dhPrevOut", "dcPrevOut")(call)
     dtypes("INT64", "batchSizesOptional")(call)
     same_dtype("input", "hx", "params", *_LSTM_GATES, "dparamsOut")(call)
@@ -385,7 +362,7 @@ rule(
     unless_empty(
         "inputGates",
         _cell_shapes,
-        dtypes(_FLOATS, "inputGates"),
+        dtypes(FLOATS_WITHOUT_BF16, "inputGates"),
         same_dtype("inputGates", "hiddenGates", "cx", *_BIASES, "hyOut", "cyOut", "storageOut"),
     ),
     infer_shape(hyOut="cx", cyOut="cx", storageOut="inputGates"),
@@ -406,7 +383,7 @@ def _cell_backward_shapes(call: Call) -> None:
 _CELL_GRADS = ("gradHyOptional", "gradCOptional", "cx", "cy", "storage", "gradGatesOut", "gradCxOut", "gradBiasOut")
 rule(
     "aclnnThnnFusedLstmCellBackward",
-    dtypes(_FLOATS, *_CELL_GRADS[1:]),
+    dtypes(FLOATS_WITHOUT_BF16, *_CELL_GRADS[1:]),
     same_dtype("gradHyOptional", *_CELL_GRADS[1:]),
     _cell_backward_shapes,
     formats("ND", *_CELL_GRADS),

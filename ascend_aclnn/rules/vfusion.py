@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    ShapeRule,
-    dtypes,
-    infer_shape,
-    on_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_from,
-    when,
-)
-
-_FLOATS = "FLOAT FLOAT16 BF16"
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- Modulate
 
@@ -41,7 +23,7 @@ _MODULATION = (
 
 rule(
     "aclnnModulate",
-    dtypes({"A2 A3 950": _FLOATS, "": ""}, "self", "out", "scaleOptional", "shiftOptional"),
+    dtypes({"A2 A3 950": FLOATS, "": ""}, "self", "out", "scaleOptional", "shiftOptional"),
     same_dtype("self", "scaleOptional", "shiftOptional", "out"),
     *_MODULATION,
     output_shape(out="self"),
@@ -71,7 +53,7 @@ def _like_optional(name: str) -> ShapeRule:
 
 rule(
     "aclnnModulateBackward",
-    dtypes(_FLOATS, "grad_output", "input", "scale", "shift", "grad_scale", "grad_shift", "grad_input"),
+    dtypes(FLOATS, "grad_output", "input", "scale", "shift", "grad_scale", "grad_shift", "grad_input"),
     *_MODULATION_BACKWARD,
     infer_shape(grad_input="input", grad_scale=_like_optional("scale"), grad_shift=_like_optional("shift")),
     output_dtype(grad_input="input", grad_scale="scale", grad_shift="shift"),
@@ -107,9 +89,9 @@ def _no_fixed_mask(name: str) -> Check:
 
 rule(
     "aclnnScaledMaskedSoftmax",
-    dtypes(_FLOATS, "x"),
+    dtypes(FLOATS, "x"),
     dtypes("BOOL", "mask"),
-    dtypes(_FLOATS, "y"),
+    dtypes(FLOATS, "y"),
     same_dtype("x", "y"),
     rank(4, 4, "x", "mask", "y"),
     _masked("x", 1),
@@ -131,9 +113,9 @@ def _not_nz(*names: str) -> Check:
 
 rule(
     "aclnnScaledMaskedSoftmaxBackward",
-    dtypes(_FLOATS, "gradOutput", "y"),
+    dtypes(FLOATS, "gradOutput", "y"),
     dtypes("BOOL", "mask"),
-    dtypes(_FLOATS, "out"),
+    dtypes(FLOATS, "out"),
     on_products("A2 A3 910 310P 310B 310", _not_nz("gradOutput", "y", "out", "mask")),
     rank(4, 4, "gradOutput", "mask"),
     same_shape("gradOutput", "y"),
@@ -178,9 +160,9 @@ def _attention(call: Call) -> None:
 
 rule(
     "aclnnMultiScaleDeformableAttnFunction",
-    dtypes(_FLOATS, "value"),
+    dtypes(FLOATS, "value"),
     dtypes("INT32 INT64", "spatialShape", "levelStartIndex"),
-    dtypes(_FLOATS, "location", "attnWeight", "output"),
+    dtypes(FLOATS, "location", "attnWeight", "output"),
     same_dtype("value", "location", "attnWeight", "output"),
     on_products("310P", dtypes("FLOAT FLOAT16", "value")),
     rank(3, 3, "output"),
@@ -212,9 +194,9 @@ def _attention_grad(call: Call) -> None:
 
 rule(
     "aclnnMultiScaleDeformableAttentionGrad",
-    dtypes(_FLOATS, "value"),
+    dtypes(FLOATS, "value"),
     dtypes("INT32 INT64", "spatialShape", "levelStartIndex"),
-    dtypes(_FLOATS, *_ATTENTION[1:], "gradOutput", "gradValue", "gradLocation", "gradAttnWeight"),
+    dtypes(FLOATS, *_ATTENTION[1:], "gradOutput", "gradValue", "gradLocation", "gradAttnWeight"),
     _not_nz("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput"),
     _attention_grad,
     output_shape(gradValue="value", gradLocation="location", gradAttnWeight="attnWeight"),

@@ -3,22 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    define,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    has_shape,
-    infer_shape,
-    not_empty,
-    one_of,
-    rank,
-    require,
-    required,
-    rule,
-    tiling,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnMsaIndexScore",

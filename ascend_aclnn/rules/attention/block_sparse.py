@@ -4,28 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.attention.layouts import by_tokens
-from ascend_aclnn.rules.language import (
-    HALVES,
-    Call,
-    Check,
-    Shape,
-    absent,
-    define,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    infer_shape,
-    on_operators,
-    one_of,
-    output_dtype,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    tiling,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _SCALES = ("qDequantScaleOptional", "kDequantScaleOptional", "vDequantScaleOptional")
 

@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    infer_shape,
-    no_private_format,
-    one_of,
-    output_dtype,
-    rank,
-    rule,
-    same_dtype,
-    shape_from,
-    shape_of,
-    unless_empty,
-)
+from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- partial results
 

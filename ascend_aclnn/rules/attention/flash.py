@@ -7,19 +7,7 @@ from typing import Optional
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.attention.layouts import Axes, attended, axes, statistics
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    documented_products,
-    dtypes,
-    infer_shape,
-    only_products,
-    output_dtype,
-    rule,
-    shape_of,
-)
+from ascend_aclnn.rules.language import *
 
 _QKV = ("query", "key", "value")
 _GRADIENT = ("query", "keyIn", "value")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import documented_dtypes, documented_products, rule, shape_patterns, tiling
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnFusedFloydAttention",

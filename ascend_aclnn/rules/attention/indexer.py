@@ -7,23 +7,7 @@ for the chip, then at the documented data types; CANN's tiling looks at the shap
 from __future__ import annotations
 
 from ascend_aclnn.rules.attention.layouts import by_tokens
-from ascend_aclnn.rules.language import (
-    HALVES,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    has_shape,
-    infer_shape,
-    one_of,
-    output_dtype,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    unless_empty,
-)
+from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- choice of keys
 

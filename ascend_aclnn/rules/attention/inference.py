@@ -8,29 +8,7 @@ from typing import Optional
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
 from ascend_aclnn.rules.attention.layouts import named
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    define,
-    documented_dtypes,
-    documented_products,
-    dtype_of,
-    dtypes,
-    has_shape,
-    infer_shape,
-    no_private_format,
-    one_of,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    shape_of,
-    tiling,
-)
+from ascend_aclnn.rules.language import *
 
 
 def _runs_on(products: str) -> Check:

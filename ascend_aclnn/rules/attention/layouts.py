@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ascend_aclnn.rules.language import Call, Check, Shape, rank
+from ascend_aclnn.rules.language import *
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
 

@@ -6,27 +6,7 @@ from typing import Optional
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
 from ascend_aclnn.rules.attention.layouts import named
-from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
-    ShapeRule,
-    documented_dtypes,
-    documented_products,
-    dtype_of,
-    dtypes,
-    has_shape,
-    infer_shape,
-    one_of,
-    output_dtype,
-    output_shape,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    shape_patterns,
-    tiling,
-)
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnChunkGatedDeltaRule",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import documented_dtypes, documented_products, rank, rule, shape_patterns, tiling
+from ascend_aclnn.rules.language import *
 
 _CHECKED = (documented_products, documented_dtypes())
 _LENGTHS = tiling(

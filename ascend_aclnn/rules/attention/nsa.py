@@ -4,27 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.attention.layouts import named
-from ascend_aclnn.rules.language import (
-    HALVES,
-    Call,
-    Check,
-    Shape,
-    documented_dtypes,
-    documented_products,
-    dtypes,
-    has_shape,
-    infer_shape,
-    not_empty,
-    one_of,
-    positive,
-    require,
-    required,
-    rule,
-    same_dtype,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- compression
 

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.rules.attention.layouts import by_tokens
-from ascend_aclnn.rules.language import (
-    documented_dtypes,
-    documented_products,
-    has_shape,
-    infer_shape,
-    output_dtype,
-    rank,
-    require,
-    rule,
-    tiling,
-    together,
-)
+from ascend_aclnn.rules.language import *
 
 # By head of keys: (heads, tokens, group), with the batch before.
 _STATISTICS = "(*query[:-3], key[-2], query[-3], query[-2] // key[-2])"

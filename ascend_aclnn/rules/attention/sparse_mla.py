@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.rules.attention.layouts import by_tokens
-from ascend_aclnn.rules.language import (
-    define,
-    documented_dtypes,
-    documented_products,
-    has_shape,
-    infer_shape,
-    output_dtype,
-    rank,
-    require,
-    rule,
-    tiling,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _LENGTHS = (
     rank(1, 1, "cuSeqlensQOptional", "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional"),

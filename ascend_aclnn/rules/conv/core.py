@@ -7,25 +7,7 @@ from collections.abc import Sequence
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    array_length,
-    dtype_of,
-    dtypes,
-    formats,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    promoted,
-    rank,
-    rule,
-    same_dtype,
-    same_format,
-)
+from ascend_aclnn.rules.language import *
 
 _FLOATS: DtypeSet = {"A2 A3": "FLOAT FLOAT16 BF16", "950": "FLOAT FLOAT16 BF16 HIFLOAT8", "": "FLOAT FLOAT16"}
 _LAST = (Format.NHWC, Format.NDHWC)

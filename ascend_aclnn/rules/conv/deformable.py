@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    Check,
-    array_length,
-    define,
-    dtype_of,
-    dtypes,
-    formats,
-    has_shape,
-    not_negative,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    shape_of,
-)
+from ascend_aclnn.rules.language import *
 
 
 def _window(image: str) -> tuple[Check, ...]:

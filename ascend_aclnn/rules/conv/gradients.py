@@ -6,29 +6,7 @@ from typing import Optional
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.conv.core import axes_of, by_rank, cube_math_type, pads_of, tbc_bias, three_axes, windows
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    array_length,
-    dtype_of,
-    dtypes,
-    formats,
-    infer_shape,
-    not_negative,
-    on_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    tiling,
-    unless_empty,
-)
+from ascend_aclnn.rules.language import *
 
 _GRADS = (("gradInput", "input"), ("gradWeight", "weight"), ("gradBias", "gradOutput"))
 _BACKWARD: DtypeSet = {

@@ -6,27 +6,7 @@ import math
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.conv.core import axes_of, by_rank, convolved
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    dtype_table,
-    dtypes,
-    formats,
-    has_shape,
-    in_range,
-    not_empty,
-    not_negative,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    required,
-    rule,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _QUANT_ROWS = ("INT8 INT8 BF16 FLOAT", "INT8 INT8 BF16 BF16", "INT8 INT8 FLOAT16 FLOAT", "INT8 INT8 FLOAT16 FLOAT16")
 _QUANT_950 = (

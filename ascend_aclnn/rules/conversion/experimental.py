@@ -2,25 +2,8 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    define,
-    dtype_of,
-    dtypes,
-    max_rank,
-    not_negative,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-)
+from ascend_aclnn.rules.language import *
 
-_HALVES = "FLOAT FLOAT16"
 _MOVED = "INT64 UINT64 INT32 UINT32 FLOAT FLOAT16 INT8 UINT8 BF16 INT16 UINT16 BOOL"
 
 
@@ -45,7 +28,7 @@ rule(
 rule(
     "aclnnFillV2",
     only_products("A2"),
-    dtypes(f"{_HALVES} INT16 INT32 BF16", "xRef"),
+    dtypes(f"{FLOATS_WITHOUT_BF16} INT16 INT32 BF16", "xRef"),
     same_dtype("xRef", "fillValue"),
     require("fillValue.size == 1"),
 )
@@ -64,7 +47,7 @@ rule(
 rule(
     "aclnnPackV2",
     only_products("A2"),
-    dtypes(f"{_HALVES} INT32 INT16", "x"),
+    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x"),
     same_dtype("x", "y", "out"),
     same_shape("x", "y"),
     require("-len(x) - 1 <= d <= len(x)"),
@@ -102,7 +85,7 @@ rule(
 rule(
     "aclnnIm2Col",
     only_products("A2"),
-    dtypes(_HALVES, "x"),
+    dtypes(FLOATS_WITHOUT_BF16, "x"),
     same_dtype("x", "out"),
     rank(3, 4, "x"),
     positive("kernelH", "kernelW", "strideH", "strideW", "dilationH", "dilationW"),
@@ -117,7 +100,7 @@ rule(
 rule(
     "aclnnCol2Im",
     only_products("A2"),
-    dtypes(_HALVES, "col"),
+    dtypes(FLOATS_WITHOUT_BF16, "col"),
     same_dtype("col", "out"),
     rank(2, 3, "col"),
     positive("outputH", "outputW", "kernelH", "kernelW", "strideVal", "dilationVal"),

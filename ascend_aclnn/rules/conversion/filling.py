@@ -8,40 +8,7 @@ import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeRule,
-    broadcast_shape,
-    broadcastable,
-    can_cast,
-    castable,
-    copied_output_shape,
-    define,
-    dtype_in,
-    dtype_of,
-    dtypes,
-    infer_shape,
-    is_integral,
-    max_rank,
-    no_private_format,
-    on_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    plus_bf16,
-    promote,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    shape_of,
-    unless_empty,
-    when,
-)
-from ascend_aclnn.rules.pointwise import combine, scalar_default
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- limits
 

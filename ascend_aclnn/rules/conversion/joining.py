@@ -9,27 +9,7 @@ from typing import Callable
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    castable,
-    dtype_in,
-    dtype_of,
-    dtypes,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    output_dtype,
-    output_shape_relaxed,
-    plus_bf16,
-    promote,
-    rank,
-    rule,
-    valid_axis,
-    when,
-)
-from ascend_aclnn.rules.pointwise import no_null_item, present
+from ascend_aclnn.rules.language import *
 
 
 def _promoted_list(call: Call) -> DataType:

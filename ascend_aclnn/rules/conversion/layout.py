@@ -6,34 +6,7 @@ import math
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR, RUNTIME_ERROR
-from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
-    contiguous,
-    copied_output_shape,
-    define,
-    dtypes,
-    formats,
-    infer_shape,
-    max_rank,
-    normalise_axes,
-    on_products,
-    only_products,
-    output_shape,
-    output_shape_relaxed,
-    plus_bf16,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    shape_of,
-    unless_empty,
-    valid_axes,
-    valid_axis,
-    with_status,
-)
-from ascend_aclnn.rules.pointwise import present
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- axes
 

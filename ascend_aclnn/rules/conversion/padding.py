@@ -5,32 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    FLOAT4S,
-    FLOAT8S,
-    FLOATS,
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    array_length,
-    copied_output_shape,
-    dtypes,
-    max_rank,
-    no_private_format,
-    not_negative,
-    output_shape,
-    output_shape_relaxed,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # Padding names pairs (before, after) from the last axis on; the axes that are padded stand behind a channel axis and,
 # one rank higher, a batch axis.

@@ -5,39 +5,7 @@ from __future__ import annotations
 import math
 
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    INDICES,
-    Call,
-    Shape,
-    array_length,
-    broadcast_shape,
-    define,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    has_shape,
-    infer_shape,
-    max_rank,
-    normalise_axes,
-    not_negative,
-    not_nz,
-    only_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    plus_bf16,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    shape_from,
-    tiling,
-    unless_empty,
-    valid_axes,
-    valid_axis,
-)
+from ascend_aclnn.rules.language import *
 
 _SLICED = plus_bf16("FLOAT FLOAT16 INT64 INT8 INT32 UINT8 BOOL")
 

@@ -3,30 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    absent,
-    array_length,
-    define,
-    documented_dtypes,
-    dtypes,
-    formats,
-    has_shape,
-    infer_shape,
-    no_private_format,
-    on_operators,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    required_lists,
-    rule,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- SwiGLU
 

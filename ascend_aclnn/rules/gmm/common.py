@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language import Call, Shape, is_transposed
+from ascend_aclnn.rules.language import *
 
 
 class Operand(NamedTuple):

@@ -3,27 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    INDICES,
-    absent,
-    define,
-    documented_dtypes,
-    dtypes,
-    formats,
-    has_shape,
-    infer_shape,
-    not_empty,
-    on_operators,
-    on_products,
-    one_of,
-    output_dtype,
-    rank,
-    require,
-    required,
-    rule,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 
 _V1, _V2, _V3, _NZ, _NZ_V2 = (
     f"aclnnGroupedMatmulFinalizeRouting{version}" for version in ("", "V2", "V3", "WeightNz", "WeightNzV2")

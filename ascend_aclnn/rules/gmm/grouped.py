@@ -11,7 +11,7 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.gmm.common import Operand, operand, optional_list
-from ascend_aclnn.rules.language import NZ, Call, Shape, documented_dtypes, infer_shape, output_dtype, rule
+from ascend_aclnn.rules.language import *
 
 _FLOATS = (DataType.FLOAT16, DataType.BF16, DataType.FLOAT)
 _OUT = ("y", "out")

@@ -3,31 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    HALVES,
-    absent,
-    contiguous,
-    dtype_table,
-    dtypes,
-    formats,
-    has_shape,
-    infer_shape,
-    not_transposed,
-    on_operators,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    tiling,
-    unless_empty,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- added
 

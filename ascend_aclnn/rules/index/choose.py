@@ -3,33 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_ERROR
-from ascend_aclnn.rules.language import (
-    INTEGERS,
-    UNSIGNED,
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    define,
-    dtype_of,
-    dtypes,
-    has_dtype,
-    infer_shape,
-    max_rank,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    rank,
-    reduced_shape,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    unless_empty,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _SORTABLE = f"FLOAT FLOAT16 {INTEGERS}"
 INT32_MAX = 2**31 - 1

@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    INDICES,
-    copied_output_shape,
-    define,
-    dtypes,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnEmbeddingDenseBackward",

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    dtype_of,
-    dtypes,
-    max_rank,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    shape_of,
-    valid_axis,
-)
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnDataFormatDimMap",

@@ -4,36 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    COMPLEX,
-    INTEGERS,
-    UNSIGNED,
-    Call,
-    Check,
-    Shape,
-    broadcast_shapes,
-    castable,
-    define,
-    dtype_of,
-    dtypes,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    not_negative,
-    on_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    shape_of,
-    unless_empty,
-    valid_axes,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 INDEX = "INT32 INT64"
 _NUMBERS = f"FLOAT FLOAT16 DOUBLE {INTEGERS}"

@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    HALVES,
-    INDICES,
-    Call,
-    Shape,
-    dtype_table,
-    dtypes,
-    formats,
-    infer_shape,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    tiling,
-    valid_axis,
-)
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnApplyTopKTopP",

@@ -5,40 +5,7 @@ from __future__ import annotations
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.index.gather import INDEX, index_dtypes, no_null_items
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    broadcast_shapes,
-    broadcastable,
-    castable,
-    define,
-    documented_dtypes,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    infer_shape,
-    max_rank,
-    not_empty,
-    on_operators,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    tiling,
-    unless_empty,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _COMPLEX = "COMPLEX64 COMPLEX128"
 

@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    INDICES,
-    INTEGERS,
-    Check,
-    array_length,
-    castable,
-    contiguous,
-    dtype_of,
-    dtypes,
-    has_shape,
-    infer_shape,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-)
+from ascend_aclnn.rules.language import *
 
 _NUMBERS = f"FLOAT FLOAT16 {INTEGERS}"
 _SOMETHING = require("0 not in self[1:]", why="only the first axis may be empty")

@@ -10,6 +10,7 @@ from typing import Optional, Union
 from ascend_aclnn.catalog import Kind
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Word
+from ascend_aclnn.rules.language.dtype_families import FLOATS_WITHOUT_BF16
 from ascend_aclnn.rules.language.expressions import dtype_rule
 
 # Data types: names in one string, the same for some products ({"A2 A3": "...", "": "the others"}), or a function.
@@ -34,6 +35,9 @@ def dtype_set(call: Call, allowed: DtypeSet) -> frozenset[DataType]:
 def plus_bf16(names: str) -> DtypeSet:
     """The named data types, and BF16 on Atlas A2 and the later products."""
     return {"A2 A3 950": names + " BF16", "": names}
+
+
+FLOATS_OF_PRODUCT = plus_bf16(FLOATS_WITHOUT_BF16)
 
 
 def dtypes(allowed: DtypeSet, *names: str) -> Check:

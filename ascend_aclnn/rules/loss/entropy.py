@@ -3,37 +3,8 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    broadcast_shape,
-    broadcastable,
-    castable,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    has_shape,
-    infer_shape,
-    max_rank,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_from,
-    shape_of,
-    tiling,
-    unless_empty,
-    when,
-)
-from ascend_aclnn.rules.loss.pointwise import FLOATS, NONE, reduction
+from ascend_aclnn.rules.language import *
+from ascend_aclnn.rules.loss.pointwise import NONE, reduction
 
 _SELF_OR_ONE = f"self if reduction == {NONE} else ()"
 
@@ -41,7 +12,7 @@ _SELF_OR_ONE = f"self if reduction == {NONE} else ()"
 
 rule(
     "aclnnBinaryCrossEntropy",
-    dtypes(FLOATS, "self", "target", "out", "weight"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out", "weight"),
     when("weight is not None", same_dtype("self", "target", "weight", "out")),
     same_shape("self", "target"),
     reduction,
@@ -58,7 +29,7 @@ rule(
 rule(
     "aclnnBinaryCrossEntropyBackward",
     max_rank(8, "gradOutput", "self", "target", "weightOptional", "out"),
-    dtypes(FLOATS, "self", "gradOutput", "target", "out", "weightOptional"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "gradOutput", "target", "out", "weightOptional"),
     same_format("self", "target", "weightOptional"),
     unless_empty(
         "self",
@@ -81,7 +52,7 @@ def _weights_broadcast(call: Call) -> None:
 
 rule(
     "aclnnBinaryCrossEntropyWithLogits",
-    dtypes(FLOATS, "self", "target", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out"),
     same_dtype("target", "out"),
     reduction,
     max_rank(8, "self", "target", "weightOptional", "posWeightOptional"),
@@ -95,7 +66,7 @@ rule(
 rule(
     "aclnnBinaryCrossEntropyWithLogitsBackward",
     max_rank(8, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
-    dtypes(FLOATS, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
     same_dtype("target", "out"),
     same_format("self", "target", "out"),
     unless_empty(

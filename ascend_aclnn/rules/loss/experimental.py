@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    dtype_of,
-    dtypes,
-    in_range,
-    max_rank,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    positive,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    shape_patterns,
-    when,
-)
-from ascend_aclnn.rules.pointwise import elementwise
+from ascend_aclnn.rules.language import *
 
-_HALVES = "FLOAT FLOAT16"
-_FLOATS = "FLOAT FLOAT16 BF16"
-
-elementwise("BinaryCrossEntropyV2", "A2", _HALVES, "x y", "out")
-elementwise("HingeLoss", "A2", _FLOATS, "predict target", "loss")
-elementwise("HingeLossGrad", "A2", _FLOATS, "predict target gradOutput", "gradInput")
-elementwise("HuberLoss", "A2", _FLOATS, "predictions targets", "loss", in_range("delta", 0, float("inf")))
-elementwise("HuberLossGrad", "A2", _FLOATS, "predictions targets", "out")
-elementwise("SoftmaxGrad", "A2", _FLOATS, "y dy", "dx")
+elementwise("BinaryCrossEntropyV2", "A2", FLOATS_WITHOUT_BF16, "x y", "out")
+elementwise("HingeLoss", "A2", FLOATS, "predict target", "loss")
+elementwise("HingeLossGrad", "A2", FLOATS, "predict target gradOutput", "gradInput")
+elementwise("HuberLoss", "A2", FLOATS, "predictions targets", "loss", in_range("delta", 0, float("inf")))
+elementwise("HuberLossGrad", "A2", FLOATS, "predictions targets", "out")
+elementwise("SoftmaxGrad", "A2", FLOATS, "y dy", "dx")
 
 
 _GAUSSIAN = (
     only_products("A2"),
-    dtypes(_FLOATS, "input"),
+    dtypes(FLOATS, "input"),
     same_dtype("input", "target", "var"),
     # Where it has 1 instead of input's length, target may be broadcast along a single axis.
     require("len(target) == len(input)", "all(n in (1, m) for n, m in zip(target, input))"),
@@ -64,7 +42,7 @@ rule(
 rule(
     "aclnnHingeEmbeddingLoss",
     only_products("A2"),
-    dtypes(_FLOATS, "input"),
+    dtypes(FLOATS, "input"),
     same_dtype("input", "target", "loss"),
     same_shape("input", "target"),
     one_of("reduction", "none", "mean", "sum"),
@@ -73,7 +51,7 @@ rule(
 rule(
     "aclnnLpLoss",
     only_products("A2"),
-    dtypes(_FLOATS, "predict"),
+    dtypes(FLOATS, "predict"),
     same_dtype("predict", "label", "out"),
     same_shape("predict", "label"),
     one_of("p", 1),
@@ -83,7 +61,7 @@ rule(
 rule(
     "aclnnMseLossGrad",
     only_products("A2"),
-    dtypes(_FLOATS, "self"),
+    dtypes(FLOATS, "self"),
     same_dtype("self", "gradOutput", "target", "out"),
     same_shape("self", "target"),
     require("gradOutput.size in (1, self.size)"),
@@ -96,7 +74,7 @@ rule(
 rule(
     "aclnnBinaryCrossEntropyGradV2",
     only_products("A2"),
-    dtypes(f"{_HALVES} INT32 INT16", "logits"),
+    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "logits"),
     same_dtype("logits", "grad", "labels", "weight", "out"),
     one_of("reduction", 0, 1, 2),
     same_shape("logits", "labels", "weight"),
@@ -108,7 +86,7 @@ rule(
 rule(
     "aclnnCrossEntropyGrad",
     only_products("A2"),
-    dtypes(_FLOATS, "logits"),
+    dtypes(FLOATS, "logits"),
     dtypes("INT32", "target"),
     same_dtype("logits", "out"),
     max_rank(8, "logits"),

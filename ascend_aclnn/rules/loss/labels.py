@@ -2,27 +2,8 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    Check,
-    castable,
-    define,
-    dtype_of,
-    dtypes,
-    has_shape,
-    infer_shape,
-    on_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    shape_patterns,
-    when,
-)
-from ascend_aclnn.rules.loss.pointwise import FLOATS, NONE, reduction
+from ascend_aclnn.rules.language import *
+from ascend_aclnn.rules.loss.pointwise import NONE, reduction
 
 _CLASSES = "INT64 UINT8 INT32"
 
@@ -47,7 +28,7 @@ rule(
     "aclnnNLLLoss",
     same_dtype("self", "weight"),
     castable("self", "out", "totalWeightOut"),
-    dtypes(FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     dtypes(_CLASSES, "target"),
     reduction,
     *_ROWS,
@@ -63,7 +44,7 @@ rule(
     "aclnnNLLLossBackward",
     same_dtype("self", "weight", "gradOutput", "totalWeight"),
     castable("self", "out"),
-    dtypes(FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     dtypes(_CLASSES, "target"),
     reduction,
     *_ROWS,
@@ -82,7 +63,7 @@ _WEIGHT_OF_CLASSES = require("weight.size == self[1]")
 
 rule(
     "aclnnNLLLoss2d",
-    dtypes(FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     same_dtype("self", "weight"),
     castable("self", "out", "totalWeightOut"),
     dtypes(_CLASSES, "target"),
@@ -100,7 +81,7 @@ rule(
 
 rule(
     "aclnnNLLLoss2dBackward",
-    dtypes(FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     same_dtype("self", "gradOutput", "weight", "out", "totalWeight"),
     dtypes(_CLASSES, "target"),
     when(f"reduction == {NONE}", same_shape("target", "gradOutput")),
@@ -116,7 +97,7 @@ rule(
 
 rule(
     "aclnnMultilabelMarginLoss",
-    dtypes(FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     dtypes("INT64 INT32", "target"),
     same_dtype("self", "out", "isTarget"),
     # self is a number, (classes) or (rows, classes); target has its shape.

@@ -2,40 +2,9 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    broadcast_shape,
-    broadcast_shapes,
-    castable,
-    documented_dtypes,
-    dtype_in,
-    dtype_of,
-    dtypes,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    not_negative,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    promoted,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    shape_patterns,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 NONE, MEAN, SUM = 0, 1, 2
-FLOATS = plus_bf16("FLOAT FLOAT16")
 
 
 reduction = one_of("reduction", NONE, MEAN, SUM)
@@ -87,13 +56,13 @@ _backward(
     "gradInput",
     reduction,
     castable(promoted("gradOutput", "self", "target"), "gradInput"),
-    dtype_in(promoted("gradOutput", "self", "target"), FLOATS, "gradOutput"),
+    dtype_in(promoted("gradOutput", "self", "target"), FLOATS_OF_PRODUCT, "gradOutput"),
     max_rank(8, "gradInput"),
 )
 
 _MSE = (
-    dtype_in(_PAIR, FLOATS, "self"),
-    dtypes(FLOATS, "self", "target", "out"),
+    dtype_in(_PAIR, FLOATS_OF_PRODUCT, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out"),
     reduction,
     max_rank(8, "self", "target"),
 )
@@ -113,18 +82,20 @@ _backward(
     "gradOutput",
     "out",
     same_dtype("self", "gradOutput", "target"),
-    dtypes(FLOATS, "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     reduction,
 )
 
 rule(
     "aclnnSoftMarginLoss",
-    dtypes(FLOATS, "self", "target", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out"),
     max_rank(8, "self", "target"),
     _loss_output("out"),
     output_dtype(out=_PAIR),
 )
-_backward("aclnnSoftMarginLossBackward", "gradOutput", "out", dtypes(FLOATS, "gradOutput", "self", "target", "out"))
+_backward(
+    "aclnnSoftMarginLossBackward", "gradOutput", "out", dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "target", "out")
+)
 
 
 def _broadcast_together(call: Call) -> None:
@@ -133,7 +104,7 @@ def _broadcast_together(call: Call) -> None:
 
 rule(
     "aclnnSmoothL1Loss",
-    dtypes(FLOATS, "self", "target"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "target"),
     castable(_PAIR, "result"),
     reduction,
     max_rank(8, "self", "target"),
@@ -145,11 +116,11 @@ rule(
 )
 rule(
     "aclnnSmoothL1LossBackward",
-    dtypes(FLOATS, "gradOut", "self", "target", "gradInput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOut", "self", "target", "gradInput"),
     max_rank(8, "gradOut", "self", "target"),
     reduction,
     not_negative("beta"),
-    dtype_in(promoted("gradOut", "self", "target"), FLOATS, "gradOut"),
+    dtype_in(promoted("gradOut", "self", "target"), FLOATS_OF_PRODUCT, "gradOut"),
     castable(promoted("gradOut", "self", "target"), "gradInput"),
     output_shape(gradInput=broadcast_shape("gradOut", "self", "target")),
     output_dtype(gradInput=promoted("gradOut", "self", "target")),

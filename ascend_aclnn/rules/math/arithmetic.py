@@ -6,64 +6,9 @@ from typing import Callable
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeRule,
-    DtypeSet,
-    broadcast_shape,
-    broadcast_shapes,
-    can_cast,
-    castable,
-    dtype_in,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    infer_shape,
-    is_complex,
-    is_floating,
-    is_integral,
-    max_rank,
-    no_private_format,
-    on_products,
-    one_of,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    promote,
-    promoted,
-    rule,
-    same_dtype,
-    same_format,
-    shape_of,
-    unless_empty,
-    when,
-)
-from ascend_aclnn.rules.pointwise import (
-    ALL,
-    COMPLEX,
-    FLOATS,
-    INTEGERS,
-    NEW,
-    OLD,
-    PAIR,
-    REAL,
-    UNSIGNED,
-    binary_promoted,
-    by_product,
-    floated,
-    forms,
-    has_common,
-    no_bool,
-    number,
-    otherwise,
-    pair,
-    present,
-    takes_dtype,
-    with_scalar,
-)
+from ascend_aclnn.rules.language import *
 
-_ARITHMETIC = plus_bf16(ALL)
+_ARITHMETIC = plus_bf16(REAL_AND_COMPLEX)
 
 
 def _alpha(source: DtypeRule) -> Check:
@@ -126,7 +71,7 @@ for _name in ("Add", "Sub"):
     forms(_name, _add, *PAIR)
     forms(f"{_name}s", _adds, *PAIR)
 
-_RSUB = plus_bf16(f"{FLOATS} {INTEGERS} {COMPLEX}")
+_RSUB = plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} {COMPLEX}")
 
 
 def _rsub_scalar(call: Call) -> DataType:
@@ -194,7 +139,7 @@ def _mul(a: str, b: str, out: str) -> tuple[Check, ...]:
     return (
         dtypes(_ARITHMETIC, a, b, out),
         has_common(common, b),
-        on_products(OLD, castable(common, out)),
+        on_products(PRODUCTS_BEFORE_950, castable(common, out)),
         *pair(a, b, out=out),
         output_dtype(**{out: common}),
     )
@@ -326,7 +271,11 @@ def _fmods(a: str, b: str, out: str) -> tuple[Check, ...]:
 forms("FmodTensor", _fmod, *PAIR)
 forms("FmodScalar", _fmods, *PAIR, nullable="other")
 
-_REMAINDER: DtypeSet = {NEW: f"INT32 INT64 {FLOATS} BF16", "910 310P": f"INT32 INT64 {FLOATS}", "": ""}
+_REMAINDER: DtypeSet = {
+    PRODUCTS_WITH_BF16: f"INT32 INT64 {FLOATS_AND_DOUBLE} BF16",
+    "910 310P": f"INT32 INT64 {FLOATS_AND_DOUBLE}",
+    "": "",
+}
 
 
 def _one_element(call: Call) -> bool:
@@ -502,7 +451,7 @@ def _atan2(a: str, b: str, out: str) -> tuple[Check, ...]:
 forms("Atan2", _atan2, *PAIR)
 
 _XLOGY = plus_bf16(f"FLOAT FLOAT16 {INTEGERS} BOOL")
-_XLOGY_SCALAR = plus_bf16(f"{FLOATS} {INTEGERS} BOOL")
+_XLOGY_SCALAR = plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} BOOL")
 
 
 def _single(source: DtypeRule) -> DtypeRule:
@@ -562,7 +511,7 @@ def _log_add(call: Call) -> DataType:
 rule(
     "aclnnLogAddExp aclnnLogAddExp2",
     dtypes(_LOG_ADD, "self", "other"),
-    dtypes(plus_bf16("FLOAT FLOAT16"), "out"),
+    dtypes(FLOATS_OF_PRODUCT, "out"),
     castable("self", "out"),
     castable("other", "out"),
     *pair("self", "other", out="out"),
@@ -572,7 +521,7 @@ rule(
 
 rule(
     "aclnnTanhBackward",
-    dtypes(plus_bf16(FLOATS), "gradOutput", "output", "gradInput"),
+    dtypes(plus_bf16(FLOATS_AND_DOUBLE), "gradOutput", "output", "gradInput"),
     same_dtype("gradOutput", "output", "gradInput"),
     *pair("gradOutput", "output", out="gradInput"),
     output_dtype(gradInput=dtype_of("gradOutput")),
@@ -601,7 +550,7 @@ rule(
     "aclnnComplex",
     unless_empty(
         "real imag",
-        dtypes(FLOATS, "real", "imag"),
+        dtypes(FLOATS_AND_DOUBLE, "real", "imag"),
         dtypes(f"COMPLEX32 {COMPLEX}", "out"),
         same_dtype("real", "imag"),
         dtype_table("real out", "FLOAT16 COMPLEX32", "FLOAT COMPLEX64", "DOUBLE COMPLEX128"),

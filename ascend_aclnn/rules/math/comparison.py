@@ -6,53 +6,9 @@ from typing import Callable
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeRule,
-    DtypeSet,
-    castable,
-    dtype_in,
-    dtype_of,
-    dtypes,
-    is_complex,
-    is_floating,
-    max_rank,
-    no_private_format,
-    on_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    promote,
-    promoted,
-    rule,
-    same_format,
-    shape_of,
-    unless_empty,
-    when,
-)
-from ascend_aclnn.rules.pointwise import (
-    ALL,
-    FLOATS,
-    INTEGERS,
-    OLD,
-    PAIR,
-    REAL,
-    UNSIGNED,
-    binary_promoted,
-    by_product,
-    forms,
-    has_common,
-    no_bool,
-    number,
-    otherwise,
-    pair,
-    present,
-    takes_dtype,
-    with_scalar,
-)
+from ascend_aclnn.rules.language import *
 
-_LOGICAL = f"{ALL} BF16"
+_LOGICAL = f"{REAL_AND_COMPLEX} BF16"
 _BOOL_OUT = f"{_LOGICAL} {UNSIGNED}"
 
 # ------------------------------------------------------------------------------------------------------------ comparison
@@ -108,20 +64,20 @@ def _compared_scalar(
     return make
 
 
-_EQ_A2 = f"{ALL} BF16"
-_EQ_910 = f"{ALL} UINT64 UINT32"
+_EQ_A2 = f"{REAL_AND_COMPLEX} BF16"
+_EQ_910 = f"{REAL_AND_COMPLEX} UINT64 UINT32"
 _EQ: DtypeSet = {"A2 A3": _EQ_A2, "950": f"{_EQ_A2} UINT64", "": _EQ_910}
 _EQ_OUT: DtypeSet = {"A2 A3": _EQ_A2, "950": _BOOL_OUT, "": _EQ_910}
 _EQ_S: DtypeSet = {"910": _EQ_910, "950": f"{_EQ_A2} UINT64", "": _EQ_A2}
 _EQ_S_OUT: DtypeSet = {"910": _EQ_910, "950": _BOOL_OUT, "": _EQ_A2}
 forms("EqTensor", _compared(_EQ, _EQ_OUT, _EQ, each=False), *PAIR)
 forms("EqScalar", _compared_scalar(_EQ_S, _EQ_S_OUT, _EQ_S), *PAIR)
-_NE: DtypeSet = {"A2 A3": _EQ_A2, "950": f"{_EQ_A2} UINT64", "": ALL}
-_NE_OUT: DtypeSet = {"A2 A3": _EQ_A2, "950": _BOOL_OUT, "": ALL}
+_NE: DtypeSet = {"A2 A3": _EQ_A2, "950": f"{_EQ_A2} UINT64", "": REAL_AND_COMPLEX}
+_NE_OUT: DtypeSet = {"A2 A3": _EQ_A2, "950": _BOOL_OUT, "": REAL_AND_COMPLEX}
 forms("NeTensor", _compared(_NE, _NE_OUT, _NE, empty_first=True), *PAIR)
 
 _ORDERED = plus_bf16(f"{REAL} {UNSIGNED}")
-_ORDERED_OUT = plus_bf16(f"{ALL} {UNSIGNED}")
+_ORDERED_OUT = plus_bf16(f"{REAL_AND_COMPLEX} {UNSIGNED}")
 # Before Ascend 950 an output of Lt and Le must have a dtype that the operands may have.
 _LT_OUT: DtypeSet = {"950": _BOOL_OUT, "A2 A3": f"{REAL} {UNSIGNED} BF16", "": f"{REAL} {UNSIGNED}"}
 _LE: DtypeSet = {"A2 A3": f"{REAL} UINT16 BF16", "950": f"{REAL} UINT16 BF16 UINT64", "": f"{REAL} UINT16"}
@@ -161,7 +117,7 @@ forms("LeTensor", _compared(_LE, _LE_OUT, _LE, empty_first=True), *PAIR)
 def _le_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
     return (
         *_compared_scalar(_LE, _LE_OUT, _LE, _lt_common)(a, b, out),
-        on_products(OLD, takes_dtype(_lt_common(a, b), a, b)),
+        on_products(PRODUCTS_BEFORE_950, takes_dtype(_lt_common(a, b), a, b)),
     )
 
 
@@ -171,7 +127,7 @@ forms("LeScalar", _le_scalar, *PAIR)
 def _ge(a: str, b: str, out: str) -> tuple[Check, ...]:
     common = no_bool(binary_promoted(a, b), "INT8")
     return (
-        dtypes(f"{ALL} {UNSIGNED} BF16", out),
+        dtypes(f"{REAL_AND_COMPLEX} {UNSIGNED} BF16", out),
         dtype_in(common, _ORDERED, b),
         on_products("950", takes_dtype(common, a, b)),
         *pair(a, b, out=out),
@@ -183,7 +139,7 @@ def _ge_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
     computed = by_product("950", with_scalar(a, b), promoted(a, b))
     return (
         on_products("950", dtypes(_ORDERED, a)),
-        dtypes(f"{ALL} {UNSIGNED} BF16", out),
+        dtypes(f"{REAL_AND_COMPLEX} {UNSIGNED} BF16", out),
         dtype_in(no_bool(computed, "INT8"), _ORDERED, b),
         on_products("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
         max_rank(8, a),
@@ -209,7 +165,7 @@ forms("LtScalar", _lt_scalar, *PAIR, nullable="self selfRef other")
 
 rule(
     "aclnnIsInTensorScalar",
-    dtypes(plus_bf16(f"{FLOATS} {INTEGERS}"), "element", "testElement"),
+    dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS}"), "element", "testElement"),
     dtypes("BOOL", "out"),
     max_rank(8, "element"),
     output_shape(out=shape_of("element")),
@@ -234,7 +190,7 @@ forms(
 )
 forms(
     "LogicalOr",
-    _logical(plus_bf16(ALL), {"950": _BOOL_OUT, "A2 A3": _LOGICAL, "": ALL}),
+    _logical(plus_bf16(REAL_AND_COMPLEX), {"950": _BOOL_OUT, "A2 A3": _LOGICAL, "": REAL_AND_COMPLEX}),
     *PAIR,
 )
 
@@ -247,7 +203,7 @@ def _complex_rank(name: str) -> Check:
 
 rule(
     "aclnnLogicalXor",
-    *_logical(plus_bf16(ALL), plus_bf16(ALL))("self", "other", "out"),
+    *_logical(plus_bf16(REAL_AND_COMPLEX), plus_bf16(REAL_AND_COMPLEX))("self", "other", "out"),
     unless_empty("self other", _complex_rank("self"), _complex_rank("other")),
 )
 

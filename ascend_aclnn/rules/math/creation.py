@@ -7,47 +7,7 @@ from typing import Any, Callable
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    array_length,
-    can_cast,
-    castable,
-    copied_output_shape,
-    define,
-    dtype_attribute,
-    dtype_of,
-    dtypes,
-    formats,
-    has_dtype,
-    has_shape,
-    infer_shape,
-    is_complex,
-    is_floating,
-    is_integral,
-    max_rank,
-    no_private_format,
-    not_empty,
-    not_negative,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    positive,
-    promote,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_from,
-    unless_empty,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- sequences
 
@@ -217,7 +177,7 @@ rule(
 
 rule(
     "aclnnAffineGrid",
-    dtypes(plus_bf16("FLOAT FLOAT16"), "theta"),
+    dtypes(FLOATS_OF_PRODUCT, "theta"),
     same_dtype("theta", "out"),
     not_empty("theta"),
     array_length("size", 4, 5),

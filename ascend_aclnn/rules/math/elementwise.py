@@ -6,54 +6,7 @@ from typing import Callable
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    broadcast_shape,
-    castable,
-    dtype_attribute,
-    dtype_in,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    fixed_dtype,
-    has_dtype,
-    in_range,
-    max_rank,
-    no_private_format,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    parse_dtypes,
-    plus_bf16,
-    promoted,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    tiling,
-)
-from ascend_aclnn.rules.pointwise import (
-    ALL,
-    COMPLEX,
-    FLOATS,
-    INTEGERS,
-    NEW,
-    REAL,
-    UNSIGNED,
-    broadcast_of_list,
-    floated,
-    forms,
-    max_rank_if_strided,
-    no_null_item,
-    pair,
-    real_of,
-    unary,
-)
+from ascend_aclnn.rules.language import *
 
 # ----------------------------------------------------------------------------------------------------------------- unary
 
@@ -80,90 +33,128 @@ def _abs(source: str, target: str) -> tuple[Check, ...]:
     return (*checks, has_dtype(target, real_of(source)))
 
 
-_TRIG = (plus_bf16(ALL), f"{FLOATS} {COMPLEX} BF16")
+_TRIG = (plus_bf16(REAL_AND_COMPLEX), f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16")
 
 forms("Abs", _abs)
-forms("Acos", unary(plus_bf16(REAL), f"{FLOATS} BF16"), "input out", "inputRef inputRef")
+forms("Acos", unary(plus_bf16(REAL), f"{FLOATS_AND_DOUBLE} BF16"), "input out", "inputRef inputRef")
 forms("Acosh", unary(*_TRIG, cast=floated, extra=_no_private_950), inplace="selfRef selfRef")
-forms("Asin", unary(plus_bf16(REAL), plus_bf16(FLOATS)), inplace="selfRef selfRef")
+forms("Asin", unary(plus_bf16(REAL), plus_bf16(FLOATS_AND_DOUBLE)), inplace="selfRef selfRef")
 forms(
     "Asinh",
-    unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}"), extra=_no_private_950),
+    unary(*_TRIG, changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), extra=_no_private_950),
     "input out",
     "inputRef inputRef",
 )
-forms("Atan", unary(plus_bf16(REAL), f"{FLOATS} BF16", changes=plus_bf16(FLOATS)), "input out", "inputRef inputRef")
-forms("Atanh", unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}")), "input out", "inputRef inputRef")
-forms("Ceil", unary(plus_bf16(FLOATS)), inplace="selfRef selfRef")
-forms("Cos", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}")), "input out", "inputRef inputRef")
+forms(
+    "Atan",
+    unary(plus_bf16(REAL), f"{FLOATS_AND_DOUBLE} BF16", changes=plus_bf16(FLOATS_AND_DOUBLE)),
+    "input out",
+    "inputRef inputRef",
+)
+forms("Atanh", unary(*_TRIG, changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}")), "input out", "inputRef inputRef")
+forms("Ceil", unary(plus_bf16(FLOATS_AND_DOUBLE)), inplace="selfRef selfRef")
+forms(
+    "Cos",
+    unary(plus_bf16(REAL_AND_COMPLEX), plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}")),
+    "input out",
+    "inputRef inputRef",
+)
 forms(
     "Cosh",
-    unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}"), extra=_no_private_950),
+    unary(*_TRIG, changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), extra=_no_private_950),
     inplace="selfRef selfRef",
 )
-forms("Digamma", unary(FLOATS, extra=_one_format))
-forms("Lgamma", unary(FLOATS, extra=_one_format))
+forms("Digamma", unary(FLOATS_AND_DOUBLE, extra=_one_format))
+forms("Lgamma", unary(FLOATS_AND_DOUBLE, extra=_one_format))
 for _name in ("Erf", "Erfc"):
     forms(
         _name,
-        unary(plus_bf16(f"{FLOATS} BOOL INT64"), cast=floated, changes=plus_bf16(FLOATS)),
+        unary(plus_bf16(f"{FLOATS_AND_DOUBLE} BOOL INT64"), cast=floated, changes=plus_bf16(FLOATS_AND_DOUBLE)),
         inplace="selfRef selfRef",
     )
 forms(
     "Exp",
-    unary(plus_bf16(f"{FLOATS} {COMPLEX} BOOL INT64"), cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
+    unary(
+        plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX} BOOL INT64"),
+        cast=floated,
+        changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"),
+    ),
     inplace="selfRef selfRef",
 )
-forms("Exp2", unary(plus_bf16(REAL), cast=floated, changes=plus_bf16(FLOATS)), inplace="selfRef selfRef")
+forms("Exp2", unary(plus_bf16(REAL), cast=floated, changes=plus_bf16(FLOATS_AND_DOUBLE)), inplace="selfRef selfRef")
 forms(
     "Expm1",
-    unary(plus_bf16("FLOAT FLOAT16 INT64 BOOL"), cast=floated, changes=plus_bf16("FLOAT FLOAT16")),
+    unary(plus_bf16("FLOAT FLOAT16 INT64 BOOL"), cast=floated, changes=FLOATS_OF_PRODUCT),
     inplace="selfRef selfRef",
 )
-forms("Floor", unary(plus_bf16(f"{FLOATS} {INTEGERS} {UNSIGNED}"), extra=_no_private), inplace="selfRef selfRef")
+forms(
+    "Floor",
+    unary(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} {UNSIGNED}"), extra=_no_private),
+    inplace="selfRef selfRef",
+)
 forms("Frac", unary(plus_bf16(f"FLOAT FLOAT16 {INTEGERS}")), "input out", "inputRef inputRef")
-forms("Log", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=floated), inplace="selfRef selfRef")
-forms("Log2", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), cast=floated), inplace="selfRef selfRef")
+forms(
+    "Log",
+    unary(plus_bf16(REAL_AND_COMPLEX), plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), cast=floated),
+    inplace="selfRef selfRef",
+)
+forms(
+    "Log2",
+    unary(plus_bf16(REAL_AND_COMPLEX), plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), cast=floated),
+    inplace="selfRef selfRef",
+)
 forms(
     "Log10",
     lambda source, target: (
-        *unary(f"{ALL} BF16", cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}"))(source, target),
+        *unary(f"{REAL_AND_COMPLEX} BF16", cast=floated, changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"))(
+            source, target
+        ),
         has_dtype(target, floated(source)),
     ),
     inplace="selfRef selfRef",
 )
-forms("Log1p", unary(plus_bf16(REAL), plus_bf16(FLOATS)), inplace="selfRef selfRef")
-forms("Neg", unary(plus_bf16(f"INT8 INT32 INT64 {FLOATS} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef")
+forms("Log1p", unary(plus_bf16(REAL), plus_bf16(FLOATS_AND_DOUBLE)), inplace="selfRef selfRef")
+forms(
+    "Neg", unary(plus_bf16(f"INT8 INT32 INT64 {FLOATS_AND_DOUBLE} {COMPLEX}"), cast=dtype_of), inplace="selfRef selfRef"
+)
 forms(
     "Reciprocal",
-    unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}"), extra=_one_format),
+    unary(plus_bf16(REAL_AND_COMPLEX), plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), extra=_one_format),
     inplace="selfRef selfRef",
 )
-_ROUND = unary({"910": f"{FLOATS} INT32 INT64", "": f"{FLOATS} INT32 INT64 BF16"}, extra=_no_private)
+_ROUND = unary(
+    {"910": f"{FLOATS_AND_DOUBLE} INT32 INT64", "": f"{FLOATS_AND_DOUBLE} INT32 INT64 BF16"}, extra=_no_private
+)
 forms("Round", _ROUND, inplace="selfRef selfRef")
 forms("RoundDecimals", _ROUND, inplace="selfRef selfRef")
-forms("Rsqrt", unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}")), inplace="selfRef selfRef")
-forms("Sin", unary(*_TRIG, changes=plus_bf16(f"{FLOATS} {COMPLEX}")), inplace="selfRef selfRef")
+forms("Rsqrt", unary(*_TRIG, changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}")), inplace="selfRef selfRef")
+forms("Sin", unary(*_TRIG, changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}")), inplace="selfRef selfRef")
 forms(
     "Sinc",
-    unary(plus_bf16(REAL), f"{FLOATS} BF16"),
+    unary(plus_bf16(REAL), f"{FLOATS_AND_DOUBLE} BF16"),
     inplace="selfRef selfRef",
     null_status=INNER_NULLPTR,
 )
-forms("Sinh", unary(plus_bf16(ALL), plus_bf16(f"{FLOATS} {COMPLEX}")), inplace="selfRef selfRef")
+forms(
+    "Sinh", unary(plus_bf16(REAL_AND_COMPLEX), plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}")), inplace="selfRef selfRef"
+)
 forms(
     "Sqrt",
-    unary({"910": ALL, "": f"{ALL} BF16"}, cast=floated, changes=plus_bf16(f"{FLOATS} {COMPLEX}")),
+    unary(
+        {"910": REAL_AND_COMPLEX, "": f"{REAL_AND_COMPLEX} BF16"},
+        cast=floated,
+        changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"),
+    ),
     inplace="self self",
 )
 forms(
     "Square", unary("INT64 FLOAT FLOAT16 INT32 BF16", extra=lambda *n: (only_products("950"), *_one_plain_format(*n)))
 )
-forms("Tan", unary(plus_bf16(ALL), cast=floated), inplace="selfRef selfRef")
+forms("Tan", unary(plus_bf16(REAL_AND_COMPLEX), cast=floated), inplace="selfRef selfRef")
 _TANH = plus_bf16(f"FLOAT FLOAT16 BOOL {INTEGERS}")
 forms(
     "Tanh",
-    unary(_TANH, _TANH, cast=floated, changes=plus_bf16("FLOAT FLOAT16"), extra=_one_plain_format),
+    unary(_TANH, _TANH, cast=floated, changes=FLOATS_OF_PRODUCT, extra=_one_plain_format),
     inplace="selfRef selfRef",
 )
 forms(
@@ -174,13 +165,13 @@ forms(
 forms(
     "NanToNum",
     lambda source, target, *_: (
-        only_products(NEW),
+        only_products(PRODUCTS_WITH_BF16),
         *unary(f"FLOAT FLOAT16 BF16 {INTEGERS} BOOL")(source, target),
     ),
     inplace="selfRef selfRef",
 )
 rule("aclnnInplaceOne", dtypes(plus_bf16(REAL), "selfRef"), max_rank(8, "selfRef"))
-_ZERO = f"{ALL} UINT16 BF16"
+_ZERO = f"{REAL_AND_COMPLEX} UINT16 BF16"
 _ZERO_950 = f"{_ZERO} FLOAT8_E5M2 FLOAT8_E4M3FN HIFLOAT8 FLOAT4_E1M2 FLOAT4_E2M1"
 rule("aclnnInplaceZero", dtypes({"950": _ZERO_950, "": _ZERO}, "selfRef"))
 forms(
@@ -192,8 +183,8 @@ forms(
 # Kernels of these three names take a dtype that only the operator's document or registry tells.
 rule(
     "aclnnIsInf",
-    only_products(f"{NEW} 310P"),
-    dtype_table("x out", "FLOAT16 BOOL", "FLOAT BOOL", "BF16 BOOL", products=NEW),
+    only_products(f"{PRODUCTS_WITH_BF16} 310P"),
+    dtype_table("x out", "FLOAT16 BOOL", "FLOAT BOOL", "BF16 BOOL", products=PRODUCTS_WITH_BF16),
     dtype_table("x out", "FLOAT16 BOOL", "FLOAT BOOL", products="310P"),
     output_shape(out=shape_of("x")),
     output_dtype(out="BOOL"),
@@ -208,7 +199,7 @@ def _angle(call: Call) -> DataType:
 
 rule(
     "aclnnAngleV2",
-    dtype_table("x out", "FLOAT16 FLOAT16", "BF16 BF16", *_ANGLE, products=NEW),
+    dtype_table("x out", "FLOAT16 FLOAT16", "BF16 BF16", *_ANGLE, products=PRODUCTS_WITH_BF16),
     dtype_table("x out", "FLOAT16 FLOAT16", *_ANGLE, products="910"),
     tiling(on_products("950", max_rank(8, "x"))),
     output_shape(out=shape_of("x")),
@@ -223,7 +214,7 @@ for _name in ("IsNegInf", "IsPosInf"):
     forms(
         _name,
         lambda source, target: (
-            only_products(f"{NEW} 310P"),
+            only_products(f"{PRODUCTS_WITH_BF16} 310P"),
             *unary(plus_bf16(_INFINITE), "BOOL", makes=fixed_dtype("BOOL"))(source, target),
         ),
     )
@@ -259,7 +250,7 @@ forms(
     ),
 )
 
-_SIGN = f"{FLOATS} INT32 INT64 BOOL {COMPLEX}"
+_SIGN = f"{FLOATS_AND_DOUBLE} INT32 INT64 BOOL {COMPLEX}"
 
 
 def _sign(call: Call) -> None:
@@ -268,13 +259,13 @@ def _sign(call: Call) -> None:
         same_dtype("self", "result")(call)
     elif call.product == "910":
         dtypes(_SIGN, "self")(call)
-    elif call.product in NEW.split():
+    elif call.product in PRODUCTS_WITH_BF16.split():
         dtypes(f"{_SIGN} BF16", "self")(call)
 
 
 rule("aclnnSign", _sign, output_shape(result=shape_of("self")), output_dtype(result=dtype_of("self")))
 
-_CAST_950 = f"{ALL} {UNSIGNED} BF16 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN COMPLEX32 FLOAT4_E1M2 FLOAT4_E2M1"
+_CAST_950 = f"{REAL_AND_COMPLEX} {UNSIGNED} BF16 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN COMPLEX32 FLOAT4_E1M2 FLOAT4_E2M1"
 
 
 def _packs_contiguous(call: Call) -> None:
@@ -284,10 +275,16 @@ def _packs_contiguous(call: Call) -> None:
 
 rule(
     "aclnnCast",
-    dtypes({"A2 A3": f"{ALL} {UNSIGNED} BF16", "950": _CAST_950, "": f"{ALL} {UNSIGNED}"}, "self"),
+    dtypes(
+        {"A2 A3": f"{REAL_AND_COMPLEX} {UNSIGNED} BF16", "950": _CAST_950, "": f"{REAL_AND_COMPLEX} {UNSIGNED}"}, "self"
+    ),
     dtype_in(
         dtype_attribute("dtype"),
-        {"A2 A3": f"{ALL} {UNSIGNED} BF16", "950": f"{_CAST_950} INT4", "": f"{ALL} {UNSIGNED}"},
+        {
+            "A2 A3": f"{REAL_AND_COMPLEX} {UNSIGNED} BF16",
+            "950": f"{_CAST_950} INT4",
+            "": f"{REAL_AND_COMPLEX} {UNSIGNED}",
+        },
         "dtype",
     ),
     max_rank(8, "self"),
@@ -313,13 +310,13 @@ def _fused(takes: DtypeSet, formats: bool) -> Callable[..., tuple[Check, ...]]:
     return make
 
 
-forms("Addcdiv", _fused(plus_bf16(f"{FLOATS} INT64"), False), "self out", "selfRef selfRef")
-forms("Addcmul", _fused(plus_bf16(f"{FLOATS} INT32 INT64 INT8 UINT8"), True), "self out", "selfRef selfRef")
+forms("Addcdiv", _fused(plus_bf16(f"{FLOATS_AND_DOUBLE} INT64"), False), "self out", "selfRef selfRef")
+forms("Addcmul", _fused(plus_bf16(f"{FLOATS_AND_DOUBLE} INT32 INT64 INT8 UINT8"), True), "self out", "selfRef selfRef")
 
 
 def _lerp(a: str, out: str) -> tuple[Check, ...]:
     return (
-        dtypes(plus_bf16("FLOAT FLOAT16"), a),
+        dtypes(FLOATS_OF_PRODUCT, a),
         same_dtype(a, "end", "weight", out),
         output_shape(**{out: broadcast_shape(a, "end", "weight")}),
         max_rank_if_strided(a, "end", "weight", out),
@@ -329,9 +326,9 @@ def _lerp(a: str, out: str) -> tuple[Check, ...]:
 
 def _lerps(a: str, out: str) -> tuple[Check, ...]:
     return (
-        dtypes(plus_bf16("FLOAT FLOAT16"), a, "end"),
+        dtypes(FLOATS_OF_PRODUCT, a, "end"),
         same_dtype(a, "end"),
-        dtypes(plus_bf16(FLOATS), out),
+        dtypes(plus_bf16(FLOATS_AND_DOUBLE), out),
         output_shape(**{out: broadcast_shape(a, "end")}),
         max_rank_if_strided(a, "end", out),
         output_dtype(**{out: dtype_of(a)}),
@@ -341,7 +338,7 @@ def _lerps(a: str, out: str) -> tuple[Check, ...]:
 forms("Lerp", _lerp, "self out", "selfRef selfRef")
 forms("Lerps", _lerps, "self out", "selfRef selfRef")
 
-_WHERE: DtypeSet = {"910": f"{ALL} {UNSIGNED}", "": f"{ALL} {UNSIGNED} BF16"}
+_WHERE: DtypeSet = {"910": f"{REAL_AND_COMPLEX} {UNSIGNED}", "": f"{REAL_AND_COMPLEX} {UNSIGNED} BF16"}
 rule(
     "aclnnSWhere",
     dtypes(_WHERE, "self", "other", "out"),
@@ -373,8 +370,8 @@ def _scale_axes(call: Call) -> None:
 
 rule(
     "aclnnScale",
-    only_products(f"{NEW} 310P"),
-    dtypes(plus_bf16("FLOAT FLOAT16"), "x"),
+    only_products(f"{PRODUCTS_WITH_BF16} 310P"),
+    dtypes(FLOATS_OF_PRODUCT, "x"),
     same_dtype("scale", "bias"),
     same_dtype("x", "scale", "y"),
     output_shape(y=shape_of("x")),
@@ -406,7 +403,7 @@ def _one_element_each(call: Call) -> None:
 
 rule(
     "aclnnAmpUpdateScale",
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtype_table(
         "currentScale growthTracker foundInf updatedScale updatedGrowthTracker",
         "FLOAT INT32 FLOAT FLOAT INT32",
@@ -450,7 +447,7 @@ rule(
     "aclnnAddN",
     no_null_item("tensors"),
     _some_tensors,
-    only_products(NEW),
+    only_products(PRODUCTS_WITH_BF16),
     dtypes("INT32 INT64 FLOAT16 BF16 FLOAT", "tensors", "out"),
     has_dtype("out", dtype_of("tensors")),
     max_rank(8, "tensors", "out"),

@@ -2,50 +2,17 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    array_length,
-    broadcast_shape,
-    define,
-    dtype_attribute,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    has_dtype,
-    has_shape,
-    max_rank,
-    not_negative,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    positive,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_from,
-    shape_of,
-    shape_patterns,
-    valid_axis,
-    when,
-)
-from ascend_aclnn.rules.pointwise import broadcast_of_list, elementwise, floated, no_null_item, real_of
-
-_HALVES = "FLOAT FLOAT16"
-_FLOATS = "FLOAT FLOAT16 BF16"
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- one operand
 
-elementwise("AcosV2", "A2", _FLOATS, "self", "out")
-elementwise("CoshV2", "A2 950", _FLOATS, "self", "out")
-elementwise("CeilV2 SinhV2 SquareV2 TanV2 TanV3 TruncV2", "A2", _HALVES, "x", "out")
-elementwise("Log1pV2", "A2", _HALVES, "x1", "out")
-elementwise("ErfInv", "A2 A3 950", _HALVES, "x", "out")
-elementwise("FresnelCos FresnelSin", "950", _FLOATS, "x", "out")
-elementwise("Ndtri", "950", _FLOATS, "self", "out")
+elementwise("AcosV2", "A2", FLOATS, "self", "out")
+elementwise("CoshV2", "A2 950", FLOATS, "self", "out")
+elementwise("CeilV2 SinhV2 SquareV2 TanV2 TanV3 TruncV2", "A2", FLOATS_WITHOUT_BF16, "x", "out")
+elementwise("Log1pV2", "A2", FLOATS_WITHOUT_BF16, "x1", "out")
+elementwise("ErfInv", "A2 A3 950", FLOATS_WITHOUT_BF16, "x", "out")
+elementwise("FresnelCos FresnelSin", "950", FLOATS, "x", "out")
+elementwise("Ndtri", "950", FLOATS, "self", "out")
 elementwise("InvertV2", "A2", "INT16 UINT16", "x", "out")
 
 _REAL = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"
@@ -100,27 +67,27 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- two operands
 
-elementwise("AcosGrad", "950", _FLOATS, "y_grad x", "x_grad")
-elementwise("AcosGradV2", "A2", _FLOATS, "y dy", "z")
-elementwise("AcoshGrad", "A2 A3", _FLOATS, "y dy", "dx")
-elementwise("AsinGrad", "A2 A3", _FLOATS, "y dy", "z")
-elementwise("AsinhGrad", "950", _FLOATS, "y dy", "z")
-elementwise("AtanGrad", "A2 950", _FLOATS, "x dy", "dx")
-elementwise("SqrtBackward", "A2", _FLOATS, "y dy", "z")
-elementwise("AssignSub", "A2 A3", f"{_FLOATS} INT8 INT32 UINT8 INT64", "var value", "varOut")
-elementwise("DivV2 SubV2", "A2", f"{_FLOATS} INT32 INT16", "x1 x2", "out")
-elementwise("DivV3", "A2 A3", f"{_FLOATS} INT32 INT16", "self other", "out", one_of("mode", 0, 1, 2))
-elementwise("MulV2", "A2", f"{_HALVES} INT32 INT16", "x1 x2", "out")
-elementwise("MaximumV2", "A2", f"{_FLOATS} INT32 INT16 INT8", "x1 x2", "out")
-elementwise("FloorDiv", "A2", f"{_FLOATS} INT32 INT8 UINT8", "self_x self_y", "out")
-elementwise("TruncateMod", "A2 A3", f"{_FLOATS} INT32 INT8 UINT8", "x1 x2", "out")
-elementwise("AxpyV3", "A2", _HALVES, "x y", "out")
+elementwise("AcosGrad", "950", FLOATS, "y_grad x", "x_grad")
+elementwise("AcosGradV2", "A2", FLOATS, "y dy", "z")
+elementwise("AcoshGrad", "A2 A3", FLOATS, "y dy", "dx")
+elementwise("AsinGrad", "A2 A3", FLOATS, "y dy", "z")
+elementwise("AsinhGrad", "950", FLOATS, "y dy", "z")
+elementwise("AtanGrad", "A2 950", FLOATS, "x dy", "dx")
+elementwise("SqrtBackward", "A2", FLOATS, "y dy", "z")
+elementwise("AssignSub", "A2 A3", f"{FLOATS} INT8 INT32 UINT8 INT64", "var value", "varOut")
+elementwise("DivV2 SubV2", "A2", f"{FLOATS} INT32 INT16", "x1 x2", "out")
+elementwise("DivV3", "A2 A3", f"{FLOATS} INT32 INT16", "self other", "out", one_of("mode", 0, 1, 2))
+elementwise("MulV2", "A2", f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x1 x2", "out")
+elementwise("MaximumV2", "A2", f"{FLOATS} INT32 INT16 INT8", "x1 x2", "out")
+elementwise("FloorDiv", "A2", f"{FLOATS} INT32 INT8 UINT8", "self_x self_y", "out")
+elementwise("TruncateMod", "A2 A3", f"{FLOATS} INT32 INT8 UINT8", "x1 x2", "out")
+elementwise("AxpyV3", "A2", FLOATS_WITHOUT_BF16, "x y", "out")
 
 
 rule(
     "aclnnApproximateEqual",
     only_products("950"),
-    dtypes(_FLOATS, "x1"),
+    dtypes(FLOATS, "x1"),
     same_dtype("x1", "x2"),
     dtypes("BOOL", "y"),
     same_shape("x1", "x2"),
@@ -132,7 +99,7 @@ rule(
 rule(
     "aclnnMulNoNan",
     only_products("950"),
-    dtypes(_FLOATS, "x"),
+    dtypes(FLOATS, "x"),
     same_dtype("x", "y", "z"),
     max_rank(8, "x", "y"),
     output_shape(z=broadcast_shape("x", "y")),
@@ -154,7 +121,7 @@ _QUOTIENT = "FLOAT if self.dtype == BOOL else self.dtype"
 rule(
     "aclnnRealDiv",
     only_products("A2"),
-    dtypes(f"{_FLOATS} BOOL INT32", "self"),
+    dtypes(f"{FLOATS} BOOL INT32", "self"),
     same_dtype("self", "other"),
     has_dtype("out", _QUOTIENT),
     max_rank(8, "self"),
@@ -183,7 +150,7 @@ rule(
 rule(
     "aclnnComplexV2",
     only_products("A2"),
-    dtypes(_HALVES, "x1"),
+    dtypes(FLOATS_WITHOUT_BF16, "x1"),
     same_dtype("x1", "x2", "out"),
     rank(1, 8, "x1"),
     same_shape("x1", "x2"),
@@ -195,7 +162,7 @@ _COMPLEX = "COMPLEX64 if real.dtype == FLOAT else COMPLEX32"
 rule(
     "aclnnComplexV3",
     only_products("A2 950"),
-    dtypes(_HALVES, "real"),
+    dtypes(FLOATS_WITHOUT_BF16, "real"),
     same_dtype("real", "imag"),
     has_dtype("out", _COMPLEX),
     max_rank(8, "real", "imag"),
@@ -205,13 +172,13 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- with factors
 
-elementwise("AddMatMatElements", "950", _FLOATS, "a b c", "cOut")
+elementwise("AddMatMatElements", "950", FLOATS, "a b c", "cOut")
 
 
 rule(
     "aclnnAddMatMatElementsPlus",
     only_products("A2 A3 950"),
-    dtypes(_FLOATS, "c"),
+    dtypes(FLOATS, "c"),
     same_dtype("c", "a", "b", "beta", "alpha", "cOut"),
     max_rank(8, "a", "b", "c"),
     require("beta.size == 1", "alpha.size == 1"),
@@ -221,7 +188,7 @@ rule(
 rule(
     "aclnnAxpyV2",
     only_products("A2"),
-    dtypes(f"{_FLOATS} INT32", "self"),
+    dtypes(f"{FLOATS} INT32", "self"),
     same_dtype("self", "other", "alpha", "out"),
     max_rank(8, "self"),
     same_shape("self", "other"),
@@ -231,7 +198,7 @@ rule(
 rule(
     "aclnnFusedMulAddN",
     only_products("A2"),
-    dtypes(f"{_FLOATS} INT32 INT16", "x1"),
+    dtypes(f"{FLOATS} INT32 INT16", "x1"),
     same_dtype("x1", "x2", "x3", "y"),
     same_shape("x1", "x2"),
     require("x3.size == 1"),
@@ -242,7 +209,7 @@ rule(
 rule(
     "aclnnBiasAdd",
     only_products("A2"),
-    dtypes(f"{_FLOATS} INT32", "x"),
+    dtypes(f"{FLOATS} INT32", "x"),
     same_dtype("x", "bias", "out"),
     rank(2, 8, "x"),
     rank(1, 1, "bias"),
@@ -276,7 +243,7 @@ rule(
 rule(
     "aclnnGerV2",
     only_products("A2"),
-    dtypes(f"{_HALVES} INT32 INT16", "x"),
+    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x"),
     same_dtype("x", "y", "a", "out"),
     shape_patterns(x="m", y="n", a="m n", out="m n"),
     output_dtype(out=dtype_of("x")),
@@ -295,7 +262,7 @@ rule(
 rule(
     "aclnnSelectV3",
     only_products("A2"),
-    dtypes(_HALVES, "x"),
+    dtypes(FLOATS_WITHOUT_BF16, "x"),
     same_dtype("x", "y", "out"),
     dtypes("INT8", "b"),
     same_shape("x", "y", "b"),
@@ -307,7 +274,7 @@ rule(
 rule(
     "aclnnDotV2",
     only_products("A2"),
-    dtypes(_HALVES, "x1"),
+    dtypes(FLOATS_WITHOUT_BF16, "x1"),
     same_dtype("x1", "x2", "out"),
     same_shape("x1", "x2"),
     output_shape_relaxed(out=shape_from(1)),
@@ -315,7 +282,7 @@ rule(
 rule(
     "aclnnTraceV2",
     only_products("A2"),
-    dtypes(_HALVES, "x"),
+    dtypes(FLOATS_WITHOUT_BF16, "x"),
     same_dtype("x", "out"),
     rank(2, 2, "x"),
     output_shape_relaxed(out=shape_from(1)),
@@ -323,7 +290,7 @@ rule(
 rule(
     "aclnnDiagPart",
     only_products("A2"),
-    dtypes(f"{_HALVES} INT32", "x"),
+    dtypes(f"{FLOATS_WITHOUT_BF16} INT32", "x"),
     same_dtype("x", "y"),
     shape_patterns(x="n n", y="n"),
     output_dtype(y=dtype_of("x")),
@@ -333,7 +300,7 @@ rule(
 rule(
     "aclnnEyeV2",
     only_products("A2"),
-    dtypes(f"{_HALVES} INT32 INT16", "out"),
+    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "out"),
     same_dtype("out", "xOptional"),
     not_negative("rows", "cols"),
     output_shape(out="(rows, cols)"),
@@ -344,7 +311,7 @@ rule(
 rule(
     "aclnnExpandv",
     only_products("A2"),
-    dtypes(f"{_FLOATS} DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "self"),
+    dtypes(f"{FLOATS} DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "self"),
     same_dtype("self", "out"),
     max_rank(8, "self"),
     require("len(shape) >= len(self)", "all(n >= 0 for n in shape)"),
@@ -356,7 +323,7 @@ rule(
 rule(
     "aclnnLinSpaceD",
     only_products("A2 310P 910 310B"),
-    dtypes(f"{_FLOATS} INT8 INT16 INT32 UINT8", "start", "end"),
+    dtypes(f"{FLOATS} INT8 INT16 INT32 UINT8", "start", "end"),
     require("start.size == 1", "end.size == 1"),
     dtypes("FLOAT", "out"),
     array_length("num", 1),
@@ -377,7 +344,7 @@ for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out
     rule(
         f"aclnnReduce{_name}V2",  # ReduceMaxV2 ReduceMeanV2 ReduceMinV2 ReduceProdV2 ReduceSumV2
         only_products("A2"),
-        dtypes(_HALVES, "x"),
+        dtypes(FLOATS_WITHOUT_BF16, "x"),
         same_dtype("x", _out),
         rank(2, 2, "x"),
         require("not x.empty"),
@@ -390,7 +357,7 @@ for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out
 rule(
     "aclnnReflectionPad1dV2",
     only_products("A2 910 310B 310P"),
-    dtypes(_FLOATS, "x"),
+    dtypes(FLOATS, "x"),
     same_dtype("x", "out"),
     array_length("paddings", 2),
     rank(2, 3, "x"),

@@ -4,41 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    broadcast_shape,
-    broadcast_shapes,
-    castable,
-    define,
-    dtype_of,
-    dtypes,
-    formats,
-    has_dtype,
-    has_shape,
-    infer_shape,
-    is_complex,
-    is_integral,
-    max_rank,
-    no_private_format,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    unless_empty,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- vectors
 

@@ -3,46 +3,9 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    broadcast_shape,
-    can_cast,
-    castable,
-    dtype_attribute,
-    dtype_in,
-    dtype_of,
-    dtypes,
-    formats,
-    has_dtype,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    normalise_axes,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    plus_bf16,
-    promoted,
-    rank,
-    reduced_shape,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_from,
-    unless_empty,
-    valid_axes,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _REAL = plus_bf16("FLOAT FLOAT16 UINT8 INT8 INT16 INT32 INT64 DOUBLE BOOL")
-_FLOATS = plus_bf16("FLOAT FLOAT16")
 # What CANN can fill a tensor with: the output of an empty input.
 _FILLED = "FLOAT FLOAT16 DOUBLE INT8 UINT8 INT16 INT32 INT64 BOOL BF16"
 
@@ -272,7 +235,7 @@ def _logsumexp_dtype(call: Call) -> DataType:
 rule(
     "aclnnLogSumExp",
     dtypes(plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 BOOL"), "self"),
-    dtypes(_FLOATS, "out"),
+    dtypes(FLOATS_OF_PRODUCT, "out"),
     castable("self", "out"),
     valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
@@ -341,7 +304,7 @@ _SPREAD = reduced_shape("self", "dim", "keepdim")
 _AXES_GIVEN = when(lambda call: bool(call["dim"]), output_shape(out=_SPREAD))
 rule(
     "aclnnVar aclnnVarCorrection",
-    dtypes(_FLOATS, "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     valid_axes("dim", "self"),
     max_rank(8, "self"),
     output_shape(out=_SPREAD),
@@ -349,7 +312,7 @@ rule(
 )
 rule(
     "aclnnStd",
-    dtypes(_FLOATS, "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     castable("self", "out"),
     valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
@@ -368,7 +331,7 @@ rule(
 )
 rule(
     "aclnnStdMeanCorrection",
-    dtypes(_FLOATS, "self", "stdOut", "meanOut"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "stdOut", "meanOut"),
     on_products("950", same_dtype("self", "stdOut", "meanOut")),
     valid_axes("dim", "self"),
     max_rank(8, "self", "stdOut", "meanOut"),
@@ -444,7 +407,7 @@ def _kl_div_shape(call: Call) -> Shape:
 
 rule(
     "aclnnKlDiv",
-    dtypes(_FLOATS, "self", "target", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out"),
     castable(promoted("self", "target"), "out"),
     max_rank(8, "self", "target"),
     one_of("reduction", 0, 1, 2, 3),

@@ -3,30 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    INDICES,
-    Call,
-    dtype_attribute,
-    dtype_in,
-    dtypes,
-    has_dtype,
-    max_rank,
-    no_private_format,
-    not_empty,
-    on_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    plus_bf16,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- order
 

@@ -3,31 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    Call,
-    Check,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    formats,
-    in_range,
-    infer_shape,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    tiling,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- segment sums
 
@@ -94,7 +70,7 @@ rule(
 
 rule(
     "aclnnSinkhorn",
-    dtypes(plus_bf16("FLOAT FLOAT16"), "cost", "p"),
+    dtypes(FLOATS_OF_PRODUCT, "cost", "p"),
     rank(2, 2, "cost"),
     output_shape(p=shape_of("cost")),
     require("cost[1] <= 4096"),

@@ -6,18 +6,7 @@ from typing import NamedTuple
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    broadcast_shapes,
-    define,
-    dtypes,
-    has_shape,
-    rank,
-    required,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.language.call import is_transposed
 
 A2 = ("A2", "A3")

@@ -6,34 +6,8 @@ import math
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    ShapeRule,
-    broadcast_shapes,
-    can_cast,
-    copied_output_shape,
-    dtype_of,
-    dtypes,
-    formats,
-    infer_shape,
-    max_rank,
-    only_products,
-    output_dtype,
-    output_shape,
-    promote,
-    promoted,
-    rank,
-    rule,
-    same_dtype,
-    same_format,
-    shape_from,
-    unless_empty,
-)
+from ascend_aclnn.rules.language import *
 
-FLOATS: DtypeSet = {"A2 A3 950": "FLOAT FLOAT16 BF16", "": "FLOAT FLOAT16"}
 KEEP_DTYPE, USE_FP16 = 0, 2  # cubeMathType
 
 
@@ -89,7 +63,7 @@ _MM_OUT = shape_from(("self", 0), ("mat2", 1))
 
 rule(
     "aclnnMm",
-    dtypes(FLOATS, "self", "mat2", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "mat2", "out"),
     cube_math_type("self", "mat2"),
     rank(2, 2, "self", "mat2"),
     inner_axes("self", "mat2"),
@@ -101,7 +75,7 @@ rule(
     "aclnnMv",
     same_dtype("out", "vec"),
     lambda call: None if call["self"].size == 0 else same_dtype("self", "vec")(call),
-    dtypes(FLOATS, "self", "vec", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "vec", "out"),
     cube_math_type("self", "vec"),
     rank(2, 2, "self"),
     rank(1, 1, "vec", "out"),
@@ -145,7 +119,7 @@ def _mixed_nz(call: Call) -> None:
 
 rule(
     "aclnnMatmul",
-    dtypes(FLOATS, "self", "mat2", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "mat2", "out"),
     cube_math_type("self", "mat2"),
     _mixed_nz,
     rank(1, 6, "self", "mat2"),
@@ -195,7 +169,7 @@ _BMM = (
 
 rule(
     "aclnnBatchMatMul",
-    dtypes(FLOATS, "self", "mat2", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "mat2", "out"),
     cube_math_type("self", "mat2"),
     *_BMM,
     _not_nz("self", "out"),
@@ -212,7 +186,6 @@ def _storage_rank(name: str, count: int) -> Check:
     return check
 
 
-_HALVES = "FLOAT16 BF16"
 _C0 = {DataType.FLOAT: 8}  # columns of a FRACTAL_NZ block, 16 for the two half precisions
 
 
@@ -236,7 +209,7 @@ def _matching_halves(left: str, right: str) -> Check:
     """Both operands are FLOAT16 or both are BF16; out is the same, or FLOAT."""
 
     def check(call: Call) -> None:
-        dtypes(_HALVES, left, right)(call)
+        dtypes(HALVES, left, right)(call)
         same_dtype(left, right)(call)
         text = f"has dtype {call.dtype('out').name}; it must be {call.dtype(left).name} or FLOAT"
         call.require(call.dtype("out") in (call.dtype(left), DataType.FLOAT), "out", text)
@@ -268,7 +241,7 @@ def _weight_nz_dtypes(call: Call) -> None:
 
 rule(
     "aclnnMatmulWeightNz",
-    dtypes(FLOATS, "self", "mat2", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "mat2", "out"),
     _weight_nz_dtypes,
     _mixed_nz,
     only_products("A2 A3 310P 950"),
@@ -298,7 +271,7 @@ def _addmm_out(call: Call) -> None:
 
 def _addmm(self: str, out: str) -> tuple[Check, ...]:
     return (
-        dtypes(FLOATS, "mat1", "mat2", self, out),
+        dtypes(FLOATS_OF_PRODUCT, "mat1", "mat2", self, out),
         cube_math_type("mat1", "mat2"),
         rank(2, 2, "mat1", "mat2"),
         inner_axes("mat1", "mat2"),
@@ -325,7 +298,7 @@ rule(
     formats("ND", "self", "mat1"),
     formats("FRACTAL_NZ", "mat2"),
     dtypes("FLOAT FLOAT16 BF16", "self", "out"),
-    dtypes(_HALVES, "mat1", "mat2"),
+    dtypes(HALVES, "mat1", "mat2"),
     cube_math_type("mat1", "mat2"),
     same_dtype("mat1", "mat2"),
     _storage_rank("mat2", 4),
@@ -357,7 +330,7 @@ def _accumulated(self: str, out: str, product: ShapeRule) -> tuple[Check, ...]:
         call.require(broadcast_shapes(call.shape(self), wanted) == wanted, self, text)
 
     return (
-        dtypes(FLOATS, "batch1", "batch2", self, out),
+        dtypes(FLOATS_OF_PRODUCT, "batch1", "batch2", self, out),
         cube_math_type("batch1", "batch2"),
         rank(3, 3, "batch1", "batch2"),
         inner_axes("batch1", "batch2"),
@@ -457,7 +430,7 @@ def _gemm_checks(call: Call) -> None:
 
 rule(
     "aclnnGemm",
-    dtypes(FLOATS, "A", "B", "C", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "A", "B", "C", "out"),
     rank(2, 2, "A", "B"),
     _gemm_checks,
     cube_math_type("A", "B", keep_16_in_32=False),

@@ -4,32 +4,8 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    broadcast_shapes,
-    copied_output_shape,
-    dtype_of,
-    dtypes,
-    formats,
-    infer_shape,
-    not_empty,
-    not_nz,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    rule,
-    same_dtype,
-    shape_from,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.matmul.core import cube_math_type, inner_axes
-
-_HALVES = "FLOAT16 BF16"
 
 
 def product_shape(
@@ -119,7 +95,7 @@ def _fused_shapes(call: Call) -> None:
 
 def _fused_dtypes(call: Call) -> None:
     op, x = call["fusedOpType"], call.dtype("x1")
-    allowed = "FLOAT16 BF16 FLOAT" if op in _WITH_FLOAT else _HALVES
+    allowed = "FLOAT16 BF16 FLOAT" if op in _WITH_FLOAT else HALVES
     dtypes(allowed, "x1")(call)
     same_dtype("x1", "x2", "x3")(call)
     if op == "16cast32":
@@ -173,7 +149,7 @@ rule(
     "aclnnFusedLinearCrossEntropyLossGrad",
     _softmax_or_parts,
     dtypes("FLOAT", "grad"),
-    dtypes(_HALVES, "input"),
+    dtypes(HALVES, "input"),
     dtypes("BOOL UINT8", "targetMask"),
     dtypes("INT32 INT64", "maskedTarget"),
     dtypes("FLOAT", "softmaxOptional"),
@@ -221,7 +197,7 @@ _ONE_A_ROW = shape_from(("input", 0))
 
 rule(
     "aclnnFusedLinearOnlineMaxSum",
-    dtypes(_HALVES, "input"),
+    dtypes(HALVES, "input"),
     dtypes("INT32 INT64", "target"),
     same_dtype("input", "weight"),
     dtypes("FLOAT", *_MAX_SUM),
@@ -318,7 +294,7 @@ def _rotate_attributes(call: Call) -> None:
 rule(
     "aclnnRotateQuant",
     only_products("A2 A3 950"),
-    dtypes(_HALVES, "x"),
+    dtypes(HALVES, "x"),
     same_dtype("x", "rotation"),
     dtypes({"950": "FLOAT4_E2M1 FLOAT8_E4M3FN FLOAT8_E5M2", "": "INT32 INT8"}, "yOut"),
     dtypes({"950": "FLOAT8_E8M0", "": "FLOAT"}, "scaleOut"),

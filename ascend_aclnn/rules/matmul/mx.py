@@ -4,27 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
-    array_length,
-    define,
-    documented_dtypes,
-    dtype_of,
-    dtypes,
-    formats,
-    has_shape,
-    infer_shape,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    when,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.matmul.common import TRANSPOSES, mx_operands, not_given, product_of, product_shape_of
 from ascend_aclnn.rules.matmul.fused import permuted_product
 

@@ -7,34 +7,7 @@ from typing import NamedTuple
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, RUNTIME_ERROR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeRule,
-    Shape,
-    absent,
-    define,
-    documented_dtypes,
-    dtype_table,
-    dtypes,
-    formats,
-    has_shape,
-    infer_shape,
-    not_empty,
-    not_nz,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    shape_from,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.matmul.common import (
     A2,
     TRANSPOSES,

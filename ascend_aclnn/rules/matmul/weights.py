@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
-    array_length,
-    dtype_table,
-    dtypes,
-    formats,
-    infer_shape,
-    not_empty,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    rule,
-    same_shape,
-    shape_from,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.matmul.common import A2, TRANSPOSES, product_of, product_shape_of
 from ascend_aclnn.rules.matmul.core import inner_axes
 

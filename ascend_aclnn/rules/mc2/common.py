@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.language import Call, Check, on_products, one_of, required, when
+from ascend_aclnn.rules.language import *
 
 LONGEST_NAME = 127
 

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    documented_dtypes,
-    infer_shape,
-    not_empty,
-    one_of,
-    only_products,
-    output_dtype,
-    positive,
-    required,
-    rule,
-    when,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.mc2.common import communicator, optional_communicator
 
 # --------------------------------------------------------------------------------------------------- there and back

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    absent,
-    documented_dtypes,
-    not_empty,
-    required,
-    rule,
-    together,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.mc2.common import COMM_MODE_WITHOUT_AIV, communicator
 
 rule(

@@ -3,39 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_ERROR, INNER_NULLPTR, PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    FLOAT8S,
-    FLOATS,
-    HALVES,
-    Check,
-    absent,
-    array_length,
-    contiguous,
-    define,
-    documented_dtypes,
-    dtypes,
-    formats,
-    has_dtype,
-    has_shape,
-    infer_shape,
-    no_private_format,
-    not_empty,
-    not_transposed,
-    on_operators,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    unless_empty,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.mc2.common import COMM_MODE, communicator, stop_on_failure, whole_or_transposed
 
 # --------------------------------------------------------------------------------------------------- gather, scatter

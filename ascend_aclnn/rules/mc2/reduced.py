@@ -3,32 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_ERROR
-from ascend_aclnn.rules.language import (
-    FLOAT8S,
-    FLOATS,
-    HALVES,
-    Check,
-    absent,
-    define,
-    dtypes,
-    has_shape,
-    infer_shape,
-    no_private_format,
-    not_empty,
-    on_operators,
-    on_products,
-    one_of,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_shape,
-    together,
-    when,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.mc2.common import COMM_MODE_WITHOUT_AIV, communicator, stop_on_failure, whole_or_transposed
 
 _TYPES = {"310P": "FLOAT16", "": HALVES}

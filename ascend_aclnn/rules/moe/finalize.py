@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    define,
-    documented_products,
-    dtype_table,
-    dtypes,
-    formats,
-    has_shape,
-    infer_shape,
-    one_of,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    shape_patterns,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnMoeFinalizeRouting",

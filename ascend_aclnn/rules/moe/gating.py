@@ -3,29 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import TILING_ERROR
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    INDICES,
-    documented_products,
-    dtype_table,
-    dtypes,
-    has_shape,
-    infer_shape,
-    not_empty,
-    one_of,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _TOPK = "(*x[:-1], k)"
 

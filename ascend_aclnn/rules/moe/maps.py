@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    array_length,
-    copied_output_shape,
-    define,
-    documented_products,
-    dtype_table,
-    dtypes,
-    infer_shape,
-    output_dtype,
-    positive,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _MAP = "INT8 BOOL"
 

@@ -2,31 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    FLOATS,
-    HALVES,
-    INDICES,
-    array_length,
-    define,
-    documented_dtypes,
-    documented_products,
-    dtype_table,
-    dtypes,
-    has_shape,
-    infer_shape,
-    not_empty,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 _UNPADDED = require("not paddedMode")
 

@@ -3,39 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_NULLPTR, TILING_ERROR
-from ascend_aclnn.rules.language import (
-    FLOAT4S,
-    FLOAT8S,
-    FLOATS,
-    HALVES,
-    INDICES,
-    array_length,
-    define,
-    documented_products,
-    dtype_table,
-    dtypes,
-    has_shape,
-    in_range,
-    infer_shape,
-    not_empty,
-    not_negative,
-    on_products,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    unless_empty,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------ V1
 

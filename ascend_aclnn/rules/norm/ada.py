@@ -5,25 +5,7 @@ from __future__ import annotations
 import math
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    dtype_of,
-    dtypes,
-    infer_shape,
-    max_rank,
-    output_dtype,
-    output_shape,
-    rank,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-)
-
-_FLOATS = "FLOAT FLOAT16 BF16"
+from ascend_aclnn.rules.language import *
 
 
 def _modulation(call: Call, x: str, *names: str) -> None:
@@ -73,7 +55,7 @@ def _inputs(*extra: str) -> Check:
 
 rule(
     "aclnnAdaLayerNorm",
-    dtypes(_FLOATS, "x"),
+    dtypes(FLOATS, "x"),
     same_dtype("x", "scale", "shift"),
     _affine_dtypes(wide=False),
     same_dtype("x", "out"),
@@ -83,7 +65,7 @@ rule(
 )
 rule(
     "aclnnAdaLayerNormV2",
-    dtypes(_FLOATS, "x"),
+    dtypes(FLOATS, "x"),
     same_dtype("x", "scale", "shift"),
     _affine_dtypes(wide=True),
     same_dtype("x", "out", "meanOutOptional", "rstdOutOptional"),

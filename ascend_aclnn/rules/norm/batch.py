@@ -4,35 +4,9 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    dtype_of,
-    dtypes,
-    formats,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    on_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    tiling,
-    unless_empty,
-    when,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.norm.layer import if_wanted, wanted_outputs
 
-_FLOATS = plus_bf16("FLOAT FLOAT16")
 _RUNNING = ("runningMean", "runningVar")
 _SAVED = ("saveMean", "saveInvstd")
 
@@ -91,8 +65,8 @@ rule(
     unless_empty(
         "input",
         dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "910 310P": "FLOAT FLOAT16", "": ""}, "input", "output"),
-        when(_training, dtypes(_FLOATS, *_SAVED)),
-        dtypes(_FLOATS, "weight", "bias", *_RUNNING),
+        when(_training, dtypes(FLOATS_OF_PRODUCT, *_SAVED)),
+        dtypes(FLOATS_OF_PRODUCT, "weight", "bias", *_RUNNING),
         same_format("input", "output"),
         _box_format("input", "output", old=True),
         no_private_format("input"),
@@ -234,7 +208,7 @@ def _some_channel(name: str) -> Check:
 
 rule(
     "aclnnBatchNormElemt",
-    dtypes(_FLOATS, "input", "weight", "bias", "mean", "invstd", "output"),
+    dtypes(FLOATS_OF_PRODUCT, "input", "weight", "bias", "mean", "invstd", "output"),
     same_format("input", "output"),
     no_private_format("input"),
     rank(2, 8, "input", "output"),
@@ -246,9 +220,9 @@ rule(
 )
 rule(
     "aclnnBatchNormElemtBackward",
-    dtypes(_FLOATS, "gradOut", "input", "mean", "invstd", "weight", "sumDy", "sumDyXmu"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOut", "input", "mean", "invstd", "weight", "sumDy", "sumDyXmu"),
     dtypes("FLOAT FLOAT16 INT32", "counter"),
-    dtypes(_FLOATS, "gradInput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradInput"),
     no_private_format("gradOut", "input", "gradInput"),
     rank(2, 8, "input"),
     max_rank(8, "gradOut", "gradInput", "counter"),
@@ -272,9 +246,9 @@ def _reduce_backward(call: Call) -> None:
     asked = _asked_for(call)
     for name in asked:
         call.require(call.is_present(name), name, "is None (a null pointer), but its flag is set", PARAM_NULLPTR)
-    dtypes(_FLOATS, "gradOut", "input", "mean", "invstd")(call)
+    dtypes(FLOATS_OF_PRODUCT, "gradOut", "input", "mean", "invstd")(call)
     same_dtype("gradOut", "input")(call)
-    dtypes(_FLOATS, *asked)(call)
+    dtypes(FLOATS_OF_PRODUCT, *asked)(call)
     same_format("gradOut", "input")(call)
     no_private_format("gradOut", "input", "mean", "invstd", *asked)(call)
     rank(2, 8, "gradOut", "input")(call)
@@ -318,7 +292,7 @@ def _gathered(call: Call) -> None:
 
 rule(
     "aclnnBatchNormGatherStatsWithCounts",
-    dtypes(_FLOATS, "input", "mean", "invstd", *_RUNNING, "counts", "meanAll", "invstdAll"),
+    dtypes(FLOATS_OF_PRODUCT, "input", "mean", "invstd", *_RUNNING, "counts", "meanAll", "invstdAll"),
     no_private_format("input", "mean", "invstd", "counts"),
     _gathered,
     output_shape(meanAll=lambda call: (call.size("input", 1),), invstdAll=lambda call: (call.size("input", 1),)),

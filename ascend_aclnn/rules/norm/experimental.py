@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    define,
-    dtype_of,
-    dtypes,
-    has_shape,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    shape_patterns,
-)
-from ascend_aclnn.rules.pointwise import elementwise
-
-_HALVES = "FLOAT FLOAT16"
-_FLOATS = "FLOAT FLOAT16 BF16"
-
+from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnBatchNormalizationGrad",
     only_products("A2"),
-    dtypes(_FLOATS, "input"),
+    dtypes(FLOATS, "input"),
     same_dtype("input", "gradOutput", "weight", "bias", "saveMean", "saveInvstd", "gradInputOut"),
     same_shape("input", "gradOutput"),
     rank(2, 8, "input"),
@@ -42,7 +20,7 @@ rule(
 rule(
     "aclnnBnInferGrad",
     only_products("A2"),
-    dtypes(_FLOATS, "grads"),
+    dtypes(FLOATS, "grads"),
     dtypes("FLOAT", "scale", "batchVariance"),
     same_dtype("grads", "out"),
     one_of("formatMode", 0, 1),
@@ -56,7 +34,7 @@ rule(
 rule(
     "aclnnFusedAddRmsNorm",
     only_products("A2 A3 950"),
-    dtypes(_FLOATS, "x1"),
+    dtypes(FLOATS, "x1"),
     same_dtype("x1", "x2", "gamma", "yOut", "xOut"),
     dtypes("FLOAT", "rstdOut"),
     same_shape("x1", "x2"),
@@ -69,7 +47,7 @@ rule(
 rule(
     "aclnnGroupNormalizationGrad",
     only_products("A2"),
-    dtypes(_FLOATS, "x"),
+    dtypes(FLOATS, "x"),
     same_dtype("x", "dy", "gamma", "mean", "rstd", "dx"),
     rank(3, 3, "x"),
     same_shape("x", "dy", "gamma"),
@@ -79,7 +57,7 @@ rule(
 rule(
     "aclnnLayerNormalizationGrad",
     only_products("A2"),
-    dtypes(_FLOATS, "dy"),
+    dtypes(FLOATS, "dy"),
     same_dtype("dy", "x", "gamma", "mean", "rstd", "dxOut", "dgammaOut", "dbetaOut"),
     shape_patterns(dy="* d", x="* d", gamma="d", mean="*", rstd="*", dxOut="* d", dgammaOut="d", dbetaOut="d"),
     output_dtype(**dict.fromkeys(("dxOut", "dgammaOut", "dbetaOut"), dtype_of("dy"))),
@@ -87,7 +65,7 @@ rule(
 elementwise(
     "LpNormV3",
     "A2",
-    _HALVES,
+    FLOATS_WITHOUT_BF16,
     "x",
     "out",
     rank(2, 2, "x"),

@@ -5,30 +5,9 @@ from __future__ import annotations
 import math
 
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.rules.language import (
-    Call,
-    Shape,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    rank,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    shape_of,
-    tiling,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.norm.layer import if_wanted, wanted_outputs
 
-_FLOATS = plus_bf16("FLOAT16 FLOAT")
 MOST_CHANNELS, MOST_PER_GROUP = 240000, 8000  # of the backward kernel on Atlas A2 and A3
 
 
@@ -78,7 +57,7 @@ def _plain_format(call: Call) -> None:
 
 rule(
     "aclnnGroupNorm",
-    dtypes(_FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     same_dtype("self", "gamma", "beta", "out", "meanOut", "rstdOut"),
     _attributes,
     rank(2, 8, "self"),
@@ -105,11 +84,11 @@ def _mask(call: Call) -> None:
 def _backward_dtypes(call: Call) -> None:
     wanted = wanted_outputs(call, _GRADS)
     affine = [name for name in _GRADS[1:] if name in wanted]
-    dtypes(_FLOATS, "gradOut")(call)
+    dtypes(FLOATS_OF_PRODUCT, "gradOut")(call)
     if call.product != "950":
         same_dtype("gradOut", "input", "mean", "rstd", "gamma", *wanted)(call)
         return
-    dtypes(_FLOATS, "mean")(call)
+    dtypes(FLOATS_OF_PRODUCT, "mean")(call)
     same_dtype("gradOut", "input", *(name for name in wanted if name == "gradInput"))(call)
     if call.dtype("mean") is not DataType.FLOAT:
         same_dtype("gradOut", "mean")(call)
@@ -174,7 +153,7 @@ rule(
 
 
 def _silu_dtypes(call: Call) -> None:
-    dtypes(_FLOATS, "self", "gamma", "beta")(call)
+    dtypes(FLOATS_OF_PRODUCT, "self", "gamma", "beta")(call)
     if call.is_present("gamma") and call.is_present("beta"):
         same_dtype("beta", "gamma")(call)
         if call.dtype("gamma") is not DataType.FLOAT:

@@ -6,34 +6,9 @@ import math
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    ShapeRule,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    has_shape,
-    infer_shape,
-    max_rank,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    tiling,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.norm.rms import rows
 
-_FLOATS = "FLOAT16 FLOAT BF16"
 _AFFINE = ("weightOptional", "biasOptional")
 HIGH_PRECISION, HIGH_PERFORMANCE, KEEP_FP16 = range(3)
 
@@ -103,9 +78,9 @@ def _layer_norm(name: str, allowed: DtypeSet, *last: Check) -> None:
     )
 
 
-_layer_norm("aclnnLayerNorm", plus_bf16("FLOAT16 FLOAT"), on_products("950", _row_outputs))
-_layer_norm("aclnnLayerNormWithImplMode", plus_bf16("FLOAT16 FLOAT"), on_products("950", _row_outputs), _impl_mode)
-_layer_norm("aclnnFastLayerNorm", _FLOATS)
+_layer_norm("aclnnLayerNorm", FLOATS_OF_PRODUCT, on_products("950", _row_outputs))
+_layer_norm("aclnnLayerNormWithImplMode", FLOATS_OF_PRODUCT, on_products("950", _row_outputs), _impl_mode)
+_layer_norm("aclnnFastLayerNorm", FLOATS)
 
 
 # ------------------------------------------------------------------------------------------------- LayerNormBackward
@@ -139,12 +114,12 @@ def if_wanted(name: str, names: tuple[str, ...], wanted: ShapeRule) -> ShapeRule
 
 
 def _backward_dtypes(call: Call) -> None:
-    dtypes(_FLOATS, "gradOut", "input", "mean", "rstd")(call)
+    dtypes(FLOATS, "gradOut", "input", "mean", "rstd")(call)
     same_dtype("input", "gradOut")(call)
-    dtypes(_FLOATS, "weightOptional")(call)
+    dtypes(FLOATS, "weightOptional")(call)
     if call.is_present("weightOptional") and call.dtype("weightOptional") is not DataType.FLOAT:
         same_dtype("input", "weightOptional")(call)
-    dtypes(_FLOATS, "biasOptional", *_GRADS)(call)
+    dtypes(FLOATS, "biasOptional", *_GRADS)(call)
 
 
 def _axes_equal(call: Call, name: str, axes: Shape) -> None:
@@ -229,7 +204,7 @@ def _static_shapes(call: Call) -> None:
 rule(
     "aclnnLayerNormQuant",
     _zero_points_of_static,
-    dtypes({"950": _FLOATS, "310P": "FLOAT16", "": "FLOAT16 BF16"}, "x"),
+    dtypes({"950": FLOATS, "310P": "FLOAT16", "": "FLOAT16 BF16"}, "x"),
     same_dtype("x", "gammma", "beta", "scale"),
     dtypes("INT8", "zeroPointsOptional", "res"),
     _static_shapes,
@@ -378,13 +353,13 @@ def _quant_mode(dynamic_on: str) -> Check:
 def _quant_dtypes(*sums: str) -> Check:
     def check(call: Call) -> None:
         dynamic = _is_dynamic(call)
-        dtypes("FLOAT16 BF16" if dynamic else _FLOATS, "x1")(call)
+        dtypes("FLOAT16 BF16" if dynamic else FLOATS, "x1")(call)
         same_dtype("x1", "x2", "gamma", "beta", "biasOptional")(call)
         dtypes("INT8", "y1Out", "y2Out")(call)
         same_dtype("x1", *sums)(call)
         dtypes("FLOAT", "outScales1Out", "outScales2Out")(call)
         if call.is_present("scales1Optional"):
-            dtypes("FLOAT16 BF16" if dynamic else _FLOATS, "scales1Optional")(call)
+            dtypes("FLOAT16 BF16" if dynamic else FLOATS, "scales1Optional")(call)
             if dynamic:
                 same_dtype("x1", "scales1Optional")(call)
             same_dtype("scales1Optional", *_SCALES[1:])(call)

@@ -6,29 +6,7 @@ import math
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    documented_dtypes,
-    dtype_attribute,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    infer_shape,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    tiling,
-    unless_empty,
-)
+from ascend_aclnn.rules.language import *
 
 # (x, gamma): A2 also mixes a 16-bit x with an fp32 gamma.
 _RMS_A2 = ("FLOAT16 FLOAT16", "FLOAT16 FLOAT", "BF16 BF16", "BF16 FLOAT", "FLOAT FLOAT")

@@ -3,34 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    dtype_attribute,
-    dtype_of,
-    dtype_table,
-    dtypes,
-    has_dtype,
-    is_complex,
-    max_rank,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    promoted,
-    rank,
-    reduced_shape,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    shape_of,
-    tiling,
-    valid_axes,
-)
-
-_FLOATS = "FLOAT FLOAT16 BF16"
+from ascend_aclnn.rules.language import *
 
 
 def _widens(call: Call, came: DataType, name: str) -> None:
@@ -50,13 +23,13 @@ def _real(call: Call) -> None:
 
 
 def _convertible(call: Call) -> None:
-    dtypes(_FLOATS, "self", "out")(call)
+    dtypes(FLOATS, "self", "out")(call)
     _widens(call, dtype_attribute("dtype")(call), "dtype")
 
 
 rule(
     "aclnnNorm",
-    on_products("950", dtypes(_FLOATS, "self", "out")),
+    on_products("950", dtypes(FLOATS, "self", "out")),
     _promotes,
     valid_axes("dim", "self"),
     max_rank(8, "self", "out"),
@@ -89,7 +62,7 @@ def _renorm_values(target: str) -> Check:
     return check
 
 
-_RENORM = {"910": "FLOAT FLOAT16", "": _FLOATS}
+_RENORM = {"910": "FLOAT FLOAT16", "": FLOATS}
 rule(
     "aclnnRenorm",
     dtypes(_RENORM, "self", "out"),
@@ -112,7 +85,7 @@ def _no_nz(call: Call) -> None:
 
 rule(
     "aclnnEmbeddingRenorm",
-    dtypes(plus_bf16("FLOAT FLOAT16"), "selfRef"),
+    dtypes(FLOATS_OF_PRODUCT, "selfRef"),
     dtypes("INT32 INT64", "indices"),
     rank(2, 2, "selfRef"),
     max_rank(8, "indices"),

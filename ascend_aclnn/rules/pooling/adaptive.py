@@ -3,32 +3,9 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    array_length,
-    copied_output_shape,
-    dtypes,
-    infer_shape,
-    no_private_format,
-    on_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    plus_bf16,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    unless_empty,
-    when,
-)
-from ascend_aclnn.rules.pooling.windows import format_by_rank, plane_fits_int32, plane_rank, positive, rank_like
+from ascend_aclnn.rules.language import *
+from ascend_aclnn.rules.pooling.windows import format_by_rank, items_at_least, plane_fits_int32, plane_rank, rank_like
 
-_FLOATS = plus_bf16("FLOAT FLOAT16")
 _OLD = "910 310P 310B 310"
 
 
@@ -72,7 +49,7 @@ def _plane_and_output(call: Call) -> None:
 def _output_size(spatial: int, least: int = 1) -> Check:
     def check(call: Call) -> None:
         array_length("outputSize", spatial)(call)
-        positive("outputSize", call["outputSize"], least if call.product == "950" else 1)(call)
+        items_at_least("outputSize", call["outputSize"], least if call.product == "950" else 1)(call)
 
     return check
 
@@ -80,7 +57,7 @@ def _output_size(spatial: int, least: int = 1) -> Check:
 rule(
     "aclnnAdaptiveAvgPool2d",
     _plane_and_output,
-    dtypes(_FLOATS, "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     same_dtype("self", "out"),
     same_format("self", "out"),
     format_by_rank("self", "out"),
@@ -103,7 +80,7 @@ def _backward_planes(call: Call) -> None:
 rule(
     "aclnnAdaptiveAvgPool2dBackward",
     _backward_planes,
-    dtypes(_FLOATS, "gradOutput", "self"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self"),
     same_dtype("self", "gradOutput"),
     same_format("gradOutput", "self"),
     no_private_format("gradOutput"),
@@ -129,7 +106,7 @@ _BOX_FORMAT = (
 rule(
     "aclnnAdaptiveAvgPool3d",
     _boxes,
-    dtypes(_FLOATS, "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     same_dtype("self", "out"),
     same_format("self", "out"),
     *_BOX_FORMAT,
@@ -275,7 +252,7 @@ def _max_box_values(call: Call) -> None:
         sizes = call.shape("self")[-3:]
         total = sizes[0] * sizes[1] * sizes[2]
         call.require(total <= 2**31 - 1, "self", f"has {total} positions in a box; INT32 indices reach {2**31 - 1}")
-    positive("outputSize", call["outputSize"])(call)
+    items_at_least("outputSize", call["outputSize"])(call)
 
 
 rule(

@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    ShapeRule,
-    array_length,
-    dtypes,
-    infer_shape,
-    no_private_format,
-    output_dtype,
-    output_shape,
-    plus_bf16,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    unless_empty,
-    when,
-)
-from ascend_aclnn.rules.pooling.windows import Window, format_by_rank, plane_rank, positive, rank_like, spread
+from ascend_aclnn.rules.language import *
+from ascend_aclnn.rules.pooling.windows import Window, format_by_rank, items_at_least, plane_rank, rank_like, spread
 
-_FLOATS = plus_bf16("FLOAT FLOAT16")
 MOST_DIVISOR = 255
 KEEP_DTYPE, ALLOW_FP32_DOWN, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)
 
@@ -53,9 +34,9 @@ def _values(call: Call) -> None:
     for name in ("self", "out"):
         sizes = call.shape(name)
         call.require(all(n >= 0 for n in sizes), name, f"has shape {sizes}; axes must not be negative")
-    positive("kernelSize", call["kernelSize"])(call)
-    positive("strides", call["strides"])(call)
-    positive("paddings", call["paddings"], 0)(call)
+    items_at_least("kernelSize", call["kernelSize"])(call)
+    items_at_least("strides", call["strides"])(call)
+    items_at_least("paddings", call["paddings"], 0)(call)
 
 
 def _pads_fit(padding: str) -> Check:
@@ -98,7 +79,7 @@ def _cube_math_type(call: Call) -> None:
 
 rule(
     "aclnnAvgPool2d",
-    dtypes(_FLOATS, "self", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     same_dtype("self", "out"),
     format_by_rank("self", "out"),
     _values,
@@ -124,10 +105,10 @@ def _backward_dims(call: Call) -> None:
         sizes = call.shape(name)
         call.require(all(n >= 0 for n in sizes), name, f"has shape {sizes}; axes must not be negative")
     array_length("kernelSize", 1, 2)(call)
-    positive("kernelSize", call["kernelSize"])(call)
+    items_at_least("kernelSize", call["kernelSize"])(call)
     if call["stride"] is not None:
         array_length("stride", 0, 1, 2)(call)
-        positive("stride", call["stride"])(call)
+        items_at_least("stride", call["stride"])(call)
     array_length("padding", 0, 1, 2)(call)
 
 
@@ -153,7 +134,7 @@ def _backward_divisor(call: Call) -> None:
 
 rule(
     "aclnnAvgPool2dBackward",
-    dtypes(_FLOATS, "gradOutput", "self", "gradInput"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
     same_dtype("gradOutput", "gradInput"),
     *_BACKWARD_FORMATS,
     _backward_dims,
@@ -189,7 +170,7 @@ def _boxes(call: Call) -> None:
 
 rule(
     "aclnnAvgPool3d",
-    dtypes(_FLOATS, "self"),
+    dtypes(FLOATS_OF_PRODUCT, "self"),
     same_dtype("self", "out"),
     same_format("self", "out"),
     no_private_format("self"),

@@ -7,30 +7,9 @@ from collections.abc import Sequence
 
 from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    ShapeRule,
-    array_length,
-    dtypes,
-    no_private_format,
-    on_products,
-    only_products,
-    output_dtype,
-    output_shape,
-    output_shape_relaxed,
-    require,
-    rule,
-    same_dtype,
-    same_format,
-    same_shape,
-    unless_empty,
-)
-from ascend_aclnn.rules.pooling.windows import Window, plane_fits_int32, plane_rank, positive, spread
+from ascend_aclnn.rules.language import *
+from ascend_aclnn.rules.pooling.windows import Window, items_at_least, plane_fits_int32, plane_rank, spread
 
-_FLOATS = "FLOAT16 FLOAT BF16"
 _BLOCK = 16  # items a mask row is rounded up to
 
 
@@ -79,8 +58,8 @@ def _max_pool_attributes(call: Call) -> None:
     array_length("dilations", 0, 1, 2, 4)(call)
     call.require(call["autoPad"] == 0, "autoPad", f"is {call['autoPad']}; it must be 0 (NOTSET)")
     call.require(all(d == 1 for d in call["dilations"]), "dilations", f"is {call['dilations']}; it must be 1")
-    positive("kernelShape", call["kernelShape"])(call)
-    positive("strides", call["strides"])(call)
+    items_at_least("kernelShape", call["kernelShape"])(call)
+    items_at_least("strides", call["strides"])(call)
     windows = _max_pool_windows(call)
     fit = all(w.before + w.after <= w.kernel for w in windows)
     call.require(
@@ -99,7 +78,7 @@ def _rank(spatial: int, *names: str) -> Check:
 rule(
     "aclnnMaxPool",
     dtypes(
-        {"A2 A3": "FLOAT16 FLOAT", "950": f"{_FLOATS} INT32 INT64 UINT8 INT16 INT8 UINT16", "": "FLOAT16"},
+        {"A2 A3": "FLOAT16 FLOAT", "950": f"{FLOATS} INT32 INT64 UINT8 INT16 INT8 UINT16", "": "FLOAT16"},
         "self",
     ),
     same_dtype("self", "out"),
@@ -130,14 +109,14 @@ def _attributes(axes: int, dilated: str) -> Check:
         array_length("stride", 0, 1, axes)(call)
         array_length("padding", 1, axes)(call)
         array_length("dilation", 1, axes)(call)
-        positive("kernelSize", call["kernelSize"])(call)
-        positive("stride", call["stride"])(call)
+        items_at_least("kernelSize", call["kernelSize"])(call)
+        items_at_least("stride", call["stride"])(call)
         windows = _windows(call, axes)
         fit = all(0 <= w.before <= w.kernel // 2 for w in windows)
         text = f"is {call['padding']}; it must be in [0, half of kernel_size {call['kernelSize']}]"
         call.require(fit, "padding", text)
         if call.product in dilated.split():
-            positive("dilation", call["dilation"])(call)
+            items_at_least("dilation", call["dilation"])(call)
         else:
             text = f"is {call['dilation']}; on {call.soc.name} it must be 1"
             call.require(all(w.dilation == 1 for w in windows), "dilation", text)
@@ -181,10 +160,10 @@ def _with_positions(name: str, allowed: DtypeSet, positions: str, kept: ShapeRul
     )
 
 
-_with_positions("aclnnMaxPool2dWithIndices", {"A2 A3 950": _FLOATS, "": ""}, "INT64 INT32", _plane_output)
+_with_positions("aclnnMaxPool2dWithIndices", {"A2 A3 950": FLOATS, "": ""}, "INT64 INT32", _plane_output)
 _with_positions(
     "aclnnMaxPool2dWithMask",
-    {"A2 A3": _FLOATS, "910": "FLOAT16 FLOAT", "310P": "FLOAT", "": ""},
+    {"A2 A3": FLOATS, "910": "FLOAT16 FLOAT", "310P": "FLOAT", "": ""},
     "INT8",
     _mask_shape,
     array_length("kernelSize", 1, 2),
@@ -233,12 +212,12 @@ def _backward(name: str, allowed: DtypeSet, positions: DtypeSet, *first: Check) 
 
 _backward(
     "aclnnMaxPool2dWithIndicesBackward",
-    {"A2 A3": "FLOAT", "950": _FLOATS, "": ""},
+    {"A2 A3": "FLOAT", "950": FLOATS, "": ""},
     {"950": "INT32 INT64", "": "INT32 INT8"},
 )
 _backward(
     "aclnnMaxPool2dWithMaskBackward",
-    {"A2 A3": _FLOATS, "910": "FLOAT16 FLOAT", "": ""},
+    {"A2 A3": FLOATS, "910": "FLOAT16 FLOAT", "": ""},
     "INT8",
     only_products("A2 A3 910 310P 310B 310"),
     _kernel_length,
@@ -261,7 +240,7 @@ _BOX_FORMAT = (require("self.format in (NDHWC, NCDHW, NCHW, ND)"),)
 rule(
     "aclnnMaxPool3dWithArgmax",
     only_products("A2 A3 950"),
-    dtypes(_FLOATS, "self"),
+    dtypes(FLOATS, "self"),
     dtypes({"950": "INT32 INT64", "": "INT32"}, "indices"),
     same_dtype("self", "out"),
     same_format("self", "out", "indices"),
@@ -273,7 +252,7 @@ rule(
 )
 rule(
     "aclnnMaxPool3dWithArgmaxBackward",
-    dtypes({"A2 A3 950": _FLOATS, "": ""}, "self"),
+    dtypes({"A2 A3 950": FLOATS, "": ""}, "self"),
     dtypes({"950": "INT32 INT64", "": "INT32"}, "indices"),
     same_dtype("self", "gradOutput", "gradInput"),
     same_format("self", "gradOutput", "gradInput"),

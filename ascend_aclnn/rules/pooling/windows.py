@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ascend_aclnn.core.dtypes import Format
-from ascend_aclnn.rules.language import Call, Check
+from ascend_aclnn.rules.language import *
 
 INT32_MAX = 2**31 - 1
 
@@ -45,7 +45,7 @@ def spread(call: Call, name: str, axes: int, default: Sequence[int] = ()) -> lis
     return chosen * axes if len(chosen) == 1 else chosen
 
 
-def positive(name: str, values: Sequence[int], least: int = 1) -> Check:
+def items_at_least(name: str, values: Sequence[int], least: int = 1) -> Check:
     def check(call: Call) -> None:
         call.require(all(v >= least for v in values), name, f"is {tuple(values)}; items must be at least {least}")
 

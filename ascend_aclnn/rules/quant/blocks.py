@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.language import (
-    documented_dtypes,
-    documented_products,
-    dtype_attribute,
-    has_dtype,
-    not_empty,
-    not_negative,
-    on_operators,
-    one_of,
-    output_dtype,
-    output_shape,
-    positive,
-    rank,
-    rule,
-    shape_of,
-    tiling,
-)
+from ascend_aclnn.rules.language import *
 
 _GROUPED = "aclnnGroupedDynamicBlockQuant aclnnGroupedDynamicBlockQuantV2"
 _PLAIN = "aclnnDynamicBlockQuant aclnnDynamicBlockQuantV2"

@@ -6,35 +6,7 @@ import math
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_ERROR, PARAM_INVALID
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    absent,
-    define,
-    documented_dtypes,
-    documented_products,
-    dtype_attribute,
-    dtypes,
-    has_shape,
-    infer_shape,
-    not_negative,
-    on_operators,
-    one_of,
-    only_products,
-    output_dtype,
-    output_shape,
-    rank,
-    require,
-    required,
-    rule,
-    same_dtype,
-    same_shape,
-    tiling,
-    together,
-    when,
-    with_status,
-)
+from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.quant.static import packed
 
 # --------------------------------------------------------------------------------------------------- DynamicQuant

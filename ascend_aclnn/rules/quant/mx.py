@@ -9,27 +9,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    Shape,
-    contiguous,
-    documented_dtypes,
-    documented_products,
-    dtype_attribute,
-    dtypes,
-    has_dtype,
-    infer_shape,
-    one_of,
-    output_dtype,
-    output_shape,
-    rank,
-    rule,
-    same_dtype,
-    shape_of,
-    tiling,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 OneShape = Callable[[Call], Shape]  # of one tensor
 _FP4 = (DataType.FLOAT4_E2M1, DataType.FLOAT4_E1M2)

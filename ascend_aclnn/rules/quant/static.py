@@ -7,44 +7,7 @@ from typing import Callable
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeSet,
-    Shape,
-    absent,
-    broadcastable,
-    castable,
-    contiguous,
-    define,
-    documented_dtypes,
-    documented_products,
-    dtype_attribute,
-    dtypes,
-    formats,
-    has_dtype,
-    has_shape,
-    infer_shape,
-    max_rank,
-    no_private_format,
-    not_empty,
-    not_nz,
-    on_operators,
-    on_products,
-    one_of,
-    output_dtype,
-    output_shape,
-    promoted,
-    rank,
-    require,
-    rule,
-    same_dtype,
-    same_shape,
-    shape_of,
-    tiling,
-    valid_axis,
-    when,
-)
+from ascend_aclnn.rules.language import *
 
 SMALL_FLOATS = (DataType.HIFLOAT8, DataType.FLOAT8_E5M2, DataType.FLOAT8_E4M3FN)
 _FLOATS: DtypeSet = {"A2 A3 950": "FLOAT FLOAT16 BF16", "310P": "FLOAT FLOAT16"}

@@ -10,14 +10,9 @@ from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language import (
-    Call,
-    Check,
-    DtypeRule,
+from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Shape
+from ascend_aclnn.rules.language.data_types import (
     DtypeSet,
-    Shape,
-    broadcast_shape,
-    broadcast_shapes,
     can_cast,
     castable,
     dtype_of,
@@ -25,29 +20,17 @@ from ascend_aclnn.rules.language import (
     is_complex,
     is_floating,
     is_integral,
-    max_rank,
-    only_products,
     output_dtype,
-    output_shape,
     promote,
     promoted,
-    rule,
     same_dtype,
-    same_shape,
-    shape_of,
 )
+from ascend_aclnn.rules.language.declare import rule
+from ascend_aclnn.rules.language.groups import only_products
+from ascend_aclnn.rules.language.layout import max_rank
+from ascend_aclnn.rules.language.shapes import broadcast_shape, broadcast_shapes, output_shape, same_shape, shape_of
 
 Make = Callable[..., tuple[Check, ...]]  # a function of C names that gives the checks
-
-FLOATS = "FLOAT FLOAT16 DOUBLE"
-COMPLEX = "COMPLEX64 COMPLEX128"
-INTEGERS = "INT8 INT16 INT32 INT64 UINT8"
-UNSIGNED = "UINT16 UINT32 UINT64"
-REAL = f"{FLOATS} {INTEGERS} BOOL"
-ALL = f"{REAL} {COMPLEX}"
-
-NEW = "A2 A3 950"  # the products with BF16
-OLD = "A2 A3 910 310P 310B 310"  # those before Ascend 950
 
 PAIR = ("self other out", "selfRef other selfRef")  # C names of most operators of two operands
 
