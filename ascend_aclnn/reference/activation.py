@@ -220,13 +220,14 @@ def _selu_backward(grad: Array, result: Array) -> Any:
 
 
 def _sigmoid_backward(grad: Array, y: Array) -> Any:
-    y = np.conj(y)
-    return grad * y * (1 - y)
+    """In the kernels' order: the product of the results first, so that where it overflows a gradient of 0 gives NaN."""
+    return np.conj((1 - y) * y) * grad
 
 
 def _softplus_backward(grad: Array, x: Array, beta: float, threshold: float) -> Any:
+    """The quotient of the kernel: where exp(-bx) overflows, infinite gradients give NaN and others 0."""
     bx = beta * x
-    return grad * where(bx > threshold, 1, sigmoid(bx))
+    return where(bx > threshold, grad, grad / (1 + np.exp(-bx)))
 
 
 def _swish_backward(grad: Array, x: Array, beta: Optional[float]) -> Any:

@@ -22,7 +22,7 @@ from ascend_aclnn.reference._pointwise import (
     trunc_quotient,
 )
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.math.elementwise import lerp
+from ascend_aclnn.reference.math.elementwise import between
 
 Arrays = list[Array]
 
@@ -206,8 +206,14 @@ for _names, _binary in (
 ):
     rows(_foreach(_names), _two(_binary))
 
-rows(_foreach("LerpList"), _three(lerp))
-rows(_foreach("LerpScalar"), _with_number(lerp))
+
+def _lerp(start: Array, end: Array, weight: Any) -> Any:
+    """From start for weights between -1/2 and 1/2, unlike aclnnLerp."""
+    return between(start, end, weight, np.abs(weight) < 0.5)
+
+
+rows(_foreach("LerpList"), _three(_lerp))
+rows(_foreach("LerpScalar"), _with_number(_lerp))
 rows(_foreach("AddList AddListV2 AddListInplace"), _with_number(_add_scaled))
 rows(_foreach("SubList SubListV2 SubListInplace"), _with_number(_subtract_scaled))
 rows(_foreach("AddcdivScalar AddcdivScalarV2"), _with_number(_addcdiv))

@@ -48,16 +48,12 @@ def _adam_w(
     m: Array,
     v: Array,
     highest: Optional[Array],
-    grad: Array,
     lr: float,
-    beta1: float,
-    beta2: float,
     decay: float,
     eps: float,
     corrections: tuple[float, float],
 ) -> tuple[Array, Array, Array, Optional[Array]]:
-    """A step of AdamW. ``highest`` is the largest second moment so far, for AMSGrad, and is given back updated."""
-    m, v = _moments(m, v, grad, beta1, beta2)
+    """A step of AdamW with the new moments. ``highest`` is the largest second one so far, for AMSGrad; it is updated."""
     highest = None if highest is None else np.maximum(highest, v)
     spread = np.sqrt((v if highest is None else highest) / corrections[1]) + eps
     return var * (1 - lr * decay) - lr / corrections[0] * m / spread, m, v, highest
@@ -84,8 +80,8 @@ def apply_adam_w(
     b1, b2 = _number(beta1), _number(beta2)
     corrections = 1 - _number(beta1_power) * b1, 1 - _number(beta2_power) * b2
     highest = max_grad_norm if amsgrad else None
-    rest = (_number(lr), b1, b2, _number(weight_decay), _number(eps), corrections)
-    return _adam_w(var, m, v, highest, -grad if maximize else grad, *rest)[:3]
+    m, v = _moments(m, v, -grad if maximize else grad, b1, b2)
+    return _adam_w(var, m, v, highest, _number(lr), _number(weight_decay), _number(eps), corrections)[:3]
 
 
 @reference("aclnnApplyAdamWV2")
@@ -104,10 +100,12 @@ def apply_adam_w_v2(
     amsgrad: bool,
     maximize: bool,
 ) -> Any:
+    """AdamW. The first moment goes from the old one towards the gradient, as in the kernel: two equal infinities give NaN."""
     corrections = _corrections(beta1, beta2, _number(step) + 1)
     highest = max_grad_norm if amsgrad else None
     grad = -grad if maximize else grad
-    return _adam_w(var, m, v, highest, grad, lr, beta1, beta2, weight_decay, eps, corrections)
+    m, v = m + (1 - beta1) * (grad - m), _moments(m, v, grad, beta1, beta2)[1]
+    return _adam_w(var, m, v, highest, lr, weight_decay, eps, corrections)
 
 
 @reference("aclnnFusedAdamw")
@@ -138,7 +136,8 @@ def fused_adamw(
     made = []
     for var, m, v, high, grad, step in zip(params, averages, squares, most, grads, steps):
         corrections = _corrections(beta1, beta2, _number(step) + 1)
-        made.append(_adam_w(var, m, v, high, grad * scale, lr, beta1, beta2, weight_decay, eps, corrections))
+        m, v = _moments(m, v, grad * scale, beta1, beta2)
+        made.append(_adam_w(var, m, v, high, lr, weight_decay, eps, corrections))
     lists = [list(column) for column in zip(*made)]
     return lists[0], lists[1], lists[2], lists[3] if kept else None
 

@@ -123,15 +123,20 @@ def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
     return x + value * (a / b)
 
 
-def lerp(start: Array, end: Array, weight: Any) -> Any:
-    """From the nearer end, as the kernel does, so that weights 0 and 1 give the ends themselves."""
+def between(start: Array, end: Array, weight: Any, from_start: Any) -> Any:
+    """end weighted with ``weight`` and start with the rest; which of them the sum begins with decides about infinities."""
     step = end - start
-    return where(np.abs(weight) < 0.5, start + weight * step, end + (weight - 1) * step)
+    return where(from_start, start + weight * step, end + (weight - 1) * step)
+
+
+def _lerp(start: Array, end: Array, weight: Any) -> Any:
+    """From start for weights below a half, as the public kernel (of Ascend 950) does."""
+    return between(start, end, weight, np.less(weight, 0.5))
 
 
 rows("Addcmul*", _addcmul)
 rows("Addcdiv*", _addcdiv)
-rows("Lerp* Lerps*", lerp)
+rows("Lerp* Lerps*", _lerp)
 rows("SWhere", lambda condition, x, y: where(condition, x, y))
 rows("MaskedScale", lambda x, mask, scale: x * mask * np.float32(scale))
 
