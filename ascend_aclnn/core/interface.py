@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,9 @@ class HostRunner(Protocol):
 
     def run(self, arguments: Sequence[Any]) -> None:
         """One argument for each C parameter: ndarrays for tensors, lists of them, Python values for the rest."""
+
+    def settle(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
+        """``run`` for arguments that differ from these in data only; ``new``: the outputs are in memory of their own."""
 
 
 class CommunicatorEndpoint(abc.ABC):

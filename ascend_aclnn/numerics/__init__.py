@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import DataError
-from ascend_aclnn.numerics.blocks import Axes, along, elementwise
+from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise
 from ascend_aclnn.numerics.choose import where
 from ascend_aclnn.numerics.convert import (
     BLOCK,
@@ -34,6 +34,7 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 __all__ = [
     "BFLOAT16",
     "BLOCK",
+    "SMALL",
     "Array",
     "Axes",
     "DataError",

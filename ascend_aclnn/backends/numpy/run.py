@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
 import numpy as np
@@ -46,7 +46,7 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
 class Runner:
     """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
 
-    __slots__ = ("_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule")
+    __slots__ = ("_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_widened")
 
     def __init__(self, operator: Operator, found: Reference) -> None:
         directions = [parameter.direction for parameter in operator.parameters]
@@ -56,6 +56,7 @@ class Runner:
         self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
         self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
         self._pure = [i for i, direction in enumerate(directions) if direction == "out"]
+        self._widened: frozenset[int] = frozenset()  # what ``_run_small`` has to widen
 
     @property
     def valid(self) -> bool:
@@ -90,6 +91,51 @@ class Runner:
         except Exception as error:
             self._fail(error, arguments)
 
+    def settle(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
+        """``run`` for arguments of these shapes and data types, without the questions that these have answered.
+
+        ``new``: the outputs lie in memory of their own.
+        """
+        found = self._reference
+        if _nothing_to_write([arguments[i] for i in self._outputs]):
+            return self.run
+        if found.raw:
+            return self._run_raw if new else self.run
+        if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
+            return self.run
+        low = (i for i in self._inputs if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
+        self._widened = frozenset(low)
+        return self._run_small
+
+    def _run_raw(self, arguments: Sequence[Any]) -> None:
+        try:
+            with np.errstate(all="ignore"):
+                outputs = tuple([arguments[i] for i in self._outputs])
+                self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
+        except Exception as error:
+            self._fail(error, arguments)
+
+    def _run_small(self, arguments: Sequence[Any]) -> None:
+        try:
+            with np.errstate(all="ignore"):
+                if self._widened:
+                    low = self._widened
+                    inputs = [_widened(arguments[i]) if i in low else arguments[i] for i in self._inputs]
+                else:
+                    inputs = [arguments[i] for i in self._inputs]
+                results = self._reference.function(*inputs)
+                if type(results) is np.ndarray and len(self._outputs) == 1:
+                    target = arguments[self._outputs[0]]
+                    if type(target) is np.ndarray and target.shape == results.shape:
+                        if target.dtype == results.dtype:
+                            np.copyto(target, results)
+                        else:
+                            numerics.round_into(target, results)
+                        return
+                self._store(results, [arguments[i] for i in self._outputs], None)
+        except Exception as error:
+            self._fail(error, arguments)
+
     def _store(self, results: Any, outputs: Sequence[Any], shrink: Optional[Shrink]) -> None:
         """Rounds what the reference returned into the outputs."""
         several = results if isinstance(results, tuple) else (results,)
@@ -98,6 +144,9 @@ class Runner:
             raise RuntimeError(f"{name}: the reference gave {len(several)} results for {len(outputs)} outputs")
         for value, target, position in zip(several, outputs, self._outputs):
             if target is None:
+                continue
+            if type(value) is np.ndarray and type(target) is np.ndarray and value.shape == target.shape:
+                numerics.round_into(target, value)
                 continue
             parameter = self._operator.parameters[position]
             targets = target if isinstance(target, list) else [target]
@@ -153,6 +202,19 @@ def _nothing_to_write(outputs: Sequence[Any]) -> bool:
     return bool(arrays) and all(a.size == 0 for a in arrays)
 
 
+def _all_arrays(values: Sequence[Any]) -> Iterator[Any]:
+    """The arrays among values and the lists among them."""
+    for value in values:
+        if isinstance(value, np.ndarray):
+            yield value
+        elif isinstance(value, list):
+            yield from _all_arrays(value)
+
+
+def _is_low_precision(array: Any) -> bool:
+    return numerics.is_low_precision(array.dtype)
+
+
 class BoundCall:
     """A runner and the values of one call, which phase one has passed; the results are in the output tensors."""
 
@@ -166,11 +228,12 @@ class BoundCall:
         self._channels_first = found.channels_first is True or soc.product in (found.channels_first or "").split()
         self._hosts = self._host_values()
         self.arguments = None if self._changes_between_runs() else [_arrays(host) for host in self._hosts]
+        self._run = self.runner.run if self.arguments is None else self.runner.settle(self.arguments, False)
 
     def run(self) -> None:
         """Computes the outputs from what the inputs hold now."""
         if self.arguments is not None:
-            self.runner.run(self.arguments)
+            self._run(self.arguments)
             return
         hosts, self._hosts = self._hosts or self._host_values(), []
         if self._channels_first:
