@@ -6,7 +6,6 @@ import argparse
 import ctypes
 import json
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.backends.npu import find_backend, library
-from ascend_aclnn.cli.host_checks import Finding, check_host, last_log_lines, remedy_for
+from ascend_aclnn.cli.host_checks import Finding, check_host, last_log_lines, remedy_for, value_of
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.core.streams import Device
@@ -123,7 +122,7 @@ def _device(npu: NpuBackend) -> dict[str, Any]:
         "product": _product(npu.soc),
         "emulated": npu.emulated,
         "cann": _cann_version(libraries),
-        "driver": _value(library.driver_home() / "version.info", "Version"),
+        "driver": value_of(library.driver_home() / "version.info", "Version"),
         "devices": devices,
         "operator_libraries": [str(path) for path in usable],
         "operator_libraries_refused": [{"path": str(path), "reason": reason} for path, reason in refused],
@@ -178,19 +177,10 @@ def _cann_version(libraries: library.Libraries) -> Optional[str]:
         (home / "share" / "info" / "runtime" / "version.info", "Version"),
         (home / "runtime" / "version.info", "Version"),
     ):
-        version = _value(file, key)
+        version = value_of(file, key)
         if version:
             return version
     return None
-
-
-def _value(path: Path, key: str) -> Optional[str]:
-    """The value of ``key=value`` in a file, None where there is no such file or line."""
-    try:
-        match = re.search(rf"^{key}\s*=\s*(.+?)\s*$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    except OSError:
-        return None
-    return match.group(1) if match else None
 
 
 # ------------------------------------------------------------------------------------------------------- text

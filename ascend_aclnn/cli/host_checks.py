@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from ascend_aclnn.backends.npu.library import RUNTIME_NAMES, is_file, kind_of, owner_of
+from ascend_aclnn.backends.npu.library import INSTALL_INFO, RUNTIME_NAMES, driver_home, is_file, kind_of, owner_of
 
 CONTROL_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _CONTAINERS = re.compile(r"docker|kubepods|containerd|libpod|lxc")
@@ -39,6 +39,7 @@ def check_host(
         found += check_home(environ, library)
         home = Path(os.path.realpath(library)).parents[1]
         found += check_versions(home)
+        found += check_driver(driver_home(root), home)
         if soc is not None:
             found += check_kernels(Path(environ.get("ASCEND_OPP_PATH") or home / "opp"), soc)
     return found
@@ -48,7 +49,7 @@ def check_host(
 
 
 def is_driver_installed(root: Path) -> bool:
-    return kind_of(root / "usr/local/Ascend/driver")[0] == "directory" or is_file(root / "etc/ascend_install.info")
+    return kind_of(driver_home(root))[0] == "directory" or is_file(root / INSTALL_INFO)
 
 
 def device_nodes(root: Path) -> list[Path]:
@@ -156,16 +157,67 @@ def check_versions(home: Path) -> Iterator[Finding]:
         yield Finding("versions", text, "reinstall the toolkit and the kernels (ops) package of one release")
 
 
+def check_driver(driver: Path, home: Path) -> Iterator[Finding]:
+    """A driver that does not go with this CANN, or firmware that does not go with the driver.
+
+    Driver and toolkit both say which branch they were built from (``Innerversion``, such as V100R001C21SPC001B238) and which
+    branches they go with (``compatible_version``): one of the two has to name the other. What is not said is not judged.
+    """
+    note, toolkit = driver / "version.info", _toolkit_note(home)
+    version, built, goes_with = (value_of(note, key) for key in ("Version", "Innerversion", "compatible_version"))
+    cann, cann_built, cann_goes_with = (
+        value_of(toolkit, key) for key in ("version", "innerversion", "compatible_version")
+    )
+    if built and cann_built and (goes_with or cann_goes_with):
+        branch, cann_branch = _branch(built), _branch(cann_built)
+        if branch not in _listed(cann_goes_with) and cann_branch not in _listed(goes_with):
+            text = f"driver {version} ({branch}) and CANN {cann} ({cann_branch}) do not name each other as compatible"
+            yield Finding("versions", text, f"install the driver that the release notes of CANN {cann} name")
+    firmware, ranges = (
+        value_of(driver.parent / "firmware/version.info", "Version"),
+        value_of(note, "compatible_version_fw"),
+    )
+    if firmware and ranges:
+        bounds = re.findall(r"\[([\d.]+),([\d.]+)\]", ranges)
+        if bounds and not any(_numbers(low) <= _numbers(firmware)[:3] <= _numbers(high) for low, high in bounds):
+            text = f"firmware {firmware} is outside of what driver {version} goes with: {ranges}"
+            yield Finding("versions", text, "install driver and firmware of one package, firmware last, and restart")
+
+
+def _toolkit_note(home: Path) -> Path:
+    """The file in which the toolkit's installer wrote its versions."""
+    name = "ascend_toolkit_install.info"
+    inner = home / f"{os.uname().machine}-linux" / name
+    return inner if is_file(inner) else home / name
+
+
+def _branch(inner: str) -> str:
+    """V100R001C21SPC001B238 -> V100R001C21."""
+    match = re.match(r"V\d+R\d+C\d+", inner)
+    return match.group() if match else inner
+
+
+def _listed(names: Optional[str]) -> list[str]:
+    return re.findall(r"\[(\w+)\]", names or "")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)]
+
+
+def value_of(path: Path, key: str) -> Optional[str]:
+    """The value of ``key=value`` in a file, None where there is no such file or line."""
+    try:
+        match = re.search(rf"^{key}\s*=\s*(.+?)\s*$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
+    except OSError:
+        return None
+    return match.group(1) if match else None
+
+
 def package_version(home: Path, package: str) -> Optional[str]:
     """The version of a package of a CANN, by its version.info."""
-    for path in (home / "share/info" / package / "version.info", home / package / "version.info"):
-        try:
-            match = re.search(r"^Version\s*=\s*(\S+)", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-        except OSError:
-            continue
-        if match:
-            return match.group(1)
-    return None
+    places = (home / "share/info" / package / "version.info", home / package / "version.info")
+    return next(filter(None, (value_of(path, "Version") for path in places)), None)
 
 
 def _release(version: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from ascend_aclnn.backends.npu import library
-from ascend_aclnn.cli import doctor
 
 
 def examine(tmp_path: Path, **environ: str) -> tuple[str, dict[str, Any]]:
@@ -87,14 +86,6 @@ def test_a_device_that_is_not_asked_for(tmp_path: Path, emulator_home: Path) -> 
     text, data = examine(tmp_path, ASCEND_HOME_PATH=str(emulator_home), ASCEND_ACLNN_BACKEND="numpy")
     assert data["backend"] == "numpy" and data["devices"]
     assert "numpy (ASCEND_ACLNN_BACKEND=numpy" in text
-
-
-def test_versions_are_read_from_the_files_of_an_install(tmp_path: Path) -> None:
-    note = tmp_path / "version.info"
-    note.write_text("package=x\nVersion=24.1.rc3 \nVersion_dir=y\n")
-    assert doctor._value(note, "Version") == "24.1.rc3"
-    assert doctor._value(note, "Absent") is None
-    assert doctor._value(tmp_path / "absent", "Version") is None
 
 
 @pytest.mark.parametrize("flag", [[], ["--json"]])

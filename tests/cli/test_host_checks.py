@@ -119,6 +119,70 @@ def test_packages_of_different_releases(host: Path) -> None:
     assert look(host) == []
 
 
+DRIVER = """Version=24.1.0
+ascendhal_version=7.35.23
+Innerversion=V100R001C19SPC002B226
+compatible_version=[V100R001C15],[V100R001C17],[V100R001C18],[V100R001C19]
+compatible_version_fw=[6.4.0,6.4.99],[7.0.0,7.5.99]
+"""
+TOOLKIT = """package_name=Ascend-cann-toolkit
+version={0}
+innerversion=V100R001C{1}SPC001B238
+compatible_version={2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "branch", "compatible", "good"),
+    [
+        (
+            "8.1.RC1",
+            21,
+            "[V100R001C18],[V100R001C19],[V100R001C20],[V100R001C21]",
+            True,
+        ),  # the toolkit names the driver
+        ("8.0.RC2", 18, "[V100R001C15],[V100R001C18]", True),  # the driver names the toolkit
+        ("8.5.0", 25, "[V100R001C21],[V100R001C23],[V100R001C25]", False),
+    ],
+)
+def test_a_driver_and_a_cann_that_do_not_go_together(
+    host: Path, version: str, branch: int, compatible: str, good: bool
+) -> None:
+    (host / "usr/local/Ascend/driver/version.info").write_text(DRIVER)
+    (host / "cann/ascend_toolkit_install.info").write_text(TOOLKIT.format(version, branch, compatible))
+    found = look(host)
+    if good:
+        assert found == []
+        return
+    assert [finding.check for finding in found] == ["versions"]
+    assert "driver 24.1.0 (V100R001C19) and CANN 8.5.0 (V100R001C25)" in found[0].text
+    assert "release notes of CANN 8.5.0" in found[0].remedy
+
+
+def test_a_cann_that_says_nothing_of_drivers_is_not_judged(host: Path) -> None:
+    (host / "usr/local/Ascend/driver/version.info").write_text(DRIVER)
+    (host / "cann/ascend_toolkit_install.info").write_text("version=9.0.0\n")
+    assert look(host) == []
+
+
+@pytest.mark.parametrize(("firmware", "good"), [("7.5.0.1.129", True), ("6.4.12.1.241", True), ("7.7.0.1.231", False)])
+def test_firmware_of_another_driver(host: Path, firmware: str, good: bool) -> None:
+    (host / "usr/local/Ascend/driver/version.info").write_text(DRIVER)
+    (host / "usr/local/Ascend/firmware").mkdir()
+    (host / "usr/local/Ascend/firmware/version.info").write_text(f"Version={firmware}\n")
+    found = look(host)
+    assert (found == []) == good
+    assert good or (f"firmware {firmware}" in found[0].text and "7.5.99" in found[0].text)
+
+
+def test_versions_are_read_from_the_files_of_an_install(tmp_path: Path) -> None:
+    note = tmp_path / "version.info"
+    note.write_text("package=x\nVersion=24.1.rc3 \nVersion_dir=y\n")
+    assert host_checks.value_of(note, "Version") == "24.1.rc3"
+    assert host_checks.value_of(note, "Absent") is None
+    assert host_checks.value_of(tmp_path / "absent", "Version") is None
+
+
 def test_the_last_errors_of_the_newest_log(host: Path) -> None:
     folder = host / "root/ascend/log/debug/plog"
     folder.mkdir(parents=True)

@@ -25,7 +25,7 @@ from ascend_aclnn.catalog.signature import since_words
 from ascend_aclnn.core.errors import LibraryNotFound, UnsupportedOperator
 
 DEFAULT_PREFIXES = (Path("/usr/local/Ascend/ascend-toolkit/latest"), Path("/usr/local/Ascend/cann"))
-INSTALL_INFO = Path("/etc/ascend_install.info")  # written by the driver's installer
+INSTALL_INFO = "etc/ascend_install.info"  # below the root; written by the driver's installer
 RUNTIME_NAMES = ("libascendcl.so", "libacl_rt.so")  # the second is the newer name of the same functions
 BASE_NAME = "libnnopbase.so"
 DRIVER_NAME = "libascend_hal.so"
@@ -184,15 +184,17 @@ def search(environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = No
     return found
 
 
-def driver_home() -> Path:
+def driver_home(root: Path = Path("/")) -> Path:
     """Where the driver is installed, by its installer's note or by default."""
-    prefix = Path("/usr/local/Ascend")
+    prefix = "usr/local/Ascend"
     try:
-        match = re.search(r"^Driver_Install_Path_Param=(.+)$", INSTALL_INFO.read_text(encoding="utf-8"), re.MULTILINE)
-        prefix = Path(match.group(1).strip()) if match else prefix
+        note = (root / INSTALL_INFO).read_text(encoding="utf-8")
     except OSError:
         pass  # no driver has been installed with its installer
-    return prefix / "driver"
+    else:
+        match = re.search(r"^Driver_Install_Path_Param=(.+)$", note, re.MULTILINE)
+        prefix = match.group(1).strip().lstrip("/") if match else prefix
+    return root / prefix / "driver"
 
 
 def driver_directories() -> list[Path]:
