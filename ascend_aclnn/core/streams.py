@@ -7,14 +7,17 @@ import math
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 import numpy.typing as npt
 
 from ascend_aclnn.core.current import current_backend, entered_streams
 from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
 from ascend_aclnn.core.interface import Backend, DeviceProperties, MemoryBlock, MemoryInfo, MemoryStatistics
+
+Result = TypeVar("Result")
 
 
 class Device:
@@ -64,6 +67,8 @@ class Stream:
 
     ``priority`` 0 is the highest, 7 the lowest that CANN has.
     """
+
+    _callbacks: Optional[ThreadPoolExecutor] = None  # made by the first callback
 
     def __init__(self, device: Optional[int] = None, *, priority: int = 0) -> None:
         if not 0 <= priority <= 7:
@@ -128,6 +133,19 @@ class Stream:
         event.record(self)
         return event
 
+    def add_callback(self, function: Callable[[], Result]) -> Future[Result]:
+        """Calls a function once everything queued so far has run; the future has what it returns or raises.
+
+        A stream's functions are called in order, on a thread of Python's. The stream goes on meanwhile (CANN's
+        ACL_CALLBACK_NO_BLOCK): if a thread of the runtime called Python, it would wait for the interpreter lock while its
+        stream waits for it, and with torch_npu's queue before it the two could wait for each other. The program does not
+        end before its callbacks have.
+        """
+        event = self.record_event()
+        if self._callbacks is None:
+            self._callbacks = ThreadPoolExecutor(1, "ascend-aclnn-callbacks")
+        return self._callbacks.submit(_call_after, event, function)
+
     def close(self) -> None:
         """Synchronises and destroys the stream; idempotent. A borrowed stream is only let go."""
         self._release()
@@ -181,6 +199,12 @@ class Event:
 
     def close(self) -> None:
         self._release()
+
+
+def _call_after(event: Event, function: Callable[[], Result]) -> Result:
+    event.synchronize()
+    event.close()
+    return function()
 
 
 def _let_go(owner: object) -> None:

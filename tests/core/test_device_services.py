@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
+from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.core.interface import Backend
 
 
@@ -80,6 +83,58 @@ def test_streams_in_order_of_priority(each_backend: Backend) -> None:
     second.wait_stream(first)
     assert ops.add(x, x, 1, stream=second).numpy().tolist() == [2, 4]
     second.wait_stream(second)
+
+
+def test_callbacks_run_in_order_and_see_finished_work(each_backend: Backend) -> None:
+    stream, seen = aclnn.Stream(), []
+    source, target = aclnn.pinned(1 << 20, np.int32), aclnn.pinned(1 << 20, np.int32)
+    x = aclnn.empty((1 << 20,), np.int32)
+    futures = []
+    for i in range(10):
+        source[...] = i
+        x.copy_from(source, stream)
+        x.copy_to(target, stream)
+        futures.append(stream.add_callback(lambda i=i: seen.append((i, int(target[-1])))))  # type: ignore[misc]
+        stream.synchronize()
+        futures[-1].result(timeout=60)
+    assert seen == [(i, i) for i in range(10)]
+    failed = stream.add_callback(lambda: 1 // 0)
+    assert isinstance(failed.exception(timeout=60), ZeroDivisionError)
+    assert stream.add_callback(lambda: 7).result(timeout=60) == 7
+
+
+def test_a_callback_does_not_hold_up_its_stream(each_backend: Backend) -> None:
+    stream, release = aclnn.Stream(), threading.Event()
+    waiting = stream.add_callback(lambda: release.wait(60))
+    x = aclnn.asarray(np.array([-1.0, 2.0], np.float32))
+    assert ops.abs(x, stream=stream).numpy().tolist() == [1, 2]
+    assert not waiting.done()
+    release.set()
+    assert waiting.result(timeout=60)
+
+
+def test_a_callback_waits_for_the_work_before_it(emulator_home: Path) -> None:
+    program = """
+import ctypes, os, signal, time
+import numpy as np
+import ascend_aclnn as aclnn
+aclnn.use_backend("npu")
+stream, seen = aclnn.Stream(), []
+x = aclnn.ops.abs(aclnn.asarray(np.ones(4, np.float32)), stream=stream)
+x.numpy()
+pid = ctypes.CDLL(str(aclnn.backend().library_path)).aclemuDevicePid(0)
+os.kill(pid, signal.SIGSTOP)
+aclnn.ops.abs(x, stream=stream)
+future = stream.add_callback(lambda: print("called"))
+time.sleep(0.3)
+assert not future.done()
+os.kill(pid, signal.SIGCONT)
+# the program ends here; its callback has not been called yet, and is
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(emulator_home), capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "called\n", "")
 
 
 def test_modes_take_what_is_documented(each_backend: Backend) -> None:

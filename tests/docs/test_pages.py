@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ascend_aclnn.core.interface import Backend
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
@@ -62,3 +64,10 @@ def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_page_on_testing_runs() -> None:
     exec(compile(python_blocks(ROOT / "docs" / "testing.md")[0], "testing.md", "exec"), {})
+
+
+def test_the_page_on_streams_runs(each_backend: Backend) -> None:
+    scope: dict[str, object] = {}
+    for block in python_blocks(ROOT / "docs" / "streams.md"):
+        exec(compile(block, "streams.md", "exec"), scope)
+    assert scope["done"].result() == 131072.0  # type: ignore[attr-defined]

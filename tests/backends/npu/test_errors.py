@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.backends.npu import library
+from ascend_aclnn.backends.npu.runtime import STREAM_TIMEOUT, Runtime
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.core import socs
 from ascend_aclnn.core.errors import LibraryNotFound
@@ -109,6 +111,20 @@ finally:
 assert y.numpy().tolist() == [1] * 4
 """
     assert float(run(emulator_home, program)) < 1  # 0.1 s on an idle machine
+
+
+def test_a_wait_hears_ctrl_c_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = []
+
+    def wait(stream: int, milliseconds: int) -> int:
+        waits.append(milliseconds)
+        return STREAM_TIMEOUT if len(waits) < 5 else 0
+
+    device = Runtime.__new__(Runtime)
+    monkeypatch.setattr(device, "libraries", SimpleNamespace(optional=lambda name: wait), raising=False)
+    monkeypatch.setattr(device, "recent_error", lambda: "")
+    assert device._wait("aclrtSynchronizeStream", STREAM_TIMEOUT, 7) == 0
+    assert waits == [100] * 5
 
 
 # ------------------------------------------------------------------------------------------ messages

@@ -55,6 +55,23 @@ modes = pytest.mark.parametrize("mode", ["0", pytest.param("1", marks=short), "2
 
 
 @modes
+def test_callbacks_on_torchs_stream_while_torch_goes_on(emulator_home: Path, mode: str) -> None:
+    program = """
+seen, t = [], torch.zeros(64, device="npu")
+futures = []
+for _ in range(20):
+    many(t)
+    futures.append(aclnn.torch_stream().add_callback(lambda: seen.append(sum(range(10**5)))))
+many(t)
+torch.npu.synchronize()
+for future in futures:
+    future.result(timeout=60)
+assert len(seen) == 20 and t.cpu().tolist() == [168.0] * 64
+"""
+    run(emulator_home, program, mode)
+
+
+@modes
 def test_operators_on_torch_tensors_run_between_torchs_own(emulator_home: Path, mode: str) -> None:
     program = """
 t = many(torch.zeros(64, device="npu"))
