@@ -26,7 +26,7 @@ NAMES = ("numpy", "npu")
 class use_backend(contextlib.AbstractContextManager[Backend]):
     """Chooses the backend for this thread (or asyncio task) from now on, or as a context manager for a block.
 
-    ``soc`` names the chip whose rules the NumPy backend applies ("Ascend910B1", "Ascend310P3", ...); the npu backend
+    ``soc`` names the SoC whose rules the NumPy backend applies ("Ascend910B1", "Ascend310P3", ...); the npu backend
     takes it from the device.
     """
 

@@ -38,11 +38,9 @@ def add_commands(subparsers: Any) -> None:
 
     command = commands.add_parser("run", help="run a program on the emulated device: emulator run -- PROGRAM ARGS")
     command.add_argument("--streams", choices=("background", "eager", "deferred"), help="when queued work runs")
-    command.add_argument("--memory", metavar="SIZE", help="device memory, as 512M or 16G (default: the chip's)")
+    command.add_argument("--memory", metavar="SIZE", help="device memory, as 512M or 16G (default: the SoC's)")
     command.add_argument("--devices", type=int, metavar="N", help="number of devices (default: 2)")
-    command.add_argument(
-        "--soc", metavar="NAME", help=f"the chip, as aclrtGetSocName names it (default: {DEFAULT_SOC})"
-    )
+    command.add_argument("--soc", metavar="NAME", help=f"the SoC, as aclrtGetSocName names it (default: {DEFAULT_SOC})")
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
     command.add_argument(
         "--alignment",
@@ -153,8 +151,8 @@ def _doctor(options: argparse.Namespace) -> int:
     directory = build()
     spent = "" if made else f" (built now, {time.perf_counter() - started:.1f} s)"
     print(f"libraries    {directory / 'lib64'}{spent}")
-    chip = soc(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
-    print(f"emulates     {chip.name} ({chip.title}), CANN {releases.chosen(None)}; change with --soc and --cann")
+    chosen = soc(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
+    print(f"emulates     {chosen.name} ({chosen.title}), CANN {releases.chosen(None)}; change with --soc and --cann")
     started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", _PROBE], env=environment(directory), capture_output=True, text=True, check=False

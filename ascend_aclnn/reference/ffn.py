@@ -1,6 +1,6 @@
 """Feed-forward layers (ops-transformer/ffn): two products with an activation between them, for one expert or several.
 
-Between the inputs and the result everything is float32; the chip rounds the inner rows to the type of the outer ones.
+Between the inputs and the result everything is float32; the device rounds the inner rows to the type of the outer ones.
 """
 
 from __future__ import annotations

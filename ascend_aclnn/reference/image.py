@@ -1,7 +1,7 @@
 """Images (ops-cv/image): resampled to other sizes, sampled at the points of a grid, and put together from windows.
 
 Resampling is separable: along each spatial axis an output position is a weighted sum of few input positions, its taps.
-Positions are computed in float32, as the kernels do (float64 for DOUBLE); the order of the sums is not the chip's.
+Positions are computed in float32, as the kernels do (float64 for DOUBLE); the order of the sums is not the device's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """References of ops-math/random: random tensors, and dropout with its bit masks.
 
 Every (seed, offset) names a stream of its own, always the same: NumPy's Philox with both as its key. Devices use Philox
-generators too, but number their elements otherwise, and differ by chip: the numbers are not theirs. Public are the
+generators too, but number their elements otherwise, and differ by product: the numbers are not theirs. Public are the
 kernels of SimThreadExponential and, on Ascend 950, of StatelessBernoulli and DropoutV3 (ops-math, random/): Philox 4x32
 of 10 rounds with the seed as key, the offset / 4 in the lower half of the counter and the thread of an element in the
-upper. The other operators of Atlas A2 and A3 draw with a unit of the chip whose numbers nobody documents.
+upper. The other operators of Atlas A2 and A3 draw with a unit of the device whose numbers nobody documents.
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ def run(case: dict[str, Any], number: int = 0) -> Outcome:
     if case.get("workspace_size_null"):
         return Outcome(number, case["op"], case["expect"], PARAM_NULLPTR, "workspaceSize is a null pointer")
     operator = catalog.get(case["op"])
-    chip = numpy_backend(SOCS[case["soc"]])
+    backend = numpy_backend(SOCS[case["soc"]])
     values = [_value(arg, p.kind) for arg, p in zip(case["args"], operator.parameters)]
-    problem = rules.check(operator, values, chip._soc)
+    problem = rules.check(operator, values, backend._soc)
     status, detail = (0, "") if problem is None else (problem.status, problem.detail)
     return Outcome(number, case["op"], case["expect"], status, detail)
 

@@ -24,7 +24,7 @@ from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
 
 SETS = 30
-CHIPS = [soc(name) for name in (A2, A3, OLD, OLD_310P, NEW_950)]
+SOCS = [soc(name) for name in (A2, A3, OLD, OLD_310P, NEW_950)]
 INTEGERS = [-(2**63), -(2**31), -100, -9, -8, 5, 7, 8, 9, 16, 32, 100, 512, 65536, 2**24, 2**31, 2**63 - 1]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-6, 1e30, -1e300, float("inf"), -float("inf"), float("nan")]
 STRINGS = ["", "none", "sum", "mean", "constant", "BSH", "BNSD", "TND", "silu", "half_pixel", "\u4e2d", "x" * 300]
@@ -62,11 +62,11 @@ class Maker:
     def __init__(self, operator: Operator) -> None:
         self.random = random.Random(operator.name)
         self.operator = operator
-        self.chip: Soc = CHIPS[0]
+        self.soc: Soc = SOCS[0]
 
     def values(self) -> list[Any]:
         chance = self.random.random
-        self.chip = CHIPS[0] if chance() < 0.6 else self.random.choice(CHIPS)
+        self.soc = SOCS[0] if chance() < 0.6 else self.random.choice(SOCS)
         values = [self.value(p) for p in self.operator.parameters]
         like = next((v for v in values if isinstance(v, Tensor)), None)
         if like is not None and chance() < 0.2:  # what agrees gets further
@@ -102,7 +102,7 @@ class Maker:
 
     def tensor(self, parameter: Parameter) -> Tensor:
         pick, chance = self.random.choice, self.random.random
-        known = self.operator.dtypes(parameter, self.chip.product)
+        known = self.operator.dtypes(parameter, self.soc.product)
         dtype = pick(known) if known and chance() < 0.8 else pick(list(DataType))
         rank = pick([0, 1, 2, 2, 3, 4, 4, 5, 6, 8, 9])
         if parameter.rank and parameter.rank.isdigit() and chance() < 0.7:
@@ -137,26 +137,26 @@ def test_phase_one_answers_whatever_comes(family: str) -> None:
         maker = Maker(operator)
         for _ in range(SETS):
             values = maker.values()
-            said = f"{operator.name} on {maker.chip.name}: {values}"
-            problem = check(operator, values, maker.chip, said)
+            said = f"{operator.name} on {maker.soc.name}: {values}"
+            problem = check(operator, values, maker.soc, said)
             if problem is not None:
                 assert problem.argument is None or problem.argument in operator.positions, f"{said}: {problem}"
                 assert problem.status > 100000 and problem.detail, f"{said}: {problem}"
-            infer(operator, values, maker.chip, said)
+            infer(operator, values, maker.soc, said)
 
 
-def check(operator: Operator, values: list[Any], chip: Soc, said: str) -> Optional[RuleViolation]:
+def check(operator: Operator, values: list[Any], soc: Soc, said: str) -> Optional[RuleViolation]:
     try:
-        return rules.check(operator, values, chip)
+        return rules.check(operator, values, soc)
     except Exception as error:
         raise AssertionError(f"checking {said}") from error
 
 
-def infer(operator: Operator, values: list[Any], chip: Soc, said: str) -> None:
+def infer(operator: Operator, values: list[Any], soc: Soc, said: str) -> None:
     """A rule says what is wrong with inputs that admit no output."""
     inputs = [None if p.direction == "out" else v for p, v in zip(operator.parameters, values)]
     try:
-        rules.infer(operator, inputs, chip)
+        rules.infer(operator, inputs, soc)
     except RuleViolation:
         pass
     except Exception as error:
@@ -166,7 +166,7 @@ def infer(operator: Operator, values: list[Any], chip: Soc, said: str) -> None:
 def test_the_arguments_are_worth_it() -> None:
     """Among the sets of an elementwise operator are accepted ones and refused ones."""
     maker = Maker(catalog.get("aclnnAbs"))
-    problems = [rules.check(maker.operator, maker.values(), maker.chip) for _ in range(SETS * 4)]
+    problems = [rules.check(maker.operator, maker.values(), maker.soc) for _ in range(SETS * 4)]
     assert None in problems and len({p.status for p in problems if p is not None}) > 1
 
 

@@ -26,7 +26,7 @@ def some(shape: Any, dtype: Any = F32, seed: int = 0, low: float = -2.0, high: f
 
 
 def direct(name: str, *values: Any) -> Any:
-    """The function of an operator that the default chip does not have."""
+    """The function of an operator that the default SoC does not have."""
     found = reference.find(catalog.get(f"aclnn{name}"))
     assert found is not None
     return found.function(*values)

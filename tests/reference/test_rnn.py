@@ -24,7 +24,7 @@ LAYERS = pytest.mark.parametrize(
 
 
 def direct(name: str, *values: Any) -> Any:
-    """The reference itself: these operators are of other chips, or want tensors that are called NCL."""
+    """The reference itself: these operators are of other products, or want tensors that are called NCL."""
     found = reference.find(catalog.get(f"aclnn{name}"))
     assert found is not None
     return found.function(*values)

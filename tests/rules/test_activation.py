@@ -1,4 +1,4 @@
-"""Rules of ops-nn/activation: dtypes by chip, attribute values, halved axes, statuses of the stages, inference."""
+"""Rules of ops-nn/activation: dtypes by product, attribute values, halved axes, statuses of the stages, inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of ops-transformer/attention: layouts, statuses of training and inference, chips, outputs left away, inference."""
+"""Rules of ops-transformer/attention: layouts, statuses of training and inference, products, outputs left away, inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of ops-nn/conv: windows, groups, transposed ones, old chips, gradients, inference."""
+"""Rules of ops-nn/conv: windows, groups, transposed ones, old products, gradients, inference."""
 
 from __future__ import annotations
 

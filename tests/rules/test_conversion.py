@@ -1,4 +1,4 @@
-"""Rules of ops-math/conversion: padding, joining, splitting, slicing, filling, layouts; chips and empty inputs."""
+"""Rules of ops-math/conversion: padding, joining, splitting, slicing, filling, layouts; products and empty inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of the elementwise operators of ops-math/math: promotion, casts, chips, statuses, inference."""
+"""Rules of the elementwise operators of ops-math/math: promotion, casts, products, statuses, inference."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_inference(name: str, values: tuple[Any, ...], outputs: list[Any]) -> No
 
 
 def test_what_is_inferred_is_accepted() -> None:
-    """Binding's own choice of outputs must pass the checks: an integer tensor and a float scalar, on old and new chips."""
+    """Binding's own choice of outputs must pass the checks: an integer tensor and a float scalar, on old and new products."""
     for soc in (A2, OLD, NEW_950):
         for name in ("aclnnAdds", "aclnnSubs", "aclnnRsubs"):
             values = (t([3], "INT32"), s(2.5, "DOUBLE"), s(1, "INT64"))

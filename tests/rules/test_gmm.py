@@ -1,4 +1,4 @@
-"""Rules of ops-transformer/gmm: lists, splits along M and K, quantised operands, chips, inference."""
+"""Rules of ops-transformer/gmm: lists, splits along M and K, quantised operands, products, inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of ops-cv/image: sizes and scales, formats, ranks, old chips, gradients, grids, inference."""
+"""Rules of ops-cv/image: sizes and scales, formats, ranks, old products, gradients, grids, inference."""
 
 from __future__ import annotations
 

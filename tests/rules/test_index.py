@@ -1,4 +1,4 @@
-"""Rules of gathering, scattering, sorting and counting: axes, ranks, chips, statuses, what is allocated."""
+"""Rules of gathering, scattering, sorting and counting: axes, ranks, products, statuses, what is allocated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnEmbedding", NULL, (t([9, 4]), None, t([2, 3, 4])), A2),
     ("aclnnEmbeddingDenseBackward", OK, (t([5, 4]), _IDS, 7, 0, False, t([7, 4])), A2),
     ("aclnnEmbeddingDenseBackward", INVALID, (t([5, 4]), _IDS, 7, 0, False, t([8, 4])), A2),
-    # gather: axis, indices not larger than self, chips
+    # gather: axis, indices not larger than self, products
     ("aclnnGather", OK, (t([3, 4]), 1, t([3, 2], "INT64"), t([3, 2])), A2),
     ("aclnnGather", INVALID, (t([3, 4]), 2, t([3, 2], "INT64"), t([3, 2])), A2),
     ("aclnnGather", INVALID, (t([3, 4]), 1, t([3], "INT64"), t([3])), A2),
@@ -111,7 +111,7 @@ INFERRED: list[tuple[str, tuple[Any, ...], list[tuple[Any, str]]]] = [
 @pytest.mark.parametrize(("name", "values", "expected"), INFERRED, ids=[f"{i}-{c[0]}" for i, c in enumerate(INFERRED)])
 def test_what_is_allocated(name: str, values: tuple[Any, ...], expected: list[tuple[Any, str]]) -> None:
     assert inferred(name, *values) == expected
-    assert accepted(name, *values) in (OK, 561000), "its own outputs are refused"  # 561000: kernels of another chip
+    assert accepted(name, *values) in (OK, 561000), "its own outputs are refused"  # 561000: kernels of another product
 
 
 def test_batch_axes_of_gather_on_ascend_950() -> None:
@@ -123,7 +123,7 @@ def test_batch_axes_of_gather_on_ascend_950() -> None:
 
 def test_chips_differ() -> None:
     wide = (t([3, 4], "BF16"), 0, t([2], "INT64"), t([2, 4], "BF16"))
-    assert [status("aclnnIndexSelect", *wide, soc=chip) for chip in (A2, NEW_950, OLD, OLD_310P)] == [
+    assert [status("aclnnIndexSelect", *wide, soc=soc) for soc in (A2, NEW_950, OLD, OLD_310P)] == [
         OK,
         OK,
         INVALID,

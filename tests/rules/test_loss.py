@@ -1,4 +1,4 @@
-"""Rules of losses: reductions, targets, weights, chips, statuses, what is allocated."""
+"""Rules of losses: reductions, targets, weights, products, statuses, what is allocated."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_graph_errors_of_missing_inputs() -> None:
 
 def test_chips_differ() -> None:
     values = (t([2], "BF16"), t([2], "BF16"), NONE, t([2], "BF16"))
-    assert [status("aclnnL1Loss", *values, soc=chip) for chip in (A2, OLD, OLD_310P)] == [OK, INVALID, INVALID]
+    assert [status("aclnnL1Loss", *values, soc=soc) for soc in (A2, OLD, OLD_310P)] == [OK, INVALID, INVALID]
 
 
 def test_a_refusal_names_the_reduction() -> None:

@@ -1,4 +1,4 @@
-"""Rules of reductions, sorting, linear algebra, creation, counting: axes, chips, empty inputs, statuses, inference."""
+"""Rules of reductions, sorting, linear algebra, creation, counting: axes, products, empty inputs, statuses, inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of ops-nn/matmul: operands, cubes of old chips, results that are copied, quantised operands, inference."""
+"""Rules of ops-nn/matmul: operands, cubes of old products, results that are copied, quantised operands, inference."""
 
 from __future__ import annotations
 

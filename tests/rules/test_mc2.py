@@ -1,4 +1,4 @@
-"""Rules of ops-transformer/mc2: communicators' names, modes by chip, products around collectives, inference."""
+"""Rules of ops-transformer/mc2: communicators' names, modes by product, products around collectives, inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of the experts' routing: counts of rows, optional outputs, ranges, modes, chips, what is allocated."""
+"""Rules of the experts' routing: counts of rows, optional outputs, ranges, modes, products, what is allocated."""
 
 from __future__ import annotations
 
@@ -184,9 +184,9 @@ def test_quantised_copies_on_ascend_950(mode: int, tokens: Any, scales: Any) -> 
 
 def test_chips_differ() -> None:
     low = (t([N, H], "BF16"), _EXPERTS, 0, 0, 0, 0, 0, False, t([N * K, H], "BF16"), _ROWS, None, None)
-    assert [status("aclnnMoeInitRoutingV2", *low, soc=chip) for chip in (A2, OLD_310P)] == [OK, INVALID]
+    assert [status("aclnnMoeInitRoutingV2", *low, soc=soc) for soc in (A2, OLD_310P)] == [OK, INVALID]
     wide = (_X, t([N, K], "INT64"), 0, 0, 0, 0, 0, False, _COPIES, _ROWS, None, None)
-    assert [status("aclnnMoeInitRoutingV2", *wide, soc=chip) for chip in (A2, NEW_950)] == [INVALID, OK]
+    assert [status("aclnnMoeInitRoutingV2", *wide, soc=soc) for soc in (A2, NEW_950)] == [INVALID, OK]
 
 
 def test_a_refusal_names_the_range() -> None:

@@ -1,4 +1,4 @@
-"""Rules of norms: shapes over the normalised axes, optional outputs, masks, chips, statuses, what is allocated."""
+"""Rules of norms: shapes over the normalised axes, optional outputs, masks, products, statuses, what is allocated."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_is_allocated(name: str, values: tuple[Any, ...], expected: list[tu
 
 def test_chips_differ() -> None:
     values = (t([2, 4], "BF16"), t([4], "BF16"), _EPS, t([2, 4], "BF16"), t([2, 1]))
-    assert [status("aclnnRmsNorm", *values, soc=chip) for chip in (A2, NEW_950)] == [OK, OK]
+    assert [status("aclnnRmsNorm", *values, soc=soc) for soc in (A2, NEW_950)] == [OK, OK]
     assert status("aclnnRmsNorm", *values, soc=OLD_310P) == INVALID
 
 

@@ -1,4 +1,4 @@
-"""Rules of ops-cv/objdetect: boxes, regions of images, chips, inference."""
+"""Rules of ops-cv/objdetect: boxes, regions of images, products, inference."""
 
 from __future__ import annotations
 

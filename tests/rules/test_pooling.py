@@ -1,4 +1,4 @@
-"""Rules of pooling: windows, padding, ceil mode, formats, chips, statuses, what is allocated."""
+"""Rules of pooling: windows, padding, ceil mode, formats, products, statuses, what is allocated."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_planes_with_and_without_a_batch(rank: int) -> None:
 
 def test_chips_differ() -> None:
     values = (nchw(1, 2, 7, 7, dtype="BF16"), *_AVG, nchw(1, 2, 3, 3, dtype="BF16"))
-    assert [status("aclnnAvgPool2d", *values, soc=chip) for chip in (A2, NEW_950, OLD)] == [OK, OK, INVALID]
+    assert [status("aclnnAvgPool2d", *values, soc=soc) for soc in (A2, NEW_950, OLD)] == [OK, OK, INVALID]
 
 
 def test_a_refusal_names_the_attribute() -> None:

@@ -1,4 +1,4 @@
-"""Rules of ops-nn/quant: scales, modes and packed 4-bit results by chip; blocks of Ascend 950; inference."""
+"""Rules of ops-nn/quant: scales, modes and packed 4-bit results by product; blocks of Ascend 950; inference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of ops-math/random: masks of dropout, chips, seeds on the device, orders of checks, inference."""
+"""Rules of ops-math/random: masks of dropout, products, seeds on the device, orders of checks, inference."""
 
 from __future__ import annotations
 

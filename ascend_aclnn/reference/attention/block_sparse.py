@@ -141,7 +141,7 @@ def _small_floats(call: Any) -> Optional[str]:
 def block_sparse_attention(given: Given) -> dict[str, Any]:
     """softmax(scale query key~^T) value~ of the chosen blocks; a query without any gives zeros.
 
-    Operands of 8 bits are dequantised first; the chip quantises the probabilities between its two products.
+    Operands of 8 bits are dequantised first; the device quantises the probabilities between its two products.
     """
     block = (given["blockShape"] or _DEFAULT_BLOCK)[:2]
     sparse = _Sparse(given, given["query"], given["key"], block)

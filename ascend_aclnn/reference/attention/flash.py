@@ -1,6 +1,6 @@
 """Attention with a softmax over whole rows: FlashAttentionScore and its gradient.
 
-The chip multiplies probabilities that were rounded to the input's type, block by block; here everything between the
+The device multiplies probabilities that were rounded to the input's type, block by block; here everything between the
 inputs and the outputs is float32.
 """
 

@@ -1,6 +1,6 @@
 """What comes before latent attention (MLA): queries and keys by products, norms and rotation, keys into their caches.
 
-Everything between the inputs and the results is float32 where it is not quantised; the chip rounds the results of its
+Everything between the inputs and the results is float32 where it is not quantised; the device rounds the results of its
 products to BF16.
 """
 

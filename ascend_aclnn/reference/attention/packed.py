@@ -259,7 +259,7 @@ def flash_attention_score_grad_v4(given: Given) -> dict[str, Any]:
 
 @reference_by_name("aclnnQuantFlashAttentionScore")
 def quant_flash_attention_score(given: Given) -> dict[str, Any]:
-    """Operands of HIFLOAT8, dequantised first; the chip quantises the probabilities between its products."""
+    """Operands of HIFLOAT8, dequantised first; the device quantises the probabilities between its products."""
     given |= {"keepProb": 1.0, "pseType": 1, "sparseMode": 0}
     layout = given["inputLayout"]
     results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))

@@ -122,7 +122,7 @@ def _quant_unsupported(call: Any) -> Optional[str]:
 
 @reference_by_name("aclnnQuantFlashAttn", unsupported=_quant_unsupported)
 def quant_flash_attn(given: Given) -> dict[str, Any]:
-    """The same with operands of 8 bits, dequantised first; the chip quantises the probabilities between its products."""
+    """The same with operands of 8 bits, dequantised first; the device quantises the probabilities between its products."""
     mode, paged = given["quantMode"], given["layoutKv"] == "PA_BNBD"
     query, key, value = (given[name].astype(np.float32) for name in "qkv")
     scales = [given[f"{name}Descale"].astype(np.float32) for name in "qkv"]

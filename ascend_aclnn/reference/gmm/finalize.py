@@ -73,7 +73,7 @@ def _finalize(
 ) -> None:
     """out[rowIndex[i]] += logit[i] * the product of row i; rows from sharedInputOffset on have sharedInput besides.
 
-    Rows behind the groups are left out. The order of the sum is not the chip's; the chip's products of INT4 weights
+    Rows behind the groups are left out. The order of the sum is not the device's; the device's products of INT4 weights
     are rounded to FLOAT16 in halves.
     """
     if index is None or logits is None:

@@ -1,7 +1,7 @@
 """Products of quantised operands (part of ops-nn/matmul).
 
 Integers are multiplied and summed exactly and scaled in float32 behind. Scales of groups of the inner axis are
-multiplied into the operands before, which differs from the chip's order of roundings only.
+multiplied into the operands before, which differs from the device's order of roundings only.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _unsupported(call: Any) -> Optional[str]:
 def _wide_by_narrow(x1: Array, x2: Array, x1_scale: Array, x2_scale: Array, y_offset: Array) -> Array:
     """((x1 - 8) @ (x2 * x2Scale) + yOffset) * x1Scale of 8-bit rows and 4-bit weights.
 
-    The chip takes rows apart into halves, the lower ones less 8; yOffset has what that takes away (8 * x2 * x2Scale).
+    The device takes rows apart into halves, the lower ones less 8; yOffset has what that takes away (8 * x2 * x2Scale).
     """
     scales = (x2_scale.astype(np.uint64) & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
     right = x2.astype(np.float32) * _blocks(scales.reshape(-1, x2.shape[-1]), x2, (0, 0))

@@ -1,7 +1,7 @@
 """Quantising with scales that are found from the values (ops-nn/quant), also behind a gate.
 
 Quotients are divided as the documents have it. Where a kernel multiplies by a reciprocal instead, a value half-way
-between two steps may come out one step away on the chip.
+between two steps may come out one step away on the device.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def dequant_swiglu_quant(
 ) -> None:
     """Dequantised, gated, quantised again: by given scales ("static") or by the largest magnitude of rows.
 
-    groupIndex has the sizes of groups of rows. Rows behind them, which the chip leaves as they were, become zero.
+    groupIndex has the sizes of groups of rows. Rows behind them, which the device leaves as they were, become zero.
     """
     rows = int(np.prod(x.shape[:-1]))
     counts = np.zeros(0, np.int64) if group_index is None else group_index

@@ -222,7 +222,7 @@ def grouped_dynamic_mx_quant_with_dual_axis(
 
 @reference("aclnnAntiMxQuant", raw=True)
 def anti_mx_quant(x: Array, scales: Array, axis: int, dst_type: int, *, out: tuple[Array]) -> None:
-    """Elements times their scales; to FLOAT16 and BF16 the chip's cast saturates, with NaN as 0."""
+    """Elements times their scales; to FLOAT16 and BF16 the device's cast saturates, with NaN as 0."""
     y = mx.restored(x, scales, axis)
     if out[0].dtype != np.float32:
         most = np.float32(largest(out[0].dtype))

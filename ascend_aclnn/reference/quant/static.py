@@ -1,7 +1,7 @@
 """Quantising with given scales, and back (ops-nn/quant).
 
 Quotients are divided as the documents have it. Where a kernel multiplies by a reciprocal instead, a value half-way
-between two steps may come out one step away on the chip.
+between two steps may come out one step away on the device.
 """
 
 from __future__ import annotations

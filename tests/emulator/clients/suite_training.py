@@ -13,7 +13,7 @@ from comparing import assert_same, integers, numbers
 from torch import nn
 
 STEPS = 6
-# The older chips multiply matrices of float32 numbers as float16.
+# Older products multiply matrices of float32 numbers as float16.
 HALF_PRODUCTS = os.environ.get("ASCEND_ACLNN_SOC", "").startswith(("Ascend310P", "Ascend910A"))
 CLOSE = 1e-3 if HALF_PRODUCTS else 1e-5
 
