@@ -21,6 +21,7 @@ from ascend_aclnn.rules.language import (
     Rule,
     absent,
     array_length,
+    conditional_outputs,
     copied_output_shape,
     define,
     dtype_table,
@@ -200,6 +201,9 @@ def test_null_pointers_come_first() -> None:
             "all(n <= m for n, m in zip(x, (1, 6)))",
             "x has shape (2, 6); n is 2; it must be at most 1",
         ),
+        ("not numHeads < 4", "num_heads is 3; it must be at least 4"),
+        ("not transposed == False", "transposed is False; it must not be False"),
+        ("weight == with_size(x, -1, 4)", "weight has shape (6, 4); it must be (2, 4) (with_size(x, -1, 4))"),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
     ],
@@ -392,6 +396,43 @@ def test_dtypes_of_outputs() -> None:
     assert inferred(shape) == {"out": ((2, 6), "FLOAT16")}  # nothing told: as the first tensor
     for source, expected in (("INT8", "INT8"), ("biasOptional", "BF16"), ("INT8 if numHeads > 2 else INT4", "INT8")):
         assert inferred(shape, output_dtype(out=source), biasOptional=t([4], "BF16"))["out"] == ((2, 6), expected)
+
+
+def test_words_that_compare_dtypes_with_an_output_tell_its_dtype() -> None:
+    shape, given = infer_shape(out="x"), {"biasOptional": t([4], "BF16")}
+    assert inferred(shape, same_dtype("biasOptional", "out"), **given)["out"] == ((2, 6), "BF16")
+    assert inferred(shape, has_dtype("out", "biasOptional"), **given)["out"] == ((2, 6), "BF16")
+    assert inferred(shape, tiling(same_dtype("biasOptional", "out")))["out"] == ((2, 6), "FLOAT16")  # none to be like
+    # The last one counts.
+    assert inferred(shape, same_dtype("x", "out"), output_dtype(out="INT8"))["out"] == ((2, 6), "INT8")
+    assert inferred(shape, has_dtype("out", "INT8"), same_dtype("x", "out"))["out"] == ((2, 6), "FLOAT16")
+
+
+def test_outputs_that_are_computed_under_a_condition() -> None:
+    words = (
+        conditional_outputs(statsOptional="padsOptional[1]"),
+        output_shape(out="x", statsOptional="weight"),
+        dtypes("FLOAT16", "statsOptional"),
+    )
+    same = t([2, 6], "FLOAT16")
+    for pads in ((1, 0), (1,), None):  # not asked for, by a mask that is too short, without a mask
+        assert status(*words, out=same, padsOptional=pads) == 0
+        assert status(*words, out=same, padsOptional=pads, statsOptional=t([9], "INT8")) == 0  # not looked at
+        assert inferred(*words, padsOptional=pads)["statsOptional"] is None
+    asked = {"out": same, "padsOptional": (0, 1)}
+    found = violation(*words, **asked)
+    assert found is not None and found.status == PARAM_NULLPTR
+    assert found.detail == "stats is None (a null pointer); it is required by pads[1]"
+    assert message(*words, **asked, statsOptional=t([9], "FLOAT16")) == "stats has shape (9,); it must be (6, 4)"
+    assert status(*words, **asked, statsOptional=t([6, 4], "FLOAT16")) == 0
+    assert inferred(*words, **asked)["statsOptional"] == ((6, 4), "FLOAT16")
+    assert status(conditional_outputs(PARAM_INVALID, statsOptional="padsOptional[1]"), **asked) == PARAM_INVALID
+
+
+def test_families_of_a_table_by_product() -> None:
+    word = dtype_table("x weight", "T T", T={"A2": "FLOAT16 BF16", "": "FLOAT"})
+    assert status(word) == 0
+    assert message(word, soc=NEW_950) == "x has dtype FLOAT16; on Ascend950PR_9599 it must be FLOAT"
 
 
 def test_lists_that_hold_nothing_count_as_null_pointers() -> None:

@@ -10,9 +10,10 @@ A rule is a sequence of words in the order in which CANN checks, most of them wi
          output_dtype(out=promoted("self", "other")))
 
 Each word checks, or tells what outputs are allocated with (``infer_shape``, ``output_dtype``), or both (``output_shape``
-and its variants, ``shape_patterns``). Groups (``when``, ``on_products``, ``unless_empty``, ``tiling``) leave the words
-in them their meaning. Null pointers (161001) are checked first, without a word: every pointer that the catalog does not
-call optional must be there. A check that no word says is a function of a ``Call`` that uses ``call.require(...)``.
+and its variants, ``shape_patterns``, ``same_dtype``, ``has_dtype``); where several tell of one output, the last one counts.
+Groups (``when``, ``on_products``, ``unless_empty``, ``tiling``) leave the words in them their meaning. Null pointers
+(161001) are checked first, without a word: every pointer that the catalog does not call optional must be there. A check that
+no word says is a function of a ``Call`` that uses ``call.require(...)``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 from ascend_aclnn.rules.language.attributes import (
     absent,
     array_length,
+    conditional_outputs,
     in_range,
     multiple_of,
     not_empty,
@@ -240,6 +242,7 @@ __all__ = [
     "castable",
     "ceil_div",
     "combine",
+    "conditional_outputs",
     "contiguous",
     "copied_output_shape",
     "define",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_NULLPTR, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language.call import Call, Check, dims_text
+from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, dims_text
+from ascend_aclnn.rules.language.expressions import Conditional
 from ascend_aclnn.rules.language.shapes import normalise_axes
 
 
@@ -110,6 +111,40 @@ def together(*names: str, status: Optional[int] = None) -> Check:
             call.refuse(missing, f"is None; it must be given together with {others}", status)
 
     return check
+
+
+class _ConditionalOutputs(Word):
+    def __init__(self, conditions: dict[str, str], status: int) -> None:
+        super().__init__()
+        self.computed = {name: Conditional(text) for name, text in conditions.items()}
+        self.status = status
+        self.conditional = {name: [(None, self._holds(name))] for name in conditions}
+        self.expressions = [condition.expression for condition in self.computed.values()]
+
+    def _holds(self, name: str) -> Condition:
+        def holds(call: Call) -> bool:
+            try:
+                return self.computed[name](call)
+            except RuleViolation:  # of a mask that is too short
+                return False
+
+        return holds
+
+    def __call__(self, call: Call) -> None:
+        for name, condition in self.computed.items():
+            if name in call.positions and not call.is_present(name) and self._holds(name)(call):
+                text = f"is None (a null pointer); it is required by {condition.expression.render(call)}"
+                call.refuse(name, text, self.status)
+
+
+def conditional_outputs(status: int = PARAM_NULLPTR, **conditions: str) -> Check:
+    """Outputs that are computed only where a condition (an expression of attributes) holds.
+
+        conditional_outputs(gradInput="outputMask[0]", rstdOut="outputRstd")
+
+    Where it holds they must be given; elsewhere they count as null pointers for the whole rule, and are allocated as such.
+    """
+    return _ConditionalOutputs(conditions, status)
 
 
 def not_empty(*names: str) -> Check:

@@ -157,6 +157,11 @@ class Call:
         position = self.positions.get(name)
         return position is not None and self.values[position] is not None
 
+    def leave_out(self, name: str) -> None:
+        """Lets an argument count as a null pointer from here on."""
+        self.values = list(self.values)
+        self.values[self.positions[name]] = None
+
     def shape(self, name: str, least: int = 0) -> ArgumentShape:
         """The shape of a tensor, () for a null pointer; RuleViolation where it has fewer than ``least`` axes."""
         shape = self._shapes.get(name)
@@ -285,10 +290,13 @@ class Word:
     shapes: dict[str, list[tuple[Optional[Condition], ShapeRule]]]
     dtypes: dict[str, list[tuple[Optional[Condition], DtypeRule]]]
     definitions: dict[str, list[tuple[Optional[Condition], Any]]]
+    conditional: dict[
+        str, list[tuple[Optional[Condition], Condition]]
+    ]  # when outputs are computed, see conditional_outputs
     expressions: list[Any]  # all of the word's, for whoever looks over rules
 
     def __init__(self) -> None:
-        self.shapes, self.dtypes, self.definitions, self.expressions = {}, {}, {}, []
+        self.shapes, self.dtypes, self.definitions, self.conditional, self.expressions = {}, {}, {}, {}, []
 
     def __call__(self, call: Call) -> None:
         """RuleViolation where the call breaks the statement."""

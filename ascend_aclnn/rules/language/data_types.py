@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Optional, Union
 
 from ascend_aclnn.catalog import Kind
@@ -24,12 +24,16 @@ def parse_dtypes(names: str) -> frozenset[DataType]:
 
 def dtype_set(call: Call, allowed: DtypeSet) -> frozenset[DataType]:
     """The data types that a DtypeSet means on the call's SoC."""
+    return parse_dtypes(_names_on(call.product, allowed))
+
+
+def _names_on(product: str, allowed: DtypeSet) -> str:
     if isinstance(allowed, str):
-        return parse_dtypes(allowed)
+        return allowed
     for products, names in allowed.items():
-        if call.product in products.split():
-            return parse_dtypes(names)
-    return parse_dtypes(allowed.get("", ""))
+        if product in products.split():
+            return names
+    return allowed.get("", "")
 
 
 def plus_bf16(names: str) -> DtypeSet:
@@ -74,19 +78,26 @@ def documented_dtypes(*names: str) -> Check:
     return check
 
 
-def dtype_table(names: str, *rows: str, products: str = "", **families: str) -> Check:
+def dtype_table(names: str, *rows: str, products: str = "", **families: DtypeSet) -> Check:
     """The dtypes of the named tensors together are one of the rows; absent tensors fit any row.
 
     A cell is a data type, several ("FLOAT16/BF16"), or a letter that stands for one of a family, the same in the whole row:
-    ``dtype_table("x scale y", "T S T", T=HALVES, S="FLOAT BF16")``. With ``products`` the check applies on those only.
+    ``dtype_table("x scale y", "T S T", T=FLOATS_OF_PRODUCT, S="FLOAT BF16")``. With ``products`` the check applies on
+    those only.
     """
     keys = names.split()
-    table = [cells for row in rows for cells in _cells(row.split(), families)]
+
+    @functools.cache
+    def table_of(product: str) -> list[tuple[DataType, ...]]:
+        members = {letter: _names_on(product, family) for letter, family in families.items()}
+        return [cells for row in rows for cells in _cells(row.split(), members)]
+
+    table_of("A2")  # a misspelt row fails here
 
     def check(call: Call) -> None:
         if products and call.product not in products.split():
             return
-        left = table
+        left = table = table_of(call.product)
         for position, key in enumerate(keys):
             if not call.is_present(key):
                 continue
@@ -112,31 +123,42 @@ def _cells(row: list[str], families: dict[str, str]) -> Iterator[tuple[DataType,
         yield from itertools.product(*([DataType[name] for name in meant.get(cell, cell).split("/")] for cell in row))
 
 
-def same_dtype(first: str, *others: str) -> Check:
-    """The others have the first's data type; absent ones pass."""
+class _SameDtype(Word):
+    def __init__(self, first: str, others: Sequence[str]) -> None:
+        super().__init__()
+        self.first, self.others = first, others
+        self.dtypes = {name: [(lambda call: call.is_present(first), dtype_of(first))] for name in others}
 
-    def check(call: Call) -> None:
-        if not call.is_present(first):
+    def __call__(self, call: Call) -> None:
+        if not call.is_present(self.first):
             return
-        wanted = call.dtype(first)
-        for name in others:
+        wanted = call.dtype(self.first)
+        for name in self.others:
             for tensor in call.tensors(name):
                 if tensor.dtype is not wanted:
-                    text = f"has dtype {tensor.dtype.name}; it must be {wanted.name}, as {call.python_name(first)}"
+                    text = f"has dtype {tensor.dtype.name}; it must be {wanted.name}, as {call.python_name(self.first)}"
                     call.refuse(name, text)
 
-    return check
+
+def same_dtype(first: str, *others: str) -> Check:
+    """The others have the first's data type: checked, and told of outputs; absent ones pass."""
+    return _SameDtype(first, others)
+
+
+class _HasDtype(Word):
+    def __init__(self, name: str, rule: DtypeRule) -> None:
+        super().__init__()
+        self.name, self.rule = name, rule
+        self.dtypes = {name: [(None, rule)]}
+
+    def __call__(self, call: Call) -> None:
+        if call.is_present(self.name) and call.dtype(self.name) is not self.rule(call):
+            call.refuse(self.name, f"has dtype {call.dtype(self.name).name}; it must be {self.rule(call).name}")
 
 
 def has_dtype(name: str, source: Union[DtypeRule, str]) -> Check:
-    """A tensor has exactly a data type (see ``output_dtype``: an attribute's, a promoted one); an absent one passes."""
-    rule = dtype_rule(source)
-
-    def check(call: Call) -> None:
-        if call.is_present(name) and call.dtype(name) is not rule(call):
-            call.refuse(name, f"has dtype {call.dtype(name).name}; it must be {rule(call).name}")
-
-    return check
+    """A tensor has exactly a data type (see ``output_dtype``: an attribute's, a promoted one), and is allocated with it."""
+    return _HasDtype(name, dtype_rule(source))
 
 
 class _OutputDtypes(Word):

@@ -49,6 +49,7 @@ class Rule:
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
         self.definitions = group.definitions
+        self.conditional = group.conditional
         self.expressions = group.expressions
         self.nullable = frozenset(nullable.split())
         self.required = frozenset(required.split())
@@ -57,6 +58,8 @@ class Rule:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
         self._begin(call)
         self._check_null(call, call.operator.parameters)
+        for name in self._left_out(call):
+            call.leave_out(name)
         for check in self.checks:
             check(call)
 
@@ -77,8 +80,7 @@ class Rule:
 
         for name in self.empty_lists:
             if call.is_present(name) and _holds_nothing(call[name]):
-                call.values = list(call.values)
-                call.values[call.positions[name]] = None
+                call.leave_out(name)
 
     def _check_null(self, call: Call, parameters: Sequence[Parameter]) -> None:
         for parameter in parameters:
@@ -88,12 +90,25 @@ class Rule:
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
 
+    def _left_out(self, call: Call) -> set[str]:
+        """The outputs that are not computed in this call (see ``conditional_outputs``)."""
+        return {
+            name
+            for name, conditions in self.conditional.items()
+            if name in call.positions
+            and any((where is None or where(call)) and not computed(call) for where, computed in conditions)
+        }
+
     def infer(self, call: Call) -> dict[str, OutputSpecs]:
         """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
         self._begin(call)
         self._check_null(call, call.operator.inputs)
         specs: dict[str, OutputSpecs] = {}
+        left_out = self._left_out(call)
         for parameter in call.operator.outputs:
+            if not left_out.isdisjoint(self._names(parameter)):
+                specs[parameter.name] = None
+                continue
             told = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
             for condition, rule in told:
                 if condition is None or condition(call):

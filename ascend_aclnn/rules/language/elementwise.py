@@ -26,6 +26,7 @@ from ascend_aclnn.rules.language.data_types import (
     same_dtype,
 )
 from ascend_aclnn.rules.language.declare import rule
+from ascend_aclnn.rules.language.expressions import dtype_rule
 from ascend_aclnn.rules.language.groups import only_products
 from ascend_aclnn.rules.language.layout import max_rank
 from ascend_aclnn.rules.language.shapes import broadcast_shape, broadcast_shapes, output_shape, same_shape, shape_of
@@ -145,13 +146,14 @@ def no_bool(source: DtypeRule, instead: str) -> DtypeRule:
     return dtype
 
 
-def takes_dtype(source: DtypeRule, *names: str) -> Check:
-    """Tensors and scalars can be cast to the data type that is computed in."""
+def takes_dtype(source: Union[DtypeRule, str], *names: str) -> Check:
+    """Tensors and scalars can be cast to the data type that is computed in; absent ones pass."""
+    computed_in = dtype_rule(source)
 
     def check(call: Call) -> None:
-        target = source(call)
+        target = computed_in(call)
         for name in names:
-            if not can_cast(call.dtype(name), target):
+            if call.is_present(name) and not can_cast(call.dtype(name), target):
                 call.refuse(name, f"has dtype {call.dtype(name).name}, which cannot be cast to {target.name}")
 
     return check

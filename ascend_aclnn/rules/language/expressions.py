@@ -34,6 +34,12 @@ def ceil_div(count: int, size: int) -> int:
     return -(-count // size)
 
 
+def with_size(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+    """A shape with another size on one axis."""
+    position = axis % len(shape)
+    return (*shape[:position], size, *shape[position + 1 :])
+
+
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
     "all": all,
@@ -51,6 +57,7 @@ FUNCTIONS: dict[str, Any] = {
     "sorted": sorted,
     "sum": sum,
     "tuple": tuple,
+    "with_size": with_size,
     "zip": zip,
 }
 
@@ -311,6 +318,15 @@ _RELATIONS: dict[type, str] = {
     ast.NotIn: "not be {}",
 }
 
+_OPPOSITES: dict[type, Callable[[], ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Gt: ast.LtE,
+    ast.GtE: ast.Lt,
+    ast.Lt: ast.GtE,
+    ast.LtE: ast.Gt,
+}
+
 
 def explain(call: Call, node: ast.expr, argument: str = "") -> str:
     """What came and what is allowed, to follow the name of the argument that a failing condition is about.
@@ -320,6 +336,10 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
     if isinstance(node, ast.Compare):
         return _explain_comparison(call, node, argument)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = node.operand
+        if isinstance(inner, ast.Compare) and len(inner.ops) == 1 and type(inner.ops[0]) in _OPPOSITES:
+            opposite = _OPPOSITES[type(inner.ops[0])]()
+            return _explain_comparison(call, ast.Compare(inner.left, [opposite], inner.comparators), argument)
         came, subject = describe(call, node.operand, argument)
         return f"{came}; {subject} must be False"
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):

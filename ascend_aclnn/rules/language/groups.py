@@ -27,6 +27,7 @@ class Group(Word):
                 _join(self.shapes, word.shapes, where)
                 _join(self.dtypes, word.dtypes, where)
                 _join(self.definitions, word.definitions, where)
+                _join(self.conditional, word.conditional, where)
                 self.expressions += word.expressions
 
     def __call__(self, call: Call) -> None:
