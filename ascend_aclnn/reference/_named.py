@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -15,9 +17,14 @@ class Given(dict[str, Any]):
     """The in and inout arguments by C name, without "Optional" at its end; None for those that a version does not have."""
 
     operator = ""
+    outputs: Mapping[str, Any] = MappingProxyType({})  # what is to be filled, by C name, where the arrays are raw
 
     def __missing__(self, name: str) -> None:
         return None
+
+    def either(self, *names: str) -> Any:
+        """The first that is given, of names that versions have for one argument."""
+        return next((self[name] for name in names if self[name] is not None), None)
 
 
 def reference_by_name(
@@ -31,29 +38,34 @@ def reference_by_name(
 
     def register(function: Callable[[Given], Any]) -> Callable[[Given], Any]:
         for name in names:
-            parameters = catalog.get(name).parameters
-            inputs = [short(p.name) for p in parameters if p.direction != "out"]
-            outputs = [short(p.name) for p in parameters if p.direction != "in"]
-
-            def results(values: Any, name: str = name, inputs: list[str] = inputs, outputs: list[str] = outputs) -> Any:
-                given = Given(zip(inputs, values))
-                given.operator = name
-                made = function(given)
-                return tuple(made.get(output) for output in outputs)
-
-            def run(*values: Any, results: Callable[[Any], Any] = results) -> Any:
-                made = results(values)
-                return made[0] if len(made) == 1 else made
-
-            def run_raw(*values: Any, out: Any, results: Callable[[Any], Any] = results) -> None:
-                for made, target in zip(results(values), out):
-                    if target is not None and made is not target:
-                        round_into(target, np.zeros(target.shape) if made is None else np.asarray(made))
-
-            reference(name, raw=raw, unsupported=unsupported)(run_raw if raw else run)
+            reference(name, raw=raw, unsupported=unsupported)(_by_position(name, function, raw))
         return function
 
     return register
+
+
+def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Callable[..., Any]:
+    """The same function, called with an operator's arguments in their order."""
+    parameters = catalog.get(name).parameters
+    inputs = [short(p.name) for p in parameters if p.direction != "out"]
+    outputs = [short(p.name) for p in parameters if p.direction != "in"]
+
+    def results(values: Sequence[Any], out: Sequence[Any] = ()) -> list[Any]:
+        given = Given(zip(inputs, values))
+        given.operator, given.outputs = name, dict(zip(outputs, out))
+        made = function(given)
+        return [made.get(output) for output in outputs]
+
+    def run(*values: Any) -> Any:
+        made = results(values)
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def run_raw(*values: Any, out: Sequence[Any]) -> None:
+        for made, target in zip(results(values, out), out):
+            if target is not None and made is not target:
+                round_into(target, np.zeros(target.shape) if made is None else np.asarray(made))
+
+    return run_raw if raw else run
 
 
 def short(name: str) -> str:

@@ -6,9 +6,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, matmul, widen
+from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.declare import DataError, reference
+from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.gmm.common import ENDS, SIZES, parts, scale_bits
 from ascend_aclnn.reference.matmul.mx import E8M0, mx_product
 from ascend_aclnn.reference.matmul.quant import exact_product, integers
@@ -32,11 +33,11 @@ def _unsupported(call: Any) -> Optional[str]:
 def _rows_of_expert(
     x: Array,
     weight: Array,
-    scale: Array,
-    bias: Optional[Array],
-    offset: Optional[Array],
     tokens: Optional[Array],
     turned: bool,
+    scale: Array,
+    bias: Optional[Array] = None,
+    offset: Optional[Array] = None,
 ) -> Array:
     """Rows by the matrix of their expert, scaled by its columns and (``tokens``) themselves."""
     if scale.dtype == E8M0:
@@ -54,117 +55,40 @@ def _rows_of_expert(
     return y if bias is None else y + widen(bias)
 
 
-def _finalize(
-    x: Array,
-    weight: Array,
-    scale: Array,
-    bias: Optional[Array],
-    offset: Optional[Array],
-    tokens: Optional[Array],
-    groups: Array,
-    shared: Optional[Array],
-    logits: Optional[Array],
-    index: Optional[Array],
-    shared_weight: float,
-    start: int,
-    turned: bool,
-    list_type: int,
-    out: Array,
-) -> None:
+@reference_by_name(
+    "aclnnGroupedMatmulFinalizeRouting",
+    "aclnnGroupedMatmulFinalizeRoutingV2",
+    "aclnnGroupedMatmulFinalizeRoutingV3",
+    "aclnnGroupedMatmulFinalizeRoutingWeightNz",
+    "aclnnGroupedMatmulFinalizeRoutingWeightNzV2",
+    raw=True,
+    unsupported=_unsupported,
+)
+def grouped_matmul_finalize_routing(given: Given) -> dict[str, Array]:
     """out[rowIndex[i]] += logit[i] * the product of row i; rows from sharedInputOffset on have sharedInput besides.
 
     Rows behind the groups are left out. The order of the sum is not the device's; the device's products of INT4 weights
     are rounded to FLOAT16 in halves.
     """
+    x, weight, turned = given.either("x1", "x"), given.either("x2", "w"), given.either("transposeX2", "transposeW")
+    logits, index, shared = given["logit"], given["rowIndex"], given["sharedInput"]
     if index is None or logits is None:
         raise DataError("rowIndexOptional", "and logit are needed to know where rows belong")
-    kind = SIZES if list_type else ENDS
-    spans = [span for _, span in parts(groups, kind)]
+    spans = [span for _, span in parts(given["groupList"], SIZES if given["groupListType"] else ENDS)]
     last = max((span.stop for span in spans), default=0)
     if last > len(x) or any(span.stop < span.start for span in spans):
         raise DataError("groupListOptional", f"reaches to row {last}, or falls; x has {len(x)} rows")
+    ((name, out),) = given.outputs.items()
     check_range("rowIndexOptional", index[:last], 0, len(out))
     total = np.zeros(out.shape, np.float64)
     if shared is not None:
-        total[start : start + len(shared)] = widen(shared) * np.float32(shared_weight)
-    weights = integers(weight)
+        start = given["sharedInputOffset"]
+        total[start : start + len(shared)] = widen(shared) * np.float32(given["sharedInputWeight"])
+    tokens, weights = given["pertokenScale"], integers(weight)
+    of_expert = {key: given[key] for key in ("scale", "bias", "offset") if given[key] is not None}
     for number, span in enumerate(spans):
         if span.stop > span.start:
-            y = _rows_of_expert(
-                x[span],
-                weights[number],
-                scale[number],
-                None if bias is None else bias[number],
-                None if offset is None else offset[number],
-                None if tokens is None else tokens[span],
-                turned,
-            )
+            own = {key: values[number] for key, values in of_expert.items()}
+            y = _rows_of_expert(x[span], weights[number], None if tokens is None else tokens[span], turned, **own)
             np.add.at(total, index[span], y * logits[span, None])
-    round_into(out, total.astype(np.float32))
-
-
-@reference(
-    "aclnnGroupedMatmulFinalizeRouting",
-    "aclnnGroupedMatmulFinalizeRoutingWeightNz",
-    raw=True,
-    unsupported=_unsupported,
-)
-def grouped_matmul_finalize_routing(
-    x: Array,
-    weight: Array,
-    scale: Array,
-    bias: Optional[Array],
-    tokens: Optional[Array],
-    groups: Array,
-    shared: Optional[Array],
-    logits: Optional[Array],
-    index: Optional[Array],
-    dtype: int,
-    shared_weight: float,
-    start: int,
-    transpose_x: bool,
-    transpose_w: bool,
-    list_type: int,
-    *,
-    out: tuple[Array],
-) -> None:
-    _finalize(
-        x, weight, scale, bias, None, tokens, groups, shared, logits, index, shared_weight, start, transpose_w,
-        list_type, out[0],
-    )  # fmt: skip
-
-
-@reference(
-    "aclnnGroupedMatmulFinalizeRoutingV2",
-    "aclnnGroupedMatmulFinalizeRoutingV3",
-    "aclnnGroupedMatmulFinalizeRoutingWeightNzV2",
-    raw=True,
-    unsupported=_unsupported,
-)
-def grouped_matmul_finalize_routing_v3(
-    x: Array,
-    weight: Array,
-    scale: Array,
-    bias: Optional[Array],
-    offset: Optional[Array],
-    antiquant_scale: Optional[Array],
-    antiquant_offset: Optional[Array],
-    tokens: Optional[Array],
-    groups: Array,
-    shared: Optional[Array],
-    logits: Optional[Array],
-    index: Optional[Array],
-    dtype: int,
-    shared_weight: float,
-    start: int,
-    transpose_x: bool,
-    transpose_w: bool,
-    list_type: int,
-    tuning: Any = None,
-    *,
-    out: tuple[Array],
-) -> None:
-    _finalize(
-        x, weight, scale, bias, offset, tokens, groups, shared, logits, index, shared_weight, start, transpose_w,
-        list_type, out[0],
-    )  # fmt: skip
+    return {name: total.astype(np.float32)}
