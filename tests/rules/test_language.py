@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any, Optional
 
+import numpy as np
 import pytest
+import torch
 from rule_tools import A2, NEW_950, t
 
 from ascend_aclnn import catalog, registry, rules
@@ -20,16 +22,19 @@ from ascend_aclnn.rules.language import (
     Check,
     Rule,
     absent,
+    absent_or_empty,
     array_length,
     conditional_outputs,
     copied_output_shape,
     define,
     dtype_table,
     dtypes,
+    formats_by_rank,
     has_dtype,
     has_shape,
     in_range,
     infer_shape,
+    matrix_product,
     max_rank,
     multiple_of,
     not_empty,
@@ -53,6 +58,7 @@ from ascend_aclnn.rules.language import (
     when,
     with_status,
 )
+from ascend_aclnn.rules.language.expressions import broadcast, window_count
 
 OPERATOR = operator_from_prototype(
     "aclnnStatus aclnnTestWordsGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional,"
@@ -204,12 +210,43 @@ def test_null_pointers_come_first() -> None:
         ("not numHeads < 4", "num_heads is 3; it must be at least 4"),
         ("not transposed == False", "transposed is False; it must not be False"),
         ("weight == with_size(x, -1, 4)", "weight has shape (6, 4); it must be (2, 4) (with_size(x, -1, 4))"),
+        ("broadcasts(x, weight)", "x has shape (2, 6); it must broadcast with (6, 4) (weight)"),
+        (
+            "len(broadcast(x, weight)) == 2",
+            "x does not fit: in len(broadcast(x, weight)) == 2, (2, 6) and (6, 4) do not broadcast",
+        ),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
     ],
 )
 def test_a_failing_condition_explains_itself(condition: str, expected: str) -> None:
     assert message(require(condition)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [(((2, 1), (3,)), (2, 3)), (((), (4,)), (4,)), (((1, 5), (0, 1), (5,)), (0, 5)), (((3,),), (3,))],
+)
+def test_broadcast(shapes: tuple[tuple[int, ...], ...], expected: tuple[int, ...]) -> None:
+    assert broadcast(*shapes) == np.broadcast_shapes(*shapes) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "dilation"),
+    [(7, 3, 2, 1, 1), (10, 2, 3, 0, 2), (5, 5, 1, 2, 1), (8, 3, 3, 0, 1), (8, 3, 3, 1, 1), (9, 2, 2, 1, 3)],
+)
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_window_count_is_that_of_torch(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+) -> None:
+    pooled = torch.nn.functional.max_pool1d(torch.zeros(1, 1, size), kernel, stride, padding, dilation, ceil_mode)
+    assert window_count(size, kernel, stride, padding, padding, dilation, ceil_mode) == pooled.shape[-1]
+
+
+def test_a_window_that_does_not_fit() -> None:
+    assert window_count(2, 5, 2, 0, 0) == -1
+    assert window_count(2, 5, 2, 0, 0, towards_zero=True) == 0
+    assert window_count(2, 2, 0, 0, 0) == -1
 
 
 def test_conditions_are_checked_one_by_one() -> None:
@@ -352,6 +389,17 @@ def test_sizes_of_a_condition_that_does_not_hold_are_not_bound() -> None:
             {},
             "weight has dtype FLOAT16; on Ascend910B1 it must be INT8",
         ),
+        (absent_or_empty("biasOptional"), {"biasOptional": t([4])}, "bias is given; it must be None"),
+        (
+            formats_by_rank({2: "NCHW ND", 3: "NCL"}, "x"),
+            {"x": t([1, 2, 3])},
+            "x has rank 3 and format ND; it must be NCL",
+        ),
+        (
+            formats_by_rank({2: "NCHW", 3: "NCL"}, "x"),
+            {"x": t([1])},
+            "x has rank 1 and format ND; it must be of rank 2 or 3",
+        ),
         (max_rank(1, "x"), {}, "x has rank 2 (shape (2, 6)); it must be at most 1"),
         (
             not_nz("weight"),
@@ -375,6 +423,8 @@ def test_words_explain_themselves(word: Check, given: dict[str, Any], expected: 
     [
         (required("biasOptional"), {"biasOptional": t([4])}),
         (absent("biasOptional"), {}),
+        (absent_or_empty("biasOptional"), {"biasOptional": t([0])}),
+        (formats_by_rank({2: "NCHW ND"}, "x", "biasOptional"), {}),
         (together("biasOptional", "scaleOptional"), {}),
         (together("biasOptional", "scaleOptional"), {"biasOptional": t([4]), "scaleOptional": t([4])}),
         (not_empty("x", "biasOptional", "padsOptional"), {}),
@@ -433,6 +483,19 @@ def test_families_of_a_table_by_product() -> None:
     word = dtype_table("x weight", "T T", T={"A2": "FLOAT16 BF16", "": "FLOAT"})
     assert status(word) == 0
     assert message(word, soc=NEW_950) == "x has dtype FLOAT16; on Ascend950PR_9599 it must be FLOAT"
+
+
+def test_the_sizes_of_a_product() -> None:
+    words = (*matrix_product("x", "weight", "transposed", "numHeads"), infer_shape(out="(*batch, m, n)"))
+    given = {"x": t([3, 2, 6]), "weight": t([6, 4]), "numHeads": 0}
+    assert inferred(*words, **given)["out"][0] == (3, 2, 4)
+    assert inferred(*words, x=t([6, 2]), weight=t([3, 4, 6]), transposed=True)["out"][0] == (3, 2, 4)
+    assert message(*words, **{**given, "weight": t([5, 4])}) == (
+        "weight has shape (5, 4); weight[-1] if num_heads else weight[-2] is 5; it must be 6 (k)"
+    )
+    assert message(*words, **{**given, "weight": t([2, 6, 4])}) == (
+        "x has shape (3, 2, 6); x[:-2] is (3,); it must broadcast with (2,) (weight[:-2])"
+    )
 
 
 def test_lists_that_hold_nothing_count_as_null_pointers() -> None:

@@ -41,20 +41,6 @@ def windows(sizes: Shape, kernel: Shape, pads: Shape, dilation: Sequence[int], s
     return tuple(_divided(n + p - d * (k - 1) - 1, s) + 1 for n, k, p, d, s in rows)
 
 
-def cube_math_type(*operands: str, most: int = 4) -> Check:
-    """cubeMathType is known; the cubes of old chips multiply no float32."""
-
-    def check(call: Call) -> None:
-        value = call["cubeMathType"]
-        call.require(0 <= value <= most, "cubeMathType", f"is {value}; it must be in [0, {most}]")
-        wide = {DataType.FLOAT, DataType.BF16} & set(map(call.dtype, operands))
-        if call.product not in ("A2", "A3", "950") and wide:
-            text = f"is {value}; on {call.soc.name} FLOAT operands are multiplied as FLOAT16, so it must be 1 or 2"
-            call.require(value in (1, 2), "cubeMathType", text)
-
-    return check
-
-
 _PLAIN = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 
 
@@ -189,7 +175,7 @@ rule(
     _conv_values,
     output_shape(output=convolved),
     _empty_output("input", "output"),
-    cube_math_type("input", "weight"),
+    *cube_math_type("input", "weight"),
     _chips,
     output_dtype(output=promoted("input", "weight")),
     nullable="outputPadding",
@@ -228,7 +214,7 @@ rule(
     _depthwise_values,
     output_shape(out=lambda call: convolved(call, "self")),
     _empty_output("self", "out"),
-    cube_math_type("self", "weight"),
+    *cube_math_type("self", "weight"),
     only_products("A2 A3 950 910 310P 310B"),
     output_dtype(out=dtype_of("self")),
 )
@@ -268,7 +254,7 @@ rule(
     tbc_bias,
     formats("ND NCL", "self", "weight", "output"),
     output_shape(output=_tbc_shape),
-    cube_math_type("self", "weight"),
+    *cube_math_type("self", "weight"),
     only_products("A2 A3 950 910 310P"),
     output_dtype(output=dtype_of("self")),
     required="bias",

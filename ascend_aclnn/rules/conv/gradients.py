@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.conv.core import axes_of, by_rank, cube_math_type, pads_of, tbc_bias, three_axes, windows
+from ascend_aclnn.rules.conv.core import axes_of, by_rank, pads_of, tbc_bias, three_axes, windows
 from ascend_aclnn.rules.language import *
 
 _GRADS = (("gradInput", "input"), ("gradWeight", "weight"), ("gradBias", "gradOutput"))
@@ -155,7 +155,7 @@ rule(
     on_products("950", same_dtype("input", "gradInput"), same_dtype("gradOutput", "gradBias")),
     _backward_formats,
     _backward_attributes,
-    cube_math_type("gradOutput", "input", "weight", most=3),
+    *cube_math_type("gradOutput", "input", "weight", most=3),
     _backward_sizes,
     tiling(unless_empty("input weight", _backward_windows)),
     *(_masked(i, like) for i, (_, like) in enumerate(_GRADS)),
@@ -188,7 +188,7 @@ rule(
     rank(3, 3, "self", "input", "weight"),
     tbc_bias,
     output_shape(self=_tbc_grad, gradInput=shape_of("input"), gradWeight=shape_of("weight"), gradBias=shape_of("bias")),
-    cube_math_type("self", "input", "weight", most=3),
+    *cube_math_type("self", "input", "weight", most=3),
     on_products(
         "950", same_dtype("input", "gradInput"), same_dtype("weight", "gradWeight"), same_dtype("bias", "gradBias")
     ),

@@ -23,6 +23,7 @@ from typing import Any
 
 from ascend_aclnn.rules.language.attributes import (
     absent,
+    absent_or_empty,
     array_length,
     conditional_outputs,
     in_range,
@@ -140,12 +141,17 @@ from ascend_aclnn.rules.language.groups import (
 from ascend_aclnn.rules.language.layout import (
     contiguous,
     formats,
+    formats_by_rank,
     max_rank,
     no_private_format,
     not_nz,
     not_transposed,
     rank,
     same_format,
+)
+from ascend_aclnn.rules.language.products import (
+    cube_math_type,
+    matrix_product,
 )
 from ascend_aclnn.rules.language.shapes import (
     broadcast_shape,
@@ -231,6 +237,7 @@ __all__ = [
     "Shapes",
     "Word",
     "absent",
+    "absent_or_empty",
     "array_length",
     "binary_promoted",
     "broadcast_of_list",
@@ -245,6 +252,7 @@ __all__ = [
     "conditional_outputs",
     "contiguous",
     "copied_output_shape",
+    "cube_math_type",
     "define",
     "dims_text",
     "documented_dtypes",
@@ -261,6 +269,7 @@ __all__ = [
     "fixed_dtype",
     "floated",
     "formats",
+    "formats_by_rank",
     "forms",
     "has_common",
     "has_dtype",
@@ -271,6 +280,7 @@ __all__ = [
     "is_floating",
     "is_integral",
     "is_transposed",
+    "matrix_product",
     "max_rank",
     "max_rank_if_strided",
     "multiple_of",

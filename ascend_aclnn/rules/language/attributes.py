@@ -100,6 +100,17 @@ def absent(*names: str, why: str = "") -> Check:
     return check
 
 
+def absent_or_empty(*names: str, why: str = "") -> Check:
+    """Tensors that must be null pointers, or have no elements."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if call.is_present(name) and call[name].size != 0:
+                call.refuse(name, "is given; it must be None" + (why and f", {why}"))
+
+    return check
+
+
 def together(*names: str, status: Optional[int] = None) -> Check:
     """Arguments that are present all, or absent all."""
 

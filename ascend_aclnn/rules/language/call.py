@@ -61,11 +61,17 @@ class ArgumentShape(tuple[int, ...]):
     @property
     def unpacked(self) -> ArgumentShape:
         """The shape in elements: an INT32 counts as eight INT4, along the axis that is stored last."""
-        shape = self
-        if self.tensor.dtype is DataType.INT32 and self:
-            axis = len(self) - (2 if self.transposed else 1)
-            shape = ArgumentShape(n * 8 if i == axis else n for i, n in enumerate(self))
-            shape.parameter, shape.tensor = self.parameter, TensorSpec(shape, DataType.INT4)
+        return self._of_eights(DataType.INT4) if self.tensor.dtype is DataType.INT32 else self
+
+    @property
+    def unpacked_weight(self) -> ArgumentShape:
+        """As ``unpacked``; a FLOAT, too, counts as eight FLOAT4."""
+        return self._of_eights(DataType.FLOAT4_E2M1) if self.tensor.dtype is DataType.FLOAT else self.unpacked
+
+    def _of_eights(self, dtype: DataType) -> ArgumentShape:
+        axis = len(self) - (2 if self.transposed else 1)
+        shape = ArgumentShape(n * 8 if i == axis else n for i, n in enumerate(self))
+        shape.parameter, shape.tensor = self.parameter, TensorSpec(shape, dtype)
         return shape
 
     @property

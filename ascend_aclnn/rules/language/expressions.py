@@ -40,10 +40,66 @@ def with_size(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:position], size, *shape[position + 1 :])
 
 
+class NoBroadcast(Exception):
+    """Shapes in an expression do not broadcast."""
+
+
+def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape to which shapes broadcast."""
+    total: list[int] = []
+    for shape in shapes:
+        missing = len(shape) - len(total)
+        total, sizes = [1] * missing + total, [1] * -missing + list(shape)
+        if any(a != b and 1 not in (a, b) for a, b in zip(total, sizes)):
+            raise NoBroadcast(" and ".join(map(dims_text, shapes)))
+        total = [b if a == 1 else a for a, b in zip(total, sizes)]
+    return tuple(total)
+
+
+def broadcasts(*shapes: Sequence[int]) -> bool:
+    """Whether shapes broadcast."""
+    try:
+        broadcast(*shapes)
+    except NoBroadcast:
+        return False
+    return True
+
+
+def spread(items: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """An array with an item for each of ``count`` axes; a single one stands for all of them."""
+    return items * count if len(items) == 1 else items
+
+
+def window_count(
+    size: int,
+    kernel: int,
+    stride: int,
+    before: int,
+    after: int,
+    dilation: int = 1,
+    ceil_mode: bool = False,
+    towards_zero: bool = False,
+) -> int:
+    """How many windows fit on an axis, padded before and after; -1 where there is no stride.
+
+    A last one that begins in the padding behind does not count. Some operators divide as C does (``towards_zero``),
+    which differs where the kernel is larger than the padded axis.
+    """
+    if stride <= 0:
+        return -1
+    room = size + before + after - dilation * (kernel - 1) - 1
+    if ceil_mode:
+        room += stride - 1
+    steps = -(-room // stride) if towards_zero and room < 0 else room // stride
+    return steps if ceil_mode and steps * stride >= size + before else steps + 1
+
+
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
     "all": all,
     "any": any,
+    "broadcast": broadcast,
+    "broadcasts": broadcasts,
     "ceil_div": ceil_div,
     "enumerate": enumerate,
     "int": int,
@@ -55,9 +111,11 @@ FUNCTIONS: dict[str, Any] = {
     "prod": math.prod,
     "range": range,
     "sorted": sorted,
+    "spread": spread,
     "sum": sum,
     "tuple": tuple,
     "with_size": with_size,
+    "window_count": window_count,
     "zip": zip,
 }
 
@@ -133,6 +191,8 @@ class Expression:
             return self.function(*map(needed, self.names))
         except ZeroDivisionError:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
+        except NoBroadcast as shapes:
+            call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {shapes} do not broadcast")
         except TypeError:
             self._refuse_null_items(call)
             raise
@@ -347,6 +407,10 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         return f"{explain(call, node.values[0], argument)}, unless {others}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
         return _explain_items(call, node.args[0], argument)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "broadcasts":
+        came, subject = describe(call, node.args[0], argument)
+        others = " and ".join(_limit(call, part) for part in node.args[1:])
+        return f"{came}; {subject} must broadcast with {others}"
     if isinstance(node, (ast.Name, ast.Attribute)):
         came, subject = describe(call, node, argument)
         return f"{came}; {subject} must be True"
@@ -447,7 +511,7 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
             name = f"{node.id} ({meaning})" if len(meaning) <= 40 else node.id
             return _first(call, node), f"{name} is {_shown(value)}; it"
         return _came(value), "it"
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and not isinstance(node.slice, ast.Slice):
         value = value_of(call, node.value.id)
         noun = "axis" if isinstance(value, ArgumentShape) else "item"
         return _came(value), _part(call, node.slice, noun)
@@ -472,7 +536,7 @@ def _part(call: Call, index: ast.expr, noun: str) -> str:
     try:
         number = ast.literal_eval(index)
     except ValueError:
-        return f"its {noun} {render(call, index)}" if not isinstance(index, ast.Slice) else f"its {noun} range"
+        return f"its {noun} {render(call, index)}"
     return {0: f"its first {noun}", -1: f"its last {noun}"}.get(number, f"its {noun} {number}")
 
 

@@ -49,6 +49,22 @@ def formats(allowed: str, *names: str) -> Check:
     return check
 
 
+def formats_by_rank(allowed: dict[int, str], *names: str) -> Check:
+    """Tensors have one of the formats for their rank (names in one string), and no other rank; absent ones pass."""
+    members = {rank: frozenset(Format[name] for name in formats.split()) for rank, formats in allowed.items()}
+
+    def check(call: Call) -> None:
+        for name in names:
+            for tensor in call.tensors(name):
+                found = members.get(tensor.ndim, frozenset())
+                if tensor.format not in found:
+                    named = " or ".join(allowed.get(tensor.ndim, "").split())
+                    wanted = named or f"of rank {' or '.join(map(str, allowed))}"
+                    call.refuse(name, f"has rank {tensor.ndim} and format {tensor.format.name}; it must be {wanted}")
+
+    return check
+
+
 def contiguous(*names: str) -> Check:
     """Tensors are stored without gaps, in order."""
 
