@@ -48,9 +48,10 @@ def bind_outputs(call: Invocation, out: Any) -> None:
 def _missing(plan: CallPlan, parameter: Parameter) -> str:
     rank = f" of rank {parameter.rank}" if parameter.rank else ""
     dtype = f" with dtype {' / '.join(parameter.dtypes)}" if parameter.dtypes else ""
+    why = plan.operator.chosen_output
     return (
-        f"{plan.operator.name}: the shape of the output {parameter.python_name} does not follow from the inputs; "
-        f"pass a tensor{rank}{dtype} in out="
+        f"{plan.operator.name}: the shape of the output {parameter.python_name} does not follow from the inputs"
+        f"{f' ({why})' if why else ''}; pass a tensor{rank}{dtype} in out="
     )
 
 

@@ -188,6 +188,12 @@ class Operator:
         return _has_trait("data_dependent", self)
 
     @functools.cached_property
+    def chosen_output(self) -> Optional[str]:
+        """Why no rule can tell what an output looks like, which is then to be passed; None where one does."""
+        reasons: dict[str, str] = _rows()["chosen_outputs"]["operators"]
+        return reasons.get(self.name)
+
+    @functools.cached_property
     def needs_workspace(self) -> bool:
         return not _has_trait("no_workspace", self)
 
@@ -224,8 +230,15 @@ class Operator:
 
 
 @functools.cache
+def _rows() -> dict[str, Any]:
+    """traits.json."""
+    rows: dict[str, Any] = json.loads(_text(FOLDER / "traits.json"))
+    return rows
+
+
+@functools.cache
 def _traits() -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    rows = json.loads(_text(FOLDER / "traits.json"))
+    rows = _rows()
     return {
         trait: (frozenset(row.get("operators", ())), frozenset(row.get("families", ()))) for trait, row in rows.items()
     }

@@ -18,9 +18,9 @@ class Coverage(NamedTuple):
 
 def coverage(operator: Operator) -> Coverage:
     rule = rules.find(operator)
-    pure = [p.name for p in operator.parameters if p.direction == "out" and not p.optional]
+    pure = [p for p in operator.parameters if p.direction == "out" and not p.optional]
     return Coverage(
-        outputs=not pure or (rule is not None and all(name in rule.shapes for name in pure)),
+        outputs=not pure or (rule is not None and all(map(rule.tells, pure))),
         checks=rule is not None,
         reference=reference.find(operator) is not None,
     )

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascend_aclnn import catalog
+from ascend_aclnn import catalog, ops, reference
+from ascend_aclnn.cli.coverage import coverage
 from ascend_aclnn.testing import compare
 from ascend_aclnn.testing.standards import STANDARDS
 
@@ -51,3 +52,20 @@ def test_every_operator_has_one_standard() -> None:
 def test_the_standard_of_an_operator_decides(operator: str, dtype: type, error: float, accurate: bool) -> None:
     golden: Any = np.arange(1, 13).astype(dtype)
     assert compare((golden + error).astype(dtype), golden, operator=operator).accurate is accurate
+
+
+def test_the_outputs_of_every_computed_operator_are_told_or_there_is_a_reason() -> None:
+    """Experimental operators may have outputs to pass; of the others, only those of the trait do."""
+    untold = {
+        name
+        for name in catalog.names()
+        if not (operator := catalog.get(name)).experimental
+        and reference.find(operator) is not None
+        and not coverage(operator).outputs
+    }
+    assert untold == set(TRAITS["chosen_outputs"]["operators"])
+
+
+def test_an_output_that_is_the_callers_choice_says_why() -> None:
+    with pytest.raises(TypeError, match=r"does not follow from the inputs \(as many counts as the largest number asks"):
+        ops.bincount(np.array([1, 2], np.int32), minlength=0)

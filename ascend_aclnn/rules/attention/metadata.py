@@ -31,5 +31,10 @@ rule(
     shape_patterns(metaData="1024"),
     _LENGTHS,
 )
-# How much they write is not documented.
-rule("aclnnFlashAttnMetadata aclnnQuantFlashAttnMetadata", documented_products)
+# A head, and 16 numbers for each of 36 and of 72 cores (flash_attn_metadata.h), of one section; callers may have room for more.
+rule(
+    "aclnnFlashAttnMetadata aclnnQuantFlashAttnMetadata",
+    documented_products,
+    infer_shape(metaData="(16 * (1 + 36 + 72),)"),
+    output_dtype(metaData="INT32"),
+)

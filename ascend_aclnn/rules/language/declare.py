@@ -129,6 +129,10 @@ class Rule:
             return None
         return _output_specs(shapes, self._output_dtype(call, parameter))
 
+    def tells(self, parameter: Parameter) -> bool:
+        """The rule can say what an output looks like, for some inputs at least."""
+        return any(name in self.shapes for name in self._names(parameter))
+
     def _names(self, parameter: Parameter) -> list[str]:
         """The names under which the rule may speak of a parameter."""
         return [parameter.name, *(alias for alias, names in self.aliases.items() if parameter.name in names)]
