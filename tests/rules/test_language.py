@@ -122,6 +122,20 @@ def test_a_word_that_does_both() -> None:
     assert message(word, out=t([2, 5])) == "out has shape (2, 5); it must be (2, 4)"
 
 
+def test_checks_of_dtypes_tell_those_of_outputs() -> None:
+    shape = infer_shape(out="weight")
+    assert inferred(shape, same_dtype("weight", "out"), weight=t([6, 4], "INT8")) == {"out": ((6, 4), "INT8")}
+    assert inferred(shape, same_dtype("scaleOptional", "out")) == {"out": ((6, 4), "FLOAT16")}  # it is absent
+    assert inferred(shape, has_dtype("out", "INT32")) == {"out": ((6, 4), "INT32")}
+    assert inferred(shape, dtypes("INT32", "out")) == {"out": ((6, 4), "INT32")}
+    assert inferred(shape, dtypes("INT32 INT64", "out")) == {"out": ((6, 4), "FLOAT16")}  # nothing is told
+    table = dtype_table("x weight out", "FLOAT16 INT8 INT32", "FLOAT16 FLOAT16 FLOAT16/FLOAT", products="A2")
+    assert inferred(shape, table, weight=t([6, 4], "INT8")) == {"out": ((6, 4), "INT32")}
+    assert inferred(shape, table, weight=t([6, 4], "INT8"), soc=NEW_950) == {"out": ((6, 4), "FLOAT16")}
+    assert inferred(shape, table, output_dtype(out="FLOAT")) == {"out": ((6, 4), "FLOAT")}  # the table leaves it open
+    assert status(table, weight=t([6, 4], "INT8"), out=t([6, 4], "INT8")) == PARAM_INVALID
+
+
 @pytest.mark.parametrize("group", [tiling, lambda *w: unless_empty("x", *w), lambda *w: with_status(INNER_NULLPTR, *w)])
 def test_groups_about_checks_tell_in_any_case(group: Any) -> None:
     words = group(infer_shape(out="(7,)"), output_dtype(out="INT8"))

@@ -10,165 +10,59 @@ A rule is a sequence of words in the order in which CANN checks, most of them wi
          output_dtype(out=promoted("self", "other")))
 
 Each word checks, or tells what outputs are allocated with (``infer_shape``, ``output_dtype``), or both (``output_shape``
-and its variants, ``shape_patterns``, ``same_dtype``, ``has_dtype``); where several tell of one output, the last one counts.
-Groups (``when``, ``on_products``, ``unless_empty``, ``tiling``) leave the words in them their meaning. Null pointers
-(161001) are checked first, without a word: every pointer that the catalog does not call optional must be there. A check that
-no word says is a function of a ``Call`` that uses ``call.require(...)``.
+and its variants, ``shape_patterns``, ``same_dtype``, ``has_dtype``, ``dtype_table``, a single dtype); where several tell of
+one output, the last one counts. Groups (``when``, ``on_products``, ``unless_empty``, ``tiling``) leave the words in them
+their meaning. Null pointers (161001) are checked first, without a word: every pointer that the catalog does not call
+optional must be there. A check that no word says is a function of a ``Call`` that uses ``call.require(...)``.
+
+Each word is exported by the ``__all__`` of the module that defines it.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ascend_aclnn.rules.language.attributes import (
-    absent,
-    absent_or_empty,
-    array_length,
-    conditional_outputs,
-    in_range,
-    multiple_of,
-    not_empty,
-    not_negative,
-    one_of,
-    positive,
-    required,
-    required_lists,
-    together,
-    valid_axes,
-    valid_axis,
+from ascend_aclnn.rules.language import (
+    attributes,
+    call,
+    data_types,
+    declare,
+    dtype_families,
+    expressions,
+    groups,
+    layout,
+    operands,
+    products,
+    shapes,
 )
-from ascend_aclnn.rules.language.call import (
-    NZ,
-    Call,
-    Check,
-    Condition,
-    DtypeRule,
-    Shape,
-    ShapeRule,
-    Shapes,
-    Word,
-    dims_text,
-    is_transposed,
-)
-from ascend_aclnn.rules.language.data_types import (
-    FLOATS_OF_PRODUCT,
-    DtypeSet,
-    can_cast,
-    castable,
-    documented_dtypes,
-    dtype_attribute,
-    dtype_in,
-    dtype_of,
-    dtype_set,
-    dtype_table,
-    dtypes,
-    fixed_dtype,
-    has_dtype,
-    is_complex,
-    is_floating,
-    is_integral,
-    output_dtype,
-    parse_dtypes,
-    plus_bf16,
-    promote,
-    promoted,
-    same_dtype,
-)
-from ascend_aclnn.rules.language.declare import (
-    RULES,
-    OutputSpecs,
-    Rule,
-    documented_rank,
-    documented_rule,
-    rule,
-)
-from ascend_aclnn.rules.language.dtype_families import (
-    COMPLEX,
-    FLOAT4S,
-    FLOAT8S,
-    FLOATS,
-    FLOATS_AND_DOUBLE,
-    FLOATS_WITHOUT_BF16,
-    HALVES,
-    INDICES,
-    INTEGERS,
-    PRODUCTS_BEFORE_950,
-    PRODUCTS_WITH_BF16,
-    REAL,
-    REAL_AND_COMPLEX,
-    UNSIGNED,
-)
-from ascend_aclnn.rules.language.elementwise import (
-    PAIR,
-    Make,
-    binary_promoted,
-    broadcast_of_list,
-    by_product,
-    combine,
-    elementwise,
-    floated,
-    forms,
-    has_common,
-    max_rank_if_strided,
-    no_bool,
-    no_null_item,
-    number,
-    otherwise,
-    pair,
-    present,
-    real_of,
-    scalar_default,
-    takes_dtype,
-    unary,
-    with_scalar,
-)
-from ascend_aclnn.rules.language.expressions import (
-    ceil_div,
-    define,
-    require,
-)
-from ascend_aclnn.rules.language.groups import (
-    documented_products,
-    on_operators,
-    on_products,
-    only_products,
-    tiling,
-    unless_empty,
-    when,
-    with_status,
-)
-from ascend_aclnn.rules.language.layout import (
-    contiguous,
-    formats,
-    formats_by_rank,
-    max_rank,
-    no_private_format,
-    not_nz,
-    not_transposed,
-    rank,
-    same_format,
-)
-from ascend_aclnn.rules.language.products import (
-    cube_math_type,
-    matrix_product,
-)
-from ascend_aclnn.rules.language.shapes import (
-    broadcast_shape,
-    broadcast_shapes,
-    broadcastable,
-    copied_output_shape,
-    has_shape,
-    infer_shape,
-    normalise_axes,
-    output_shape,
-    output_shape_relaxed,
-    reduced_shape,
-    same_shape,
-    shape_from,
-    shape_of,
-    shape_patterns,
-)
+from ascend_aclnn.rules.language.attributes import *
+from ascend_aclnn.rules.language.call import *
+from ascend_aclnn.rules.language.data_types import *
+from ascend_aclnn.rules.language.declare import *
+from ascend_aclnn.rules.language.dtype_families import *
+from ascend_aclnn.rules.language.expressions import *
+from ascend_aclnn.rules.language.groups import *
+from ascend_aclnn.rules.language.layout import *
+from ascend_aclnn.rules.language.operands import *
+from ascend_aclnn.rules.language.products import *
+from ascend_aclnn.rules.language.shapes import *
+
+if not TYPE_CHECKING:  # a type checker follows the imports above; at run time ``import *`` would take the modules too
+    _MODULES = (
+        attributes,
+        call,
+        data_types,
+        declare,
+        dtype_families,
+        expressions,
+        groups,
+        layout,
+        operands,
+        products,
+        shapes,
+    )
+    __all__ = [word for module in _MODULES for word in module.__all__]
 
 _FORMER_NAMES = {
     "axes_of": "valid_axes",
@@ -203,133 +97,3 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"{__name__}.{name} is now called {new}", DeprecationWarning, stacklevel=2)
     return globals()[new]
-
-
-__all__ = [
-    "COMPLEX",
-    "FLOAT4S",
-    "FLOAT8S",
-    "FLOATS",
-    "FLOATS_AND_DOUBLE",
-    "FLOATS_OF_PRODUCT",
-    "FLOATS_WITHOUT_BF16",
-    "HALVES",
-    "INDICES",
-    "INTEGERS",
-    "NZ",
-    "PAIR",
-    "PRODUCTS_BEFORE_950",
-    "PRODUCTS_WITH_BF16",
-    "REAL",
-    "REAL_AND_COMPLEX",
-    "RULES",
-    "UNSIGNED",
-    "Call",
-    "Check",
-    "Condition",
-    "DtypeRule",
-    "DtypeSet",
-    "Make",
-    "OutputSpecs",
-    "Rule",
-    "Shape",
-    "ShapeRule",
-    "Shapes",
-    "Word",
-    "absent",
-    "absent_or_empty",
-    "array_length",
-    "binary_promoted",
-    "broadcast_of_list",
-    "broadcast_shape",
-    "broadcast_shapes",
-    "broadcastable",
-    "by_product",
-    "can_cast",
-    "castable",
-    "ceil_div",
-    "combine",
-    "conditional_outputs",
-    "contiguous",
-    "copied_output_shape",
-    "cube_math_type",
-    "define",
-    "dims_text",
-    "documented_dtypes",
-    "documented_products",
-    "documented_rank",
-    "documented_rule",
-    "dtype_attribute",
-    "dtype_in",
-    "dtype_of",
-    "dtype_set",
-    "dtype_table",
-    "dtypes",
-    "elementwise",
-    "fixed_dtype",
-    "floated",
-    "formats",
-    "formats_by_rank",
-    "forms",
-    "has_common",
-    "has_dtype",
-    "has_shape",
-    "in_range",
-    "infer_shape",
-    "is_complex",
-    "is_floating",
-    "is_integral",
-    "is_transposed",
-    "matrix_product",
-    "max_rank",
-    "max_rank_if_strided",
-    "multiple_of",
-    "no_bool",
-    "no_null_item",
-    "no_private_format",
-    "normalise_axes",
-    "not_empty",
-    "not_negative",
-    "not_nz",
-    "not_transposed",
-    "number",
-    "on_operators",
-    "on_products",
-    "one_of",
-    "only_products",
-    "otherwise",
-    "output_dtype",
-    "output_shape",
-    "output_shape_relaxed",
-    "pair",
-    "parse_dtypes",
-    "plus_bf16",
-    "positive",
-    "present",
-    "promote",
-    "promoted",
-    "rank",
-    "real_of",
-    "reduced_shape",
-    "require",
-    "required",
-    "required_lists",
-    "rule",
-    "same_dtype",
-    "same_format",
-    "same_shape",
-    "scalar_default",
-    "shape_from",
-    "shape_of",
-    "shape_patterns",
-    "takes_dtype",
-    "tiling",
-    "together",
-    "unary",
-    "unless_empty",
-    "valid_axes",
-    "valid_axis",
-    "when",
-    "with_scalar",
-    "with_status",
-]

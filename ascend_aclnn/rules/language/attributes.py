@@ -12,6 +12,24 @@ from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, dims_
 from ascend_aclnn.rules.language.expressions import Conditional
 from ascend_aclnn.rules.language.shapes import normalise_axes
 
+__all__ = [
+    "absent",
+    "absent_or_empty",
+    "array_length",
+    "conditional_outputs",
+    "in_range",
+    "multiple_of",
+    "not_empty",
+    "not_negative",
+    "one_of",
+    "positive",
+    "required",
+    "required_lists",
+    "together",
+    "valid_axes",
+    "valid_axis",
+]
+
 
 def in_range(name: str, least: float, most: float) -> Check:
     """An attribute lies in a closed range."""

@@ -12,6 +12,20 @@ from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
 
+__all__ = [
+    "NZ",
+    "Call",
+    "Check",
+    "Condition",
+    "DtypeRule",
+    "Shape",
+    "ShapeRule",
+    "Shapes",
+    "Word",
+    "dims_text",
+    "is_transposed",
+]
+
 NZ = (Format.FRACTAL_NZ, Format.FRACTAL_NZ_C0_16, Format.FRACTAL_NZ_C0_32)
 
 Shape = tuple[int, ...]

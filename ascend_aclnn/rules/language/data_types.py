@@ -13,6 +13,31 @@ from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Word
 from ascend_aclnn.rules.language.dtype_families import FLOATS_WITHOUT_BF16
 from ascend_aclnn.rules.language.expressions import dtype_rule
 
+__all__ = [
+    "FLOATS_OF_PRODUCT",
+    "DtypeSet",
+    "can_cast",
+    "castable",
+    "documented_dtypes",
+    "dtype_attribute",
+    "dtype_in",
+    "dtype_of",
+    "dtype_set",
+    "dtype_table",
+    "dtypes",
+    "fixed_dtype",
+    "has_dtype",
+    "is_complex",
+    "is_floating",
+    "is_integral",
+    "output_dtype",
+    "parse_dtypes",
+    "plus_bf16",
+    "promote",
+    "promoted",
+    "same_dtype",
+]
+
 # Data types: names in one string, the same for some products ({"A2 A3": "...", "": "the others"}), or a function.
 DtypeSet = Union[str, dict[str, str]]
 
@@ -44,18 +69,29 @@ def plus_bf16(names: str) -> DtypeSet:
 FLOATS_OF_PRODUCT = plus_bf16(FLOATS_WITHOUT_BF16)
 
 
-def dtypes(allowed: DtypeSet, *names: str) -> Check:
-    """Tensors (or scalars, or every tensor of a list) have one of the data types; absent ones pass."""
+class _Dtypes(Word):
+    def __init__(self, allowed: DtypeSet, names: Sequence[str]) -> None:
+        super().__init__()
+        self.allowed, self.names = allowed, names
+        single = DataType.__members__.get(allowed) if isinstance(allowed, str) else None
+        if single is not None:
+            self.dtypes = {name: [(None, lambda call: single)] for name in names}
 
-    def check(call: Call) -> None:
-        members = dtype_set(call, allowed)
-        for name in names:
+    def __call__(self, call: Call) -> None:
+        members = dtype_set(call, self.allowed)
+        for name in self.names:
             value = call.get(name)
             for item in value if isinstance(value, list) else (value,):
                 if item is not None and item.dtype not in members:
                     call.refuse(name, f"has dtype {item.dtype.name}; on {call.soc.name} it must be {_listed(members)}")
 
-    return check
+
+def dtypes(allowed: DtypeSet, *names: str) -> Check:
+    """Tensors (or scalars, or every tensor of a list) have one of the data types; absent ones pass.
+
+    The only data type that is allowed is told of outputs.
+    """
+    return _Dtypes(allowed, names)
 
 
 def documented_dtypes(*names: str) -> Check:
@@ -78,27 +114,27 @@ def documented_dtypes(*names: str) -> Check:
     return check
 
 
-def dtype_table(names: str, *rows: str, products: str = "", **families: DtypeSet) -> Check:
-    """The dtypes of the named tensors together are one of the rows; absent tensors fit any row.
-
-    A cell is a data type, several ("FLOAT16/BF16"), or a letter that stands for one of a family, the same in the whole row:
-    ``dtype_table("x scale y", "T S T", T=FLOATS_OF_PRODUCT, S="FLOAT BF16")``. With ``products`` the check applies on
-    those only.
-    """
-    keys = names.split()
-
-    @functools.cache
-    def table_of(product: str) -> list[tuple[DataType, ...]]:
-        members = {letter: _names_on(product, family) for letter, family in families.items()}
-        return [cells for row in rows for cells in _cells(row.split(), members)]
-
-    table_of("A2")  # a misspelt row fails here
-
-    def check(call: Call) -> None:
-        if products and call.product not in products.split():
-            return
-        left = table = table_of(call.product)
+class _DtypeTable(Word):
+    def __init__(
+        self, keys: list[str], rows: Sequence[str], products: list[str], families: dict[str, DtypeSet]
+    ) -> None:
+        super().__init__()
+        self.keys, self.rows, self.products, self.families = keys, rows, products, families
+        self.table = functools.cache(self._table)
+        self.table("A2")  # a misspelt row fails here
         for position, key in enumerate(keys):
+            one_is_left = functools.partial(self._is_only_one, position)
+            self.dtypes[key] = [(one_is_left, functools.partial(self._only_one, position))]
+
+    def _table(self, product: str) -> list[tuple[DataType, ...]]:
+        members = {letter: _names_on(product, family) for letter, family in self.families.items()}
+        return [cells for row in self.rows for cells in _cells(row.split(), members)]
+
+    def __call__(self, call: Call) -> None:
+        if self.products and call.product not in self.products:
+            return
+        left = table = self.table(call.product)
+        for position, key in enumerate(self.keys):
             if not call.is_present(key):
                 continue
             came = call.dtype(key)
@@ -106,13 +142,34 @@ def dtype_table(names: str, *rows: str, products: str = "", **families: DtypeSet
             if not fitting:
                 allowed = {row[position] for row in left}
                 so_far = ", ".join(
-                    f"{call.python_name(k)} {call.dtype(k).name}" for k in keys[:position] if call.is_present(k)
+                    f"{call.python_name(k)} {call.dtype(k).name}" for k in self.keys[:position] if call.is_present(k)
                 )
                 given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
                 call.refuse(key, f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}")
             left = fitting
 
-    return check
+    def _left(self, position: int, call: Call) -> set[DataType]:
+        """What stands in a column of the rows that fit the other tensors."""
+        if self.products and call.product not in self.products:
+            return set()
+        others = [(i, call.dtype(key)) for i, key in enumerate(self.keys) if i != position and call.is_present(key)]
+        return {row[position] for row in self.table(call.product) if all(row[i] is dtype for i, dtype in others)}
+
+    def _is_only_one(self, position: int, call: Call) -> bool:
+        return len(self._left(position, call)) == 1
+
+    def _only_one(self, position: int, call: Call) -> DataType:
+        return next(iter(self._left(position, call)))
+
+
+def dtype_table(names: str, *rows: str, products: str = "", **families: DtypeSet) -> Check:
+    """The dtypes of the named tensors together are one of the rows; absent tensors fit any row.
+
+    A cell is a data type, several ("FLOAT16/BF16"), or a letter that stands for one of a family, the same in the whole row:
+    ``dtype_table("x scale y", "T S T", T=FLOATS_OF_PRODUCT, S="FLOAT BF16")``. With ``products`` the check applies on
+    those only. The only data type that fitting rows leave to an output is told.
+    """
+    return _DtypeTable(names.split(), rows, products.split(), families)
 
 
 def _cells(row: list[str], families: dict[str, str]) -> Iterator[tuple[DataType, ...]]:

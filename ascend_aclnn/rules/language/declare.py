@@ -17,6 +17,8 @@ from ascend_aclnn.rules.language.expressions import Absent, expression
 from ascend_aclnn.rules.language.groups import Group
 from ascend_aclnn.rules.language.layout import rank
 
+__all__ = ["RULES", "OutputSpecs", "Rule", "documented_rank", "documented_rule", "rule"]
+
 OutputSpecs = Union[TensorSpec, list[TensorSpec], None]  # what is allocated: a tensor, a list, a null pointer
 
 

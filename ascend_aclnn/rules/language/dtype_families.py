@@ -4,6 +4,23 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 
+__all__ = [
+    "COMPLEX",
+    "FLOAT4S",
+    "FLOAT8S",
+    "FLOATS",
+    "FLOATS_AND_DOUBLE",
+    "FLOATS_WITHOUT_BF16",
+    "HALVES",
+    "INDICES",
+    "INTEGERS",
+    "PRODUCTS_BEFORE_950",
+    "PRODUCTS_WITH_BF16",
+    "REAL",
+    "REAL_AND_COMPLEX",
+    "UNSIGNED",
+]
+
 HALVES = "FLOAT16 BF16"
 FLOATS = "FLOAT FLOAT16 BF16"
 FLOATS_WITHOUT_BF16 = "FLOAT FLOAT16"  # all that Atlas inference and training products have, and some later kernels

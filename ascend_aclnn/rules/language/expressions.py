@@ -28,6 +28,8 @@ from ascend_aclnn.core.errors import RuleViolation
 from ascend_aclnn.rules.language.call import ArgumentItems, ArgumentShape, Call, Check, DtypeRule, Word, dims_text
 from ascend_aclnn.rules.language.dtype_families import FAMILIES
 
+__all__ = ["ceil_div", "define", "require"]
+
 
 def ceil_div(count: int, size: int) -> int:
     """How many parts of a size hold a count."""

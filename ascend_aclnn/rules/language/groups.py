@@ -14,6 +14,17 @@ from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Word
 from ascend_aclnn.rules.language.expressions import Conditional
 
+__all__ = [
+    "documented_products",
+    "on_operators",
+    "on_products",
+    "only_products",
+    "tiling",
+    "unless_empty",
+    "when",
+    "with_status",
+]
+
 
 class Group(Word):
     """Words that apply together; subclasses say when their checks are made."""

@@ -5,6 +5,18 @@ from __future__ import annotations
 from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.rules.language.call import NZ, Call, Check, dims_text, is_transposed
 
+__all__ = [
+    "contiguous",
+    "formats",
+    "formats_by_rank",
+    "max_rank",
+    "no_private_format",
+    "not_nz",
+    "not_transposed",
+    "rank",
+    "same_format",
+]
+
 
 def max_rank(most: int, *names: str) -> Check:
     return rank(0, most, *names)

@@ -7,6 +7,8 @@ from ascend_aclnn.rules.language.call import Check
 from ascend_aclnn.rules.language.expressions import define, require
 from ascend_aclnn.rules.language.groups import when
 
+__all__ = ["cube_math_type", "matrix_product"]
+
 
 def matrix_product(left: str, right: str, *transposes: str) -> tuple[Check, ...]:
     """The operands of a product: their batches broadcast, and the axes that are summed have one size.

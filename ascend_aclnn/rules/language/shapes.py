@@ -23,6 +23,23 @@ from ascend_aclnn.rules.language.call import (
 )
 from ascend_aclnn.rules.language.expressions import Absent, Expression, definition, expression, require, value_of
 
+__all__ = [
+    "broadcast_shape",
+    "broadcast_shapes",
+    "broadcastable",
+    "copied_output_shape",
+    "has_shape",
+    "infer_shape",
+    "normalise_axes",
+    "output_shape",
+    "output_shape_relaxed",
+    "reduced_shape",
+    "same_shape",
+    "shape_from",
+    "shape_of",
+    "shape_patterns",
+]
+
 
 class _OutputShapes(Word):
     """Shapes of outputs: told, and checked unless only inferred."""

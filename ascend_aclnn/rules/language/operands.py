@@ -31,6 +31,31 @@ from ascend_aclnn.rules.language.groups import only_products
 from ascend_aclnn.rules.language.layout import max_rank
 from ascend_aclnn.rules.language.shapes import broadcast_shape, broadcast_shapes, output_shape, same_shape, shape_of
 
+__all__ = [
+    "PAIR",
+    "Make",
+    "binary_promoted",
+    "broadcast_of_list",
+    "by_product",
+    "combine",
+    "elementwise",
+    "floated",
+    "forms",
+    "has_common",
+    "max_rank_if_strided",
+    "no_bool",
+    "no_null_item",
+    "number",
+    "otherwise",
+    "pair",
+    "present",
+    "real_of",
+    "scalar_default",
+    "takes_dtype",
+    "unary",
+    "with_scalar",
+]
+
 Make = Callable[..., tuple[Check, ...]]  # a function of C names that gives the checks
 
 PAIR = ("self other out", "selfRef other selfRef")  # C names of most operators of two operands
