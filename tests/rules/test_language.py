@@ -216,6 +216,8 @@ def test_null_pointers_come_first() -> None:
         ("x is None", "x is given; it must be None"),
         ("numHeads == 4 or transposed", "num_heads is 3; it must be 4, unless transposed"),
         ("all(n > 2 for n in x)", "x has shape (2, 6); each must be more than 2"),
+        ("all(n > 3 for n in x[1:] + x[:1])", "x has shape (2, 6); n is 2; it must be more than 3"),
+        ("all(n > 3 for n in x[:1])", "x has shape (2, 6); each of x[:1] must be more than 3"),
         ("len(x.storage) == 4", "x has storage (2, 6); its rank must be 4"),
         (
             "all(n <= m for n, m in zip(x, (1, 6)))",

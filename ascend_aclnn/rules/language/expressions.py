@@ -443,10 +443,13 @@ def _explain_items(call: Call, node: ast.expr, argument: str) -> str:
     if not isinstance(node.elt, ast.Compare) or len(node.elt.ops) != 1:
         return f"{came}; {render(call, node.elt)} must hold"
     left, right = of_each(node.elt.left)[position], of_each(node.elt.comparators[0])[position]
-    iterates = isinstance(node.generators[0].iter, ast.Name) and isinstance(node.elt.left, ast.Name)
-    subject = "each" if items is None and iterates else "it"
-    if items is None or not iterates:
-        subject = subject if iterates else f"{render(call, node.elt.left)} is {_shown(left)}; it"
+    over, iterates = node.generators[0].iter, isinstance(node.elt.left, ast.Name)
+    if isinstance(over, ast.Name) and iterates and items is not None:
+        subject = "it"
+    elif isinstance(over, (ast.Name, ast.Subscript)) and iterates:
+        subject = "each" if isinstance(over, ast.Name) and over.id == blamed else f"each of {render(call, over)}"
+    else:
+        subject = f"{render(call, node.elt.left)} is {_shown(left)}; it"
     return f"{came}; {subject} must {_requirement(call, node.elt.ops[0], ast.Constant(right))}"
 
 

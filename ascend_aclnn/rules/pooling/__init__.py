@@ -1,1 +1,0 @@
-"""Rules of ops-nn/pooling: adaptive, average and maximum pooling."""
