@@ -204,13 +204,13 @@ class Cann:
     def malloc(self, nbytes: int) -> int:
         return self.create("aclrtMalloc", nbytes, 0)
 
-    def tensor(self, array: Any, dtype: Any = None) -> Tensor:
+    def tensor(self, array: Any, dtype: Any = None, format: int = 2) -> Tensor:
         """A contiguous tensor with the values of an array; released by ``finish`` unless ``drop`` did."""
         values = np.ascontiguousarray(array, dtype)
         address = self.malloc(max(values.nbytes, 1))
         if values.nbytes:
             self.aclrtMemcpy(address, values.nbytes, values.ctypes.data, values.nbytes, H2D)
-        made = Tensor(self.describe(values.shape, values.dtype, address), address, values)
+        made = Tensor(self.describe(values.shape, values.dtype, address, format=format), address, values)
         self._owned.append(made)
         return made
 

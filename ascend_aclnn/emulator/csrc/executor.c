@@ -443,15 +443,23 @@ static void free_executor(executor *e) {
     free(e);
 }
 
+/* A tensor of the call, NULL where there is none (any more). The table's lock is held. */
+static emu_tensor *described(const executor *e, uint32_t i) {
+    void *object;
+    if (i >= e->tensor_count || e->tensors[i].handle == NULL) return NULL;
+    return emu_handle_find(e->tensors[i].handle, KIND_TENSOR, &object) == 0 ? object : NULL;
+}
+
 /* Leaves the caller's aclTensors as CANN does. */
 static void rewrite_arguments(const executor *e) {
     emu_table_lock();
-    for (uint32_t i = 0; i < e->tensor_count; i++) {
-        const tensor_use *use = &e->tensors[i];
+    const emu_tensor *first = described(e, 0), *last = described(e, e->tensor_count - 1);
+    for (uint32_t i = 0; first != NULL && last != NULL && i < e->tensor_count; i++) {
         char name[80];
-        void *object;
-        if (use->handle != NULL && emu_handle_find(use->handle, KIND_TENSOR, &object) == 0)
-            emu_rewrite(e->operator->name, parameter_name(e->operator, use->parameter, name, sizeof name), object);
+        emu_tensor *tensor = described(e, i);
+        if (tensor != NULL)
+            emu_rewrite(
+                e->operator->name, parameter_name(e->operator, e->tensors[i].parameter, name, sizeof name), tensor, first, last);
     }
     emu_table_unlock();
 }

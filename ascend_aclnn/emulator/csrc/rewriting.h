@@ -6,7 +6,8 @@
 
 /* Whether an operator changes any of its arguments. */
 bool emu_rewrites(const char *operator);
-/* Changes the caller's aclTensor as CANN's phase one does. The table's lock is held. */
-void emu_rewrite(const char *operator, const char *parameter, emu_tensor *tensor);
+/* Changes the caller's aclTensor as CANN's phase one does. ``first`` and ``last`` are the call's first and last tensors, its
+ * last an output. The table's lock is held. */
+void emu_rewrite(const char *operator, const char *parameter, emu_tensor *tensor, const emu_tensor *first, const emu_tensor *last);
 
 #endif

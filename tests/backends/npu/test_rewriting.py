@@ -5,18 +5,20 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from emulator_client import Cann, client
+from emulator_client import Cann, client, int64s
 from live_objects import assert_nothing_left
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops
 from ascend_aclnn.backends.npu.backend import NpuBackend
 
+ROOT = Path(__file__).parents[3]
 TRAITS = json.loads((catalog.DATA.parent / "traits.json").read_text(encoding="utf-8"))
 
 
@@ -61,7 +63,59 @@ def test_an_aclTensor_that_was_changed_is_refused_the_next_time(cann: Cann) -> N
     assert error.status == 161002
 
 
+@client()
+def test_pooling_to_the_mean_takes_the_format_away(cann: Cann) -> None:
+    x = cann.tensor(np.ones((2, 3, 4, 4), np.float32), format=aclnn.Format.NCHW)
+    out = cann.tensor(np.zeros((2, 3, 1, 1), np.float32), format=aclnn.Format.NCHW)
+    size = cann.aclCreateIntArray(int64s([1, 1]), 2)
+    cann.run("aclnnAdaptiveAvgPool2d", x, size, out)
+    cann.aclDestroyIntArray(size)
+    found = ctypes.c_int32()
+    cann.aclGetFormat(x.handle, ctypes.byref(found))
+    assert found.value == aclnn.Format.ND
+
+
+@client()
+def test_a_gradients_dtype_becomes_the_results(cann: Cann) -> None:
+    gradient, y = cann.tensor(np.ones((1, 1, 8, 32), np.float16)), cann.tensor(np.ones((1, 1, 8, 32), np.float16))
+    mask, out = cann.tensor(np.zeros((1, 1, 8, 32), np.bool_)), cann.tensor(np.zeros((1, 1, 8, 32), np.float32))
+    executor, _ = cann.prepare("aclnnScaledMaskedSoftmaxBackward", gradient, y, mask, 1.0, False, out)
+    cann.aclDestroyAclOpExecutor(executor)
+    assert dtype_of(cann, out.handle) == aclnn.DataType.FLOAT16
+
+
+def test_what_the_emulated_device_rewrites_is_a_parameter_that_the_traits_name(emulator_home: Path) -> None:
+    source = (ROOT / "ascend_aclnn/emulator/csrc/rewriting.c").read_text(encoding="utf-8")
+    rows = re.findall(r'\{"(aclnn\w+)", "(\w+)", [A-Z_]+\}', source)
+    assert len(rows) > 40
+    for name, parameter in rows:
+        assert name in TRAITS["rewrites_arguments"]["operators"], name
+        assert parameter in catalog.get(name).positions, (name, parameter)
+
+
 # ------------------------------------------------------------------------------------------ the npu backend
+
+
+def test_packed_weights_can_be_given_again(npu: NpuBackend) -> None:
+    """GroupedMatmulV4 makes INT4 tensors of eight times the columns of its INT32 ones."""
+    weight = aclnn.asarray(np.full((2, 16, 4), 0x11111111, np.int32))
+    x = aclnn.asarray(np.ones((8, 16), np.float16))
+    scale, offset = aclnn.asarray(np.ones((2, 32), np.float16)), aclnn.asarray(np.zeros((2, 32), np.float16))
+    groups = aclnn.asarray(np.array([4, 8], np.int64))
+    for _ in range(2):
+        made = ops.grouped_matmul_v4(
+            [x], [weight], antiquant_scale=[scale], antiquant_offset=[offset],
+            group_list=groups, split_item=3, group_type=0, group_list_type=0, act_type=0,
+        )  # fmt: skip
+        np.testing.assert_array_equal(made[0][0].numpy(), np.full((8, 32), 16, np.float16))
+    assert weight.shape == (2, 16, 4) and weight.dtype == np.int32
+
+
+def test_a_pooled_image_keeps_its_format(npu: NpuBackend) -> None:
+    x = aclnn.asarray(np.ones((2, 3, 4, 4), np.float32), format="NCHW")
+    for _ in range(2):
+        assert (ops.adaptive_avg_pool2d(x, [1, 1]).numpy() == 1).all()
+    assert x.format == aclnn.Format.NCHW
 
 
 def test_a_tensor_can_be_given_again_to_an_operator_that_changes_it(npu: NpuBackend) -> None:
