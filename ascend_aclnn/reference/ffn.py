@@ -12,7 +12,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, is_integer, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.gmm.common import parts
+from ascend_aclnn.reference.gmm._groups import parts
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
 

@@ -232,6 +232,7 @@ def test_null_pointers_come_first() -> None:
             "x does not fit: in len(broadcast(x, weight)) == 2, (2, 6) and (6, 4) do not broadcast",
         ),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
+        ("(x[1:] + x[:1])[2] > 0", "x has too few items or axes for (x[1:] + x[:1])[2] > 0"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
     ],
 )

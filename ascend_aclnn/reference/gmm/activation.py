@@ -12,7 +12,7 @@ from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._gates import swiglu
 from ascend_aclnn.reference._quantise import by_row, store
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.gmm.common import ENDS, SIZES, parts
+from ascend_aclnn.reference.gmm._groups import ENDS, SIZES, parts
 from ascend_aclnn.reference.matmul.mx import mx_product
 from ascend_aclnn.reference.matmul.quant import exact_product
 

@@ -10,7 +10,7 @@ from ascend_aclnn.numerics import Array, matmul, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import DataError
-from ascend_aclnn.reference.gmm.common import ENDS, SIZES, parts, scale_bits
+from ascend_aclnn.reference.gmm._groups import ENDS, SIZES, parts, scale_bits
 from ascend_aclnn.reference.matmul.mx import E8M0, mx_product
 from ascend_aclnn.reference.matmul.quant import exact_product, integers
 

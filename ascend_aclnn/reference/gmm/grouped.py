@@ -12,7 +12,7 @@ from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import store
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.gmm.common import ENDS, parts, scale_bits
+from ascend_aclnn.reference.gmm._groups import ENDS, parts, scale_bits
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
 

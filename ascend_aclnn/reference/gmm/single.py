@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, matmul, round_into
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.gmm.common import ENDS, SIZES, parts
+from ascend_aclnn.reference.gmm._groups import ENDS, SIZES, parts
 from ascend_aclnn.reference.matmul.mx import mx_product
 from ascend_aclnn.reference.matmul.quant import quantised_product, turned
 

@@ -195,7 +195,9 @@ class Expression:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
         except NoBroadcast as shapes:
             call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {shapes} do not broadcast")
-        except TypeError:
+        except IndexError:  # of something that was computed from arguments
+            call.refuse(self.blamed(call), f"has too few items or axes for {self.render(call)}")
+        except (TypeError, AttributeError):
             self._refuse_null_items(call)
             raise
         except RuleViolation as violation:  # of a missing axis or item, which does not know the status
