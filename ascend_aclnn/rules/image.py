@@ -2,288 +2,159 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
-from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import INNER_NULLPTR
+from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID
 from ascend_aclnn.rules.language import *
 
-_INT32_MAX = 2**31 - 1
-_NO_BF16 = "FLOAT FLOAT16"
-_FLOATS_A2: DtypeSet = {"A2 A3 950": FLOATS, "": _NO_BF16}
-_WITH_DOUBLE = "FLOAT FLOAT16 BF16 DOUBLE"
+_WITH_DOUBLE = FLOATS + " DOUBLE"
+_DOUBLE_OF_PRODUCT = plus_bf16(FLOATS_AND_DOUBLE)
 
-
-# ------------------------------------------------------------------------------------------------------- layouts
-
-
-def _channels_last(call: Call, *names: str) -> bool:
-    """Whether the first given of some tensors keeps its channels in the last axis."""
-    return next((call[n].format in (Format.NHWC, Format.NDHWC) for n in names if call.is_present(n)), False)
-
-
-def _laid_out(n: int, c: int, spatial: Sequence[int], channels_last: bool) -> Shape:
-    return (n, *spatial, c) if channels_last else (n, c, *spatial)
-
-
-def _image(call: Call, name: str, spatial: int) -> tuple[int, int, Shape]:
-    """Batch, channels and spatial sizes of a tensor."""
-    sizes = call.shape(name)
-    call.require(len(sizes) == spatial + 2, name, f"has rank {len(sizes)} (shape {sizes}); it must be {spatial + 2}")
-    return (sizes[0], sizes[-1], sizes[1:-1]) if _channels_last(call, name) else (sizes[0], sizes[1], sizes[2:])
-
-
-def _sizes(call: Call, name: str, count: int) -> Shape:
-    """An array of sizes."""
-    values = call[name]
-    call.require(values is not None, name, "is None; it is required")
-    call.require(len(values) == count, name, f"has {len(values)} items; it must have {count}")
-    return tuple(values)
-
-
-def _scaled(x: str, spatial: int, out: str = "out") -> ShapeRule:
-    """Shape of an image after resampling to outputSize, in the layout of the output."""
-
-    def shape_(call: Call) -> Shape:
-        n, c, _ = _image(call, x, spatial)
-        return _laid_out(n, c, _sizes(call, "outputSize", spatial), _channels_last(call, out, x))
-
-    return shape_
-
-
-def _input_sizes(call: Call, dy: str, spatial: int, channels_first: bool) -> tuple[int, int, Shape]:
-    """Batch, channels and spatial sizes that inputSize names; it follows dy's layout unless always channels first."""
-    sizes = _sizes(call, "inputSize", spatial + 2)
-    if _channels_last(call, dy) and not channels_first:
-        return sizes[0], sizes[-1], sizes[1:-1]
-    return sizes[0], sizes[1], sizes[2:]
-
-
-# ------------------------------------------------------------------------------------------------------- checks
-
-
-def _filled(x: str, spatial: int, batch: bool = False) -> Check:
-    """Channels, spatial sizes and outputSize are positive (and the batch, if asked for)."""
-
-    def check(call: Call) -> None:
-        n, c, sizes = _image(call, x, spatial)
-        good = c > 0 and all(size > 0 for size in sizes) and (n > 0 or not batch)
-        call.require(good, x, f"has shape {call.shape(x)}; only its batch may be empty" if not batch else "is empty")
-        wanted = _sizes(call, "outputSize", spatial)
-        call.require(all(size > 0 for size in wanted), "outputSize", f"is {wanted}; it must be positive")
-
-    return check
+_L = ("scales",)
+_HW = ("scalesH", "scalesW")
+_DHW = ("scalesD", "scalesH", "scalesW")
 
 
 def _int32_sizes(*names: str) -> Check:
-    """Sizes of tensors and arrays fit in 32 bits, except on Ascend 950."""
-
-    def check(call: Call) -> None:
-        if call.product == "950":
-            return
-        for name in names:
-            sizes = call[name] if isinstance(call[name], tuple) else call.shape(name)
-            text = f"has sizes {sizes}; they must not exceed {_INT32_MAX}"
-            call.require(all(size <= _INT32_MAX for size in sizes), name, text)
-
-    return check
-
-
-def _not_negative(*names: str) -> Check:
-    def check(call: Call) -> None:
-        for name in names:
-            call.require(call[name] >= 0, name, f"is {call[name]}; it must not be negative")
-
-    return check
-
-
-def _scale_agrees(x: str, spatial: int, names: Sequence[str], all_or_none: bool = False) -> Check:
-    """outputSize is size * scale (to 1e-5) for each positive scale (except on Ascend 950), or if all are positive."""
-
-    def check(call: Call) -> None:
-        scales = [call[name] for name in names]
-        if all_or_none and not all(scale > 0 for scale in scales):
-            return
-        if call.product == "950" and not all_or_none:
-            return
-        sizes, wanted = _image(call, x, spatial)[2], _sizes(call, "outputSize", spatial)
-        for name, scale, size, target in zip(names, scales, sizes, wanted):
-            if not 0 < scale < math.inf:
-                continue
-            fits = target == int(size * scale) or int(size * (scale - 1e-5)) <= target <= int(size * (scale + 1e-5))
-            text = f"is {scale}, which scales {size} to {int(size * scale)}; output_size asks for {target}"
-            call.require(fits, name, text)
-
-    return check
-
-
-def _shrinks_at_most(limit: float, x: str, names: Sequence[str], whole: bool = False) -> Check:
-    """Each size shrinks by at most a factor (``whole``: counted in whole numbers); no limit on Ascend 950."""
-
-    def check(call: Call) -> None:
-        if call.product == "950":
-            return
-        sizes, wanted = _image(call, x, len(names))[2], _sizes(call, "outputSize", len(names))
-        for name, size, target in zip(names, sizes, wanted):
-            factor = 1 / call[name] if call[name] > 0 else size // target if whole else size / target
-            call.require(factor <= limit, name, f"shrinks {size} to {target}, by {factor:g}; at most {limit:g}")
-
-    return check
-
-
-def _grows_at_most(limit: float, dy: str, names: Sequence[str], products: str = "") -> Check:
-    """A gradient's input was enlarged at most by a factor; no limit on Ascend 950 (or on other than the products)."""
-
-    def check(call: Call) -> None:
-        if (call.product not in products.split()) if products else call.product == "950":
-            return
-        before, after = call["inputSize"][2:], call.shape(dy)[2:]
-        for name, size, grown in zip(names, before, after):
-            ratio = 1 / call[name] if call[name] > 0 else size / grown if grown else 0.0
-            text = f"enlarges {size} to {grown}, by more than {limit:g}, the most that is supported"
-            call.require(ratio >= 1 / limit, name, text)
-
-    return check
-
-
-def _same_images(first: str, second: str, by_layout: bool = True) -> Check:
-    """Two images have the same batch and channels (those of the first's layout, else the first two axes)."""
-
-    def check(call: Call) -> None:
-        at = -1 if by_layout and _channels_last(call, first) else 1
-        a, b = call.shape(first), call.shape(second)
-        fits = len(a) == len(b) and (a[0], a[at]) == (b[0], b[at])
-        text = f"has shape {b}; its batch and channels must be those of {call.python_name(first)}, {a}"
-        call.require(fits, second, text)
-
-    return check
-
-
-def _spatial_out(x: str, spatial: int) -> Check:
-    """The spatial sizes of out are those of outputSize."""
-
-    def check(call: Call) -> None:
-        n, c, _ = _image(call, x, spatial)
-        wanted = _laid_out(n, c, _sizes(call, "outputSize", spatial), _channels_last(call, "out"))
-        axes = range(1, 1 + spatial) if _channels_last(call, "out") else range(2, 2 + spatial)
-        came = call.shape("out")
-        fits = len(came) == len(wanted) and all(came[axis] == wanted[axis] for axis in axes)
-        call.require(fits, "out", f"has shape {came}; output_size asks for {wanted}")
-
-    return check
+    """Sizes of tensors and arrays fit in 32 bits, but on Ascend 950."""
+    return when("product != '950'", require(*(f"all(n <= 2**31 - 1 for n in {name})" for name in names)))
 
 
 # ------------------------------------------------------------------------------------------------------- forward
 
 
-def _upsample(x: str, spatial: int, allowed: DtypeSet, *more: Check, filled_batch: bool = False) -> tuple[Check, ...]:
-    """What all forward operators ask for; ``more`` says how the output is compared."""
-    return (
-        dtypes(allowed, x),
-        same_dtype(x, "out"),
-        array_length("outputSize", spatial),
-        rank(spatial + 2, spatial + 2, x),
-        _filled(x, spatial, filled_batch),
+def _upsample(
+    name: str,
+    axes: int,
+    allowed: DtypeSet,
+    *more: Check,
+    whole_batch: bool = False,
+    layout: str = "out",
+    empty: str = "",
+) -> None:
+    """Resamples ``image`` to outputSize: (n, c, *sizes) becomes ``made``, in the layout of the output.
+
+    ``more`` says how the output is compared; ``whole_batch``: whether the batch, too, must not be empty; ``empty`` names
+    the tensors with which, empty, nothing is checked.
+    """
+    words = (
+        dtypes(allowed, "image"),
+        same_dtype("image", "out"),
+        array_length("outputSize", axes),
+        rank(axes + 2, axes + 2, "image"),
+        define(
+            last="image.format in (NHWC, NDHWC)",
+            out_last=f"last if {layout} is None else {layout}.format in (NHWC, NDHWC)",
+            c="image[-1] if last else image[1]",
+            sizes="image[1:-1] if last else image[2:]",
+            made="(image[0], *outputSize, c) if out_last else (image[0], c, *outputSize)",
+        ),
+        require("c > 0", "all(size > 0 for size in sizes)", *(("image[0] > 0",) if whole_batch else ())),
+        positive("outputSize"),
         *more,
+    )
+    rule(f"aclnnUpsample{name}", *((unless_empty(empty, *words),) if empty else words), aliases=_IMAGE)
+
+
+_IMAGE = {"image": "self input x"}
+_SPATIAL_OUT = require("len(out) == len(image)", "(out[1:-1] if out_last else out[2:]) == outputSize", argument="out")
+_SAME_IMAGES = require("len(out) == len(image)", "out[0] == image[0]", "out[-1 if last else 1] == c")
+
+
+def _layouts(allowed: str) -> tuple[Check, ...]:
+    return formats(allowed, "image"), same_format("image", "out")
+
+
+def _scales_agree(*names: str) -> tuple[Check, ...]:
+    """outputSize is size * scale, to 1e-5, for each positive scale."""
+    return tuple(
+        when(
+            f"{name} > 0 and isfinite({name})",
+            require(
+                f"int(sizes[{i}] * ({name} - 1e-5)) <= outputSize[{i}] <= int(sizes[{i}] * ({name} + 1e-5))",
+                argument=name,
+            ),
+        )
+        for i, name in enumerate(names)
     )
 
 
-def _layouts(allowed: str, x: str, y: str = "out") -> tuple[Check, ...]:
-    return formats(allowed, x), same_format(x, y)
+def _shrinks_50_times(division: str) -> Check:
+    """Each size shrinks at most 50 times; no limit on Ascend 950."""
+    factors = (f"(1 / {s} if {s} > 0 else sizes[{i}] {division} outputSize[{i}]) <= 50" for i, s in enumerate(_HW))
+    return when("product != '950'", *(require(factor, argument=name) for factor, name in zip(factors, _HW)))
 
 
-_NEAREST: DtypeSet = {"A2 A3 950": "FLOAT FLOAT16 BF16 DOUBLE UINT8", "": "FLOAT FLOAT16 DOUBLE UINT8"}
-_EXACT: DtypeSet = {"950": FLOATS, "": "FLOAT FLOAT16 BF16 UINT8"}
-_HW = ("scalesH", "scalesW")
-_DHW = ("scalesD", "scalesH", "scalesW")
+_NEAREST = plus_bf16(FLOATS_AND_DOUBLE + " UINT8")
+_EXACT: DtypeSet = {"950": FLOATS, "": FLOATS + " UINT8"}
+_OUT, _COPIED = output_shape(out="made"), copied_output_shape(out="made")
 
-rule(
-    "aclnnUpsampleNearest1d",
-    *_upsample("self", 1, _NEAREST, *_layouts("NCL", "self"), copied_output_shape(out=_scaled("self", 1))),
+_upsample("Nearest1d", 1, _NEAREST, *_layouts("NCL"), _COPIED)
+_upsample("Nearest1dV2", 1, _NEAREST, *_layouts("NCL"), _SPATIAL_OUT, _COPIED)
+_upsample("Nearest2d", 2, _NEAREST, *_layouts("NCHW NHWC"), _OUT, _int32_sizes("image", "out"))
+_upsample("Nearest2dV2", 2, _NEAREST, formats("NCHW NHWC", "image", "out"), _OUT, empty="image out")
+_upsample(
+    "Nearest3d",
+    3,
+    {"310P": FLOATS_WITHOUT_BF16, "950": _WITH_DOUBLE + " UINT8", "": _WITH_DOUBLE},
+    _OUT,
+    layout="image",
 )
-rule(
-    "aclnnUpsampleNearest1dV2",
-    *_upsample(
-        "self",
-        1,
-        _NEAREST,
-        *_layouts("NCL", "self"),
-        _spatial_out("self", 1),
-        copied_output_shape(out=_scaled("self", 1)),
-    ),
+_upsample("NearestExact1d", 1, _EXACT, _COPIED, whole_batch=True)
+_upsample("NearestExact2d", 2, _EXACT, _SAME_IMAGES, *_layouts("NCHW NHWC ND"), _COPIED, empty="image out")
+_upsample(
+    "NearestExact3d",
+    3,
+    {"310P": FLOATS_WITHOUT_BF16, "": FLOATS},
+    when("scalesD > 0 and scalesH > 0 and scalesW > 0", *_scales_agree(*_DHW)),
+    _OUT,
+    layout="image",
 )
-rule(
-    "aclnnUpsampleNearest2d",
-    *_upsample(
-        "self",
-        2,
-        _NEAREST,
-        *_layouts("NCHW NHWC", "self"),
-        output_shape(out=_scaled("self", 2)),
-        _int32_sizes("self", "out"),
-    ),
+# A scale that is given (not negative) scales the length to outputSize.
+_upsample(
+    "Linear1d",
+    1,
+    FLOATS,
+    _OUT,
+    when("product != '950' and not scales < 0", require("isfinite(scales)", "int(sizes[0] * scales) == outputSize[0]")),
 )
-rule(
-    "aclnnUpsampleNearest2dV2",
-    unless_empty(
-        "self out",
-        *_upsample("self", 2, _NEAREST, formats("NCHW NHWC", "self", "out"), output_shape(out=_scaled("self", 2))),
-    ),
+_upsample(
+    "Bilinear2dAA",
+    2,
+    FLOATS,
+    *_layouts("ND NCHW"),
+    when("image.format == NCHW", _SAME_IMAGES),
+    not_negative(*_HW),
+    _int32_sizes("image", "outputSize"),
+    _shrinks_50_times("//"),
+    _COPIED,
+    whole_batch=True,
 )
-rule(
-    "aclnnUpsampleNearest3d",
-    *_upsample(
-        "self",
-        3,
-        {"310P": _NO_BF16, "950": "FLOAT FLOAT16 BF16 DOUBLE UINT8", "": _WITH_DOUBLE},
-        output_shape(out=_scaled("self", 3, "self")),
-    ),
+_upsample(
+    "Bicubic2d",
+    2,
+    FLOATS_OF_PRODUCT,
+    *_layouts("NCHW NHWC ND"),
+    _OUT,
+    _int32_sizes("image", "outputSize"),
+    when("product != '950'", *_scales_agree(*_HW)),
 )
-rule(
-    "aclnnUpsampleNearestExact1d",
-    *_upsample("self", 1, _EXACT, copied_output_shape(out=_scaled("self", 1)), filled_batch=True),
+_upsample(
+    "Bicubic2dAA",
+    2,
+    FLOATS,
+    formats("ND NCHW", "image", "out"),
+    _SPATIAL_OUT,
+    _int32_sizes("image", "outputSize"),
+    _shrinks_50_times("/"),
+    _COPIED,
 )
-rule(
-    "aclnnUpsampleNearestExact2d",
-    unless_empty(
-        "self out",
-        *_upsample(
-            "self",
-            2,
-            _EXACT,
-            _same_images("self", "out"),
-            *_layouts("NCHW NHWC ND", "self"),
-            copied_output_shape(out=_scaled("self", 2)),
-        ),
-    ),
+_upsample(
+    "Trilinear3d",
+    3,
+    {"310P 310B": FLOATS_WITHOUT_BF16, "950": FLOATS, "": _WITH_DOUBLE},
+    formats("ND NCDHW NDHWC", "image"),
+    _OUT,
+    _int32_sizes("image", "out"),
 )
-rule(
-    "aclnnUpsampleNearestExact3d",
-    *_upsample(
-        "self",
-        3,
-        {"310P": _NO_BF16, "": FLOATS},
-        _scale_agrees("self", 3, _DHW, all_or_none=True),
-        output_shape(out=_scaled("self", 3, "self")),
-    ),
-)
-
-
-def _linear_scale(call: Call) -> None:
-    """A scale that is given (not negative) scales the length to outputSize."""
-    scale, length, wanted = call["scales"], call.shape("self")[2], call["outputSize"][0]
-    scaled = int(length * scale) if math.isfinite(scale) else scale
-    text = f"is {scale}, which scales {length} to {scaled}; output_size asks for {wanted}"
-    call.require(scale < 0 or call.product == "950" or scaled == wanted, "scales", text)
-
-
-rule("aclnnUpsampleLinear1d", *_upsample("self", 1, FLOATS, output_shape(out=_scaled("self", 1)), _linear_scale))
-
-
-_NOT_DOUBLE_IN_NCHW = (require("self.dtype != DOUBLE or self.format == NHWC"),)
-
-
 rule(
     "aclnnUpsampleBilinear2d",
     dtypes(_WITH_DOUBLE, "self"),
@@ -291,349 +162,234 @@ rule(
     same_format("self", "out"),
     formats("NCHW NHWC", "self"),
     rank(4, 4, "self", "out"),
-    *_NOT_DOUBLE_IN_NCHW,
-    _not_negative(*_HW),
-    output_shape(out=_scaled("self", 2)),
+    when("self.format == NCHW", dtypes(FLOATS, "self")),
+    not_negative(*_HW),
+    required("outputSize", status=PARAM_INVALID),
+    array_length("outputSize", 2),
+    output_shape(
+        out="(self[0], *outputSize, self[3]) if self.format == NHWC else (self[0], self[1], *outputSize)",
+    ),
     nullable="outputSize",
     null_status=INNER_NULLPTR,
 )
-rule(
-    "aclnnUpsampleBilinear2dAA",
-    *_upsample(
-        "input",
-        2,
-        FLOATS,
-        *_layouts("ND NCHW", "input"),
-        when(lambda call: call["input"].format is Format.NCHW, _same_images("input", "out")),
-        _not_negative(*_HW),
-        _int32_sizes("input", "outputSize"),
-        _shrinks_at_most(50, "input", _HW, whole=True),
-        copied_output_shape(out=_scaled("input", 2)),
-        filled_batch=True,
-    ),
-)
-rule(
-    "aclnnUpsampleBicubic2d",
-    *_upsample(
-        "self",
-        2,
-        _FLOATS_A2,
-        *_layouts("NCHW NHWC ND", "self"),
-        output_shape(out=_scaled("self", 2)),
-        _int32_sizes("self", "outputSize"),
-        _scale_agrees("self", 2, _HW),
-    ),
-)
-rule(
-    "aclnnUpsampleBicubic2dAA",
-    *_upsample(
-        "x",
-        2,
-        FLOATS,
-        formats("ND NCHW", "x", "out"),
-        _spatial_out("x", 2),
-        _int32_sizes("x", "outputSize"),
-        _shrinks_at_most(50, "x", _HW),
-        copied_output_shape(out=_scaled("x", 2)),
-    ),
-)
-rule(
-    "aclnnUpsampleTrilinear3d",
-    *_upsample(
-        "self",
-        3,
-        {"310P 310B": _NO_BF16, "950": FLOATS, "": _WITH_DOUBLE},
-        formats("ND NCDHW NDHWC", "self"),
-        output_shape(out=_scaled("self", 3)),
-        _int32_sizes("self", "out"),
-    ),
-)
-
-
-def _resize_mode(call: Call) -> None:
-    mode = call["mode"]
-    known = mode.startswith(("nearest", "bilinear"))
-    call.require(known, "mode", f"is {mode!r}; it must be 'nearest' or 'bilinear'")
-
-
-def _resize_out(call: Call) -> Shape:
-    n, c, sizes = _image(call, "self", 2)
-    scales = call["scales"]
-    call.require(len(scales) == 4, "scales", f"has {len(scales)} items; it must have 4")
-    call.require(all(map(math.isfinite, scales)), "scales", f"is {scales}; its items must be finite")
-    last = _channels_last(call, "self")
-    pair = scales[1:3] if last else scales[2:]
-    return _laid_out(n, c, [int(size * scale) for size, scale in zip(sizes, pair)], last)
-
-
-def _resized(call: Call) -> None:
-    """out is self scaled, to 1e-5 of the scales; batch and channels stay."""
-    wanted, came, sizes = _resize_out(call), call.shape("out"), call.shape("self")
-    call.require(len(came) == 4, "out", f"has rank {len(came)}; it must be 4")
-    for axis, (target, n, size, scale) in enumerate(zip(wanted, came, sizes, call["scales"])):
-        fits = int(size * (scale - 1e-5)) <= n <= int(size * (scale + 1e-5))
-        spatial = axis in ((1, 2) if _channels_last(call, "self") else (2, 3))
-        call.require(fits if spatial else n == size, "out", f"has shape {came}; axis {axis} must be {target}")
-
-
+# Batch and channels stay; the other sizes are those of self times the scales, to 1e-5 of these.
 rule(
     "aclnnResize",
-    _resize_mode,
-    dtypes({"310B 310": _NO_BF16, "": FLOATS}, "self"),
+    require("mode.startswith(('nearest', 'bilinear'))"),
+    dtypes({"310B 310": FLOATS_WITHOUT_BF16, "": FLOATS}, "self"),
     same_dtype("self", "out"),
     same_format("self", "out"),
     formats("NCHW NHWC", "self"),
-    _resized,
-    infer_shape(out=_resize_out),
+    rank(4, 4, "self"),
+    array_length("scales", 4),
+    require("all(isfinite(scale) for scale in scales)"),
+    rank(4, 4, "out"),
+    define(spatial="(1, 2) if self.format == NHWC else (2, 3)"),
+    require(
+        "all(int(self[i] * (scales[i] - 1e-5)) <= out[i] <= int(self[i] * (scales[i] + 1e-5)) for i in spatial)",
+        "all(out[i] == self[i] for i in range(4) if i not in spatial)",
+        argument="out",
+    ),
+    infer_shape(
+        out="tuple(int(n * scale) if i in spatial and isfinite(scale) else n for i, (n, scale) in "
+        "enumerate(zip(self, scales)))",
+    ),
 )
 
 # ------------------------------------------------------------------------------------------------------- backward
 
 
-def _upsample_grad(
-    dy: str, dx: str, spatial: int, allowed: DtypeSet, *more: Check, channels_first: bool = False
-) -> tuple[Check, ...]:
-    """What most gradients ask for: dy has the shape of the resampled image, dx that of the image (inputSize)."""
-
-    def grown(call: Call) -> Shape:
-        n, c, _ = _input_sizes(call, dy, spatial, channels_first)
-        return _laid_out(n, c, _sizes(call, "outputSize", spatial), _channels_last(call, dy))
-
-    def original(call: Call) -> Shape:
-        n, c, sizes = _input_sizes(call, dy, spatial, channels_first)
-        return _laid_out(n, c, sizes, _channels_last(call, dx, dy))
-
-    def filled(call: Call) -> None:
-        for name in ("inputSize", "outputSize"):
-            sizes = _input_sizes(call, dy, spatial, channels_first)[2] if name == "inputSize" else call[name]
-            call.require(all(n > 0 for n in sizes), name, f"is {call[name]}; its spatial sizes must be positive")
-
-    return (
-        dtypes(allowed, dy),
-        same_dtype(dy, dx),
-        rank(spatial + 2, spatial + 2, dy),
-        array_length("outputSize", spatial),
-        array_length("inputSize", spatial + 2),
-        filled,
-        output_shape(**{dy: grown, dx: original}),
+def _gradient(name: str, axes: int, *more: Check, allowed: DtypeSet = "", layout: str = "dy") -> None:
+    """dy has the shape of the resampled image, dx that of the image, which inputSize names in the layout of ``layout``."""
+    rule(
+        f"aclnnUpsample{name}",
+        *((dtypes(allowed, "dy"), same_dtype("dy", "dx")) if allowed else ()),
+        rank(axes + 2, axes + 2, "dy"),
+        array_length("outputSize", axes),
+        array_length("inputSize", axes + 2),
+        define(
+            dy_last="dy.format in (NHWC, NDHWC)",
+            dx_last="dy_last if dx is None else dx.format in (NHWC, NDHWC)",
+            named_last="dy_last" if layout == "dy" else "False",
+            c="inputSize[-1] if named_last else inputSize[1]",
+            sizes="inputSize[1:-1] if named_last else inputSize[2:]",
+        ),
+        require("all(size > 0 for size in sizes)"),
+        positive("outputSize"),
+        has_shape(dy="(inputSize[0], *outputSize, c) if dy_last else (inputSize[0], c, *outputSize)"),
+        output_shape(dx="(inputSize[0], *sizes, c) if dx_last else (inputSize[0], c, *sizes)"),
         *more,
+        aliases=_GRADIENTS,
     )
 
 
-def _exact_grad(dy: str, spatial: int, *more: Check) -> tuple[Check, ...]:
+_GRADIENTS = {"dy": "gradOut gradOutput", "dx": "out gradInput"}
+_SAME_CHANNELS = require("len(dx) == len(dy)", "dx[:2] == dy[:2]")
+_SAME_CHANNELS_NCHW = when("dy.format == NCHW", _SAME_CHANNELS)
+
+
+def _copied_gradient(name: str, axes: int, *more: Check, empty: str = "") -> None:
     """Gradients that compare dx with dy only in batch and channels, and copy the result."""
-
-    def filled(call: Call) -> None:
-        sizes, inputs = call.shape(dy), call["inputSize"]
-        call.require(all(n > 0 for n in sizes), dy, f"has shape {sizes}; it must not be empty")
-        call.require(all(n > 0 for n in inputs[2:]), "inputSize", f"is {inputs}; its spatial sizes must be positive")
-
-    def original(call: Call) -> Shape:
-        return _sizes(call, "inputSize", spatial + 2)
-
-    return (
-        dtypes(FLOATS, dy),
-        same_dtype(dy, "out"),
-        same_format(dy, "out"),
-        rank(spatial + 2, spatial + 2, dy, "out"),
-        array_length("inputSize", spatial + 2),
-        array_length("outputSize", spatial),
+    words = (
+        dtypes(FLOATS, "dy"),
+        same_dtype("dy", "dx"),
+        same_format("dy", "dx"),
+        rank(axes + 2, axes + 2, "dy", "dx"),
+        array_length("inputSize", axes + 2),
+        array_length("outputSize", axes),
         *more,
-        filled,
-        copied_output_shape(out=original),
+        not_empty("dy"),
+        require("all(size > 0 for size in inputSize[2:])"),
+        copied_output_shape(dx="inputSize"),
+    )
+    rule(f"aclnnUpsample{name}", *((unless_empty(empty, *words),) if empty else words), aliases=_GRADIENTS)
+
+
+def _grows_50_times(*names: str) -> tuple[Check, ...]:
+    """The image was enlarged at most 50 times."""
+    return tuple(
+        require(f"(1 / {s} if {s} > 0 else inputSize[{i}] / dy[{i}] if dy[{i}] else 0) >= 1 / 50", argument=s)
+        for i, s in enumerate(names, 2)
     )
 
 
-rule("aclnnUpsampleNearest1dBackward", *_upsample_grad("gradOut", "out", 1, _WITH_DOUBLE))
-rule(
-    "aclnnUpsampleNearest2dBackward",
-    *_upsample_grad("gradOut", "gradInput", 2, _FLOATS_A2, formats("NCHW NHWC", "gradInput")),
+_gradient("Nearest1dBackward", 1, allowed=_WITH_DOUBLE)
+_gradient("Nearest2dBackward", 2, formats("NCHW NHWC", "dx"), allowed=FLOATS_OF_PRODUCT)
+_gradient("Nearest3dBackward", 3, _int32_sizes("outputSize", "inputSize"), allowed=_WITH_DOUBLE, layout="NCDHW")
+_copied_gradient("NearestExact1dBackward", 1, _SAME_CHANNELS, not_negative(*_L), *_grows_50_times(*_L))
+_copied_gradient(
+    "NearestExact2dBackward",
+    2,
+    formats("NCHW ND", "dy"),
+    _SAME_CHANNELS,
+    not_negative(*_HW),
+    *_grows_50_times(*_HW),
+    empty="dy dx",
 )
-rule(
-    "aclnnUpsampleNearest3dBackward",
-    *_upsample_grad(
-        "gradOut", "gradInput", 3, _WITH_DOUBLE, _int32_sizes("outputSize", "inputSize"), channels_first=True
+_gradient(
+    "NearestExact3dBackward",
+    3,
+    *(
+        require(f"({s} if {s} > 0 else outputSize[{i}] / inputSize[{i + 2}]) <= 50", argument=s)
+        for i, s in enumerate(_DHW)
     ),
+    _int32_sizes("dy"),
+    allowed=FLOATS,
+    layout="NCDHW",
 )
-rule(
-    "aclnnUpsampleNearestExact1dBackward",
-    *_exact_grad(
-        "gradOutput",
-        1,
-        _same_images("gradOutput", "out", by_layout=False),
-        _not_negative("scales"),
-        _grows_at_most(50, "gradOutput", ("scales",), "A2 A3 310P 910 310B 310 950"),
-    ),
-)
-rule(
-    "aclnnUpsampleNearestExact2dBackward",
+# The kernel of A2 and A3 enlarges at most 500 times; it runs unless the scale disagrees with the sizes.
+_gradient(
+    "Linear1dBackward",
+    1,
+    only_products("A2 A3 910 950"),
+    _int32_sizes("dy", "dx"),
+    define(long="inputSize[2]", grown="outputSize[0]"),
     unless_empty(
-        "gradOutput out",
-        *_exact_grad(
-            "gradOutput",
-            2,
-            formats("NCHW ND", "gradOutput"),
-            _same_images("gradOutput", "out", by_layout=False),
-            _not_negative(*_HW),
-            _grows_at_most(50, "gradOutput", _HW, "A2 A3 310P 910 310B 310 950"),
+        "dy",
+        when(
+            "product in ('A2', 'A3') and grown < 1000000 and "
+            "(abs(scales) <= 1e-9 or grown == long * scales // 1 or long == grown)",
+            require("(scales if scales > 0 else grown / long) <= 500", argument="scales"),
         ),
     ),
+    allowed=FLOATS,
 )
-
-
-def _exact_3d_scales(call: Call) -> None:
-    for name, size, grown in zip(_DHW, call["inputSize"][2:], call["outputSize"]):
-        scale = call[name] if call[name] > 0 else grown / size
-        call.require(scale <= 50, name, f"enlarges by {scale:g}; at most 50 is supported")
-
-
-rule(
-    "aclnnUpsampleNearestExact3dBackward",
-    *_upsample_grad("gradOut", "gradInput", 3, FLOATS, _exact_3d_scales, _int32_sizes("gradOut"), channels_first=True),
+# Resampling to the same size copies any dtype; Ascend 950 may narrow an fp32 gradient.
+_gradient(
+    "Bilinear2dBackward",
+    2,
+    formats("NCHW NHWC", "dy", "dx"),
+    when("dy != inputSize", dtypes({"950": FLOATS, "": FLOATS_WITHOUT_BF16}, "dy")),
+    define(narrows="product == '950' and dy.dtype == FLOAT and dy != inputSize"),
+    when("narrows", dtypes(FLOATS, "dx")),
+    when("not narrows", same_dtype("dy", "dx")),
+    on_products("950", same_format("dy", "dx")),
 )
-
-
-def _linear_grad_scale(call: Call) -> None:
-    """The kernel of A2 and A3 enlarges at most 500 times; it runs unless the scale disagrees with the sizes."""
-    size, grown, scale = call["inputSize"][2], call["outputSize"][0], call["scales"]
-    agrees = abs(scale) <= 1e-9 or grown == size * scale // 1
-    if call.product in ("A2", "A3") and grown < 1_000_000 and (agrees or size == grown):
-        ratio = scale if scale > 0 else grown / size
-        call.require(ratio <= 500, "scales", f"enlarges by {ratio:g}; at most 500 is supported")
-
-
-rule(
-    "aclnnUpsampleLinear1dBackward",
-    only_products("A2 A3 910 950"),
-    *_upsample_grad(
-        "gradOut", "out", 1, FLOATS, _int32_sizes("gradOut", "out"), unless_empty("gradOut", _linear_grad_scale)
-    ),
-)
-
-
-def _unchanged_size(call: Call) -> bool:
-    return call.is_present("inputSize") and call.shape("gradOut") == call["inputSize"]
-
-
-def _bilinear_dtypes(call: Call) -> None:
-    """Resampling to the same size copies any dtype; Ascend 950 may narrow an fp32 gradient."""
-    if not _unchanged_size(call):
-        dtypes({"950": FLOATS, "": _NO_BF16}, "gradOut")(call)
-    if call.product == "950" and call.dtype("gradOut") is DataType.FLOAT and not _unchanged_size(call):
-        dtypes(FLOATS, "out")(call)
-    else:
-        same_dtype("gradOut", "out")(call)
-
-
-_bilinear_grad = _upsample_grad("gradOut", "out", 2, FLOATS, formats("NCHW NHWC", "gradOut", "out"))[2:]
-
-rule(
-    "aclnnUpsampleBilinear2dBackward",
-    *_bilinear_grad,
-    _bilinear_dtypes,
-    when(lambda call: call.product == "950", same_format("gradOut", "out")),
-)
-rule(
-    "aclnnUpsampleBilinear2dBackwardV2",
-    *_bilinear_grad,
+_gradient(
+    "Bilinear2dBackwardV2",
+    2,
+    formats("NCHW NHWC", "dy", "dx"),
     when(
-        lambda call: not _unchanged_size(call),
+        "dy != inputSize",
         only_products("A2 A3 950 310P 910"),
-        dtypes({"310P 910": _NO_BF16, "": FLOATS}, "gradOut"),
+        dtypes({"310P 910": FLOATS_WITHOUT_BF16, "": FLOATS}, "dy"),
     ),
-    same_dtype("gradOut", "out"),
-    _int32_sizes("gradOut"),
+    same_dtype("dy", "dx"),
+    _int32_sizes("dy"),
 )
-rule(
-    "aclnnUpsampleBilinear2dAABackward",
-    *_exact_grad(
-        "gradOutput",
-        2,
-        formats("ND NCHW", "gradOutput"),
-        when(lambda call: call["gradOutput"].format is Format.NCHW, _same_images("gradOutput", "out")),
-        _not_negative(*_HW),
+_copied_gradient(
+    "Bilinear2dAABackward",
+    2,
+    formats("ND NCHW", "dy"),
+    _SAME_CHANNELS_NCHW,
+    not_negative(*_HW),
+    _int32_sizes("inputSize", "outputSize"),
+    on_products("A2 A3", *_grows_50_times(*_HW)),
+)
+_copied_gradient(
+    "Bicubic2dAAGrad",
+    2,
+    not_negative(*_HW),
+    _SAME_CHANNELS_NCHW,
+    formats("ND NCHW", "dy", "dx"),
+    when("product != '950'", *_grows_50_times(*_HW)),
+    _int32_sizes("dy", "inputSize"),
+)
+_gradient(
+    "Bicubic2dBackward",
+    2,
+    on_products("950", formats("ND NCHW NHWC", "dy"), same_format("dy", "dx")),
+    when("product != '950'", formats("ND NCHW", "dy")),
+    on_products(
+        "A2 A3",
         _int32_sizes("inputSize", "outputSize"),
-        _grows_at_most(50, "gradOutput", _HW, "A2 A3"),
+        require("inputSize[0] * inputSize[1] * outputSize[0] <= 2**31 - 1"),
     ),
+    allowed=FLOATS_OF_PRODUCT,
 )
-rule(
-    "aclnnUpsampleBicubic2dAAGrad",
-    *_exact_grad(
-        "gradOutput",
-        2,
-        _not_negative(*_HW),
-        when(lambda call: call["gradOutput"].format is Format.NCHW, _same_images("gradOutput", "out")),
-        formats("ND NCHW", "gradOutput", "out"),
-        _grows_at_most(50, "gradOutput", _HW),
-        _int32_sizes("gradOutput", "inputSize"),
-    ),
-)
-
-
-_BICUBIC_LIMITS = (
-    when("product in ('A2', 'A3')", require("inputSize[0] * inputSize[1] * outputSize[0] <= 2 ** 31 - 1")),
-)
-
-
-rule(
-    "aclnnUpsampleBicubic2dBackward",
-    *_upsample_grad("gradOut", "gradInput", 2, _FLOATS_A2),
-    when(lambda call: call.product == "950", formats("ND NCHW NHWC", "gradOut"), same_format("gradOut", "gradInput")),
-    when(lambda call: call.product != "950", formats("ND NCHW", "gradOut")),
-    when(lambda call: call.product in ("A2", "A3"), _int32_sizes("inputSize", "outputSize")),
-    *_BICUBIC_LIMITS,
-)
-rule(
-    "aclnnUpsampleTrilinear3dBackward",
-    *_upsample_grad(
-        "gradOut",
-        "gradInput",
-        3,
-        _WITH_DOUBLE,
-        formats("ND NCDHW NDHWC", "gradOut"),
-        _int32_sizes("gradOut"),
-        channels_first=True,
-    ),
+_gradient(
+    "Trilinear3dBackward",
+    3,
+    formats("ND NCDHW NDHWC", "dy"),
+    _int32_sizes("dy"),
+    allowed=_WITH_DOUBLE,
+    layout="NCDHW",
 )
 
 # ------------------------------------------------------------------------------------------------------- grid sampling
 
 
-def _grid_shapes(dy: str, spatial: int) -> tuple[Check, ...]:
-    """input (N, C, sizes), grid (N, sampled sizes, one coordinate per spatial axis), dy (N, C, sampled sizes).
+def _sampled(axes: int) -> tuple[Check, ...]:
+    """input (N, C, sizes) at grid (N, sampled sizes, one coordinate per spatial axis) makes ``sampled``, (N, C, ...).
 
     Two spatial axes are always the last ones, whatever the format says.
     """
-
-    def sampled(call: Call) -> Shape:
-        grid, image = call.shape("grid"), call.shape("input")
-        if spatial == 2:
-            call.require(len(image) == 4, "input", f"has rank {len(image)} (shape {image}); it must be 4")
-            n, c = image[:2]
-        else:
-            n, c, _ = _image(call, "input", spatial)
-        call.require(len(grid) == spatial + 2, "grid", f"has rank {len(grid)}; it must be {spatial + 2}")
-        call.require(grid[0] == n, "grid", f"has shape {grid}; its batch must be that of input, {n}")
-        call.require(grid[-1] == spatial, "grid", f"has shape {grid}; its last axis must be {spatial}")
-        if spatial == 2 or dy == "out":  # of three spatial sizes the last two are looked at
-            call.require(all(size > 0 for size in image[-2:]), "input", f"has shape {image}; it has no pixels")
-        return _laid_out(n, c, grid[1:-1], spatial == 3 and _channels_last(call, "input"))
-
-    return (output_shape(**{dy: sampled}),)
+    return (
+        rank(axes + 2, axes + 2, "input", "grid"),
+        require("grid[0] == input[0]", f"grid[-1] == {axes}"),
+        define(
+            last="input.format in (NHWC, NDHWC) and len(input) == 5",
+            sampled="(grid[0], *grid[1:-1], input[-1]) if last else (grid[0], input[1], *grid[1:-1])",
+        ),
+    )
 
 
-# Bicubic sampling runs on the vector cores only, which take floats of at most 32 bits.
-_BICUBIC_ON_CORES = (require("interpolationMode != 2 or (product in ('A2', 'A3', '950') and input.dtype != DOUBLE)"),)
-
+# Of three spatial sizes the last two are looked at.
+_SOME_PIXELS = require("all(size > 0 for size in input[-2:])")
 
 rule(
     "aclnnGridSampler2D",
     same_dtype("input", "grid", "out"),
-    dtypes({"310P": "FLOAT FLOAT16 DOUBLE", "": _WITH_DOUBLE}, "input"),
+    dtypes({"310P": FLOATS_AND_DOUBLE, "": _WITH_DOUBLE}, "input"),
     in_range("interpolationMode", 0, 2),
     in_range("paddingMode", 0, 2),
-    *_grid_shapes("out", 2),
-    unless_empty("input grid", *_BICUBIC_ON_CORES),
+    *_sampled(2),
+    _SOME_PIXELS,
+    output_shape(out="sampled"),
+    # Bicubic sampling runs on the vector cores only, which take floats of at most 32 bits.
+    unless_empty(
+        "input grid", when("interpolationMode == 2", only_products(PRODUCTS_WITH_BF16), dtypes(FLOATS, "input"))
+    ),
 )
 rule(
     "aclnnGridSampler3D",
@@ -642,98 +398,72 @@ rule(
     formats("NCDHW NDHWC ND", "input", "out"),
     in_range("paddingMode", 0, 2),
     in_range("interpolationMode", 0, 1),
-    *_grid_shapes("out", 3),
-    unless_empty("input grid", dtypes({"A2 A3 950": _WITH_DOUBLE, "": "FLOAT FLOAT16 DOUBLE"}, "input")),
+    *_sampled(3),
+    _SOME_PIXELS,
+    output_shape(out="sampled"),
+    unless_empty("input grid", dtypes(_DOUBLE_OF_PRODUCT, "input")),
 )
 
 
-def _grid_backward(spatial: int, allowed: DtypeSet, most: int) -> tuple[Check, ...]:
+def _grid_gradients(name: str, axes: int, allowed: DtypeSet, most: int, *more: Check) -> None:
     """Without an outputMask nothing is checked or computed."""
-    checks = (
-        same_dtype("input", "gradOutput", "grid", "inputGrad", "gridGrad"),
-        dtypes(allowed, "input"),
-        in_range("interpolationMode", 0, most),
-        in_range("paddingMode", 0, 2),
-        *_grid_shapes("gradOutput", spatial),
-        same_shape("input", "inputGrad"),
-        same_shape("grid", "gridGrad"),
-        array_length("outputMask", 2),
+    rule(
+        name,
+        when(
+            "outputMask is not None",
+            same_dtype("input", "gradOutput", "grid", "inputGrad", "gridGrad"),
+            dtypes(allowed, "input"),
+            in_range("interpolationMode", 0, most),
+            in_range("paddingMode", 0, 2),
+            *_sampled(axes),
+            *more,
+            has_shape(gradOutput="sampled"),
+            same_shape("input", "inputGrad"),
+            same_shape("grid", "gridGrad"),
+            array_length("outputMask", 2),
+        ),
+        infer_shape(inputGrad="input", gridGrad="grid"),
+        nullable="outputMask",
     )
-    told = infer_shape(inputGrad="input", gridGrad="grid")
-    return when(lambda call: call.is_present("outputMask"), *checks), told
 
 
-rule(
-    "aclnnGridSampler2DBackward",
-    *_grid_backward(2, {"A2 A3 950": _WITH_DOUBLE, "": "FLOAT FLOAT16 DOUBLE"}, 2),
-    nullable="outputMask",
-)
-rule("aclnnGridSampler3DBackward", *_grid_backward(3, _WITH_DOUBLE, 1), nullable="outputMask")
+_grid_gradients("aclnnGridSampler2DBackward", 2, _DOUBLE_OF_PRODUCT, 2, _SOME_PIXELS)
+_grid_gradients("aclnnGridSampler3DBackward", 3, _WITH_DOUBLE, 1)
 
 # ------------------------------------------------------------------------------------------------------- others
 
-
-def _blocks(call: Call) -> int:
-    """How many kernel positions a convolution has over the padded image."""
-    total = 1
-    for size, kernel, dilation, padding, stride in zip(
-        *(call[name] for name in ("inputSize", "kernelSize", "dilation", "padding", "stride"))
-    ):
-        total *= int((size + 2 * padding - dilation * (kernel - 1) - 1 + stride) / stride)
-    return total
-
-
-def _im2col_arrays(call: Call) -> None:
-    for name, least in (("kernelSize", 1), ("stride", 1), ("dilation", 1), ("padding", 0)):
-        call.require(all(n >= least for n in call[name]), name, f"is {call[name]}; its items must be at least {least}")
-    plane, blocks = call.shape("gradOutput", least=2)[-2:]
-    window = call["kernelSize"][0] * call["kernelSize"][1]
-    shape_ = call.shape("gradOutput")
-    text = f"has shape {shape_}; its last axis but one must be a multiple of the kernel's {window}"
-    call.require(plane % window == 0, "gradOutput", text)
-    text = f"has shape {shape_}; its last axis must be {_blocks(call)}, the kernel's positions"
-    call.require(blocks == _blocks(call), "gradOutput", text)
-
-
-def _col2im_shape(call: Call) -> Shape:
-    grad = call.shape("gradOutput")
-    call.require(len(grad) in (2, 3), "gradOutput", f"has rank {len(grad)}; it must be 2 or 3")
-    window = _sizes(call, "kernelSize", 2)[0] * _sizes(call, "kernelSize", 2)[1]
-    call.require(window > 0, "kernelSize", f"is {call['kernelSize']}; its items must be positive")
-    return (*grad[:-2], grad[-2] // window, *_sizes(call, "inputSize", 2))
-
-
 rule(
     "aclnnIm2colBackward",
-    dtypes(_FLOATS_A2, "gradOutput", "out"),
+    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "out"),
     rank(2, 3, "gradOutput"),
-    array_length("inputSize", 2),
-    array_length("kernelSize", 2),
-    array_length("dilation", 2),
-    array_length("padding", 2),
-    array_length("stride", 2),
-    _im2col_arrays,
-    output_shape(out=_col2im_shape),
+    *(array_length(name, 2) for name in ("inputSize", "kernelSize", "dilation", "padding", "stride")),
+    positive("kernelSize", "stride", "dilation"),
+    not_negative("padding"),
+    # The positions of the kernel over the padded image.
+    define(
+        taps="prod(kernelSize)",
+        places="prod(int((n + 2 * p - d * (k - 1) - 1 + s) / s) for n, k, d, p, s in "
+        "zip(inputSize, kernelSize, dilation, padding, stride))",
+    ),
+    require("gradOutput[-2] % taps == 0", "gradOutput[-1] == places"),
+    output_shape(out="(*gradOutput[:-2], gradOutput[-2] // taps, *inputSize)"),
 )
-
 rule(
     "aclnnThreeInterpolateBackward",
-    dtypes(_NO_BF16, "grad_x", "weight"),
-    dtypes("INT32 INT64", "idx"),
+    dtypes(FLOATS_WITHOUT_BF16, "grad_x", "weight"),
+    dtypes(INDICES, "idx"),
     tiling(
         require("len(grad_x) in (3, 4)", "len(grad_x) == 3 or grad_x[3] == 1"),
         has_shape(idx="(grad_x[0], grad_x[2], 3)", weight="(grad_x[0], grad_x[2], 3)"),
     ),
     copied_output_shape(grad_y="(grad_x[0], grad_x[1], m, 1)"),
 )
-
 rule(
     "aclnnRasterizer",
     only_products("A2 A3"),
     dtype_table("v f dOptional findicesOut barycentricOut", "FLOAT INT32 FLOAT INT32 FLOAT"),
     tiling(
-        rank(2, 2, "v", "f"),
-        output_shape(v="(v[0], 4)", f="(f[0], 3)"),
+        shape_patterns(v="vertices 4", f="faces 3"),
         in_range("height", 1, 4096),
         in_range("width", 1, 4096),
         output_shape(findicesOut="(height, width)", barycentricOut="(height, width, 3)"),
