@@ -7,9 +7,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into
+from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._moments import affine, centred, inverse_deviation, sum_over, through_moments
-from ascend_aclnn.reference._quantise import by_row, by_scale, largest
+from ascend_aclnn.reference._quantise import by_row, by_scale
 from ascend_aclnn.reference.declare import reference
 
 
@@ -17,11 +17,11 @@ def _last(x: Array, wanted: int) -> tuple[int, ...]:
     return tuple(range(x.ndim - wanted, x.ndim))
 
 
-def _first(x: Array, wanted: int) -> tuple[int, ...]:
+def first_axes(x: Array, wanted: int) -> tuple[int, ...]:
     return tuple(range(x.ndim - wanted))
 
 
-def _norm(
+def normalised(
     x: Array, weight: Optional[Array], bias: Optional[Array], axes: int, eps: float
 ) -> tuple[Array, Array, Array]:
     """The last axes normalised, the mean and the inverse deviation."""
@@ -39,7 +39,7 @@ def _behind(x: Array, normalized_shape: Sequence[int], *_: Any) -> tuple[int, ..
 def layer_norm(
     x: Array, normalized_shape: Sequence[int], weight: Optional[Array], bias: Optional[Array], eps: float
 ) -> Any:
-    return _norm(x, weight, bias, len(normalized_shape), eps)
+    return normalised(x, weight, bias, len(normalized_shape), eps)
 
 
 @reference("aclnnLayerNormWithImplMode")
@@ -52,10 +52,10 @@ def layer_norm_with_impl_mode(
     impl_mode: int,
 ) -> Any:
     """The modes that are faster and less exact (1, and 2: all in FLOAT16) are computed like the exact one."""
-    return _norm(x, weight, bias, len(normalized_shape), eps)
+    return normalised(x, weight, bias, len(normalized_shape), eps)
 
 
-def _gradients(
+def gradients(
     grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int
 ) -> tuple[Array, Array]:
     """The input's gradient, and what is to be summed over rows for the weight's."""
@@ -79,8 +79,8 @@ def layer_norm_backward(
     mask: Sequence[bool],
 ) -> Any:
     axes = len(normalized_shape)
-    dx, slope = _gradients(grad, x, mean, rstd, weight, axes)
-    rows = _first(x, axes)
+    dx, slope = gradients(grad, x, mean, rstd, weight, axes)
+    rows = first_axes(x, axes)
     return (
         dx if mask[0] else None,
         sum_over(slope, rows) if mask[1] else None,
@@ -108,29 +108,29 @@ def add_layer_norm(
 ) -> Any:
     """The norm of x1 + x2 + bias over gamma's axes, and (where asked for) the sum."""
     x = _added(x1, x2, bias)
-    return (*_norm(x, gamma, beta, gamma.ndim, epsilon), x if additional_output else None)
+    return (*normalised(x, gamma, beta, gamma.ndim, epsilon), x if additional_output else None)
 
 
 @reference("aclnnAddLayerNormGrad")
 def add_layer_norm_grad(
     dy: Array, x1: Array, x2: Array, rstd: Array, mean: Array, gamma: Array, dsum: Optional[Array]
 ) -> Any:
-    dx, slope = _gradients(dy, x1 + x2, mean, rstd, gamma, gamma.ndim)
-    rows = _first(dy, gamma.ndim)
+    dx, slope = gradients(dy, x1 + x2, mean, rstd, gamma, gamma.ndim)
+    rows = first_axes(dy, gamma.ndim)
     return dx if dsum is None else dx + dsum, sum_over(slope, rows), sum_over(dy, rows)
 
 
 @reference("aclnnDeepNorm")
 def deep_norm(x: Array, gx: Array, beta: Array, gamma: Array, alpha: float, epsilon: float) -> Any:
     """The norm of alpha * x + gx."""
-    y, mean, rstd = _norm(np.asarray(np.float32(alpha) * x + gx), gamma, beta, gamma.ndim, epsilon)
+    y, mean, rstd = normalised(np.asarray(np.float32(alpha) * x + gx), gamma, beta, gamma.ndim, epsilon)
     return mean, rstd, y
 
 
 @reference("aclnnDeepNormGrad")
 def deep_norm_grad(dy: Array, x: Array, gx: Array, gamma: Array, mean: Array, rstd: Array, alpha: float) -> Any:
-    dgx, slope = _gradients(dy, np.asarray(np.float32(alpha) * x + gx), mean, rstd, gamma, gamma.ndim)
-    rows = _first(dy, gamma.ndim)
+    dgx, slope = gradients(dy, np.asarray(np.float32(alpha) * x + gx), mean, rstd, gamma, gamma.ndim)
+    rows = first_axes(dy, gamma.ndim)
     return np.float32(alpha) * dgx, dgx, sum_over(dy, rows), sum_over(slope, rows)
 
 
@@ -148,7 +148,7 @@ def layer_norm_quant(
     epsilon: float,
 ) -> Any:
     """Mode 0 quantises by the scale given, mode 1 by each row's largest value."""
-    y = _norm(x, gamma.reshape(-1), beta.reshape(-1), 1, epsilon)[0]
+    y = normalised(x, gamma.reshape(-1), beta.reshape(-1), 1, epsilon)[0]
     return (by_scale(y, scale, zero_points, True), None) if quant_mode == 0 else by_row(y * scale)
 
 
@@ -188,7 +188,7 @@ def add_layer_norm_quant(
 ) -> Any:
     """Two quantisations of one norm, "static" or "dynamic"."""
     x = _added(x1, x2, bias)
-    y = _norm(x, gamma, beta, gamma.ndim, epsilon)[0]
+    y = normalised(x, gamma, beta, gamma.ndim, epsilon)[0]
     made = _quantised(y, scales1, scales2, zero_points1, zero_points2, quant_mode == "dynamic", div_mode)
     return (*made[:2], x if additional_output else None, *made[2:])
 
@@ -198,75 +198,5 @@ def add_layer_norm_quant_v2(x1: Array, x2: Array, gamma: Array, beta: Array, bia
     """The same, and the norm itself."""
     first, second, x, scale1, scale2 = add_layer_norm_quant(x1, x2, gamma, beta, bias, *rest)
     epsilon = rest[5]
-    y = _norm(_added(x1, x2, bias), gamma, beta, gamma.ndim, epsilon)[0]
+    y = normalised(_added(x1, x2, bias), gamma, beta, gamma.ndim, epsilon)[0]
     return first, second, x, y, scale1, scale2
-
-
-# ------------------------------------------------------------------------------------------------- adaptive
-
-
-def _over_tokens(values: Array, x: Array) -> Array:
-    """Values (..., H) or (..., 1, H) of a sequence, to be broadcast over its tokens (..., S, H)."""
-    return values if values.ndim == x.ndim else np.expand_dims(values, -2)
-
-
-def _adapted(y: Array, scale: Array, shift: Array) -> Array:
-    y *= 1 + _over_tokens(scale, y)
-    y += _over_tokens(shift, y)
-    return y
-
-
-@reference("aclnnAdaLayerNormV2")
-def ada_layer_norm_v2(
-    x: Array, scale: Array, shift: Array, weight: Optional[Array], bias: Optional[Array], epsilon: float
-) -> Any:
-    """norm(x) * (1 + scale) + shift, the mean and the inverse deviation."""
-    y, mean, rstd = _norm(x, weight, bias, 1, epsilon)
-    return _adapted(y, scale, shift), mean, rstd
-
-
-@reference("aclnnAdaLayerNorm")
-def ada_layer_norm(*arguments: Any) -> Any:
-    return ada_layer_norm_v2(*arguments)[0]
-
-
-@reference("aclnnAdaLayerNormQuant", raw=True)
-def ada_layer_norm_quant(
-    x: Array,
-    scale: Array,
-    shift: Array,
-    weight: Optional[Array],
-    bias: Optional[Array],
-    smooth_scales: Optional[Array],
-    epsilon: float,
-    quant_mode: str,
-    *,
-    out: tuple[Array, Array, Optional[Array]],
-) -> None:
-    wide = [None if a is None else a.astype(np.float32) for a in (x, scale, shift, weight, bias, smooth_scales)]
-    y = ada_layer_norm(*wide[:5], epsilon)
-    values, scales = by_row(y if wide[5] is None else y * wide[5], largest(out[0].dtype))
-    round_into(out[0], values)
-    round_into(out[1], scales)
-
-
-@reference("aclnnAdaLayerNormBackward")
-def ada_layer_norm_backward(
-    grad: Array,
-    x: Array,
-    normalized_shape: Sequence[int],
-    rstd: Array,
-    mean: Array,
-    scale: Array,
-    shift: Array,
-    weight: Optional[Array],
-    bias: Optional[Array],
-) -> Any:
-    """Gradients of input, scale, shift, weight and bias."""
-    scaled = grad * (1 + _over_tokens(scale, x))
-    dx, slope = _gradients(scaled, x, mean, rstd, weight, 1)
-    normed = affine(np.asarray((x - mean) * rstd, np.float32), weight, bias)
-    d_scale = np.sum(grad * normed, -2, np.float64, keepdims=True).reshape(scale.shape)
-    d_shift = np.sum(grad, -2, np.float64, keepdims=True).reshape(shift.shape)
-    rows = _first(x, 1)
-    return dx, d_scale, d_shift, sum_over(slope, rows), sum_over(scaled, rows)

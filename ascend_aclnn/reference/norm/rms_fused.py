@@ -48,8 +48,9 @@ def _fill(out: Sequence[Optional[Array]], values: Sequence[Array]) -> None:
 
 @reference("aclnnAddRmsNorm", raw=True)
 def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
-    """The norm of x1 + x2, 1 / rms and the sum."""
-    _fill(out, _add_norm(x1, x2, gamma, epsilon))
+    """The norm of x1 + x2, 1 / rms and the sum; an empty gamma launches no kernel."""
+    if gamma.size:
+        _fill(out, _add_norm(x1, x2, gamma, epsilon))
 
 
 @reference("aclnnInplaceAddRmsNorm", raw=True)

@@ -161,7 +161,11 @@ class _ConditionalOutputs(Word):
 
     def __call__(self, call: Call) -> None:
         for name, condition in self.computed.items():
-            if name in call.positions and not call.is_present(name) and self._holds(name)(call):
+            if name not in call.positions:
+                continue
+            if not self._holds(name)(call):
+                call.leave_out(name)
+            elif not call.is_present(name):
                 text = f"is None (a null pointer); it is required by {condition.expression.render(call)}"
                 call.refuse(name, text, self.status)
 
@@ -171,7 +175,8 @@ def conditional_outputs(status: int = PARAM_NULLPTR, **conditions: str) -> Check
 
         conditional_outputs(gradInput="outputMask[0]", rstdOut="outputRstd")
 
-    Where it holds they must be given; elsewhere they count as null pointers for the whole rule, and are allocated as such.
+    Where it holds they must be given; elsewhere they count as null pointers for the words that follow, and are allocated as
+    such.
     """
     return _ConditionalOutputs(conditions, status)
 

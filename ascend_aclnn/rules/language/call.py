@@ -181,6 +181,8 @@ class Call:
         """Lets an argument count as a null pointer from here on."""
         self.values = list(self.values)
         self.values[self.positions[name]] = None
+        self._shapes.pop(name, None)
+        self._arguments.pop(name, None)
 
     def shape(self, name: str, least: int = 0) -> ArgumentShape:
         """The shape of a tensor, () for a null pointer; RuleViolation where it has fewer than ``least`` axes."""

@@ -60,8 +60,6 @@ class Rule:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
         self._begin(call)
         self._check_null(call, call.operator.parameters)
-        for name in self._left_out(call):
-            call.leave_out(name)
         for check in self.checks:
             check(call)
 

@@ -12,11 +12,8 @@ rule(
     same_shape("input", "gradOutput"),
     rank(2, 8, "input"),
     has_shape(weight="(input[1],)", bias="(input[1],)", saveMean="(input[1],)", saveInvstd="(input[1],)"),
-    output_shape(gradInputOut=shape_of("input"), gradWeightOut=shape_of("weight"), gradBiasOut=shape_of("weight")),
-    output_dtype(**dict.fromkeys(("gradInputOut", "gradWeightOut", "gradBiasOut"), dtype_of("input"))),
+    output_shape(gradInputOut="input", gradWeightOut="weight", gradBiasOut="weight"),
 )
-
-
 rule(
     "aclnnBnInferGrad",
     only_products("A2"),
@@ -27,10 +24,8 @@ rule(
     rank(4, 4, "grads"),
     define(channels="grads[1] if formatMode == 0 else grads[-1]"),
     has_shape(scale="(channels,)", batchVariance="(channels,)"),
-    output_shape(out=shape_of("grads")),
+    output_shape(out="grads"),
 )
-
-
 rule(
     "aclnnFusedAddRmsNorm",
     only_products("A2 A3 950"),
@@ -39,10 +34,7 @@ rule(
     dtypes("FLOAT", "rstdOut"),
     same_shape("x1", "x2"),
     require("1 <= len(gamma) <= len(x1)", "gamma == x1[len(x1) - len(gamma) :]"),
-    output_shape(
-        yOut=shape_of("x1"), rstdOut="(*x1[: len(x1) - len(gamma)], *(1 for n in gamma))", xOut=shape_of("x1")
-    ),
-    output_dtype(yOut=dtype_of("x1"), rstdOut="FLOAT", xOut=dtype_of("x1")),
+    output_shape(yOut="x1", rstdOut="(*x1[: len(x1) - len(gamma)], *(1 for n in gamma))", xOut="x1"),
 )
 rule(
     "aclnnGroupNormalizationGrad",
@@ -52,7 +44,6 @@ rule(
     rank(3, 3, "x"),
     same_shape("x", "dy", "gamma"),
     shape_patterns(x="n g m", mean="n g", rstd="n g", dx="n g m"),
-    output_dtype(dx=dtype_of("x")),
 )
 rule(
     "aclnnLayerNormalizationGrad",
@@ -60,7 +51,6 @@ rule(
     dtypes(FLOATS, "dy"),
     same_dtype("dy", "x", "gamma", "mean", "rstd", "dxOut", "dgammaOut", "dbetaOut"),
     shape_patterns(dy="* d", x="* d", gamma="d", mean="*", rstd="*", dxOut="* d", dgammaOut="d", dbetaOut="d"),
-    output_dtype(**dict.fromkeys(("dxOut", "dgammaOut", "dbetaOut"), dtype_of("dy"))),
 )
 elementwise(
     "LpNormV3",
