@@ -120,7 +120,6 @@ rule(
     require("len(blockShapeOptional) >= 2", "blockShapeOptional[0] > 0", "blockShapeOptional[1] > 0"),
     documented_products,
     infer_shape(dq="query", dk="key", dv="value"),
-    output_dtype(dq="query", dk="query", dv="query"),
     required="blockSparseMaskOptional",
 )
 

@@ -96,7 +96,6 @@ rule(
         ),
     ),
     infer_shape(dqOut="query", dkOut="key", dweightsOut="weights"),
-    output_dtype(dqOut="query", dkOut="query", dweightsOut="query"),
 )
 rule(
     "aclnnLightningIndexerKLLoss",

@@ -215,7 +215,7 @@ rule(
         vNewOut=_left_away,
         hOut=_left_away,
     ),
-    output_dtype(finalStateOut="FLOAT", gkOut="FLOAT"),
+    output_dtype(gkOut="FLOAT"),
 )
 
 # --------------------------------------------------------------------------------------------------- causal convolutions

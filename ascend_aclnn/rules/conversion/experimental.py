@@ -78,7 +78,6 @@ rule(
     same_dtype("x", "out"),
     rank(1, 1, "perm"),
     require("perm[0] == len(x)", "len(out) == len(x)", "out.size == x.size"),
-    output_dtype(out=dtype_of("x")),
 )
 
 

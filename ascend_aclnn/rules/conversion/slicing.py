@@ -199,7 +199,6 @@ rule(
     define(windows="(inputSizes[dim] - size) // step + 1"),
     has_shape(gradOut="(*inputSizes[:dim], windows, *inputSizes[dim + 1 :], size)"),
     not_nz("gradOut"),
-    output_dtype(gradIn=dtype_of("gradOut")),
     null_status=INNER_NULLPTR,
 )
 
@@ -215,7 +214,6 @@ rule(
     dtypes(_SELECTED_SET, "out"),
     max_rank(8, "self", "mask"),
     output_shape(out=shape_from(lambda call: math.prod(broadcast_shape("self", "mask")(call)))),
-    output_dtype(out=dtype_of("self")),
 )
 
 rule(

@@ -31,7 +31,6 @@ rule(
     dtypes("INT64", "indicesOut"),
     max_rank(8, "self"),
     unless_empty("self", _reduced("keepdim")),
-    output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
 )
 
 
@@ -52,7 +51,6 @@ rule(
     dtypes("INT64", "indicesOut"),
     max_rank(8, "self"),
     unless_empty("self valuesOut indicesOut", output_shape_relaxed(valuesOut=_top, indicesOut=_top)),
-    output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
 )
 
 
@@ -142,7 +140,6 @@ rule(
     max_rank(8, "self"),
     when("returnInverse", same_shape("self", "inverseOut")),
     infer_shape(valueOut="(self.size,)", inverseOut=shape_of("self")),
-    output_dtype(valueOut=dtype_of("self"), inverseOut="INT64"),
 )
 rule(
     "aclnnUnique2",
@@ -152,7 +149,6 @@ rule(
     when("returnInverse or returnCounts", same_shape("self", "inverseOut")),
     when("returnCounts", same_shape("valueOut", "countsOut")),
     infer_shape(valueOut="(self.size,)", inverseOut=shape_of("self"), countsOut="(self.size,)"),
-    output_dtype(valueOut=dtype_of("self"), inverseOut="INT64", countsOut="INT64"),
 )
 
 _NO_DIM = 1000  # UniqueConsecutive's dim that means none
@@ -203,5 +199,4 @@ rule(
     max_rank(8, "self"),
     output_shape(out=shape_of("self")),
     rank(1, 1, "boundaries"),
-    output_dtype(out=_BUCKET),
 )

@@ -14,7 +14,6 @@ rule(
     require("len(grad) > 0 and grad[-1] == 0 or prod(grad[:-1]) == prod(indices)", argument="grad"),
     output_shape(out="(numWeights, grad[-1])"),
     no_private_format("grad", "indices", "out"),
-    output_dtype(out="grad"),
 )
 
 
@@ -27,7 +26,6 @@ rule(
     max_rank(8, "weight", "indices", "out"),
     require("len(out) == len(indices) + 1", "out[:-1] == indices"),
     copied_output_shape(out="(*indices, *weight[1:])"),
-    output_dtype(out="weight"),
 )
 
 # Modes are the sum (0), the mean (1), and all others the largest.
@@ -64,5 +62,5 @@ rule(
         bagSize="(sizes,)",
         maxIndices=f"(bags, weight[1]) if {_LARGEST} else (bags,)",
     ),
-    output_dtype(output="weight", offset2bag=_LIST, bagSize=_LIST, maxIndices=_LIST),
+    output_dtype(offset2bag=_LIST, bagSize=_LIST, maxIndices=_LIST),
 )

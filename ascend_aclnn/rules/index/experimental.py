@@ -41,5 +41,4 @@ rule(
     require("len(index) == len(x)"),
     require("all(n <= m for i, (n, m) in enumerate(zip(index, x)) if i != dim % len(x))", argument="index"),
     output_shape(out=shape_of("index")),
-    output_dtype(out=dtype_of("x")),
 )

@@ -62,7 +62,6 @@ rule(
         require("all(i == axis or n <= m for i, (n, m) in enumerate(zip(index, self)))"),
         require("len(self) == 0 or self[axis] > 0"),
     ),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -83,7 +82,6 @@ rule(
     rank(1, 8, "self", "indices"),
     require("1 <= indices[-1] <= len(self)"),
     output_shape(out="(*indices[:-1], *self[indices[-1] :])"),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -99,7 +97,6 @@ rule(
     valid_axis("dim", "self"),
     define(axis=_AXIS),
     output_shape(out=_ALONG),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -121,7 +118,6 @@ rule(
         require("batch < max(len(self), 1)", "batch <= axis", argument="batchDims"),
         require("self[:batch] == index[:batch]", argument="index"),
     ),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -141,7 +137,6 @@ rule(
     define(axis=_AXIS),
     when("len(self) == 0 or self.size > 0 and index.size > 0", output_shape(out=_ALONG)),
     infer_shape(out=_ALONG),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -154,7 +149,6 @@ rule(
     output_shape(out=shape_of("index")),
     require("self.size > 0 or index.size == 0"),
     no_private_format("self", "index", "out"),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -220,7 +214,6 @@ rule(
     max_rank(8, "self", "indices"),
     _indexed_rank,
     infer_shape(out=_indexed_shape),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -234,7 +227,6 @@ rule(
     output_shape(out=shape_of("self")),
     max_rank(8, "self"),
     valid_axes("dims", "self"),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -245,7 +237,6 @@ rule(
     output_shape(out=shape_of("self")),
     max_rank(8, "self"),
     unless_empty("self", require("len(self) >= 2", "self[-1] == self[-2]")),
-    output_dtype(out=dtype_of("self")),
 )
 
 # ------------------------------------------------------------------------------------------------- RepeatInterleave
@@ -272,7 +263,6 @@ rule(
     require("self.size > 0 or repeats.size == 0 or repeats in ((), (1,))", argument="repeats"),
     unless_empty("self out", _SOME_REPEATS, output_shape(out="(outputSize,)")),
     infer_shape(out="(outputSize,)"),
-    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -290,7 +280,6 @@ rule(
         output_shape(out=_REPEATED),
     ),
     infer_shape(out=_REPEATED),
-    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -304,7 +293,6 @@ rule(
         output_shape(out="(outputSize,)"),
     ),
     infer_shape(out="(outputSize,)"),
-    output_dtype(out=dtype_of("self")),
 )
 
 rule(
@@ -319,7 +307,6 @@ rule(
         output_shape(out=_REPEATED),
     ),
     infer_shape(out=_REPEATED),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -330,5 +317,4 @@ rule(
     require("repeats.size == 0 or len(repeats) == 1"),
     unless_empty("repeats out", output_shape(out="(outputSize,)")),
     infer_shape(out="(outputSize,)"),
-    output_dtype(out=dtype_of("repeats")),
 )

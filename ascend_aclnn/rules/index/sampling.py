@@ -14,7 +14,6 @@ rule(
     rank(1, 1, "p", "k"),
     require("p == (logits[0],)", "k == (logits[0],)"),
     formats("ND", "logits", "p", "k", "out"),
-    output_dtype(out="logits"),
 )
 
 
@@ -85,5 +84,4 @@ rule(
     same_dtype("yGrad", "out"),
     tiling(rank(0, 1, "repeats"), valid_axis("axis", "yGrad")),
     infer_shape(out=_summed),
-    output_dtype(out="yGrad"),
 )

@@ -31,7 +31,6 @@ rule(
     max_rank(8, "self", "source"),
     *_ADDED_ROWS,
     output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnIndexAddV2",
@@ -43,7 +42,6 @@ rule(
     max_rank(8, "self", "source"),
     *_ADDED_ROWS,
     output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -276,7 +274,6 @@ rule(
     rank(1, 8, "data", "indices", "updates"),
     output_shape(out=shape_of("data")),
     *_nd_updates("data"),
-    output_dtype(out=dtype_of("data")),
 )
 
 

@@ -30,7 +30,6 @@ rule(
     _SOMETHING,
     *_holds_all(2),
     infer_shape(out="(*self[:-2], *outputSize)"),
-    output_dtype(out=dtype_of("self")),
 )
 
 rule(

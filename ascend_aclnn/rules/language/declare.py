@@ -71,7 +71,8 @@ class Rule:
         if found is None:
             found = self._positions[operator] = dict(operator.positions)
             for alias, names in self.aliases.items():
-                found.update((alias, operator.positions[name]) for name in names if name in operator.positions)
+                if alias not in operator.positions:
+                    found.update((alias, operator.positions[name]) for name in names if name in operator.positions)
         return found
 
     def _begin(self, call: Call) -> None:
@@ -179,7 +180,8 @@ def rule(
     """Declares the rule of one or more operators (C names, separated by blanks): versions that differ in parameters.
 
     Words skip the parameters that a version does not have; ``on_operators`` holds what is special to some. ``aliases`` gives
-    parameters whose C names differ between versions one name for the rule: ``{"weight": "w x2"}``.
+    parameters whose C names differ between versions one name for the rule: ``{"weight": "w x2"}``; a parameter's own name
+    comes first.
     ``empty_lists`` are lists that count as null pointers where they hold nothing.
 
     ``nullable`` and ``required`` correct what the catalog says of pointers that may be null; a few operators answer a

@@ -27,11 +27,12 @@ from ascend_aclnn.rules.language.data_types import (
 )
 from ascend_aclnn.rules.language.declare import rule
 from ascend_aclnn.rules.language.expressions import dtype_rule
-from ascend_aclnn.rules.language.groups import only_products
+from ascend_aclnn.rules.language.groups import only_products, when
 from ascend_aclnn.rules.language.layout import max_rank
 from ascend_aclnn.rules.language.shapes import broadcast_shape, broadcast_shapes, output_shape, same_shape, shape_of
 
 __all__ = [
+    "INPLACE",
     "PAIR",
     "Make",
     "binary_promoted",
@@ -42,10 +43,15 @@ __all__ = [
     "floated",
     "forms",
     "has_common",
+    "in_both_forms",
+    "in_place",
+    "joined_by_scalar",
     "max_rank_if_strided",
     "no_bool",
     "no_null_item",
+    "not_complex",
     "number",
+    "one_operand",
     "otherwise",
     "pair",
     "present",
@@ -58,6 +64,10 @@ __all__ = [
 
 Make = Callable[..., tuple[Check, ...]]  # a function of C names that gives the checks
 
+INPLACE = {
+    "self": "selfRef inputRef input",
+    "out": "selfRef inputRef self",
+}  # C names of in-place forms, for ``aliases``
 PAIR = ("self other out", "selfRef other selfRef")  # C names of most operators of two operands
 
 
@@ -66,6 +76,16 @@ def forms(name: str, make: Make, plain: str = "self out", inplace: str = "", **o
     rule(f"aclnn{name}", *make(*plain.split()), **options)
     if inplace:
         rule(f"aclnnInplace{name}", *make(*inplace.split()), **options)
+
+
+def in_both_forms(names: str, *words: Check, **options: Any) -> None:
+    """Declares aclnnX and aclnnInplaceX of several names in one rule; an in-place form's tensor is ``self`` and ``out``."""
+    rule(" ".join(f"aclnn{name} aclnnInplace{name}" for name in names.split()), *words, aliases=INPLACE, **options)
+
+
+def in_place(*words: Check) -> Check:
+    """What applies to the in-place forms of a rule."""
+    return when(lambda call: call.operator.name.startswith("aclnnInplace"), *words)
 
 
 # --------------------------------------------------------------------------------------------------- data types
@@ -132,6 +152,17 @@ def with_scalar(tensor: str, scalar: str) -> DtypeRule:
     return dtype
 
 
+def joined_by_scalar(tensor: str, scalar: str) -> DtypeRule:
+    """How products before Ascend 950 compute: a tensor keeps its data type unless the scalar is of a higher category."""
+
+    def dtype(call: Call) -> DataType:
+        a, b = call.dtype(tensor), call.dtype(scalar)
+        joined = is_complex(a) or is_complex(b) or (not is_floating(a) and (is_floating(b) or a is DataType.BOOL))
+        return promote(a, b) if joined else a
+
+    return dtype
+
+
 def binary_promoted(first: str, second: str) -> DtypeRule:
     """Two tensors' common type; on Ascend 950 a 0-d tensor beside one with dimensions counts like a scalar."""
     plain = promoted(first, second)
@@ -180,6 +211,17 @@ def takes_dtype(source: Union[DtypeRule, str], *names: str) -> Check:
         for name in names:
             if call.is_present(name) and not can_cast(call.dtype(name), target):
                 call.refuse(name, f"has dtype {call.dtype(name).name}, which cannot be cast to {target.name}")
+
+    return check
+
+
+def not_complex(*names: str) -> Check:
+    """Tensors and scalars are real; absent ones pass."""
+
+    def check(call: Call) -> None:
+        for name in names:
+            if call.is_present(name) and is_complex(call.dtype(name)):
+                call.refuse(name, f"has dtype {call.dtype(name).name}; it must be real")
 
     return check
 
@@ -290,6 +332,32 @@ def unary(
         return (*checks, *(extra(source, target) if extra is not None else ()))
 
     return make
+
+
+def one_operand(
+    takes: DtypeSet,
+    gives: Optional[DtypeSet] = None,
+    cast: Optional[Callable[[str], DtypeRule]] = None,
+    changes: Optional[DtypeSet] = None,
+    most: Optional[int] = 8,
+    makes: Optional[DtypeRule] = None,
+) -> tuple[Check, ...]:
+    """Words about ``self``, and about ``out`` of its shape and (unless other arguments say more) its data type.
+
+    ``gives`` lists the output's data types; ``cast`` tells that of the result, which must be castable to the output's;
+    ``makes`` is the one to allocate if that is not plain from these; ``changes`` limits what the in-place form takes.
+    """
+    made = makes or (cast or (floated if gives is not None else dtype_of))("self")
+    return (
+        dtypes(takes, "self"),
+        *((dtypes(gives, "out"),) if gives is not None else ()),
+        *((castable(cast("self"), "out"),) if cast is not None else ()),
+        *((same_dtype("self", "out"),) if gives is None and cast is None else ()),
+        *((in_place(dtypes(changes, "self")),) if changes is not None else ()),
+        output_shape(out="self"),
+        output_dtype(out=made),
+        *((max_rank(most, "self"),) if most is not None else ()),
+    )
 
 
 def otherwise(products: str, here: Check, elsewhere: Check) -> Check:

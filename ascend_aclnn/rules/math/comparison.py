@@ -2,300 +2,200 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
 
-_LOGICAL = f"{REAL_AND_COMPLEX} BF16"
-_BOOL_OUT = f"{_LOGICAL} {UNSIGNED}"
+_COMMON = promoted("self", "other")
+_TENSORS = binary_promoted("self", "other")
+_TENSOR_AND_SCALAR = with_scalar("self", "other")
+_BROADCAST = pair("self", "other", out="out")
+_LIKE_SELF = (max_rank(8, "self"), output_shape(out="self"))
+_TO_BOOL = output_dtype(out="BOOL")
 
 # ------------------------------------------------------------------------------------------------------------ comparison
 
 
-def _compared(
-    takes: DtypeSet,
-    gives: DtypeSet,
-    computes: DtypeSet,
-    *,
-    each: bool = True,
-    empty_first: bool = False,
-) -> Callable[..., tuple[Check, ...]]:
+def _compared(operands: DtypeSet, gives: DtypeSet, *, each: bool = True) -> tuple[Check, ...]:
     """Two tensors: ``each`` operand is checked, or (before Ascend 950) only what they promote to."""
-
-    def make(a: str, b: str, out: str) -> tuple[Check, ...]:
-        common = binary_promoted(a, b)
-        checks: tuple[Check, ...] = (
-            dtypes(takes, a, b) if each else on_products("950", dtypes(takes, a, b)),
-            dtypes(gives, out),
-            has_common(common, b),
-            dtype_in(common, computes, b),
-            on_products("950", takes_dtype(common, a, b)),
-            *pair(a, b, out=out),
-        )
-        if empty_first:
-            checks = (unless_empty(f"{a} {b}", *checks),)
-        return (*checks, output_dtype(**{out: "BOOL"}))
-
-    return make
+    return (
+        dtypes(operands, "self", "other") if each else on_products("950", dtypes(operands, "self", "other")),
+        dtypes(gives, "out"),
+        has_common(_TENSORS, "other"),
+        dtype_in(_TENSORS, operands, "other"),
+        on_products("950", takes_dtype(_TENSORS, "self", "other")),
+        *_BROADCAST,
+    )
 
 
-def _compared_scalar(
-    takes: DtypeSet,
-    gives: DtypeSet,
-    computes: DtypeSet,
-    old: Callable[[str, str], DtypeRule] = promoted,
-    *,
-    checks_scalar: bool = True,
-) -> Callable[..., tuple[Check, ...]]:
-    def make(a: str, b: str, out: str) -> tuple[Check, ...]:
-        computed = with_scalar(a, b)
-        return (
-            dtypes(takes, a, *((b,) if checks_scalar else ())),
-            dtypes(gives, out),
-            otherwise("950", dtype_in(no_bool(computed, "INT8"), computes, b), has_common(old(a, b), b)),
-            on_products("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
-            max_rank(8, a),
-            output_shape(**{out: shape_of(a)}),
-            output_dtype(**{out: "BOOL"}),
-        )
-
-    return make
+def _compared_scalar(operands: DtypeSet, gives: DtypeSet, old: DtypeRule = _COMMON) -> tuple[Check, ...]:
+    """A tensor and a scalar; ``old`` is in what the products before Ascend 950 compare them."""
+    computed = no_bool(_TENSOR_AND_SCALAR, "INT8")
+    return (
+        dtypes(operands, "self", "other"),
+        dtypes(gives, "out"),
+        on_products(PRODUCTS_BEFORE_950, has_common(old, "other")),
+        on_products("950", dtype_in(computed, operands, "other"), takes_dtype(computed, "self", "other")),
+        *_LIKE_SELF,
+        _TO_BOOL,
+    )
 
 
-_EQ_A2 = f"{REAL_AND_COMPLEX} BF16"
+def _lt_common(call: Call) -> DataType:
+    """A scalar takes a floating tensor's data type."""
+    first, second = call.dtype("self"), call.dtype("other")
+    return first if is_floating(first) else promote(first, second)
+
+
+_LOGICAL = f"{REAL_AND_COMPLEX} BF16"
+_ANY = f"{_LOGICAL} {UNSIGNED}"
+_WITH_UINT64 = f"{_LOGICAL} UINT64"
 _EQ_910 = f"{REAL_AND_COMPLEX} UINT64 UINT32"
-_EQ: DtypeSet = {"A2 A3": _EQ_A2, "950": f"{_EQ_A2} UINT64", "": _EQ_910}
-_EQ_OUT: DtypeSet = {"A2 A3": _EQ_A2, "950": _BOOL_OUT, "": _EQ_910}
-_EQ_S: DtypeSet = {"910": _EQ_910, "950": f"{_EQ_A2} UINT64", "": _EQ_A2}
-_EQ_S_OUT: DtypeSet = {"910": _EQ_910, "950": _BOOL_OUT, "": _EQ_A2}
-forms("EqTensor", _compared(_EQ, _EQ_OUT, _EQ, each=False), *PAIR)
-forms("EqScalar", _compared_scalar(_EQ_S, _EQ_S_OUT, _EQ_S), *PAIR)
-_NE: DtypeSet = {"A2 A3": _EQ_A2, "950": f"{_EQ_A2} UINT64", "": REAL_AND_COMPLEX}
-_NE_OUT: DtypeSet = {"A2 A3": _EQ_A2, "950": _BOOL_OUT, "": REAL_AND_COMPLEX}
-forms("NeTensor", _compared(_NE, _NE_OUT, _NE, empty_first=True), *PAIR)
-
+_NE: DtypeSet = {"A2 A3": _LOGICAL, "950": _WITH_UINT64, "": REAL_AND_COMPLEX}
+_NE_OUT: DtypeSet = {"A2 A3": _LOGICAL, "950": _ANY, "": REAL_AND_COMPLEX}
 _ORDERED = plus_bf16(f"{REAL} {UNSIGNED}")
 _ORDERED_OUT = plus_bf16(f"{REAL_AND_COMPLEX} {UNSIGNED}")
 # Before Ascend 950 an output of Lt and Le must have a dtype that the operands may have.
-_LT_OUT: DtypeSet = {"950": _BOOL_OUT, "A2 A3": f"{REAL} {UNSIGNED} BF16", "": f"{REAL} {UNSIGNED}"}
+_LT_OUT: DtypeSet = {"950": _ANY, "A2 A3": f"{REAL} {UNSIGNED} BF16", "": f"{REAL} {UNSIGNED}"}
 _LE: DtypeSet = {"A2 A3": f"{REAL} UINT16 BF16", "950": f"{REAL} UINT16 BF16 UINT64", "": f"{REAL} UINT16"}
-_LE_OUT: DtypeSet = {"A2 A3": f"{REAL} UINT16 BF16", "950": _BOOL_OUT, "": f"{REAL} UINT16"}
+_LE_OUT: DtypeSet = {"A2 A3": f"{REAL} UINT16 BF16", "950": _ANY, "": f"{REAL} UINT16"}
 
-
-def _ne_common(a: str, b: str) -> DtypeRule:
-    def dtype(call: Call) -> DataType:
-        first, second = call.dtype(a), call.dtype(b)
-        if is_complex(first) or (is_floating(first) and not is_complex(second)):
-            return first
-        mixed = first is DataType.BOOL or is_floating(second) or is_complex(second)
-        return promote(first, second) if mixed else first
-
-    return dtype
-
-
-def _lt_common(a: str, b: str) -> DtypeRule:
-    """A scalar takes a floating tensor's data type, and DOUBLE counts as FLOAT."""
-
-    def dtype(call: Call) -> DataType:
-        first, second = call.dtype(a), call.dtype(b)
-        if is_floating(first):
-            return first
-        return promote(first, DataType.FLOAT if second is DataType.DOUBLE else second)
-
-    return dtype
-
-
-forms("NeScalar", _compared_scalar(_NE, _NE_OUT, _NE, _ne_common), *PAIR)
-forms("GtTensor", _compared(_ORDERED, _ORDERED_OUT, _ORDERED, each=False), *PAIR)
-forms("GtScalar", _compared_scalar(_ORDERED, _ORDERED_OUT, _ORDERED), *PAIR)
-forms("LtTensor", _compared(_ORDERED, _LT_OUT, _ORDERED), *PAIR)
-forms("LeTensor", _compared(_LE, _LE_OUT, _LE, empty_first=True), *PAIR)
-
-
-def _le_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
-    return (
-        *_compared_scalar(_LE, _LE_OUT, _LE, _lt_common)(a, b, out),
-        on_products(PRODUCTS_BEFORE_950, takes_dtype(_lt_common(a, b), a, b)),
-    )
-
-
-forms("LeScalar", _le_scalar, *PAIR)
-
-
-def _ge(a: str, b: str, out: str) -> tuple[Check, ...]:
-    common = no_bool(binary_promoted(a, b), "INT8")
-    return (
-        dtypes(f"{REAL_AND_COMPLEX} {UNSIGNED} BF16", out),
-        dtype_in(common, _ORDERED, b),
-        on_products("950", takes_dtype(common, a, b)),
-        *pair(a, b, out=out),
-        output_dtype(**{out: "BOOL"}),
-    )
-
-
-def _ge_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
-    computed = by_product("950", with_scalar(a, b), promoted(a, b))
-    return (
-        on_products("950", dtypes(_ORDERED, a)),
-        dtypes(f"{REAL_AND_COMPLEX} {UNSIGNED} BF16", out),
-        dtype_in(no_bool(computed, "INT8"), _ORDERED, b),
-        on_products("950", takes_dtype(no_bool(computed, "INT8"), a, b)),
-        max_rank(8, a),
-        output_shape(**{out: shape_of(a)}),
-        output_dtype(**{out: "BOOL"}),
-    )
-
-
-forms("GeTensor", _ge, *PAIR)
-forms("GeScalar", _ge_scalar, *PAIR)
-
-
-def _lt_scalar(a: str, b: str, out: str) -> tuple[Check, ...]:
-    def nulls(call: Call) -> None:
-        if call.product == "950":
-            return present(PARAM_NULLPTR, b, a)(call)
-        return present(INNER_NULLPTR, b, a)(call)
-
-    return nulls, *_compared_scalar(_ORDERED, _LT_OUT, _ORDERED, _lt_common)(a, b, out)
-
-
-forms("LtScalar", _lt_scalar, *PAIR, nullable="self selfRef other")
-
+in_both_forms(
+    "EqTensor",
+    *_compared(
+        {"A2 A3": _LOGICAL, "950": _WITH_UINT64, "": _EQ_910},
+        {"A2 A3": _LOGICAL, "950": _ANY, "": _EQ_910},
+        each=False,
+    ),
+    _TO_BOOL,
+)
+in_both_forms(
+    "EqScalar",
+    *_compared_scalar({"910": _EQ_910, "950": _WITH_UINT64, "": _LOGICAL}, {"910": _EQ_910, "950": _ANY, "": _LOGICAL}),
+)
+in_both_forms("NeTensor", unless_empty("self other", *_compared(_NE, _NE_OUT)), _TO_BOOL)
+in_both_forms("NeScalar", *_compared_scalar(_NE, _NE_OUT, joined_by_scalar("self", "other")))
+in_both_forms("GtTensor", *_compared(_ORDERED, _ORDERED_OUT, each=False), _TO_BOOL)
+in_both_forms("GtScalar", *_compared_scalar(_ORDERED, _ORDERED_OUT))
+in_both_forms("LtTensor", *_compared(_ORDERED, _LT_OUT), _TO_BOOL)
+in_both_forms(
+    "LtScalar",
+    on_products("950", required("other", "self")),
+    on_products(PRODUCTS_BEFORE_950, required("other", "self", status=INNER_NULLPTR)),
+    *_compared_scalar(_ORDERED, _LT_OUT, _lt_common),
+    nullable="self selfRef other",
+)
+in_both_forms("LeTensor", unless_empty("self other", *_compared(_LE, _LE_OUT)), _TO_BOOL)
+in_both_forms(
+    "LeScalar",
+    *_compared_scalar(_LE, _LE_OUT, _lt_common),
+    on_products(PRODUCTS_BEFORE_950, takes_dtype(_lt_common, "self", "other")),
+)
+in_both_forms(
+    "GeTensor",
+    dtypes(_ANY, "out"),
+    dtype_in(no_bool(_TENSORS, "INT8"), _ORDERED, "other"),
+    on_products("950", takes_dtype(no_bool(_TENSORS, "INT8"), "self", "other")),
+    *_BROADCAST,
+    _TO_BOOL,
+)
+in_both_forms(
+    "GeScalar",
+    on_products("950", dtypes(_ORDERED, "self")),
+    dtypes(_ANY, "out"),
+    dtype_in(no_bool(by_product("950", _TENSOR_AND_SCALAR, _COMMON), "INT8"), _ORDERED, "other"),
+    on_products("950", takes_dtype(no_bool(_TENSOR_AND_SCALAR, "INT8"), "self", "other")),
+    *_LIKE_SELF,
+    _TO_BOOL,
+)
 rule(
     "aclnnIsInTensorScalar",
-    dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS}"), "element", "testElement"),
+    dtypes(plus_bf16(NUMBERS), "element", "testElement"),
     dtypes("BOOL", "out"),
     max_rank(8, "element"),
-    output_shape(out=shape_of("element")),
-    output_dtype(out="BOOL"),
+    output_shape(out="element"),
 )
 
 # ----------------------------------------------------------------------------------------------------------------- logic
 
-
-def _logical(takes: DtypeSet, gives: DtypeSet) -> Callable[..., tuple[Check, ...]]:
-    def make(a: str, b: str, out: str) -> tuple[Check, ...]:
-        return dtypes(takes, a, b), dtypes(gives, out), *pair(a, b, out=out), output_dtype(**{out: "BOOL"})
-
-    return make
-
-
-# LogicalAnd accepts an output of any data type.
-forms(
-    "LogicalAnd",
-    lambda a, b, out: (dtypes(_LOGICAL, a, b), *pair(a, b, out=out), output_dtype(**{out: "BOOL"})),
-    *PAIR,
-)
-forms(
+# An output of any data type will do.
+in_both_forms("LogicalAnd", dtypes(_LOGICAL, "self", "other"), *_BROADCAST, _TO_BOOL)
+in_both_forms(
     "LogicalOr",
-    _logical(plus_bf16(REAL_AND_COMPLEX), {"950": _BOOL_OUT, "A2 A3": _LOGICAL, "": REAL_AND_COMPLEX}),
-    *PAIR,
+    dtypes(plus_bf16(REAL_AND_COMPLEX), "self", "other"),
+    dtypes({"950": _ANY, "A2 A3": _LOGICAL, "": REAL_AND_COMPLEX}, "out"),
+    *_BROADCAST,
+    _TO_BOOL,
 )
-
-
-def _complex_rank(name: str) -> Check:
-    """Complex numbers are compared as pairs, which takes one more axis."""
-    limited = max_rank(7, name)
-    return when(lambda call: call.dtype(name) in (DataType.COMPLEX64, DataType.COMPLEX128), limited)
-
-
 rule(
     "aclnnLogicalXor",
-    *_logical(plus_bf16(REAL_AND_COMPLEX), plus_bf16(REAL_AND_COMPLEX))("self", "other", "out"),
-    unless_empty("self other", _complex_rank("self"), _complex_rank("other")),
+    dtypes(plus_bf16(REAL_AND_COMPLEX), "self", "other", "out"),
+    *_BROADCAST,
+    # Complex numbers are compared as pairs, which takes one more axis.
+    unless_empty("self other", *(when(f"{n}.dtype in COMPLEX", require(f"len({n}) <= 7")) for n in ("self", "other"))),
+    _TO_BOOL,
 )
 
 # ------------------------------------------------------------------------------------------------------------------ bits
 
 _BITS = f"{INTEGERS} BOOL UINT16"
 _BITS_ALL = f"{INTEGERS} {UNSIGNED} BOOL"
+_SIGNED_OR_ALL: DtypeSet = {"950": _BITS_ALL, "": f"{INTEGERS} BOOL"}
 
 
-def _bits(takes: DtypeSet, formats: Callable[..., tuple[Check, ...]]) -> Callable[..., tuple[Check, ...]]:
-    def make(a: str, b: str, out: str) -> tuple[Check, ...]:
-        common = promoted(a, b)
-        return (
-            dtypes(takes, a, b),
-            castable(common, out),
-            *formats(a, b, out),
-            *pair(a, b, out=out),
-            output_dtype(**{out: common}),
-        )
-
-    return make
-
-
-def _bits_scalar(takes: DtypeSet, computed_of: Callable[[str, str], DtypeRule]) -> Callable[..., tuple[Check, ...]]:
-    def make(a: str, b: str, out: str) -> tuple[Check, ...]:
-        return (
-            dtypes(takes, a, b),
-            castable(by_product("950", with_scalar(a, b), computed_of(a, b)), out),
-            *((no_private_format(a, out),) if computed_of is promoted else ()),
-            max_rank(8, a),
-            output_shape(**{out: shape_of(a)}),
-            output_dtype(**{out: with_scalar(a, b)}),
-        )
-
-    return make
-
-
-def _narrowed(tensor: str, scalar: str) -> DtypeRule:
+def _narrowed(call: Call) -> DataType:
     """An INT64 scalar counts as INT32 where its value fits."""
-
-    def dtype(call: Call) -> DataType:
-        came = call.dtype(scalar)
-        if came is DataType.INT64 and -(2**31) <= int(number(call, scalar).real) < 2**31:
-            came = DataType.INT32
-        both = promote(call.dtype(tensor), came)
-        if both is DataType.DT_UNDEFINED:
-            call.refuse(scalar, f"has dtype {came.name}, which does not promote with {call.dtype(tensor).name}")
-        return both
-
-    return dtype
+    came = call.dtype("other")
+    if came is DataType.INT64 and -(2**31) <= int(number(call, "other").real) < 2**31:
+        came = DataType.INT32
+    both = promote(call.dtype("self"), came)
+    if both is DataType.DT_UNDEFINED:
+        call.refuse("other", f"has dtype {came.name}, which does not promote with {call.dtype('self').name}")
+    return both
 
 
-def _no_formats(*names: str) -> tuple[Check, ...]:
-    return ()
-
-
-forms("BitwiseAndTensor", _bits(_BITS, lambda *n: (no_private_format(*n),)), *PAIR)
-forms(
-    "BitwiseAndTensorOut",
-    _bits(_BITS, lambda *n: (same_format(*n), no_private_format(n[0]))),
-    PAIR[0],
-    "self other self",
-)
-forms("BitwiseOrTensor", _bits(_BITS_ALL, _no_formats), *PAIR)
-forms("BitwiseXorTensor", _bits({"950": _BITS_ALL, "": f"{INTEGERS} BOOL"}, _no_formats), *PAIR)
-forms("BitwiseAndScalar", _bits_scalar(_BITS, promoted), *PAIR)
-forms("BitwiseOrScalar", _bits_scalar({"950": _BITS_ALL, "": _BITS}, _narrowed), *PAIR)
-forms(
-    "BitwiseXorScalar",
-    _bits_scalar({"950": _BITS_ALL, "": f"{INTEGERS} BOOL"}, _narrowed),
-    *PAIR,
-)
-
-
-def _shift(a: str, b: str, out: str, formats: str = "") -> tuple[Check, ...]:
-    return (
-        dtypes(f"{INTEGERS} {UNSIGNED}", a, b, out),
-        *pair(a, b, out=out),
-        no_private_format(*formats.split()),
-        unless_empty(f"{a} {b}", castable(promoted(a, b), out)),
-        output_dtype(**{out: promoted(a, b)}),
+for _name, _dtypes, _formats in (
+    ("BitwiseAndTensor", _BITS, (no_private_format("self", "other", "out"),)),
+    ("BitwiseAndTensorOut", _BITS, (same_format("self", "other", "out"), no_private_format("self"))),
+    ("BitwiseOrTensor", _BITS_ALL, ()),
+    ("BitwiseXorTensor", _SIGNED_OR_ALL, ()),
+):
+    in_both_forms(
+        _name,
+        dtypes(_dtypes, "self", "other"),
+        castable(_COMMON, "out"),
+        *_formats,
+        *_BROADCAST,
+        output_dtype(out=_COMMON),
+    )
+for _name, _dtypes, _old, _formats in (
+    ("BitwiseAndScalar", _BITS, _COMMON, (no_private_format("self", "out"),)),
+    ("BitwiseOrScalar", {"950": _BITS_ALL, "": _BITS}, _narrowed, ()),
+    ("BitwiseXorScalar", _SIGNED_OR_ALL, _narrowed, ()),
+):
+    in_both_forms(
+        _name,
+        dtypes(_dtypes, "self", "other"),
+        castable(by_product("950", _TENSOR_AND_SCALAR, _old), "out"),
+        *_formats,
+        *_LIKE_SELF,
+        output_dtype(out=_TENSOR_AND_SCALAR),
     )
 
-
-rule("aclnnLeftShift", *_shift("self", "shiftBits", "out", "self shiftBits out"))
-rule("aclnnRightShift", *_shift("input", "shiftBits", "out"))
+_SHIFTED = promoted("self", "shiftBits")
+rule(
+    "aclnnLeftShift aclnnRightShift",
+    dtypes(f"{INTEGERS} {UNSIGNED}", "self", "shiftBits", "out"),
+    *pair("self", "shiftBits", out="out"),
+    on_operators("aclnnLeftShift", no_private_format("self", "shiftBits", "out")),
+    unless_empty("self shiftBits", castable(_SHIFTED, "out")),
+    output_dtype(out=_SHIFTED),
+    aliases={"self": "input"},
+)
 rule(
     "aclnnLeftShifts",
     dtypes(f"{INTEGERS} {UNSIGNED}", "self", "shiftBits", "out"),
-    max_rank(8, "self"),
-    output_shape(out=shape_of("self")),
+    *_LIKE_SELF,
     no_private_format("self", "out"),
-    unless_empty("self", castable(promoted("self", "shiftBits"), "out")),
-    output_dtype(out=dtype_of("self")),
+    unless_empty("self", castable(_SHIFTED, "out")),
 )

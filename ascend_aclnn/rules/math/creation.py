@@ -260,7 +260,6 @@ rule(
     _element_casts,
     max_rank(8, "testElements"),
     output_shape(out="()"),
-    output_dtype(out="BOOL"),
 )
 
 # ------------------------------------------------------------------------------------------------- sign bits
@@ -297,5 +296,4 @@ rule(
     has_dtype("out", dtype_attribute("dtype")),
     formats("ND", "self", "out"),
     *_rows(_UNPACKED),
-    output_dtype(out=dtype_attribute("dtype")),
 )

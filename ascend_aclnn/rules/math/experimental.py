@@ -37,7 +37,6 @@ rule(
     has_dtype("out", real_of("self")),
     max_rank(8, "self"),
     output_shape(out=shape_of("self")),
-    output_dtype(out=real_of("self")),
 )
 
 _CASTS = (
@@ -62,7 +61,6 @@ rule(
     dtype_table("x y", *(f"{x} {y}" for y, sources in _CASTS_310P.items() for x in sources.split())),
     has_dtype("y", dtype_attribute("dstType")),
     output_shape(y=shape_of("x")),
-    output_dtype(y=dtype_attribute("dstType")),
 )
 
 # ------------------------------------------------------------------------------------------------- two operands
@@ -94,7 +92,6 @@ rule(
     max_rank(8, "x1"),
     require("tolerance >= 0", "isfinite(tolerance)"),
     output_shape(y=shape_of("x1")),
-    output_dtype(y="BOOL"),
 )
 rule(
     "aclnnMulNoNan",
@@ -103,7 +100,6 @@ rule(
     same_dtype("x", "y", "z"),
     max_rank(8, "x", "y"),
     output_shape(z=broadcast_shape("x", "y")),
-    output_dtype(z=dtype_of("x")),
 )
 _POWERS = "INT8 UINT8 INT16 INT32 FLOAT16 BF16 FLOAT"
 rule(
@@ -113,7 +109,6 @@ rule(
     has_dtype("out", promoted("x1", "x2")),
     max_rank(8, "x1", "x2"),
     output_shape(out=broadcast_shape("x1", "x2")),
-    output_dtype(out=promoted("x1", "x2")),
 )
 
 
@@ -127,7 +122,6 @@ rule(
     max_rank(8, "self"),
     same_shape("self", "other"),
     output_shape(out=shape_of("self")),
-    output_dtype(out=_QUOTIENT),
 )
 rule(
     "aclnnTruncateDiv",
@@ -167,7 +161,6 @@ rule(
     has_dtype("out", _COMPLEX),
     max_rank(8, "real", "imag"),
     output_shape(out=broadcast_shape("real", "imag")),
-    output_dtype(out=_COMPLEX),
 )
 
 # ------------------------------------------------------------------------------------------------- with factors
@@ -183,7 +176,6 @@ rule(
     max_rank(8, "a", "b", "c"),
     require("beta.size == 1", "alpha.size == 1"),
     output_shape(cOut=broadcast_shape("a", "b", "c")),
-    output_dtype(cOut=dtype_of("c")),
 )
 rule(
     "aclnnAxpyV2",
@@ -231,7 +223,6 @@ rule(
     same_dtype("self", "vec1", "vec2", "out"),
     require("len(self) <= 2", "all(n in (1, m) for n, m in zip(self[::-1], (vec2[0], vec1[0])))"),
     output_shape(out="(vec1[0], vec2[0])"),
-    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnInplaceAddrV2",
@@ -246,7 +237,6 @@ rule(
     dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x"),
     same_dtype("x", "y", "a", "out"),
     shape_patterns(x="m", y="n", a="m n", out="m n"),
-    output_dtype(out=dtype_of("x")),
 )
 rule(
     "aclnnSumV2",
@@ -257,7 +247,6 @@ rule(
     same_dtype("tensors", "tensors", "out"),
     max_rank(8, "tensors"),
     output_shape(out=broadcast_of_list("tensors")),
-    output_dtype(out=dtype_of("tensors")),
 )
 rule(
     "aclnnSelectV3",
@@ -293,7 +282,6 @@ rule(
     dtypes(f"{FLOATS_WITHOUT_BF16} INT32", "x"),
     same_dtype("x", "y"),
     shape_patterns(x="n n", y="n"),
-    output_dtype(y=dtype_of("x")),
 )
 
 
@@ -329,7 +317,6 @@ rule(
     array_length("num", 1),
     positive("num"),
     output_shape(out="num"),
-    output_dtype(out="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------- reductions
@@ -393,5 +380,4 @@ rule(
     same_shape("value", "index"),
     require("elementsNum.size == 1"),
     rank(1, 1, "out"),
-    output_dtype(out="BOOL"),
 )

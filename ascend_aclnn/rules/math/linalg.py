@@ -104,7 +104,6 @@ rule(
     output_shape(out="()"),
     dtypes(plus_bf16("FLOAT FLOAT16 DOUBLE COMPLEX64 COMPLEX128 INT32 INT64 INT16 INT8 UINT8 BOOL"), "self"),
     has_dtype("out", trace_type),
-    output_dtype(out=trace_type),
 )
 
 
@@ -125,7 +124,6 @@ rule(
     rank(2, 99, "self"),
     require("self[-1] == self[-2]"),
     output_shape(out="self[:-2]"),
-    output_dtype(out=dtype_of("self")),
 )
 rule(
     "aclnnSlogdet",
@@ -134,7 +132,6 @@ rule(
     rank(2, 99, "self"),
     require("self[-1] == self[-2]"),
     output_shape(signOut="self[:-2]", logOut="self[:-2]"),
-    output_dtype(signOut=dtype_of("self"), logOut=dtype_of("self")),
 )
 
 
@@ -157,7 +154,6 @@ rule(
     # mode 0 is the reduced decomposition, 1 the complete one, 2 R alone; any other number counts as 0.
     define(k="min(self[-2], self[-1])", columns="self[-2] if mode == 1 else k"),
     output_shape(Q="(0,) if mode == 2 else (*self[:-1], columns)", R="(*self[:-2], columns, self[-1])"),
-    output_dtype(Q=dtype_of("self"), R=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 rule(
@@ -166,7 +162,6 @@ rule(
     rank(2, 8, "self"),
     define(columns="min(self[-2], self[-1]) if some else self[-2]"),
     output_shape(Q="(*self[:-1], columns)", R="(*self[:-2], columns, self[-1])"),
-    output_dtype(Q=dtype_of("self"), R=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 
@@ -184,7 +179,6 @@ rule(
     output_shape(sigma="(*input[:-2], k)"),
     when("computeUV", has_shape(**_VECTORS)),
     infer_shape(**_VECTORS),
-    output_dtype(sigma="input", u="input", v="input"),
 )
 
 
@@ -209,7 +203,6 @@ rule(
     require("A[-1] == A[-2]", "self[-2] == A[-1]"),
     output_shape(xOut=_solution, mOut=_solved_matrices),
     unless_empty("A self", when("unitriangular", require("A.dtype == FLOAT"))),
-    output_dtype(xOut=dtype_of("self"), mOut=dtype_of("self")),
     null_status=INNER_NULLPTR,
 )
 

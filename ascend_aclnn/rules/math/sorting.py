@@ -19,7 +19,6 @@ rule(
     dtypes("INT64", "indicesOut"),
     valid_axis("dim", "self"),
     output_shape(valuesOut="self", indicesOut="self"),
-    output_dtype(valuesOut="self", indicesOut="INT64"),
 )
 
 
@@ -55,7 +54,6 @@ rule(
         require("self != (1,)", "len(self) == len(sortedSequence)", "self[:-1] == sortedSequence[:-1]"),
     ),
     dtype_in(promoted("sortedSequence", "self"), _SEARCHED, "self"),
-    output_dtype(out=_POSITION),
 )
 
 
@@ -68,7 +66,6 @@ rule(
     same_shape("sortedSequence", "sorter"),
     rank(1, 1, "sortedSequence"),
     output_shape_relaxed(out="(1,)"),  # CANN sets the view shape to (1,)
-    output_dtype(out=_POSITION),
 )
 
 # ------------------------------------------------------------------------------------------------- running
@@ -104,7 +101,6 @@ rule(
     dtypes(_CUMSUM, "out"),
     has_dtype("out", dtype_attribute("dtype")),
     *_ALONG,
-    output_dtype(out=dtype_attribute("dtype")),
 )
 rule("aclnnCumsumV2", dtypes(_CUMSUM, "self", "out"), same_dtype("self", "out"), *_ALONG)
 

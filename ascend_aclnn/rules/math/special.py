@@ -74,7 +74,6 @@ rule(
     rank(2, 2, "cost"),
     output_shape(p=shape_of("cost")),
     require("cost[1] <= 4096"),
-    output_dtype(p=dtype_of("cost")),
     nullable="tol",
 )
 
