@@ -12,7 +12,7 @@ from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import cache, releases
-from ascend_aclnn.emulator.build import CompilerError, Options, build, find_compiler, name_of
+from ascend_aclnn.emulator.build import CompilerError, Options, build, find_compiler, name_of, prebuilt
 
 # Where a real CANN would be looked for: a process must not see two of them.
 _OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
@@ -139,13 +139,14 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    known = cache.cache_directory() / name_of(Options(releases.chosen(None)))
-    made = cache.is_complete(known)
+    wanted = Options(releases.chosen(None))
+    made = cache.is_complete(cache.cache_directory() / name_of(wanted))
+    ready = prebuilt(wanted)
     try:
         print(f"compiler     {find_compiler()}")
     except CompilerError as error:
-        print(f"compiler     none: {error}")
-        if not made:
+        print("compiler     none; the package carries the libraries" if ready else f"compiler     none: {error}")
+        if not made and ready is None:
             return 1
     started = time.perf_counter()
     directory = build()

@@ -5,7 +5,8 @@
     directory/runtime/, compiler/, opp/     the release, where clients look for it below ASCEND_HOME_PATH
 
 The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
-interface that the emulator lacks, are generated.
+interface that the emulator lacks, are generated. A wheel for one platform carries the libraries of the default options in
+``prebuilt/``: a build copies them, and needs no compiler.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -28,6 +30,7 @@ from ascend_aclnn.catalog import Operator
 from ascend_aclnn.emulator import cache, hardware, headers, protocol, releases
 
 CSRC = Path(__file__).parent / "csrc"
+PREBUILT = Path(__file__).parent / "prebuilt"
 PACKAGE = Path(__file__).parent.parent
 
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
@@ -124,7 +127,10 @@ def find_compiler() -> str:
         found = shutil.which(name)
         if found:
             return found
-    raise CompilerError("the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found")
+    raise CompilerError(
+        "the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found. "
+        f"The wheels for manylinux need none for CANN {releases.DEFAULT} without --split and --sanitize"
+    )
 
 
 class Options(NamedTuple):
@@ -143,7 +149,7 @@ def build(
     cann: str | None = None,
     sanitize: Sequence[str] = (),
 ) -> Path:
-    """Headers and libraries in a directory, or, without one, in the user's cache; returns the directory.
+    """Headers and libraries in the user's cache, or a copy of them in a directory; returns where they are.
 
     ``cann`` None: the release of ``ASCEND_EMULATOR_CANN``, else 8.1.RC1. A build in the cache is made once for each state of
     the package and the interpreter, and needs no compiler any more.
@@ -151,23 +157,48 @@ def build(
     options = Options(releases.chosen(cann), split, tuple(sanitize))
 
     def make(made: Path) -> None:
-        _build_in(made, find_compiler(), options)
+        ready = prebuilt(options)
+        if ready is None:
+            compile_libraries(made, find_compiler(), options)
+        else:
+            shutil.copytree(ready, made / "lib64")
+        _complete(made, options)
         cache.finish(made)
+
+    def copy(made: Path) -> None:
+        shutil.copytree(cache.cached(name_of(options), make), made, dirs_exist_ok=True)
 
     if directory is None:
         return cache.cached(name_of(options), make)
     target = Path(directory).absolute()
-    cache.install(target, make)
+    cache.install(target, copy)
     return target
 
 
 def name_of(options: Options) -> str:
-    """The name of a build in the cache: a digest of what it is made of."""
-    digest = hashlib.sha256("\0".join([*_FLAGS, *_LINK, repr(options), _configuration(options)]).encode())
+    """The name of a build in the cache: a digest of what it is made of, this interpreter included."""
+    return hashlib.sha256(f"{_libraries_digest(options)}\0{_configuration(options)}".encode()).hexdigest()[:20]
+
+
+@functools.cache
+def _libraries_digest(options: Options) -> str:
+    """A digest of what the libraries are made of."""
+    digest = hashlib.sha256("\0".join([*_FLAGS, *_LINK, repr(options)]).encode())
     for path in sorted(_inputs()):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes())
     return digest.hexdigest()[:20]
+
+
+def prebuilt_name(options: Options, machine: str | None = None) -> str:
+    """The directory in ``prebuilt/`` with the libraries of these options for a processor family (default: this host's)."""
+    return f"{machine or platform.machine()}-{_libraries_digest(options)}"
+
+
+def prebuilt(options: Options) -> Path | None:
+    """The libraries that the package carries for these options and this host; None where it has none."""
+    found = PREBUILT / prebuilt_name(options)
+    return found if found.is_dir() else None
 
 
 def _inputs() -> Iterator[Path]:
@@ -193,9 +224,11 @@ def _configuration(options: Options) -> str:
 # ------------------------------------------------------------------------------------------------------------ compiling
 
 
-def _build_in(directory: Path, compiler: str, options: Options) -> None:
+def compile_libraries(directory: Path, compiler: str, options: Options) -> None:
+    """Compiles the libraries into ``directory/lib64``."""
     libraries = {**_LIBRARIES, **(_SPLIT if options.split else _WHOLE)}
-    include, lib64, work = directory / "include", directory / "lib64", directory / "work"
+    lib64, work = directory / "lib64", directory / "work"
+    include = work / "include"
     lib64.mkdir(parents=True)
     work.mkdir()
     headers.write(include)
@@ -251,12 +284,17 @@ def _build_in(directory: Path, compiler: str, options: Options) -> None:
             flags = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
             _run([compiler, *link, *flags, "-o", str(lib64 / library), *made])
     shutil.rmtree(work)
+
+
+def _complete(directory: Path, options: Options) -> None:
+    """What a build has beside the libraries: headers, the release, how the device process is started."""
+    headers.write(directory / "include")
     # What clients look for below ASCEND_HOME_PATH: torch_npu prints warnings, or refuses to be imported, without them.
     for part in ("runtime", "compiler", "opp"):
         (directory / part).mkdir()
         (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
     (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
-    (lib64 / "emulator.conf").write_text(_configuration(options), encoding="utf-8")
+    (directory / "lib64" / "emulator.conf").write_text(_configuration(options), encoding="utf-8")
 
 
 def _run(command: list[str]) -> None:

@@ -38,12 +38,12 @@ def cache_directory() -> Path:
 
 
 @functools.cache
-def library_name() -> str:
-    """The file name that a build of these sources for this machine has."""
+def library_name(machine: Optional[str] = None) -> str:
+    """The file name that a build of these sources for a processor family (default: this host's) has."""
     digest = hashlib.sha256("\0".join(_FLAGS).encode())
     for path in sorted(CSRC.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return f"native-{sys.platform}-{platform.machine()}-{digest.hexdigest()[:16]}.so"
+    return f"native-{sys.platform}-{machine or platform.machine()}-{digest.hexdigest()[:16]}.so"
 
 
 def find() -> Optional[Path]:
@@ -64,10 +64,11 @@ def _ours(path: Path) -> bool:
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def build(directory: Optional[Path] = None) -> Path:
+def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Path:
     """Builds the helper in a directory (default: the user's cache, made for this user alone) and returns its path.
 
-    It appears under its name when it is complete, so that processes may build at the same time.
+    ``machine`` is what the compiler compiles for, where that is not this host. The helper appears under its name when it is
+    complete, so that processes may build at the same time.
     """
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
@@ -76,7 +77,7 @@ def build(directory: Optional[Path] = None) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if directory is None and not _ours(folder):
         raise BuildError(f"{folder} belongs to another user, or others may write to it; it must be this user's alone")
-    target = folder / library_name()
+    target = folder / library_name(machine)
     handle, work = tempfile.mkstemp(prefix=".native-", suffix=".so", dir=folder)
     os.close(handle)
     try:

@@ -14,7 +14,6 @@ import fnmatch
 import gc
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -95,11 +94,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def aclnn_emulator_home() -> Path:
     """The emulated device's libraries, built once; a test that needs them is skipped where they cannot be built."""
-    from ascend_aclnn.emulator.build import build
+    from ascend_aclnn.emulator.build import CompilerError, build
 
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc): the emulated device cannot be built")
-    return Path(build())
+    try:
+        return Path(build())
+    except CompilerError as error:
+        pytest.skip(f"the emulated device cannot be built: {error}")
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def aclnn_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         if streams is not None:
             os.environ.setdefault("ASCEND_EMULATOR_STREAMS", streams)
         if soc is not None:
-            os.environ.setdefault("ASCEND_EMULATOR_SOC", soc)
+            os.environ.setdefault("ASCEND_ACLNN_SOC", soc)
     with aclnn.use_backend(
         "npu" if name == "emulator" else name, soc if name in ("numpy", "auto") else None
     ) as backend:

@@ -52,7 +52,7 @@ def test_every_function_of_the_catalog_is_exported(emulator_home: Path) -> None:
     assert not cache & exported(lib64 / "libnnopbase.so")
 
 
-@pytest.mark.parametrize("release", ["8.1.RC1", "8.3.RC1", "9.1.0"])
+@pytest.mark.parametrize("release", [releases.DEFAULT, "8.3.RC1", releases.KNOWN[-1]])
 def test_the_runtimes_functions_are_those_of_the_release(release: str) -> None:
     lib64 = building.build(cann=release) / "lib64"
     for library, names in (
@@ -194,6 +194,32 @@ def test_a_cache_that_others_can_write_to_is_not_used(
     assert fresh.stat().st_mode & 0o777 == 0o700
 
 
+def test_libraries_that_the_package_carries_need_no_compiler(
+    emulator_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(building, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path / "cache"))
+    carried = tmp_path / "prebuilt" / building.prebuilt_name(building.Options(releases.DEFAULT))
+    other = tmp_path / "prebuilt" / building.prebuilt_name(building.Options(releases.DEFAULT), "another-machine")
+    assert carried != other
+    carried.mkdir(parents=True)
+    for library in (emulator_home / "lib64").glob("*.so"):
+        (carried / library.name).symlink_to(library)
+    home = building.build()
+
+    def listed(directory: Path) -> set[str]:
+        return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+
+    assert home.parent == tmp_path / "cache"
+    assert listed(home) == listed(emulator_home)
+    assert cli.main(["emulator", "doctor"]) == 0
+    assert "compiler     none; the package carries the libraries" in capsys.readouterr().out
+    with pytest.raises(building.CompilerError):  # only what was built for these options is used
+        building.build(cann=releases.KNOWN[-1])
+
+
 def test_a_finished_cache_needs_no_compiler(
     emulator_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -253,16 +279,44 @@ def test_one_library_is_enough_to_open_the_others(emulator_home: Path) -> None:
     assert done.stdout.strip() == "107000", done.stderr
 
 
-def test_builders_do_not_disturb_each_other(tmp_path: Path) -> None:
-    code = "from ascend_aclnn.emulator.build import build; print(build())"
+def test_builders_do_not_disturb_each_other(emulator_home: Path, tmp_path: Path) -> None:
+    """Of two processes that need a build at once, one makes it, here slowly and by copying, and the other waits."""
+    code = """
+import shutil, sys, time
+from pathlib import Path
+from ascend_aclnn.emulator import cache
+
+def make(made):
+    print("made by", sys.argv[1])
+    for path in sorted(Path(sys.argv[2]).iterdir()):
+        copy = shutil.copytree if path.is_dir() else shutil.copy
+        copy(path, made / path.name)
+        time.sleep(0.2)
+    cache.finish(made)
+
+sys.stdin.readline()
+print("found", cache.cached("a" * 20, make))
+"""
     environment = {**os.environ, "ASCEND_EMULATOR_CACHE": str(tmp_path)}
+    command = [sys.executable, "-c", code]
     builders = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
+        subprocess.Popen(
+            [*command, str(number), str(emulator_home)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(2)
     ]
-    found = {builder.communicate()[0].strip() for builder in builders}
-    assert len(found) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([Path(found.pop()).name, "lock"])
+    for builder in builders:
+        assert builder.stdin is not None
+        builder.stdin.write("go\n")
+        builder.stdin.flush()
+    lines = [line for builder in builders for line in builder.communicate()[0].splitlines()]
+    assert len([line for line in lines if line.startswith("made by")]) == 1, lines
+    assert lines.count(f"found {tmp_path / ('a' * 20)}") == 2, lines
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a" * 20, "lock"]
     runtime = ctypes.CDLL(str(next(tmp_path.glob("*/lib64/libascendcl.so"))))
     assert runtime.aclrtGetVersion(None, None, None) == 107000
 

@@ -140,11 +140,9 @@ def test_choice_of_blocks(partly: bool) -> None:
         np.testing.assert_allclose(sorted(p[mask[0, head] == 1], reverse=True), best)
 
 
-torch = pytest.importorskip("torch", reason="Floyd attention is checked against torch")
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_floyd_attention_and_its_gradients(masked: bool) -> None:
+    torch = pytest.importorskip("torch", reason="Floyd attention is checked against torch")
     b, h, n, m, k, d, scale = 2, 2, 3, 4, 5, 16, 0.25
     shapes = (b, h, n, m, d), (b, h, n, k, d), (b, h, n, k, d), (b, h, k, m, d), (b, h, k, m, d)
     arrays = [numbers(RNG, *s) for s in shapes]

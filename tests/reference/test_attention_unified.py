@@ -154,11 +154,9 @@ def test_quantised_by_token_and_head() -> None:
             close(out[i, head], attend(wide(q)[i, head] * sq[head, i], keys[: 18 + i], values[: 18 + i], 0.05)[0])
 
 
-torch = pytest.importorskip("torch", reason="gradients are checked against torch")
-
-
 @pytest.mark.parametrize("layout", ["BSND", "BNSD", "BSH", "SBH", "TND"])
 def test_flash_attention_score_v4_and_its_gradients(layout: str) -> None:
+    torch = pytest.importorskip("torch", reason="gradients are checked against torch")
     batch, queries, keys, heads, kv_heads, width, rope, scale = 2, 4, 6, 4, 2, 32, 16, 0.2
     shapes = (
         (queries, heads, width),

@@ -300,11 +300,11 @@ def test_a_slot_that_is_not_there() -> None:
 
 # --------------------------------------------------------------------------------------------------- joined streams
 
-torch = pytest.importorskip("torch", reason="the joined streams are checked against torch")
-
 
 def streams(kind: int, added: int, rope: int, order: int, own: list[Any], table: Any, eps: float) -> Any:
     """query, encoder query and their weights, in torch."""
+    import torch
+
     query, encoder, weight, bias, weight2, bias2 = own
     cos, sin = table
 
@@ -333,6 +333,7 @@ def streams(kind: int, added: int, rope: int, order: int, own: list[Any], table:
     "kind,added,rope,order", [(2, 1, 1, 0), (1, 2, 2, 1), (4, 3, 2, 0), (0, 0, 1, 1), (2, 2, 0, 0)]
 )
 def test_joined_streams(kind: int, added: int, rope: int, order: int) -> None:
+    torch = pytest.importorskip("torch", reason="the joined streams are checked against torch")
     batch, own, other, heads, width, eps = 2, 5, 3, 2, 16, 1e-5
     tensors = [numbers(RNG, batch, n, heads, width, dtype=F32) for n in (own, own, own, other, other, other)]
     weights = [numbers(RNG, width, dtype=F32) for _ in range(8)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import shutil
 from pathlib import Path
 
 import pytest
@@ -46,6 +45,12 @@ def test_newer(aclnn_backend):
 """
 
 
+@pytest.fixture
+def with_emulator(emulator_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulated device as it was built for the other tests; pytester changes HOME, and the cache would be empty."""
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(emulator_home.parent))
+
+
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(TESTS)
     return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-rs", *PLUGIN, *arguments)
@@ -57,17 +62,13 @@ def test_numpy(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["ascend_aclnn: * backend numpy, SoC Ascend910_9391*", "*needs an Ascend device*"])
 
 
-def test_numpy_and_the_emulated_device(pytester: pytest.Pytester) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc): the emulated device cannot be built")
+def test_numpy_and_the_emulated_device(pytester: pytest.Pytester, with_emulator: None) -> None:
     result = run(pytester, "--aclnn-backend=numpy,emulator", "--aclnn-streams=deferred")
     result.assert_outcomes(passed=5, skipped=3)
     result.stdout.fnmatch_lines(["*needs CANN 99.0 or later*"])
 
 
-def test_what_a_test_leaves_is_an_error(pytester: pytest.Pytester) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc): the emulated device cannot be built")
+def test_what_a_test_leaves_is_an_error(pytester: pytest.Pytester, with_emulator: None) -> None:
     pytester.makepyfile(
         """
         import numpy as np
@@ -90,9 +91,7 @@ def test_wrong_options_are_usage_errors(pytester: pytest.Pytester) -> None:
         result.stderr.fnmatch_lines([text])
 
 
-def test_the_sample_project(pytester: pytest.Pytester) -> None:
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler (cc): the emulated device cannot be built")
+def test_the_sample_project(pytester: pytest.Pytester, with_emulator: None) -> None:
     sample = Path(__file__).parents[2] / "samples" / "testing_project"
     options = [*PLUGIN, "-p", "no:cacheprovider", "--aclnn-backend=numpy,emulator"]
     result = pytester.runpytest_subprocess(

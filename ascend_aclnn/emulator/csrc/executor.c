@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define ADDRESS_ALIGNMENT 32u
@@ -686,7 +687,8 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     if (status != 0) LEAVE(status);
     executor *e = object;
     /* As slow as a queue of launches that another thread works on may be. */
-    if (emu_config()->launch_delay > 0 && gettid() != getpid()) usleep((useconds_t)emu_config()->launch_delay * 1000);
+    int delay = emu_config()->launch_delay;
+    if (delay > 0 && syscall(SYS_gettid) != getpid()) usleep((useconds_t)delay * 1000); /* glibc has gettid from 2.30 on */
     if (e->operator != operator)
         status = emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_WRONG_EXECUTOR", "the executor %p is of %s", (void *)handle,
                           e->operator->name);

@@ -97,7 +97,12 @@ static void round_half_plain(ARGUMENTS) { ROWS(float, uint16_t, round_half) }
 
 #if defined(__x86_64__)
 #define AVX2 __attribute__((target("avx2,f16c,fma")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,prefer-vector-width=512")))
+#if defined(__clang__)
+#define WHOLE_REGISTERS "" /* clang has no such target: it would ignore the whole attribute */
+#else
+#define WHOLE_REGISTERS ",prefer-vector-width=512"
+#endif
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma" WHOLE_REGISTERS)))
 
 FAMILY(avx2, AVX2)
 FAMILY(avx512, AVX512)
