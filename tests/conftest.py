@@ -1,20 +1,30 @@
-"""Which backends a test runs on, and what must be left when it ends.
+"""Which backends a test runs on, by the package's own pytest plugin.
 
-``pytest --backend numpy,emulator`` (the default) runs each test that asks for ``each_backend`` on the NumPy backend and on the
-emulated device; ``--backend npu`` runs the same tests, unedited, on the Ascend device of this host.
+``--aclnn-backend=numpy,emulator`` (the default here) runs each test that asks for ``each_backend`` on the NumPy backend and on
+the emulated device; ``--aclnn-backend=npu`` runs the same tests, unedited, on the Ascend device of this host.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_objects import assert_nothing_left
 
-import ascend_aclnn as aclnn
 from ascend_aclnn.core.interface import Backend
+
+
+def _installed() -> bool:
+    try:
+        importlib.metadata.version("ascend-aclnn")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+# An installed package brings the plugin by its entry point; in a bare checkout it must be named.
+pytest_plugins = [] if _installed() else ["ascend_aclnn.testing.plugin"]
 
 # Tests that do not ask for `each_backend` run on the NumPy backend, whatever device this host or an earlier test has.
 os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
@@ -22,42 +32,16 @@ os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
 SHARED = Path(__file__).parents[2] / "shared"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--backend", default="numpy,emulator", help="backends for tests with `each_backend`: numpy, emulator, npu"
-    )
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "each_backend" in metafunc.fixturenames:
-        metafunc.parametrize("each_backend", metafunc.config.getoption("--backend").split(","), indirect=True)
-
-
 @pytest.fixture(scope="session")
-def emulator_home() -> Path:
+def emulator_home(aclnn_emulator_home: Path) -> Path:
     """The emulated device's libraries, built once; tests that need them are skipped where there is no C compiler."""
-    from ascend_aclnn.emulator.build import CompilerError, build
-
-    try:
-        return Path(build())
-    except CompilerError as error:
-        pytest.skip(f"the emulated device cannot be built: {error}")
+    return aclnn_emulator_home
 
 
 @pytest.fixture
-def each_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+def each_backend(aclnn_backend: Backend) -> Backend:
     """A backend in use for the test; afterwards nothing of the test may be left on an emulated device."""
-    name = request.param
-    if name == "numpy":
-        with aclnn.use_backend("numpy") as backend:
-            yield backend
-        return
-    if name == "emulator":
-        os.environ["ASCEND_HOME_PATH"] = str(request.getfixturevalue("emulator_home"))
-    with aclnn.use_backend("npu") as backend:
-        yield backend
-        if backend.emulated:
-            assert_nothing_left()
+    return aclnn_backend
 
 
 @pytest.fixture
