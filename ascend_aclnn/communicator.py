@@ -143,7 +143,7 @@ class Communicator:
         return tensor
 
     def all_gather(self, tensor: Operand, *, out: Optional[Operand] = None, stream: Optional[Stream] = None) -> Operand:
-        """All ranks' tensors behind one another along axis 0: shape (size * n, ...)."""
+        """All ranks' tensors one after another along axis 0: shape (size * n, ...)."""
         shape = (self.size * _rows(tensor), *tensor.shape[1:])
         target = self._output(tensor, shape, out)
         self._run("all_gather", tensor, target, stream=stream)

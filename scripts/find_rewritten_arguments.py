@@ -106,7 +106,7 @@ def bare(text: str) -> str:
 
 
 def balanced(text: str, at: int, pair: str = "{}") -> int:
-    """The index behind what closes the bracket at ``at``."""
+    """The index after what closes the bracket at ``at``."""
     depth = 0
     for i in range(at, len(text)):
         if text[i] == pair[0]:

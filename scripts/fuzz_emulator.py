@@ -3,7 +3,7 @@
 
     ascend-aclnn emulator run --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
 
-Sizes near 0, 2^31, 2^32, 2^63 and 2^64, addresses inside, behind and outside of allocations, handles that are alive, destroyed
+Sizes near 0, 2^31, 2^32, 2^63 and 2^64, addresses inside, after and outside of allocations, handles that are alive, destroyed
 or never were, shapes, strides and offsets that wrap. A call may succeed or fail; it must come back, memory that it was not
 given must not change, and the sanitizers must be silent. The last line on standard output is "ok" and the number of calls.
 """
@@ -76,7 +76,7 @@ class Fuzzer:
 
     # -- calls
     def copy(self) -> None:
-        """Host addresses are true ones: no library could know how much is behind them. Sizes are small, or wrap."""
+        """Host addresses are true ones: no library could know how much is after them. Sizes are small, or wrap."""
         count = self.random.choice((self.fitting(), (1 << 64) - 1, (1 << 64) - 64))
         name = self.random.choice(("aclrtMemcpy", "aclrtMemcpyAsync"))
         stream = (self.stream(),) if name.endswith("Async") else ()
@@ -172,7 +172,7 @@ class Fuzzer:
             self.cann.aclrtMemcpy(found.ctypes.data, BLOCK, block, BLOCK, 2)
             assert (found == self.guard).all(), "a guard in device memory has changed"
         assert (self.host[:BLOCK] == 0xA5).all(), "the host memory before a buffer has changed"
-        assert (self.host[-BLOCK:] == 0xA5).all(), "the host memory behind a buffer has changed"
+        assert (self.host[-BLOCK:] == 0xA5).all(), "the host memory after a buffer has changed"
 
     def run(self, seconds: float) -> None:
         choices: list[Callable[[], None]] = [

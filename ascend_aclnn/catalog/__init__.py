@@ -62,7 +62,7 @@ class Kind(enum.Enum):
 
 
 class _Required:
-    """The default of a required Python parameter that stands behind an optional one."""
+    """The default of a required Python parameter that stands after an optional one."""
 
     def __repr__(self) -> str:
         return "<required>"

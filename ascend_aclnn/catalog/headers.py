@@ -35,7 +35,7 @@ def normal_ctype(text: str) -> str:
     words = re.findall(r"\w+|\*", text)
     pointers = "*" * words.count("*")
     names = [word for word in words if word not in ("*", "const", "struct", "enum")]
-    # A const behind the last star is about the argument itself, which callers cannot see.
+    # A const after the last star is about the argument itself, which callers cannot see.
     constant = "const" in words[: len(words) - words[::-1].index("*") if pointers else None]
     return ("const " if constant else "") + " ".join(names) + pointers
 
@@ -192,7 +192,7 @@ def operator_from_prototype(
 
 
 def operators_from_header(path: Union[str, Path], family: str = "vendor") -> list[Operator]:
-    """All operators that one header declares, directions told by types and names."""
+    """All operators that one header declares, with directions by types and names."""
     path = Path(path)
     prototypes = parse_prototypes(path.read_text(encoding="utf-8", errors="replace"))
     return [_operator(n, p, {}, set(), f"aclnnop/{path.name}", family) for n, p in prototypes.items()]

@@ -65,7 +65,7 @@ class ResultField(NamedTuple):
 
 
 def python_parameters(operator: Operator) -> list[PythonParameter]:
-    """What the function takes, in C order. Behind the first default, required ones have the sentinel ``REQUIRED``."""
+    """What the function takes, in C order. After the first default, required ones have the sentinel ``REQUIRED``."""
     rows = []
     required: Any = inspect.Parameter.empty
     for parameter in operator.inputs:

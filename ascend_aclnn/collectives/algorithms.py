@@ -202,7 +202,7 @@ class Collectives:
     def _place(self, sends: Sequence[tuple[int, Buffer]]) -> list[tuple[int, Location, Array]]:
         """Where the receivers find what is sent to them.
 
-        Batches of other threads may be under way with other ranks, so each takes memory behind the last one's.
+        Batches of other threads may be under way with other ranks, so each takes memory after the last one's.
         """
         placed = []
         for peer, buffer in sends:

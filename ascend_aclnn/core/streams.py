@@ -128,7 +128,7 @@ class Stream:
         self.backend.keep_until_passed(event, self)
 
     def record_event(self, event: Optional[Event] = None) -> Event:
-        """Records an event (a new one if none is given) behind what is queued."""
+        """Records an event (a new one if none is given) after what is queued."""
         event = Event(self.device) if event is None else event
         event.record(self)
         return event

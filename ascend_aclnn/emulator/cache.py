@@ -173,7 +173,7 @@ def prune(cache: Path) -> None:
 
 
 def private_directory(directory: Path) -> Path:
-    """The directory if nobody but this user can write to it; otherwise one of this user's own, which is said."""
+    """The directory if nobody but this user can write to it; otherwise one of this user's own, with a warning."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)

@@ -32,7 +32,7 @@ def swiglu(x: Array, activate_left: bool, axis: int = -1) -> Array:
 
 
 def clamped_gate(x: Array, mode: int, limit: float, alpha: float, bias: float, left: bool, axis: int) -> Array:
-    """The gates of swigluMode: 0 plain, 1 (even and odd elements) and 2 clamped before, 3 clamped behind."""
+    """The gates of swigluMode: 0 plain, 1 (even and odd elements) and 2 clamped before, 3 clamped afterwards."""
     if mode == 0:
         return swiglu(x, left, axis)
     gate, linear = (x[..., ::2], x[..., 1::2]) if mode == 1 else np.split(x, 2, axis)

@@ -86,7 +86,7 @@ def nearest_backward(size: int, made: int, scale: float, exact: bool) -> Taps:
     bounds = np.arange(size + 1, dtype=np.float32) * growth - np.float32(0.5 if exact else 0)
     ends = np.minimum(np.ceil(bounds), made)
     source = np.searchsorted(ends[1:], np.arange(made), side="right")
-    weight = (source < size).astype(np.float32)  # outputs behind the last bound have no source
+    weight = (source < size).astype(np.float32)  # outputs after the last bound have no source
     return Taps(np.minimum(source, size - 1)[:, None], weight[:, None])
 
 

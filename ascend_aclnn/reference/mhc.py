@@ -16,7 +16,7 @@ from ascend_aclnn.reference.declare import reference
 
 _ALIGNED = 8
 
-# --------------------------------------------------------------------------------------------------- behind the layer
+# --------------------------------------------------------------------------------------------------- after the layer
 
 
 @reference("aclnnMhcPost")
@@ -44,23 +44,23 @@ class _Gates(NamedTuple):
     inverse: Array
     products: Array
     before: Array
-    behind: Array
+    after: Array
     mixing: Optional[Array]
 
 
 def _gates(x: Array, phi: Array, alpha: Array, bias: Array, gamma: Optional[Array], eps: float, least: float) -> _Gates:
-    """alpha of two items: the streams are not mixed, and the gates behind the layer keep away from 0 too."""
+    """alpha of two items: the streams are not mixed, and the gates after the layer keep away from 0 too."""
     *lead, n, _ = x.shape
     flat = x.reshape(*lead, -1)
     inverse = 1 / np.sqrt(np.square(flat).mean(-1, keepdims=True) + np.float32(eps))
     products = np.matmul(flat if gamma is None else flat * gamma.reshape(-1), phi.T)
     scaled = products * inverse
     both = [scaled[..., i * n : (i + 1) * n] * alpha[i] + bias[i * n : (i + 1) * n] for i in (0, 1)]
-    before, behind = sigmoid(both[0]) + np.float32(least), 2 * sigmoid(both[1])
+    before, after = sigmoid(both[0]) + np.float32(least), 2 * sigmoid(both[1])
     if alpha.size == 2:
-        return _Gates(inverse, products, before, behind + np.float32(least), None)
+        return _Gates(inverse, products, before, after + np.float32(least), None)
     mixing = scaled[..., 2 * n :] * alpha[2] + bias[2 * n :]
-    return _Gates(inverse, products, before, behind, mixing.reshape(*lead, n, n))
+    return _Gates(inverse, products, before, after, mixing.reshape(*lead, n, n))
 
 
 def _taken(x: Array, before: Array) -> Any:
@@ -73,7 +73,7 @@ def mhc_pre(
     x: Array, phi: Array, alpha: Array, bias: Array, gamma: Optional[Array], eps: float, least: float
 ) -> tuple[Any, ...]:
     gates = _gates(x, phi, alpha, bias, gamma, eps, least)
-    return _taken(x, gates.before), gates.behind, gates.mixing, gates.inverse[..., 0], gates.products, gates.before
+    return _taken(x, gates.before), gates.after, gates.mixing, gates.inverse[..., 0], gates.products, gates.before
 
 
 @reference("aclnnMhcPreV2")
@@ -93,7 +93,7 @@ def _pre_backward(
     inverse: Array,
     products: Array,
     before: Array,
-    behind: Array,
+    after: Array,
     least: float,
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Gradients of x, phi, alpha, bias and gamma; ``inverse`` has an axis of 1 at its end."""
@@ -103,7 +103,7 @@ def _pre_backward(
     chances = before - np.float32(least)
     linear = [
         (taken[..., None, :] * x).sum(-1) * chances * (1 - chances),
-        gate * behind * (1 - behind / 2),
+        gate * after * (1 - after / 2),
         mixing.reshape(*x.shape[:-2], n * n),
     ]
     ends = (0, n, 2 * n, 2 * n + n * n)
@@ -134,14 +134,14 @@ def mhc_pre_backward(
     inverse: Array,
     products: Array,
     before: Array,
-    behind: Array,
+    after: Array,
     gamma: Optional[Array],
     more: Optional[Array],
     least: float,
 ) -> tuple[Any, Any, Any, Any, Any]:
     """``more`` is a gradient of x from elsewhere."""
     grads = (of_taken, of_behind, of_mixing)
-    made = _pre_backward(x, phi, alpha, gamma, grads, inverse[..., None], products, before, behind, least)
+    made = _pre_backward(x, phi, alpha, gamma, grads, inverse[..., None], products, before, after, least)
     return (made[0] if more is None else made[0] + more, *made[1:])
 
 
@@ -174,7 +174,7 @@ def _row(total: Array) -> Array:
 
 
 def _with_axis(sums: Any) -> list[Any]:
-    """Sums of columns (odd steps) before the rows, those of rows behind."""
+    """Sums of columns (odd steps) before the rows, those of rows after them."""
     return [total[..., None, :] if step % 2 else total[..., None] for step, total in enumerate(sums)]
 
 
@@ -212,7 +212,7 @@ def mhc_pre_sinkhorn(
     gates = _gates(x, phi, alpha, bias, None, eps, least)
     assert gates.mixing is not None
     norms, sums = _sinkhorn(gates.mixing, iterations, least)
-    results = (_taken(x, gates.before), gates.behind, norms[-1].reshape(*x.shape[:-2], n * n))
+    results = (_taken(x, gates.before), gates.after, norms[-1].reshape(*x.shape[:-2], n * n))
     if not backward:
         return (*results, *(np.zeros(0, np.float32),) * 5)
     rows = np.stack([_row(s) for s in sums])
@@ -237,6 +237,6 @@ def mhc_pre_sinkhorn_backward(
 ) -> tuple[Any, ...]:
     n = x.shape[-2]
     back = _sinkhorn_backward(of_mixing.reshape(*x.shape[:-2], n, n), norms, _with_axis(sums))
-    behind = 2 * sigmoid(products[..., n : 2 * n] * inverse * alpha[1] + bias[n : 2 * n])
+    after = 2 * sigmoid(products[..., n : 2 * n] * inverse * alpha[1] + bias[n : 2 * n])
     grads = (of_taken, of_behind, back)
-    return _pre_backward(x, phi, alpha, None, grads, inverse, products, before, behind, least)[:4]
+    return _pre_backward(x, phi, alpha, None, grads, inverse, products, before, after, least)[:4]

@@ -374,7 +374,7 @@ def advance_step_v2(
     queries: int,
     block: int,
 ) -> Any:
-    """With guessed tokens, sequences go on behind those that were accepted: the last token, then the next guesses."""
+    """With guessed tokens, sequences go on after those that were accepted: the last token, then the next guesses."""
     if spec is None or accepted is None:
         return _advance(tokens, sampled, positions, lengths, slots, tables, sequences, queries, block)
     width = spec.shape[1] + 1

@@ -200,7 +200,7 @@ def max_pool_with_mask(
     *,
     out: tuple[Array, Array],
 ) -> None:
-    """What Atlas A2 and A3 call a mask holds positions as INT32 in front, and nothing behind (here zeros).
+    """What Atlas A2 and A3 call a mask holds positions as INT32 in front, and nothing after them (here zeros).
 
     For a kernel of one element, where nothing is to choose, it is a mask of ones.
     """

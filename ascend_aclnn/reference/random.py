@@ -158,7 +158,7 @@ def dropout(x: Array, p: float, train: bool, seed: int, offset: int, *, out: tup
 
 @reference("aclnnDropoutV3", raw=True)
 def dropout_v3(x: Array, noise_shape: None, p: float, seed: int, offset: int, *, out: tuple[Array, Array]) -> None:
-    """As Dropout, with a mask always, whose bits behind the last element are 0; infinities that are dropped give NaN."""
+    """As Dropout, with a mask always, whose bits after the last element are 0; infinities that are dropped give NaN."""
     result, mask = out
     if x.size == 0:
         return
@@ -419,7 +419,7 @@ def _choose(weights: Array, samples: int, replacement: bool, stream: Stream) -> 
     drawn = up_to_one(words(seed, np.array([base % 2**64], np.uint64), place)[:, 0])
     found = search_sorted(ends, drawn.reshape(*weights.shape[:-1], samples), False, False, None)
     found = np.minimum(found, weights.shape[-1] - 1)
-    # The first of equal sums: those behind it have no weight.
+    # The first of equal sums: those after it have no weight.
     return search_sorted(ends, np.take_along_axis(ends, found, -1), False, False, None)
 
 

@@ -249,7 +249,7 @@ def lstm_backward(
 def fused_lstm_cell(
     input_gates: Array, hidden_gates: Array, cx: Array, input_bias: Optional[Array], hidden_bias: Optional[Array]
 ) -> Any:
-    """A step of an LSTM behind its products: new states, and the gates."""
+    """A step of an LSTM after its products: new states, and the gates."""
     total = input_gates + hidden_gates
     if input_bias is not None and hidden_bias is not None:
         total = total + (input_bias + hidden_bias)
@@ -299,7 +299,7 @@ def bidirection_lstm(x: Array, h: Array, c: Array, *rest: Any) -> Any:
 
 @reference("aclnnBidirectionLSTMV2")
 def bidirection_lstm_v2(x: Array, h: Array, c: Array, *rest: Any) -> Any:
-    """Samples may have several lengths; ``packed`` leaves out the steps behind their ends."""
+    """Samples may have several lengths; ``packed`` leaves out the steps after their ends."""
     weights, batch_sizes, (_, has_bias, _, bidirection, packed) = rest[:8], rest[8], rest[9:]
     if batch_sizes is None:
         return _one_layer(x, h, c, weights, has_bias, bidirection, None)

@@ -1,4 +1,4 @@
-"""References of ops-nn/vfusion: modulation, softmax behind a mask, attention to sampled places of feature maps."""
+"""References of ops-nn/vfusion: modulation, masked softmax, attention to sampled places of feature maps."""
 
 from __future__ import annotations
 

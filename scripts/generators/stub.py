@@ -2,7 +2,7 @@
 
 Every function has overloads for the kinds of call: arrays in, arrays out; a Tensor or a stream in, Tensors out; torch
 tensors in, torch tensors out (Any). No call fits two of them, for a type checker would answer Any where arrays of Any
-dtype do. A Tensor behind arrays is known as such in the second place only. Where a required parameter stands behind
+dtype do. A Tensor after arrays is known as such in the second place only. Where a required parameter stands after
 an optional one, each overload has two forms: all of them by position, or the later required ones by keyword.
 """
 
@@ -123,7 +123,7 @@ def default_text(default: object) -> str:
 
 
 def heads(rows: list[PythonParameter], variant: Variant) -> Iterator[list[str]]:
-    """The parameters: as they are, or, where required ones stand behind optional ones, in the two honest forms."""
+    """The parameters: as they are, or, where required ones stand after optional ones, in the two honest forms."""
     late = [row.default is REQUIRED for row in rows]
     texts = list(parameter_annotations(rows, variant))
     if not any(late):

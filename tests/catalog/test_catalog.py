@@ -175,7 +175,7 @@ def test_signatures_of_the_contract(expected: str) -> None:
     assert python_signature(operator).replace(", *, out=None, stream=None", "") == expected
 
 
-def test_required_behind_a_default_is_marked() -> None:
+def test_required_parameters_after_optional_ones_are_marked() -> None:
     rows = python_parameters(catalog.get("aclnnConvolution"))
     defaults = {name: default for name, _, default in rows}
     assert defaults["weight"] is inspect.Parameter.empty

@@ -212,7 +212,7 @@ def _stranger(address: bytes) -> None:
     connection.sendall(b"\0" * 64)
 
 
-def test_a_stranger_is_turned_away() -> None:
+def test_an_unrelated_process_is_refused() -> None:
     """One that finds the address but does not know the secret: the job goes on without it."""
     info, results = new_root_info(), FORK.Queue()
     probe = object.__new__(Group)

@@ -225,8 +225,8 @@ def test_ranges_reach_the_profilers_library(
         return
     source = tmp_path / "mstx.c"
     source.write_text(
-        "#include <stdint.h>\n#include <string.h>\nchar said[64]; void *on; uint64_t open_ranges;\n"
-        "uint64_t mstxRangeStartA(const char *m, void *s) { strncpy(said, m, 63); on = s; open_ranges++; return 7; }\n"
+        "#include <stdint.h>\n#include <string.h>\nchar message[64]; void *on; uint64_t open_ranges;\n"
+        "uint64_t mstxRangeStartA(const char *m, void *s) { strncpy(message, m, 63); on = s; open_ranges++; return 7; }\n"
         "void mstxRangeEnd(uint64_t n) { open_ranges -= n == 7; }\n"
     )
     library = tmp_path / "libms_tools_ext.so"
@@ -238,7 +238,7 @@ def test_ranges_reach_the_profilers_library(
         with aclnn.profiling_range("forward", stream):
             loaded = ctypes.CDLL(str(library))
             assert ctypes.c_uint64.in_dll(loaded, "open_ranges").value == 1
-            assert (ctypes.c_char * 64).in_dll(loaded, "said").value == b"forward"
+            assert (ctypes.c_char * 64).in_dll(loaded, "message").value == b"forward"
             assert ctypes.c_void_p.in_dll(loaded, "on").value == stream.handle
         assert ctypes.c_uint64.in_dll(loaded, "open_ranges").value == 0
     finally:

@@ -321,7 +321,7 @@ print("found", cache.cached("a" * 20, make))
     assert runtime.aclrtGetVersion(None, None, None) == 107000
 
 
-def test_a_host_without_a_compiler_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_host_without_a_compiler_gets_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path / "cache"))

@@ -368,7 +368,7 @@ def run_on_an_unaligned_address(cann: Cann) -> None:
     cann.aclrtFree(block)
 
 
-def test_unaligned_addresses_are_told_once(emulator_home: Path) -> None:
+def test_unaligned_addresses_are_reported_once(emulator_home: Path) -> None:
     for mode, lines in (("warn", 1), ("allow", 0), ("", 1)):
         done = run_body(run_on_an_unaligned_address, emulator_home, ASCEND_EMULATOR_ALIGNMENT=mode)
         assert done.returncode == 0, done.stderr

@@ -79,7 +79,7 @@ def test_a_lost_device_fails_calls_until_it_is_reset(cann: Cann) -> None:
 
 
 @client()
-def test_a_waiting_thread_is_told_that_the_device_is_lost(cann: Cann) -> None:
+def test_a_waiting_thread_learns_that_the_device_is_lost(cann: Cann) -> None:
     x, out = matrices(cann)
     cann.run("aclnnMm", x, x, out, 0)
     pid = cann.device_pid()

@@ -361,7 +361,7 @@ def test_copies_of_two_dimensions(cann: Cann) -> None:
 
 
 @client()
-def test_pointers_are_told_apart(cann: Cann) -> None:
+def test_host_and_device_pointers_are_distinguished(cann: Cann) -> None:
     attributes = (ctypes.c_uint32 * 7)()
     block, pinned, host = cann.malloc(64), cann.create("aclrtMallocHost", 64), np.zeros(64, np.uint8)
     kinds = []
@@ -568,12 +568,12 @@ def leaky(cann: Cann) -> None:
     cann.finish = lambda: cann.aclFinalize()  # type: ignore[method-assign]
 
 
-def test_leaks_are_told_and_can_fail_a_program(emulator_home: Path) -> None:
+def test_leaks_are_reported_and_can_fail_a_program(emulator_home: Path) -> None:
     code = (
         f"import sys; sys.path.append({str(Path(__file__).parent)!r})\n"
         "import emulator_client as c, test_runtime as t; cann = c.Cann(); t.leaky(cann); cann.finish()"
     )
-    told = "EMULATOR_LEAK: never released: 1 aclTensor, 1 blocks of device memory"
+    leak = "EMULATOR_LEAK: never released: 1 aclTensor, 1 blocks of device memory"
     for strict, status in (("0", 0), ("1", 86)):
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -581,7 +581,7 @@ def test_leaks_are_told_and_can_fail_a_program(emulator_home: Path) -> None:
             capture_output=True,
             text=True,
         )
-        assert told in done.stderr
+        assert leak in done.stderr
         assert done.returncode == status
 
 

@@ -137,22 +137,22 @@ def test_phase_one_answers_whatever_comes(family: str) -> None:
         maker = Maker(operator)
         for _ in range(SETS):
             values = maker.values()
-            said = f"{operator.name} on {maker.soc.name}: {values}"
-            problem = check(operator, values, maker.soc, said)
+            description = f"{operator.name} on {maker.soc.name}: {values}"
+            problem = check(operator, values, maker.soc, description)
             if problem is not None:
-                assert problem.argument is None or problem.argument in operator.positions, f"{said}: {problem}"
-                assert problem.status > 100000 and problem.detail, f"{said}: {problem}"
-            infer(operator, values, maker.soc, said)
+                assert problem.argument is None or problem.argument in operator.positions, f"{description}: {problem}"
+                assert problem.status > 100000 and problem.detail, f"{description}: {problem}"
+            infer(operator, values, maker.soc, description)
 
 
-def check(operator: Operator, values: list[Any], soc: Soc, said: str) -> Optional[RuleViolation]:
+def check(operator: Operator, values: list[Any], soc: Soc, description: str) -> Optional[RuleViolation]:
     try:
         return rules.check(operator, values, soc)
     except Exception as error:
-        raise AssertionError(f"checking {said}") from error
+        raise AssertionError(f"checking {description}") from error
 
 
-def infer(operator: Operator, values: list[Any], soc: Soc, said: str) -> None:
+def infer(operator: Operator, values: list[Any], soc: Soc, description: str) -> None:
     """A rule says what is wrong with inputs that admit no output."""
     inputs = [None if p.direction == "out" else v for p, v in zip(operator.parameters, values)]
     try:
@@ -160,7 +160,7 @@ def infer(operator: Operator, values: list[Any], soc: Soc, said: str) -> None:
     except RuleViolation:
         pass
     except Exception as error:
-        raise AssertionError(f"inferring {said}") from error
+        raise AssertionError(f"inferring {description}") from error
 
 
 def test_the_arguments_are_worth_it() -> None:

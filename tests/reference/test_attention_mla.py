@@ -229,7 +229,7 @@ def test_prolog_writes_whole_pages_and_plain_sequences() -> None:
         close(plain_rope[token, 0], case.key(token)[1])
 
 
-def test_a_slot_behind_the_cache() -> None:
+def test_a_slot_after_the_end_of_the_cache() -> None:
     case, kv, kr = Case(), np.zeros((2, 16, 1, LATENT), BF16), np.zeros((2, 16, 1, ROPE), BF16)
     with pytest.raises(AclError, match=r"cache_index element \[1\] is 32; allowed: -1 to 31"):
         ops.mla_prolog(*case.weights, np.array([0, 32, 1]), kv, kr, *(None,) * 7, 1e-5, 1e-5, "PA_BSND")

@@ -94,7 +94,7 @@ def test_quantised_convolution(bias_type: Any) -> None:
     np.testing.assert_allclose(y, sums * scale[each].astype(float) + bias[each], rtol=2e-3, atol=1e-3)
 
 
-def test_what_is_not_public_is_told() -> None:
+def test_a_layout_that_is_not_public_is_refused() -> None:
     val, grad = np.float32(1), np.ones(4, np.float32)
     sfda, step = np.zeros(3, np.float32), np.zeros(1, np.int64)
     with pytest.raises(UnsupportedOperator, match="its kernel is not public"):

@@ -147,7 +147,7 @@ def test_backward_agrees_with_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         (np.array([[0, 4]]), r"element \[0, 1\] is 4; allowed: 0 to 3"),
         (np.array([-1, 0]), r"element \[0\] is -1; allowed: 0 to 3"),
@@ -155,8 +155,8 @@ def test_backward_agrees_with_torch() -> None:
         (np.array([0, np.inf]), "infinity or NaN"),
     ],
 )
-def test_backward_refuses_indices_out_of_range(bad: Any, said: Any) -> None:
-    with pytest.raises(DataError, match=said) as caught:
+def test_backward_refuses_indices_out_of_range(bad: Any, message: Any) -> None:
+    with pytest.raises(DataError, match=message) as caught:
         backward(np.ones((2, 3), F32), bad, 4)
     assert caught.value.argument == "indices"
 

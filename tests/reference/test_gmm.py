@@ -60,7 +60,7 @@ def test_groups_of_rows(dtype: Any, list_type: int, single: bool) -> None:
     near(made[0], by_rows(x, weight.astype(float), ends) + bias.astype(float)[group_of(ends)])
 
 
-def test_rows_behind_the_groups() -> None:
+def test_rows_after_the_groups() -> None:
     x, weight = floats(5, 4), floats(2, 4, 3)
     made = v5([x], [weight], groups=np.array([1, 3], np.int64))[0]
     near(made[:3], by_rows(x[:3], weight.astype(float), [1, 3]))
@@ -169,7 +169,7 @@ def test_dequantised_again() -> None:
     near(made, by_rows(x, right, [2, 6]), 3e-2)
 
 
-def test_what_is_not_computed_is_told_before() -> None:
+def test_unsupported_cases_are_reported_in_phase_one() -> None:
     """As UnsupportedOperator (561003), with or without data."""
     x, weight = np.zeros((4, 32), np.int8), aclnn.asarray(np.zeros((2, 32, 128), ml_dtypes.int4))
     scale, bias = np.ones((2, 1, 128), np.uint64), np.zeros((2, 128), np.float32)

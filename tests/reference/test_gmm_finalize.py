@@ -1,4 +1,4 @@
-"""Grouped products behind the routing of experts, and those of elements with shared exponents, against float64."""
+"""Grouped products after the routing of experts, and those of elements with shared exponents, against float64."""
 
 from __future__ import annotations
 

@@ -414,7 +414,7 @@ def test_index_put(torch: Any, dtype: Any, key: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [F32, BF16, I8], ids=str)
-def test_index_put_adds_up_behind_a_slice(dtype: Any) -> None:
+def test_index_put_accumulates_after_a_slice(dtype: Any) -> None:
     x, index = np.zeros((2, 3, 4), dtype), np.array([1, 1, 2])
     ops.index_put_impl(x, [ALL, index], np.ones((2, 3, 4), dtype), True, False)
     assert x[:, :, 0].tolist() == [[0, 2, 1]] * 2

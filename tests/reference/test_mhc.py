@@ -41,7 +41,7 @@ ALPHA, GAMMA = np.array([0.5, 0.7, 0.9], np.float32), numbers(N, D, seed=2) + 1
 
 
 @pytest.mark.parametrize("mixed", [False, True])
-def test_behind_the_layer(mixed: bool) -> None:
+def test_after_the_layer(mixed: bool) -> None:
     given = [X, numbers(*LEAD, N, N), numbers(*LEAD, D), numbers(*LEAD, N)]
     x, mixing, made, gate = map(leaf, given)
     streams = mixing.swapaxes(-1, -2) @ x if mixed else x
@@ -65,9 +65,9 @@ def gates(leaves: Any, gamma: Any) -> tuple[Any, Any, Any]:
     inverse = (flat.square().mean(-1, keepdim=True) + EPS).rsqrt()
     scaled = (flat if gamma is None else flat * gamma.reshape(-1)) @ phi.T * inverse
     before = (scaled[..., :N] * alpha[0] + bias[:N]).sigmoid() + LEAST
-    behind = 2 * (scaled[..., N : 2 * N] * alpha[1] + bias[N : 2 * N]).sigmoid()
+    after = 2 * (scaled[..., N : 2 * N] * alpha[1] + bias[N : 2 * N]).sigmoid()
     mixing = (scaled[..., 2 * N :] * alpha[2] + bias[2 * N :]).reshape(*LEAD, N, N)
-    return (x * before[..., None]).sum(-2), behind, mixing
+    return (x * before[..., None]).sum(-2), after, mixing
 
 
 @pytest.mark.parametrize("with_gamma", [False, True])
@@ -81,9 +81,9 @@ def test_before_the_layer(with_gamma: bool) -> None:
         near(actual, wanted)
     grads = [numbers(*e.shape, seed=7) for e in expected]
     torch.autograd.backward(expected, [torch.tensor(g, dtype=torch.float64) for g in grads])
-    _, behind, _, inverse, products, before = found
+    _, after, _, inverse, products, before = found
     more = numbers(*X.shape, seed=8)
-    back = function("aclnnMhcPreBackward")(X, PHI, ALPHA, *grads, inverse, products, before, behind, gamma, more, LEAST)
+    back = function("aclnnMhcPreBackward")(X, PHI, ALPHA, *grads, inverse, products, before, after, gamma, more, LEAST)
     near(back[0], leaves[0].grad.numpy() + more)
     for actual, wanted in zip(back[1:4], leaves[1:]):
         near(actual, wanted.grad)
@@ -121,8 +121,8 @@ def test_doubly_stochastic() -> None:
 
 def test_both_together() -> None:
     leaves = [leaf(v) for v in (X, PHI, ALPHA, BIAS)]
-    taken, behind, mixing = gates(leaves, None)
-    expected = (taken, behind, sinkhorn(mixing, 20, LEAST).reshape(*LEAD, N * N))
+    taken, after, mixing = gates(leaves, None)
+    expected = (taken, after, sinkhorn(mixing, 20, LEAST).reshape(*LEAD, N * N))
     found = function("aclnnMhcPreSinkhorn")(X, PHI, ALPHA, BIAS, N, 20, LEAST, EPS, True)
     for actual, wanted in zip(found, expected):
         near(actual, wanted)

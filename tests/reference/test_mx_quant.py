@@ -239,7 +239,7 @@ def test_groups_along_both_axes() -> None:
     check(y2, scales2, grouped(x, ENDS, E4M3, 1))
 
 
-# ------------------------------------------------------------------------------------------------- behind a gate
+# ------------------------------------------------------------------------------------------------- after a gate
 
 
 def rounded(y: Any, dtype: Any) -> Any:
@@ -268,8 +268,8 @@ def test_a_clamped_gate() -> None:
     check(y, scales, rows_of_blocks(rounded(a / (1 + np.exp(-1.5 * a)) * (b + 0.5), F16), E2M1))
 
 
-def test_groups_behind_a_gate() -> None:
-    """groupIndex has sizes here; along the rows the scales of groups follow each other; rows behind are zero."""
+def test_groups_after_a_gate() -> None:
+    """groupIndex has sizes here; along the rows the scales of groups follow each other; rows after them are zero."""
     x = floats(np.random.default_rng(14), (150, 32), BF16)
     sizes, inner = [40, 70, 20], rounded(swiglu(x, True), BF16)
     y, scales = ops.swiglu_mx_quant(x, np.array(sizes), -1, True, axis=-2, dst_type=36)
@@ -374,4 +374,4 @@ def test_swiglu_in_blocks(element: Any, mode: int, power: bool) -> None:
     small = float(ml_dtypes.finfo(element).smallest_subnormal)
     limit = np.abs(blocks) * step * 0.51 + expected[..., None] * small * 0.51
     assert (np.abs(restored - blocks) <= limit)[:5].all()
-    assert not made[5].astype(float).any()  # behind the groups
+    assert not made[5].astype(float).any()  # after the groups

@@ -126,24 +126,24 @@ TELL = "from ascend_aclnn import native; s = native.status(); print(s.mode, s.pa
 
 def test_modes(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    told = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
-    assert told.stdout.startswith("auto None not built"), told.stderr
+    done = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert done.stdout.startswith("auto None not built"), done.stderr
     assert not cache.exists(), "auto builds nothing"
-    told = run(TELL, ASCEND_ACLNN_NATIVE="1", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
-    assert told.stdout.startswith(f"1 {cache}"), told.stderr
+    done = run(TELL, ASCEND_ACLNN_NATIVE="1", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert done.stdout.startswith(f"1 {cache}"), done.stderr
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    told = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
-    assert told.stdout.startswith(f"auto {cache}"), told.stderr
+    done = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert done.stdout.startswith(f"auto {cache}"), done.stderr
     assert run(TELL, ASCEND_ACLNN_NATIVE="0", ASCEND_ACLNN_NATIVE_CACHE=str(cache)).stdout.startswith("0 None")
     assert "it must be auto, 0 or 1" in run(TELL, ASCEND_ACLNN_NATIVE="yes").stderr
     cache.chmod(0o777)  # anybody could have put the library there
-    told = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
-    assert told.stdout.startswith("auto None")
+    done = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
+    assert done.stdout.startswith("auto None")
 
 
 def test_without_a_compiler(tmp_path: Path) -> None:
-    told = run(TELL, ASCEND_ACLNN_NATIVE="1", ASCEND_ACLNN_NATIVE_CACHE=str(tmp_path / "cache"), PATH="", CC="")
-    assert "needs a C compiler" in told.stderr
+    done = run(TELL, ASCEND_ACLNN_NATIVE="1", ASCEND_ACLNN_NATIVE_CACHE=str(tmp_path / "cache"), PATH="", CC="")
+    assert "needs a C compiler" in done.stderr
 
 
 def test_a_library_of_other_sources_is_not_used(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

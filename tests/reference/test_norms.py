@@ -285,7 +285,7 @@ def rms(x: Any, gamma: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_rms_norm_behind_an_addition(dtype: Any) -> None:
+def test_rms_norm_after_an_addition(dtype: Any) -> None:
     x1, x2, gamma = some((3, 16), dtype), some((3, 16), dtype, 1), some((16,), dtype, 2)
     wide = x1.astype(np.float64) + x2.astype(np.float64)
     y, rstd, x = ops.add_rms_norm(x1, x2, gamma, EPS)

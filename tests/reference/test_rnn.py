@@ -93,7 +93,7 @@ def test_lstm(layers: int, both: bool, bias: bool, batch_first: bool) -> None:
 
 
 def test_lstm_of_several_lengths() -> None:
-    """With batch sizes, input and output gradients lie in (steps * batch, ...), filled up behind the ends."""
+    """With batch sizes, input and output gradients lie in (steps * batch, ...), filled up after the ends."""
     case = Case(torch.nn.LSTM, 2, True, True, False)
     lengths = [5, 4, 2]
     sizes = np.array([sum(n > t for n in lengths) for t in range(T)], np.int64)

@@ -127,7 +127,7 @@ KDA: dict[str, Any] = {
 
 
 def rope(width: int) -> dict[str, Any]:
-    """Packed sequences with rotated parts: BF16, behind a mask."""
+    """Packed sequences with rotated parts: BF16, with a mask."""
     names = ("query", "key", "value", "attentionOutOut")
     typed = {name: t(PACKED[name].shape, "BF16") for name in names}
     parts = {"queryRope": t([9, 4, width], "BF16"), "keyRope": t([11, 2, width], "BF16")}
@@ -260,7 +260,7 @@ def test_fused_inference_rearranges() -> None:
     assert scaled[0] == ((2, 6, 64), "INT8")
 
 
-def test_outputs_that_nobody_asked_for_are_left_away() -> None:
+def test_outputs_that_are_not_requested_are_omitted() -> None:
     given = {"query": half(2, 6, 4, 16), "key": half(2, 7, 1, 16), "weights": half(2, 6, 4), "sparseCount": 5}
     chosen = ((2, 6, 1, 5), "INT32")
     infers("aclnnLightningIndexer", {"sparseIndicesOut": chosen, "sparseValuesOut": None}, **given)

@@ -93,7 +93,7 @@ def test_channels_last() -> None:
     assert made("aclnnConvolution", **last)["output"][0] == (2, 5, 9, 8)
 
 
-def test_unwanted_gradients_are_left_away() -> None:
+def test_gradients_that_are_not_requested_are_omitted() -> None:
     found = made("aclnnConvolutionBackward", **{**BACK, "outputMask": (True, False, False)})
     assert found["gradInput"] == ((2, 6, 9, 11), "FLOAT")
     assert (found["gradWeight"][0], found["gradBias"][0]) == (None, None)

@@ -80,7 +80,7 @@ def test_inference() -> None:
     assert made("aclnnGridSampler2D", **GRID) == {"out": ((2, 3, 4, 5), "FLOAT")}
 
 
-def test_unwanted_gradients_are_left_away() -> None:
+def test_gradients_that_are_not_requested_are_omitted() -> None:
     given = {"gradOutput": t([2, 3, 4, 5], format="NCHW"), "input": IMAGE, "grid": GRID["grid"]}
     both = made("aclnnGridSampler2DBackward", **given, outputMask=(True, True))
     assert both == {"inputGrad": ((2, 3, 8, 10), "FLOAT"), "gridGrad": ((2, 4, 5, 2), "FLOAT")}

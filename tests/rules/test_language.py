@@ -143,7 +143,7 @@ def test_groups_about_checks_tell_in_any_case(group: Any) -> None:
     assert inferred(words, x=t([0, 6])) == {"out": ((7,), "INT8")}
 
 
-def test_conditions_hold_for_what_is_told() -> None:
+def test_conditions_apply_to_inferred_outputs() -> None:
     words = (
         infer_shape(out="(1,)"),
         output_dtype(out="INT8"),
@@ -156,7 +156,7 @@ def test_conditions_hold_for_what_is_told() -> None:
     assert inferred(*words, soc=NEW_950, numHeads=4, transposed=True) == {"out": ((3,), "INT16")}
 
 
-def test_an_output_told_under_a_condition_only_is_null_elsewhere_if_it_may_be() -> None:
+def test_an_output_inferred_under_a_condition_is_null_elsewhere_if_it_may_be() -> None:
     words = (when("transposed", infer_shape(out="(2,)", statsOptional="(5,)")),)
     assert inferred(*words, transposed=True) == {"out": ((2,), "FLOAT16"), "statsOptional": ((5,), "FLOAT16")}
     assert inferred(*words) == {"statsOptional": None}

@@ -65,7 +65,7 @@ INFERRED: list[tuple[str, tuple[Any, ...], list[tuple[Any, str]]]] = [
     (
         "aclnnMaxPool2dWithMask",
         (t([1, 2, 7, 7], "FLOAT16"), *_MAX),
-        [((1, 2, 3, 3), "FLOAT16"), ((1, 2, 9, 64), "INT8")],  # bits of 9 windows: one block, and one behind it
+        [((1, 2, 3, 3), "FLOAT16"), ((1, 2, 9, 64), "INT8")],  # bits of 9 windows: one block, and one after it
     ),
     (
         "aclnnMaxPool3dWithArgmax",

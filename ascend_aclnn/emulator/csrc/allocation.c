@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAIL 32u /* aclrtMalloc's padding behind a block */
+#define TAIL 32u /* aclrtMalloc's padding after a block */
 
 static int current_device(emu_device **device) {
     emu_context *context;

@@ -451,7 +451,7 @@ static uint64_t reach(const uint64_t *counts, const uint64_t *displacements, uin
     return most;
 }
 
-/* The numbers of up to four arrays behind one another. */
+/* The numbers of up to four arrays one after another. */
 static int64_t *numbers(uint32_t size, const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
     const uint64_t *arrays[] = {a, b, c, d};
     int64_t *all = calloc(4 * (size_t)size + 1, sizeof *all);

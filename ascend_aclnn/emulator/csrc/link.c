@@ -39,7 +39,7 @@ extern char **environ;
 #define SYS_pidfd_send_signal 424
 #endif
 
-/* The package's directories go behind the standard library and before the interpreter's own site-packages. */
+/* The package's directories go after the standard library and before the interpreter's own site-packages. */
 #define BOOT                                                                                                             \
     "import sys\n"                                                                                                       \
     "at = [i for i, p in enumerate(sys.path) if p.endswith(('site-packages', 'dist-packages'))] or [len(sys.path)]\n"    \

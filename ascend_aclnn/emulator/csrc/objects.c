@@ -28,7 +28,7 @@ static bool private_format(aclFormat format) {
     }
 }
 
-/* Elements from the start of the storage to behind the last one that a view reaches; false when it reaches before the
+/* Elements from the start of the storage up to the last one that a view reaches; false when it reaches before the
  * start, or further than any memory. */
 static bool reach(const emu_tensor *tensor, int64_t *elements) {
     const int64_t *dims = tensor->numbers, *strides = dims + tensor->rank;

@@ -304,7 +304,7 @@ bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout)
         stream->waiters--;
     }
     in_time = stream->completed >= sequence;
-    call_worker(stream); /* what lies behind is the worker's again */
+    call_worker(stream); /* what follows is the worker's again */
     pthread_mutex_unlock(&stream->lock);
     return in_time;
 }

@@ -39,7 +39,7 @@ def keep_last(state: Array, padded: Array) -> None:
 
 
 def _shifted(x: Array, by: int) -> Array:
-    """Tokens later by so many, zeros before them (or earlier, zeros behind them)."""
+    """Tokens later by so many, zeros before them (or earlier, zeros after them)."""
     made = np.zeros_like(x)
     if abs(by) < len(x):
         made[max(by, 0) : len(x) + min(by, 0)] = x[max(-by, 0) : len(x) - max(by, 0)]

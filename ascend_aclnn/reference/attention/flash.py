@@ -65,7 +65,7 @@ class _Masking(NamedTuple):
         if self.mask is None:
             return None
         i, j = np.arange(queries)[rows, None], np.arange(keys)
-        late = keys - queries  # how far the last query's own key is behind the first one's
+        late = keys - queries  # how far the last query's own key is from the first one's
         if self.mode == _LEFT_UP:
             return j > i
         if self.mode == _RIGHT_DOWN:

@@ -19,7 +19,7 @@ def _part(axis: int, start: int, stop: int) -> tuple[Any, ...]:
 
 @reference("aclnnCat", raw=True)
 def cat(tensors: list[Array], dim: int, *, out: tuple[Array]) -> None:
-    """Tensors behind each other; 1-D tensors without elements do not count."""
+    """Tensors one after another; 1-D tensors without elements do not count."""
     (dst,) = out
     joined = [x for x in tensors if x.shape != (0,)]
     if sum(x.size for x in joined) == dst.size == 1:  # one element fits an output of any rank

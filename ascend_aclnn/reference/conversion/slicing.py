@@ -76,7 +76,7 @@ def strided_slice(
 
 
 def _axis_limits(x: Array, before: Sequence[Any]) -> tuple[int, int]:
-    """Where an index on the axis behind others may lie."""
+    """Where an index on the axis after others may lie."""
     size = x.shape[sum(item is not None for item in before)]
     return -size, size
 

@@ -1,4 +1,4 @@
-"""Grouped products with an activation and quantisation behind (part of ops-transformer/gmm)."""
+"""Grouped products with an activation and quantisation of the results (part of ops-transformer/gmm)."""
 
 from __future__ import annotations
 

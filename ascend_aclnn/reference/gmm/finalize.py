@@ -67,7 +67,7 @@ def _rows_of_expert(
 def grouped_matmul_finalize_routing(given: Given) -> dict[str, Array]:
     """out[rowIndex[i]] += logit[i] * the product of row i; rows from sharedInputOffset on have sharedInput besides.
 
-    Rows behind the groups are left out. The order of the sum is not the device's; the device's products of INT4 weights
+    Rows after the groups are left out. The order of the sum is not the device's; the device's products of INT4 weights
     are rounded to FLOAT16 in halves.
     """
     x, weight, turned = given.either("x1", "x"), given.either("x2", "w"), given.either("transposeX2", "transposeW")

@@ -58,15 +58,15 @@ def embedding_bag(
         combine(np.add, total, bag, values)
         if mode == _MEAN:
             total /= np.maximum(count, 1)[:, None]
-        told = count if mode == _MEAN else np.zeros(bags, np.int64)
+        counts = count if mode == _MEAN else np.zeros(bags, np.int64)
         if largest.size:
-            largest[...] = told
+            largest[...] = counts
     else:
-        total, told = np.zeros((bags, width), values.dtype), count
+        total, counts = np.zeros((bags, width), values.dtype), count
         combine(np.maximum, total, bag, values, fresh=True)
         first = np.full((bags, width), len(row), np.int64)
         is_largest = (values == total[bag]) | (values != values)
         combine(np.minimum, first, bag, np.where(is_largest, np.arange(len(row))[:, None], len(row)))
         largest[...] = np.append(row, 0)[first]
     round_into(output, total)
-    sizes[...] = np.append(told, 0)[: sizes.size]  # Ascend 950 has one more, for the last offset
+    sizes[...] = np.append(counts, 0)[: sizes.size]  # Ascend 950 has one more, for the last offset

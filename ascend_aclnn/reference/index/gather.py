@@ -59,7 +59,7 @@ def gather_v3(x: Array, dim: int, index: Array, batch_dims: int, mode: int, *, o
     axis = dim % x.ndim
     rows, inner = index.reshape(-1, *index.shape[batch:]), x.reshape(-1, *x.shape[batch:])
     at = places("index", rows, x.shape[axis]).reshape(len(rows), -1)
-    lines = np.moveaxis(codes(inner), axis - batch + 1, 1)  # (batch, axis, what is before it, what is behind it)
+    lines = np.moveaxis(codes(inner), axis - batch + 1, 1)  # (batch, axis, what is before it, what is after it)
     taken = np.moveaxis(lines[np.arange(len(rows))[:, None], at], 1, axis - batch + 1)
     _store(out[0], np.ascontiguousarray(taken).view(x.dtype))
 

@@ -44,7 +44,7 @@ def _soft_margin(x: Array, target: Array) -> Any:
 
 
 def _loss(name: str, function: Callable[..., Any]) -> None:
-    """Registers a loss of self, target and perhaps a number behind the reduction."""
+    """Registers a loss of self, target and perhaps a number after the reduction."""
 
     def loss(x: Array, target: Array, reduction: int, *rest: Any) -> Any:
         return reduced(function(x, target, *rest), reduction)

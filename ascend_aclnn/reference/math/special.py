@@ -85,7 +85,7 @@ def add_lora(
 ) -> Any:
     """y with each row's x, times the low-rank weights that its index names, added to some of the columns.
 
-    Rows with a negative index keep their y: the kernel (add_lora_base.h) counts them behind the last weight and skips them.
+    Rows with a negative index keep their y: the kernel (add_lora_base.h) counts them after the last weight and skips them.
     """
     check_range("indices", np.maximum(indices, 0), 0, len(weight_b))
     result = y.copy()

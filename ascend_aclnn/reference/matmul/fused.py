@@ -1,4 +1,4 @@
-"""Products with what stands before or behind them (part of ops-nn/matmul)."""
+"""Products with what stands before or after them (part of ops-nn/matmul)."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def matmul_emu_split_weight(x: Array, high: Array, low: Array, low_scale: float,
 def fused_linear_online_max_sum(
     x: Array, weight: Array, targets: Array, start: int, end: int, *, out: tuple[Any, ...]
 ) -> None:
-    """Of the logits x @ weight.T, rounded to the data type of x: the largest of each row and the sum of exp behind it.
+    """Of the logits x @ weight.T, rounded to the data type of x: the largest of each row and the sum of exp after it.
 
     Targets outside of [start, end) are masked (end itself too, which the document includes and the kernel does not),
-    their index and their logit are 0. Bits of the mask lie from the lowest one on, those behind the rows are 1.
+    their index and their logit are 0. Bits of the mask lie from the lowest one on, those after the rows are 1.
     """
     maxima, sums, predicted, mask, index, logits = out
     rounded = np.empty((len(x), len(weight)), x.dtype)

@@ -1,6 +1,6 @@
 """Products of quantised operands (part of ops-nn/matmul).
 
-Integers are multiplied and summed exactly and scaled in float32 behind. Scales of groups of the inner axis are
+Integers are multiplied and summed exactly and scaled in float32 afterwards. Scales of groups of the inner axis are
 multiplied into the operands before, which differs from the device's order of roundings only.
 """
 
@@ -66,7 +66,7 @@ def scaled_product(
     bias: Optional[Array],
     out: Array,
 ) -> None:
-    """(x1 @ x2 + bias) * scale * rowScale + offset; a bias of floats is added behind. INT32 results are not scaled."""
+    """(x1 @ x2 + bias) * scale * rowScale + offset; a bias of floats is added last. INT32 results are not scaled."""
     total = exact_product(x1, x2)
     whole_bias = bias is not None and is_integer(bias.dtype)
     if bias is not None and whole_bias:

@@ -154,7 +154,7 @@ def convert_weight_to_int4_pack(weight: Array, *, out: tuple[Array]) -> None:
 def dense_weight(kept: Array, index: Array) -> Array:
     """The matrix (n, k) of which two weights of each four were kept, (n, k / 2), each eight with a byte of the index.
 
-    Two bits of the index place a kept weight: the first of a pair at that position, the second one behind it.
+    Two bits of the index place a kept weight: the first of a pair at that position, the second one after it.
     """
     rows, half = kept.shape
     blocks = -(-half // 32), -(-rows // 16)

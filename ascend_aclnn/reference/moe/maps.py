@@ -24,7 +24,7 @@ def _by_expert(routing_map: Array) -> tuple[Array, Array]:
 
 
 def _marked(routing_map: Array, values: Array, rows: int) -> Array:
-    """Values (tokens, experts) of the copies, expert by expert; zeros behind the last copy."""
+    """Values (tokens, experts) of the copies, expert by expert; zeros after the last copy."""
     experts, tokens = _by_expert(routing_map)
     made = np.zeros(rows, np.float32)
     count = min(rows, len(tokens))

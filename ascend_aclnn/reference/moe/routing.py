@@ -270,7 +270,7 @@ def moe_init_routing_v4(
     *rest: Any,
     out: Sequence[Array],
 ) -> None:
-    """V3 whose number of active tokens is a tensor: experts of the tokens behind them count as none. The weights of the
+    """V3 whose number of active tokens is a tensor: experts of the tokens after them count as none. The weights of the
     copies come in the order of the rows."""
     if active is not None and active.size:
         experts = experts.copy()
@@ -289,7 +289,7 @@ def moe_init_routing_v4(
 
 @reference("aclnnMoeComputeExpertTokens")
 def compute_expert_tokens(sorted_experts: Array, num_experts: int) -> Any:
-    """The row behind each expert's last one."""
+    """The row after each expert's last one."""
     return np.searchsorted(sorted_experts, np.arange(num_experts), "right")
 
 

@@ -1,4 +1,4 @@
-"""Quantising with scales that are found from the values (ops-nn/quant), also behind a gate.
+"""Quantising with scales that are found from the values (ops-nn/quant), also after a gate.
 
 Quotients are divided as the documents have it. Where a kernel multiplies by a reciprocal instead, a value half-way
 between two steps may come out one step away on the device.
@@ -128,7 +128,7 @@ def swi_glu_quant(
 ) -> None:
     """swiglu times smoothScales, then by offsets (static) or over the largest magnitude of rows; scaleOut is 127 / it.
 
-    groupIndex has the groups' ends, or with groupListType 1 their sizes; rows behind them are not smoothed.
+    groupIndex has the groups' ends, or with groupListType 1 their sizes; rows after them are not smoothed.
     """
     y = swiglu(widen(x), activate_left)
     rows = y.reshape(-1, y.shape[-1])
@@ -176,7 +176,7 @@ def dequant_swiglu_quant(
 ) -> None:
     """Dequantised, gated, quantised again: by given scales ("static") or by the largest magnitude of rows.
 
-    groupIndex has the sizes of groups of rows. Rows behind them, which the device leaves as they were, become zero.
+    groupIndex has the sizes of groups of rows. Rows after them, which the device leaves as they were, become zero.
     """
     rows = int(np.prod(x.shape[:-1]))
     counts = np.zeros(0, np.int64) if group_index is None else group_index
@@ -227,7 +227,7 @@ def dequant_situ_quant(
 ) -> None:
     """Dequantised, gated by ``situ``, quantised to INT8, half to even (where the document says truncated).
 
-    With INT32 x, groupIndex has the sizes of groups of rows, and the parameters a row for each; rows behind become zero.
+    With INT32 x, groupIndex has the sizes of groups of rows, and the parameters a row for each; rows after them become zero.
     16-bit x is quantised by its rows always, whatever parameters come.
     """
     rows = int(np.prod(x.shape[:-1]))
@@ -268,7 +268,7 @@ def swiglu_group_grad(
     group_index: Optional[Array],
     limit: float,
 ) -> tuple[Array, Optional[Array]]:
-    """The gradient of weight * swiglu(x), clamped if the limit is positive; rows behind the groups have none."""
+    """The gradient of weight * swiglu(x), clamped if the limit is positive; rows after the groups have none."""
     gate, linear = np.split(x, 2, -1)
     a, b = (np.minimum(gate, limit), np.clip(linear, -limit, limit)) if limit > 0 else (gate, linear)
     s = sigmoid(a)

@@ -230,7 +230,7 @@ def anti_mx_quant(x: Array, scales: Array, axis: int, dst_type: int, *, out: tup
     round_into(out[0], y)
 
 
-# ------------------------------------------------------------------------------------------------------- behind a gate
+# ------------------------------------------------------------------------------------------------------- after a gate
 
 
 @reference("aclnnSituMxQuant", raw=True)
@@ -284,7 +284,7 @@ def swiglu_mx_quant(
     *,
     out: tuple[Array, Array],
 ) -> None:
-    """A gate, then blocks along an axis. groupIndex has sizes of groups; rows behind them become zero.
+    """A gate, then blocks along an axis. groupIndex has sizes of groups; rows after them become zero.
 
     Along the rows, the scales of a group follow those of the one before.
     """

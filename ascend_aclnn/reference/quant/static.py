@@ -145,7 +145,7 @@ def fake_quant_per_tensor(
     return _fake_quantised(x, scale.reshape(()), zero_point.reshape(()), quant_min, quant_max)
 
 
-# ------------------------------------------------------------------------------------------------------- behind a product
+# ------------------------------------------------------------------------------------------------------- after a product
 
 
 def _no_flat_groups(call: Any) -> Optional[str]:

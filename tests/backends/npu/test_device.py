@@ -311,7 +311,7 @@ def test_threads_start_without_a_device_and_work(npu: NpuBackend) -> None:
         np.testing.assert_array_equal(result, SQUARE)
 
 
-def test_a_tensor_keeps_one_acltensor_whoever_asks_first(npu: NpuBackend) -> None:
+def test_threads_that_race_for_a_tensor_get_one_acltensor(npu: NpuBackend) -> None:
     """A second thread that also saw none must not replace, and so destroy, the one that the first is using."""
     tensor = aclnn.asarray(X)
     first = npu.handles.shared(tensor, [])
@@ -492,9 +492,7 @@ def test_a_late_fault_lists_what_was_launched(npu: NpuBackend) -> None:
     np.testing.assert_array_equal(good.numpy(), X[[1, 0]])
 
 
-def test_a_fault_behind_the_launch_is_named_when_launches_are_waited_for(
-    npu: NpuBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_after_the_launch_is_named_in_blocking_mode(npu: NpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(npu.runtime, "blocking", True)
     with pytest.raises(AclError) as caught:
         ops.embedding(aclnn.asarray(X), aclnn.asarray(np.array([0, 99], np.int32)))
@@ -523,7 +521,7 @@ def scenario() -> np.ndarray:
         event.close()
 
 
-def test_every_native_call_may_fail_and_leaves_nothing_behind(npu: NpuBackend, emulator: Emulator) -> None:
+def test_every_native_call_may_fail_without_a_leak(npu: NpuBackend, emulator: Emulator) -> None:
     expected = scenario()
     assert_nothing_left()
     emulator.reset()
@@ -551,7 +549,7 @@ def test_every_native_call_may_fail_and_leaves_nothing_behind(npu: NpuBackend, e
     assert seen > {"aclCreateTensor", "aclnnMmGetWorkspaceSize", "aclnnMm", "aclrtMemcpy", "aclrtStreamWaitEvent"}
 
 
-def test_a_list_that_cannot_be_made_leaves_no_member_behind(npu: NpuBackend, emulator: Emulator) -> None:
+def test_a_list_that_cannot_be_made_leaks_no_member(npu: NpuBackend, emulator: Emulator) -> None:
     operator = aclnn.signature("aclnnForeachAbs")
     inputs, outputs = [aclnn.asarray(X), aclnn.asarray(X)], [aclnn.asarray(X), aclnn.asarray(X)]
     for nth in range(1, 5):

@@ -130,7 +130,7 @@ def test_a_wait_hears_ctrl_c_ten_times_a_second(monkeypatch: pytest.MonkeyPatch)
 # ------------------------------------------------------------------------------------------ messages
 
 
-def test_the_text_of_an_earlier_error_is_not_told_again(emulator_home: Path) -> None:
+def test_the_text_of_an_earlier_error_is_not_repeated(emulator_home: Path) -> None:
     # CANN clears its message only while the device is well; the emulated one does the same
     program = """
 aclnn.use_backend("npu")

@@ -103,7 +103,7 @@ def test_the_newer_name_of_the_runtime_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["devlib", "runtime/lib64/stub/linux/x86_64"])
-def test_a_stub_is_refused_and_said_so(tmp_path: Path, place: str) -> None:
+def test_a_stub_is_refused_with_its_reason(tmp_path: Path, place: str) -> None:
     stub = elf(tmp_path / place / "libascendcl.so", here())
     found = search({"LD_LIBRARY_PATH": str(stub.parent)}, NOWHERE)
     assert found.runtime is None

@@ -234,7 +234,7 @@ def test_memory_whose_passing_cannot_be_learnt_is_never_handed_out(
     assert not any(overlap(bench.allocate(1000, bench.one), block) for _ in range(3000))
 
 
-def test_neighbours_are_joined_when_something_larger_is_wanted(bench: Bench) -> None:
+def test_neighbours_are_merged_for_a_larger_request(bench: Bench) -> None:
     blocks = [bench.allocate(SEGMENT // 4 - 32) for _ in range(4)]
     assert len(bench.runtime.held) == 1
     for block in blocks:
@@ -318,7 +318,7 @@ def test_the_limit_is_kept_after_the_cache_was_tried(bench: Bench) -> None:
     bench.allocate(3 * MEGABYTE)
 
 
-def test_memory_of_a_stream_that_has_ended_is_anybodys(bench: Bench) -> None:
+def test_memory_of_an_ended_stream_is_reused_by_any_stream(bench: Bench) -> None:
     kept, gone = bench.allocate(1000, bench.one), bench.allocate(3 * MEGABYTE, bench.one)
     bench.one.workspace = bench.allocate(9 * MEGABYTE, bench.one)
     bench.drop(gone)

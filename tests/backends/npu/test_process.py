@@ -92,7 +92,7 @@ print("end")
     assert (done.returncode, done.stdout.strip()) == (0, "end"), done.stderr
 
 
-def test_a_forked_child_is_told_not_to_use_the_device(emulator_home: Path) -> None:
+def test_a_forked_child_is_refused_the_device(emulator_home: Path) -> None:
     program = """
 import gc
 kept = product()

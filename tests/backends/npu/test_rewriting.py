@@ -150,7 +150,7 @@ def test_data_dependent_outputs_of_an_executor_leave_the_tensor_as_it_was(npu: N
     assert ops.masked_select(x, mask).shape == (3,)
 
 
-def test_operators_that_nobody_knows_get_fresh_aclTensors(npu: NpuBackend) -> None:
+def test_unknown_operators_get_fresh_aclTensors(npu: NpuBackend) -> None:
     known = catalog.get("aclnnAbs")
     assert known.keeps_arguments
     assert not catalog.get("aclnnQuantMatmulV2").keeps_arguments

@@ -55,7 +55,7 @@ def test_an_error_message_appears_once() -> None:
     assert_works()
 
 
-def test_an_index_out_of_range_is_told_when_the_device_is_waited_for() -> None:
+def test_an_index_out_of_range_surfaces_at_the_next_synchronisation() -> None:
     """Hardware leaves it undefined; the emulated device refuses it, once the operator has run."""
     table, index = numbers(5, 4).npu(), torch.tensor([1, 7]).npu()
     with pytest.raises(RuntimeError, match="aclnnEmbedding"):
