@@ -2,72 +2,37 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
-from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import PARAM_NULLPTR, RUNTIME_ERROR
+from ascend_aclnn.core.errors import RUNTIME_ERROR
 from ascend_aclnn.rules.language import *
 
 # Some operators shut BF16 out on two old products only, and so let it pass on 310B and 310.
-NOT_910_310P: DtypeSet = {"910 310P": FLOATS_WITHOUT_BF16, "": FLOATS}
+_NOT_910_310P: DtypeSet = {"910 310P": FLOATS_WITHOUT_BF16, "": FLOATS}
 
-
-def _value(name: str, allowed: str, test: Any) -> Check:
-    """The value of an aclScalar passes a test; ``allowed`` says it in words."""
-
-    def check(call: Call) -> None:
-        value = number(call, name)
-        if not isinstance(value, complex):
-            call.require(test(value), name, f"is {value}; it must be {allowed}")
-
-    return check
-
-
-def _not_negative(name: str) -> Check:
-    return _value(name, "0 or more", lambda value: not value < 0)
-
-
-def _as_float(*names: str) -> Check:
-    """Scalars that can be cast to FLOAT; absent ones pass."""
-
-    def check(call: Call) -> None:
-        for name in names:
-            fits = not call.is_present(name) or can_cast(call.dtype(name), DataType.FLOAT)
-            call.require(fits, name, f"has dtype {call.dtype(name).name}, which cannot be cast to FLOAT")
-
-    return check
-
+# Not below 0, which NaN passes; the real part of a complex scalar counts.
+_LAMBDA = require("not lambd.real < 0")
 
 # ------------------------------------------------------------------------------------------------------ one input
 
-
-def _formatted(source: str, target: str) -> tuple[Check, ...]:
-    return (same_format(source, target),)
-
-
 forms(
     "Celu",
-    unary(
-        NOT_910_310P,
-        cast=dtype_of,
-        extra=lambda *names: (_as_float("alpha"), _value("alpha", "something else than 0", lambda value: value != 0)),
-    ),
+    unary(_NOT_910_310P, cast=dtype_of, extra=(takes_dtype("FLOAT", "alpha"), require("alpha != 0"))),
     inplace="selfRef selfRef",
 )
 forms(
     "Elu",
-    unary(
-        f"{FLOATS_AND_DOUBLE} BF16", cast=dtype_of, extra=lambda *names: (_as_float("alpha", "scale", "inputScale"),)
-    ),
+    unary(f"{FLOATS_AND_DOUBLE} BF16", cast=dtype_of, extra=(takes_dtype("FLOAT", "alpha", "scale", "inputScale"),)),
     inplace="selfRef selfRef",
 )
 forms("Erfinv", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}"), cast=floated), inplace="selfRef selfRef")
-forms("FastGelu", unary({PRODUCTS_WITH_BF16: FLOATS, "": ""}, extra=_formatted))
-forms("Gelu", unary(FLOATS_OF_PRODUCT, extra=lambda *names: (no_private_format(*names),)))
+forms("FastGelu", unary({PRODUCTS_WITH_BF16: FLOATS, "": ""}, extra=(same_format("self", "out"),)))
+forms("Gelu", unary(FLOATS_OF_PRODUCT, extra=(no_private_format("self", "out"),)))
 forms("GeluV2", unary(FLOATS_OF_PRODUCT, most=None), "x y")
-forms("Hardshrink", unary(NOT_910_310P, NOT_910_310P))
-forms("Hardsigmoid", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32"), extra=_formatted), inplace="self self")
+forms("Hardshrink", unary(_NOT_910_310P, _NOT_910_310P))
+forms(
+    "Hardsigmoid",
+    unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32"), extra=lambda *names: (same_format(*names),)),
+    inplace="self self",
+)
 forms("Hardswish", unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, most=None), inplace="self self")
 forms("LeakyRelu", unary(plus_bf16(FLOATS_AND_DOUBLE), cast=dtype_of), inplace="selfRef selfRef")
 forms("LogSigmoid", unary(FLOATS_OF_PRODUCT, most=None))
@@ -75,8 +40,8 @@ forms("LogSigmoid", unary(FLOATS_OF_PRODUCT, most=None))
 rule(
     "aclnnLogSigmoidForward",
     *unary(FLOATS_OF_PRODUCT, most=None)("self", "out"),
-    infer_shape(buffer=shape_of("self")),
-    output_dtype(buffer=dtype_of("self")),
+    infer_shape(buffer="self"),
+    output_dtype(buffer="self"),
 )
 forms("Mish", unary(FLOATS_OF_PRODUCT), inplace="selfRef selfRef")
 forms("Relu", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
@@ -84,9 +49,7 @@ _SELU = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8")
 forms("Selu", unary(_SELU, _SELU, makes=dtype_of("self"), most=None), inplace="selfRef selfRef")
 forms(
     "Shrink",
-    unary(
-        FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most=None, extra=lambda *n: (_not_negative("lambd"), *_formatted(*n))
-    ),
+    unary(FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most=None, extra=(_LAMBDA, same_format("self", "out"))),
 )
 forms(
     "Sigmoid",
@@ -98,29 +61,18 @@ forms(
     inplace="selfRef selfRef",
 )
 forms("Silu", unary(FLOATS_OF_PRODUCT, most=None))
-forms(
-    "Softshrink",
-    unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, extra=lambda *names: (_not_negative("lambd"),)),
-)
-forms(
-    "Softplus",
-    unary(
-        FLOATS_OF_PRODUCT,
-        cast=dtype_of,
-        extra=lambda *names: (takes_dtype(dtype_of("self"), "beta", "threshold"),),
-    ),
-)
-forms("Swish", unary(FLOATS_OF_PRODUCT, extra=lambda *names: (_as_float("betaOptional"),)))
+forms("Softshrink", unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, extra=(_LAMBDA,)))
+forms("Softplus", unary(FLOATS_OF_PRODUCT, cast=dtype_of, extra=(takes_dtype("self", "beta", "threshold"),)))
+forms("Swish", unary(FLOATS_OF_PRODUCT, extra=(takes_dtype("FLOAT", "betaOptional"),)))
 
 
 def _threshold(source: str, target: str) -> tuple[Check, ...]:
-    takes = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT16 INT32 INT64")
     return (
-        dtypes(takes, source),
+        dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT16 INT32 INT64"), source),
         on_products(PRODUCTS_BEFORE_950, castable(source, target)),
         max_rank(8, source),
-        output_shape(**{target: shape_of(source)}),
-        output_dtype(**{target: dtype_of(source)}),
+        output_shape(**{target: source}),
+        output_dtype(**{target: source}),
     )
 
 
@@ -128,19 +80,14 @@ forms("Threshold", _threshold, inplace="selfRef selfRef")
 
 
 def _rrelu(source: str, target: str) -> tuple[Check, ...]:
-    def noise(call: Call) -> None:
-        fits = not call["training"] or call[source].size <= call["noise"].size
-        call.require(fits, "noise", f"has {call['noise'].size} elements; training needs one for each of self")
-
     return (
         dtypes(FLOATS_OF_PRODUCT, source, "noise", target),
         dtypes(f"{FLOATS} DOUBLE", "lower", "upper"),
         same_dtype(source, "noise", target),
-        output_shape(**{target: shape_of(source)}),
-        noise,
+        output_shape(**{target: source}),
+        when("training", require(f"noise.size >= {source}.size")),
         max_rank(32, source, "noise"),
         same_format(target, source, "noise"),
-        output_dtype(**{target: dtype_of(source)}),
     )
 
 
@@ -149,9 +96,8 @@ forms("RReluWithNoise", _rrelu, inplace="self self")
 
 def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
     common = promoted(a, b)
-    takes = plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS}")
     return (
-        dtypes(takes, a, b),
+        dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS}"), a, b),
         takes_dtype(common, "alpha"),
         castable(common, out),
         *pair(a, b, out=out),
@@ -162,77 +108,51 @@ def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
 forms("AddRelu", _add_relu, *PAIR)
 
 # These three have no checks of their own in CANN, only what their registry lists.
-_SAME = [f"{name} {name}" for name in FLOATS.split()]
 rule(
     "aclnnHardSigmoid",
     only_products("950"),
-    dtype_table("inputX out", *_SAME, "INT32 INT32"),
-    tiling(output_shape(out=shape_of("inputX"))),
+    dtype_table("inputX out", "T T", T=f"{FLOATS} INT32"),
+    tiling(output_shape(out="inputX")),
 )
-rule("aclnnHardSwish", only_products("950"), dtype_table("x out", *_SAME), tiling(output_shape(out=shape_of("x"))))
+rule("aclnnHardSwish", only_products("950"), dtype_table("x out", "T T", T=FLOATS), tiling(output_shape(out="x")))
 rule(
     "aclnnSquaredRelu",
     only_products(PRODUCTS_WITH_BF16),
-    dtype_table("input out", *_SAME),
-    tiling(output_shape(out=shape_of("input"))),
+    dtype_table("input out", "T T", T=FLOATS),
+    tiling(output_shape(out="input")),
 )
-
-
-def _heaviside_size(call: Call) -> None:
-    wanted, out = math.prod(broadcast_shape("input", "values")(call)), call["out"].size
-    call.require(out == wanted, "out", f"has {out} elements; it must have {wanted}")
-
 
 rule(
     "aclnnHeaviside",
     dtypes(FLOATS, "input", "values", "out"),
     max_rank(8, "input", "values"),
-    _heaviside_size,
-    infer_shape(out=broadcast_shape("input", "values")),
-    output_dtype(out=dtype_of("input")),
+    require("out.size == prod(broadcast(input, values))"),
+    infer_shape(out="broadcast(input, values)"),
+    output_dtype(out="input"),
 )
 
-
-def _channels(name: str) -> Any:
-    def count(call: Call) -> int:
-        sizes = call.shape(name)
-        return sizes[1] if len(sizes) > 1 else 1
-
-    return count
-
-
-def _per_channel(call: Call) -> None:
-    count, size = _channels("self")(call), call["weight"].size
-    call.require(size in (1, count), "weight", f"has {size} elements; it must have 1 or {count}, the channels of self")
-
-
+_CHANNELS = define(channels="self[1] if len(self) > 1 else 1")
 rule(
     "aclnnPrelu",
+    _CHANNELS,
     dtypes(FLOATS_OF_PRODUCT, "self", "weight", "out"),
     castable(promoted("self", "weight"), "out"),
     max_rank(8, "self", "weight"),
-    output_shape(out=shape_of("self")),
-    _per_channel,
+    output_shape(out="self"),
+    require("weight.size in (1, channels)"),
     output_dtype(out=promoted("self", "weight")),
 )
-
-
-def _weight_grad(call: Call) -> Shape:
-    return call.shape("weight") if call["weight"].size == 1 else (_channels("self")(call),)
-
-
 rule(
     "aclnnPreluBackward",
+    _CHANNELS,
     dtypes(FLOATS_OF_PRODUCT, "self"),
     same_dtype("self", "gradOutput", "weight", "gradInput", "gradWeight"),
     max_rank(8, "gradOutput", "self", "weight"),
-    when(lambda call: call["weight"].size != 1, rank(1, 8, "self")),
-    _per_channel,
-    output_shape(gradInput=shape_of("self"), gradWeight=_weight_grad),
+    when("weight.size != 1", rank(1, 8, "self")),
+    require("weight.size in (1, channels)"),
+    output_shape(gradInput="self", gradWeight="weight if weight.size == 1 else (channels,)"),
     broadcastable("gradOutput", "self"),
-    output_dtype(gradInput=dtype_of("self"), gradWeight=dtype_of("self")),
 )
-
 
 # ------------------------------------------------------------------------------------------------------ gradients
 
@@ -251,9 +171,9 @@ def _backward(
         same_dtype(first, second, out),
         max_rank(most, first, second),
         same_shape(first, second),
-        output_shape(**{out: shape_of(second)}),
+        output_shape(**{out: second}),
         *extra,
-        output_dtype(**{out: dtype_of(second)}),
+        output_dtype(**{out: second}),
     )
 
 
@@ -272,18 +192,19 @@ def _mixed_backward(
 
 
 _ANY_RANK = 99
+_COMMON = promoted("gradOutput", "self")
 
 rule(
     "aclnnEluBackward",
     dtypes(FLOATS_OF_PRODUCT, "gradOutput"),
     same_dtype("gradOutput", "selfOrResult"),
-    _as_float("alpha", "scale", "inputScale"),
+    takes_dtype("FLOAT", "alpha", "scale", "inputScale"),
     castable("gradOutput", "gradInput"),
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "selfOrResult"),
-    output_shape(gradInput=shape_of("gradOutput")),
-    when(lambda call: bool(call["isResult"]), _not_negative("alpha")),
-    output_dtype(gradInput=dtype_of("gradOutput")),
+    output_shape(gradInput="gradOutput"),
+    when("isResult", require("not alpha < 0")),
+    output_dtype(gradInput="gradOutput"),
 )
 rule(
     "aclnnFastGeluBackward",
@@ -291,36 +212,33 @@ rule(
 )
 rule(
     "aclnnGeluBackward",
-    dtype_in(promoted("gradOutput", "self"), FLOATS_OF_PRODUCT, "self"),
+    dtype_in(_COMMON, FLOATS_OF_PRODUCT, "self"),
     *pair("gradOutput", "self", out="gradInput"),
-    output_dtype(gradInput=promoted("gradOutput", "self")),
+    output_dtype(gradInput=_COMMON),
 )
 rule(
     "aclnnGeluBackwardV2",
-    dtype_in(promoted("gradOutput", "self"), FLOATS_OF_PRODUCT, "self"),
-    has_dtype("gradInput", promoted("gradOutput", "self")),
-    output_shape(gradInput=broadcast_shape("gradOutput", "self")),
+    dtype_in(_COMMON, FLOATS_OF_PRODUCT, "self"),
+    has_dtype("gradInput", _COMMON),
+    output_shape(gradInput="broadcast(gradOutput, self)"),
     one_of("approximate", "none", "tanh"),
-    output_dtype(gradInput=promoted("gradOutput", "self")),
 )
-
-
 rule(
     "aclnnHardshrinkBackward",
     dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
     max_rank(8, "gradOutput", "self", "gradInput"),
-    castable(promoted("gradOutput", "self"), "gradInput"),
-    unless_empty("gradOutput self", output_shape(gradInput=broadcast_shape("gradOutput", "self"))),
-    output_dtype(gradInput=promoted("gradOutput", "self")),
+    castable(_COMMON, "gradInput"),
+    unless_empty("gradOutput self", output_shape(gradInput="broadcast(gradOutput, self)")),
+    output_dtype(gradInput=_COMMON),
 )
 rule(
     "aclnnHardsigmoidBackward",
     dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self"),
-    castable(promoted("gradOutput", "self"), "out"),
+    castable(_COMMON, "out"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
-    output_shape(out=shape_of("self")),
-    output_dtype(out=promoted("gradOutput", "self")),
+    output_shape(out="self"),
+    output_dtype(out=_COMMON),
 )
 rule("aclnnHardswishBackward aclnnHardswishBackwardV2", *_backward(FLOATS_OF_PRODUCT, out="out"))
 rule(
@@ -329,13 +247,13 @@ rule(
     same_dtype("self", "gradOutput"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
-    infer_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    infer_shape(out="self"),
+    output_dtype(out="self"),
 )
 rule(
     "aclnnLeakyReluBackward",
     dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} BOOL"), "negativeSlope"),
-    when(lambda call: bool(call["selfIsResult"]), _not_negative("negativeSlope")),
+    when("selfIsResult", require("not negativeSlope < 0")),
     *_mixed_backward(plus_bf16(FLOATS_AND_DOUBLE), out="out"),
 )
 rule("aclnnLogSigmoidBackward", *_backward(FLOATS_OF_PRODUCT, most=_ANY_RANK))
@@ -343,41 +261,33 @@ rule(
     "aclnnMishBackward",
     dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
     *pair("gradOutput", "self", out="gradInput"),
-    output_dtype(gradInput=promoted("gradOutput", "self")),
+    output_dtype(gradInput=_COMMON),
 )
-rule(
-    "aclnnSeluBackward",
-    *_backward(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8"), second="result", most=_ANY_RANK),
-)
+rule("aclnnSeluBackward", *_backward(_SELU, second="result", most=_ANY_RANK))
 rule(
     "aclnnSigmoidBackward",
     dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"), "gradOutput"),
     dtypes(f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16", "output", "gradInput"),
     *_mixed_backward(f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16", second="output"),
 )
-
-
-def _silu_dtypes(call: Call) -> None:
-    if call.product == "950" and call.dtype("gradOutput") is not call.dtype("self"):
-        return has_dtype("gradInput", fixed_dtype("FLOAT"))(call)
-    return same_dtype("gradInput", "gradOutput", "self")(call)
-
-
 rule(
     "aclnnSiluBackward",
     dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "gradInput"),
-    _silu_dtypes,
+    define(mixed="product == '950' and gradOutput.dtype != self.dtype"),
+    when("mixed", dtypes("FLOAT", "gradInput")),
+    when("not mixed", same_dtype("self", "gradOutput", "gradInput")),
     max_rank(8, "gradOutput", "self"),
     on_products(PRODUCTS_BEFORE_950, same_shape("self", "gradOutput")),
-    output_shape(gradInput=broadcast_shape("gradOutput", "self")),
-    output_dtype(gradInput=promoted("gradOutput", "self")),
+    output_shape(gradInput="broadcast(gradOutput, self)"),
+    output_dtype(gradInput=_COMMON),
 )
 rule(
     "aclnnSoftshrinkBackward",
-    dtypes(NOT_910_310P, "gradOutput", "self", "gradInput"),
+    dtypes(_NOT_910_310P, "gradOutput", "self", "gradInput"),
     *pair("gradOutput", "self", out="gradInput"),
-    _not_negative("lambda"),
-    output_dtype(gradInput=promoted("gradOutput", "self")),
+    _LAMBDA,
+    output_dtype(gradInput=_COMMON),
+    aliases={"lambd": "lambda"},
 )
 rule(
     "aclnnSoftplusBackward",
@@ -385,35 +295,22 @@ rule(
     dtypes(plus_bf16(f"{FLOATS_AND_DOUBLE} {INTEGERS} BOOL"), "self"),
     max_rank(8, "gradOutput", "self"),
     same_shape("self", "gradOutput"),
-    output_shape(gradInput=shape_of("self")),
-    output_dtype(gradInput=dtype_of("gradOutput")),
+    output_shape(gradInput="self"),
+    output_dtype(gradInput="gradOutput"),
     nullable="beta threshold",
 )
-rule("aclnnSwishBackward", *_backward(FLOATS_OF_PRODUCT, _as_float("betaOptional")))
+rule("aclnnSwishBackward", *_backward(FLOATS_OF_PRODUCT, takes_dtype("FLOAT", "betaOptional")))
 
-
-def _threshold_backward(call: Call) -> None:
-    value = number(call, "threshold")
-    zero = abs(value) <= 2.0**-23  # CANN's comparison with zero, which picks the kernel that also has INT64
-    names = f"{FLOATS_WITHOUT_BF16} INT32 INT8 UINT8"
-    late = f"{names} BF16 INT64" if zero else f"{names} BF16"
-    dtypes({"950": late, "A2 A3": f"{names} BF16", "": names}, "gradOutput", "self")(call)
-
-
+_THRESHOLD = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8 UINT8")
 rule(
     "aclnnThresholdBackward",
-    _threshold_backward,
+    # CANN's comparison with zero, which picks the kernel of Ascend 950 that also has INT64.
+    define(with_int64="product == '950' and abs(threshold) <= 2.0**-23"),
+    when("with_int64", dtypes(f"{FLOATS} INT32 INT8 UINT8 INT64", "gradOutput", "self")),
+    when("not with_int64", dtypes(_THRESHOLD, "gradOutput", "self")),
     same_dtype("self", "gradOutput", "out"),
     *pair("gradOutput", "self", out="out"),
-    output_dtype(out=dtype_of("self")),
 )
-
-
-def _bce_common(call: Call) -> DataType:
-    common = promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional")(call)
-    return DataType.FLOAT if is_floating(common) and common is not DataType.DOUBLE else common
-
-
 rule(
     "aclnnBinaryCrossEntropyWithLogitsTargetBackward",
     max_rank(8, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "gradTarget"),
@@ -423,36 +320,22 @@ rule(
     unless_empty(
         "self",
         same_shape("self", "target"),
-        output_shape(gradTarget=shape_of("self")),
+        output_shape(gradTarget="self"),
         *(broadcastable(name, "self") for name in ("gradOutput", "weightOptional", "posWeightOptional")),
     ),
     one_of("reduction", 0, 1, 2),
-    unless_empty("self", castable(_bce_common, "gradTarget")),
-    output_dtype(gradTarget=dtype_of("target")),
 )
 
 # ------------------------------------------------------------------------------------------------------ softmax
 
-rule(
-    "aclnnSoftmax",
-    unless_empty(
-        "self",
-        dtypes(plus_bf16(FLOATS_AND_DOUBLE), "self", "out"),
-        valid_axis("dim", "self"),
-        max_rank(8, "self"),
-        output_shape(out=shape_of("self")),
-    ),
-    output_dtype(out=dtype_of("self")),
-)
-rule(
-    "aclnnLogSoftmax",
-    valid_axis("dim", "self"),
+_SOFTMAX = (
     dtypes(plus_bf16(FLOATS_AND_DOUBLE), "self", "out"),
+    valid_axis("dim", "self"),
     max_rank(8, "self"),
-    output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    output_shape(out="self"),
 )
-
+rule("aclnnSoftmax", unless_empty("self", *_SOFTMAX), output_dtype(out="self"))
+rule("aclnnLogSoftmax", *_SOFTMAX, output_dtype(out="self"))
 
 _SOFTMAX_BACKWARD = (
     dtypes(FLOATS_OF_PRODUCT, "gradOutput", "output"),
@@ -460,13 +343,13 @@ _SOFTMAX_BACKWARD = (
     valid_axis("dim", "gradOutput"),
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "output"),
-    output_shape(out=shape_of("gradOutput")),
+    output_shape(out="gradOutput"),
 )
 rule(
     "aclnnSoftmaxBackward aclnnLogSoftmaxBackward",
     on_products("950", *_SOFTMAX_BACKWARD),
     on_products(PRODUCTS_BEFORE_950, unless_empty("gradOutput output", *_SOFTMAX_BACKWARD)),
-    output_dtype(out=dtype_of("gradOutput")),
+    output_dtype(out="gradOutput"),
 )
 rule(
     "aclnnSoftmaxCrossEntropyWithLogits",
@@ -474,264 +357,142 @@ rule(
     same_dtype("features", "loss", "backprop"),
     rank(2, 2, "features", "labels"),
     max_rank(8, "loss", "backprop"),
-    copied_output_shape(
-        loss=lambda call: broadcast_shape("features", "labels")(call)[:1],
-        backprop=broadcast_shape("features", "labels"),
-    ),
-    output_dtype(loss=dtype_of("features"), backprop=dtype_of("features")),
+    copied_output_shape(loss="broadcast(features, labels)[:1]", backprop="broadcast(features, labels)"),
 )
 
 # ------------------------------------------------------------------------------------------------------ gated units
 
 
-def _halved(name: str, axis: str = "dim") -> Any:
-    """The shape of a tensor with one axis halved; refuses an axis out of range or of odd length."""
-
-    def shape_(call: Call) -> Shape:
-        sizes = list(call.shape(name))
-        at = call[axis] if axis else -1
-        text = f"is {at}; it must be an axis of {name}, which has rank {len(sizes)}"
-        call.require(-len(sizes) <= at < len(sizes), axis or name, text)
-        call.require(sizes[at] % 2 == 0, name, f"has {sizes[at]} elements along axis {at}; the number must be even")
-        sizes[at] //= 2
-        return tuple(sizes)
-
-    return shape_
+def _halved(x: str, *names: str, axis: str = "dim") -> tuple[Check, ...]:
+    """Tensors have half of x along an axis."""
+    half = f"with_size({x}, {axis}, exact_div({x}[{axis}], 2))"
+    given = () if axis == "-1" else (valid_axis(axis, x),)
+    return (*given, require(f"{x}[{axis}] % 2 == 0"), output_shape(**dict.fromkeys(names, half)))
 
 
-_GLU = plus_bf16(FLOATS_AND_DOUBLE)
-rule(
-    "aclnnGlu",
-    dtypes(_GLU, "self", "out"),
-    rank(1, 8, "self"),
-    output_shape(out=_halved("self")),
-    output_dtype(out=dtype_of("self")),
-)
+_GLU = (rank(1, 8, "x"), *_halved("x", "out"))
+_GLU_GRAD = (rank(1, 8, "x"), *_halved("x", "gradY"), output_shape(gradXOut="x"))
+_GRAD_ALIASES = {"x": "self", "gradY": "gradOut gradOutput yGrad", "gradXOut": "out gradInput"}
+
+rule("aclnnGlu", dtypes(plus_bf16(FLOATS_AND_DOUBLE), "x", "out"), *_GLU, output_dtype(out="x"), aliases={"x": "self"})
 rule(
     "aclnnGluBackward",
-    dtypes(_GLU, "self"),
-    same_dtype("self", "gradOut", "out"),
-    rank(1, 8, "self"),
-    output_shape(gradOut=_halved("self"), out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    dtypes(plus_bf16(FLOATS_AND_DOUBLE), "x"),
+    same_dtype("x", "gradY", "gradXOut"),
+    *_GLU_GRAD,
+    aliases=_GRAD_ALIASES,
 )
-
-
-def _geglu_dtypes(call: Call) -> None:
-    if call["self"].size and call.shape("self"):
-        same_dtype("self", "out", "outGelu")(call)
-
-
 rule(
     "aclnnGeGlu aclnnGeGluV3",
     dtypes(FLOATS_OF_PRODUCT, "self", "out", "outGelu"),
-    _geglu_dtypes,
+    when("self.size > 0 and len(self) > 0", same_dtype("self", "out", "outGelu")),
     max_rank(8, "self", "out", "outGelu"),
-    output_shape(out=_halved("self"), outGelu=_halved("self")),
+    *_halved("self", "out", "outGelu"),
     one_of("approximate", 0, 1),
-    output_dtype(out=dtype_of("self"), outGelu=dtype_of("self")),
+    output_dtype(out="self", outGelu="self"),
 )
 rule(
     "aclnnGeGluBackward aclnnGeGluV3Backward",
     dtypes(FLOATS_OF_PRODUCT, "gradOutput"),
     same_dtype("gradOutput", "self", "gelu", "gradInput"),
     same_shape("gradOutput", "gelu"),
-    output_shape(gradInput=shape_of("self"), gradOutput=_halved("self")),
+    *_halved("self", "gradOutput"),
+    output_shape(gradInput="self"),
     one_of("approximate", 0, 1),
-    output_dtype(gradInput=dtype_of("self")),
 )
-
-_THREE = [f"{row} {row.split()[0]}" for row in _SAME]
-
-
-def _registered(names: str, products: str, rows: list[str], few: list[str] | None = None) -> tuple[Check, ...]:
-    """The dtype rows of an operator's registry, and fewer of them on 310P."""
-    if few is None:
-        return only_products(products), dtype_table(names, *rows)
-    return (
-        only_products(f"{products} 310P"),
-        dtype_table(names, *rows, products=products),
-        dtype_table(names, *few, products="310P"),
-    )
-
 
 rule(
-    "aclnnSwiGlu",
-    *_registered("x out", PRODUCTS_WITH_BF16, _SAME, _SAME[:2]),
-    tiling(rank(1, 8, "x"), output_shape(out=_halved("x"))),
-    output_dtype(out=dtype_of("x")),
+    "aclnnSwiGlu aclnnSituGlu",
+    on_operators("aclnnSwiGlu", only_products(f"{PRODUCTS_WITH_BF16} 310P")),
+    on_operators("aclnnSituGlu", only_products(PRODUCTS_WITH_BF16)),
+    dtype_table("x out", "T T", T=FLOATS_OF_PRODUCT),
+    tiling(*_GLU),
 )
 rule(
-    "aclnnSwiGluGrad",
-    *_registered("yGrad x out", PRODUCTS_WITH_BF16, _THREE, _THREE[:2]),
-    tiling(rank(1, 8, "x"), output_shape(yGrad=_halved("x"), out=shape_of("x"))),
-    output_dtype(out=dtype_of("x")),
+    "aclnnSwiGluGrad aclnnSituGluGrad",
+    on_operators("aclnnSwiGluGrad", only_products(f"{PRODUCTS_WITH_BF16} 310P")),
+    on_operators("aclnnSituGluGrad", only_products(PRODUCTS_WITH_BF16)),
+    dtype_table("gradY x gradXOut", "T T T", T=FLOATS_OF_PRODUCT),
+    tiling(*_GLU_GRAD),
+    aliases={"gradY": "yGrad", "gradXOut": "out"},
 )
 
-
-def _fatrelu(name: str) -> tuple[Check, ...]:
-    """Kernels that take rows of at most 1024 elements, and at most 200,000 of them."""
-
-    def rows(call: Call) -> None:
-        sizes = call.shape(name)
-        last, count = sizes[-1], math.prod(sizes[:-1])
-        call.require(0 < last <= 1024, name, f"has a last axis of {last}; it must be between 2 and 1024")
-        call.require(count <= 200000, name, f"has {count} rows; at most 200000 are supported")
-
-    return rank(2, 8, name), rows
-
-
+# Kernels that take rows of at most 1024 elements, and at most 200,000 of them.
+_SHORT_ROWS = (rank(2, 8, "input"), require("0 < input[-1] <= 1024", "prod(input[:-1]) <= 200000"))
 rule(
     "aclnnFatreluMul",
-    *_registered("input threshold out", "A2 A3", _THREE),
-    tiling(
-        *_fatrelu("input"),
-        lambda call: call.require(call["threshold"].size == 1, "threshold", "must have one element"),
-        output_shape(out=_halved("input", "")),
-    ),
-    output_dtype(out=dtype_of("input")),
+    only_products("A2 A3"),
+    dtype_table("input threshold out", "T T T", T=FLOATS),
+    tiling(*_SHORT_ROWS, require("threshold.size == 1"), *_halved("input", "out", axis="-1")),
 )
 rule(
     "aclnnGeluMul",
-    *_registered("input out", PRODUCTS_WITH_BF16, _SAME),
-    tiling(
-        one_of("approximateOptional", "none", "tanh"),
-        *_fatrelu("input"),
-        output_shape(out=_halved("input", "")),
-    ),
-    output_dtype(out=dtype_of("input")),
-)
-
-_CLIPPED = tuple(f"{row} INT64" for row in _SAME)
-
-
-def _positive(name: str) -> Check:
-    return lambda call: call.require(call[name] > 0, name, f"is {call[name]}; it must be more than 0")
-
-
-rule(
-    "aclnnClippedSwiglu",
     only_products(PRODUCTS_WITH_BF16),
-    dtype_table("x out groupIndexOptional", *_CLIPPED),
-    tiling(rank(1, 8, "x"), rank(1, 1, "groupIndexOptional"), _positive("limit"), output_shape(out=_halved("x"))),
-    output_dtype(out=dtype_of("x")),
+    dtype_table("input out", "T T", T=FLOATS),
+    tiling(one_of("approximateOptional", "none", "tanh"), *_SHORT_ROWS, *_halved("input", "out", axis="-1")),
 )
 rule(
-    "aclnnClippedSwigluV2",
-    only_products("950"),
-    dtype_table("x out groupIndexOptional", *_CLIPPED),
-    tiling(
-        rank(1, 8, "x"),
-        rank(1, 1, "groupIndexOptional"),
-        _positive("limit"),
-        one_of("clampMode", 0, 1),
-        output_shape(out=_halved("x")),
-    ),
-    output_dtype(out=dtype_of("x")),
+    "aclnnClippedSwiglu aclnnClippedSwigluV2",
+    on_operators("aclnnClippedSwiglu", only_products(PRODUCTS_WITH_BF16)),
+    on_operators("aclnnClippedSwigluV2", only_products("950")),
+    dtype_table("x out groupIndexOptional", "T T INT64", T=FLOATS),
+    tiling(rank(1, 1, "groupIndexOptional"), positive("limit"), one_of("clampMode", 0, 1), *_GLU),
 )
 rule(
     "aclnnClippedSwigluGrad",
     only_products(PRODUCTS_WITH_BF16),
-    dtype_table("gradY x gradXOut groupIndexOptional", *(f"{row} INT64" for row in _THREE)),
-    tiling(
-        rank(1, 8, "x"),
-        rank(1, 1, "groupIndexOptional"),
-        _positive("limit"),
-        output_shape(gradY=_halved("x"), gradXOut=shape_of("x")),
-    ),
-    output_dtype(gradXOut=dtype_of("x")),
-)
-rule(
-    "aclnnSituGlu",
-    *_registered("x out", PRODUCTS_WITH_BF16, _SAME),
-    tiling(rank(1, 8, "x"), output_shape(out=_halved("x"))),
-    output_dtype(out=dtype_of("x")),
-)
-rule(
-    "aclnnSituGluGrad",
-    *_registered("gradY x out", PRODUCTS_WITH_BF16, _THREE),
-    tiling(rank(1, 8, "x"), output_shape(gradY=_halved("x"), out=shape_of("x"))),
-    output_dtype(out=dtype_of("x")),
+    dtype_table("gradY x gradXOut groupIndexOptional", "T T T INT64", T=FLOATS),
+    tiling(rank(1, 1, "groupIndexOptional"), positive("limit"), *_GLU_GRAD),
 )
 
-
-def _clamp(call: Call) -> None:
-    limit = call["clampLimit"]
-    call.require(limit == -1 or limit > 0, "clampLimit", f"is {limit}; it must be -1 (no clamping) or more than 0")
-
-
-def _weight_per_row(call: Call) -> None:
-    if call.is_present("weightOptional"):
-        rows, size = math.prod(call.shape("x")[:-1]), call["weightOptional"].size
-        call.require(size == rows, "weightOptional", f"has {size} elements; it must have {rows}, one for each row of x")
-
-
-def _groups(call: Call) -> None:
-    sizes = call.shape("groupIndexOptional")
-    fits = not call.is_present("groupIndexOptional") or (len(sizes) == 1 and sizes[0] > 0)
-    call.require(fits, "groupIndexOptional", f"has shape {sizes}; it must have one axis with at least one element")
-
-
-_GROUP = (rank(1, 8, "x"), _clamp, _weight_per_row, _groups)
+# Weights of the rows, and how many rows each group has; a clampLimit of -1 does not clamp.
+_GROUP = (
+    rank(1, 8, "x"),
+    require("clampLimit == -1 or clampLimit > 0"),
+    require("weightOptional.size == prod(x[:-1])"),
+    require("len(groupIndexOptional) == 1", "groupIndexOptional[0] > 0"),
+)
 rule(
     "aclnnSwigluGroup",
-    *_registered("x out", "950", _SAME),
+    only_products("950"),
+    dtype_table("x out", "T T", T=FLOATS),
     dtypes("FLOAT", "weightOptional"),
     dtypes("INT64", "groupIndexOptional"),
-    tiling(*_GROUP, output_shape(out=_halved("x", ""))),
-    output_dtype(out=dtype_of("x")),
+    tiling(*_GROUP, *_halved("x", "out", axis="-1")),
 )
-
-_BLOCK, _MX, _STATIC, _DYNAMIC = 0, 1, 2, 3  # quantMode
-
-
-def _y_scale(call: Call) -> Shape:
-    half = _halved("x", "")(call)
-    mode = call["quantMode"]
-    if mode == _STATIC:
-        return (0,)
-    if mode == _DYNAMIC:
-        return (call.shape("groupIndexOptional")[0] if call.is_present("groupIndexOptional") else 1,)
-    if mode == _MX:
-        return (*half[:-1], -(-half[-1] // 64), 2)
-    return (*half[:-1], -(-half[-1] // 128))
-
-
 rule(
     "aclnnSwigluGroupQuant",
     only_products("950"),
     dtypes(FLOATS, "x"),
     dtypes("FLOAT", "weightOptional", "scaleOptional"),
     dtypes("INT64", "groupIndexOptional"),
-    dtypes("HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT4_E2M1 FLOAT4_E1M2", "yOut"),
+    dtypes(f"{FLOAT8S} {FLOAT4S}", "yOut"),
     dtypes("FLOAT FLOAT8_E8M0", "yScaleOut"),
     same_dtype("x", "yOriginOut"),
     tiling(
         *_GROUP,
-        one_of("quantMode", _BLOCK, _MX, _STATIC, _DYNAMIC),
+        # quantMode: 0 blocks of 128, 1 MX, 2 static, 3 a scale for each group.
+        one_of("quantMode", 0, 1, 2, 3),
         when(
             "quantMode in (0, 1)",
-            dtypes("FLOAT16 BF16", "x"),
-            dtypes("FLOAT8_E4M3FN FLOAT8_E5M2 FLOAT4_E2M1 FLOAT4_E1M2", "yOut"),
+            dtypes(HALVES, "x"),
+            dtypes(f"FLOAT8_E4M3FN FLOAT8_E5M2 {FLOAT4S}", "yOut"),
             require("x[-1] >= 256", "x[-1] % 256 == 0", "not outputOrigin"),
         ),
         when("quantMode == 0", require("yOut.dtype not in FLOAT4S"), one_of("blockSize", 0, 128)),
         when("quantMode == 1", one_of("blockSize", 0, 32), one_of("roundScale", True)),
-        output_shape(yOut=_halved("x", ""), yScaleOut=_y_scale),
-        infer_shape(yOriginOut=_halved("x", "")),
+        *_halved("x", "yOut", axis="-1"),
+        define(half="with_size(x, -1, exact_div(x[-1], 2))"),
+        output_shape(
+            yScaleOut="(*half[:-1], ceil_div(half[-1], 128)) if quantMode == 0"
+            " else (*half[:-1], ceil_div(half[-1], 64), 2) if quantMode == 1"
+            " else (0,) if quantMode == 2 else (1,) if groupIndexOptional is None else groupIndexOptional[:1]",
+        ),
+        infer_shape(yOriginOut="half"),
     ),
-    output_dtype(
-        yOut=lambda call: DataType.HIFLOAT8 if call["quantMode"] >= _STATIC else dtype_attribute("dstType")(call),
-        yScaleOut=lambda call: DataType.FLOAT8_E8M0 if call["quantMode"] == _MX else DataType.FLOAT,
-        yOriginOut=dtype_of("x"),
-    ),
+    output_dtype(yOut=dtype_attribute("dstType"), yScaleOut="FLOAT8_E8M0 if quantMode == 1 else FLOAT"),
+    when("quantMode >= 2", output_dtype(yOut="HIFLOAT8")),
 )
-
-
-def _weight_of(call: Call) -> Any:
-    return call.shape("weightOptional") if call.is_present("weightOptional") else None
-
-
 rule(
     "aclnnSwigluGroupQuantGrad",
     only_products("950"),
@@ -742,102 +503,43 @@ rule(
     tiling(
         *_GROUP,
         same_shape("gradY", "yOriginOptional"),
-        output_shape(gradY=_halved("x", ""), gradXOut=shape_of("x"), gradWeightOutOptional=_weight_of),
+        *_halved("x", "gradY", axis="-1"),
+        output_shape(gradXOut="x", gradWeightOutOptional="weightOptional"),
     ),
-    output_dtype(gradXOut=dtype_of("x"), gradWeightOutOptional="FLOAT"),
 )
 
 # ------------------------------------------------------------------------------------------------------ quantised
 
-_QUANTISED = "FLOAT8_E4M3FN FLOAT8_E5M2 INT8 HIFLOAT8"
-
-
-def _is_dynamic(call: Call) -> bool:
-    return str(call["quantMode"]).startswith("dynamic")
-
-
-def _gelu_quant_nulls(call: Call) -> None:
-    if call.product != "950":
-        call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on 950", RUNTIME_ERROR)
-    needed = ["quantMode", "self", "approximate", "roundMode", "y"]
-    if call.is_present("quantMode"):
-        call.require(
-            _is_dynamic(call) or str(call["quantMode"]).startswith("static"),
-            "quantMode",
-            f"is {call['quantMode']!r}; it must be 'dynamic' or 'static'",
-        )
-        needed.append("outScaleOptional" if _is_dynamic(call) else "inputScaleOptional")
-    for name in needed:
-        call.require(call.is_present(name), name, "is None (a null pointer); it is required", PARAM_NULLPTR)
-
-
-def _gelu_quant_options(call: Call) -> None:
-    scale, offset, out = (call.is_present(n) for n in ("inputScaleOptional", "inputOffsetOptional", "outScaleOptional"))
-    call.require(scale or not offset, "inputOffsetOptional", "needs inputScaleOptional beside it")
-    call.require(_is_dynamic(call) or not out, "outScaleOptional", "must be None unless quantMode is 'dynamic'")
-
-
-def _gelu_quant_scale(call: Call) -> None:
-    if call.is_present("inputScaleOptional"):
-        x, scale = call.dtype("self"), call.dtype("inputScaleOptional")
-        mixed = {x, scale} == {DataType.FLOAT16, DataType.BF16}
-        call.require(not mixed, "inputScaleOptional", f"has dtype {scale.name}, which does not go with {x.name}")
-
-
-def _out_scale(call: Call) -> Any:
-    return call.shape("self")[:-1] if _is_dynamic(call) else None
-
-
-def _gelu_quant_shapes(call: Call) -> None:
-    if _is_dynamic(call):
-        rank(2, 8, "self")(call)
-        rank(1, 7, "outScaleOptional")(call)
-    for name in ("inputScaleOptional", "inputOffsetOptional"):
-        rank(1, 1, name)(call)
-    same_shape("inputScaleOptional", "inputOffsetOptional")(call)
-
-
-def _round_mode(call: Call) -> None:
-    allowed = ("round", "hybrid") if call["dstType"] == DataType.HIFLOAT8 else ("rint",)
-    one_of("roundMode", *allowed)(call)
-
-
-def _no_empty(call: Call) -> None:
-    for name in ("self", "inputScaleOptional", "inputOffsetOptional", "y", "outScaleOptional"):
-        empty = call.is_present(name) and call[name].size == 0
-        call.require(not empty, name, "is empty; the operator needs elements")
-
-
 rule(
     "aclnnGeluQuant",
-    _gelu_quant_nulls,
-    _gelu_quant_options,
-    dtypes("FLOAT16 BF16 FLOAT", "self", "inputScaleOptional", "inputOffsetOptional"),
-    dtypes(_QUANTISED, "y"),
-    _gelu_quant_scale,
+    with_status(RUNTIME_ERROR, only_products("950")),
+    require("quantMode.startswith(('dynamic', 'static'))"),
+    required("quantMode", "self", "approximate", "roundMode", "y"),
+    define(dynamic="quantMode.startswith('dynamic')"),
+    when("dynamic", required("outScaleOptional")),
+    when("not dynamic", required("inputScaleOptional"), absent("outScaleOptional", why="without a dynamic quant_mode")),
+    when("inputScaleOptional is None", absent("inputOffsetOptional", why="without input_scale")),
+    dtypes(FLOATS, "inputOffsetOptional"),
+    dtypes(f"INT8 {FLOAT8S}", "y"),
+    dtype_table("self inputScaleOptional", "T T", "FLOAT FLOAT16/BF16", "FLOAT16/BF16 FLOAT", T=FLOATS),
     same_dtype("inputScaleOptional", "inputOffsetOptional"),
     dtypes("FLOAT", "outScaleOptional"),
     one_of("approximate", "none", "tanh"),
     has_dtype("y", dtype_attribute("dstType")),
-    _gelu_quant_shapes,
+    when("dynamic", rank(2, 8, "self"), rank(1, 7, "outScaleOptional")),
+    rank(1, 1, "inputScaleOptional", "inputOffsetOptional"),
+    same_shape("inputScaleOptional", "inputOffsetOptional"),
     max_rank(8, "self"),
-    output_shape(y=shape_of("self"), outScaleOptional=_out_scale),
-    _round_mode,
-    _no_empty,
-    output_dtype(y=dtype_attribute("dstType"), outScaleOptional="FLOAT"),
+    output_shape(y="self", outScaleOptional="self[:-1] if dynamic else None"),
+    when("dstType == HIFLOAT8", one_of("roundMode", "round", "hybrid")),
+    when("dstType != HIFLOAT8", one_of("roundMode", "rint")),
+    not_empty("self", "inputScaleOptional", "inputOffsetOptional", "y", "outScaleOptional"),
     nullable="self approximate quantMode roundMode y",
 )
 
 # ------------------------------------------------------------------------------------------------- experimental
 
-elementwise(
-    "CeluV3",
-    "A2 950",
-    FLOATS,
-    "self",
-    "out",
-    require("alpha != 0"),
-)
+elementwise("CeluV3", "A2 950", FLOATS, "self", "out", require("alpha != 0"))
 elementwise("EluV2", "A2", FLOATS, "self", "out")
 elementwise("FastGeluV2", "950", FLOATS, "x", "out")
 elementwise("FusedBiasLeakyRelu", "950", FLOATS_WITHOUT_BF16, "x bias", "out")
@@ -858,15 +560,13 @@ rule(
     dtypes(f"{FLOATS} INT32", "self"),
     max_rank(8, "self"),
 )
-
-
 rule(
     "aclnnReluGradV3",
     only_products("A2"),
     dtypes(f"{FLOATS} INT32 UINT8 INT8", "x"),
     same_dtype("x", "y", "z"),
     require("y.size == 1 or y == x"),
-    output_shape(z=shape_of("x")),
+    output_shape(z="x"),
 )
 rule(
     "aclnnReluGradV4",
@@ -877,11 +577,8 @@ rule(
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "self"),
     require("threshold == 0"),
-    output_shape(out=shape_of("gradOutput")),
-    output_dtype(out=dtype_of("gradOutput")),
+    output_shape(out="gradOutput"),
 )
-
-
 rule(
     "aclnnReluV3",
     only_products("A2"),
@@ -890,10 +587,7 @@ rule(
     dtypes("UINT8", "maskOut"),
     require("x[-1] % 8 == 0"),
     output_shape(yOut="x", maskOut="(*x[:-1], x[-1] // 8)"),
-    output_dtype(yOut=dtype_of("x"), maskOut="UINT8"),
 )
-
-
 rule(
     "aclnnSwigluClamp",
     only_products("A2 A3"),

@@ -99,7 +99,7 @@ def test_inference(name: str, values: tuple[Any, ...], outputs: list[Any]) -> No
 
 def test_a_halved_axis_is_refused_by_name() -> None:
     assert "dim" in detail("aclnnGlu", t([2, 4]), 3, t([2, 2]))
-    assert "even" in detail("aclnnGlu", t([2, 3]), 1, t([2, 1]))
+    assert "its axis 1 (dim) must be a multiple of 2" in detail("aclnnGlu", t([2, 3]), 1, t([2, 1]))
 
 
 def test_every_output_is_inferred() -> None:
@@ -108,5 +108,4 @@ def test_every_output_is_inferred() -> None:
         if operator.family == "ops-nn/activation" and not operator.experimental:
             found = rules.find(operator)
             assert found is not None, name
-            outputs = {p.name for p in operator.parameters if p.direction == "out"}
-            assert outputs <= set(found.shapes), name
+            assert all(found.tells(p) for p in operator.parameters if p.direction == "out"), name

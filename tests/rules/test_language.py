@@ -224,6 +224,7 @@ def test_null_pointers_come_first() -> None:
             "x has shape (2, 6); n is 2; it must be at most 1",
         ),
         ("not numHeads < 4", "num_heads is 3; it must be at least 4"),
+        ("not numHeads.real < 4", "num_heads is 3; it must be at least 4"),  # of a scalar that may be complex
         ("not transposed == False", "transposed is False; it must not be False"),
         ("weight == with_size(x, -1, 4)", "weight has shape (6, 4); it must be (2, 4) (with_size(x, -1, 4))"),
         ("broadcasts(x, weight)", "x has shape (2, 6); it must broadcast with (6, 4) (weight)"),
@@ -232,6 +233,8 @@ def test_null_pointers_come_first() -> None:
             "x does not fit: in len(broadcast(x, weight)) == 2, (2, 6) and (6, 4) do not broadcast",
         ),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
+        ("x[numHeads - 2] > 6", "x has shape (2, 6); its axis 1 (num_heads - 2) must be more than 6"),
+        ("exact_div(x[1], 4) > 0", "x does not fit: in exact_div(x[1], 4) > 0, 6 is not a multiple of 4"),
         ("(x[1:] + x[:1])[2] > 0", "x has too few items or axes for (x[1:] + x[:1])[2] > 0"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
     ],

@@ -36,14 +36,21 @@ def ceil_div(count: int, size: int) -> int:
     return -(-count // size)
 
 
+def exact_div(count: int, size: int) -> int:
+    """How many parts of a size make a count; a remainder is refused."""
+    if count % size:
+        raise DoesNotFit(f"{count} is not a multiple of {size}")
+    return count // size
+
+
 def with_size(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
     """A shape with another size on one axis."""
     position = axis % len(shape)
     return (*shape[:position], size, *shape[position + 1 :])
 
 
-class NoBroadcast(Exception):
-    """Shapes in an expression do not broadcast."""
+class DoesNotFit(Exception):
+    """A function of an expression has no value: shapes do not broadcast, a size is no multiple."""
 
 
 def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -53,7 +60,7 @@ def broadcast(*shapes: Sequence[int]) -> tuple[int, ...]:
         missing = len(shape) - len(total)
         total, sizes = [1] * missing + total, [1] * -missing + list(shape)
         if any(a != b and 1 not in (a, b) for a, b in zip(total, sizes)):
-            raise NoBroadcast(" and ".join(map(dims_text, shapes)))
+            raise DoesNotFit(f"{' and '.join(map(dims_text, shapes))} do not broadcast")
         total = [b if a == 1 else a for a, b in zip(total, sizes)]
     return tuple(total)
 
@@ -62,7 +69,7 @@ def broadcasts(*shapes: Sequence[int]) -> bool:
     """Whether shapes broadcast."""
     try:
         broadcast(*shapes)
-    except NoBroadcast:
+    except DoesNotFit:
         return False
     return True
 
@@ -104,6 +111,7 @@ FUNCTIONS: dict[str, Any] = {
     "broadcasts": broadcasts,
     "ceil_div": ceil_div,
     "enumerate": enumerate,
+    "exact_div": exact_div,
     "int": int,
     "is_tensor": lambda value: isinstance(value, ArgumentShape),
     "isfinite": math.isfinite,
@@ -193,8 +201,8 @@ class Expression:
             return self.function(*map(needed, self.names))
         except ZeroDivisionError:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
-        except NoBroadcast as shapes:
-            call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {shapes} do not broadcast")
+        except DoesNotFit as reason:
+            call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {reason}")
         except IndexError:  # of something that was computed from arguments
             call.refuse(self.blamed(call), f"has too few items or axes for {self.render(call)}")
         except (TypeError, AttributeError):
@@ -529,6 +537,8 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
         if isinstance(value, ArgumentShape):
             return _came(value), "its rank"
         return f"has {len(value)} items", "their number"
+    if isinstance(node, ast.Attribute) and node.attr == "real":
+        return describe(call, node.value, argument)
     if isinstance(node, ast.Attribute):
         value = _evaluate(call, node)
         if node.attr in ("dtype", "format"):
@@ -543,7 +553,7 @@ def _part(call: Call, index: ast.expr, noun: str) -> str:
     try:
         number = ast.literal_eval(index)
     except ValueError:
-        return f"its {noun} {render(call, index)}"
+        return f"its {noun} {_shown(_evaluate(call, index))} ({render(call, index)})"
     return {0: f"its first {noun}", -1: f"its last {noun}"}.get(number, f"its {noun} {number}")
 
 

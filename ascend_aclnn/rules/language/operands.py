@@ -6,6 +6,7 @@ other names; ``forms`` declares both from one function of the names.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.core.dtypes import DataType
@@ -301,7 +302,7 @@ def unary(
     gives: Optional[DtypeSet] = None,
     cast: Optional[Callable[[str], DtypeRule]] = None,
     changes: Optional[DtypeSet] = None,
-    extra: Optional[Make] = None,
+    extra: Union[Make, Sequence[Check]] = (),
     most: Optional[int] = 8,
     makes: Optional[DtypeRule] = None,
 ) -> Make:
@@ -309,7 +310,7 @@ def unary(
 
     The output has the input's data type, unless ``gives`` lists others, or ``cast`` tells the data type of the result
     that must be castable to it. ``makes`` is the one to allocate if that is not plain from these. ``changes`` limits
-    what the in-place form takes.
+    what the in-place form takes. ``extra`` are words that follow, or a function of the two names that gives them.
     """
 
     def make(source: str, target: str) -> tuple[Check, ...]:
@@ -329,7 +330,7 @@ def unary(
             checks.append(output_dtype(**{target: from_input(source) if makes is None else makes}))
         if most is not None:
             checks.append(max_rank(most, source))
-        return (*checks, *(extra(source, target) if extra is not None else ()))
+        return (*checks, *(extra(source, target) if callable(extra) else extra))
 
     return make
 
