@@ -159,7 +159,7 @@ def build(
     def make(made: Path) -> None:
         ready = prebuilt(options)
         if ready is None:
-            compile_libraries(made, find_compiler(), options)
+            compile_libraries(made, find_compiler(), options, made.parent / cache.OBJECTS)
         else:
             shutil.copytree(ready, made / "lib64")
         _complete(made, options)
@@ -224,8 +224,8 @@ def _configuration(options: Options) -> str:
 # ------------------------------------------------------------------------------------------------------------ compiling
 
 
-def compile_libraries(directory: Path, compiler: str, options: Options) -> None:
-    """Compiles the libraries into ``directory/lib64``."""
+def compile_libraries(directory: Path, compiler: str, options: Options, kept: Path | None = None) -> None:
+    """Compiles the libraries into ``directory/lib64``; ``kept`` is a directory of objects that builds share."""
     libraries = {**_LIBRARIES, **(_SPLIT if options.split else _WHOLE)}
     lib64, work = directory / "lib64", directory / "work"
     include = work / "include"
@@ -234,7 +234,8 @@ def compile_libraries(directory: Path, compiler: str, options: Options) -> None:
     headers.write(include)
     (work / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
     (work / "socs.h").write_text(hardware.c_header(), encoding="utf-8")
-    sanitize = [f"-fsanitize={','.join(options.sanitize)}", "-g"] if options.sanitize else []
+    # Without optimisation: it compiles in a quarter of the time.
+    sanitize = [f"-fsanitize={','.join(options.sanitize)}", "-g", "-O0"] if options.sanitize else []
     sources: dict[str, list[Path]] = {}
     for library, parts in libraries.items():
         sources[library] = [CSRC / name for name in parts.sources]
@@ -246,11 +247,21 @@ def compile_libraries(directory: Path, compiler: str, options: Options) -> None:
             path.write_text("\n".join(_operator_lines(repository)), encoding="utf-8")
             sources[library].append(path)
 
+    flags = [*_FLAGS, *sanitize]
+    common = hashlib.sha256("\0".join([_identity(compiler), *flags]).encode())
+    for header in sorted(path for place in (include, CSRC, work) for path in place.rglob("*.h")):
+        common.update(header.name.encode() + b"\0" + header.read_bytes())
+
     def compile_one(source: Path) -> Path:
-        made = work / (source.stem + ".o")
-        _run(
-            [compiler, *_FLAGS, *sanitize, f"-I{include}", f"-I{CSRC}", f"-I{work}", "-c", str(source), "-o", str(made)]
-        )
+        digest = common.copy()
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+        made = work / (source.stem + ".o") if kept is None else kept / f"{digest.hexdigest()[:32]}.o"
+        if not made.exists():
+            unfinished = work / (source.stem + ".part")
+            places = [f"-I{place}" for place in (include, CSRC, work)]
+            _run([compiler, *flags, *places, "-c", str(source), "-o", str(unfinished)])
+            made.parent.mkdir(exist_ok=True)
+            os.replace(unfinished, made)
         return made
 
     for library in _FILTERS:
@@ -295,6 +306,13 @@ def _complete(directory: Path, options: Options) -> None:
         (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
     (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
     (directory / "lib64" / "emulator.conf").write_text(_configuration(options), encoding="utf-8")
+
+
+def _identity(compiler: str) -> str:
+    """What changes when another compiler takes the place of this one."""
+    path = Path(compiler).resolve()
+    found = path.stat()
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
 
 
 def _run(command: list[str]) -> None:

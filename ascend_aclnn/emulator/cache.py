@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 MARK = "emulator.json"
+OBJECTS = "objects"  # a directory of the cache: compiled sources, which builds of other options share
 _OLD_MARK = "lib64/emulator.conf"
 _ENTRY = re.compile(r"[0-9a-f]{20}(-\w+)?(\.\d+)?|build-\w+")
 _KEPT_SECONDS = 30 * 24 * 3600
@@ -166,10 +167,14 @@ def _entry(cache: Path, name: str) -> Path:
 
 
 def prune(cache: Path) -> None:
-    """Removes builds that have not been made or used for a month."""
+    """Removes builds and objects that have not been made for a month."""
+    before = time.time() - _KEPT_SECONDS
     for old in cache.iterdir():
-        if _ENTRY.fullmatch(old.name) and is_ours(old) and old.stat().st_mtime < time.time() - _KEPT_SECONDS:
+        if _ENTRY.fullmatch(old.name) and is_ours(old) and old.stat().st_mtime < before:
             shutil.rmtree(old, ignore_errors=True)
+    for old in (cache / OBJECTS).glob("*.o"):
+        if old.stat().st_mtime < before:
+            old.unlink(missing_ok=True)
 
 
 def private_directory(directory: Path) -> Path:

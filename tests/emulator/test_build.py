@@ -220,6 +220,31 @@ def test_libraries_that_the_package_carries_need_no_compiler(
         building.build(cann=releases.KNOWN[-1])
 
 
+def test_builds_share_what_they_have_in_common(
+    emulator_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another release has other stubs and links again; a header that changes compiles everything again."""
+    work = tmp_path / "work"
+    work.mkdir()
+    compiled: list[str] = []
+    run = building._run
+
+    def counting(command: list[str]) -> None:
+        if "-c" in command:
+            compiled.append(Path(command[command.index("-c") + 1]).name)
+        run(command)
+
+    monkeypatch.setattr(building, "_run", counting)
+    kept = emulator_home.parent / cache.OBJECTS
+    building.compile_libraries(work, building.find_compiler(), building.Options("8.2.RC1"), kept)
+    assert not [name for name in compiled if not name.endswith(("_stubs.c", "_names.c"))]
+    monkeypatch.setattr(building.protocol, "c_header", lambda: "#error another protocol\n")
+    with pytest.raises(building.CompilerError, match="another protocol"):
+        again = tmp_path / "again"
+        again.mkdir()
+        building.compile_libraries(again, building.find_compiler(), building.Options("8.2.RC1"), kept)
+
+
 def test_a_finished_cache_needs_no_compiler(
     emulator_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
