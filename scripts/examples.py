@@ -6,7 +6,7 @@
     scripts/examples.py                                                     # runs all again; tells which fail
 
 A result is printed as it is where that is short; of a longer one, of random numbers, and of memory that the operator
-leaves unwritten, the shapes are.
+leaves unwritten, the shapes are. ``comm`` in a call is a communicator of one rank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from ascend_aclnn import catalog, ops
 from ascend_aclnn.catalog import Operator
 
 FOLDER = catalog.FOLDER / "examples"
-NAMES = {"aclnn": aclnn, "ml_dtypes": ml_dtypes, "np": np, "ops": ops}
+with aclnn.use_backend("numpy"):
+    COMM = aclnn.Communicator.from_root_info(aclnn.Communicator.root_info(), 0, 1)
+NAMES = {"aclnn": aclnn, "comm": COMM, "ml_dtypes": ml_dtypes, "np": np, "ops": ops}
 WAYS = (
     "{}",
     "{}.shape",

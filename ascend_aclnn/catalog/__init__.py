@@ -103,7 +103,7 @@ def _kind(ctype: str) -> Kind:
 class Example(NamedTuple):
     """A call of an operator as Python text, and what it prints."""
 
-    call: str  # "ops.relu(np.array([-1, 0, 2], np.float32))"; names: aclnn, ml_dtypes, np, ops
+    call: str  # "ops.relu(np.array([-1, 0, 2], np.float32))"; names: aclnn, comm (of one rank), ml_dtypes, np, ops
     result: str  # "array([0., 0., 2.], dtype=float32)"
     shown: str = "{}"  # what of the result is printed: "{}.shape" where all would be too long
     soc: Optional[str] = None  # the one whose rules allow the call, where the default's do not
@@ -155,6 +155,12 @@ class Operator:
     def positions(self) -> dict[str, int]:
         """Position of each C parameter by name."""
         return {p.name: i for i, p in enumerate(self.parameters)}
+
+    @functools.cached_property
+    def groups(self) -> tuple[int, ...]:
+        """Positions of the parameters that name a communicator."""
+        names = ("group", "groupEp", "groupTp")
+        return tuple(i for i, p in enumerate(self.parameters) if p.name in names and p.kind is Kind.STRING)
 
     @property
     def summary(self) -> str:

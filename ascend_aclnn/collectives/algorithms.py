@@ -152,23 +152,37 @@ class Collectives:
         self, send: Buffer, starts: Sequence[int], counts: Sequence[int], receive: Sequence[Array], dtype: DataType
     ) -> None:
         """``receive[r]`` gets the part of rank r's elements that is meant for this rank."""
+        self._all_to_all(send, starts, counts, [part.size for part in receive], dtype, receive)
+
+    def exchange_parts(self, send: Buffer, counts: Sequence[int], dtype: DataType) -> list[Array]:
+        """As ``all_to_all`` with parts that follow each other, where a rank learns how much it receives only by receiving."""
+        return self._all_to_all(send, _starts(counts), counts, (), dtype)
+
+    def _all_to_all(
+        self,
+        send: Buffer,
+        starts: Sequence[int],
+        counts: Sequence[int],
+        expected: Sequence[int],
+        dtype: DataType,
+        receive: Sequence[Array] = (),
+    ) -> list[Array]:
+        size, own = self.group.size, self.group.rank
         with self.group.lock:
             location = self._publish(send, True)
-            extra = (*starts, *counts, *(part.size for part in receive))
-            peers = self._announce("all_to_all", dtype, extra, location, compared=4)
-            size = self.group.size
-            for rank, peer in enumerate(peers):
-                sent, wanted = peer.counts[size + self.group.rank], receive[rank].size
-                if sent != wanted:
-                    text = f"all_to_all: rank {rank} sends {sent} elements to rank {self.group.rank}, which expects {wanted}"
+            peers = self._announce("all_to_all", dtype, (*starts, *counts, *expected), location, compared=4)
+            sent = [peer.counts[size + own] for peer in peers]
+            for rank, wanted in enumerate(expected):
+                if sent[rank] != wanted:
+                    text = f"all_to_all: rank {rank} sends {sent[rank]} elements to rank {own}, which expects {wanted}"
                     raise self.group.fail(text)
             parts = [
-                self._peer(rank, peer, dtype, peer.counts[self.group.rank], receive[rank].size).copy()
-                for rank, peer in enumerate(peers)
+                self._peer(rank, peer, dtype, peer.counts[own], sent[rank]).copy() for rank, peer in enumerate(peers)
             ]
             self._done()
-            for part, target in zip(parts, receive):
-                target[...] = part
+        for part, target in zip(parts, receive):
+            target[...] = part
+        return parts
 
     # ---------------------------------------------------------------------------------------- two ranks
     def send_receive(self, sends: Sequence[tuple[int, Buffer]], receives: Sequence[tuple[int, Array]]) -> None:

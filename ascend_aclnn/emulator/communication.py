@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog.headers import operator_from_prototype
+from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
 from ascend_aclnn.collectives.transport import DEVICE, CommunicationError, Group, Location, TimedOut, root_info_of
 from ascend_aclnn.core.dtypes import DataType, as_datatype
@@ -30,7 +31,6 @@ from ascend_aclnn.emulator.protocol import Collective, Communication, Descriptor
 from ascend_aclnn.reference import reference
 
 PARAMETER, NOT_FOUND, TIMEOUT, REMOTE = 1, 6, 9, 21  # of HcclResult
-SUSPECT_REMOTE_ERROR = 507057
 
 _ACTION = struct.Struct("<IIIIQ128s")
 _PROTOTYPES = (
@@ -51,6 +51,7 @@ class Communicators:
     def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
         self._base = memory.ctypes.data
         self._members: dict[str, Collectives] = {}
+        self._ranks: dict[str, groups.Ranks] = {}
         self._secrets: dict[str, bytes] = {}
         self._lock = threading.Lock()
         self._actions: dict[int, Callable[[int, int, int, str, bytes], bytes]] = {
@@ -86,6 +87,7 @@ class Communicators:
                 group.close()
                 raise ValueError(f"a communicator of this process is called {name!r} already")
             self._members[name] = Collectives(group)
+            self._ranks[name] = groups.enter(name, self._members[name])
             self._secrets[name] = root_info
         return struct.pack("<II", rank, size) + name.encode()
 
@@ -107,7 +109,9 @@ class Communicators:
     def _leave(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
         with self._lock:
             self._secrets.pop(name, None)
-            self._members.pop(name).group.close()
+            members = self._members.pop(name)
+            groups.leave(self._ranks.pop(name))
+            members.group.close()
         return b""
 
     def _state(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
@@ -125,7 +129,7 @@ class Communicators:
         try:
             return self._members[name]
         except KeyError:
-            raise AclError(SUSPECT_REMOTE_ERROR, "HcclCollective", f"no communicator is called {name!r}") from None
+            raise AclError(groups.REMOTE_ERROR, "HcclCollective", f"no communicator is called {name!r}") from None
 
     def buffer(self, array: Array) -> Buffer:
         """Device memory where peers can read it in place."""
@@ -211,4 +215,4 @@ def _told(comm: str, run: Callable[[], None]) -> None:
     try:
         run()
     except CommunicationError as error:
-        raise AclError(SUSPECT_REMOTE_ERROR, "HcclCollective", f"communicator {comm}: {error}") from None
+        raise AclError(groups.REMOTE_ERROR, "HcclCollective", f"communicator {comm}: {error}") from None

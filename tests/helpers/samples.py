@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import inspect
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, Optional
 
@@ -10,15 +13,37 @@ import ml_dtypes
 import numpy as np
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops
+from ascend_aclnn import Communicator, ops
 from ascend_aclnn.catalog import Operator
+
+
+@functools.cache
+def comm() -> Communicator:
+    """The communicator of one rank that examples of operators that communicate name."""
+    with aclnn.use_backend("numpy"):
+        return Communicator.from_root_info(_root_info(), 0, 1)
+
+
+@functools.cache
+def _root_info() -> bytes:
+    return Communicator.root_info()
+
+
+@contextlib.contextmanager
+def comm_on_device() -> Iterator[None]:
+    """The same on the backend in use, under the same name: names come from the root info."""
+    with Communicator.from_root_info(_root_info(), 0, 1) as twin:
+        assert twin.name == comm().name
+        yield
 
 
 def run(operator: Operator) -> Any:
     """What the example of an operator prints, as a value."""
     assert operator.example is not None
     with aclnn.use_backend("numpy", soc=operator.example.soc):
-        return eval(operator.example.text, {"aclnn": aclnn, "ml_dtypes": ml_dtypes, "np": np, "ops": ops})
+        return eval(
+            operator.example.text, {"aclnn": aclnn, "comm": comm(), "ml_dtypes": ml_dtypes, "np": np, "ops": ops}
+        )
 
 
 def arguments(operator: Operator) -> Optional[list[Any]]:
@@ -34,6 +59,7 @@ def arguments(operator: Operator) -> Optional[list[Any]]:
 
     names = {
         "aclnn": aclnn,
+        "comm": comm(),
         "ml_dtypes": ml_dtypes,
         "np": np,
         "ops": SimpleNamespace(**{operator.python_name: collect}),

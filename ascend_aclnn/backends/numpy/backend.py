@@ -57,7 +57,8 @@ class NumpyBackend(Backend):
     # operators
     def check(self, operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
         """What CANN's phase one would refuse on this SoC; None if nothing."""
-        return rules.check(operator, values, self._soc)
+        violation = rules.check(operator, values, self._soc)
+        return run.missing_group(operator, values) if violation is None and operator.groups else violation
 
     def unsupported(self, operator: Operator, values: Sequence[Any]) -> Optional[str]:
         """Why ``execute`` cannot run the operator on such values, though CANN can; None if it can."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.backends.numpy.storage import host_view
+from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
 from ascend_aclnn.collectives.transport import CommunicationError, Group, TimedOut, new_root_info, root_info_of
 from ascend_aclnn.core.errors import AclError
@@ -46,6 +47,7 @@ class HostCommunicator(CommunicatorEndpoint):
         self._collectives: Collectives = self._told(
             "HcclCommInitRootInfo", lambda: Collectives(Group(info, rank, size))
         )
+        self._ranks = groups.enter(self.name, self._collectives)
 
     def split(self, ranks: Sequence[int], number: int) -> HostCommunicator:
         seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
@@ -117,6 +119,7 @@ class HostCommunicator(CommunicatorEndpoint):
             raise self._error("HcclGetCommAsyncError", REMOTE, failure)
 
     def close(self) -> None:
+        groups.leave(self._ranks)
         self._collectives.group.close()
 
     def _told(self, routine: str, run: Callable[[], Any]) -> Any:

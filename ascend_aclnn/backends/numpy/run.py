@@ -12,8 +12,17 @@ import numpy as np
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.collectives import groups
 from ascend_aclnn.core.dtypes import Format
-from ascend_aclnn.core.errors import OUT_OF_MEMORY, PARAM_INVALID, AclError, DataError, UnsupportedOperator
+from ascend_aclnn.core.errors import (
+    OUT_OF_MEMORY,
+    PARAM_INVALID,
+    RUNTIME_ERROR,
+    AclError,
+    DataError,
+    RuleViolation,
+    UnsupportedOperator,
+)
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
@@ -41,6 +50,19 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
             if spec.format.private and spec.format is not Format.FRACTAL_NZ:
                 return f"{parameter.python_name} has format {spec.format.name}, whose layout is not known"
     return None if found.unsupported is None else found.unsupported(Call(operator, values, soc))
+
+
+def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
+    """What phase one says where an argument names a communicator that does not exist; None if all do."""
+    for position in operator.groups:
+        parameter = operator.parameters[position]
+        name = parameter.name
+        if name == "groupTp" and values[operator.positions["tpWorldSize"]] <= 1:
+            continue  # not used
+        if not groups.known(values[position] or ""):
+            detail = f"{parameter.python_name} {groups.missing(values[position])}"
+            return RuleViolation(RUNTIME_ERROR, name, detail)
+    return None
 
 
 class Runner:

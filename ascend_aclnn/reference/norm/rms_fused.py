@@ -32,7 +32,7 @@ def gemma_rms_norm(x: Array, gamma: Array, epsilon: float) -> Any:
     return _norm(x, 1 + gamma, epsilon)
 
 
-def _add_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> tuple[Array, Array, Array]:
+def add_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> tuple[Array, Array, Array]:
     """The norm of x1 + x2, 1 / rms and the sum. The kernel adds float16 in half precision, and norms the rounded sum."""
     x = np.asarray(widen(x1) + widen(x2))
     if x1.dtype == np.float16:
@@ -50,20 +50,20 @@ def _fill(out: Sequence[Optional[Array]], values: Sequence[Array]) -> None:
 def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
     """The norm of x1 + x2, 1 / rms and the sum; an empty gamma launches no kernel."""
     if gamma.size:
-        _fill(out, _add_norm(x1, x2, gamma, epsilon))
+        _fill(out, add_norm(x1, x2, gamma, epsilon))
 
 
 @reference("aclnnInplaceAddRmsNorm", raw=True)
 def inplace_add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
     """x1 becomes the norm, x2 the sum."""
-    y, rstd, x = _add_norm(x1, x2, gamma, epsilon)
+    y, rstd, x = add_norm(x1, x2, gamma, epsilon)
     _fill(out, (y, x, rstd))
 
 
 @reference("aclnnAddRmsNormCast", raw=True)
 def add_rms_norm_cast(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
     """The norm twice: once in float32, once as the inputs are."""
-    y, rstd, x = _add_norm(x1, x2, gamma, epsilon)
+    y, rstd, x = add_norm(x1, x2, gamma, epsilon)
     _fill(out, (y, y, rstd, x))
 
 

@@ -79,6 +79,14 @@ rule("aclnnMoeEpCombine aclnnMoeEpDispatchEpilogue", documented_dtypes())
 rule(
     "aclnnMoeUpdateExpert",
     documented_dtypes(),
+    tiling(
+        rank(2, 2, "expertIds", "eplbTable", "expertScalesOptional"),
+        require("eplbTable[1] >= 2"),
+        has_shape(expertScalesOptional="expertIds", activeMaskOptional="(expertIds[0],)"),
+        require("pruningThresholdOptional in ((expertIds[1],), (1, expertIds[1]))"),
+        one_of("balanceMode", 0, 1),
+        when("balanceMode == 0", require("worldSize >= 2", "0 <= localRankId < worldSize")),
+    ),
     infer_shape(balancedExpertIds="expertIds", balancedActiveMask="expertIds"),
     output_dtype(balancedActiveMask="BOOL"),
 )

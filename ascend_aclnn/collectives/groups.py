@@ -1,0 +1,135 @@
+"""Groups by name: how an operator finds the ranks that its argument ``group`` means, and what it does with them.
+
+A backend that makes a communicator enters it here under its name, on the NumPy backend in the caller's process and on
+the emulated device in the device process. References ask ``find`` and speak to the other ranks in NumPy arrays only.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, Callable, Optional, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.collectives.algorithms import Buffer, Collectives
+from ascend_aclnn.collectives.transport import CommunicationError
+from ascend_aclnn.core.dtypes import as_datatype
+from ascend_aclnn.core.errors import RUNTIME_ERROR, AclError
+
+REMOTE_ERROR = 507057  # how a card's stream reports that another rank failed
+
+Array = npt.NDArray[Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _reported(method: Method) -> Method:
+    """A failed exchange is the stream's error, as a card reports one of a remote rank."""
+
+    @functools.wraps(method)
+    def run(self: Ranks, *arguments: Any, **options: Any) -> Any:
+        try:
+            return method(self, *arguments, **options)
+        except CommunicationError as error:
+            raise AclError(REMOTE_ERROR, method.__name__, f"group {self.name}: {error}") from None
+
+    return run  # type: ignore[return-value]
+
+
+class Ranks:
+    """The ranks of a group, as one of them speaks to the others. All call the same methods in the same order."""
+
+    def __init__(self, name: str, collectives: Collectives) -> None:
+        self.name = name
+        self.rank, self.size = collectives.group.rank, collectives.group.size
+        self.kept: dict[str, Array] = {}  # what an operator leaves in the group's memory for another one
+        self._collectives = collectives
+        self._thread = threading.get_ident()
+
+    @property
+    def is_of_this_thread(self) -> bool:
+        return self._thread == threading.get_ident()
+
+    @_reported
+    def barrier(self) -> None:
+        """Returns when all ranks have come."""
+        self._collectives.barrier()
+
+    @_reported
+    def all_gather(self, x: Array) -> Array:
+        """The arrays of all ranks, which are alike in shape: (size, *shape)."""
+        gathered = np.empty((self.size, *x.shape), x.dtype)
+        targets = [part.reshape(-1) for part in gathered]
+        self._collectives.all_gather(_buffer(x), targets, as_datatype(x.dtype), [x.size] * self.size)
+        return gathered
+
+    @_reported
+    def all_reduce(self, x: Array) -> Array:
+        """The sum over all ranks: in rank order, 16-bit types in float32, rounded once."""
+        total = np.empty(x.shape, x.dtype)
+        self._collectives.all_reduce(_buffer(x), total.reshape(-1), as_datatype(x.dtype))
+        return total
+
+    @_reported
+    def reduce_scatter(self, x: Array) -> Array:
+        """This rank's share of the rows of the sum; the number of rows is a multiple of the number of ranks."""
+        part = np.empty((len(x) // self.size, *x.shape[1:]), x.dtype)
+        self._collectives.reduce_scatter(_buffer(x), part.reshape(-1), as_datatype(x.dtype), [part.size] * self.size)
+        return part
+
+    @_reported
+    def all_to_all(self, parts: Sequence[Array]) -> list[Array]:
+        """What each rank has sent to this one, ``parts[r]`` going to rank r. Arrays differ in their first axis only."""
+        sent = np.concatenate([np.asarray(part) for part in parts])
+        received = self._collectives.exchange_parts(
+            _buffer(sent), [part.size for part in parts], as_datatype(sent.dtype)
+        )
+        return [
+            part.reshape(-1, *sent.shape[1:]) if part.size else part.reshape(0, *sent.shape[1:]) for part in received
+        ]
+
+
+def _buffer(x: Array) -> Buffer:
+    return Buffer(np.ascontiguousarray(x).reshape(-1))
+
+
+_groups: dict[str, list[Ranks]] = {}
+_lock = threading.Lock()
+
+
+def enter(name: str, collectives: Collectives) -> Ranks:
+    """Makes a communicator known by its name; the thread that calls is the rank's, where a process has several."""
+    ranks = Ranks(name, collectives)
+    with _lock:
+        _groups.setdefault(name, []).append(ranks)
+    return ranks
+
+
+def leave(ranks: Ranks) -> None:
+    """The communicator is no more; idempotent."""
+    with _lock:
+        left = [other for other in _groups.get(ranks.name, ()) if other is not ranks]
+        if left:
+            _groups[ranks.name] = left
+        else:
+            _groups.pop(ranks.name, None)
+
+
+def known(name: str) -> bool:
+    return name in _groups
+
+
+def find(name: Optional[str]) -> Ranks:
+    """The group of a name. AclError 361001 where there is none: what CANN's phase one returns then."""
+    members = _groups.get(name or "", [])
+    if len(members) > 1:  # ranks that are threads of one process
+        members = [ranks for ranks in members if ranks.is_of_this_thread]
+    if len(members) != 1:
+        raise AclError(RUNTIME_ERROR, "HcomGetCommHandleByGroup", f"the group {missing(name)}")
+    return members[0]
+
+
+def missing(name: Optional[str]) -> str:
+    return f"is {name!r}; it must be the name of a communicator of this process"

@@ -1,0 +1,88 @@
+"""What the references of communicating operators share: arguments by name, and the group."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from ascend_aclnn import catalog
+from ascend_aclnn.collectives import groups
+from ascend_aclnn.collectives.groups import Ranks
+from ascend_aclnn.numerics import Array, round_into
+from ascend_aclnn.reference._named import Given, short
+from ascend_aclnn.reference.declare import DataError, reference
+
+
+class Arguments(Given):
+    """Inputs by C name as they are stored, and ``out``: outputs by C name, without "Optional" and "Out" at their ends."""
+
+    out: dict[str, Any]
+
+    def ranks(self, group: str = "group", size: str = "", rank: str = "") -> Ranks:
+        """The group that an argument names; the arguments that tell its size and this rank must be right."""
+        ranks = groups.find(self[group])
+        for name, value in ((size, ranks.size), (rank, ranks.rank)):
+            if name and self[name] != value:
+                what = "ranks" if name == size else "for this rank's number"
+                raise DataError(name, f"is {self[name]}; the group {ranks.name} has {value} {what}")
+        return ranks
+
+    def wants(self, name: str) -> bool:
+        """Whether an output is there and not empty."""
+        target = self.out.get(name)
+        return target is not None and target.size > 0
+
+    def store(self, name: str, values: Array) -> None:
+        """Rounds a result into an output, if it is wanted; shapes may differ in axes of size 1."""
+        if not self.wants(name):
+            return
+        target = self.out[name]
+        if target.size != values.size or target.shape[-1] != values.shape[-1]:
+            raise DataError(name, f"has shape {target.shape}; it must be {values.shape}")
+        round_into(target, values.reshape(target.shape))
+
+    def store_front(self, name: str, values: Array) -> None:
+        """Into the first rows (or elements) of an output, which has room for more; the rest is not written."""
+        if self.out.get(name) is None:
+            return
+        target = self.out[name]
+        if len(target) < len(values):
+            raise DataError(name, f"has shape {target.shape}; its first axis must be at least {len(values)}")
+        round_into(target[: len(values)], values)
+
+
+def communicating(
+    *names: str, unsupported: Optional[Callable[[Any], Optional[str]]] = None
+) -> Callable[[Callable[[Arguments], None]], Callable[[Arguments], None]]:
+    """Registers a function of ``Arguments``, which writes the outputs, as the reference of the named operators."""
+
+    def register(function: Callable[[Arguments], None]) -> Callable[[Arguments], None]:
+        for name in names:
+            parameters = catalog.get(name).parameters
+            inputs = [short(p.name) for p in parameters if p.direction != "out"]
+            outputs = [short(p.name).removesuffix("Out") for p in parameters if p.direction != "in"]
+
+            def run(
+                *values: Any,
+                out: tuple[Any, ...],
+                name: str = name,
+                inputs: list[str] = inputs,
+                outputs: list[str] = outputs,
+            ) -> None:
+                given = Arguments(zip(inputs, values))
+                given.operator, given.out = name, dict(zip(outputs, out))
+                function(given)
+
+            reference(name, raw=True, communicates=True, unsupported=unsupported)(run)
+        return function
+
+    return register
+
+
+def shares(ranks: Ranks, x: Array, name: str, axis: int = 0) -> list[Array]:
+    """An array in equal parts, one for each rank."""
+    if x.shape[axis] % ranks.size:
+        text = f"has shape {x.shape}; axis {axis} must be a multiple of {ranks.size}, the ranks of {ranks.name}"
+        raise DataError(name, text)
+    return np.split(x, ranks.size, axis)

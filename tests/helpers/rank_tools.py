@@ -1,0 +1,100 @@
+"""Ranks for tests: processes that wait for work, so that many operators can be tried on the same communicators."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from typing import Any, Callable
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import Communicator, ops
+
+SPAWN = multiprocessing.get_context("spawn")
+GROUP = "<group>"  # stands for the communicator's name in an operator's arguments
+
+
+def _serve(connection: Any, info: bytes, rank: int, size: int, backend: str, soc: str, home: str) -> None:
+    if home:
+        os.environ["ASCEND_HOME_PATH"] = home
+    if soc:
+        os.environ["ASCEND_ACLNN_SOC"] = soc
+    options = {"soc": soc} if soc and backend == "numpy" else {}
+    with aclnn.use_backend(backend, **options), Communicator.from_root_info(info, rank, size) as comm:
+        for body, arguments in iter(connection.recv, None):
+            try:
+                connection.send(body(comm, *arguments))
+            except BaseException as error:
+                connection.send(error)
+
+
+def _call(comm: Communicator, calls: list[tuple[str, list[Any], Any]]) -> list[Any]:
+    """Operators one after the other; an argument that is ``Earlier`` is a result of an earlier one."""
+    results: list[Any] = []
+    for name, arguments, out in calls:
+        made = [_value(comm, argument, results) for argument in arguments]
+        found = getattr(ops, name)(*made, out=out)
+        results.append(list(found) if isinstance(found, tuple) else [found])
+    return results
+
+
+class Earlier:
+    """A result of an earlier operator of the same program: its number, and the output's; ``then`` changes it."""
+
+    def __init__(self, call: int, output: int, then: Callable[..., Any] | None = None, *arguments: Any) -> None:
+        self.call, self.output, self.then, self.arguments = call, output, then, arguments
+
+
+def _value(comm: Communicator, argument: Any, results: list[Any]) -> Any:
+    if isinstance(argument, Earlier):
+        value = results[argument.call][argument.output]
+        return value if argument.then is None else argument.then(value, *argument.arguments)
+    return comm.name if isinstance(argument, str) and argument == GROUP else argument
+
+
+class Crew:
+    """Some ranks on a backend."""
+
+    def __init__(self, size: int, backend: str = "numpy", soc: str = "", home: str = "") -> None:
+        with aclnn.use_backend("numpy"):
+            info = Communicator.root_info()
+        self.size = size
+        self._connections = []
+        self._children = []
+        for rank in range(size):
+            mine, theirs = SPAWN.Pipe()
+            child = SPAWN.Process(target=_serve, args=(theirs, info, rank, size, backend, soc, home), daemon=True)
+            child.start()
+            theirs.close()
+            self._connections.append(mine)
+            self._children.append(child)
+
+    def run(self, body: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """What a function of a module gives for (communicator, *arguments) on each rank; exceptions are returned."""
+        return self.run_each(body, [arguments] * self.size)
+
+    def run_each(self, body: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
+        for connection, own in zip(self._connections, arguments):
+            connection.send((body, own))
+        found = []
+        for rank, connection in enumerate(self._connections):
+            assert connection.poll(120), f"rank {rank} does not answer"
+            found.append(connection.recv())
+        return found
+
+    def call(self, programs: list[list[tuple[str, list[Any], Any]]]) -> list[Any]:
+        """The results of each rank's operators: (name, arguments, out) each. The first exception is raised."""
+        found = self.run_each(_call, [(program,) for program in programs])
+        for item in found:
+            if isinstance(item, BaseException):
+                raise item
+        return found
+
+    def close(self) -> None:
+        for connection, child in zip(self._connections, self._children):
+            with contextlib.suppress(OSError):
+                connection.send(None)
+            child.join(20)
+            if child.is_alive():
+                child.kill()
+                child.join()
