@@ -9,7 +9,7 @@ import numpy as np
 from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.numerics import Array, widen
 from ascend_aclnn.reference import _mx as mx
-from ascend_aclnn.reference.gmm.common import ENDS
+from ascend_aclnn.reference.gmm._groups import ENDS
 from ascend_aclnn.reference.gmm.grouped import grouped_matmul
 from ascend_aclnn.reference.matmul.quant import fixed_scale
 from ascend_aclnn.reference.matmul.weights import weight_quant_batch_matmul

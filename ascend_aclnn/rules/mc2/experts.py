@@ -8,6 +8,50 @@ from ascend_aclnn.rules.mc2.common import communicator, optional_communicator
 
 # --------------------------------------------------------------------------------------------------- there and back
 
+# Room for the rows that may come at most: those of shared experts are divided between the ranks that have copies.
+_ROOM = (
+    define(
+        moe_ranks="epWorldSize - sharedExpertRankNum",
+        is_shared="epRankId < sharedExpertRankNum",
+        local="1 if is_shared else moeExpertNum // moe_ranks if moe_ranks > 0 else 0",
+        tokens="globalBs if globalBs > 0 else x[0] * epWorldSize",
+        room="tokens * max(sharedExpertNum, 1) // sharedExpertRankNum if is_shared else tokens * min(local, expertIds[1])",
+        scales="(room, 2 * ceil_div(x[1], 64)) if quantMode == 4 else (room, ceil_div(x[1], 128)) if quantMode == 3 else (room,)",
+        scale_type="FLOAT8_E8M0 if quantMode == 4 else FLOAT",
+        sent="FLOAT8_E4M3FN if quantMode in (3, 4) else INT8 if quantMode in (1, 2) else x.dtype",
+    ),
+    infer_shape(
+        expandX="(room, x[1])",
+        expandXOut="(room, x[1])",
+        dynamicScales="scales",
+        dynamicScalesOut="scales",
+        expandIdx="(expertIds[0] * expertIds[1],)",
+        assistInfoForCombineOut="(room * 128,)",
+        expertTokenNums="(local,)",
+        expertTokenNumsOut="(local,)",
+        epRecvCounts="(epWorldSize * local,)",
+        epRecvCountsOut="(epWorldSize * local,)",
+        tpRecvCounts="None",
+        tpRecvCountsOut="None",
+        expandScales="(room,)",
+        expandScalesOut="(room,)",
+    ),
+    output_dtype(
+        expandX="sent",
+        expandXOut="sent",
+        dynamicScales="scale_type",
+        dynamicScalesOut="scale_type",
+        expandIdx="INT32",
+        assistInfoForCombineOut="INT32",
+        expertTokenNums="INT64",
+        expertTokenNumsOut="INT64",
+        epRecvCounts="INT32",
+        epRecvCountsOut="INT32",
+        expandScales="FLOAT",
+        expandScalesOut="FLOAT",
+    ),
+)
+
 # Scales of what is quantised come out; from version 2 on, an INT32 x (packed) brings its own.
 rule(
     "aclnnMoeDistributeDispatch",
@@ -15,6 +59,7 @@ rule(
     when("quantMode == 2", required("dynamicScales")),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
+    *_ROOM,
     nullable="groupEp groupTp dynamicScales expandScales tpRecvCounts",
 )
 rule(
@@ -24,6 +69,7 @@ rule(
     when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional")),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
+    *_ROOM,
     nullable="groupEp groupTp dynamicScalesOut expandScalesOut tpRecvCountsOut",
 )
 
@@ -53,6 +99,7 @@ rule(
     only_products("950"),
     communicator("groupEp", long=PARAM_NULLPTR),
     documented_dtypes(),
+    *_ROOM,
     nullable="groupEp",
 )
 rule(
@@ -103,6 +150,8 @@ rule(
     "aclnnElasticReceivableTest aclnnElasticReceivableInfoCollect",
     communicator("group", null=PARAM_INVALID),
     documented_dtypes(),
+    infer_shape(y="(worldSize, worldSize)"),
+    output_dtype(y="INT32"),
 )
 rule(
     "aclnnBandwidthTest",

@@ -24,5 +24,17 @@ rule(
     not_empty("recvCounts"),
     *COMM_MODE_WITHOUT_AIV,
     documented_dtypes(),
+    define(
+        received="sum(recvCounts)",
+        columns="gmmWeight[1] if transGmmWeight else gmmWeight[2]",
+        result="gmmX.dtype if gmmX.dtype in HALVES else FLOAT16",
+    ),
+    infer_shape(
+        gmmY="(received, columns)",
+        y="(received, columns)",
+        mmYOptional="(mmXOptional[0], mmWeightOptional[0] if transMmWeight else mmWeightOptional[1])",
+        permuteOutOptional="(received, gmmX[1]) if permuteOutFlag else None",
+    ),
+    output_dtype(gmmY="result", y="result", mmYOptional="result", permuteOutOptional="gmmX"),
     nullable="group sendCounts recvCounts commMode",
 )
