@@ -234,6 +234,10 @@ def test_null_pointers_come_first() -> None:
         ),
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
         ("x[numHeads - 2] > 6", "x has shape (2, 6); its axis 1 (num_heads - 2) must be more than 6"),
+        (
+            "packed(weight, 3) == (6, 4)",
+            "weight does not fit: in packed(weight, 3) == (6, 4), 4 is not a multiple of 8",
+        ),
         ("exact_div(x[1], 4) > 0", "x does not fit: in exact_div(x[1], 4) > 0, 6 is not a multiple of 4"),
         ("(x[1:] + x[:1])[2] > 0", "x has too few items or axes for (x[1:] + x[:1])[2] > 0"),
         ("numHeads // (x[0] - 2) == 1", "num_heads makes num_heads // (x[0] - 2) == 1 divide by zero"),
@@ -464,7 +468,12 @@ def test_words_let_pass(word: Check, given: dict[str, Any]) -> None:
 def test_dtypes_of_outputs() -> None:
     shape = infer_shape(out="x")
     assert inferred(shape) == {"out": ((2, 6), "FLOAT16")}  # nothing told: as the first tensor
-    for source, expected in (("INT8", "INT8"), ("biasOptional", "BF16"), ("INT8 if numHeads > 2 else INT4", "INT8")):
+    for source, expected in (
+        ("INT8", "INT8"),
+        ("biasOptional", "BF16"),
+        ("INT8 if numHeads > 2 else INT4", "INT8"),
+        ("numHeads", "INT32"),
+    ):
         assert inferred(shape, output_dtype(out=source), biasOptional=t([4], "BF16"))["out"] == ((2, 6), expected)
 
 

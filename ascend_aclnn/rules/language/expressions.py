@@ -103,6 +103,15 @@ def window_count(
     return steps if ceil_mode and steps * stride >= size + before else steps + 1
 
 
+def packed(shape: Sequence[int], dtype: int) -> Sequence[int]:
+    """The shape in which items are stored: eight 4-bit numbers of the last axis in an INT32, two INT4 in a byte."""
+    if dtype == DataType.INT32:
+        return with_size(shape, -1, exact_div(shape[-1], 8))
+    if dtype == DataType.INT4:
+        exact_div(shape[-1], 2)
+    return shape
+
+
 FUNCTIONS: dict[str, Any] = {
     "abs": abs,
     "all": all,
@@ -118,6 +127,7 @@ FUNCTIONS: dict[str, Any] = {
     "len": len,
     "max": max,
     "min": min,
+    "packed": packed,
     "prod": math.prod,
     "range": range,
     "sorted": sorted,
@@ -359,8 +369,11 @@ def define(**definitions: str) -> Check:
     return _Definitions({name: Expression(text) for name, text in definitions.items()})
 
 
+_DTYPE_NUMBERS = frozenset(map(int, DataType))
+
+
 def dtype_rule(source: Union[DtypeRule, str]) -> DtypeRule:
-    """A data type from its name, from the name of a parameter that has it, or from an expression."""
+    """A data type from its name, from the name of a tensor or attribute that has it, or from an expression."""
     if not isinstance(source, str):
         return source
     member = DataType.__members__.get(source)
@@ -369,10 +382,10 @@ def dtype_rule(source: Union[DtypeRule, str]) -> DtypeRule:
     parsed = Expression(source)
 
     def dtype(call: Call) -> DataType:
-        if source in call.positions:
-            return call.dtype(source)
-        value = parsed.value(call)
-        return value if isinstance(value, DataType) else call.dtype(value.argument)
+        value = call[source] if source in call.positions else parsed.value(call)
+        if isinstance(value, int):  # a DataType too
+            return DataType(value) if value in _DTYPE_NUMBERS else DataType.DT_UNDEFINED
+        return call.dtype(source if source in call.positions else value.argument)
 
     return dtype
 

@@ -14,7 +14,7 @@ rule(
     tiling(
         rank(2, 3, "x"),
         positive("rowBlockSize", "colBlockSize"),
-        output_shape(yOut=shape_of("x")),
+        output_shape(yOut="x"),
         on_operators(
             _PLAIN,
             output_shape(
@@ -29,7 +29,7 @@ rule(
                 scaleOut="(*x[:-2], x[-2] // max(rowBlockSize, 1) + groupList[0], ceil_div(x[-1], max(colBlockSize, 1)))",
             ),
         ),
-        has_dtype("yOut", dtype_attribute("dstType")),
+        has_dtype("yOut", "dstType"),
         on_operators(
             _GROUPED,
             one_of("groupListType", 0),
@@ -39,5 +39,5 @@ rule(
             not_empty("groupList"),
         ),
     ),
-    output_dtype(yOut=dtype_attribute("dstType"), scaleOut="FLOAT"),
+    output_dtype(scaleOut="FLOAT"),
 )

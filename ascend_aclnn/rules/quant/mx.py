@@ -6,218 +6,127 @@ ceil(n / 64) pairs.
 
 from __future__ import annotations
 
-from typing import Callable
-
-from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import *
 
-OneShape = Callable[[Call], Shape]  # of one tensor
-_FP4 = (DataType.FLOAT4_E2M1, DataType.FLOAT4_E1M2)
+_FLOAT8 = "FLOAT8_E4M3FN FLOAT8_E5M2"
 
 
-def _pairs(count: int, block: int = 32) -> int:
-    return -(-count // (2 * block))
+def _exponents(x: str, axis: str = "-1", block: str = "32") -> str:
+    """The shape of the exponents of a tensor's blocks along an axis."""
+    return f"(*with_size({x}, {axis}, ceil_div({x}[{axis}], 2 * {block})), 2)"
 
 
-def mx_scale(x: str | OneShape, axis: int | str, ranks: tuple[int, int] = (1, 7), block: str = "") -> OneShape:
-    """The shape of the exponents of x's blocks along an axis (a number, or an attribute's name)."""
-
-    def rule_(call: Call) -> Shape:
-        sizes = list(call.shape(x) if isinstance(x, str) else x(call))
-        low, high = ranks
-        call.require(low <= len(sizes) <= high, "x", f"has rank {len(sizes)}; it must be between {low} and {high}")
-        where = call[axis] if isinstance(axis, str) else axis
-        name = axis if isinstance(axis, str) else "x"
-        call.require(-len(sizes) <= where < len(sizes), name, f"is {where}; it must be an axis of x")
-        size = call[block] if block else 32
-        text = f"is {size}; it must be a multiple of 32 from 32 to 1024"
-        call.require(0 < size <= 1024 and size % 32 == 0, block or "x", text)
-        sizes[where] = _pairs(sizes[where], size)
-        return (*sizes, 2)
-
-    return rule_
+def _exponents_of_rows(x: str, groups: str) -> str:
+    """Exponents along the rows: with groups of rows, each of them may leave a part of a pair."""
+    return f"(*with_size({x}, -2, ceil_div({x}[-2], 64) if {groups} is None else {x}[-2] // 64 + {groups}[0]), 2)"
 
 
-def _mx_modes(dst: str = "dstType", allowed: tuple[int, ...] = (35, 36, 40, 41)) -> Check:
+def _modes(name: str, target: str) -> tuple[Check, ...]:
     """Rounding to 8 bits is to nearest even; to 4 bits also away from zero, or down."""
-
-    def check(call: Call) -> None:
-        one_of(dst, *allowed)(call)
-        name = next((n for n in ("roundModeOptional", "roundMode") if n in call.operator.positions), "")
-        if name:
-            modes = ("rint", "round", "floor") if dtype_attribute(dst)(call) in _FP4 else ("rint",)
-            one_of(name, *modes)(call)
-
-    return check
+    return (
+        when(f"{target} in FLOAT4S", one_of(name, "rint", "round", "floor")),
+        when(f"{target} not in FLOAT4S", one_of(name, "rint")),
+    )
 
 
-def _algorithms(
-    float8: tuple[int, ...], e2m1: tuple[int, ...], e1m2: tuple[int, ...] = (0,), dst: str = "dstType"
-) -> Check:
+def _algorithms(*e2m1: int, e1m2: tuple[int, ...] = (0,), float8: tuple[int, ...] = (0, 1)) -> tuple[Check, ...]:
     """scaleAlg fits the data type of elements: 0 takes the exponent of the largest, 1 and 2 round it up."""
-
-    def check(call: Call) -> None:
-        kind = dtype_attribute(dst)(call)
-        allowed = {DataType.FLOAT4_E2M1: e2m1, DataType.FLOAT4_E1M2: e1m2}.get(kind, float8)
-        text = f"is {call['scaleAlg']}; for {kind.name} it must be {' or '.join(map(str, allowed))}"
-        call.require(call["scaleAlg"] in allowed, "scaleAlg", text)
-
-    return check
-
-
-def _type_max(call: Call) -> None:
-    """What stands for the largest FLOAT4_E2M1: 0 (6 itself), or a number from 6 to 12."""
-    most = call["dstTypeMax"]
-    call.require(most == 0 or 6 <= most <= 12, "dstTypeMax", f"is {most}; it must be 0, or in [6, 12]")
-
-
-def _low_bound(call: Call) -> None:
-    bound = call["maxLowBound"]
-    call.require(bound >= 0, "maxLowBound", f"is {bound}; it must not be negative")
-    text = f"is {bound}; with scale_alg {call['scaleAlg']} it must be 0"
-    call.require(bound == 0 or call["scaleAlg"] == 1, "maxLowBound", text)
+    return (
+        when("dstType == FLOAT4_E2M1", one_of("scaleAlg", *e2m1)),
+        when("dstType == FLOAT4_E1M2", one_of("scaleAlg", *e1m2)),
+        when("dstType not in FLOAT4S", one_of("scaleAlg", *float8)),
+    )
 
 
 def _even(name: str) -> Check:
     """The last axis of a tensor is even where two elements share a byte."""
-
-    def check(call: Call) -> None:
-        sizes = call.shape(name)
-        if call.dtype(name) in _FP4:
-            text = f"has shape {sizes}; with {call.dtype(name).name} its last axis must be even"
-            call.require(len(sizes) > 0 and sizes[-1] % 2 == 0, name, text)
-
-    return check
-
-
-def _float_blocks(call: Call) -> None:
-    """FLOAT comes in blocks of 32, at least one; scaleAlg 2 knows blocks of 32 only."""
-    if call.dtype("x") is DataType.FLOAT:
-        count = call.shape("x")[call["axis"]]
-        call.require(count >= 32, "x", f"has {count} elements along axis {call['axis']}; with FLOAT it must have 32")
-    if call.dtype("x") is DataType.FLOAT or call["scaleAlg"] == 2:
-        one_of("blocksize", 32)(call)
-
-
-def _filled(*names: str) -> Check:
-    def check(call: Call) -> None:
-        for name in names:
-            call.require(not call.is_empty(name), name, f"is empty (shape {call.shape(name)})")
-
-    return check
-
-
-def _groups(call: Call) -> None:
-    """With groups of rows, x is a matrix."""
-    if call.is_present("groupIndexOptional"):
-        rank(1, 1, "groupIndexOptional")(call)
-        rank(2, 2, "x")(call)
-        _filled("groupIndexOptional")(call)
+    return when(f"{name}.dtype in FLOAT4S", require(f"len({name}) > 0", f"{name}[-1] % 2 == 0"))
 
 
 def _mx(
-    name: str,
+    names: str,
     *checks: Check,
     dst: str = "dstType",
     ys: str = "yOut",
     scales: str = "mxscaleOut",
-    dtypes_to: tuple[int, ...] = (35, 36, 40, 41),
+    targets: str = f"{_FLOAT8} {FLOAT4S}",
 ) -> None:
-    """An operator of Ascend 950 whose outputs are quantised values and exponents."""
-    exponents = dict.fromkeys(scales.split(), "FLOAT8_E8M0")
-    values = {y: dtype_attribute(dst) for y in ys.split()}
+    """Operators of Ascend 950 whose outputs are quantised values and exponents."""
     rule(
-        name,
+        names,
         documented_products,
         documented_dtypes(),
-        tiling(*checks, _mx_modes(dst, dtypes_to), *(has_dtype(y, dtype_attribute(dst)) for y in values)),
-        output_dtype(**values),
-        output_dtype(**exponents),
-    )
-
-
-for _name, _more in (
-    ("aclnnDynamicMxQuant", (_algorithms((0, 1), (0,)),)),
-    ("aclnnDynamicMxQuantV2", (_algorithms((0, 1), (0, 2)), _type_max)),
-    ("aclnnDynamicMxQuantV3", (_algorithms((0, 1), (0, 2)), _type_max, _low_bound)),
-):
-    _mx(
-        _name,
-        output_shape(yOut=shape_of("x"), mxscaleOut=mx_scale("x", "axis", block="blocksize")),
-        *_more,
-        _even("yOut"),
-        _float_blocks,
-    )
-for _name, _more in (
-    ("aclnnDynamicMxQuantWithDualAxis", (_algorithms((0, 1), (0,)),)),
-    ("aclnnDynamicMxQuantWithDualAxisV2", (_algorithms((0, 1), (0, 2)), _type_max)),
-):
-    _mx(
-        _name,
-        *_more,
-        output_shape(
-            y1Out=shape_of("x"),
-            mxscale1Out=mx_scale("x", -1, (2, 7)),
-            y2Out=shape_of("x"),
-            mxscale2Out=mx_scale("x", -2, (2, 7)),
+        tiling(
+            *checks,
+            require(f"{dst} in ({', '.join(targets.split())},)"),
+            *_modes("roundModeOptional", dst),
+            *(has_dtype(y, dst) for y in ys.split()),
         ),
-        _even("y1Out"),
-        ys="y1Out y2Out",
-        scales="mxscale1Out mxscale2Out",
+        output_dtype(**dict.fromkeys(scales.split(), "FLOAT8_E8M0")),
     )
+
+
+# 0 stands for the largest FLOAT4_E2M1, 6.
+_TYPE_MAX = require("dstTypeMax == 0 or 6 <= dstTypeMax <= 12")
+
+_mx(
+    "aclnnDynamicMxQuant aclnnDynamicMxQuantV2 aclnnDynamicMxQuantV3",
+    rank(1, 7, "x"),
+    require("0 < blocksize <= 1024", "blocksize % 32 == 0"),
+    output_shape(yOut="x", mxscaleOut=_exponents("x", "axis", "blocksize")),
+    on_operators("aclnnDynamicMxQuant", *_algorithms(0)),
+    on_operators("aclnnDynamicMxQuantV2 aclnnDynamicMxQuantV3", *_algorithms(0, 2), _TYPE_MAX),
+    not_negative("maxLowBound"),
+    require("maxLowBound == 0 or scaleAlg == 1"),
+    _even("yOut"),
+    # FLOAT comes in blocks of 32, at least one; scaleAlg 2 knows blocks of 32 only.
+    when("x.dtype == FLOAT", require("x[axis] >= 32")),
+    when("x.dtype == FLOAT or scaleAlg == 2", one_of("blocksize", 32)),
+)
+_mx(
+    "aclnnDynamicMxQuantWithDualAxis aclnnDynamicMxQuantWithDualAxisV2",
+    on_operators("aclnnDynamicMxQuantWithDualAxis", *_algorithms(0)),
+    on_operators("aclnnDynamicMxQuantWithDualAxisV2", *_algorithms(0, 2), _TYPE_MAX),
+    rank(2, 7, "x"),
+    output_shape(y1Out="x", mxscale1Out=_exponents("x"), y2Out="x", mxscale2Out=_exponents("x", "-2")),
+    _even("y1Out"),
+    ys="y1Out y2Out",
+    scales="mxscale1Out mxscale2Out",
+)
 _mx(
     "aclnnDynamicBlockMxQuant",
-    output_shape(yOut=shape_of("x"), scale1Out=mx_scale("x", -1, (2, 3)), scale2Out=mx_scale("x", -2, (2, 3))),
-    _algorithms((0,), (0, 2)),
+    rank(2, 3, "x"),
+    output_shape(yOut="x", scale1Out=_exponents("x"), scale2Out=_exponents("x", "-2")),
+    *_algorithms(0, 2, float8=(0,)),
     one_of("dstTypeMax", 0, 6, 7),
-    _filled("x"),
+    not_empty("x"),
     _even("yOut"),
     scales="scale1Out scale2Out",
 )
-
-
-def _mx_input(call: Call) -> None:
-    """Elements of 4 bits in whole pairs of blocks of rows, with a scale for each 32 of a row."""
-    wanted, sizes = mx_scale("x", -1, (2, 3))(call), call.shape("x")
-    call.require(call.shape("mxscale") == wanted, "mxscale", f"has shape {call.shape('mxscale')}; it must be {wanted}")
-    fits = sizes[-2] % 64 == 0 and sizes[-1] % 2 == 0 and 0 not in sizes
-    text = f"has shape {sizes}; its axis -2 must be a multiple of 64 and its last one even, and it must not be empty"
-    call.require(fits, "x", text)
-    contiguous("x")(call)
-
-
 _mx(
     "aclnnMxToBlockMxQuant",
-    _mx_input,
-    output_shape(y=shape_of("x"), scale1=mx_scale("x", -1, (2, 3)), scale2=mx_scale("x", -2, (2, 3))),
+    rank(2, 3, "x"),
+    # Elements of 4 bits in whole pairs of blocks of rows, with a scale for each 32 of a row.
+    has_shape(mxscale=_exponents("x")),
+    require("x[-2] % 64 == 0", "x[-1] % 2 == 0"),
+    not_empty("x"),
+    contiguous("x"),
+    output_shape(y="x", scale1=_exponents("x"), scale2=_exponents("x", "-2")),
     ys="y",
     scales="scale1 scale2",
-    dtypes_to=(35, 36),
+    targets=_FLOAT8,
 )
-
-
-def _level0(call: Call) -> Shape:
-    rank(1, 7, "x")(call)
-    one_of("level0BlockSize", 512)(call)
-    sizes = call.shape("x")
-    return (*sizes[:-1], -(-sizes[-1] // 512))
-
-
-def _smooth_columns(call: Call) -> None:
-    same_dtype("x", "smoothScaleOptional")(call)
-    if call.is_present("smoothScaleOptional"):
-        got, wanted = call.shape("smoothScaleOptional"), call.shape("x")[-1:]
-        call.require(got == wanted, "smoothScaleOptional", f"has shape {got}; it must be {wanted}")
-
-
 rule(
     "aclnnDynamicDualLevelMxQuant",
     documented_products,
     documented_dtypes(),
     tiling(
         one_of("level1BlockSize", 32),
-        output_shape(yOut=shape_of("x"), level0ScaleOut=_level0, level1ScaleOut=mx_scale("x", -1)),
-        _smooth_columns,
+        rank(1, 7, "x"),
+        one_of("level0BlockSize", 512),
+        output_shape(yOut="x", level0ScaleOut="with_size(x, -1, ceil_div(x[-1], 512))", level1ScaleOut=_exponents("x")),
+        same_dtype("x", "smoothScaleOptional"),
+        has_shape(smoothScaleOptional="x[-1:]"),
         _even("yOut"),
         one_of("roundModeOptional", "rint", "round", "floor"),
     ),
@@ -226,231 +135,146 @@ rule(
 
 # --------------------------------------------------------------------------------------------------- groups of rows
 
-
-def _on_950(call: Call) -> None:
-    call.require(call.product == "950", None, f"the operator is not supported on {call.soc.name}; it is on 950")
-
-
-def _row_groups(call: Call) -> Shape:
-    """Exponents along the rows: each group may leave a part of a pair."""
-    rank(2, 2, "x")(call)
-    rank(1, 1, "groupIndex")(call)
-    rows, columns_ = call.shape("x")
-    return rows // 64 + call.shape("groupIndex")[0], columns_, 2
-
-
-def _groups_there(call: Call) -> None:
-    call.require(call["groupIndex"].size > 0, "groupIndex", "is empty")
-
-
-def _whole(call: Call) -> None:
-    """4-bit values, and exponents, are stored in order."""
-    if call["x"].size:
-        contiguous("mxscale", *(("y",) if call.dtype("y") in _FP4 else ()))(call)
-
-
-def _group_type_max(call: Call) -> None:
-    most, least = call["dstTypeMax"], {DataType.FLOAT4_E2M1: 6.0, DataType.FLOAT4_E1M2: 1.75}.get(call.dtype("y"), 0.0)
-    text = f"is {most}; for {call.dtype('y').name} it must be 0" + (f", or in [{least}, {2 * least}]" if least else "")
-    call.require(most == 0 or least <= most <= 2 * least, "dstTypeMax", text)
-
-
-_grouped: tuple[tuple[str, str, tuple[str, ...], tuple[Check, ...]], ...] = (
-    ("aclnnGroupedDynamicMxQuant", "FLOAT8_E4M3FN FLOAT8_E5M2", ("rint",), ()),
-    (
-        "aclnnGroupedDynamicMxQuantV2",
-        "FLOAT8_E4M3FN FLOAT8_E5M2 FLOAT4_E2M1 FLOAT4_E1M2",
-        ("rint", "round", "floor"),
-        (_algorithms((0, 1), (0, 2), (0, 2)), _group_type_max),
+_V2 = "aclnnGroupedDynamicMxQuantV2"
+rule(
+    f"aclnnGroupedDynamicMxQuant {_V2}",
+    only_products("950"),
+    dtypes(HALVES, "x"),
+    dtypes("INT32", "groupIndex"),
+    on_operators("aclnnGroupedDynamicMxQuant", dtypes(_FLOAT8, "y")),
+    on_operators(_V2, dtypes(f"{_FLOAT8} {FLOAT4S}", "y")),
+    dtypes("FLOAT8_E8M0", "mxscale"),
+    one_of("roundMode", "rint", "round", "floor"),
+    on_operators("aclnnGroupedDynamicMxQuant", one_of("roundMode", "rint")),
+    one_of("blocksize", 32),
+    on_operators(
+        _V2,
+        *_algorithms(0, 2, e1m2=(0, 2)),
+        # The largest number of the data type, and twice as much.
+        define(least="6 if y.dtype == FLOAT4_E2M1 else 1.75 if y.dtype == FLOAT4_E1M2 else 0"),
+        require("dstTypeMax == 0 or least <= dstTypeMax <= 2 * least"),
     ),
+    has_dtype("y", "dstType"),
+    rank(2, 2, "x"),
+    rank(1, 1, "groupIndex"),
+    output_shape(y="x", mxscale=_exponents_of_rows("x", "groupIndex")),
+    not_empty("groupIndex"),
+    # 4-bit values, and exponents, are stored in order.
+    when("x.size > 0", contiguous("mxscale"), when("y.dtype in FLOAT4S", contiguous("y"))),
 )
-for _name, _small, _modes, _checks in _grouped:
-    rule(
-        _name,
-        _on_950,
-        dtypes("FLOAT16 BF16", "x"),
-        dtypes("INT32", "groupIndex"),
-        dtypes(_small, "y"),
-        dtypes("FLOAT8_E8M0", "mxscale"),
-        one_of("roundMode", *_modes),
-        one_of("blocksize", 32),
-        *_checks,
-        has_dtype("y", dtype_attribute("dstType")),
-        output_shape(y=shape_of("x"), mxscale=_row_groups),
-        _groups_there,
-        _whole,
-        output_dtype(y=dtype_attribute("dstType"), mxscale="FLOAT8_E8M0"),
-    )
-
-
-def _sixty_fours(call: Call) -> None:
-    """The columns of x are whole pairs of blocks."""
-    last = call.size("x", -1)
-    call.require(last > 0 and last % 64 == 0, "x", f"has {last} columns; they must be a positive multiple of 64")
-
-
 _mx(
     "aclnnGroupedDynamicMxQuantWithDualAxis",
     one_of("scaleAlg", 1),
     one_of("maxDtypeValue", 0),
-    _sixty_fours,
-    output_shape(
-        y1Out=shape_of("x"), y1ScaleOut=mx_scale("x", -1, (2, 2)), y2Out=shape_of("x"), y2ScaleOut=_row_groups
-    ),
+    require("x[-1] > 0", "x[-1] % 64 == 0"),
+    rank(2, 2, "x"),
+    rank(1, 1, "groupIndex"),
+    output_shape(y1Out="x", y1ScaleOut=_exponents("x"), y2Out="x", y2ScaleOut=_exponents_of_rows("x", "groupIndex")),
     dst="dstDtype",
     ys="y1Out y2Out",
     scales="y1ScaleOut y2ScaleOut",
-    dtypes_to=(35, 36),
+    targets=_FLOAT8,
 )
 
 # --------------------------------------------------------------------------------------------------- back
 
-
-def _anti_mx_shapes(call: Call) -> None:
-    ndim = len(call.shape("x"))
-    rank(ndim, ndim, "y")(call)
-    rank(0, 7, "x")(call)
-    rank(max(2, ndim + 1), ndim + 1, "mxscale")(call)
-    call.require(-ndim <= call["axis"] < ndim, "axis", f"is {call['axis']}; it must be an axis of x, of rank {ndim}")
-    wanted = mx_scale("x", "axis")(call)
-    call.require(call.shape("mxscale") == wanted, "mxscale", f"has shape {call.shape('mxscale')}; it must be {wanted}")
-
-
 rule(
     "aclnnAntiMxQuant",
-    dtypes("FLOAT4_E2M1 FLOAT4_E1M2 FLOAT8_E5M2 FLOAT8_E4M3FN", "x"),
+    dtypes(f"{FLOAT4S} FLOAT8_E5M2 FLOAT8_E4M3FN", "x"),
     dtypes("FLOAT8_E8M0", "mxscale"),
-    dtypes("FLOAT16 BF16 FLOAT", "y"),
-    has_dtype("y", dtype_attribute("dstType")),
-    _anti_mx_shapes,
-    infer_shape(y=shape_of("x")),
-    when(lambda call: call["x"].size > 0 and call.dtype("x") in _FP4, contiguous("x")),
+    dtypes(FLOATS, "y"),
+    has_dtype("y", "dstType"),
+    require("len(y) == len(x)"),
+    rank(1, 7, "x"),
+    valid_axis("axis", "x"),
+    has_shape(mxscale=_exponents("x", "axis")),
+    infer_shape(y="x"),
+    when("x.size > 0 and x.dtype in FLOAT4S", contiguous("x")),
     documented_products,
-    output_dtype(y=dtype_attribute("dstType")),
 )
 
 # --------------------------------------------------------------------------------------------------- behind a gate
 
-
-def _half(axis: int | str) -> OneShape:
-    """x with half of an axis."""
-
-    def rule_(call: Call) -> Shape:
-        sizes = list(call.shape("x"))
-        where = call[axis] if isinstance(axis, str) else axis
-        name = axis if isinstance(axis, str) else "x"
-        call.require(-len(sizes) <= where < len(sizes), name, f"has no axis {where} (shape {tuple(sizes)})")
-        call.require(sizes[where] % 2 == 0, "x", f"has shape {tuple(sizes)}; its axis {where} must be even")
-        sizes[where] //= 2
-        return tuple(sizes)
-
-    return rule_
-
-
-def _grouped_rows(y: OneShape) -> OneShape:
-    """Exponents along the rows of y: with groups, each of them may leave a part of a pair."""
-
-    def rule_(call: Call) -> Shape:
-        sizes = list(y(call))
-        call.require(len(sizes) >= 2, "x", f"has rank {len(sizes)}; it must be at least 2")
-        if call.is_present("groupIndexOptional"):
-            sizes[-2] = sizes[-2] // 64 + call.size("groupIndexOptional", 0)
-        else:
-            sizes[-2] = _pairs(sizes[-2])
-        return (*sizes, 2)
-
-    return rule_
-
-
-def _gated_scale(call: Call) -> Shape:
-    y = _half("activateDim")
-    if call["axis"] == len(call.shape("x")) - 2 or call["axis"] == -2:
-        return _grouped_rows(y)(call)
-    return mx_scale(y, "axis")(call)
-
-
-def _beta(call: Call) -> None:
-    call.require(call["beta"] != 0, "beta", "is 0; it must be another number")
-
-
-def _gate(call: Call) -> None:
-    """A gate along one of the last two axes; the clamped one (swigluMode 1) along the last."""
-    ndim = len(call.shape("x"))
-    for name in ("activateDim", "axis"):
-        one_of(name, -1, -2, ndim - 1, ndim - 2)(call)
-    one_of("swigluMode", 0, 1)(call)
-    if call["swigluMode"] == 1:
-        one_of("activateDim", -1, ndim - 1)(call)
-        call.require(call["clampLimit"] > 0, "clampLimit", f"is {call['clampLimit']}; it must be positive")
-    if call.is_present("groupIndexOptional"):
-        rank(1, 1, "groupIndexOptional")(call)
-        count = call.shape("groupIndexOptional")[0]
-        call.require(0 < count <= 256, "groupIndexOptional", f"has {count} groups; it must have from 1 to 256")
-        if {call["activateDim"], call["axis"]} - {-1, ndim - 1}:
-            rank(2, 2, "x")(call)
-
+_HALF = define(half="with_size(x, -1, exact_div(x[-1], 2))")
+# With groups of rows, x is a matrix.
+_GROUPS = when(
+    "groupIndexOptional is not None",
+    rank(1, 1, "groupIndexOptional"),
+    rank(2, 2, "x"),
+    not_empty("groupIndexOptional"),
+)
 
 _mx(
     "aclnnSituMxQuant",
-    _beta,
+    require("beta != 0"),
     rank(1, 8, "x"),
     one_of("axis", -1),
-    _filled("x"),
-    output_shape(yOut=_half(-1), yScaleOut=mx_scale(_half(-1), "axis", (1, 8))),
+    not_empty("x"),
+    _HALF,
+    output_shape(yOut="half", yScaleOut=_exponents("half")),
     scales="yScaleOut",
-    dtypes_to=(35, 36),
+    targets=_FLOAT8,
 )
 _mx(
     "aclnnSwigluMxQuant",
     rank(2, 7, "x"),
-    _gate,
-    _algorithms((0, 1), (0,)),
-    output_shape(yOut=_half("activateDim"), mxscaleOut=_gated_scale),
+    # A gate along one of the last two axes; the clamped one (swigluMode 1) along the last.
+    require("activateDim in (-1, -2, len(x) - 1, len(x) - 2)", "axis in (-1, -2, len(x) - 1, len(x) - 2)"),
+    one_of("swigluMode", 0, 1),
+    when("swigluMode == 1", require("activateDim in (-1, len(x) - 1)", "clampLimit > 0")),
+    when(
+        "groupIndexOptional is not None",
+        rank(1, 1, "groupIndexOptional"),
+        require("0 < groupIndexOptional[0] <= 256"),
+        when("activateDim not in (-1, len(x) - 1) or axis not in (-1, len(x) - 1)", rank(2, 2, "x")),
+    ),
+    *_algorithms(0),
+    define(
+        half="with_size(x, activateDim, exact_div(x[activateDim], 2))",
+        along_rows=_exponents_of_rows("half", "groupIndexOptional"),
+        along_axis=_exponents("half", "axis"),
+    ),
+    output_shape(yOut="half", mxscaleOut="along_rows if axis in (-2, len(x) - 2) else along_axis"),
     _even("yOut"),
 )
 _mx(
     "aclnnSwigluMxQuantWithDualAxis",
     rank(2, 2, "x"),
-    _filled("x"),
-    _groups,
-    _algorithms((0, 1), (0,)),
+    not_empty("x"),
+    _GROUPS,
+    *_algorithms(0),
     one_of("maxDtypeValue", 0),
+    _HALF,
     output_shape(
-        y1Out=_half(-1),
-        mxscale1Out=mx_scale(_half(-1), -1),
-        y2Out=_half(-1),
-        mxscale2Out=_grouped_rows(_half(-1)),
+        y1Out="half",
+        mxscale1Out=_exponents("half"),
+        y2Out="half",
+        mxscale2Out=_exponents_of_rows("half", "groupIndexOptional"),
     ),
     _even("y1Out"),
     ys="y1Out y2Out",
     scales="mxscale1Out mxscale2Out",
 )
-
-
-def _gradient_of_half(call: Call) -> None:
-    got, wanted = call.shape("yGrad"), _half(-1)(call)
-    call.require(got == wanted, "yGrad", f"has shape {got}; it must be {wanted}")
-
-
 _mx(
     "aclnnSwigluBackwardMxQuantWithDualAxis",
     same_dtype("x", "yGrad"),
     rank(2, 6, "x"),
-    _filled("x"),
-    _groups,
-    _sixty_fours,
+    not_empty("x"),
+    _GROUPS,
+    require("x[-1] > 0", "x[-1] % 64 == 0"),
     one_of("scaleAlg", 1),
     one_of("activateLeft", True),
     one_of("maxDtypeValue", 0),
-    _gradient_of_half,
+    _HALF,
+    has_shape(yGrad="half"),
     output_shape(
-        y1Out=shape_of("x"),
-        mxscale1Out=mx_scale("x", -1),
-        y2Out=shape_of("x"),
-        mxscale2Out=_grouped_rows(shape_of("x")),
+        y1Out="x",
+        mxscale1Out=_exponents("x"),
+        y2Out="x",
+        mxscale2Out=_exponents_of_rows("x", "groupIndexOptional"),
     ),
     dst="dstDtype",
     ys="y1Out y2Out",
     scales="mxscale1Out mxscale2Out",
-    dtypes_to=(36,),
+    targets="FLOAT8_E4M3FN",
 )
