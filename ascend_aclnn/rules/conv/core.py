@@ -113,7 +113,7 @@ rule(
     rank(4, 4, "self", "weight", "out"),
     rank(1, 1, "bias"),
     formats("NCHW", "self", "weight", "out"),
-    define(transposed="False"),
+    define(transposed="False", outputPadding="(0, 0)", groups="channels"),
     *convolution("self"),
     array_length("padding", 2),
     array_length("kernelSize", 2),

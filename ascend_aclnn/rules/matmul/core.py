@@ -249,6 +249,7 @@ rule(
     formats("ND", "tensors"),
     same_dtype("tensors", "tensors", "output"),
     array_length("tensors", 2),
+    require("all(t is not None for t in tensors)"),
     define(a="tensors[0]", b="tensors[1]"),
     when(_OUTER, require("len(a) == 1", "len(b) == 1"), output_shape(output="(*a, *b)")),
     when(

@@ -1,0 +1,1 @@
+"""Rules of ops-transformer/posembedding: rotary embeddings, alone and with norms, caches and quantising around them."""

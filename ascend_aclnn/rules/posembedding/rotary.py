@@ -1,0 +1,107 @@
+"""Rules of rotary embeddings."""
+
+from __future__ import annotations
+
+from ascend_aclnn.rules.language import *
+
+
+def _rotary(x: str) -> Check:
+    """cos and sin broadcast to x, their last axis is its; half and interleaved rotations need an even one."""
+    return tiling(
+        on_products("950", one_of("mode", 0, 1, 2, 3), rank(3, 4, x)),
+        when("product != '950'", one_of("mode", 0, 1), rank(4, 4, x)),
+        same_shape("cos", "sin"),
+        broadcastable("cos", x),
+        require(f"cos[-1] == {x}[-1]", f"{x}[-1] % (4 if mode == 2 else 2) == 0"),
+    )
+
+
+rule(
+    "aclnnRotaryPositionEmbedding aclnnRotaryPositionEmbeddingV2",
+    # A matrix instead of the mode.
+    when("rotate is not None", require("product in ('A2', 'A3')", argument="rotate")),
+    unless_empty(
+        "out",
+        documented_dtypes("x", "cos", "sin", "out"),
+        same_dtype("x", "out"),
+        _rotary("x"),
+        tiling(output_shape(out="x"), has_shape(rotate="(x[-1], x[-1])")),
+    ),
+)
+rule(
+    "aclnnRotaryPositionEmbeddingGrad",
+    documented_products,
+    documented_dtypes(),
+    _rotary("dy"),
+    tiling(same_shape("dy", "xOptional"), output_shape(dxOut="dy")),
+    infer_shape(dcosOut="cos", dsinOut="sin"),
+    output_dtype(dcosOut="cos", dsinOut="sin"),
+)
+rule(
+    "aclnnInterleaveRope",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        same_shape("cos", "sin"),
+        rank(4, 4, "x"),
+        on_products(  # Ascend 950 computes it as RotaryPositionEmbedding does
+            "A2 A3",
+            rank(4, 4, "cos"),
+            same_dtype("x", "cos", "sin"),
+            not_empty("x"),
+            require("x[3] == 64", "cos[0] == x[0]", "cos[1] == 1", "cos[2] in (1, x[2])", "cos[3] == 64"),
+        ),
+        output_shape(out="x"),
+    ),
+)
+rule(
+    "aclnnInplacePartialRotaryMul aclnnInplacePartialRotaryMulGrad",
+    documented_products,
+    documented_dtypes(),
+    tiling(
+        rank(4, 4, "x"),
+        same_shape("cos", "sin"),
+        array_length("partialSlice", 2),
+        require(
+            "0 <= partialSlice[0] < partialSlice[1]",
+            "partialSlice[1] <= x[-1]",
+            "partialSlice[1] - partialSlice[0] == cos[-1]",
+            argument="partialSlice",
+        ),
+    ),
+    aliases={"x": "xRef dyRef"},
+)
+rule(
+    "aclnnApplyRotaryPosEmb aclnnApplyRotaryPosEmbV2",
+    documented_products,
+    documented_dtypes(),
+    same_dtype("queryRef", "keyRef"),
+    tiling(
+        rank(3, 4, "queryRef", "keyRef", "cos", "sin"),
+        same_shape("cos", "sin"),
+        one_of("layout", 1, 2, 3, 4),
+        require("len(keyRef) == len(queryRef)", "keyRef[-1] == queryRef[-1]"),
+        one_of("rotaryMode", "half", "interleave", "quarter", "interleave-half", ""),
+    ),
+)
+
+# --------------------------------------------------------------------------------------------------- by positions
+
+_SECTIONS = ((16, 24, 24), (8, 12, 12), (24, 20, 20), (11, 11, 10), (16, 16, 16, 16))
+
+# queries and keys (tokens, heads * width), the cache of cosines and sines (positions, rotated width).
+rule(
+    "aclnnRopeWithSinCosCache aclnnRopeWithSinCosCacheV2",
+    one_of("cacheMode", 0, 1),
+    on_products(PRODUCTS_WITH_BF16, dtypes("INT64", "positions"), dtypes(FLOATS, "queryIn")),
+    same_dtype("queryIn", "keyIn", "cosSinCache", "queryOut", "keyOut"),
+    rank(2, 2, "queryIn", "keyIn", "cosSinCache"),
+    not_empty("queryIn", "keyIn", "cosSinCache", "positions"),
+    require("keyIn[0] == queryIn[0]"),
+    output_shape(queryOut="queryIn", keyOut="keyIn"),
+    array_length("mropeSection", 3, 4),
+    not_negative("mropeSection"),
+    when("mropeSection[0] > 0", require("sum(mropeSection) * 2 == cosSinCache[1]", f"mropeSection in {_SECTIONS}")),
+    require("headSize != 0", "queryIn[-1] % headSize == 0", "keyIn[-1] % headSize == 0"),
+    require("cosSinCache[-1] % 2 == 0", "cosSinCache[-1] <= headSize"),
+)
