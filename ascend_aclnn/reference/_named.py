@@ -46,9 +46,7 @@ def reference_by_name(
 
 def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Callable[..., Any]:
     """The same function, called with an operator's arguments in their order."""
-    parameters = catalog.get(name).parameters
-    inputs = [short(p.name) for p in parameters if p.direction != "out"]
-    outputs = [short(p.name) for p in parameters if p.direction != "in"]
+    inputs, outputs = short_names(name)
 
     def results(values: Sequence[Any], out: Sequence[Any] = ()) -> list[Any]:
         given = Given(zip(inputs, values))
@@ -66,6 +64,13 @@ def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Call
                 round_into(target, np.zeros(target.shape) if made is None else np.asarray(made))
 
     return run_raw if raw else run
+
+
+def short_names(operator: str) -> tuple[list[str], list[str]]:
+    """Of what an operator reads (in and inout) and of what it writes (out and inout)."""
+    parameters = catalog.get(operator).parameters
+    inputs = [short(p.name) for p in parameters if p.direction != "out"]
+    return inputs, [short(p.name) for p in parameters if p.direction != "in"]
 
 
 def short(name: str) -> str:

@@ -6,11 +6,10 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn import catalog
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.numerics import Array, round_into
-from ascend_aclnn.reference._named import Given, short
+from ascend_aclnn.reference._named import Given, short_names
 from ascend_aclnn.reference.declare import DataError, reference
 
 
@@ -59,25 +58,23 @@ def communicating(
 
     def register(function: Callable[[Arguments], None]) -> Callable[[Arguments], None]:
         for name in names:
-            parameters = catalog.get(name).parameters
-            inputs = [short(p.name) for p in parameters if p.direction != "out"]
-            outputs = [short(p.name).removesuffix("Out") for p in parameters if p.direction != "in"]
-
-            def run(
-                *values: Any,
-                out: tuple[Any, ...],
-                name: str = name,
-                inputs: list[str] = inputs,
-                outputs: list[str] = outputs,
-            ) -> None:
-                given = Arguments(zip(inputs, values))
-                given.operator, given.out = name, dict(zip(outputs, out))
-                function(given)
-
-            reference(name, raw=True, communicates=True, unsupported=unsupported)(run)
+            reference(name, raw=True, communicates=True, unsupported=unsupported)(_by_position(name, function))
         return function
 
     return register
+
+
+def _by_position(name: str, function: Callable[[Arguments], None]) -> Callable[..., None]:
+    """The same function, called with an operator's arguments in their order."""
+    inputs, outputs = short_names(name)
+    outputs = [output.removesuffix("Out") for output in outputs]
+
+    def run(*values: Any, out: tuple[Any, ...]) -> None:
+        given = Arguments(zip(inputs, values))
+        given.operator, given.out = name, dict(zip(outputs, out))
+        function(given)
+
+    return run
 
 
 def shares(ranks: Ranks, x: Array, name: str, axis: int = 0) -> list[Array]:
