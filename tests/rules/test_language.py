@@ -235,8 +235,8 @@ def test_null_pointers_come_first() -> None:
         ("x[2] > 0", "x has shape (2, 6); it must have an axis 2"),
         ("x[numHeads - 2] > 6", "x has shape (2, 6); its axis 1 (num_heads - 2) must be more than 6"),
         (
-            "packed(weight, 3) == (6, 4)",
-            "weight does not fit: in packed(weight, 3) == (6, 4), 4 is not a multiple of 8",
+            "packed_shape(weight, 3) == (6, 4)",
+            "weight does not fit: in packed_shape(weight, 3) == (6, 4), 4 is not a multiple of 8",
         ),
         ("exact_div(x[1], 4) > 0", "x does not fit: in exact_div(x[1], 4) > 0, 6 is not a multiple of 4"),
         ("(x[1:] + x[:1])[2] > 0", "x has too few items or axes for (x[1:] + x[:1])[2] > 0"),
@@ -327,6 +327,11 @@ def test_definitions() -> None:
         message(*words, transposed=True) == "x has shape (2, 6); its axis 1 must be 4 (k)"
     )  # the name stands for its value in the message
     assert message(define(k="x[1]"), require("k == 7")) == "x has shape (2, 6); k (x[1]) is 6; it must be 7"
+
+
+def test_a_definition_that_hides_a_function_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="ceil_div: a function or a member of that name exists"):
+        define(ceil_div="x[0]")
 
 
 def test_an_unknown_name_is_a_bug() -> None:

@@ -103,7 +103,7 @@ def window_count(
     return steps if ceil_mode and steps * stride >= size + before else steps + 1
 
 
-def packed(shape: Sequence[int], dtype: int) -> Sequence[int]:
+def packed_shape(shape: Sequence[int], dtype: int) -> Sequence[int]:
     """The shape in which items are stored: eight 4-bit numbers of the last axis in an INT32, two INT4 in a byte."""
     if dtype == DataType.INT32:
         return with_size(shape, -1, exact_div(shape[-1], 8))
@@ -127,7 +127,7 @@ FUNCTIONS: dict[str, Any] = {
     "len": len,
     "max": max,
     "min": min,
-    "packed": packed,
+    "packed_shape": packed_shape,
     "prod": math.prod,
     "range": range,
     "sorted": sorted,
@@ -360,6 +360,9 @@ class _Definitions(Word):
 
     def __init__(self, definitions: dict[str, Expression]) -> None:
         super().__init__()
+        taken = definitions.keys() & _globals().keys()
+        if taken:
+            raise ValueError(f"{', '.join(sorted(taken))}: a function or a member of that name exists")
         self.definitions = {name: [(None, defined)] for name, defined in definitions.items()}
         self.expressions = list(definitions.values())
 

@@ -30,7 +30,7 @@ rule(
         stored="yOut.dtype if yOut is not None else dstType if dstType is not None else INT8",
     ),
     output_shape(
-        yOut="packed(x, stored)",
+        yOut="packed_shape(x, stored)",
         scaleOut="scales",
         offsetOut="None if isSymmetrical is not None and isSymmetrical else scales",
     ),

@@ -31,7 +31,7 @@ rule(
     "aclnnAscendQuant",
     dtypes({"A2 A3": FLOATS, "310P": FLOATS_WITHOUT_BF16}, "x"),
     *_QUANT,
-    output_shape(y="packed(x, dstType)"),
+    output_shape(y="packed_shape(x, dstType)"),
     max_rank(8, "x"),
     # One element, or one for each item of the last axis.
     require("len(scale) > 0", "scale[-1] in (1, x[-1] if len(x) else 1)", "prod(scale[:-1]) == 1"),
@@ -49,7 +49,7 @@ rule(
     valid_axis("axis", "x"),
     # One of the last two axes; on 310P the last one.
     require("axis % len(x) >= len(x) - (1 if product == '310P' else 2)"),
-    output_shape(y="packed(x, dstType)"),
+    output_shape(y="packed_shape(x, dstType)"),
     max_rank(8, "x"),
     same_shape("scale", "offset"),
     # One element, or one for each item of the axis; of one axis, or of those of x.
@@ -67,7 +67,7 @@ rule(
     has_dtype("y", "dstType"),
     when("x.dtype in FLOAT8S", dtypes("FLOAT", "scale"), one_of("sqrtMode", False)),
     # Eight 4-bit numbers stand in an INT32.
-    output_shape(y="(*x[:-1], prod(x[-1:]) * 8) if x.dtype == INT32 else packed(x, x.dtype)"),
+    output_shape(y="(*x[:-1], prod(x[-1:]) * 8) if x.dtype == INT32 else packed_shape(x, x.dtype)"),
     max_rank(8, "x"),
     same_shape("scale", "offset"),
     when("product != '950'", rank(1, 1, "scale", "offset"), require("scale[0] == 1 or scale == y[-1:]")),
@@ -115,7 +115,7 @@ rule(
     rank(1, 1, "groupIndex"),
     has_shape(scale="(groupIndex[0], x[1])"),
     require("offsetOptional.size == 1"),
-    output_shape(y="packed(x, dstType)"),
+    output_shape(y="packed_shape(x, dstType)"),
 )
 
 _BY_CHANNEL, _BY_TENSOR = "aclnnFakeQuantPerChannelAffineCachemask", "aclnnFakeQuantPerTensorAffineCachemask"
@@ -154,7 +154,7 @@ rule(
     when("not fp4", has_shape(kroneckerP2="(x[2], x[2])")),
     require("x[2] % (8 if out.dtype == INT32 else 2) == 0"),
     when("fp4", rank(2, 2, "out"), rank(3, 3, "quantScale"), require("quantScale[0] == x[0]")),
-    when("not fp4", has_shape(out="packed(x, out.dtype)", quantScale="x[:1]")),
+    when("not fp4", has_shape(out="packed_shape(x, out.dtype)", quantScale="x[:1]")),
     not_nz("x", "out", "quantScale"),
     require("0 < clipRatio <= 1", "dstTypeMax == 0 or 6 <= dstTypeMax <= 12"),
     when(
