@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import as_datatype
-from ascend_aclnn.core.interface import Backend, CommunicatorEndpoint
+from ascend_aclnn.core.interface import Backend, Collective, CommunicatorEndpoint
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream, check_stream
 from ascend_aclnn.core.tensor import Tensor
@@ -226,7 +226,7 @@ class Communicator:
     def barrier(self, *, stream: Optional[Stream] = None) -> None:
         """No rank's stream goes on before all have come here."""
         self._stream(stream)
-        self._endpoint.collective("barrier", None, None, 0, -1, (), (), stream)
+        self._endpoint.collective(Collective("barrier", stream=stream))
 
     # ---------------------------------------------------------------------------------------- two ranks
     def send(self, tensor: Operand, dst: int, *, stream: Optional[Stream] = None) -> None:
@@ -270,8 +270,9 @@ class Communicator:
         source, target = None if send is None else self._tensor(send, False), self._tensor(receive, True)
         if source is not None and source.dtype is not target.dtype:
             raise ValueError(f"out has dtype {target.dtype.name}; it must be {source.dtype.name}, as the tensor")
+        reduction = REDUCTIONS.index(op)
         self._endpoint.collective(
-            operation, source, target, REDUCTIONS.index(op), root, send_counts, receive_counts, stream
+            Collective(operation, source, target, reduction, root, send_counts, receive_counts, stream)
         )
 
     def _stream(self, stream: Optional[Stream]) -> None:

@@ -134,8 +134,24 @@ class HostRunner(Protocol):
         """``run`` for arguments that differ from these in data only; ``new``: the outputs are in memory of their own."""
 
 
+class Collective(NamedTuple):
+    """A collective as one rank calls it, by its name in ``Communicator``.
+
+    Tensors are contiguous; counts are of elements, one for each rank, () for equal parts.
+    """
+
+    operation: str
+    send: Optional[Tensor] = None
+    receive: Optional[Tensor] = None
+    reduction: int = 0  # HcclReduceOp
+    root: int = -1
+    send_counts: Sequence[int] = ()
+    receive_counts: Sequence[int] = ()
+    stream: Optional[Stream] = None
+
+
 class CommunicatorEndpoint(abc.ABC):
-    """One rank of a communicator. Tensors are contiguous; counts are of elements, one for each rank, () for equal parts."""
+    """One rank of a communicator."""
 
     rank: int
     size: int
@@ -146,18 +162,8 @@ class CommunicatorEndpoint(abc.ABC):
         """An endpoint of some ranks, this one among them; ``number`` is the same on all and new."""
 
     @abc.abstractmethod
-    def collective(
-        self,
-        operation: str,
-        send: Optional[Tensor],
-        receive: Optional[Tensor],
-        reduction: int,
-        root: int,
-        send_counts: Sequence[int],
-        receive_counts: Sequence[int],
-        stream: Optional[Stream],
-    ) -> None:
-        """A collective by its name in ``Communicator``; ``reduction`` as HcclReduceOp."""
+    def collective(self, call: Collective) -> None:
+        """Queues a collective."""
 
     @abc.abstractmethod
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:

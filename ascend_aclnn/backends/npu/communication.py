@@ -11,7 +11,7 @@ from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import StreamState
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
-from ascend_aclnn.core.interface import CommunicatorEndpoint
+from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
@@ -138,22 +138,13 @@ class HcclCommunicator(CommunicatorEndpoint):
         self._call("HcclCreateSubCommConfig", *arguments, None, ctypes.addressof(made))
         return HcclCommunicator(self._hccl, made, place, len(ranks))
 
-    def collective(
-        self,
-        operation: str,
-        send: Optional[Tensor],
-        receive: Optional[Tensor],
-        reduction: int,
-        root: int,
-        send_counts: Sequence[int],
-        receive_counts: Sequence[int],
-        stream: Optional[Stream],
-    ) -> None:
-        target, comm = self._hccl.backend.target(stream), self._open()
-        if operation == "barrier" or receive is None:
+    def collective(self, call: Collective) -> None:
+        target, comm = self._hccl.backend.target(call.stream), self._open()
+        if call.operation == "barrier" or call.receive is None:
             self._call("HcclBarrier", comm, target.handle)
             return
-        end = (comm, target.handle)
+        operation, send, receive = call.operation, call.send, call.receive
+        reduction, root, end = call.reduction, call.root, (comm, target.handle)
         to, dtype = self._address(receive, target, True), self._type(receive.dtype)
         source = None if send is None else self._address(send, target, False)
         count = receive.size if send is None else send.size
@@ -165,21 +156,21 @@ class HcclCommunicator(CommunicatorEndpoint):
             self._call("HcclBroadcast", to, count, dtype, root, *end)
         elif operation == "scatter":
             self._call("HcclScatter", source, to, receive.size, dtype, root, *end)
-        elif operation == "reduce_scatter" and not send_counts:
+        elif operation == "reduce_scatter" and not call.send_counts:
             self._call("HcclReduceScatter", source, to, receive.size, dtype, reduction, *end)
         elif operation == "reduce_scatter":
-            counts, starts = _counts(send_counts)
+            counts, starts = _counts(call.send_counts)
             self._call("HcclReduceScatterV", source, counts, starts, to, receive.size, dtype, reduction, *end)
-        elif operation == "all_gather" and not receive_counts:
+        elif operation == "all_gather" and not call.receive_counts:
             self._call("HcclAllGather", source, to, count, dtype, *end)
         elif operation == "all_gather":
-            counts, starts = _counts(receive_counts)
+            counts, starts = _counts(call.receive_counts)
             self._call("HcclAllGatherV", source, count, to, counts, starts, dtype, *end)
-        elif not send_counts:
+        elif not call.send_counts:
             part = count // self.size
             self._call("HcclAlltoAll", source, part, dtype, to, part, dtype, *end)
         else:
-            sends, receives = _counts(send_counts), _counts(receive_counts)
+            sends, receives = _counts(call.send_counts), _counts(call.receive_counts)
             self._call("HcclAlltoAllV", source, *sends, dtype, to, *receives, dtype, *end)
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:

@@ -17,7 +17,7 @@ from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
 from ascend_aclnn.collectives.transport import CommunicationError, Group, TimedOut, new_root_info, root_info_of
 from ascend_aclnn.core.errors import AclError
-from ascend_aclnn.core.interface import CommunicatorEndpoint
+from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
@@ -44,7 +44,7 @@ class HostCommunicator(CommunicatorEndpoint):
         self.rank, self.size = rank, size
         self.name = name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
         self._info = info
-        self._collectives: Collectives = self._told(
+        self._collectives: Collectives = self._reporting(
             "HcclCommInitRootInfo", lambda: Collectives(Group(info, rank, size))
         )
         self._ranks = groups.enter(self.name, self._collectives)
@@ -53,38 +53,17 @@ class HostCommunicator(CommunicatorEndpoint):
         seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
         return HostCommunicator(root_info_of(seed), list(ranks).index(self.rank), len(ranks), None)
 
-    def collective(
-        self,
-        operation: str,
-        send: Optional[Tensor],
-        receive: Optional[Tensor],
-        reduction: int,
-        root: int,
-        send_counts: Sequence[int],
-        receive_counts: Sequence[int],
-        stream: Optional[Stream],
-    ) -> None:
-        source = None if send is None else _flat(send)
-        target = np.empty(0, np.uint8) if receive is None else _flat(receive)
-        arguments = (operation, source, target, receive, REDUCTIONS[reduction], root, send_counts, receive_counts)
-        self._told(f"Hccl{operation.title().replace('_', '')}", lambda: self._run(*arguments))
+    def collective(self, call: Collective) -> None:
+        self._reporting(f"Hccl{call.operation.title().replace('_', '')}", lambda: self._run(call))
 
-    def _run(
-        self,
-        operation: str,
-        send: Optional[Array],
-        receive: Array,
-        tensor: Optional[Tensor],
-        reduction: str,
-        root: int,
-        send_counts: Sequence[int],
-        receive_counts: Sequence[int],
-    ) -> None:
+    def _run(self, call: Collective) -> None:
         collectives = self._collectives
-        if operation == "barrier" or tensor is None:
+        if call.operation == "barrier" or call.receive is None:
             collectives.barrier()
             return
-        dtype, buffer = tensor.dtype, Buffer(receive if send is None else send)
+        operation, root, reduction = call.operation, call.root, REDUCTIONS[call.reduction]
+        receive, dtype = _flat(call.receive), call.receive.dtype
+        buffer = Buffer(receive if call.send is None else _flat(call.send))
         if operation == "all_reduce":
             collectives.all_reduce(buffer, receive, dtype, reduction)
         elif operation == "reduce":
@@ -92,23 +71,23 @@ class HostCommunicator(CommunicatorEndpoint):
         elif operation == "broadcast":
             collectives.broadcast(buffer, dtype, root)
         elif operation == "scatter":
-            collectives.scatter(buffer if send is not None else None, receive, dtype, root)
+            collectives.scatter(buffer if call.send is not None else None, receive, dtype, root)
         elif operation == "reduce_scatter":
-            counts = list(send_counts) or [receive.size] * self.size
+            counts = list(call.send_counts) or [receive.size] * self.size
             collectives.reduce_scatter(buffer, receive, dtype, counts, reduction)
         elif operation == "all_gather":
-            counts = list(receive_counts) or [buffer.array.size] * self.size
+            counts = list(call.receive_counts) or [buffer.array.size] * self.size
             collectives.all_gather(buffer, _split(receive, counts), dtype, counts)
         else:
-            counts = list(send_counts) or [buffer.array.size // self.size] * self.size
-            parts = list(receive_counts) or [receive.size // self.size] * self.size
+            counts = list(call.send_counts) or [buffer.array.size // self.size] * self.size
+            parts = list(call.receive_counts) or [receive.size // self.size] * self.size
             starts = [sum(counts[:rank]) for rank in range(self.size)]
             collectives.all_to_all(buffer, starts, counts, _split(receive, parts), dtype)
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
         sends = [(peer, Buffer(_flat(tensor))) for is_send, tensor, peer in items if is_send]
         receives = [(peer, _flat(tensor)) for is_send, tensor, peer in items if not is_send]
-        self._told("HcclBatchSendRecv", lambda: self._collectives.send_receive(sends, receives))
+        self._reporting("HcclBatchSendRecv", lambda: self._collectives.send_receive(sends, receives))
 
     def abort(self) -> None:
         self._collectives.group.fail("the communicator was aborted")
@@ -122,7 +101,8 @@ class HostCommunicator(CommunicatorEndpoint):
         groups.leave(self._ranks)
         self._collectives.group.close()
 
-    def _told(self, routine: str, run: Callable[[], Any]) -> Any:
+    def _reporting(self, routine: str, run: Callable[[], Any]) -> Any:
+        """Runs, with failures as HCCL's own."""
         try:
             return run()
         except TimedOut as error:
