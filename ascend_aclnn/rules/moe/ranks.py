@@ -1,76 +1,9 @@
-"""Copies of tokens sorted by expert, and back: permute and unpermute, on one rank or a range of it."""
+"""Copies of tokens that are quantised, or of a range of those that are kept on this rank, and back."""
 
 from __future__ import annotations
 
 from ascend_aclnn.rules.language import *
-
-_UNPADDED = require("not paddedMode")
-
-rule(
-    "aclnnMoeTokenPermuteGrad",
-    only_products("A2 A3 950"),
-    dtype_table("permutedOutputGrad sortedIndices out", "T INT32 T", T=FLOATS),
-    _UNPADDED,
-    rank(2, 2, "permutedOutputGrad"),
-    rank(1, 1, "sortedIndices"),
-    require("1 <= numTopk <= 512", "sortedIndices[0] % numTopk == 0"),
-    output_shape(out="(sortedIndices[0] // numTopk, permutedOutputGrad[1])"),
-    output_dtype(out="permutedOutputGrad"),
-)
-
-# numOutTokens counts the sorted copies that are kept: 0 keeps all, a negative number drops that many.
-_COPIES = define(
-    copies="indices.size",
-    kept="min(max(numOutTokens if numOutTokens > 0 else numOutTokens + copies, 0), copies)",
-)
-_PERMUTED = (
-    require("len(indices) in (1, 2)", "len(tokens) >= 2", "indices[0] == tokens[0]"),
-    # What the hardware leaves undefined beyond: keys and positions are sorted as fp32.
-    when("len(indices) == 2", require("indices[1] <= 512")),
-    require("indices.size < 16777215"),
-    _UNPADDED,
-)
-rule(
-    "aclnnMoeTokenPermute",
-    only_products("A2 A3 950"),
-    documented_dtypes("tokens", "indices"),
-    same_dtype("tokens", "permuteTokensOut"),
-    dtypes("INT32", "sortedIndicesOut"),
-    _COPIES,
-    tiling(*_PERMUTED, output_shape(permuteTokensOut="(kept, *tokens[1:])", sortedIndicesOut="(copies,)")),
-    output_dtype(permuteTokensOut="tokens", sortedIndicesOut="INT32"),
-)
-
-# restoreShapeOptional is of use in padded mode only; torch_npu always passes one, and nothing looks at it.
-_UNPERMUTED = (
-    _UNPADDED,
-    rank(2, 2, "permutedTokens"),
-    rank(1, 1, "sortedIndices"),
-    rank(2, 2, "probsOptional"),
-    require("probsOptional.size == sortedIndices[0]"),
-    define(count="sortedIndices[0] if probsOptional is None else probsOptional[0]"),
-)
-rule(
-    "aclnnMoeTokenUnpermute",
-    only_products("A2 A3 950"),
-    documented_dtypes("permutedTokens", "sortedIndices", "probsOptional"),
-    same_dtype("permutedTokens", "out"),
-    *_UNPERMUTED,
-    output_shape(out="(count, permutedTokens[1])"),
-    output_dtype(out="permutedTokens"),
-)
-rule(
-    "aclnnMoeTokenUnpermuteGrad",
-    only_products("A2 A3 950"),
-    documented_dtypes("permutedTokens", "unpermutedTokensGrad", "sortedIndices", "probsOptional"),
-    same_dtype("permutedTokens", "unpermutedTokensGrad", "permutedTokensGradOut"),
-    same_dtype("probsOptional", "probsGradOut"),
-    *_UNPERMUTED,
-    has_shape(unpermutedTokensGrad="(count, permutedTokens[1])"),
-    output_shape(permutedTokensGradOut="permutedTokens", probsGradOut="probsOptional"),
-    output_dtype(permutedTokensGradOut="permutedTokens", probsGradOut="probsOptional"),
-    nullable="probsGradOut",
-)
+from ascend_aclnn.rules.moe.tokens import COPIES, PERMUTED, UNPADDED
 
 # ------------------------------------------------------------------------------------------------ V2: quantised copies
 
@@ -78,7 +11,7 @@ rule(
     "aclnnMoeTokenPermuteV2",
     rank(2, 2, "tokens"),
     rank(1, 2, "indices"),
-    on_products("950", _UNPADDED),
+    on_products("950", UNPADDED),
     when("product != '950'", documented_dtypes("tokens", "indices"), same_dtype("tokens", "permuteTokensOut")),
     on_products(
         "950",
@@ -98,7 +31,7 @@ rule(
             dtypes("FLOAT8_E8M0", "expandedScaleOut"),
         ),
     ),
-    _COPIES,
+    COPIES,
     # Blocks of 32 values share a scale; two scales lie side by side.
     define(
         mode="quantMode if product == '950' and quantMode in (2, 3, 9) else -1",
@@ -106,7 +39,7 @@ rule(
         pairs="ceil_div(tokens[1], 64)",
     ),
     documented_products,
-    tiling(*_PERMUTED),
+    tiling(*PERMUTED),
     infer_shape(
         permuteTokensOut="(kept, tokens[1] // 2 if mode == 9 else tokens[1])",  # two values in a byte
         sortedIndicesOut="(copies,)",
@@ -137,7 +70,7 @@ rule(
         kept="min(max(end - start if end > start else end - start + copies, 0), copies)",
     ),
     tiling(
-        *_PERMUTED,
+        *PERMUTED,
         _RANGE,
         require("0 <= start <= copies", "0 <= end <= copies", argument="rangeOptional"),
         same_shape("indices", "probsOptional"),
