@@ -7,6 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ascend_aclnn import catalog
+from ascend_aclnn.reference import find
+
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -32,3 +35,15 @@ def close(actual: Any, expected: Any, tolerance: float = 2.0**-8) -> None:
     expected = np.asarray(expected, np.float64)
     limit = np.abs(expected).max(initial=1e-3)
     np.testing.assert_allclose(wide(actual), expected, rtol=tolerance, atol=limit * tolerance / 4)
+
+
+def call(name: str, **given: Any) -> dict[str, Any]:
+    """A reference's results by C name; arguments that are not given are None."""
+    operator = catalog.get(name)
+    found = find(operator)
+    assert found is not None
+    unknown = set(given) - set(operator.positions)
+    assert not unknown, unknown
+    results = found.function(*(given.get(p.name) for p in operator.parameters if p.direction != "out"))
+    outputs = [p.name for p in operator.parameters if p.direction != "in"]
+    return {outputs[0]: results} if len(outputs) == 1 else dict(zip(outputs, results))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
+import pytest
+
 from ascend_aclnn import catalog, rules
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.scalar import Scalar
@@ -31,6 +33,12 @@ def status(name: str, *values: Any, soc: str = A2) -> int:
     """What phase one returns."""
     problem = rules.check(catalog.get(name), values, find_soc(soc))
     return 0 if problem is None else problem.status
+
+
+def each_case(cases: Sequence[tuple[str, int, tuple[Any, ...], str]]) -> pytest.MarkDecorator:
+    """Runs a test on each (operator, status of phase one, arguments, SoC)."""
+    names = [f"{i}-{name}-{expected}-{soc}" for i, (name, expected, _, soc) in enumerate(cases)]
+    return pytest.mark.parametrize(("name", "expected", "values", "soc"), cases, ids=names)
 
 
 def detail(name: str, *values: Any, soc: str = A2) -> str:

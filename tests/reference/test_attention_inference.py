@@ -6,10 +6,9 @@ from typing import Any, Optional
 
 import numpy as np
 import pytest
+from attention_tools import call
 
-from ascend_aclnn import catalog
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.reference import find
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 2, 4, 2, 5, 7, 8
 SCALE = 0.4
@@ -17,17 +16,6 @@ SCALE = 0.4
 
 def numbers(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
-
-
-def call(name: str, **given: Any) -> dict[str, Any]:
-    operator = catalog.get(name)
-    found = find(operator)
-    assert found is not None
-    unknown = set(given) - set(operator.positions)
-    assert not unknown, unknown
-    results = found.function(*(given.get(p.name) for p in operator.parameters if p.direction != "out"))
-    outputs = [p.name for p in operator.parameters if p.direction != "in"]
-    return {outputs[0]: results} if len(outputs) == 1 else dict(zip(outputs, results))
 
 
 def attention(q: Any, k: Any, v: Any, hidden: Any = False, bias: Any = 0.0) -> tuple[Any, Any]:

@@ -6,9 +6,9 @@ from typing import Any, Optional
 
 import numpy as np
 import pytest
+from attention_tools import call
 
-from ascend_aclnn import catalog, ops
-from ascend_aclnn.reference import find
+from ascend_aclnn import ops
 
 HEADS, KEY_HEADS, WIDTH, VALUE_WIDTH = 4, 2, 16, 8
 ENDS, KEY_ENDS = (5, 5, 12), (7, 9, 17)  # the second sequence has no queries
@@ -17,17 +17,6 @@ SCALE = 0.3
 
 def numbers(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
-
-
-def call(name: str, **given: Any) -> dict[str, Any]:
-    """A reference's results by C name; arguments that are not given are None."""
-    operator = catalog.get(name)
-    found = find(operator)
-    assert found is not None
-    unknown = set(given) - set(operator.positions)
-    assert not unknown, unknown
-    results = found.function(*(given.get(p.name) for p in operator.parameters if p.direction != "out"))
-    return dict(zip((p.name for p in operator.parameters if p.direction != "in"), results))
 
 
 QUERY, KEY, VALUE = (

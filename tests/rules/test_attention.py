@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Optional
 
-import pytest
-from rule_tools import A2, A3, NEW_950, OLD, by_name, made, status, t
+from rule_tools import A2, A3, NEW_950, OLD, by_name, each_case, made, status, t
 
 OK, NULL, INVALID, TILING, RUNTIME, INNER_NULL = 0, 161001, 161002, 561002, 361001, 561103
 
@@ -211,11 +210,11 @@ CASES: list[tuple[str, int, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "given", "soc"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
-def test_status(name: str, expected: int, given: dict[str, Any], soc: str) -> None:
+@each_case(CASES)
+def test_status(name: str, expected: int, values: dict[str, Any], soc: str) -> None:
     if name.startswith("aclnnMlaProlog"):
-        given = {**by_kind(name), **given}
-    assert status(name, *by_name(name, **given), soc=soc) == expected
+        values = {**by_kind(name), **values}
+    assert status(name, *by_name(name, **values), soc=soc) == expected
 
 
 def by_kind(name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rule_tools import A2, NEW_950, OLD, OLD_310P, detail, inferred, s, status, t
+from rule_tools import A2, NEW_950, OLD, OLD_310P, detail, each_case, inferred, s, status, t
 
 from ascend_aclnn import catalog, rules
 
@@ -90,9 +90,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected", "values", "soc"), CASES, ids=[f"{i}-{c[0]}-{c[1]}-{c[3]}" for i, c in enumerate(CASES)]
-)
+@each_case(CASES)
 def test_status(name: str, expected: int, values: tuple[Any, ...], soc: str) -> None:
     assert status(name, *values, soc=soc) == expected, detail(name, *values, soc=soc)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import pytest
-from rule_tools import A2, NEW_950, OLD_310P, inferred, status, t
+from rule_tools import A2, NEW_950, OLD_310P, each_case, inferred, status, t
 
 OK, NULL, INVALID = 0, 161001, 161002
 
@@ -90,7 +90,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "values", "soc"), CASES)
+@each_case(CASES)
 def test_status(name: str, expected: int, values: tuple[Any, ...], soc: str) -> None:
     assert status(name, *values, soc=soc) == expected
 

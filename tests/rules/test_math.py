@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rule_tools import A2, NEW_950, OLD, OLD_310P, detail, inferred, s, status, t
+from rule_tools import A2, NEW_950, OLD, OLD_310P, detail, each_case, inferred, s, status, t
 
 OK, NULL, INVALID, INNER_NULL, TILING = 0, 161001, 161002, 561103, 561002
 FLOAT, FLOAT16, INT32, INT64, BOOL = 0, 1, 3, 9, 12
@@ -131,7 +131,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "values", "soc"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
+@each_case(CASES)
 def test_status(name: str, expected: int, values: tuple[Any, ...], soc: str) -> None:
     assert status(name, *values, soc=soc) == expected, detail(name, *values, soc=soc)
 

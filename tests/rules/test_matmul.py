@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rule_tools import A2, NEW_950, OLD, OLD_310P, by_name, made, s, status, t
+from rule_tools import A2, NEW_950, OLD, OLD_310P, by_name, each_case, made, s, status, t
 
 OK, NULL, INVALID, TILING, INNER_NULL = 0, 161001, 161002, 561002, 561103
 ONE, TWO = s(1.0, "FLOAT"), s(2.0, "FLOAT")
@@ -96,9 +96,9 @@ CASES: list[tuple[str, int, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "given", "soc"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
-def test_status(name: str, expected: int, given: dict[str, Any], soc: str) -> None:
-    assert status(name, *by_name(name, **given), soc=soc) == expected
+@each_case(CASES)
+def test_status(name: str, expected: int, values: dict[str, Any], soc: str) -> None:
+    assert status(name, *by_name(name, **values), soc=soc) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from rule_tools import A2, A3, NEW_950, inferred, status, t
+from rule_tools import A2, A3, NEW_950, each_case, inferred, status, t
 
 OK, NULL, INVALID, INNER = 0, 161001, 161002, 561000
 
@@ -73,7 +72,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "values", "soc"), CASES)
+@each_case(CASES)
 def test_status(name: str, expected: int, values: tuple[Any, ...], soc: str) -> None:
     assert status(name, *values, soc=soc) == expected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rule_tools import A2, NEW_950, OLD, OLD_310P, accepted, detail, inferred, s, status, t
+from rule_tools import A2, NEW_950, OLD, OLD_310P, accepted, detail, each_case, inferred, s, status, t
 
 OK, NULL, INVALID, TILING = 0, 161001, 161002, 561002
 
@@ -49,7 +49,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "values", "soc"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
+@each_case(CASES)
 def test_status(name: str, expected: int, values: tuple[Any, ...], soc: str) -> None:
     assert status(name, *values, soc=soc) == expected, detail(name, *values, soc=soc)
 

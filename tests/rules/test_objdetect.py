@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from rule_tools import A2, NEW_950, OLD_310P, by_name, made, status, t
+from rule_tools import A2, NEW_950, OLD_310P, by_name, each_case, made, status, t
 
 OK, NULL, INVALID, RUNTIME = 0, 161001, 161002, 361001
 
@@ -49,9 +48,9 @@ CASES: list[tuple[str, int, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "given", "soc"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
-def test_status(name: str, expected: int, given: dict[str, Any], soc: str) -> None:
-    assert status(name, *by_name(name, **given), soc=soc) == expected
+@each_case(CASES)
+def test_status(name: str, expected: int, values: dict[str, Any], soc: str) -> None:
+    assert status(name, *by_name(name, **values), soc=soc) == expected
 
 
 def test_inference() -> None:

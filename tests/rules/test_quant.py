@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rule_tools import A2, NEW_950, OLD, OLD_310P, inferred, status, t
+from rule_tools import A2, NEW_950, OLD, OLD_310P, each_case, inferred, status, t
 
 OK, NULL, INVALID, INNER, NO_KERNEL, TILING = 0, 161001, 161002, 561000, 361001, 561002
 INT8, INT32, INT4, E8M0 = 2, 3, 29, 37
@@ -89,7 +89,7 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected", "values", "soc"), CASES)
+@each_case(CASES)
 def test_status(name: str, expected: int, values: tuple[Any, ...], soc: str) -> None:
     assert status(name, *values, soc=soc) == expected
 

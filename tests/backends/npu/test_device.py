@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import threading
 import warnings
 from collections.abc import Iterator
@@ -48,17 +47,6 @@ class Emulator:
 
     def alive(self, kind: str) -> int:
         return int(self.library.aclemuLiveCount(kind.encode()))
-
-
-@pytest.fixture
-def npu(emulator_home: Path) -> Iterator[NpuBackend]:
-    os.environ["ASCEND_HOME_PATH"] = str(emulator_home)
-    with aclnn.use_backend("npu") as backend:
-        assert isinstance(backend, NpuBackend)
-        if not backend.emulated:
-            pytest.skip("these tests need the emulated device")
-        yield backend
-        assert_nothing_left()
 
 
 @pytest.fixture

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 from emulator_client import Cann, client, int64s
-from live_objects import assert_nothing_left
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops
@@ -20,17 +16,6 @@ from ascend_aclnn.backends.npu.backend import NpuBackend
 
 ROOT = Path(__file__).parents[3]
 TRAITS = json.loads((catalog.DATA.parent / "traits.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def npu(emulator_home: Path) -> Iterator[NpuBackend]:
-    os.environ["ASCEND_HOME_PATH"] = str(emulator_home)
-    with aclnn.use_backend("npu") as backend:
-        assert isinstance(backend, NpuBackend)
-        if not backend.emulated:
-            pytest.skip("these tests need the emulated device")
-        yield backend
-        assert_nothing_left()
 
 
 def dtype_of(cann: Cann, handle: int) -> int:
