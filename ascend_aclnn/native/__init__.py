@@ -80,6 +80,12 @@ def _load() -> Status:
     library.ascend_native_convert.restype = None
     library.ascend_native_look_up.argtypes = [pointer, pointer, pointer, size, size]
     library.ascend_native_look_up.restype = None
+    number = ctypes.c_int
+    text = ctypes.c_char_p
+    library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, pointer]
+    library.ascend_native_run.restype = None
+    library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
+    library.ascend_native_sum.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
     _library = library
     return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
@@ -119,6 +125,33 @@ def convert(source: Array, target: Array) -> bool:
     return True
 
 
+def runs_programs() -> bool:
+    """True where the helper is there, which runs the programs of ``numerics.programs``."""
+    if _status is None:
+        status()
+    return _library is not None
+
+
+def run_program(
+    phase: tuple[bytes, int, bytes, int, int], operands: bytes, operand_count: int, sizes: bytes, row: int
+) -> None:
+    """Runs one phase of a program, as csrc/program.c has it; only where ``runs_programs``."""
+    assert _library is not None
+    _library.ascend_native_run(*phase, operands, operand_count, sizes, row)
+
+
+def add_up(source: Array, target: Array, of_columns: bool) -> bool:
+    """Float64 sums of a float32 matrix whose rows are contiguous: of each row, or of each column, added onto target.
+
+    False, and nothing done, where the helper cannot.
+    """
+    if _library is None or source.dtype != _FLOAT32 or source.strides[1] != 4 or not target.flags.c_contiguous:
+        return False
+    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    _library.ascend_native_sum(at, to, *source.shape, source.strides[0], of_columns)
+    return True
+
+
 def look_up(codes: Array, table: Array, target: Array) -> bool:
     """target[...] = table[codes] for contiguous codes of 16 bits and a table of 65,536 entries of at most 4 bytes.
 
@@ -133,4 +166,16 @@ def look_up(codes: Array, table: Array, target: Array) -> bool:
     return True
 
 
-__all__ = ["BuildError", "Status", "build", "convert", "converts", "look_up", "status", "use_instructions"]
+__all__ = [
+    "BuildError",
+    "Status",
+    "add_up",
+    "build",
+    "convert",
+    "converts",
+    "look_up",
+    "run_program",
+    "runs_programs",
+    "status",
+    "use_instructions",
+]

@@ -21,7 +21,18 @@ from typing import Optional
 CSRC = Path(__file__).parent / "csrc"
 PACKAGED = Path(__file__).parent / "lib"
 
-_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra")
+_FLAGS = (
+    "-std=gnu11",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-Wall",
+    "-Wextra",
+)
 
 
 class BuildError(RuntimeError):

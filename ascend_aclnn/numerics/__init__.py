@@ -27,6 +27,8 @@ from ascend_aclnn.numerics.convert import (
     workplace,
 )
 from ascend_aclnn.numerics.products import matmul
+from ascend_aclnn.numerics.programs import Traced
+from ascend_aclnn.numerics.sums import row_maximum, sum_over, sum_type
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -38,6 +40,7 @@ __all__ = [
     "Array",
     "Axes",
     "DataError",
+    "Traced",
     "along",
     "codes",
     "elementwise",
@@ -48,8 +51,11 @@ __all__ = [
     "matmul",
     "move",
     "round_into",
+    "row_maximum",
     "rows_per_block",
     "scratch",
+    "sum_over",
+    "sum_type",
     "thread_count",
     "where",
     "widen",

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
 
 from ascend_aclnn import native
-from ascend_aclnn.numerics import convert
+from ascend_aclnn.numerics import convert, programs
 from ascend_aclnn.numerics.convert import codes, is_low_precision, parts, round_into, widen
+from ascend_aclnn.numerics.programs import Program
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which all at once is as fast
+NARROW = 64  # elements in a row below which a program spends its time between rows
 TABLED = 1 << 18  # elements from which a table of all results of 16 bits is worth it
 
 
@@ -41,7 +44,9 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     if any(_overlap(array, target) for array in arrays for target in targets):
         return False
     large = len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
-    if large and _by_table(function, inputs, arrays[0], targets):
+    program = programs.program(function, inputs, outputs)
+    stepwise = program is None or not program.single
+    if large and stepwise and _by_table(function, inputs, arrays[0], targets):
         return True
     views, sizes = _merged(shape, [*targets, *arrays])
     if any(view.shape != sizes for view in views[: len(targets)]):
@@ -49,12 +54,19 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     places = dict(zip(map(id, [*targets, *arrays]), views))
     given = [places.get(id(item)) for item in inputs]
     wanted = [places.get(id(output)) for output in outputs]
-    pieces = parts(sizes)
+    if program is not None and (len(sizes) > programs.DIMS or (len(sizes) > 1 and sizes[-1] < NARROW)):
+        program = None
+    # One phase needs no memory but the first-level cache's: larger pieces cost less on the way.
+    pieces = parts(sizes, None if stepwise else 4 * convert.BLOCK)
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
             cut = [None if view is None else view[_thin(piece, view.shape)] for view in given]
-            _compute(function, inputs, cut, [None if output is None else output[piece] for output in wanted])
+            kept = [None if output is None else output[piece] for output in wanted]
+            if program is None:
+                _compute(function, inputs, cut, kept)
+            else:
+                program.run(cut, kept, next(output.shape for output in kept if output is not None))
 
     for_blocks(len(pieces), 1, work)
     return True
@@ -165,6 +177,7 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     if any(_overlap(array, target) for array in arrays for target in targets):
         return False
     pieces = list(_cuts(first.shape, free, first.size))
+    rows = _row_program(function, inputs, outputs, along_axes)
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -177,10 +190,49 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
                 for item in inputs
             ]
             places = [None if output is None else output[_kept(piece, lost[id(output)])] for output in outputs]
-            _compute(function, inputs, parts, places)
+            if rows is None:
+                _compute(function, inputs, parts, places)
+            else:
+                _run_rows(rows, len(along_axes), parts, places)
 
     for_blocks(len(pieces), 1, work)
     return True
+
+
+def _row_program(
+    function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any], axes: set[int]
+) -> Optional[Program]:
+    """The program of a function along the last axes, all arrays being contiguous; None where there is none."""
+    first = inputs[0]
+    count, free = len(axes), first.shape[: first.ndim - len(axes)]
+    if axes != set(range(len(free), first.ndim)) or math.prod(first.shape[len(free) :]) < NARROW:
+        return None
+    for item in (*inputs, *outputs):
+        if isinstance(item, np.ndarray) and not item.flags.c_contiguous:
+            return None
+    for item in inputs:
+        if isinstance(item, np.ndarray) and item.ndim > count:
+            lead = item.shape[: item.ndim - count]
+            if item.ndim != first.ndim or (lead != free and math.prod(lead) != 1):
+                return None
+    return programs.program(function, inputs, outputs, count, first)
+
+
+def _run_rows(program: Program, count: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """One piece; the last ``count`` axes are those that the program works along."""
+    first = inputs[0]
+    lead = first.shape[: first.ndim - count]
+    rows = math.prod(lead)
+    matrices = [
+        item.reshape(-1, math.prod(item.shape[-count:]))
+        if isinstance(item, np.ndarray) and item.shape[-count:] != (1,) * count
+        else item
+        for item in inputs
+    ]
+    results = [
+        item.reshape(rows, -1) if item is not None and item.size == rows * program.width else item for item in outputs
+    ]
+    program.run(matrices, results, (rows, program.width), (*lead, *(1,) * count))
 
 
 def _lost_axes(output: Array, first: Array, axes: set[int]) -> Optional[set[int]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_aclnn.numerics.programs import Traced
 from ascend_aclnn.numerics.threads import Array
 
 _BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
@@ -18,6 +19,8 @@ def where(condition: Any, a: Any, b: Any) -> Array:
     np.where takes one element at a time, and the processor guesses wrong for half of them. Here the condition becomes a
     mask of bits.
     """
+    if isinstance(condition, Traced):
+        return np.where(condition, a, b)  # type: ignore[no-any-return]
     if not isinstance(condition, np.ndarray) or condition.dtype != np.bool_ or condition.size < _FEW:
         return np.asarray(np.where(condition, a, b))
     dtype = np.result_type(a, b)

@@ -130,14 +130,14 @@ def _widen_part(out: Array, array: Array) -> None:
         np.copyto(out, array, casting="unsafe")
 
 
-def parts(shape: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Slices that cut an array into pieces of about BLOCK elements."""
-    size = math.prod(shape)
-    if size <= BLOCK:
+def parts(shape: Sequence[int], block: Optional[int] = None) -> list[tuple[Any, ...]]:
+    """Slices that cut an array into pieces of about so many elements, BLOCK if nothing else is asked for."""
+    size, block = math.prod(shape), BLOCK if block is None else block
+    if size <= block:
         return [(...,)]
-    if size // shape[0] > BLOCK:
-        return [(slice(i, i + 1), *rest) for i in range(shape[0]) for rest in parts(shape[1:])]
-    step = rows_per_block(size // shape[0])
+    if size // shape[0] > block:
+        return [(slice(i, i + 1), *rest) for i in range(shape[0]) for rest in parts(shape[1:], block)]
+    step = rows_per_block(size // shape[0], block)
     return [(slice(i, i + step),) for i in range(0, shape[0], step)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -17,6 +18,8 @@ from ascend_aclnn.numerics import (
     is_low_precision,
     move,
     round_into,
+    sum_over,
+    sum_type,
     widen,
 )
 from ascend_aclnn.reference._pointwise import is_whole
@@ -86,26 +89,27 @@ def reduced_axes(named: Optional[Sequence[int]], ndim: int) -> tuple[int, ...]:
     return tuple(named) if named and ndim else tuple(range(ndim))
 
 
-def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The data type to add in: sums of floats are good to one rounding in any order, those of integers wrap around."""
-    return np.dtype({"f": np.float64, "c": np.complex128}.get(dtype.kind, dtype))
-
-
 def total(x: Array, axes: Optional[tuple[int, ...]] = None, keepdims: bool = False) -> Any:
     """The sum over axes, all if none are given."""
-    if x.size > BLOCK and x.flags.c_contiguous and not keepdims and (axes is None or len(axes) == x.ndim):
+    if (
+        isinstance(x, np.ndarray)
+        and x.size > BLOCK
+        and x.flags.c_contiguous
+        and not keepdims
+        and (axes is None or len(axes) == x.ndim)
+    ):
         sums = np.zeros(-(-x.size // BLOCK), sum_type(x.dtype))
         flat = x.reshape(-1)
 
         def add(lo: int, hi: int) -> None:
-            sums[lo // BLOCK] = np.sum(flat[lo:hi], dtype=sums.dtype)
+            sums[lo // BLOCK] = sum_over(flat[lo:hi])
 
         for_blocks(x.size, BLOCK, add)
         x = sums
         axes = None
-    return np.sum(x, axes, sum_type(x.dtype), keepdims=keepdims)
+    return sum_over(x, axes, keepdims)
 
 
 def count(x: Array, axes: tuple[int, ...]) -> int:
     """How many elements a reduction over axes takes together."""
-    return int(np.prod([x.shape[axis] for axis in axes], dtype=np.int64))
+    return math.prod([x.shape[axis] for axis in axes])

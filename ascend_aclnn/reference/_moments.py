@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn import numerics
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._arrays import count
 
@@ -14,25 +15,26 @@ Axes = tuple[int, ...]
 
 def mean_over(x: Array, axes: Axes) -> Any:
     """The mean in float64, with axes of size 1 where they were reduced."""
-    return np.true_divide(np.sum(x, axes, np.float64, keepdims=True), count(x, axes))
+    return np.true_divide(numerics.sum_over(x, axes, True), count(x, axes))
 
 
 def sum_over(x: Array, axes: Axes) -> Any:
     """The sum, added up in float64 and returned in float32."""
-    return np.sum(x, axes, np.float64).astype(np.float32)
+    return numerics.sum_over(x, axes).astype(np.float32)
 
 
 def centred(x: Array, axes: Axes) -> tuple[Array, Array, Array]:
     """x without its mean, the mean and the variance (of all elements, not of a sample); reduced axes have size 1."""
     exact = mean_over(x, axes)
-    mean = np.asarray(exact, np.float32)
-    apart = np.asarray(x - mean, np.float32)
+    mean = exact.astype(np.float32)
+    apart = x - mean
     variance = mean_over(np.square(apart), axes) - np.square(exact - mean)
     return apart, mean, np.maximum(variance, 0).astype(np.float32)
 
 
 def inverse_deviation(variance: Array, epsilon: float) -> Array:
-    return np.asarray(1 / np.sqrt(variance + np.float32(epsilon)), np.float32)
+    rstd: Array = 1 / np.sqrt(variance + np.float32(epsilon))
+    return rstd
 
 
 def affine(x: Array, weight: Optional[Array], bias: Optional[Array]) -> Array:
@@ -50,7 +52,8 @@ def through_moments(grad: Array, normed: Array, axes: Axes) -> Array:
     ``grad``: the gradient of the normed values (which are the input without its mean, over the deviation).
     """
     slope = mean_over(grad * normed, axes).astype(np.float32)
-    return np.asarray(grad - mean_over(grad, axes).astype(np.float32) - normed * slope, np.float32)
+    through: Array = grad - mean_over(grad, axes).astype(np.float32) - normed * slope
+    return through
 
 
 def channels(values: Optional[Array], ndim: int, axis: int = 1) -> Any:

@@ -95,6 +95,8 @@ def quotient(mode: int, a: Any, b: Any) -> Any:
 
 def power(base: Any, exponent: Any) -> Any:
     """base ** exponent; integers wrap around, and have no negative powers but those of 1 and -1."""
+    if type(exponent) in (int, float) and exponent == 2 and base.dtype.kind == "f":
+        return base * base
     base, exponent = common(base, exponent)
     if base.dtype.kind != "i":
         return np.power(base, exponent)

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, round_into, where, widen
+from ascend_aclnn.numerics import Array, DataError, round_into, row_maximum, sum_over, where, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._pointwise import floats, is_whole, number, on_floats, rows
 from ascend_aclnn.reference._special import sigmoid
@@ -282,19 +282,20 @@ def _along(function: Callable[..., Array]) -> Callable[..., Array]:
 
     def on_axis(*arguments: Any) -> Any:
         *arrays, dim = arguments
-        shape = arrays[0].shape
-        return function(*map(np.atleast_1d, arrays), dim).reshape(shape)
+        if arrays[0].ndim:
+            return function(*arguments)
+        return function(*map(np.atleast_1d, arrays), dim).reshape(())
 
     return on_axis
 
 
 def _sum(x: Array, axis: int) -> Any:
     """A sum that keeps its axis, good to one rounding."""
-    return x.sum(axis=axis, dtype=np.float64, keepdims=True).astype(x.dtype)
+    return sum_over(x, (axis,), True).astype(x.dtype)
 
 
 def _shifted(x: Array, axis: int) -> Any:
-    return x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    return x - row_maximum(x, axis)
 
 
 def softmax(x: Array, axis: int) -> Any:

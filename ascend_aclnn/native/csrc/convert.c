@@ -5,19 +5,7 @@
  * difference is NaN, which is put right here. Each function takes rows: their number, the elements in each, and the
  * distance between the rows in bytes.
  */
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-#define EXPORT __attribute__((visibility("default")))
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE uint32_t bits_of(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
-INLINE float float_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
+#include "native.h"
 
 /* ------------------------------------------------------------------------------------------------ one element */
 
@@ -82,9 +70,6 @@ INLINE uint8_t round_e5m2(float x) { return round_small(x, 2, -14, 57344.0f, 0x7
         for (size_t i = 0; i < columns; i++) d[i] = convert(s[i]);                           \
     }
 
-#define ARGUMENTS const void *source, void *target, size_t rows, size_t columns, ptrdiff_t source_step, ptrdiff_t target_step
-typedef void Convert(ARGUMENTS);
-
 #define FAMILY(name, attribute)                                                                                \
     attribute static void widen_bf16_##name(ARGUMENTS) { ROWS(uint16_t, float, widen_bf16) }                   \
     attribute static void round_bf16_##name(ARGUMENTS) { ROWS(float, uint16_t, round_bf16) }                   \
@@ -96,14 +81,6 @@ static void widen_half_plain(ARGUMENTS) { ROWS(uint16_t, float, widen_half) }
 static void round_half_plain(ARGUMENTS) { ROWS(float, uint16_t, round_half) }
 
 #if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2,f16c,fma")))
-#if defined(__clang__)
-#define WHOLE_REGISTERS "" /* clang has no such target: it would ignore the whole attribute */
-#else
-#define WHOLE_REGISTERS ",prefer-vector-width=512"
-#endif
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma" WHOLE_REGISTERS)))
-
 FAMILY(avx2, AVX2)
 FAMILY(avx512, AVX512)
 
@@ -178,8 +155,6 @@ AVX512 static void round_half_f16c512(ARGUMENTS)
 
 /* ------------------------------------------------------------------------------------------------ the choice */
 
-enum { WIDEN_HALF, ROUND_HALF, WIDEN_BF16, ROUND_BF16, ROUND_E4M3FN, ROUND_E5M2, CONVERSIONS };
-
 static const struct instruction_set {
     const char *name;
     Convert *conversions[CONVERSIONS];
@@ -219,6 +194,8 @@ EXPORT void ascend_native_look_up(const void *source, const void *table, void *t
     else
         for (size_t i = 0; i < count; i++) ((uint32_t *)target)[i] = ((const uint32_t *)table)[s[i]];
 }
+
+int ascend_native_chosen(void) { return chosen; }
 
 /* The instruction set in use. */
 EXPORT const char *ascend_native_instructions(void) { return sets[chosen].name; }

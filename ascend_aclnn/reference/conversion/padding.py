@@ -7,8 +7,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._arrays import cast_into, converted, sum_type
+from ascend_aclnn.numerics import Array, sum_type
+from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._rows import codes
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.rules.conversion.padding import pairs

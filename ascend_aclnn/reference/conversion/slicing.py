@@ -8,8 +8,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._arrays import cast_into, sum_type
+from ascend_aclnn.numerics import Array, sum_type
+from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.rules.conversion.slicing import strided_index

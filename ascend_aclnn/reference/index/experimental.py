@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._arrays import sum_type
+from ascend_aclnn.numerics import Array, sum_type
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import along, combine, places, vectors
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference._arrays import sum_type
+from ascend_aclnn.numerics import Array, DataError, sum_type
 from ascend_aclnn.reference.declare import reference
 
 

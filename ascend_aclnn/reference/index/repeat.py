@@ -6,8 +6,8 @@ from typing import Any, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference._arrays import cast_into, sum_type
+from ascend_aclnn.numerics import Array, DataError, sum_type
+from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import check_range, codes
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import vectors

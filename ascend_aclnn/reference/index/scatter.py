@@ -11,8 +11,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, is_integer, round_into, widen
-from ascend_aclnn.reference._arrays import cast_into, converted, sum_type
+from ascend_aclnn.numerics import Array, DataError, is_integer, round_into, sum_type, widen
+from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import number, trunc_quotient
 from ascend_aclnn.reference._quantise import by_scale, largest
 from ascend_aclnn.reference._rows import check_range, codes, stable_order

@@ -24,8 +24,8 @@ def _times(x: Any, factor: Any) -> Any:
 
 
 def _minus(x: Any, y: Any) -> Any:
-    both = np.result_type(x, y)
-    return np.logical_xor(x, y) if both.kind == "b" else np.subtract(x, y)
+    bools = all(isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_ for item in (x, y))
+    return np.logical_xor(x, y) if bools else np.subtract(x, y)
 
 
 rows("Add*", lambda x, y, alpha: x + _times(y, alpha))

@@ -10,8 +10,8 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, DataError, rows_per_block
-from ascend_aclnn.reference._arrays import sum_type, total
+from ascend_aclnn.numerics import BLOCK, Array, DataError, rows_per_block, sum_type
+from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._pointwise import is_whole, number
 from ascend_aclnn.reference.declare import reference
 

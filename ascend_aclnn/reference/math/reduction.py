@@ -8,8 +8,8 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array, along, is_low_precision, round_into, widen
-from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, sum_type, total
+from ascend_aclnn.numerics import Array, along, is_low_precision, round_into, sum_type, widen
+from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 from ascend_aclnn.reference.declare import reference
 

@@ -8,8 +8,8 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._arrays import cast, sum_type
+from ascend_aclnn.numerics import Array, sum_type
+from ascend_aclnn.reference._arrays import cast
 from ascend_aclnn.reference._rows import check_range, stable_order
 from ascend_aclnn.reference.declare import reference
 

@@ -1,0 +1,38 @@
+/* What the files of the compiled helper share. */
+#ifndef ASCEND_NATIVE_H
+#define ASCEND_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define AVX2 __attribute__((target("avx2,f16c,fma")))
+#if defined(__clang__)
+#define WHOLE_REGISTERS "" /* clang has no such target: it would ignore the whole attribute */
+#else
+#define WHOLE_REGISTERS ",prefer-vector-width=512"
+#endif
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma" WHOLE_REGISTERS)))
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint32_t bits_of(float x) { uint32_t b; memcpy(&b, &x, 4); return b; }
+INLINE float float_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
+
+/* Rows of elements: their number, the elements in each, the distance between rows in bytes. */
+#define ARGUMENTS const void *source, void *target, size_t rows, size_t columns, ptrdiff_t source_step, ptrdiff_t target_step
+typedef void Convert(ARGUMENTS);
+
+/* The conversions, numbered as in native/__init__.py. */
+enum { WIDEN_HALF, ROUND_HALF, WIDEN_BF16, ROUND_BF16, ROUND_E4M3FN, ROUND_E5M2, CONVERSIONS };
+
+/* The instruction set in use: 0 plain, 1 AVX2, 2 AVX-512. */
+int ascend_native_chosen(void);
+
+EXPORT void ascend_native_convert(int conversion, ARGUMENTS);
+
+#endif

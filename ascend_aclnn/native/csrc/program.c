@@ -1,0 +1,357 @@
+/* Programs: a formula of whole arrays, run over rows in tiles that stay in the first-level cache.
+ *
+ * numerics/programs.py makes them from the NumPy formulas of references. Every instruction is one operation of NumPy on
+ * float32 (or on masks, which have all bits set where a condition holds), rounded as NumPy rounds it, so the bits are the
+ * same; only the order is another: all of the formula on a tile, instead of each operation on the whole block.
+ */
+#include "native.h"
+
+#include <math.h>
+
+enum {
+    LOAD, STORE,                                             /* an operand to a register, and back */
+    ADD, SUB, MUL, DIV, MULTIPLY_ADD, MAXIMUM, MINIMUM, COPYSIGN, FMOD, REMAINDER,
+    LESS, LESS_EQUAL, EQUAL, NOT_EQUAL,                      /* masks of two registers */
+    AND, OR, XOR, NOT,                                       /* masks of masks */
+    SELECT, CLIP,
+    NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
+    IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
+    ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
+    ROW_SUM, ROW_MAX,                                        /* into an operand that has one number for each row */
+};
+
+enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, FLOAT64 };
+enum { TILE = 1024, DIMS = 4 };
+
+struct instruction { int32_t operation, target, a, b, c; };
+struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
+
+/* The sum of a row as NumPy adds up contiguous float64: pairs of runs of at most 128, eight sums in each. Whoever calls it
+ * adds 0.0, so that a sum of negative zeros is 0. */
+INLINE double sum_of_run(const float *restrict a, size_t n)
+{
+    if (n < 8) {
+        double sum = -0.0;
+        for (size_t i = 0; i < n; i++) sum += (double)a[i];
+        return sum;
+    }
+    double r[8];
+    for (int k = 0; k < 8; k++) r[k] = (double)a[k];
+    size_t i = 8;
+    for (; i < n - n % 8; i += 8)
+        for (int k = 0; k < 8; k++) r[k] += (double)a[i + k];
+    double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+    for (; i < n; i++) sum += (double)a[i];
+    return sum;
+}
+
+#define PAIRWISE(name, attribute)                                          \
+    attribute static double sum_##name(const float *a, size_t n)           \
+    {                                                                      \
+        if (n <= 128) return sum_of_run(a, n);                             \
+        size_t half = n / 2;                                               \
+        half -= half % 8;                                                  \
+        double first = sum_##name(a, half);                                \
+        return first + sum_##name(a + half, n - half);                     \
+    }
+
+/* An operation may write over one of its operands: element by element, so that no turn of the loop needs another's result. */
+#if defined(__clang__)
+#define FOR _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < n; i++)
+#else
+#define FOR _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
+#endif
+/* Of a value x and another, y, which may be a constant. */
+#define BINARY(expression)                                                          \
+    if ((size_t)p->b < constant_count) {                                            \
+        const float y = constants[p->b];                                            \
+        FOR { const float x = a[i]; d[i] = expression; }                            \
+    } else {                                                                        \
+        FOR { const float x = a[i], y = b[i]; d[i] = expression; }                  \
+    }                                                                               \
+    break
+#define MASK(condition) float_of(0u - (uint32_t)(condition))
+
+INLINE float fmod_of(float x, float y)
+{
+    /* Exact in float64 where the quotient has at most 29 bits: then quotient * y has 53. */
+    double q = trunc((double)x / (double)y);
+    double r = (double)x - q * (double)y;
+    r += (r != 0 && (r < 0) != (x < 0)) ? ((x < 0) == (y < 0) ? (double)y : -(double)y) : 0.0;
+    return copysignf((float)r, x);
+}
+
+INLINE float remainder_of(float y, float mod)
+{
+    float away = mod + y;
+    return mod == 0 ? copysignf(0.0f, y) : (y < 0) != (mod < 0) ? away : mod;
+}
+
+/* The largest of a run, NaN where there is one. */
+INLINE float largest(const float *a, size_t n)
+{
+    float lanes[64], most = -INFINITY;
+    uint32_t none[64] = {0};
+    for (int k = 0; k < 64; k++) lanes[k] = -INFINITY;
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64)
+        for (int k = 0; k < 64; k++) {
+            lanes[k] = a[i + k] > lanes[k] ? a[i + k] : lanes[k];
+            none[k] |= a[i + k] != a[i + k];
+        }
+    for (; i < n; i++) {
+        most = a[i] > most ? a[i] : most;
+        none[0] |= a[i] != a[i];
+    }
+    for (int k = 0; k < 64; k++) {
+        most = lanes[k] > most ? lanes[k] : most;
+        none[0] |= none[k];
+    }
+    return none[0] ? NAN : most;
+}
+
+typedef double Sum(const float *, size_t);
+
+INLINE void load(const struct operand *o, const char *at, float *d, size_t n)
+{
+    static const int widen[] = {0, WIDEN_HALF, WIDEN_BF16};
+    ptrdiff_t step = (ptrdiff_t)o->steps[DIMS - 1];
+    if (o->type == BOOL) {
+        FOR d[i] = MASK(*(const uint8_t *)(at + (ptrdiff_t)i * step) != 0);
+    } else if (o->type == FLOAT32) {
+        FOR d[i] = *(const float *)(at + (ptrdiff_t)i * step);
+    } else if (step == 2) {
+        ascend_native_convert(widen[o->type], at, d, 1, n, 0, 0);
+    } else {
+        uint16_t codes[TILE];
+        FOR codes[i] = *(const uint16_t *)(at + (ptrdiff_t)i * step);
+        ascend_native_convert(widen[o->type], codes, d, 1, n, 0, 0);
+    }
+}
+
+INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
+{
+    static const int round[] = {0, ROUND_HALF, ROUND_BF16, 0, ROUND_E4M3FN, ROUND_E5M2};
+    ptrdiff_t step = (ptrdiff_t)o->steps[DIMS - 1];
+    if (o->type == BOOL && step == 1) {
+        FOR ((uint8_t *)at)[i] = (uint8_t)(bits_of(s[i]) & 1);
+    } else if (o->type == BOOL) {
+        FOR *(uint8_t *)(at + (ptrdiff_t)i * step) = (uint8_t)(bits_of(s[i]) & 1);
+    } else if (o->type == FLOAT32 && step == 4) {
+        if ((const void *)s != (const void *)at) memcpy(at, s, 4 * n);
+    } else if (o->type == FLOAT32) {
+        FOR *(float *)(at + (ptrdiff_t)i * step) = s[i];
+    } else if (o->type == E4M3FN || o->type == E5M2) {
+        uint8_t codes[TILE];
+        ascend_native_convert(round[o->type], s, codes, 1, n, 0, 0);
+        FOR *(uint8_t *)(at + (ptrdiff_t)i * step) = codes[i];
+    } else if (step == 2) {
+        ascend_native_convert(round[o->type], s, at, 1, n, 0, 0);
+    } else {
+        uint16_t codes[TILE];
+        ascend_native_convert(round[o->type], s, codes, 1, n, 0, 0);
+        FOR *(uint16_t *)(at + (ptrdiff_t)i * step) = codes[i];
+    }
+}
+
+INLINE void one_row(const struct instruction *code, size_t instructions, const struct operand *operands, char *const *at,
+                    float (*tiles)[TILE], float **registers, size_t width, float *row, Sum *sum_of_row,
+                    const float *constants, size_t constant_count)
+{
+    float tile[TILE];
+    for (size_t start = 0; start < width; start += TILE) {
+        size_t n = width - start < TILE ? width - start : TILE;
+        for (size_t number = 0; number < instructions; number++) {
+            const struct instruction *p = &code[number];
+            const float *a = p->a < 0 ? 0 : registers[p->a], *b = p->b < 0 ? 0 : registers[p->b];
+            const float *c = p->c < 0 ? 0 : registers[p->c];
+            float *d = 0;
+            if (p->operation >= ADD && p->operation < ROW_SUM) d = registers[p->target] = tiles[p->target];
+            switch (p->operation) {
+            case LOAD: {
+                const struct operand *o = &operands[p->target];
+                ptrdiff_t step = (ptrdiff_t)o->steps[DIMS - 1];
+                char *from = at[p->target] + (ptrdiff_t)start * step;
+                if (o->type == FLOAT32 && step == 4) {
+                    registers[p->c] = (float *)from;
+                } else if (step != 0 || start == 0) {  /* a number for the whole row keeps its register */
+                    registers[p->c] = tiles[p->c];
+                    load(o, from, tiles[p->c], n);
+                }
+                break;
+            }
+            case STORE: {
+                const struct operand *o = &operands[p->target];
+                store(o, at[p->target] + (ptrdiff_t)start * (ptrdiff_t)o->steps[DIMS - 1], a, n);
+                break;
+            }
+            case ADD: BINARY(x + y);
+            case SUB: BINARY(x - y);
+            case MUL: BINARY(x * y);
+            case DIV: BINARY(x / y);
+            case MULTIPLY_ADD:  /* rounded twice */
+                if ((size_t)p->c < constant_count) {
+                    const float z = constants[p->c];
+                    FOR d[i] = a[i] * b[i] + z;
+                } else {
+                    FOR d[i] = a[i] * b[i] + c[i];
+                }
+                break;
+            case MAXIMUM: BINARY((x > y) | (x != x) ? x : y);
+            case MINIMUM: BINARY((x < y) | (x != x) ? x : y);
+            case COPYSIGN: FOR d[i] = float_of((bits_of(a[i]) & 0x7fffffffu) | (bits_of(b[i]) & 0x80000000u)); break;
+            case FMOD:
+            case REMAINDER: {
+                int large = 0;  /* infinities, NaN, zero divisors and quotients of more than 29 bits */
+                FOR large |= !(fabsf(a[i]) < fabsf(b[i]) * 0x1p28f) || !(fabsf(b[i]) < INFINITY);
+                if (large)
+                    for (size_t i = 0; i < n; i++) d[i] = fmodf(a[i], b[i]);
+                else
+                    FOR d[i] = fmod_of(a[i], b[i]);
+                if (p->operation == REMAINDER) FOR d[i] = remainder_of(b[i], d[i]);
+                break;
+            }
+            case LESS: BINARY(MASK(x < y));
+            case LESS_EQUAL: BINARY(MASK(x <= y));
+            case EQUAL: BINARY(MASK(x == y));
+            case NOT_EQUAL: BINARY(MASK(x != y));
+            case AND: FOR d[i] = float_of(bits_of(a[i]) & bits_of(b[i])); break;
+            case OR: FOR d[i] = float_of(bits_of(a[i]) | bits_of(b[i])); break;
+            case XOR: FOR d[i] = float_of(bits_of(a[i]) ^ bits_of(b[i])); break;
+            case NOT: FOR d[i] = float_of(~bits_of(a[i])); break;
+            case SELECT:
+                if ((size_t)p->c < constant_count) {
+                    const uint32_t other = bits_of(constants[p->c]);
+                    FOR d[i] = float_of((bits_of(a[i]) & bits_of(b[i])) | (~bits_of(a[i]) & other));
+                } else {
+                    FOR d[i] = float_of((bits_of(a[i]) & bits_of(b[i])) | (~bits_of(a[i]) & bits_of(c[i])));
+                }
+                break;
+            case CLIP:
+                if ((size_t)p->b < constant_count && (size_t)p->c < constant_count) {
+                    const float low = constants[p->b], high = constants[p->c];
+                    FOR d[i] = (a[i] > low) | (a[i] != a[i]) ? a[i] : low;
+                    FOR d[i] = (d[i] < high) | (d[i] != d[i]) ? d[i] : high;
+                } else {
+                    FOR tile[i] = (a[i] > b[i]) | (a[i] != a[i]) ? a[i] : b[i];
+                    FOR d[i] = (tile[i] < c[i]) | (tile[i] != tile[i]) ? tile[i] : c[i];
+                }
+                break;
+            case NEGATIVE: FOR d[i] = float_of(bits_of(a[i]) ^ 0x80000000u); break;
+            case ABSOLUTE: FOR d[i] = float_of(bits_of(a[i]) & 0x7fffffffu); break;
+            case SQRT: FOR d[i] = sqrtf(a[i]); break;
+            case SQUARE: FOR d[i] = a[i] * a[i]; break;
+            case RECIPROCAL: FOR d[i] = 1.0f / a[i]; break;
+            case RINT: FOR d[i] = rintf(a[i]); break;
+            case FLOOR: FOR d[i] = floorf(a[i]); break;
+            case CEIL: FOR d[i] = ceilf(a[i]); break;
+            case TRUNC: FOR d[i] = truncf(a[i]); break;
+            case SIGN: FOR d[i] = a[i] > 0 ? 1.0f : a[i] < 0 ? -1.0f : a[i] == 0 ? 0.0f : a[i]; break;
+            case IS_NAN: FOR d[i] = MASK(a[i] != a[i]); break;
+            case IS_FINITE: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) < 0x7f800000u); break;
+            case IS_INF: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) == 0x7f800000u); break;
+            case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
+            case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
+            case ROW_SUM:
+                if (width > TILE) memcpy(row + start, a, 4 * n);
+                if (start + n == width) *(double *)at[p->target] = sum_of_row(width > TILE ? row : a, width) + 0.0;
+                break;
+            case ROW_MAX: {
+                float *result = (float *)at[p->target], most = largest(a, n);
+                if (start == 0 || most > *result || most != most) *result = most;
+                break;
+            }
+            }
+        }
+    }
+}
+
+/* Runs a program over an array of four axes. `constants` fill the first registers; `row` is memory for one row of floats. */
+INLINE void run(const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,
+                size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes,
+                float *row, Sum *sum_of_row)
+{
+    float tiles[register_count][TILE] __attribute__((aligned(64)));
+    float *registers[register_count];
+    char *at[operand_count];
+    size_t width = (size_t)sizes[DIMS - 1], used = width < TILE ? width : TILE;
+    for (size_t r = 0; r < register_count; r++) registers[r] = tiles[r];
+    for (size_t r = 0; r < constant_count; r++)
+        for (size_t i = 0; i < used; i++) tiles[r][i] = constants[r];
+    for (int64_t x = 0; x < sizes[0]; x++)
+        for (int64_t y = 0; y < sizes[1]; y++)
+            for (int64_t z = 0; z < sizes[2]; z++) {
+                for (size_t k = 0; k < operand_count; k++) {
+                    const struct operand *o = &operands[k];
+                    at[k] = (char *)(intptr_t)(o->address + x * o->steps[0] + y * o->steps[1] + z * o->steps[2]);
+                }
+                one_row(code, instructions, operands, at, tiles, registers, width, row, sum_of_row, constants,
+                        constant_count);
+            }
+}
+
+#define RUN_ARGUMENTS                                                                                                    \
+    const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,                  \
+        size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes, float *row
+#define RUN(name, attribute)                                                                                             \
+    PAIRWISE(name, attribute)                                                                                            \
+    attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
+    {                                                                                                                    \
+        run(code, instructions, constants, constant_count, register_count, operands, operand_count, sizes, row,          \
+            sum_##name);                                                                                                 \
+    }
+
+RUN(plain, )
+#if defined(__x86_64__)
+RUN(avx2, AVX2)
+RUN(avx512, AVX512)
+#endif
+
+EXPORT void ascend_native_run(RUN_ARGUMENTS)
+{
+    static void (*const runs[])(RUN_ARGUMENTS) = {
+        run_plain,
+#if defined(__x86_64__)
+        run_avx2, run_avx512,
+#endif
+    };
+    runs[ascend_native_chosen()](code, instructions, constants, constant_count, register_count, operands, operand_count,
+                                 sizes, row);
+}
+
+/* ------------------------------------------------------------------------------------------------ sums */
+
+#define SUMS(name, attribute)                                                                                            \
+    attribute static void rows_##name(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step)   \
+    {                                                                                                                    \
+        for (size_t r = 0; r < rows; r++) target[r] = sum_##name((const float *)(source + (ptrdiff_t)r * step), columns) + 0.0; \
+    }                                                                                                                    \
+    attribute static void columns_##name(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step) \
+    {                                                                                                                    \
+        for (size_t start = 0; start < columns; start += TILE) {                                                         \
+            size_t n = columns - start < TILE ? columns - start : TILE;                                                  \
+            double *restrict d = target + start;                                                                         \
+            for (size_t r = 0; r < rows; r++) {                                                                          \
+                const float *restrict s = (const float *)(source + (ptrdiff_t)r * step) + start;                         \
+                for (size_t i = 0; i < n; i++) d[i] += (double)s[i];                                                     \
+            }                                                                                                            \
+        }                                                                                                                \
+    }
+
+SUMS(plain, )
+#if defined(__x86_64__)
+SUMS(avx2, AVX2)
+SUMS(avx512, AVX512)
+#endif
+
+/* Float64 sums of float32: of each row into target, or of each column onto target. */
+EXPORT void ascend_native_sum(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)
+{
+    static void (*const sums[][2])(const char *, double *, size_t, size_t, ptrdiff_t) = {
+        {rows_plain, columns_plain},
+#if defined(__x86_64__)
+        {rows_avx2, columns_avx2}, {rows_avx512, columns_avx512},
+#endif
+    };
+    sums[ascend_native_chosen()][of_columns](source, target, rows, columns, step);
+}

@@ -1,0 +1,73 @@
+"""Largest numbers and sums; the sums are in float64, each in one order: the same bits with the compiled helper and without, whatever is cut into blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from ascend_aclnn import native
+from ascend_aclnn.numerics import convert
+from ascend_aclnn.numerics.programs import Traced
+from ascend_aclnn.numerics.threads import Array
+
+_reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
+_maximum: Any = np.maximum.reduce
+_FLOAT32 = np.dtype(np.float32)
+_KINDS = {"f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+
+
+def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The data type to add in: sums of floats are good to one rounding in any order, those of integers wrap around."""
+    return _KINDS.get(dtype.kind, dtype)
+
+
+def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = False) -> Any:
+    """The sum over axes, all if none are given, in ``sum_type``.
+
+    Rows of contiguous float32 are added up pairwise as NumPy adds up contiguous float64, columns from the first row on.
+    """
+    if isinstance(x, Traced):
+        return x.sum(None if axes is None else tuple(axes), np.float64, None, keepdims)
+    every = tuple(range(x.ndim)) if axes is None else tuple([axis % x.ndim for axis in axes]) if x.ndim else ()
+    if x.dtype == _FLOAT32 and every and x.size and x.flags.c_contiguous:
+        count = len(every)
+        first = x.ndim - count
+        if every == tuple(range(first, x.ndim)):
+            shape = x.shape[:first] + (1,) * count if keepdims else x.shape[:first]
+            return _of_rows(x.reshape(-1, math.prod(x.shape[first:]))).reshape(shape)
+        if every == tuple(range(count)):
+            shape = (1,) * count + x.shape[count:] if keepdims else x.shape[count:]
+            return _of_columns(x.reshape(math.prod(x.shape[:count]), -1)).reshape(shape)
+    return _reduce(x, every, sum_type(x.dtype), None, keepdims)
+
+
+def row_maximum(x: Any, axis: int) -> Any:
+    """The largest along an axis, which stays with size 1; -infinity of nothing."""
+    return _maximum(x, axis, None, None, True, -np.inf)
+
+
+def _of_rows(x: Array) -> Array:
+    rows, columns = x.shape
+    sums = np.empty(rows)
+    if x.size > _FEW and native.runs_programs() and native.add_up(x, sums, False):
+        return sums
+    step = convert.rows_per_block(columns)
+    for lo in range(0, rows, step):
+        _reduce(x[lo : lo + step].astype(np.float64), 1, None, sums[lo : lo + step])
+    sums += 0.0  # no negative zeros
+    return sums
+
+
+def _of_columns(x: Array) -> Array:
+    sums = np.zeros(x.shape[1])
+    if x.size > _FEW and native.runs_programs() and native.add_up(x, sums, True):
+        return sums
+    return np.asarray(_reduce(x, 0, np.float64))
+
+
+_FEW = 1 << 10  # elements up to which NumPy is as fast
+
+__all__ = ["row_maximum", "sum_over", "sum_type"]

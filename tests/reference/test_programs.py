@@ -1,0 +1,247 @@
+"""Formulas as programs of the compiled helper: the bits are NumPy's, whatever the formula, the data types and the layout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ascend_aclnn import native
+from ascend_aclnn.numerics import programs, sum_over, where
+from ascend_aclnn.numerics.blocks import along, elementwise
+from ascend_aclnn.numerics.programs import Untraceable, program, trace
+
+pytestmark = pytest.mark.skipif(
+    not native.runs_programs(), reason="the compiled helper is not built: ascend-aclnn native build"
+)
+
+INSTRUCTIONS = [name for name in ("plain", "avx2", "avx512") if native.use_instructions(name)]
+DTYPES = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38, -3e38, 6.1e-5, 65504.0]
+
+
+@pytest.fixture(params=INSTRUCTIONS, autouse=True)
+def instructions(request: pytest.FixtureRequest) -> Iterator[None]:
+    best = native.status().instructions
+    assert native.use_instructions(request.param)
+    yield
+    assert best is not None and native.use_instructions(best)
+
+
+def values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Any:
+    """Normal numbers of many sizes, and every pair of special ones."""
+    rng = np.random.default_rng(seed)
+    made = (rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)).astype(np.float32)
+    flat, pairs = made.reshape(-1), np.array(SPECIAL, np.float32)
+    grid = np.repeat(pairs, len(pairs)) if seed % 2 else np.tile(pairs, len(pairs))
+    flat[: grid.size] = grid[: flat.size]
+    with np.errstate(all="ignore"):
+        return made.astype(dtype)
+
+
+def bits(array: Any) -> Any:
+    return array.view(f"u{array.itemsize}")
+
+
+def check_same(function: Callable[..., Any], inputs: list[Any], outputs: list[Any], row_axes: int = 0) -> None:
+    """A program fills the outputs with what the formula gives without the helper."""
+    others = [np.zeros_like(output) for output in outputs]
+    with np.errstate(all="ignore"):
+        assert program(function, inputs, outputs, row_axes, inputs[0]) is not None, "there is no program"
+        run = along if row_axes else elementwise
+        arguments: Any = (function, lambda *_: range(-row_axes, 0), inputs) if row_axes else (function, inputs)
+        assert run(*arguments, outputs)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(programs, "program", lambda *_: None)
+            assert run(*arguments, others)
+    for output, other in zip(outputs, others):
+        differ = bits(output) != bits(other)
+        assert not differ.any(), f"{differ.sum()} differ: {output[differ][:5]} and {other[differ][:5]}"
+
+
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "copysign": np.copysign,
+    "fmod": np.fmod,
+    "remainder": np.remainder,
+    "remainder of a number": lambda x, y: np.remainder(x, 0.7) + y,
+    "negative": lambda x, y: -x,
+    "absolute": lambda x, y: np.abs(x),
+    "square root": lambda x, y: np.sqrt(x),
+    "square": lambda x, y: np.square(x),
+    "reciprocal": lambda x, y: np.reciprocal(x),
+    "rounding": lambda x, y: np.rint(x) + np.floor(x) * np.ceil(y) - np.trunc(y),
+    "sign": lambda x, y: np.sign(x),
+    "choice": lambda x, y: where(x < y, x, y),
+    "choices": lambda x, y: where((x <= 0) | np.isnan(y), 0, where((x > 1) & (y >= 0.5), y, 1.5)),
+    "tests": lambda x, y: where(~np.isfinite(x) ^ np.isinf(y), x, where(np.signbit(x), y, x + 1)),
+    "clip": lambda x, y: np.clip(x, -1, 1),
+    "clip by arrays": lambda x, y: np.clip(x, -np.abs(y), np.abs(y)),
+    "masks as numbers": lambda x, y: (x > 0) * y + (y == x) * x,
+    "product and sum": lambda x, y: (x * y + 3) * x + y * y,
+    "exp between": lambda x, y: x / (1 + np.exp(-y)) * y,
+    "two functions": lambda x, y: np.tanh(np.log1p(np.exp(-np.abs(x)))) * np.log(np.abs(y) + 1),
+    "a chain": lambda x, y: np.exp(np.sin(x)) + y,
+    "a function alone": lambda x, y: np.exp(x),
+    "an input alone": lambda x, y: y,
+    "in place": lambda x, y: np.add(np.square(z := x * 2, out=z), y, out=z),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise_formulas(name: str, dtype: np.dtype[Any]) -> None:
+    shape = (300, 257)
+    x, y = values(shape, dtype, 0), values(shape, dtype, 1)
+    check_same(ELEMENTWISE[name], [x, y], [np.zeros(shape, dtype)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_results_that_are_conditions_and_several_results(dtype: np.dtype[Any]) -> None:
+    shape = (300, 257)
+    x, y = values(shape, dtype, 0), values(shape, dtype, 1)
+    check_same(lambda x, y: x >= y, [x, y], [np.zeros(shape, bool)])
+    mask = np.random.default_rng(0).random(shape) < 0.5
+    check_same(
+        lambda m, x, y: (where(m, x, y), ~m & (x != y)), [mask, x, y], [np.zeros(shape, dtype), np.zeros(shape, bool)]
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layout", ["rows", "columns", "number", "transposed", "sliced", "reversed", "blocks"])
+def test_layouts(layout: str, dtype: np.dtype[Any]) -> None:
+    x = values((400, 300), dtype, 0)
+    y = {
+        "rows": x[:1],
+        "columns": x[:, :1],
+        "number": x[:1, :1],
+        "transposed": np.ascontiguousarray(x.T).T,
+        "sliced": np.repeat(x, 2, 1)[:, ::2],
+        "reversed": x[:, ::-1],
+        "blocks": np.broadcast_to(x.reshape(20, 20, 300)[:, :1], (20, 20, 300)),
+    }[layout]
+    x = x.reshape(y.shape if layout == "blocks" else x.shape)
+    check_same(lambda x, y: np.exp(x * 2 - y) + y, [x, y], [np.zeros(x.shape, dtype)])
+    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), dtype)
+    check_same(lambda x, y: x * 2 - y, [x, y], [wide[..., ::2]])
+
+
+def test_in_place() -> None:
+    x, y = values((300, 257), DTYPES[0], 0), values((300, 257), DTYPES[0], 1)
+    formula = lambda x, y: np.maximum(x, y) * x + np.exp(y)  # noqa: E731
+    with np.errstate(all="ignore"):
+        wanted = formula(x, y)
+    assert elementwise(formula, [x, y], [x])
+    assert np.array_equal(bits(x), bits(wanted))
+
+
+def _softmax(x: Any) -> Any:
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True, initial=-np.inf))
+    return e / sum_over(e, (-1,), True).astype(x.dtype)
+
+
+def _norm(x: Any, weight: Any, eps: float) -> Any:
+    mean = (sum_over(x, (-1,), True) / x.shape[-1]).astype(np.float32)
+    apart = x - mean
+    rstd = 1 / np.sqrt((sum_over(np.square(apart), (-1,), True) / x.shape[-1]).astype(np.float32) + np.float32(eps))
+    return apart * rstd * weight, mean, rstd
+
+
+@pytest.mark.parametrize("width", [64, 127, 1000, 1024, 1025, 5000])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows(width: int, dtype: np.dtype[Any]) -> None:
+    shape = (70000 // width + 1, width)
+    x = np.random.default_rng(width).standard_normal(shape).astype(dtype)
+    x[0], x[1, 3], x[2, 5:9] = 0, np.nan, -np.inf
+    check_same(_softmax, [x], [np.zeros(shape, dtype)], 1)
+    check_same(lambda x: sum_over(x, (-1,)), [x], [np.zeros(shape[0], np.float32)], 1)
+    weight = values((width,), dtype, 1)
+    rows = np.zeros((shape[0], 1), np.float32)
+    check_same(_norm, [x, weight, 1e-5], [np.zeros(shape, dtype), rows, rows.copy()], 1)
+    scale = values((shape[0], 1), np.dtype(np.float32), 1)
+    check_same(
+        lambda x, s: x * s - sum_over(x * s, (-1,), True).astype(np.float32) * x,
+        [x, scale],
+        [np.zeros(shape, dtype)],
+        1,
+    )
+
+
+def test_halves_of_rows_and_several_axes() -> None:
+    x = values((50, 1600), DTYPES[1], 0)
+    check_same(lambda x: x[..., :800] / (1 + np.exp(-x[..., 800:])), [x], [np.zeros((50, 800), x.dtype)], 1)
+    x = x.reshape(50, 40, 40)
+    check_same(lambda x: x - np.max(x, (1, 2), keepdims=True), [x], [np.zeros(x.shape, x.dtype)], 2)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda x: x if x.max() > 0 else -x,
+        lambda x: x.astype(np.float64) * 2,
+        lambda x: np.where(x > 0, 1, 0),
+        lambda x: x[::2],
+        lambda x: np.sort(x),
+        lambda x: x * np.float64(0.1),
+        lambda x: x.T,
+        lambda x: x * x.size,
+        lambda x: x + np.arange(4),
+        lambda x: 1.0,
+        lambda x: np.asarray(x) * 2,
+        lambda x: list(x),
+    ],
+)
+def test_what_is_no_program_is_left_to_numpy(formula: Any) -> None:
+    x = np.ones(4, np.float32)
+    with pytest.raises((Untraceable, AttributeError, TypeError)):
+        trace(formula, [x], [x])
+    assert program(formula, [x], [x]) is None
+
+
+def test_other_data_types_have_no_program() -> None:
+    for dtype in (np.int32, np.float64, np.complex64):
+        x = np.ones(4, dtype)
+        assert program(np.negative, [x], [x]) is None
+
+
+def test_programs_are_kept_and_told_apart() -> None:
+    def formula(x: Any, factor: float) -> Any:
+        return x * factor
+
+    x, out = np.ones(4, np.float32), np.empty(4, np.float32)
+    first = program(formula, [x, 2.0], [out])
+    assert first is not None and program(formula, [x, 2.0], [out]) is first
+    assert program(formula, [x, 3.0], [out]) is not first
+    assert program(formula, [x, 0.0], [out]) is not program(formula, [x, -0.0], [out])
+    for n in range(200):
+        program(formula, [x, float(n)], [out])
+    assert len(programs._programs[formula]) <= programs._MOST_PROGRAMS
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (7, 129), (2, 4096), (1, 100_003), (3000, 77), (4100, 2)])
+def test_sums_are_the_same_with_the_helper_and_without(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = values(shape, np.dtype(np.float32), 3)
+    x[~(np.abs(x) < 1e6)] = 1
+    found = [sum_over(x, axes, keep) for axes in ((0,), (1,), (0, 1), None) for keep in (False, True)]
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    wanted = [sum_over(x, axes, keep) for axes in ((0,), (1,), (0, 1), None) for keep in (False, True)]
+    for a, b in zip(found, wanted):
+        assert a.shape == b.shape and np.array_equal(bits(np.asarray(a)), bits(np.asarray(b)))
+    exact = x.astype(np.longdouble).sum(1)
+    np.testing.assert_allclose(sum_over(x, (1,)), exact.astype(np.float64), rtol=1e-9, atol=1e-6)
+
+
+def test_no_helper_no_programs() -> None:
+    assert os.environ.get("ASCEND_ACLNN_NATIVE") != "0"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "runs_programs", lambda: False)
+        assert program(np.exp, [np.ones(4, np.float32)], [np.ones(4, np.float32)]) is None
