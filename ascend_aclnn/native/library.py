@@ -92,7 +92,7 @@ def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Pa
     handle, work = tempfile.mkstemp(prefix=".native-", suffix=".so", dir=folder)
     os.close(handle)
     try:
-        command = [compiler, *_FLAGS, *map(str, sorted(CSRC.glob("*.c"))), "-o", work]
+        command = [compiler, *_FLAGS, *map(str, sorted(CSRC.glob("*.c"))), "-lm", "-o", work]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BuildError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
