@@ -1,8 +1,8 @@
-"""Rules of sending rows to experts and bringing them back, and of what keeps the devices in step."""
+"""Rules of sending rows to experts and bringing them back."""
 
 from __future__ import annotations
 
-from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_NULLPTR
 from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.mc2.common import communicator, optional_communicator
 
@@ -21,56 +21,43 @@ _ROOM = (
         sent="FLOAT8_E4M3FN if quantMode in (3, 4) else INT8 if quantMode in (1, 2) else x.dtype",
     ),
     infer_shape(
-        expandX="(room, x[1])",
         expandXOut="(room, x[1])",
-        dynamicScales="scales",
         dynamicScalesOut="scales",
         expandIdx="(expertIds[0] * expertIds[1],)",
         assistInfoForCombineOut="(room * 128,)",
-        expertTokenNums="(local,)",
         expertTokenNumsOut="(local,)",
-        epRecvCounts="(epWorldSize * local,)",
         epRecvCountsOut="(epWorldSize * local,)",
-        tpRecvCounts="None",
         tpRecvCountsOut="None",
-        expandScales="(room,)",
         expandScalesOut="(room,)",
     ),
     output_dtype(
-        expandX="sent",
         expandXOut="sent",
-        dynamicScales="scale_type",
         dynamicScalesOut="scale_type",
         expandIdx="INT32",
         assistInfoForCombineOut="INT32",
-        expertTokenNums="INT64",
         expertTokenNumsOut="INT64",
-        epRecvCounts="INT32",
         epRecvCountsOut="INT32",
-        expandScales="FLOAT",
         expandScalesOut="FLOAT",
     ),
 )
+# The first version calls its results expandX, dynamicScales, ...
+_RESULTS = {
+    f"{name}Out": name
+    for name in ("expandX", "dynamicScales", "expertTokenNums", "epRecvCounts", "tpRecvCounts", "expandScales")
+}
+_SECOND = "aclnnMoeDistributeDispatchV2 aclnnMoeDistributeDispatchV3 aclnnMoeDistributeDispatchV4"
 
 # Scales of what is quantised come out; from version 2 on, an INT32 x (packed) brings its own.
 rule(
-    "aclnnMoeDistributeDispatch",
-    communicator("groupEp", long=PARAM_NULLPTR),
-    when("quantMode == 2", required("dynamicScales")),
-    optional_communicator("groupTp", long=PARAM_NULLPTR),
-    documented_dtypes(),
-    *_ROOM,
-    nullable="groupEp groupTp dynamicScales expandScales tpRecvCounts",
-)
-rule(
-    "aclnnMoeDistributeDispatchV2 aclnnMoeDistributeDispatchV3 aclnnMoeDistributeDispatchV4",
+    f"aclnnMoeDistributeDispatch {_SECOND}",
     communicator("groupEp", long=PARAM_NULLPTR),
     when("quantMode == 2", required("dynamicScalesOut")),
-    when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional")),
+    on_operators(_SECOND, when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional"))),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
     *_ROOM,
-    nullable="groupEp groupTp dynamicScalesOut expandScalesOut tpRecvCountsOut",
+    nullable="groupEp groupTp dynamicScales dynamicScalesOut expandScales expandScalesOut tpRecvCounts tpRecvCountsOut",
+    aliases=_RESULTS,
 )
 
 # As many rows as there are lists of experts, of the width of what comes back.
@@ -123,41 +110,7 @@ rule(
 
 rule("aclnnAttentionToFFN aclnnFFNToAttention", communicator("group"), documented_dtypes(), nullable="group")
 rule("aclnnMoeEpCombine aclnnMoeEpDispatchEpilogue", documented_dtypes())
-rule(
-    "aclnnMoeUpdateExpert",
-    documented_dtypes(),
-    tiling(
-        rank(2, 2, "expertIds", "eplbTable", "expertScalesOptional"),
-        require("eplbTable[1] >= 2"),
-        has_shape(expertScalesOptional="expertIds", activeMaskOptional="(expertIds[0],)"),
-        require("pruningThresholdOptional in ((expertIds[1],), (1, expertIds[1]))"),
-        one_of("balanceMode", 0, 1),
-        when("balanceMode == 0", require("worldSize >= 2", "0 <= localRankId < worldSize")),
-    ),
-    infer_shape(balancedExpertIds="expertIds", balancedActiveMask="expertIds"),
-    output_dtype(balancedActiveMask="BOOL"),
-)
 
 # --------------------------------------------------------------------------------------------------- stored rows
 
 rule("aclnnEngramFetch aclnnEngramFetchGrad aclnnEngramFetchWait", documented_dtypes())
-
-# --------------------------------------------------------------------------------------------------- in step
-
-# The barriers only log that a communicator's name is empty or too long, and go on.
-rule("aclnnDistributeBarrier aclnnDistributeBarrierV2 aclnnMoeDistributeBufferReset", documented_dtypes())
-rule(
-    "aclnnElasticReceivableTest aclnnElasticReceivableInfoCollect",
-    communicator("group", null=PARAM_INVALID),
-    documented_dtypes(),
-    infer_shape(y="(worldSize, worldSize)"),
-    output_dtype(y="INT32"),
-)
-rule(
-    "aclnnBandwidthTest",
-    communicator("group", long=PARAM_NULLPTR),
-    positive("worldSize", "maxBs"),
-    one_of("mode", 0, 1),
-    documented_dtypes(),
-    nullable="group",
-)
