@@ -21,10 +21,9 @@ rule(
         tiling(broadcastable("weight", "self")),
         output_shape_relaxed(out=_SELF_OR_ONE),
     ),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
     null_status=INNER_NULLPTR,
 )
-
 
 rule(
     "aclnnBinaryCrossEntropyBackward",
@@ -33,22 +32,15 @@ rule(
     same_format("self", "target", "weightOptional"),
     unless_empty(
         "self",
-        output_shape(out=shape_of("self")),
+        output_shape(out="self"),
         broadcastable("target", "self"),
         broadcastable("weightOptional", "self"),
         broadcastable("gradOutput", "self"),
     ),
     reduction,
     castable(promoted("self", "target", "gradOutput", "weightOptional"), "out"),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
-
-
-def _weights_broadcast(call: Call) -> None:
-    """The weights and target broadcast to some shape; which one is not checked."""
-    broadcast_shape("target", "weightOptional")(call)
-    broadcast_shape("target", "posWeightOptional")(call)
-
 
 rule(
     "aclnnBinaryCrossEntropyWithLogits",
@@ -57,11 +49,14 @@ rule(
     reduction,
     max_rank(8, "self", "target", "weightOptional", "posWeightOptional"),
     same_shape("self", "target"),
-    unless_empty("target", _weights_broadcast),
-    unless_empty("self", tiling(broadcastable("weightOptional", "self"), broadcastable("posWeightOptional", "self"))),
-    unless_empty("self", when(f"reduction == {NONE}", same_shape("self", "out"))),
+    # The weights and target broadcast to some shape; which one is not checked.
+    unless_empty("target", require("broadcasts(weightOptional, target)", "broadcasts(posWeightOptional, target)")),
+    unless_empty(
+        "self",
+        tiling(broadcastable("weightOptional", "self"), broadcastable("posWeightOptional", "self")),
+        when(f"reduction == {NONE}", same_shape("self", "out")),
+    ),
     infer_shape(out=_SELF_OR_ONE),
-    output_dtype(out=dtype_of("target")),
 )
 rule(
     "aclnnBinaryCrossEntropyWithLogitsBackward",
@@ -72,7 +67,7 @@ rule(
     unless_empty(
         "self",
         same_shape("self", "target"),
-        output_shape(out=shape_of("self")),
+        output_shape(out="self"),
         broadcastable("gradOutput", "self"),
         broadcastable("weightOptional", "self"),
         broadcastable("posWeightOptional", "self"),
@@ -81,19 +76,12 @@ rule(
     unless_empty(
         "self", castable(promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional"), "out")
     ),
-    output_dtype(out=dtype_of("target")),
 )
 
 # ------------------------------------------------------------------------------------------------- of classes
 
 
-def _target_columns(names: str, *rows: str) -> tuple[Check, Check]:
-    """Rows with an INT64 target; Ascend 950 takes INT32 as well."""
-    position = names.split().index("target")
-    narrow = tuple(" ".join("INT32" if i == position else c for i, c in enumerate(row.split())) for row in rows)
-    return dtype_table(names, *rows, products="A2 A3"), dtype_table(names, *rows, *narrow, products="950")
-
-
+_TARGET: DtypeSet = {"950": INDICES, "": "INT64"}
 _REDUCTION = one_of("reductionOptional", "mean", "sum", "none")
 _EACH_ROW = "(reductionOptional is not None and reductionOptional == 'none')"
 
@@ -110,39 +98,36 @@ def _class_weights(logits: str) -> tuple[Check, ...]:
 rule(
     "aclnnCrossEntropyLoss",
     only_products("A2 A3 950"),
-    *_target_columns(
+    dtype_table(
         "input target weightOptional lossOut logProbOut zlossOut lseForZlossOut",
-        "FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16 FLOAT16",
-        "FLOAT INT64 FLOAT FLOAT FLOAT FLOAT FLOAT",
-        "BF16 INT64 FLOAT BF16 BF16 BF16 BF16",
+        "T I FLOAT T T T T",
+        T=FLOATS,
+        I=_TARGET,
     ),
     tiling(_REDUCTION, require("0 <= labelSmoothing < 1"), *_class_weights("input")),
     infer_shape(
         lossOut=f"(input[0],) if {_EACH_ROW} else (1,)",
-        logProbOut=shape_of("input"),
+        logProbOut="input",
         zlossOut="(1,)",
-        lseForZlossOut=shape_from(("input", 0)),
+        lseForZlossOut="input[:1]",
     ),
-    output_dtype(**dict.fromkeys(("lossOut", "logProbOut", "zlossOut", "lseForZlossOut"), dtype_of("input"))),
 )
-
 
 rule(
     "aclnnCrossEntropyLossGrad",
     only_products("A2 A3 950"),
-    *_target_columns(
+    dtype_table(
         "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional out",
-        "BF16 BF16 INT64 FLOAT BF16 BF16 BF16",
-        "FLOAT16 FLOAT16 INT64 FLOAT FLOAT16 FLOAT16 FLOAT16",
-        "FLOAT FLOAT INT64 FLOAT FLOAT FLOAT FLOAT",
+        "T T I FLOAT T T T",
+        T=FLOATS,
+        I=_TARGET,
     ),
     tiling(
         _REDUCTION,
         *_class_weights("logProb"),
         require(f"gradLoss.size == (logProb[0] if {_EACH_ROW} else 1)"),
     ),
-    infer_shape(out=shape_of("logProb")),
-    output_dtype(out=dtype_of("logProb")),
+    infer_shape(out="logProb"),
 )
 rule(
     "aclnnCrossEntropySumExpAndIndexLogit",
@@ -150,33 +135,31 @@ rule(
     dtype_table(
         "vocabParallelLogits target globalLogitsMax "
         "predictedLogitsOut sumExpLogitsOut expLogitsOut targetOffsetOut targetMaskOut",
-        "FLOAT INT32 FLOAT FLOAT FLOAT FLOAT INT32 INT32",
-        "BF16 INT32 BF16 FLOAT FLOAT FLOAT INT32 INT32",
+        "T INT32 T FLOAT FLOAT FLOAT INT32 INT32",
+        T="FLOAT BF16",
     ),
     infer_shape(
-        predictedLogitsOut=shape_of("target"),
-        sumExpLogitsOut=shape_of("target"),
-        expLogitsOut=shape_of("vocabParallelLogits"),
-        targetOffsetOut=shape_of("target"),
-        targetMaskOut=shape_of("target"),
+        predictedLogitsOut="target",
+        sumExpLogitsOut="target",
+        expLogitsOut="vocabParallelLogits",
+        targetOffsetOut="target",
+        targetMaskOut="target",
     ),
 )
-
 
 rule(
     "aclnnFusedCrossEntropyLossWithMaxSum",
     dtypes("FLOAT", "logitsMax", "sumExpLogits", "predictedLogits", "lossOut"),
     when(
         "vocabParallelLogitsOptional is not None",
-        dtypes("FLOAT FLOAT16 BF16", "vocabParallelLogitsOptional"),
+        dtypes(FLOATS, "vocabParallelLogitsOptional"),
         dtypes("FLOAT", "softMaxOutOptional"),
     ),
     rank(1, 1, "logitsMax"),
     same_shape("logitsMax", "sumExpLogits", "predictedLogits"),
-    output_shape(lossOut=shape_of("logitsMax")),
+    output_shape(lossOut="logitsMax"),
     rank(2, 2, "vocabParallelLogitsOptional"),
     same_shape("vocabParallelLogitsOptional", "softMaxOutOptional"),
     require("labelSmoothing == 0"),
     infer_shape(softMaxOutOptional="vocabParallelLogitsOptional"),
-    output_dtype(softMaxOutOptional="FLOAT", lossOut="FLOAT"),
 )

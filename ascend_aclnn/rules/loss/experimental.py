@@ -36,8 +36,7 @@ rule(
     same_dtype("input", "gradOutput", "gradInput", "gradVar"),
     when("reduction == 'none'", same_shape("input", "gradOutput")),
     when("reduction is None or reduction != 'none'", require("gradOutput.size == 1")),
-    output_shape(gradInput=shape_of("input"), gradVar=shape_of("var")),
-    output_dtype(gradInput=dtype_of("input"), gradVar=dtype_of("var")),
+    output_shape(gradInput="input", gradVar="var"),
 )
 rule(
     "aclnnHingeEmbeddingLoss",
@@ -66,10 +65,8 @@ rule(
     same_shape("self", "target"),
     require("gradOutput.size in (1, self.size)"),
     one_of("reduction", "none", "mean", "sum"),
-    output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    output_shape(out="self"),
 )
-
 
 rule(
     "aclnnBinaryCrossEntropyGradV2",
@@ -80,8 +77,7 @@ rule(
     same_shape("logits", "labels", "weight"),
     when("reduction == 0", same_shape("logits", "grad")),
     when("reduction != 0", require("grad.size == 1")),
-    output_shape(out=shape_of("logits")),
-    output_dtype(out=dtype_of("logits")),
+    output_shape(out="logits"),
 )
 rule(
     "aclnnCrossEntropyGrad",
@@ -91,5 +87,4 @@ rule(
     same_dtype("logits", "out"),
     max_rank(8, "logits"),
     shape_patterns(logits="* c", target="*", out="* c"),
-    output_dtype(out=dtype_of("logits")),
 )

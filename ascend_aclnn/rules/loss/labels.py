@@ -23,7 +23,6 @@ def _per_sample(name: str) -> tuple[Check, ...]:
 _ROWS = (rank(1, 2, "self"), rank(0, 1, "target"))
 _WEIGHTS = has_shape(weight="self[-1:]")
 
-
 rule(
     "aclnnNLLLoss",
     same_dtype("self", "weight"),
@@ -38,7 +37,7 @@ rule(
     require("totalWeightOut.size == 1"),
     require("self[-1] > 0 or target.empty"),
     infer_shape(out=_SAMPLE_LOSS, totalWeightOut="()"),
-    output_dtype(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
+    output_dtype(out="self", totalWeightOut="self"),
 )
 rule(
     "aclnnNLLLossBackward",
@@ -52,10 +51,9 @@ rule(
     _WEIGHTS,
     require("totalWeight.size == 1"),
     *_per_sample("gradOutput"),
-    output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    output_shape(out="self"),
+    output_dtype(out="self"),
 )
-
 
 # target holds a class for every pixel of self.
 _PIXELS = shape_patterns(self="n c h w", target="n h w")
@@ -75,9 +73,8 @@ rule(
     when(f"reduction != {NONE}", require("out.size == 1")),
     require("totalWeightOut.size == 1"),
     infer_shape(out=f"target if reduction == {NONE} else ()", totalWeightOut="()"),
-    output_dtype(out=dtype_of("self"), totalWeightOut=dtype_of("self")),
+    output_dtype(out="self", totalWeightOut="self"),
 )
-
 
 rule(
     "aclnnNLLLoss2dBackward",
@@ -88,12 +85,10 @@ rule(
     when(f"reduction != {NONE}", require("len(gradOutput) <= 1", "gradOutput.size == 1")),
     _PIXELS,
     _WEIGHT_OF_CLASSES,
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
     require("totalWeight.size == 1"),
     reduction,
-    output_dtype(out=dtype_of("self")),
 )
-
 
 rule(
     "aclnnMultilabelMarginLoss",
@@ -108,8 +103,7 @@ rule(
     *_per_sample("out"),
     when("len(self) == 2 and self[0] == 0", require("len(isTarget) <= 2", "isTarget.size == 0")),
     when("not (len(self) == 2 and self[0] == 0)", same_shape("target", "isTarget")),
-    infer_shape(out=_SAMPLE_LOSS, isTarget=shape_of("target")),
-    output_dtype(out=dtype_of("self"), isTarget=dtype_of("self")),
+    infer_shape(out=_SAMPLE_LOSS, isTarget="target"),
 )
 
 # ------------------------------------------------------------------------------------------------- CTC
@@ -142,7 +136,7 @@ _CTC = (
 def _ctc_dtypes(alpha: str) -> tuple[Check, ...]:
     few = (f"symbols <= {_MOST_SYMBOLS}", f"samples <= {_MOST_BATCH}", f"({alpha}[2] - 1) // 2 <= {_MOST_LABELS}")
     return (
-        dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16 DOUBLE", "": "FLOAT DOUBLE"}, "logProbs"),
+        dtypes({"A2 A3 950": f"{FLOATS} DOUBLE", "": "FLOAT DOUBLE"}, "logProbs"),
         on_products("A2 A3", when("logProbs.dtype in (BF16, FLOAT16)", require(*few, why="for FLOAT16 and BF16"))),
     )
 
@@ -160,9 +154,7 @@ rule(
     *_ctc_dtypes("logAlphaOut"),
     dtypes(_LABELS, "targets"),
     same_dtype("logProbs", "negLogLikelihoodOut", "logAlphaOut"),
-    output_dtype(negLogLikelihoodOut=dtype_of("logProbs"), logAlphaOut=dtype_of("logProbs")),
 )
-
 
 rule(
     "aclnnCtcLossBackward",
@@ -172,9 +164,8 @@ rule(
     *_CTC,
     require("most_labels <= (logAlpha[2] - 1) // 2", argument="targetLengths"),
     require("gradOut[0] == samples", "negLogLikelihood[0] == samples", "logAlpha[:2] == (samples, steps)"),
-    output_shape(out=shape_of("logProbs")),
+    output_shape(out="logProbs"),
     *_ctc_dtypes("logAlpha"),
     same_dtype("logProbs", "gradOut", "negLogLikelihood", "logAlpha", "out"),
     dtypes(_LABELS, "targets"),
-    output_dtype(out=dtype_of("logProbs")),
 )

@@ -6,21 +6,10 @@ from ascend_aclnn.rules.language import *
 
 NONE, MEAN, SUM = 0, 1, 2
 
-
 reduction = one_of("reduction", NONE, MEAN, SUM)
 
-
-def loss_shape(call: Call) -> Shape:
-    """Of the loss: self and target broadcast, or one number after a reduction."""
-    wanted = broadcast_shape("self", "target")(call)
-    return wanted if isinstance(wanted, tuple) and call["reduction"] == NONE else ()
-
-
-def _loss_output(name: str) -> Check:
-    """The output has the shape of the loss."""
-    return output_shape(**{name: loss_shape})
-
-
+_BROADCAST = require("broadcasts(target, self)")
+_LOSS = f"broadcast(self, target) if reduction == {NONE} else ()"
 _PAIR = promoted("self", "target")
 _L1 = "FLOAT FLOAT16 INT64"
 _REAL = "(FLOAT, FLOAT16, BF16, DOUBLE)"
@@ -34,30 +23,30 @@ rule(
     dtype_in(_PAIR, {"A2 A3 950": f"{_L1} BF16", "": _L1}, "self"),
     castable(_PAIR, "out"),
     max_rank(8, "self", "target"),
-    _loss_output("out"),
+    _BROADCAST,
+    output_shape(out=_LOSS),
     output_dtype(out=_PAIR),
 )
 
 
-def _backward(name: str, grad: str, out: str, *before: Check) -> None:
-    """The gradient has the shape to which gradient, self and target broadcast."""
-    rule(
-        name,
-        *before,
-        max_rank(8, grad, "self", "target"),
-        output_shape(**{out: broadcast_shape(grad, "self", "target")}),
-        output_dtype(**{out: promoted(grad, "self", "target")}),
-    )
-
-
-_backward(
-    "aclnnL1LossBackward",
-    "gradOutput",
-    "gradInput",
+# The gradient has the shape to which gradient, self and target broadcast.
+_COMMON = promoted("grad", "self", "target")
+_GRADIENT = (
+    max_rank(8, "grad", "self", "target"),
+    output_shape(out="broadcast(grad, self, target)"),
+    output_dtype(out=_COMMON),
+)
+_ALIASES = {"grad": "gradOutput gradOut", "out": "gradInput"}
+rule(
+    "aclnnL1LossBackward aclnnSmoothL1LossBackward",
+    on_operators("aclnnSmoothL1LossBackward", dtypes(FLOATS_OF_PRODUCT, "grad", "self", "target", "out")),
     reduction,
-    castable(promoted("gradOutput", "self", "target"), "gradInput"),
-    dtype_in(promoted("gradOutput", "self", "target"), FLOATS_OF_PRODUCT, "gradOutput"),
-    max_rank(8, "gradInput"),
+    not_negative("beta"),
+    castable(_COMMON, "out"),
+    dtype_in(_COMMON, FLOATS_OF_PRODUCT, "grad"),
+    on_operators("aclnnL1LossBackward", max_rank(8, "out")),
+    *_GRADIENT,
+    aliases=_ALIASES,
 )
 
 _MSE = (
@@ -66,41 +55,38 @@ _MSE = (
     reduction,
     max_rank(8, "self", "target"),
 )
-rule("aclnnMseLoss", *_MSE, _loss_output("out"), output_dtype(out=_PAIR))
-
-
-def _rows_summed(call: Call) -> Shape:
-    """MseLossOut reduces over the first axis only."""
-    wanted = broadcast_shape("self", "target")(call)
-    sizes = wanted if isinstance(wanted, tuple) else ()
-    return sizes if call["reduction"] == NONE else sizes[1:]
-
-
-rule("aclnnMseLossOut", *_MSE, output_shape(out=_rows_summed), output_dtype(out=_PAIR))
-_backward(
+rule(
+    "aclnnMseLoss aclnnMseLossOut",
+    *_MSE,
+    _BROADCAST,
+    on_operators("aclnnMseLoss", output_shape(out=_LOSS)),
+    # MseLossOut reduces over the first axis only.
+    on_operators("aclnnMseLossOut", output_shape(out=f"broadcast(self, target)[0 if reduction == {NONE} else 1:]")),
+    output_dtype(out=_PAIR),
+)
+rule(
     "aclnnMseLossBackward",
-    "gradOutput",
-    "out",
-    same_dtype("self", "gradOutput", "target"),
+    same_dtype("self", "grad", "target"),
     dtypes(FLOATS_OF_PRODUCT, "self", "out"),
     reduction,
+    *_GRADIENT,
+    aliases={"grad": "gradOutput"},
 )
 
 rule(
     "aclnnSoftMarginLoss",
     dtypes(FLOATS_OF_PRODUCT, "self", "target", "out"),
     max_rank(8, "self", "target"),
-    _loss_output("out"),
+    _BROADCAST,
+    output_shape(out=_LOSS),
     output_dtype(out=_PAIR),
 )
-_backward(
-    "aclnnSoftMarginLossBackward", "gradOutput", "out", dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "target", "out")
+rule(
+    "aclnnSoftMarginLossBackward",
+    dtypes(FLOATS_OF_PRODUCT, "grad", "self", "target", "out"),
+    *_GRADIENT,
+    aliases={"grad": "gradOutput"},
 )
-
-
-def _broadcast_together(call: Call) -> None:
-    broadcast_shape("self", "target")(call)
-
 
 rule(
     "aclnnSmoothL1Loss",
@@ -108,59 +94,38 @@ rule(
     castable(_PAIR, "result"),
     reduction,
     max_rank(8, "self", "target"),
-    _broadcast_together,
-    when(f"reduction == {NONE}", output_shape(result=loss_shape)),
+    _BROADCAST,
+    when(f"reduction == {NONE}", has_shape(result=_LOSS)),
     not_negative("beta"),
-    infer_shape(result=loss_shape),
+    infer_shape(result=_LOSS),
     output_dtype(result=_PAIR),
-)
-rule(
-    "aclnnSmoothL1LossBackward",
-    dtypes(FLOATS_OF_PRODUCT, "gradOut", "self", "target", "gradInput"),
-    max_rank(8, "gradOut", "self", "target"),
-    reduction,
-    not_negative("beta"),
-    dtype_in(promoted("gradOut", "self", "target"), FLOATS_OF_PRODUCT, "gradOut"),
-    castable(promoted("gradOut", "self", "target"), "gradInput"),
-    output_shape(gradInput=broadcast_shape("gradOut", "self", "target")),
-    output_dtype(gradInput=promoted("gradOut", "self", "target")),
 )
 
 
 # ------------------------------------------------------------------------------------------------- KL divergence
 
 
-def _grad_fits_pair(call: Call) -> None:
-    """gradOutput broadcasts to what self and target broadcast to."""
-    pair = broadcast_shape("self", "target")(call)
-    came = call.shape("gradOutput")
-    sizes = pair if isinstance(pair, tuple) else ()
-    call.require(
-        broadcast_shapes(came, sizes) == sizes, "gradOutput", f"has shape {came}, which does not broadcast to {sizes}"
-    )
-
+# gradOutput broadcasts to what self and target broadcast to.
+_GRAD_FITS_PAIR = (_BROADCAST, require("broadcast(gradOutput, self, target) == broadcast(self, target)"))
 
 rule(
     "aclnnKlDivBackward",
     castable("self", "out"),
-    dtypes(
-        {"A2 A3 950": "FLOAT FLOAT16 BF16", "910 310P": "FLOAT FLOAT16", "": ""}, "gradOutput", "self", "target", "out"
-    ),
+    dtypes({"A2 A3 950": FLOATS, "910 310P": FLOATS_WITHOUT_BF16, "": ""}, "gradOutput", "self", "target", "out"),
     max_rank(8, "gradOutput", "self", "target", "out"),
-    _grad_fits_pair,
-    output_shape(out=shape_of("self")),
-    output_dtype(out=dtype_of("self")),
+    *_GRAD_FITS_PAIR,
+    output_shape(out="self"),
+    output_dtype(out="self"),
 )
 rule(
     "aclnnKlDivTargetBackward",
     castable("self", "gradTarget"),
-    dtypes({"A2 A3 950": "FLOAT FLOAT16 BF16", "": ""}, "gradOutput", "self", "target", "gradTarget"),
+    dtypes({"A2 A3 950": FLOATS, "": ""}, "gradOutput", "self", "target", "gradTarget"),
     same_dtype("target", "gradTarget"),
     max_rank(8, "gradOutput", "self", "target", "gradTarget"),
-    _grad_fits_pair,
-    output_shape(gradTarget=shape_of("target")),
+    *_GRAD_FITS_PAIR,
+    output_shape(gradTarget="target"),
     no_private_format("gradOutput", "self", "target", "gradTarget"),
-    output_dtype(gradTarget=dtype_of("target")),
 )
 
 # ------------------------------------------------------------------------------------------------- generated wrappers
@@ -170,8 +135,7 @@ rule(
     only_products("A2 A3 950"),
     documented_dtypes("input"),
     same_dtype("input", "out"),
-    infer_shape(out=shape_of("input")),
-    output_dtype(out=dtype_of("input")),
+    infer_shape(out="input"),
 )
 rule(
     "aclnnLogitGrad",
@@ -179,8 +143,7 @@ rule(
     documented_dtypes("x"),
     same_dtype("x", "dy", "out"),
     tiling(same_shape("x", "dy")),
-    infer_shape(out=shape_of("x")),
-    output_dtype(out=dtype_of("x")),
+    infer_shape(out="x"),
 )
 
 # CANN checks no shapes here: these are the document's, beyond which the kernel reads what is not its own.
@@ -188,10 +151,10 @@ _POINTS = shape_patterns(xyz1="b n 2", xyz2="b m 2", idx1="b n", idx2="b m", gra
 
 rule(
     "aclnnChamferDistanceBackward",
-    dtypes("FLOAT FLOAT16", "xyz1", "xyz2"),
+    dtypes(FLOATS_WITHOUT_BF16, "xyz1", "xyz2"),
     dtypes("INT32", "idx1", "idx2"),
-    dtypes("FLOAT FLOAT16", "gradDist1", "gradDist2", "gradXyz1", "gradXyz2"),
+    dtypes(FLOATS_WITHOUT_BF16, "gradDist1", "gradDist2", "gradXyz1", "gradXyz2"),
     unless_empty("xyz1 xyz2 idx1 idx2 gradDist1 gradDist2", _POINTS),
-    infer_shape(gradXyz1=shape_of("xyz1"), gradXyz2=shape_of("xyz2")),
-    output_dtype(gradXyz1=dtype_of("xyz1"), gradXyz2=dtype_of("xyz2")),
+    infer_shape(gradXyz1="xyz1", gradXyz2="xyz2"),
+    output_dtype(gradXyz1="xyz1", gradXyz2="xyz2"),
 )
