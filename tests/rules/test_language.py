@@ -214,6 +214,12 @@ def test_null_pointers_come_first() -> None:
         ("transposed", "transposed is False; it must be True"),
         ("biasOptional is not None", "bias is None (a null pointer); it is required"),
         ("x is None", "x is given; it must be None"),
+        ("not x.contiguous", "x has shape (2, 6) and strides (6, 1); it must not be contiguous"),
+        (
+            "x.transposed or x.empty",
+            "x has shape (2, 6) and strides (6, 1); it must be stored transposed, unless x.empty",
+        ),
+        ("x.nz", "x has format ND; it must be in FRACTAL_NZ"),
         ("numHeads == 4 or transposed", "num_heads is 3; it must be 4, unless transposed"),
         ("all(n > 2 for n in x)", "x has shape (2, 6); each must be more than 2"),
         ("all(n > 3 for n in x[1:] + x[:1])", "x has shape (2, 6); n is 2; it must be more than 3"),

@@ -416,6 +416,9 @@ _OPPOSITES: dict[type, Callable[[], ast.cmpop]] = {
 }
 
 
+_PROPERTIES = {"contiguous": "contiguous", "transposed": "stored transposed", "empty": "empty", "nz": "in FRACTAL_NZ"}
+
+
 def explain(call: Call, node: ast.expr, argument: str = "") -> str:
     """What came and what is allowed, to follow the name of the argument that a failing condition is about.
 
@@ -428,6 +431,8 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         if isinstance(inner, ast.Compare) and len(inner.ops) == 1 and type(inner.ops[0]) in _OPPOSITES:
             opposite = _OPPOSITES[type(inner.ops[0])]()
             return _explain_comparison(call, ast.Compare(inner.left, [opposite], inner.comparators), argument)
+        if isinstance(inner, ast.Attribute) and inner.attr in _PROPERTIES:
+            return f"{_layout(call, inner, argument)} must not be {_PROPERTIES[inner.attr]}"
         came, subject = describe(call, node.operand, argument)
         return f"{came}; {subject} must be False"
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
@@ -439,10 +444,26 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         came, subject = describe(call, node.args[0], argument)
         others = " and ".join(_limit(call, part) for part in node.args[1:])
         return f"{came}; {subject} must broadcast with {others}"
+    if isinstance(node, ast.Attribute) and node.attr in _PROPERTIES:
+        return f"{_layout(call, node, argument)} must be {_PROPERTIES[node.attr]}"
     if isinstance(node, (ast.Name, ast.Attribute)):
         came, subject = describe(call, node, argument)
         return f"{came}; {subject} must be True"
     return f"{_first(call, node, argument)}; {render(call, node)} must hold"
+
+
+def _layout(call: Call, node: ast.Attribute, argument: str) -> str:
+    """What of a tensor a condition on one of its properties is about: "has shape (2, 3) and strides (3, 1); it"."""
+    tensor = _evaluate(call, node.value)
+    came = f"has shape {dims_text(tensor)}"
+    if node.attr in ("contiguous", "transposed"):
+        came += f" and strides {dims_text(tensor.tensor.strides)}"
+    elif node.attr == "nz":
+        came = f"has format {tensor.format.name}"
+    name = render(call, node.value)
+    blamed = argument or Expression(ast.unparse(node)).blamed(call)
+    about = blamed is not None and name == call.python_name(blamed)
+    return f"{came}; it" if about else f"{_first(call, node, argument)}; {name} {came}; it"
 
 
 def _is_about_items(generator: ast.GeneratorExp) -> bool:
@@ -552,7 +573,7 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
             return f"has {node.args[0].attr} {_shown(value)}", "its rank"
         if isinstance(value, ArgumentShape):
             return _came(value), "its rank"
-        return f"has {len(value)} items", "their number"
+        return f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}", "their number"
     if isinstance(node, ast.Attribute) and node.attr == "real":
         return describe(call, node.value, argument)
     if isinstance(node, ast.Attribute):

@@ -50,7 +50,7 @@ _SECOND = "aclnnMoeDistributeDispatchV2 aclnnMoeDistributeDispatchV3 aclnnMoeDis
 # Scales of what is quantised come out; from version 2 on, an INT32 x (packed) brings its own.
 rule(
     f"aclnnMoeDistributeDispatch {_SECOND}",
-    communicator("groupEp", long=PARAM_NULLPTR),
+    *communicator("groupEp", long=PARAM_NULLPTR),
     when("quantMode == 2", required("dynamicScalesOut")),
     on_operators(_SECOND, when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional"))),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
@@ -64,7 +64,7 @@ rule(
 _TOKENS = "(expertIds[0], expandX[1])"
 rule(
     "aclnnMoeDistributeCombine aclnnMoeDistributeCombineV2 aclnnMoeDistributeCombineV3 aclnnMoeDistributeCombineV4",
-    communicator("groupEp"),
+    *communicator("groupEp"),
     optional_communicator("groupTp"),
     documented_dtypes(),
     infer_shape(x=_TOKENS, xOut=_TOKENS),
@@ -72,7 +72,7 @@ rule(
 )
 rule(
     "aclnnMoeDistributeCombineAddRmsNorm aclnnMoeDistributeCombineAddRmsNormV2",
-    communicator("groupEp"),
+    *communicator("groupEp"),
     only_products("A3 950"),
     optional_communicator("groupTp"),
     documented_dtypes(),
@@ -80,11 +80,11 @@ rule(
     output_dtype(rstdOut="FLOAT"),
     nullable="groupEp groupTp yOut rstdOut residualX gamma",
 )
-rule("aclnnMoeDistributeDispatchSetup", communicator("groupEp"), documented_dtypes(), nullable="groupEp")
+rule("aclnnMoeDistributeDispatchSetup", *communicator("groupEp"), documented_dtypes(), nullable="groupEp")
 rule(
     "aclnnMoeDistributeDispatchTeardown",
     only_products("950"),
-    communicator("groupEp", long=PARAM_NULLPTR),
+    *communicator("groupEp", long=PARAM_NULLPTR),
     documented_dtypes(),
     *_ROOM,
     nullable="groupEp",
@@ -92,7 +92,7 @@ rule(
 rule(
     "aclnnMoeDistributeCombineSetup",
     only_products("950"),
-    communicator("groupEp"),
+    *communicator("groupEp"),
     not_empty("expandX", "expertIds", "assistInfoForCombine", "quantExpandXOut", "commCmdInfoOut"),
     documented_dtypes(),
     nullable="groupEp",
@@ -100,7 +100,7 @@ rule(
 rule(
     "aclnnMoeDistributeCombineTeardown",
     only_products("950"),
-    communicator("groupEp"),
+    *communicator("groupEp"),
     documented_dtypes(),
     infer_shape(xOut=_TOKENS),
     nullable="groupEp",
@@ -108,7 +108,7 @@ rule(
 
 # --------------------------------------------------------------------------------------------------- other devices
 
-rule("aclnnAttentionToFFN aclnnFFNToAttention", communicator("group"), documented_dtypes(), nullable="group")
+rule("aclnnAttentionToFFN aclnnFFNToAttention", *communicator("group"), documented_dtypes(), nullable="group")
 rule("aclnnMoeEpCombine aclnnMoeEpDispatchEpilogue", documented_dtypes())
 
 # --------------------------------------------------------------------------------------------------- stored rows

@@ -13,7 +13,7 @@ rule(
     with_status(
         PARAM_NULLPTR,
         absent("sendCountsTensorOptional", "recvCountsTensorOptional"),
-        communicator("group"),
+        *communicator("group"),
         together("mmXOptional", "mmWeightOptional", "mmYOptional"),
         when("permuteOutFlag", required("permuteOutOptional")),
         when("not permuteOutFlag", absent("permuteOutOptional", why="without permute_out_flag")),

@@ -108,7 +108,7 @@ def _exchange(axes: str) -> tuple[Check, ...]:
         array_length("alltoAllAxesOptional", 2),
         require(f"alltoAllAxesOptional == {axes}"),
         one_of("transposeX1", False),
-        communicator("group", null=PARAM_INVALID),
+        *communicator("group", null=PARAM_INVALID),
     )
 
 
@@ -220,7 +220,7 @@ def _experts(shard: str) -> tuple[Check, ...]:
 _SIZES_OF_WEIGHT = require("1 <= weight[0] <= 32", "1 <= weight[2] <= 65535")
 rule(
     "aclnnAlltoAllAllGatherBatchMatMul",
-    communicator("groupEp", "groupTp"),
+    *communicator("groupEp", "groupTp"),
     dtypes(HALVES, "x", "weight", "y1Out", "y2OutOptional", "y3OutOptional"),
     same_dtype("x", "weight", "y1Out", "y2OutOptional", "y3OutOptional"),
     *_experts("xShardType"),
@@ -238,7 +238,7 @@ rule(
 )
 rule(
     "aclnnBatchMatMulReduceScatterAlltoAll",
-    communicator("groupEp", "groupTp"),
+    *communicator("groupEp", "groupTp"),
     dtypes(HALVES, "x", "weight", "out"),
     same_dtype("x", "weight", "out"),
     *_experts("yShardType"),

@@ -214,8 +214,8 @@ rule(
     "aclnnQuantAllReduce",
     *_VALUES,
     no_private_format("x", "scales", "output"),
-    communicator("group"),
+    *communicator("group"),
     infer_shape(output="x"),
     output_dtype(output="FLOAT16"),
 )
-rule("aclnnQuantReduceScatter", *_VALUES, communicator("group"))
+rule("aclnnQuantReduceScatter", *_VALUES, *communicator("group"))

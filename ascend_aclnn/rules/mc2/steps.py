@@ -10,14 +10,14 @@ from ascend_aclnn.rules.mc2.common import communicator
 rule("aclnnDistributeBarrier aclnnDistributeBarrierV2 aclnnMoeDistributeBufferReset", documented_dtypes())
 rule(
     "aclnnElasticReceivableTest aclnnElasticReceivableInfoCollect",
-    communicator("group", null=PARAM_INVALID),
+    *communicator("group", null=PARAM_INVALID),
     documented_dtypes(),
     infer_shape(y="(worldSize, worldSize)"),
     output_dtype(y="INT32"),
 )
 rule(
     "aclnnBandwidthTest",
-    communicator("group", long=PARAM_NULLPTR),
+    *communicator("group", long=PARAM_NULLPTR),
     positive("worldSize", "maxBs"),
     one_of("mode", 0, 1),
     documented_dtypes(),
