@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.attention.layouts import named
 from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- compression
-
-
-def _compressed(call: Call) -> Shape:
-    """Every sequence gives one block per stride, from those that are whole; the lengths are running totals."""
-    size, stride = call["compressBlockSize"], call["compressStride"]
-    call.require(stride > 0, "compressStride", f"is {stride}; it must be positive")
-    ends: tuple[int, ...] = call["actSeqLenOptional"] or ()
-    lengths = [end - start for start, end in zip((0, *ends), ends)]
-    blocks = sum((n - size + stride) // stride for n in lengths if n >= size)
-    return (blocks, *call.shape("input")[1:])
 
 
 rule(
@@ -26,9 +15,16 @@ rule(
     one_of("layoutOptional", "TND"),
     require("actSeqLenOptional is not None", "len(actSeqLenOptional) > 0"),
     one_of("actSeqLenType", 0),
+    positive("compressStride"),
     documented_products,
     documented_dtypes(),
-    infer_shape(output=_compressed),
+    # Every sequence gives one block per stride, from those that are whole; the lengths are running totals.
+    define(
+        ends="() if actSeqLenOptional is None else actSeqLenOptional",
+        rest="tuple(b - a - compressBlockSize for a, b in zip((0, *ends), ends))",
+        blocks="sum(n // compressStride + 1 for n in rest if n >= 0)",
+    ),
+    infer_shape(output="(blocks, *input[1:])"),
 )
 rule(
     "aclnnNsaCompressGrad",
@@ -131,26 +127,22 @@ rule(
 )
 
 
-def _paged(call: Call) -> None:
-    """Heads are 192 wide, those of values 128; keys are paged, (blocks, tokens, heads * width) but for BSND."""
-    layout = call["layoutOptional"]
-    q = named(call, "query", layout)
-    split = layout == "BSND"
-    heads = {"query": call["numHeads"], "key": call["numKeyValueHeads"], "value": call["numKeyValueHeads"]}
-    for name, wanted in (("query", 192), ("key", 192), ("value", 128)):
-        whole = split or (name == "query" and "D" in q)
-        call.require(whole or heads[name] > 0, "numKeyValueHeads", "is 0; it must be positive")
-        width = call.size(name, -1) // (1 if whole else heads[name])
-        call.require(width == wanted, name, f"has heads {width} wide; they must be {wanted}")
-
-
+# Heads are 192 wide, those of values 128; keys are paged, (blocks, tokens, heads * width) but for BSND.
+_PAGED = (
+    require("len(query) == len(layoutOptional)"),
+    when("layoutOptional == 'BSH'", positive("numHeads")),
+    when("layoutOptional != 'BSND'", positive("numKeyValueHeads")),
+    define(keyHeads="1 if layoutOptional == 'BSND' else numKeyValueHeads"),
+    require("query[-1] // (numHeads if layoutOptional == 'BSH' else 1) == 192"),
+    require("key[-1] // keyHeads == 192", "value[-1] // keyHeads == 128"),
+)
 rule(
     "aclnnNsaSelectedAttentionInfer",
     same_dtype("query", "key", "value"),
     dtypes(HALVES, "query"),
     dtypes("INT32", "topkIndices"),
     one_of("layoutOptional", "BSH", "BSND", "TND"),
-    _paged,
+    *_PAGED,
     _few_sequences("actualQSeqLenOptional", "actualKvSeqLenOptional"),
     not_empty("query", "value"),
     documented_products,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from ascend_aclnn.core.errors import PARAM_NULLPTR, RuleViolation
+from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, dims_text
@@ -23,6 +23,7 @@ __all__ = [
     "not_negative",
     "one_of",
     "positive",
+    "present_if",
     "required",
     "required_lists",
     "together",
@@ -140,6 +141,28 @@ def together(*names: str, status: Optional[int] = None) -> Check:
             call.refuse(missing, f"is None; it must be given together with {others}", status)
 
     return check
+
+
+class _PresentIf(Word):
+    def __init__(self, condition: str, names: Sequence[str], status: int) -> None:
+        super().__init__()
+        self.condition, self.names, self.status = Conditional(condition), names, status
+        self.expressions = [self.condition.expression]
+
+    def __call__(self, call: Call) -> None:
+        wanted = self.condition(call)
+        for name in self.names:
+            if name not in call.positions or call.is_present(name) is wanted:
+                continue
+            text = self.condition.expression.render(call)
+            if wanted:
+                call.refuse(name, f"is None (a null pointer); it is required by {text}", self.status)
+            call.refuse(name, f"is given; it must be None without {text}", self.status)
+
+
+def present_if(condition: str, *names: str, status: int = PARAM_INVALID) -> Check:
+    """Arguments that are required where a condition holds, and must be null pointers elsewhere."""
+    return _PresentIf(condition, names, status)
 
 
 class _ConditionalOutputs(Word):

@@ -24,7 +24,7 @@ from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn import catalog
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.core.errors import PARAM_INVALID, RuleViolation
 from ascend_aclnn.rules.language.call import ArgumentItems, ArgumentShape, Call, Check, DtypeRule, Word, dims_text
 from ascend_aclnn.rules.language.dtype_families import FAMILIES
 
@@ -47,6 +47,44 @@ def with_size(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
     """A shape with another size on one axis."""
     position = axis % len(shape)
     return (*shape[:position], size, *shape[position + 1 :])
+
+
+class NotAllowed(Exception):
+    """A value in an expression is none of those that are known."""
+
+
+def known(value: Any, *allowed: Any) -> Any:
+    """A value that is one of those allowed: for definitions, which inference uses before anything is checked."""
+    if value not in allowed:
+        raise NotAllowed(f"is {value!r}; it must be {' or '.join(map(repr, allowed))}")
+    return value
+
+
+class Letters(dict[str, int]):
+    """Sizes by the letters of a layout: ``q.B``, ``q.S``; 0 for a letter that the layout does not have."""
+
+    def __getattr__(self, letter: str) -> int:
+        return self.get(letter, 0)
+
+
+def by_letter(tensor: ArgumentShape, layout: str, heads: int = 0) -> Letters:
+    """The sizes of a tensor by the letters of its layout ("BSND"); H (all heads side by side) gives N and D, too."""
+    if len(tensor) != len(layout):
+        detail = f"has shape {dims_text(tensor)}; in layout {layout} its rank must be {len(layout)}"
+        raise RuleViolation(PARAM_INVALID, tensor.argument, f"{tensor.parameter.python_name} {detail}")
+    sizes = Letters(zip(layout, tensor))
+    if "H" in sizes:
+        sizes.update(N=heads, D=sizes.H // heads if heads else 0)
+    return sizes
+
+
+def arranged(layout: str, sizes: Letters, width: int) -> tuple[int, ...]:
+    """A shape in a layout: sizes by letter, with heads of another width."""
+    found = {**sizes, "D": width, "H": sizes.N * width}
+    for letter in layout:
+        if letter not in found:
+            raise NotAllowed(f"has no axis {letter} of layout {layout}")
+    return tuple(found[letter] for letter in layout)
 
 
 class DoesNotFit(Exception):
@@ -116,14 +154,17 @@ FUNCTIONS: dict[str, Any] = {
     "abs": abs,
     "all": all,
     "any": any,
+    "arranged": arranged,
     "broadcast": broadcast,
     "broadcasts": broadcasts,
+    "by_letter": by_letter,
     "ceil_div": ceil_div,
     "enumerate": enumerate,
     "exact_div": exact_div,
     "int": int,
     "is_tensor": lambda value: isinstance(value, ArgumentShape),
     "isfinite": math.isfinite,
+    "known": known,
     "len": len,
     "max": max,
     "min": min,
@@ -213,6 +254,8 @@ class Expression:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
         except DoesNotFit as reason:
             call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {reason}")
+        except NotAllowed as detail:
+            call.refuse(self.blamed(call), str(detail))
         except IndexError:  # of something that was computed from arguments
             call.refuse(self.blamed(call), f"has too few items or axes for {self.render(call)}")
         except (TypeError, AttributeError):
@@ -582,6 +625,8 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
             return f"has {node.attr} {_shown(value)}", "it"
         if node.attr == "size":
             return f"has {value} elements", "their number"
+        if node.attr.isupper():
+            return _first(call, node), f"{render(call, node)} is {value}; it"
         return f"{_first(call, node)}", f"its property {node.attr}"
     return _first(call, node), f"{render(call, node)} is {_shown(_evaluate(call, node))}; it"
 
