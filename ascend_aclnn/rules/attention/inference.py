@@ -20,9 +20,11 @@ def _sizes(layout: str, *allowed: str) -> Check:
         q="by_letter(query, layout, numHeads)",
         # 0 key heads mean as many as there are of the query.
         keyHeads="numKeyValueHeads or numHeads",
-        # Heads without width are as wide as the query's.
-        result="arranged(resultLayout, q, width if width != 0 and q.D != 0 else q.D)",
     )
+
+
+# Heads without width are as wide as the query's.
+_RESULT = define(result="arranged(resultLayout, q, width if width != 0 and q.D != 0 else q.D)")
 
 
 # A scale for the result makes it INT8; else it is as the query, or as the rotated part beside an 8-bit query.
@@ -35,6 +37,7 @@ rule(
     "aclnnPromptFlashAttention aclnnPromptFlashAttentionV2 aclnnPromptFlashAttentionV3",
     _sizes("inputLayout", "SH", "BSH", "NSD", "BNSD", "BSND", "BNSD_BSND", "TND", "NTD"),
     define(width="by_letter(value, layout, keyHeads).D"),
+    _RESULT,
     unless_empty(
         "attentionOut",
         _runs_on("A2 A3 310P"),
@@ -116,6 +119,7 @@ rule(
         *("BSH", "BSND", "BNSD", "TND", "NTD", "NSD", "BNSD_BSND", "BSH_BNSD", "BSND_BNSD", "NTD_TND", "BSH_NBSD"),
         *("BSND_NBSD", "BNSD_NBSD", "TND_NTD"),
     ),
+    _RESULT,
     # Values are paged (with a block table) or in the query's layout.
     define(
         paged="'BSH' if len(value[0]) == 3 else 'BNSD' if len(value[0]) == 4 else 'BNDSC'",

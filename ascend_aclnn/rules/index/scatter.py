@@ -4,113 +4,77 @@ from __future__ import annotations
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import INNER_NULLPTR
-from ascend_aclnn.rules.index.gather import INDEX, index_dtypes, no_null_items
+from ascend_aclnn.rules.index.gather import INDEX_DTYPES, NO_NULL_INDEX
 from ascend_aclnn.rules.language import *
-
-_COMPLEX = "COMPLEX64 COMPLEX128"
-
 
 # ------------------------------------------------------------------------------------------------- IndexAdd, IndexCopy
 
 
-# source is self with the axis as long as index; 0-d index and source count as one item.
-_ADDED_ROWS = (
+rule(
+    "aclnnIndexAdd aclnnIndexAddV2",
+    on_operators("aclnnIndexAdd", dtypes(plus_bf16(REAL), "self")),
+    on_operators("aclnnIndexAddV2", dtypes(f"{REAL} BF16", "self")),
+    dtypes(INDICES, "index"),
+    same_dtype("self", "source"),
+    on_operators("aclnnIndexAddV2", castable("alpha", "self")),
+    same_dtype("self", "out"),
+    max_rank(8, "self", "source"),
+    # source is self with the axis as long as index; 0-d index and source count as one item.
     valid_axis("dim", "self"),
     on_operators("aclnnIndexAddV2", require("len(self) > 0 or dim == 0", argument="dim")),
     define(rows="source or (1,)", items="index or (1,)", axis="dim % max(len(self), 1)"),
     require("len(self) == 0 or len(rows) == len(self)", argument="source"),
     require("all(i == axis or n == m for i, (n, m) in enumerate(zip(self, rows)))", argument="source"),
     require("len(items) == 1", "items[0] == rows[axis]", argument="index"),
-)
-_ADD = "FLOAT INT32 FLOAT16 DOUBLE INT16 INT8 UINT8 INT64 BOOL"
-rule(
-    "aclnnIndexAdd",
-    dtypes({"A2 A3 950": f"{_ADD} BF16", "": _ADD}, "self"),
-    dtypes(INDEX, "index"),
-    same_dtype("self", "source", "out"),
-    max_rank(8, "self", "source"),
-    *_ADDED_ROWS,
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
 )
 rule(
-    "aclnnIndexAddV2",
-    dtypes(f"{_ADD} BF16", "self"),
-    dtypes(INDEX, "index"),
-    same_dtype("self", "source"),
-    castable("alpha", "self"),
-    same_dtype("self", "out"),
-    max_rank(8, "self", "source"),
-    *_ADDED_ROWS,
-    output_shape(out=shape_of("self")),
+    "aclnnIndexCopy aclnnInplaceIndexCopy",
+    dtypes(
+        {"A2 A3": f"{REAL_AND_COMPLEX} BF16", "950": f"{REAL_AND_COMPLEX} BF16 UINT32 UINT64", "": REAL_AND_COMPLEX},
+        "selfRef",
+    ),
+    dtypes(INDICES, "index"),
+    same_dtype("selfRef", "source", "outRef"),
+    max_rank(8, "selfRef", "source"),
+    max_rank(1, "index"),
+    same_shape("selfRef", "outRef"),
+    require("len(source) > 0 or index.size == 1", argument="index"),
+    require("len(source) == len(selfRef) or 0 in (len(selfRef), len(source))", argument="source"),
+    valid_axis("dim", "selfRef"),
+    define(axis="dim % max(len(selfRef), 1)"),
+    require(
+        "all(i == axis or (n,) == source[i : i + 1] for i, n in enumerate(selfRef))",
+        argument="source",
+        why="source differs from self on axis dim only",
+    ),
+    when("len(source) > 0", require("index.size == source[dim % len(source)]")),
+    same_format("selfRef", "outRef"),
 )
-
-
-_COPY = f"INT64 DOUBLE INT16 INT8 UINT8 {_COMPLEX} BOOL FLOAT FLOAT16 INT32"
-_COPY_SET: DtypeSet = {"A2 A3": f"{_COPY} BF16", "950": f"{_COPY} BF16 UINT32 UINT64", "": _COPY}
-
-
-def _index_copy(name: str, *out: str) -> None:
-    rule(
-        name,
-        dtypes(_COPY_SET, "selfRef"),
-        dtypes(INDEX, "index"),
-        same_dtype("selfRef", "source", *out),
-        max_rank(8, "selfRef", "source"),
-        max_rank(1, "index"),
-        same_shape("selfRef", *out),
-        require("len(source) > 0 or index.size == 1", argument="index"),
-        require("len(source) == len(selfRef) or 0 in (len(selfRef), len(source))", argument="source"),
-        valid_axis("dim", "selfRef"),
-        define(axis="dim % max(len(selfRef), 1)"),
-        require(
-            "all(i == axis or (n,) == source[i : i + 1] for i, n in enumerate(selfRef))",
-            argument="source",
-            why="source differs from self on axis dim only",
-        ),
-        when("len(source) > 0", require("index.size == source[dim % len(source)]")),
-        same_format("selfRef", *out),
-    )
-
-
-_index_copy("aclnnIndexCopy", "outRef")
-_index_copy("aclnnInplaceIndexCopy")
 
 # ------------------------------------------------------------------------------------------------- IndexFill
 
 _FILL = "INT32 FLOAT16 FLOAT INT64 BOOL"
 _FILL_NEW = {"A2 A3": f"{_FILL} BF16", "950": f"{_FILL} BF16 INT8 UINT8 INT16 DOUBLE"}
-
-
-def _real_value(call: Call) -> None:
-    complex_ = call.dtype("value") in (DataType.COMPLEX64, DataType.COMPLEX128)
-    call.require(not complex_, "value", f"has dtype {call.dtype('value').name}; it must be real")
-
-
-def _index_fill(suffix: str, allowed: DtypeSet, *checks: Check) -> None:
-    """IndexFill<suffix> and its in-place twin; a 0-d tensor counts as one item."""
-    for name, target, out in (
-        (f"aclnnIndexFill{suffix}", "self", "out"),
-        (f"aclnnInplaceIndexFill{suffix}", "selfRef", ""),
-    ):
-        kept = (same_dtype(target, out),) if out else ()
-        fits = (same_shape(target, out),) if out else ()
-        length = f"(({target} or (1,))[dim % max(len({target}), 1)])"
-        places = (require(f"all(-{length} <= i < {length} for i in index)", argument="index"),) if suffix else ()
-        rule(
-            name,
-            dtypes(allowed, target),
-            *kept,
-            *(() if suffix else checks),
-            unless_empty(target, *fits, max_rank(8, target), valid_axis("dim", target), *places),
-            *(checks if suffix else ()),
-            infer_shape(out=shape_of(target)),
-            output_dtype(out=dtype_of(target)),
-        )
-
-
-_index_fill("", {**_FILL_NEW, "": ""}, dtypes(INDEX, "index"))
-_index_fill("Tensor", {**_FILL_NEW, "": _FILL}, _real_value)
-
+_FILLED = (same_shape("self", "out"), max_rank(8, "self"), valid_axis("dim", "self"))
+in_both_forms(
+    "IndexFill",
+    dtypes({**_FILL_NEW, "": ""}, "self"),
+    same_dtype("self", "out"),
+    dtypes(INDICES, "index"),
+    unless_empty("self", *_FILLED),
+    infer_shape(out="self"),
+)
+in_both_forms(
+    "IndexFillTensor",
+    dtypes({**_FILL_NEW, "": _FILL}, "self"),
+    same_dtype("self", "out"),
+    # A 0-d tensor counts as one item.
+    define(length="(self or (1,))[dim % max(len(self), 1)]"),
+    unless_empty("self", *_FILLED, require("all(-length <= i < length for i in index)", argument="index")),
+    not_complex("value"),
+    infer_shape(out="self"),
+)
 
 # ------------------------------------------------------------------------------------------------- IndexPut, Put
 
@@ -132,51 +96,38 @@ def _mask_axes_match(call: Call) -> None:
     call.require(at <= len(sizes), "indices", f"cover {at} axes; self has rank {len(sizes)}")
 
 
-def _indices_broadcast(call: Call) -> None:
-    """Indices without a mask broadcast together; CANN's graph fails where they do not."""
-    used = [t for t in call["indices"] if t.size]
-    if any(t.dtype in (DataType.BOOL, DataType.UINT8) for t in used):
-        return
-    total: Shape = ()
-    for tensor in used:
-        both = broadcast_shapes(total, tensor.shape)
-        if both is None:
-            text = f"has a tensor of shape {tensor.shape}, which does not broadcast with {total}"
-            call.refuse("indices", text, INNER_NULLPTR)
-        total = both
-
-
-_PUT_IMPL = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL"
 rule(
     "aclnnIndexPutImpl",
-    no_null_items("indices"),
-    dtypes({"910": _PUT_IMPL, "": f"{_PUT_IMPL} BF16"}, "selfRef", "values"),
-    index_dtypes,
+    NO_NULL_INDEX,
+    dtypes({"910": REAL, "": f"{REAL} BF16"}, "selfRef", "values"),
+    INDEX_DTYPES,
     same_dtype("selfRef", "values"),
     max_rank(8, "selfRef"),
     require("len(indices) <= len(selfRef)"),
     _mask_axes_match,
-    unless_empty("selfRef values", _indices_broadcast),
+    # Indices without a mask broadcast together; CANN's graph fails where they do not.
+    define(used="tuple(index for index in indices if not index.empty)"),
+    unless_empty(
+        "selfRef values",
+        when(
+            "all(index.dtype not in (BOOL, UINT8) for index in used)",
+            with_status(INNER_NULLPTR, require("broadcasts(*used)", argument="indices")),
+        ),
+    ),
 )
-
-_PUT = f"FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE {_COMPLEX} BOOL"
-
-
 rule(
     "aclnnInplacePut",
-    when("not accumulate", dtypes({"A2 A3 950": f"{_PUT} BF16", "": _PUT}, "selfRef")),
-    when("accumulate", dtypes(_PUT, "selfRef")),
-    dtypes(INDEX, "index"),
+    when("not accumulate", dtypes(plus_bf16(REAL_AND_COMPLEX), "selfRef")),
+    when("accumulate", dtypes(REAL_AND_COMPLEX, "selfRef")),
+    dtypes(INDICES, "index"),
     same_dtype("selfRef", "source"),
     max_rank(8, "selfRef", "index"),
     require("source.size == index.size"),
     require("index.empty or not selfRef.empty", argument="selfRef", why="there is nowhere to put values"),
 )
-
-_MASKED = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL"
 rule(
     "aclnnInplaceMaskedScatter",
-    dtypes({"A2 A3 950": f"{_MASKED} BF16", "": _MASKED}, "selfRef"),
+    dtypes(plus_bf16(REAL), "selfRef"),
     dtypes("UINT8 BOOL", "mask"),
     same_dtype("selfRef", "source"),
     max_rank(8, "selfRef", "mask", "source"),
@@ -185,75 +136,44 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- Scatter
 
-_SCATTER = f"UINT8 INT8 INT16 INT32 INT64 BOOL FLOAT16 FLOAT DOUBLE {_COMPLEX}"
-_SCATTER_SET: DtypeSet = {"A2 A3 950": f"{_SCATTER} BF16", "": _SCATTER}
 REDUCE_NONE, REDUCE_ADD, REDUCE_MEAN = 0, 1, 5
-
-
-def _scatter_dtypes(target: str, *others: str) -> tuple[Check, ...]:
-    return (
-        dtypes(_SCATTER_SET, target),
-        same_dtype(target, *others),
-        unless_empty("index", dtypes(INDEX, "index")),
-    )
-
-
-def _scatter_shapes(target: str, source: str, out: str) -> Check:
-    """What is checked unless index is empty, when the input is only copied."""
-    others = [name for name in ("index", source) if name]
-    ranks = [require(f"len({name}) == len({target})") for name in others]
-    from_0_d = [require(f"max(len({name}), 1) == max(len({target}), 1)") for name in others]
-    within = "all({} n <= m for i, (n, m) in enumerate(zip(index, {})))"
-    return unless_empty(
+_WITHIN = "all({} n <= m for i, (n, m) in enumerate(zip(index, {})))"
+# The Value versions scatter an aclScalar and have no src.
+rule(
+    "aclnnScatter aclnnInplaceScatter aclnnScatterAdd aclnnScatterReduce aclnnInplaceScatterReduce"
+    " aclnnScatterValue aclnnInplaceScatterValue",
+    on_operators(
+        "aclnnScatterReduce aclnnInplaceScatterReduce",
+        # Atlas A2 and A3 reduce FLOAT by adding onto self, and nothing else.
+        on_products("A2 A3", dtypes("FLOAT", "self"), require(f"reduce == {REDUCE_ADD}", "includeSelf")),
+        require(
+            f"{REDUCE_NONE} <= reduce <= {REDUCE_MEAN}", why="none, add, mul, max, min and mean are numbered from 0"
+        ),
+    ),
+    on_operators("aclnnScatterValue aclnnInplaceScatterValue", when("self.dtype not in COMPLEX", not_complex("value"))),
+    dtypes(plus_bf16(REAL_AND_COMPLEX), "self"),
+    same_dtype("self", "src", "out"),
+    # Nothing is done but a copy where there are no indices.
+    unless_empty(
         "index",
-        on_products("950", *from_0_d),
-        when("product != '950'", *ranks),
-        *([when(f"len({out}) > 0", same_shape(target, out))] if out else []),
-        *([require(within.format("", source), argument="index")] if source else []),
+        dtypes(INDICES, "index"),
+        on_products(
+            "950",
+            require("max(len(index), 1) == max(len(self), 1)"),
+            require("max(len(src), 1) == max(len(self), 1)"),
+        ),
+        when("product != '950'", require("len(index) == len(self)", "len(src) == len(self)")),
+        when("len(out) > 0", same_shape("self", "out")),
+        require(_WITHIN.format("", "src"), argument="index"),
         # An axis that does not exist is the first or the last one here, and refused below.
-        define(axis=f"max(dim + len({target}), 0) if dim < 0 else min(dim, max(len({target}) - 1, 0))"),
-        require(within.format("i == axis or", target), argument="index"),
-        max_rank(8, target),
-        valid_axis("dim", target),
-    )
-
-
-def _scatter(name: str, *first: Check, value: bool = False) -> None:
-    """An operator of the scatter family: Inplace ones change selfRef, the Value ones scatter an aclScalar."""
-    inplace = name.startswith("aclnnInplace")
-    target, out, source = "selfRef" if inplace else "self", "" if inplace else "out", "" if value else "src"
-    others = [t for t in (source, out) if t]
-    rule(
-        name,
-        *first,
-        *_scatter_dtypes(target, *others),
-        _scatter_shapes(target, source, out),
-        infer_shape(out=shape_of(target)),
-        output_dtype(out=dtype_of(target)),
-    )
-
-
-_KNOWN_REDUCTION = require(
-    f"{REDUCE_NONE} <= reduce <= {REDUCE_MEAN}", why="none, add, mul, max, min and mean are numbered from 0"
+        define(axis="max(dim + len(self), 0) if dim < 0 else min(dim, max(len(self) - 1, 0))"),
+        require(_WITHIN.format("i == axis or", "self"), argument="index"),
+        max_rank(8, "self"),
+        valid_axis("dim", "self"),
+    ),
+    infer_shape(out="self"),
+    aliases=INPLACE,
 )
-
-
-def _reduces_on_chip(target: str) -> Check:
-    """Atlas A2 and A3 reduce FLOAT by adding onto self, and nothing else."""
-    return on_products("A2 A3", dtypes("FLOAT", target), require(f"reduce == {REDUCE_ADD}", "includeSelf"))
-
-
-def _complex_needs_complex(target: str) -> Check:
-    return when(f"{target}.dtype not in (COMPLEX64, COMPLEX128)", _real_value)
-
-
-_scatter("aclnnScatter")
-_scatter("aclnnInplaceScatter")
-_scatter("aclnnScatterAdd")
-_scatter("aclnnScatterReduce", _reduces_on_chip("self"), _KNOWN_REDUCTION)
-_scatter("aclnnInplaceScatterReduce", _reduces_on_chip("selfRef"), _KNOWN_REDUCTION)
-_scatter("aclnnScatterValue", _complex_needs_complex("self"), value=True)
-_scatter("aclnnInplaceScatterValue", _complex_needs_complex("selfRef"), value=True)
 
 # ------------------------------------------------------------------------------------------------- ScatterNd
 
@@ -269,10 +189,10 @@ def _nd_updates(target: str) -> tuple[Check, Check]:
 rule(
     "aclnnScatterNd",
     dtypes({"A2 A3 950": "FLOAT16 FLOAT BOOL BF16", "": "FLOAT16 FLOAT BOOL"}, "data"),
-    dtypes(INDEX, "indices"),
+    dtypes(INDICES, "indices"),
     same_dtype("data", "updates", "out"),
     rank(1, 8, "data", "indices", "updates"),
-    output_shape(out=shape_of("data")),
+    output_shape(out="data"),
     *_nd_updates("data"),
 )
 
@@ -287,7 +207,7 @@ rule(
         },
         "varRef",
     ),
-    dtypes(INDEX, "indices"),
+    dtypes(INDICES, "indices"),
     same_dtype("varRef", "updates"),
     tiling(rank(1, 8, "indices"), *_nd_updates("varRef")),
 )
@@ -302,7 +222,7 @@ _ROW_UPDATES = (
 rule(
     "aclnnTfScatterAdd",
     dtypes({"A2 A3 910 950": "FLOAT FLOAT16 BF16 INT32 INT8 UINT8", "": ""}, "varRef"),
-    dtypes(INDEX, "indices"),
+    dtypes(INDICES, "indices"),
     same_dtype("varRef", "updates"),
     when(f"not ({_ROW_UPDATES})", require("len(indices) > 0"), *_nd_updates("varRef")),
 )
@@ -327,7 +247,7 @@ rule(
         },
         "varRef",
     ),
-    dtypes(INDEX, "indice"),
+    dtypes(INDICES, "indice"),
     same_dtype("varRef", "updates"),
     dtype_table("maskOptional", "UINT8"),
     # One update for each variable of the list, as the document of Ascend 950 puts it; other chips check the same.
@@ -370,7 +290,7 @@ rule(
         {"A2 A3": f"{_UPDATE} BF16", "950": f"{_UPDATE} BF16 UINT8 FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8", "": _UPDATE},
         "data",
     ),
-    dtypes(INDEX, "indices"),
+    dtypes(INDICES, "indices"),
     same_dtype("data", "updates"),
     not_empty("data", "updates", "indices"),
     require("len(updates) == len(data)"),
@@ -394,7 +314,7 @@ _QUANT_SHAPES = unless_empty(
 rule(
     "aclnnInplaceQuantScatter",
     dtypes("INT8", "selfRef"),
-    dtypes(INDEX, "indices"),
+    dtypes(INDICES, "indices"),
     _QUANT_ROWS,
     require("len(updates) == len(selfRef)"),
     _QUANT_SHAPES,
@@ -405,7 +325,7 @@ rule(
     "aclnnInplaceQuantScatterV2",
     only_products("950"),
     dtypes("INT8 FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8", "selfRef"),
-    dtypes(INDEX, "indices"),
+    dtypes(INDICES, "indices"),
     _QUANT_ROWS,
     require("len(updates) == len(selfRef)"),
     when("selfRef.dtype == HIFLOAT8", one_of("roundMode", "round", "hybrid")),

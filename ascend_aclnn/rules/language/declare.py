@@ -50,7 +50,8 @@ class Rule:
         self.empty_lists = empty_lists.split()
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
-        self.definitions = group.definitions
+        # An alias is None in a version that has none of its parameters.
+        self.definitions = {**{alias: [(None, expression("None"))] for alias in self.aliases}, **group.definitions}
         self.conditional = group.conditional
         self.expressions = group.expressions
         self.nullable = frozenset(nullable.split())

@@ -484,6 +484,8 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
         return _explain_items(call, node.args[0], argument)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "broadcasts":
+        if isinstance(node.args[0], ast.Starred):
+            return f"{_first(call, node, argument)}; the shapes must broadcast"
         came, subject = describe(call, node.args[0], argument)
         others = " and ".join(_limit(call, part) for part in node.args[1:])
         return f"{came}; {subject} must broadcast with {others}"
