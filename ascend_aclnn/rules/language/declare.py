@@ -51,7 +51,8 @@ class Rule:
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
         # An alias is None in a version that has none of its parameters.
-        self.definitions = {**{alias: [(None, expression("None"))] for alias in self.aliases}, **group.definitions}
+        nothing: list[Any] = [(None, expression("None"))]
+        self.definitions = {**dict.fromkeys(self.aliases, nothing), **group.definitions}
         self.conditional = group.conditional
         self.expressions = group.expressions
         self.nullable = frozenset(nullable.split())
