@@ -44,6 +44,7 @@ class _Library(NamedTuple):
     needs: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()  # the libraries whose functions it exports, as the catalog names them
     operators: tuple[str, ...] = ()  # the repositories whose operators it has
+    sanitized: bool = True  # with what -fsanitize asks for
 
 
 _LIBRARIES = {
@@ -53,6 +54,7 @@ _LIBRARIES = {
                 "settings.c",
                 "messages.c",
                 "calls.c",
+                "clock.c",
                 "handles.c",
                 "blocks.c",
                 "device.c",
@@ -81,6 +83,8 @@ _LIBRARIES = {
     ),
     "libhccl.so": _Library(("hccl.c",), ("libnnopbase.so", "libascendcl.so"), ("libhccl.so", "libhcomm.so")),
     "libacl_op_compiler.so": _Library(("op_compiler.c",), ("libascendcl.so",), ("libacl_op_compiler.so",)),
+    # The device process loads it; that one is no sanitized program.
+    "libaclemu_ring.so": _Library(("ring.c",), sanitized=False),
     # torch_npu links against these and uses nothing of them before it needs a compiled graph or a data channel.
     "libge_runner.so": _Library(),
     "libgraph.so": _Library(),
@@ -247,14 +251,14 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
             path.write_text("\n".join(_operator_lines(repository)), encoding="utf-8")
             sources[library].append(path)
 
-    flags = [*_FLAGS, *sanitize]
-    common = hashlib.sha256("\0".join([_identity(compiler), *flags]).encode())
+    known = hashlib.sha256(_identity(compiler).encode())
     for header in sorted(path for place in (include, CSRC, work) for path in place.rglob("*.h")):
-        common.update(header.name.encode() + b"\0" + header.read_bytes())
+        known.update(header.name.encode() + b"\0" + header.read_bytes())
 
-    def compile_one(source: Path) -> Path:
-        digest = common.copy()
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    def compile_one(source: Path, own_flags: Sequence[str]) -> Path:
+        flags = [*_FLAGS, *own_flags]
+        digest = known.copy()
+        digest.update("\0".join([*flags, source.name, ""]).encode() + source.read_bytes())
         made = work / (source.stem + ".o") if kept is None else kept / f"{digest.hexdigest()[:32]}.o"
         if not made.exists():
             unfinished = work / (source.stem + ".part")
@@ -271,15 +275,21 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
     hidden = work / "hidden.map"
     names = "".join(f" {name};" for name in sorted(absent_functions(options.cann)))
     hidden.write_text(f"{{ global: *; local: emu_no_such_function;{names} }};\n", encoding="utf-8")
-    # Sanitizers are not linked into libraries but come with the program.
-    link = [
-        *(flag for flag in _LINK if not (sanitize and "no-undefined" in flag)),
-        *sanitize,
-        f"-Wl,--version-script={hidden}",
-    ]
+
+    def flags_of(library: str) -> list[str]:
+        return sanitize if library not in libraries or libraries[library].sanitized else []
+
+    def link(library: str) -> list[str]:
+        # Sanitizers are not linked into libraries but come with the program.
+        flags = flags_of(library)
+        linked = (flag for flag in _LINK if not (flags and "no-undefined" in flag))
+        return [compiler, *linked, *flags, f"-Wl,--version-script={hidden}", f"-Wl,-soname,{library}"]
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        objects = {library: [pool.submit(compile_one, path) for path in paths] for library, paths in sources.items()}
+        objects = {
+            library: [pool.submit(compile_one, path, flags_of(library)) for path in paths]
+            for library, paths in sources.items()
+        }
         for library, made_of in libraries.items():
             made = [str(future.result()) for future in objects[library]]
             links = [
@@ -289,11 +299,10 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
                 "-Wl,--as-needed",
                 "-lm",
             ]
-            _run([compiler, *link, f"-Wl,-soname,{library}", "-o", str(lib64 / library), *made, *links])
+            _run([*link(library), "-o", str(lib64 / library), *made, *links])
         for library, behind in _FILTERS.items():
             made = [str(future.result()) for future in objects[library]]
-            flags = [f"-Wl,-soname,{library}", f"-Wl,--filter={behind}"]
-            _run([compiler, *link, *flags, "-o", str(lib64 / library), *made])
+            _run([*link(library), f"-Wl,--filter={behind}", "-o", str(lib64 / library), *made])
     shutil.rmtree(work)
 
 

@@ -1,13 +1,14 @@
 """The device process: answers the emulated libraries' operators with the NumPy backend, on shared memory.
 
 It is started by libascendcl (``csrc/link.c``) with two descriptors: 3, the control socket, over which connections
-arrive, and 4, the device memory. Each connection has a thread. Requests and answers are a length, a word (the call, or
-the status of the answer) and a payload; see ``csrc/executor.c`` for the payloads. The process ends with its client:
-when the control socket does.
+arrive, and 4, the device memory. Each connection is a socket and a ring, and has a thread. Requests and answers on the
+socket are a length, a word (the call, or the status of the answer) and a payload; launches come through the ring
+(``csrc/ring.h``). See ``csrc/executor.c`` for the payloads. The process ends with its client: when the control socket does.
 """
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import resource
@@ -20,28 +21,28 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 import numpy as np
-import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
-from ascend_aclnn.backends.numpy.run import BoundCall
+from ascend_aclnn.backends.numpy.placed import Memory, PlacedCall, Tensors
 from ascend_aclnn.backends.numpy.storage import HostStorage
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, PARAM_INVALID, AclError
 from ascend_aclnn.core.scalar import Scalar
-from ascend_aclnn.core.socs import DEFAULT_SOC
+from ascend_aclnn.core.socs import DEFAULT_SOC, Soc
+from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.emulator import singles
-from ascend_aclnn.emulator.protocol import Call, Descriptor, Where, kinds
+from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 if TYPE_CHECKING:
     from ascend_aclnn.emulator.communication import Communicators
 
 KNOWN = 1024  # accepted phase ones that are remembered
-BOUND = 8  # address sets that a plan remembers the tensors of
+BOUND = 1 << 14  # plans on addresses that are kept ready
 
 
 class BadArgument(ValueError):
@@ -53,6 +54,15 @@ class PlannedTensor(NamedTuple):
 
     spec: TensorSpec
     extent: int
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it keeps to its extent, as the client's checks say."""
+        try:
+            self.spec.check_within(self.extent)
+        except ValueError:
+            return False
+        return True
 
     @classmethod
     def read(cls, words: Sequence[int], position: int) -> tuple[PlannedTensor, int]:
@@ -74,28 +84,31 @@ class PlannedTensor(NamedTuple):
         return cls(spec, extent), 6 + 2 * rank + storage_rank
 
 
-# A value in a plan: the number of a tensor, the numbers of a list's tensors, or the value itself.
-_TENSOR, _TENSORS, _VALUE = range(3)
-Slot = tuple[int, Any]
+# What a plan runs on some addresses, and what there is to say afterwards: new shapes of outputs.
+Bound = Callable[[], Optional[bytes]]
 
 
 class Plan:
     """Arguments that phase one has checked, ready to run on any addresses."""
 
+    once = False  # whether it is forgotten after its launch
+
     def __init__(self, operator: Operator, words: Sequence[int]) -> None:
         self.operator = operator
         self.tensors: list[Optional[PlannedTensor]] = []  # None: a null pointer
-        self.slots: list[Slot] = []
-        self.bound: dict[bytes, tuple[list[Optional[Tensor]], BoundCall]] = {}
+        self.arguments: list[Any] = []  # of each parameter: the numbers of its tensors, or its value
+        self.bound: dict[bytes, Bound] = {}
         self._words = words
         self._at = 0
+        self._placed: Optional[PlacedCall] = None
         for parameter in operator.parameters:
             try:
-                self.slots.append(self._slot(parameter.kind))
+                self.arguments.append(self._argument(parameter.kind))
             except BadArgument as error:
                 raise BadArgument(f"{parameter.python_name} {error}") from None
         if self._at != len(words):
             raise RuntimeError(f"{len(words) - self._at} words too many")
+        self.addresses = len(self.tensors)
 
     # -- reading the words of executor.c
     def _next(self) -> int:
@@ -106,25 +119,24 @@ class Plan:
         self._at += count
         return self._words[self._at - count : self._at]
 
-    def _slot(self, kind: Kind) -> Slot:
+    def _argument(self, kind: Kind) -> Any:
         if kind is Kind.TENSOR:
-            return _TENSOR, self._tensor()
-        if kind is Kind.TENSOR_LIST:
-            count = self._next()
-            return (_VALUE, None) if count < 0 else (_TENSORS, [self._tensor() for _ in range(count)])
+            return Tensors([self._tensor()], False)
         if kind is Kind.SCALAR:
-            return _VALUE, self._scalar()
-        if kind is Kind.SCALAR_LIST:
+            return self._scalar()
+        if kind in _COUNTED:
             count = self._next()
-            return _VALUE, None if count < 0 else [self._scalar() for _ in range(count)]
-        if kind in (Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY):
-            count = self._next()
-            return _VALUE, None if count < 0 else _array(kind, self._take(count))
-        if kind is Kind.STRING:
-            size = self._next()
-            raw = b"" if size < 0 else struct.pack(f"<{-(-size // 8)}q", *self._take(-(-size // 8)))[:size]
-            return _VALUE, None if size < 0 else raw.decode("utf-8", "replace")
-        return _VALUE, _number(kind, self._next())
+            if count < 0:
+                return None
+            if kind is Kind.TENSOR_LIST:
+                return Tensors([self._tensor() for _ in range(count)], True)
+            if kind is Kind.SCALAR_LIST:
+                return [self._scalar() for _ in range(count)]
+            if kind is Kind.STRING:
+                words = -(-count // 8)
+                return struct.pack(f"<{words}q", *self._take(words))[:count].decode("utf-8", "replace")
+            return _array(kind, self._take(count))
+        return _number(kind, self._next())
 
     def _tensor(self) -> int:
         planned = None
@@ -147,62 +159,89 @@ class Plan:
     # -- values
     def values(self, tensors: Sequence[Optional[TensorSpec]]) -> list[Any]:
         """One value for each parameter, as backends take them; of phase one with the specs of the tensors."""
-        made: list[Any] = []
-        for tag, what in self.slots:
-            made.append(tensors[what] if tag == _TENSOR else [tensors[i] for i in what] if tag == _TENSORS else what)
-        return made
+        return [
+            ([tensors[i] for i in value.numbers] if value.is_list else tensors[value.numbers[0]])
+            if type(value) is Tensors
+            else value
+            for value in self.arguments
+        ]
 
-    def checked_values(self) -> list[Any]:
-        """Values for phase one, whose tensors have no memory."""
-        return self.values([None if planned is None else planned.spec for planned in self.tensors])
+    def specs(self) -> list[Optional[TensorSpec]]:
+        """Of the tensors, which have no memory in phase one."""
+        return [None if planned is None else planned.spec for planned in self.tensors]
 
-    def bind(
-        self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
-    ) -> tuple[list[Optional[Tensor]], BoundCall]:
-        """The tensors on given addresses (offsets in the device memory), and the call that is bound to them."""
-        found = self.bound.get(addresses)
-        if found is not None:
-            return found
-        offsets = struct.unpack(f"<{len(self.tensors)}q", addresses)
-        tensors = [
+    def settle(self, soc: Soc) -> None:
+        """Finds out, once phase one has passed, whether the plan can run without Tensors of its own."""
+        within = all(planned is None or planned.is_within for planned in self.tensors)
+        if within and PlacedCall.possible(self.operator, self.specs(), soc):
+            self._placed = PlacedCall(self.operator, self.arguments, self.specs())
+
+    def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
+        """What runs the plan on tensors at these offsets in the device memory."""
+        offsets = struct.unpack(f"<{self.addresses}q", addresses)
+        if self._placed is not None:
+            return self._placed.place(memory, offsets)
+        tensors = self._on(backend, memory, offsets)
+        call = backend.bind(self.operator, self.values(tensors))
+
+        def run() -> bytes:
+            call.run()
+            return self._new_shapes(tensors)
+
+        return run
+
+    def _on(self, backend: NumpyBackend, memory: Memory, offsets: Sequence[int]) -> list[Optional[Tensor]]:
+        return [
             None
             if planned is None
             else Tensor.on(HostStorage.over(backend, memory[offset : offset + planned.extent]), planned.spec)
             for planned, offset in zip(self.tensors, offsets)
         ]
-        made = tensors, backend.bind(self.operator, self.values(tensors))
-        if len(self.bound) >= BOUND:
-            self.bound.clear()
-        self.bound[addresses] = made
-        return made
+
+    def _new_shapes(self, tensors: Sequence[Optional[Tensor]]) -> bytes:
+        """Of outputs whose shape the data have told: number of the tensor, rank and sizes."""
+        changed = b""
+        for number, (tensor, planned) in enumerate(zip(tensors, self.tensors)):
+            if tensor is not None and planned is not None and tensor.shape is not planned.spec.shape:
+                changed += struct.pack(f"<{2 + tensor.ndim}q", number, tensor.ndim, *tensor.shape)
+        return changed
 
 
 class SinglePlan(Plan):
     """The aclnn operator that stands for a single operator; it runs once."""
 
+    once = True
+
     def __init__(self, call: singles.Call, extents: Sequence[int]) -> None:
         self.operator = catalog.get(call.operator)
         self.tensors = []
-        self.slots = []
-        self.items: list[singles.Item] = []  # of each tensor
+        self.arguments = []
         self.bound = {}
+        self.items: list[singles.Item] = []  # of each tensor
+        self.addresses = len(extents)
         for argument in call.arguments:
             if isinstance(argument, singles.Item):
-                self.slots.append((_TENSOR, len(self.tensors)))
-                self.items.append(argument)
-                extent = argument.values.nbytes if argument.number is None else extents[argument.number]  # type: ignore[union-attr]
-                try:
-                    argument.spec.check_within(extent)
-                except ValueError as error:
-                    raise BadArgument(str(error)) from None
-                self.tensors.append(PlannedTensor(argument.spec, extent))
+                self.arguments.append(Tensors([self._add(argument, extents)], False))
+            elif isinstance(argument, list):
+                self.arguments.append(Tensors([self._add(item, extents) for item in argument], True))
             else:
-                self.slots.append((_VALUE, argument))
+                self.arguments.append(argument)
 
-    def bind(
-        self, backend: NumpyBackend, memory: npt.NDArray[np.uint8], addresses: bytes
-    ) -> tuple[list[Optional[Tensor]], BoundCall]:
-        offsets = struct.unpack(f"<{len(addresses) // 8}q", addresses)
+    def _add(self, item: singles.Item, extents: Sequence[int]) -> int:
+        """A tensor; its number."""
+        extent = item.values.nbytes if item.values is not None else extents[item.number or 0]
+        try:
+            item.spec.check_within(extent)
+        except ValueError as error:
+            raise BadArgument(str(error)) from None
+        self.items.append(item)
+        self.tensors.append(PlannedTensor(item.spec, extent))
+        return len(self.tensors) - 1
+
+    def settle(self, soc: Soc) -> None:
+        self._placed = None  # some of its tensors are in no device memory
+
+    def _on(self, backend: NumpyBackend, memory: Memory, offsets: Sequence[int]) -> list[Optional[Tensor]]:
         tensors: list[Optional[Tensor]] = []
         for item, planned in zip(self.items, self.tensors):
             if planned is None:
@@ -213,7 +252,10 @@ class SinglePlan(Plan):
                 offset = offsets[item.number or 0]
                 data = memory[offset : offset + planned.extent]
             tensors.append(Tensor.on(HostStorage.over(backend, data), planned.spec))
-        return tensors, backend.bind(self.operator, self.values(tensors))
+        return tensors
+
+
+_COUNTED = (Kind.TENSOR_LIST, Kind.SCALAR_LIST, Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.STRING)
 
 
 def _array(kind: Kind, words: Sequence[int]) -> tuple[Union[int, float, bool], ...]:
@@ -233,47 +275,82 @@ def _number(kind: Kind, word: int) -> Union[int, float, bool]:
     return word % (1 << 64) if kind is Kind.UINT64 else word
 
 
+class RingFunctions:
+    """What csrc/ring.c does for the device process. Waiting lets other threads run; the rest is too short for that."""
+
+    def __init__(self, path: str) -> None:
+        self.wait = ctypes.CDLL(path).emu_ring_wait
+        self.wait.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int)
+        self.wait.restype = ctypes.c_uint64
+        self.done = ctypes.PyDLL(path).emu_ring_done
+        self.done.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int)
+        self.done.restype = None
+
+
+_HEADER = struct.Struct("<Ii")
+
+
+def _frame(status: int, answer: bytes) -> bytes:
+    return _HEADER.pack(len(answer) + 4, status) + answer
+
+
 class Device:
     """The plans, the memory and the backend that all connections share."""
 
-    def __init__(self, backend: NumpyBackend, memory: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, backend: NumpyBackend, memory: Memory) -> None:
         self.backend = backend
+        self.soc = find_soc(backend.soc)
+        self._bound = 0
+        self._calls = {
+            Call.PREPARE: self.prepare,
+            Call.LAUNCH: self.launch_alone,
+            Call.DROP: self.drop,
+            Call.COMMUNICATE: self.communicate,
+            Call.SINGLE: self.prepare_single,
+        }
         self.memory = memory
         self.plans: dict[int, Plan] = {}
         self._communicators: Optional[Communicators] = None
         self._communicators_lock = threading.Lock()
         self.known: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
 
-    def serve(self, connection: socket.socket) -> None:
-        """Answers the requests of one connection, in order, until it ends; several may come in at once."""
-        calls = {
-            Call.PREPARE: self.prepare,
-            Call.LAUNCH: self.launch,
-            Call.DROP: self.drop,
-            Call.COMMUNICATE: self.communicate,
-            Call.SINGLE: self.prepare_single,
-        }
-        header = struct.Struct("<Ii")
-        buffer = bytearray(1 << 16)
-        have = 0  # bytes of the buffer that have come in
+    def serve(self, connection: socket.socket, memory: mmap.mmap, ring: RingFunctions) -> None:
+        """Answers the requests of one connection until it ends: the launches in its ring, in order, and calls."""
+        fd = connection.fileno()
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        records = memoryview(memory)[Ring.HEAD : Ring.HEAD + Ring.RECORDS]
+        words = records.cast("Q")
+        size, header = Ring.RECORDS // 8, Ring.HEADER // 8
+        at = done = 0
         while True:
-            got = connection.recv_into(memoryview(buffer)[have:])
-            if got == 0:
+            sent = ring.wait(address, at, fd)
+            if sent == at and not self._answer_call(connection):
                 return
-            have += got
-            at = 0
-            while have - at >= header.size:
-                length, call = header.unpack_from(buffer, at)
-                end = at + 4 + length
-                if end > have:
-                    break
-                status, answer = calls[call](bytes(buffer[at + header.size : end]))
-                connection.sendall(header.pack(len(answer) + 4, status) + answer)
-                at = end
-            buffer[: have - at] = buffer[at:have]
-            have -= at
-            if have == len(buffer):
-                buffer.extend(bytes(len(buffer)))
+            while at < sent:
+                start = at % size
+                count = words[start]
+                at += count
+                if words[start + 1] == Record.FILLER:
+                    continue
+                outcome = self.launch(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
+                done += 1
+                if outcome is None:
+                    ring.done(address, done, fd)
+                else:
+                    words[start + 1] = Record.ANSWERED
+                    ring.done(address, done, fd)
+                    connection.sendall(_frame(*outcome))
+
+    def _answer_call(self, connection: socket.socket) -> bool:
+        """Answers the next call on a connection; False at its end."""
+        header = connection.recv(_HEADER.size, socket.MSG_WAITALL)
+        if not header:
+            return False
+        length, call = _HEADER.unpack(header)
+        if call != Call.WAKE:
+            payload = connection.recv(length - 4, socket.MSG_WAITALL) if length > 4 else b""
+            connection.sendall(_frame(*self._calls[call](payload)))
+        return True
 
     def prepare(self, payload: bytes) -> tuple[int, bytes]:
         """Phase one: u64 plan, u32 and u32 lengths of the operator's name and kinds, words, name, kinds."""
@@ -306,7 +383,7 @@ class Device:
         """A plan that phase one accepts, or the refusal."""
         try:
             plan = make()
-            values = plan.checked_values()
+            values = plan.values(plan.specs())
             violation = self.backend.check(plan.operator, values)
             unsupported = self.backend.unsupported(plan.operator, values) if violation is None else None
         except singles.NotTranslated as error:
@@ -321,6 +398,7 @@ class Device:
             return violation.status, f"{name}: {violation.detail}".encode()
         if unsupported is not None:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {unsupported}".encode()
+        plan.settle(self.soc)
         return plan
 
     def prepare_single(self, payload: bytes) -> tuple[int, bytes]:
@@ -342,27 +420,39 @@ class Device:
         self.plans[number] = plan
         return 0, b""
 
-    def launch(self, payload: bytes) -> tuple[int, bytes]:
-        """Phase two: u64 plan, an offset in device memory for each tensor. Answers the new shapes of outputs."""
-        number = int.from_bytes(payload[:8], "little")
+    def launch(self, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
+        """Phase two: a plan on an offset in device memory for each tensor. An error, or new shapes of outputs, if any."""
         plan = self.plans[number]
-        name = plan.operator.name
-        if type(plan) is SinglePlan:
-            del self.plans[number]
         try:
-            tensors, bound = plan.bind(self.backend, self.memory, payload[8:])
-            bound.run()
+            key = bytes(addresses[: 8 * plan.addresses])
+            bound = plan.bound.get(key)
+            if bound is None:
+                bound = self._bind(plan, key)
+            changed = bound()
         except AclError as error:
-            return error.status, _text(name, error)
+            return error.status, _text(plan.operator.name, error)
         except Exception:
-            return INNER_ERROR, _unexpected(name)
-        changed = b""
-        for number, (tensor, planned) in enumerate(zip(tensors, plan.tensors)):
-            if tensor is not None and planned is not None and tensor.shape is not planned.spec.shape:
-                changed += struct.pack(f"<{2 + tensor.ndim}q", number, tensor.ndim, *tensor.shape)
-        if changed:
-            plan.bound.pop(payload[8:], None)
-        return 0, changed
+            return INNER_ERROR, _unexpected(plan.operator.name)
+        finally:
+            if plan.once:
+                del self.plans[number]
+        return (0, changed) if changed else None
+
+    def _bind(self, plan: Plan, addresses: bytes) -> Bound:
+        bound = plan.bind(self.backend, self.memory, addresses)
+        if plan.once or plan.operator.data_dependent:  # its tensors change their shapes
+            return bound
+        if self._bound >= BOUND:
+            self._bound = 0
+            for other in list(self.plans.values()):
+                other.bound = {}
+        self._bound += 1
+        plan.bound[addresses] = bound
+        return bound
+
+    def launch_alone(self, payload: bytes) -> tuple[int, bytes]:
+        """Phase two of a launch that is too long for the ring: u64 plan, addresses."""
+        return self.launch(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
 
     def communicate(self, payload: bytes) -> tuple[int, bytes]:
         """Something about a communicator; the first request brings the module that knows of them."""
@@ -424,22 +514,25 @@ def main() -> None:
         backend = find_backend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         device = Device(backend, np.frombuffer(mapped, np.uint8))
+        ring = RingFunctions(sys.argv[2])
         sys.setswitchinterval(1e-3)  # a connection whose request has come in should not wait long for the others
         while True:
             data, received, _, _ = socket.recv_fds(control, 1, 16)
             if not data:
                 break
-            for descriptor in received:
-                connection = socket.socket(fileno=descriptor)
-                threading.Thread(target=_serve, args=(device, connection), daemon=True).start()
+            for pair in zip(received[::2], received[1::2]):
+                threading.Thread(target=_serve, args=(device, ring, *pair), daemon=True).start()
     except ConnectionError:
         pass
     os._exit(0)  # the threads may be in the middle of an operator, and nobody waits for it any more
 
 
-def _serve(device: Device, connection: socket.socket) -> None:
+def _serve(device: Device, ring: RingFunctions, descriptor: int, memory: int) -> None:
+    connection = socket.socket(fileno=descriptor)
     try:
-        device.serve(connection)
+        records = mmap.mmap(memory, Ring.HEAD + Ring.RECORDS)
+        os.close(memory)
+        device.serve(connection, records, ring)
     except ConnectionError:
         pass  # the client has ended; the control socket tells the main thread so
     except BaseException:

@@ -1,7 +1,8 @@
 """What the libraries (``csrc/``) and the device process (``device.py``) agree on; ``c_header`` is the C side of it.
 
 Every request is a length, a call and a payload, every answer a length, a status and a payload; ``csrc/executor.c`` makes
-the payloads.
+the payloads. Launches go through a ring in shared memory instead (``csrc/ring.h``), and only what they have to say goes
+over the socket.
 """
 
 from __future__ import annotations
@@ -21,11 +22,28 @@ class Descriptor(IntEnum):
 class Call(IntEnum):
     """The requests."""
 
+    WAKE = -1  # something is in the ring; from the device process: the launch that is waited for is done. Has no answer
     PREPARE = 1  # phase one: checks arguments and keeps them as a plan
-    LAUNCH = 2  # phase two: runs a plan on addresses
+    LAUNCH = 2  # phase two: runs a plan on addresses; of launches that are too long for the ring
     DROP = 3  # forgets plans
     COMMUNICATE = 4  # does something to a communicator
     SINGLE = 5  # phase one of a single operator, by its type name; its plan runs once
+
+
+class Record(IntEnum):
+    """The second word of a record in the ring: what has become of it."""
+
+    PLAIN = 0  # not done yet, or done with nothing to say
+    ANSWERED = 1  # done, and an answer is on the socket
+    FILLER = 2  # no launch: the ring's end comes before the next one
+
+
+class Ring(IntEnum):
+    """The ring of a connection, in bytes (see ``csrc/ring.h``)."""
+
+    HEAD = 128  # before the records
+    RECORDS = 1 << 16
+    HEADER = 16  # of a record: its length in words, and a Record
 
 
 class Communication(IntEnum):
@@ -94,6 +112,8 @@ def member(kind: Kind) -> str:
 _NUMBERS: tuple[tuple[str, type[IntEnum]], ...] = (
     ("DESCRIPTOR", Descriptor),
     ("CALL", Call),
+    ("RECORD", Record),
+    ("RING", Ring),
     ("WHERE", Where),
     ("COMMUNICATION", Communication),
     ("COLLECTIVE", Collective),

@@ -22,6 +22,12 @@ typedef struct {
 #define EMU_DIRTY 8192
 #define EMU_IDLE 16
 
+/* The socket and the ring of a connection to the device process. */
+typedef struct {
+    int socket;
+    struct emu_ring *ring;
+} emu_channel;
+
 struct emu_context {
     emu_device *device;
     emu_context *next;    /* of the device's contexts, under emu_world */
@@ -58,10 +64,10 @@ struct emu_device {
     pid_t pid;
     int process;                    /* a pidfd, -1 where there are none */
     int control;
-    int idle[EMU_IDLE];             /* connections that nobody uses */
+    emu_channel idle[EMU_IDLE];     /* those that nobody uses, */
     size_t idle_count;
-    int *sockets;
-    size_t socket_count, socket_room;
+    emu_channel *channels;          /* and all */
+    size_t channel_count, channel_room;
     bool lost;
     char lost_reason[160];
     _Atomic uint64_t incarnation;  /* changes whenever another process is started */

@@ -2,9 +2,9 @@
  * The device process and the connections to it.
  *
  * The process is started with two descriptors: 3, a control socket, and 4, the device memory. Every request travels on a
- * connection of its own: a socket pair whose other end is sent over the control socket, kept for later requests. So
- * threads do not wait for each other, nothing has a name in the file system, and each side sees the other's death as the
- * end of its sockets. The process ends when the control socket does.
+ * connection of its own: a socket pair, whose other end is sent over the control socket, and a ring for launches; it is
+ * kept for later requests. So threads do not wait for each other, nothing has a name in the file system, and each side
+ * sees the other's death as the end of its sockets. The process ends when the control socket does.
  *
  * The process is not a child of the program, which may wait for children of its own and handle their signals: a process in
  * between starts it and ends at once, and no signal tells of that one either.
@@ -12,6 +12,7 @@
 #include "link.h"
 
 #include "calls.h"
+#include "clock.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -83,7 +84,7 @@ static char **clean_environment(void) {
 
 static int report_lost(const emu_device *device) {
     return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the process of device %d: %s", device->id,
-                    device->lost_reason);
+                    device->lost ? device->lost_reason : "it has been replaced by another one");
 }
 
 static int lose(emu_device *device, const char *reason) {
@@ -132,13 +133,13 @@ static int start_grandchild(starting *start) {
 }
 
 static int spawn(emu_device *device, int control) {
-    char python[4096], path[8192], identity[16];
+    char python[4096], path[8192], ring[4200];
     emu_setting("ASCEND_EMULATOR_PYTHON", "python", python, sizeof python);
     emu_setting("ASCEND_EMULATOR_PYTHONPATH", "path", path, sizeof path);
     if (python[0] == 0)
         return lose(device, "no emulator.conf lies beside the libraries, and ASCEND_EMULATOR_PYTHON is not set");
-    snprintf(identity, sizeof identity, "%d", device->id);
-    char *arguments[] = {python, "-I", "-c", BOOT, path, identity, NULL};
+    snprintf(ring, sizeof ring, "%s/libaclemu_ring.so", emu_directory());
+    char *arguments[] = {python, "-I", "-c", BOOT, path, ring, NULL};
     char **environment = clean_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -230,18 +231,23 @@ static void end_process(emu_device *device) {
     device->pid = 0;
 }
 
-static void close_connection(emu_device *device, int fd) {
-    for (size_t k = 0; k < device->socket_count; k++) {
-        if (device->sockets[k] == fd) device->sockets[k] = device->sockets[--device->socket_count];
+static void free_channel(emu_channel channel) {
+    munmap(channel.ring, sizeof *channel.ring);
+    close(channel.socket);
+}
+
+static void close_channel(emu_device *device, emu_channel channel) {
+    for (size_t k = 0; k < device->channel_count; k++) {
+        if (device->channels[k].socket == channel.socket) device->channels[k] = device->channels[--device->channel_count];
     }
-    close(fd);
+    free_channel(channel);
 }
 
 void emu_link_stop(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
     end_process(device);
     /* Connections in use are closed by their users, who see the end of the stream. */
-    for (size_t i = 0; i < device->idle_count; i++) close_connection(device, device->idle[i]);
+    for (size_t i = 0; i < device->idle_count; i++) close_channel(device, device->idle[i]);
     device->idle_count = 0;
     device->lost = false;
     pthread_mutex_unlock(&device->link_lock);
@@ -252,10 +258,10 @@ static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
         if (device->control >= 0) close(device->control);
-        for (size_t k = 0; k < device->socket_count; k++) close(device->sockets[k]);
+        for (size_t k = 0; k < device->channel_count; k++) close(device->channels[k].socket);
         if (device->process >= 0) close(device->process);
         device->control = device->process = -1;
-        device->socket_count = device->idle_count = 0;
+        device->channel_count = device->idle_count = 0;
         device->pid = 0;
     }
 }
@@ -267,27 +273,27 @@ API int32_t aclemuDevicePid(int32_t device) {
 
 /* -------------------------------------------------------------------------------------------------------- connections */
 
-static bool keep(int **list, size_t *count, size_t *room, int fd) {
-    if (*count == *room) {
-        size_t more = *room > 0 ? *room * 2 : 16;
-        int *grown = realloc(*list, more * sizeof **list);
+static bool keep(emu_device *device, emu_channel channel) {
+    if (device->channel_count == device->channel_room) {
+        size_t more = device->channel_room > 0 ? device->channel_room * 2 : 16;
+        emu_channel *grown = realloc(device->channels, more * sizeof *grown);
         if (grown == NULL) return false;
-        *list = grown;
-        *room = more;
+        device->channels = grown;
+        device->channel_room = more;
     }
-    (*list)[(*count)++] = fd;
+    device->channels[device->channel_count++] = channel;
     return true;
 }
 
-static bool send_descriptor(int control, int fd) {
-    char byte = 0, space[CMSG_SPACE(sizeof fd)] = {0};
+static bool send_descriptors(int control, const int fds[2]) {
+    char byte = 0, space[CMSG_SPACE(2 * sizeof(int))] = {0};
     struct iovec part = {&byte, 1};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    header->cmsg_len = CMSG_LEN(2 * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, 2 * sizeof(int));
     ssize_t sent;
     do sent = sendmsg(control, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
@@ -295,9 +301,10 @@ static bool send_descriptor(int control, int fd) {
 }
 
 /* A connection has come to its end, and so has the process, or it is about to: its control socket tells. */
-static void lost_connection(emu_device *device) {
+static void lost_connection(const emu_connection *connection) {
+    emu_device *device = connection->device;
     pthread_mutex_lock(&device->link_lock);
-    if (!device->lost && device->pid != 0) {
+    if (!device->lost && device->pid != 0 && connection->incarnation == device->incarnation) {
         struct pollfd poller = {device->control, POLLIN, 0};
         int ended;
         do ended = poll(&poller, 1, 1000);
@@ -311,67 +318,79 @@ static void lost_connection(emu_device *device) {
     pthread_mutex_unlock(&device->link_lock);
 }
 
+/* Makes a channel and sends its other side over. *reached becomes false when the process has ended. */
+static int new_channel(emu_device *device, emu_channel *channel, bool *reached) {
+    int pair[2], memory = memfd_create("ascend-launches", MFD_CLOEXEC), status = 0;
+    if (memory < 0) return out_of_descriptors(device);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+        status = out_of_descriptors(device);
+        close(memory);
+        return status;
+    }
+    emu_ring *ring = MAP_FAILED;
+    if (ftruncate(memory, sizeof *ring) == 0) ring = mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    if (ring == MAP_FAILED) status = out_of_descriptors(device);
+    else (void)madvise(ring, sizeof *ring, MADV_DONTFORK);
+    if (status == 0 && !send_descriptors(device->control, (int[]){pair[1], memory})) {
+        bool later = errno == ETOOMANYREFS || errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        *reached = later;
+        status = later ? out_of_descriptors(device) : ACL_ERROR_RT_DRV_INTERNAL_ERROR;
+    }
+    close(pair[1]);
+    close(memory);
+    *channel = (emu_channel){pair[0], ring};
+    if (status == 0 && !keep(device, *channel)) status = out_of_descriptors(device);
+    if (status != 0) {
+        if (ring != MAP_FAILED) munmap(ring, sizeof *ring);
+        close(pair[0]);
+    }
+    return status;
+}
+
 /* A connection nobody uses, or a new one. */
 int emu_link_open(emu_device *device, emu_connection *connection) {
     bool reached = true;
-    connection->device = device;
-    connection->fd = -1;
+    *connection = (emu_connection){.device = device, .channel = {-1, NULL}};
+    emu_channel channel = {-1, NULL};
     pthread_mutex_lock(&device->link_lock);
     int status = start_locked(device);
     connection->incarnation = device->incarnation;
-    if (status == 0 && device->idle_count > 0) {
-        connection->fd = device->idle[--device->idle_count];
-    } else if (status == 0) {
-        int pair[2];
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-            status = out_of_descriptors(device);
-        } else {
-            reached = send_descriptor(device->control, pair[1]);
-            if (!reached && (errno == ETOOMANYREFS || errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-                reached = true;
-                status = out_of_descriptors(device);
-                close(pair[0]);
-            } else if (reached && keep(&device->sockets, &device->socket_count, &device->socket_room, pair[0])) connection->fd = pair[0];
-            else close(pair[0]);
-            close(pair[1]);
-        }
-    }
+    if (status == 0 && device->idle_count > 0) channel = device->idle[--device->idle_count];
+    else if (status == 0) status = new_channel(device, &channel, &reached);
     pthread_mutex_unlock(&device->link_lock);
-    if (!reached) lost_connection(device);
+    if (!reached) {
+        lost_connection(connection);
+        return report_lost(device);
+    }
     if (status != 0) return status;
-    return connection->fd >= 0 ? 0 : report_lost(device);
+    connection->channel = channel;
+    connection->launched = connection->taken = channel.ring->done; /* nothing is under way in a channel that nobody uses */
+    connection->start = connection->end = channel.ring->sent;
+    return 0;
 }
 
 bool emu_link_current(const emu_connection *connection) {
-    return connection->fd >= 0 && connection->incarnation == connection->device->incarnation && !connection->device->lost;
+    return connection->channel.socket >= 0 && connection->incarnation == connection->device->incarnation && !connection->device->lost;
 }
 
 void emu_link_close(emu_connection *connection) {
     emu_device *device = connection->device;
-    if (connection->fd < 0) return;
+    if (connection->channel.socket < 0) return;
     pthread_mutex_lock(&device->link_lock);
-    bool usable = !device->lost && device->control >= 0 && connection->incarnation == device->incarnation;
-    if (usable && device->idle_count < EMU_IDLE) device->idle[device->idle_count++] = connection->fd;
-    else close_connection(device, connection->fd);
-    connection->fd = -1;
+    bool usable = !device->lost && device->control >= 0 && connection->incarnation == device->incarnation &&
+                  connection->taken == connection->launched;
+    if (usable && device->idle_count < EMU_IDLE) device->idle[device->idle_count++] = connection->channel;
+    else close_channel(device, connection->channel);
+    connection->channel = (emu_channel){-1, NULL};
     pthread_mutex_unlock(&device->link_lock);
 }
 
-/* Request: u32 bytes that follow, u32 call, payload. Answer: u32 bytes that follow, i32 status, payload. */
-typedef struct {
-    uint32_t bytes;
-    int32_t word;
-} frame;
-
-/* Sends everything; with MSG_DONTWAIT, everything or (EAGAIN) nothing, as the kernel does for what fits into one of its
- * buffers. */
-static bool send_all(int fd, struct iovec *parts, int count, int flags) {
+static bool send_all(int fd, struct iovec *parts, int count) {
     while (count > 0) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
+        ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) return false;
-        flags = 0;
         while (count > 0 && (size_t)sent >= parts->iov_len) {
             sent -= (ssize_t)parts->iov_len;
             parts++;
@@ -397,25 +416,20 @@ static bool receive_all(int fd, void *data, size_t size) {
     return true;
 }
 
-emu_sent emu_link_send(emu_connection *connection, uint32_t call, const emu_buffer *request, bool wait) {
-    frame head = {(uint32_t)(request->size + sizeof head.word), (int32_t)call};
-    struct iovec parts[2] = {{&head, sizeof head}, {request->data, request->size}};
-    if (send_all(connection->fd, parts, request->size > 0 ? 2 : 1, wait ? 0 : MSG_DONTWAIT)) return LINK_SENT;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? LINK_FULL : LINK_LOST;
+static bool send_frame(int socket, uint32_t call, const emu_buffer *request) {
+    size_t size = request != NULL ? request->size : 0;
+    emu_frame head = {(uint32_t)(size + sizeof head.word), (int32_t)call};
+    struct iovec parts[2] = {{&head, sizeof head}, {size > 0 ? request->data : NULL, size}};
+    return send_all(socket, parts, size > 0 ? 2 : 1);
 }
 
-bool emu_link_answered(const emu_connection *connection, int32_t timeout) {
-    struct pollfd poller = {connection->fd, POLLIN, 0};
-    int ready;
-    do ready = poll(&poller, 1, timeout);
-    while (ready < 0 && errno == EINTR);
-    return ready != 0; /* an error is an answer, too: reading tells which */
-}
-
-int emu_link_receive(emu_connection *connection, emu_buffer *answer) {
-    frame reply;
+/* The status of the next answer, and what came with it. */
+static int receive(emu_connection *connection, emu_buffer *answer) {
+    emu_frame reply;
     answer->size = 0;
-    bool good = receive_all(connection->fd, &reply, sizeof reply) && reply.bytes >= sizeof reply.word;
+    bool good;
+    do good = receive_all(connection->channel.socket, &reply, sizeof reply) && reply.bytes >= sizeof reply.word;
+    while (good && reply.bytes == sizeof reply.word && reply.word == CALL_WAKE);
     if (good) {
         size_t size = reply.bytes - sizeof reply.word;
         if (size > answer->room) {
@@ -424,11 +438,11 @@ int emu_link_receive(emu_connection *connection, emu_buffer *answer) {
             if (answer->data == NULL) abort();
             answer->room = size;
         }
-        good = receive_all(connection->fd, answer->data, size);
+        good = receive_all(connection->channel.socket, answer->data, size);
         answer->size = size;
     }
     if (good) return reply.word;
-    lost_connection(connection->device);
+    lost_connection(connection);
     return report_lost(connection->device);
 }
 
@@ -437,14 +451,107 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
     answer->size = 0;
     int status = emu_link_open(device, &connection);
     if (status != 0) return status;
-    if (emu_link_send(&connection, call, request, true) == LINK_SENT) {
-        status = emu_link_receive(&connection, answer);
+    if (send_frame(connection.channel.socket, call, request)) {
+        status = receive(&connection, answer);
     } else {
-        lost_connection(device);
+        lost_connection(&connection);
         status = report_lost(device);
     }
     emu_link_close(&connection);
     return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ launches */
+
+/* Whether the launches are done within a short while. */
+static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since) {
+    while (emu_now() - since < 2 * RING_SPIN) {
+        if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
+    }
+    return false;
+}
+
+/* Tells the device process, which naps or sleeps, that there is something in the ring. */
+static void wake(emu_ring *ring, int socket) {
+    if (atomic_exchange(&ring->state, RING_BUSY) != RING_BUSY) send_frame(socket, (uint32_t)CALL_WAKE, NULL);
+}
+
+bool emu_link_launch(emu_connection *connection, const emu_buffer *request) {
+    emu_ring *ring = connection->channel.ring;
+    uint64_t count = (RING_HEADER + request->size + 15) / 16 * 2; /* an even number: a filler always has room for its header */
+    uint64_t at = connection->end % RING_WORDS, rest = RING_WORDS - at, filler = rest < count ? rest : 0;
+    if (connection->end + filler + count - connection->start > RING_WORDS) return false;
+    if (filler > 0) {
+        ring->words[at] = filler;
+        ring->words[at + 1] = RECORD_FILLER;
+        at = 0;
+    }
+    ring->words[at] = count;
+    ring->words[at + 1] = RECORD_PLAIN;
+    memcpy(&ring->words[at + 2], request->data, request->size);
+    connection->end += filler + count;
+    connection->launched++;
+    atomic_store(&ring->sent, connection->end);
+    if (atomic_load(&ring->state) == RING_SLEEPS) wake(ring, connection->channel.socket);
+    return true;
+}
+
+static bool is_lost(const emu_connection *connection) { return !emu_link_current(connection); }
+
+/* Takes CALL_WAKE off the socket; false when an answer is next. */
+static bool take_wake(emu_connection *connection) {
+    emu_frame frame;
+    ssize_t got = recv(connection->channel.socket, &frame, sizeof frame, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (got <= 0) {
+        lost_connection(connection);
+        return true;
+    }
+    if (got < (ssize_t)sizeof frame || frame.word != CALL_WAKE) return false;
+    return receive_all(connection->channel.socket, &frame, sizeof frame);
+}
+
+bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout) {
+    emu_ring *ring = connection->channel.ring;
+    if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
+    uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
+    bool short_wait = timeout != 0 && connection->wait < RING_SPIN;
+    if (short_wait && atomic_load(&ring->state) != RING_BUSY) wake(ring, connection->channel.socket);
+    while (!short_wait || !spin(ring, launches, since)) {
+        atomic_store(&ring->wanted, launches);
+        if (atomic_load(&ring->done) >= launches || is_lost(connection)) break;
+        if (atomic_load(&ring->state) != RING_BUSY) wake(ring, connection->channel.socket);
+        struct pollfd poller = {connection->channel.socket, POLLIN, 0};
+        int ready = poll(&poller, 1, timeout <= 0 ? timeout : emu_left(end));
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready == 0) {
+            atomic_store(&ring->wanted, 0);
+            return atomic_load(&ring->done) >= launches;
+        }
+        if (!take_wake(connection)) break; /* something is there to be taken */
+    }
+    atomic_store(&ring->wanted, 0);
+    connection->wait = ring_guess(connection->wait, emu_now() - since);
+    return true;
+}
+
+bool emu_link_done(const emu_connection *connection) {
+    return atomic_load_explicit(&connection->channel.ring->done, memory_order_acquire) > connection->taken;
+}
+
+int emu_link_take(emu_connection *connection, emu_buffer *answer) {
+    emu_ring *ring = connection->channel.ring;
+    uint64_t at = connection->start % RING_WORDS;
+    bool done = emu_link_done(connection);
+    answer->size = 0;
+    connection->taken++;
+    if (ring->words[at + 1] == RECORD_FILLER) {
+        connection->start += ring->words[at];
+        at = 0;
+    }
+    connection->start += ring->words[at];
+    if (!done) return report_lost(connection->device);
+    return ring->words[at + 1] == RECORD_ANSWERED ? receive(connection, answer) : 0;
 }
 
 __attribute__((constructor)) static void at_start(void) { emu_at_fork(NULL, forked_child); }

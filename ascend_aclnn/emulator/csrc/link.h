@@ -3,7 +3,7 @@
 #define EMU_LINK_H
 
 #include "device.h"
-#include "protocol.h"
+#include "ring.h"
 
 /* Starts the device process unless it runs; does not wait for it, and leaves failures to whoever needs it. */
 LINK void emu_link_start(emu_device *device);
@@ -22,22 +22,29 @@ LINK void emu_buffer_free(emu_buffer *buffer);
 /* A connection to the device process, used by one stream or for one call. */
 typedef struct {
     emu_device *device;
-    int fd; /* -1: closed */
+    emu_channel channel;       /* socket -1: closed */
     uint64_t incarnation;
+    uint64_t launched, taken;  /* launches put into the ring, and those whose outcome has been taken */
+    uint64_t end, start;       /* of the ring's words: behind the last launch, and the next one to be taken */
+    uint64_t wait;             /* nanoseconds that a wait took of late */
 } emu_connection;
-
-typedef enum { LINK_SENT, LINK_FULL, LINK_LOST } emu_sent;
 
 int emu_link_open(emu_device *device, emu_connection *connection);
 void emu_link_close(emu_connection *connection);
 /* False when the process it leads to has ended or been replaced. */
 bool emu_link_current(const emu_connection *connection);
-/* wait false: LINK_FULL rather than waiting; for requests of at most 16 KiB. */
-emu_sent emu_link_send(emu_connection *connection, uint32_t call, const emu_buffer *request, bool wait);
-/* Whether an answer comes in within some milliseconds (negative: for ever). */
-bool emu_link_answered(const emu_connection *connection, int32_t timeout);
-/* The status of the next answer, and what came with it. */
-int emu_link_receive(emu_connection *connection, emu_buffer *answer);
+
+/* What a launch may need in the ring; a longer one is a call of its own. */
+#define EMU_LAUNCH_BYTES (RING_RECORDS / 4)
+
+/* Puts a launch into the ring; false when there is no room. */
+bool emu_link_launch(emu_connection *connection, const emu_buffer *request);
+/* Waits until so many launches are done (timeout in ms, negative: for ever). True, too, when the device is lost. */
+bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout);
+/* Whether the next launch is done. */
+bool emu_link_done(const emu_connection *connection);
+/* The status of the next launch, which is done, and what it answered; 507899 for one that never will be. */
+int emu_link_take(emu_connection *connection, emu_buffer *answer);
 /* Sends a request and waits for the answer: its status, and what came with it. A lost device is 507899. */
 LINK int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, emu_buffer *answer);
 

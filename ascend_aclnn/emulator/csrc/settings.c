@@ -79,6 +79,8 @@ static void find_directory(void) {
     }
 }
 
+const char *emu_directory(void) { return directory; }
+
 void emu_setting(const char *variable, const char *key, char *value, size_t size) {
     const char *given = getenv(variable);
     value[0] = 0;

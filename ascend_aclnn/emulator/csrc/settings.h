@@ -42,6 +42,8 @@ LINK const emu_settings *emu_config(void);
 LINK bool emu_claims(int major, int minor);
 /* How many devices the program sees; decided when it is first asked, after programs have set ASCEND_RT_VISIBLE_DEVICES. */
 LINK int emu_device_count(void);
+/* Where the libraries are. */
+const char *emu_directory(void);
 /* A value of emulator.conf beside the libraries (lines "key=value"), unless an environment variable overrides it; "" when
  * there is none. */
 void emu_setting(const char *variable, const char *key, char *value, size_t size);

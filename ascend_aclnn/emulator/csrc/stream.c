@@ -11,25 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t emu_now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
-}
-
-struct timespec emu_deadline(int32_t milliseconds) {
-    uint64_t at = emu_now() + (uint64_t)milliseconds * 1000000ull;
-    return (struct timespec){(time_t)(at / 1000000000ull), (long)(at % 1000000000ull)};
-}
-
-void emu_make_condition(pthread_cond_t *condition) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 /* ------------------------------------------------------------------------------------------------------ life of streams */
 
 static _Atomic int stream_ids = 1;
@@ -42,7 +23,7 @@ int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_
     stream->priority = priority;
     stream->flags = flags;
     stream->references = 1;
-    stream->connection.fd = -1;
+    stream->connection.channel.socket = -1;
     stream->id = stream_ids++;
     stream->released = emu_config()->streams == STREAMS_DEFERRED ? 0 : UINT64_MAX;
     pthread_mutex_init(&stream->lock, NULL);
@@ -100,23 +81,22 @@ int emu_stream_acquire(aclrtStream handle, emu_stream **result) {
 
 /*
  * The head of the queue is driven by one thread at a time: by a thread that waits for the stream, or by its worker.
- * Launches are sent to the device process as soon as only launches are before them, by the thread that queues them; so
- * the device goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker
- * is there for everything else. Answers are taken in when somebody looks at the stream.
+ * Launches are put into the ring as soon as only launches are before them, by the thread that queues them; so the device
+ * goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker is there for
+ * everything else. What the device has done is taken in when somebody looks at the stream, or queues more.
  */
 
-#define WINDOW 64u                 /* launches that may be on their way, */
-#define WINDOW_BYTES (48u << 10)   /* and how much: less than the sockets hold, so nobody is kept waiting */
+#define WINDOW 512u                /* launches in the ring at most, */
+#define MANY 32u                   /* and how many there are before a launching thread takes in what is done */
 
 typedef enum { STEP_DONE, STEP_NOTHING, STEP_TIMEOUT } step_result;
 
-/* Ends a task at the head of the queue. The lock is held. */
-static void end_head(emu_stream *stream, emu_task *task, int status) {
+static uint64_t under_way(const emu_stream *stream) { return stream->connection.launched - stream->connection.taken; }
+
+/* Ends the task at the head of the queue. The lock is held. */
+static void end_head(emu_stream *stream, int status) {
+    emu_task *task = stream->head;
     char *text = status != 0 ? emu_take_message() : NULL;
-    if (task->answered != NULL && stream->unsent != task) {
-        stream->in_flight--;
-        stream->in_flight_bytes -= task->request.size;
-    }
     stream->head = task->next;
     if (stream->head == NULL) stream->tail = NULL;
     if (stream->unsent == task) stream->unsent = task->next;
@@ -138,25 +118,20 @@ static bool drops(const emu_stream *stream) {
     return stream->dropping || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
 }
 
-/* Sends what may be sent; with `wait`, at least the head. The lock is held. */
-static int send_launches(emu_stream *stream, bool wait) {
-    while (!drops(stream) && stream->unsent != NULL && stream->unsent->answered != NULL && stream->unsent->sequence <= stream->released) {
-        emu_task *task = stream->unsent;
-        bool head = task == stream->head;
-        uint32_t window = stream->failure_mode == ACL_STOP_ON_FAILURE ? 1 : WINDOW;
-        if (!head && (stream->in_flight >= window || stream->in_flight_bytes + task->request.size > WINDOW_BYTES)) return 0;
-        if (head && task->request.size > WINDOW_BYTES / 4 && !wait) return 0;
-        if (stream->in_flight == 0 && !emu_link_current(&stream->connection)) {
+static bool fits_ring(const emu_task *task) { return task->answered != NULL && task->request.size <= EMU_LAUNCH_BYTES; }
+
+/* Puts into the ring what may be there. The lock is held. */
+static int send_launches(emu_stream *stream) {
+    uint32_t window = stream->failure_mode == ACL_STOP_ON_FAILURE ? 1 : WINDOW;
+    while (!drops(stream) && stream->unsent != NULL && fits_ring(stream->unsent) && stream->unsent->sequence <= stream->released) {
+        if (under_way(stream) >= window) return 0;
+        if (under_way(stream) == 0 && !emu_link_current(&stream->connection)) {
             emu_link_close(&stream->connection);
             int status = emu_link_open(stream->device, &stream->connection);
             if (status != 0) return status;
         }
-        emu_sent sent = emu_link_send(&stream->connection, CALL_LAUNCH, &task->request, wait && head);
-        /* A lost connection is told by reading from it, in the order of the launches. */
-        if (sent == LINK_FULL) return 0;
-        stream->unsent = task->next;
-        stream->in_flight++;
-        stream->in_flight_bytes += task->request.size;
+        if (!emu_link_launch(&stream->connection, &stream->unsent->request)) return 0;
+        stream->unsent = stream->unsent->next;
     }
     return 0;
 }
@@ -170,40 +145,61 @@ static void let_go(emu_stream *stream) {
 
 static __thread emu_buffer answer; /* kept for the next one */
 
-/* Drives the head of the queue by one task. The lock is held, and nobody drives the stream. */
-static step_result step(emu_stream *stream, bool worker, int32_t timeout) {
+/* Takes in the launch at the head of the queue, and those behind it that are done. The lock is held, and nobody else
+ * drives the stream. */
+static void take_in(emu_stream *stream) {
+    do {
+        emu_task *task = stream->head;
+        emu_set_routine(task->routine);
+        pthread_mutex_unlock(&stream->lock);
+        int status = emu_link_take(&stream->connection, &answer);
+        if (status != 0 || answer.size > 0) status = task->answered(task, status, &answer);
+        pthread_mutex_lock(&stream->lock);
+        end_head(stream, status);
+    } while (under_way(stream) > 0 && emu_link_done(&stream->connection));
+    if (answer.room > (64u << 10)) emu_buffer_free(&answer);
+}
+
+/* A launch that does not fit into the ring. The lock is held. */
+static int call_launch(emu_stream *stream, emu_task *task) {
+    pthread_mutex_unlock(&stream->lock);
+    int status = emu_link_call(stream->device, CALL_LAUNCH, &task->request, &answer);
+    status = task->answered(task, status, &answer);
+    emu_buffer_free(&answer);
+    pthread_mutex_lock(&stream->lock);
+    return status;
+}
+
+/* Drives the head of the queue: by one task, or by `launches` launches. The lock is held, and nobody drives the stream. */
+static step_result step(emu_stream *stream, bool worker, uint64_t launches, int32_t timeout) {
     emu_task *task = stream->head;
     if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
-    bool skip = task == stream->unsent && drops(stream);
     const char *routine = emu_routine();
+    bool in_time = true, skip = task == stream->unsent && drops(stream);
     int status = 0;
     stream->driven = true;
     emu_set_routine(task->routine);
-    if (!skip && task->answered != NULL) {
-        status = send_launches(stream, true);
+    if (!skip && fits_ring(task)) status = send_launches(stream);
+    if (skip || status != 0) {
+        end_head(stream, status);
+    } else if (fits_ring(task)) {
+        uint64_t most = under_way(stream), wanted = stream->connection.taken + (launches < most ? launches : most);
         pthread_mutex_unlock(&stream->lock);
-        bool in_time = status != 0 || timeout < 0 || emu_link_answered(&stream->connection, timeout);
-        if (in_time && status == 0) {
-            status = emu_link_receive(&stream->connection, &answer);
-            status = task->answered(task, status, &answer);
-            if (answer.room > (64u << 10)) emu_buffer_free(&answer);
-        }
+        in_time = emu_link_await(&stream->connection, wanted, timeout);
         pthread_mutex_lock(&stream->lock);
-        if (!in_time) {
-            emu_set_routine(routine);
-            let_go(stream);
-            return STEP_TIMEOUT;
-        }
-    } else if (!skip) {
+        if (in_time || emu_link_done(&stream->connection)) take_in(stream);
+    } else if (task->answered != NULL) {
+        end_head(stream, call_launch(stream, task));
+    } else {
         pthread_mutex_unlock(&stream->lock);
         status = task->run(task, stream);
         pthread_mutex_lock(&stream->lock);
+        end_head(stream, status);
     }
-    end_head(stream, task, status);
-    if (stream->unsent != NULL) send_launches(stream, false);
+    if (stream->unsent != NULL && send_launches(stream) != 0) free(emu_take_message()); /* told when they are driven */
     emu_set_routine(routine);
     let_go(stream);
-    return STEP_DONE;
+    return in_time ? STEP_DONE : STEP_TIMEOUT;
 }
 
 /* There is a task that the device process will not do by itself. */
@@ -216,7 +212,7 @@ static void *work(void *argument) {
     pthread_mutex_lock(&stream->lock);
     while (!stream->ending || stream->head != NULL || stream->driven) {
         bool useful = !stream->driven && (needs_driver(stream) || (stream->ending && stream->head != NULL));
-        if (!useful || step(stream, true, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
+        if (!useful || step(stream, true, (under_way(stream) + 1) / 2, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
     }
     pthread_mutex_unlock(&stream->lock);
     emu_stream_release(stream);
@@ -265,8 +261,9 @@ static uint64_t add_task(emu_stream *stream, emu_task *task) {
 int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
     pthread_mutex_lock(&stream->lock);
     uint64_t sequence = add_task(stream, task);
+    if (under_way(stream) >= MANY && emu_link_done(&stream->connection) && !stream->driven) step(stream, false, 1, 0);
     /* What cannot be sent now is sent, or fails, when the stream is driven. */
-    if (stream->unsent == task && send_launches(stream, false) != 0) free(emu_take_message());
+    if (stream->unsent == task && send_launches(stream) != 0) free(emu_take_message());
     int failed = call_worker(stream);
     pthread_mutex_unlock(&stream->lock);
     if (failed != 0)
@@ -291,9 +288,7 @@ bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout)
     if (stream->released < sequence) stream->released = sequence;
     while (stream->completed < sequence && in_time) {
         if (!stream->driven) {
-            uint64_t at = timeout < 0 ? 0 : emu_now();
-            int32_t left = timeout < 0 ? -1 : at < end ? (int32_t)((end - at + 999999) / 1000000ull) : 0;
-            step_result result = step(stream, false, left);
+            step_result result = step(stream, false, sequence - stream->completed, timeout < 0 ? -1 : emu_left(end));
             in_time = result != STEP_TIMEOUT;
             if (result != STEP_NOTHING) continue;
             call_worker(stream);
@@ -313,7 +308,7 @@ bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout)
 static void poll_stream(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     while (!stream->driven && stream->head != NULL && stream->head != stream->unsent && stream->head->answered != NULL) {
-        if (step(stream, false, 0) != STEP_DONE) break;
+        if (step(stream, false, 1, 0) != STEP_DONE) break;
     }
     call_worker(stream);
     pthread_mutex_unlock(&stream->lock);

@@ -2,9 +2,8 @@
 #ifndef EMU_STREAM_H
 #define EMU_STREAM_H
 
+#include "clock.h"
 #include "link.h"
-
-#include <time.h>
 
 typedef struct emu_task emu_task;
 
@@ -59,9 +58,7 @@ struct emu_stream {
     pthread_cond_t progress;      /* for waiters: a task has ended */
     emu_task *head, *tail;
     emu_task *unsent;             /* the first task that the device process does not have */
-    emu_connection connection;
-    uint32_t in_flight;
-    size_t in_flight_bytes;
+    emu_connection connection;    /* the launches before `unsent` are in its ring */
     uint64_t submitted, completed;
     uint64_t released;            /* deferred mode: tasks up to this number may run */
     bool driven;                  /* a thread is busy with the head of the queue */
@@ -73,10 +70,6 @@ struct emu_stream {
     uint64_t subscriber;
 };
 
-/* Nanoseconds of the monotonic clock; a moment of it; a condition that waits by it. */
-uint64_t emu_now(void);
-struct timespec emu_deadline(int32_t milliseconds);
-void emu_make_condition(pthread_cond_t *condition);
 /* -1 (for ever) or more than 0 milliseconds. */
 int emu_check_timeout(int32_t timeout);
 /* Deferred mode: lets tasks up to a number run. */

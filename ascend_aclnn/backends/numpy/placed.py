@@ -1,0 +1,128 @@
+"""Calls whose tensors lie in one block of memory, at other places each time: what the emulated device runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn import reference
+from ascend_aclnn.backends.numpy.run import Runner
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.socs import Soc
+from ascend_aclnn.core.spec import TensorSpec
+
+Memory = npt.NDArray[np.uint8]
+
+
+class _Layout(NamedTuple):
+    """How a tensor's elements lie from its address on, in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+    strides: tuple[int, ...]
+    low: int  # the bytes that are touched
+    high: int
+
+
+class Tensors(NamedTuple):
+    """In place of a parameter's value: the numbers of its tensors, one of a tensor and any of a list."""
+
+    numbers: Sequence[int]
+    is_list: bool
+
+
+class PlacedCall:
+    """Values that phase one has passed, with ``Tensors`` in place of tensors.
+
+    ``place`` gives what runs for some addresses; ``possible`` tells for which calls. Other than with a BoundCall there are
+    no Tensors, and nothing is asked twice that specs can answer.
+    """
+
+    def __init__(self, operator: Operator, values: Sequence[Any], specs: Sequence[Optional[TensorSpec]]) -> None:
+        found = reference.find(operator)
+        if found is None:
+            raise LookupError(f"{operator.name} has no reference")
+        self._runner = Runner(operator, found)
+        self._values = [_host_value(value) for value in values]
+        self._layouts = [None if spec is None else _layout(spec) for spec in specs]
+        self._raw = found.raw
+        self._read = self._numbers(operator, lambda direction: direction != "out")
+        self._written = self._numbers(operator, lambda direction: direction == "out")
+
+    @staticmethod
+    def possible(operator: Operator, specs: Sequence[Optional[TensorSpec]], soc: Soc) -> bool:
+        """False where a tensor is read or written through a copy, or gets its shape from the data."""
+        found = reference.find(operator)
+        if found is None or operator.data_dependent:
+            return False
+        channels_first = found.channels_first is True or soc.product in (found.channels_first or "").split()
+        return not any(
+            spec.dtype.packed
+            or spec.dtype.numpy is None
+            or spec.format.private
+            or (channels_first and spec.format in (Format.NHWC, Format.NDHWC))
+            for spec in specs
+            if spec is not None
+        )
+
+    def place(self, memory: Memory, addresses: Sequence[int]) -> Callable[[], None]:
+        """What runs the call on tensors at these offsets in the memory."""
+        arrays = [
+            None if layout is None else _array(memory, address, layout)
+            for layout, address in zip(self._layouts, addresses)
+        ]
+        arguments = [
+            ([arrays[number] for number in value.numbers] if value.is_list else arrays[value.numbers[0]])
+            if type(value) is Tensors
+            else value
+            for value in self._values
+        ]
+        run = self._runner.settle(arguments, self._raw and not self._overlap(addresses))
+        return lambda: run(arguments)
+
+    def _numbers(self, operator: Operator, belongs: Callable[[str], bool]) -> list[int]:
+        return [
+            number
+            for parameter, value in zip(operator.parameters, self._values)
+            if isinstance(value, Tensors) and belongs(parameter.direction)
+            for number in value.numbers
+        ]
+
+    def _overlap(self, addresses: Sequence[int]) -> bool:
+        """Whether something that is written could be something that is read."""
+
+        def touched(number: int) -> tuple[int, int]:
+            layout, address = self._layouts[number], addresses[number]
+            return (0, 0) if layout is None else (address + layout.low, address + layout.high)
+
+        written = [touched(number) for number in self._written]
+        return any(low < end and start < high for low, high in map(touched, self._read) for start, end in written)
+
+
+def _host_value(value: Any) -> Any:
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, list):
+        return [_host_value(item) for item in value]
+    return value
+
+
+def _layout(spec: TensorSpec) -> _Layout:
+    dtype = spec.dtype.numpy
+    assert dtype is not None
+    size = dtype.itemsize
+    strides = tuple(s * size if n > 1 else 0 for n, s in zip(spec.shape, spec.strides))  # of one element: any number
+    low, high = spec.span
+    return _Layout(spec.shape, dtype, spec.offset * size, strides, low * size, high * size)
+
+
+def _array(memory: Memory, address: int, layout: _Layout) -> npt.NDArray[Any]:
+    if layout.low == layout.high:
+        return np.empty(layout.shape, layout.dtype)
+    return np.ndarray(layout.shape, layout.dtype, memory, address + layout.offset, layout.strides)

@@ -1,0 +1,17 @@
+/* The monotonic clock, and waiting by it. */
+#ifndef EMU_CLOCK_H
+#define EMU_CLOCK_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+/* Nanoseconds. */
+uint64_t emu_now(void);
+/* The moment that is some milliseconds away, for a condition made by emu_make_condition. */
+struct timespec emu_deadline(int32_t milliseconds);
+/* Milliseconds left until a moment of emu_now, rounded up; 0 when it has passed. */
+int32_t emu_left(uint64_t until);
+void emu_make_condition(pthread_cond_t *condition);
+
+#endif

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""What torch_npu costs on the emulated device: processor time of the program and of the device process.
+
+    scripts/bench_torch_npu.py                    everything below, each in a process of its own
+    scripts/bench_torch_npu.py operator           a small operator: torch.add(a, b, out=c), 4 floats
+    scripts/bench_torch_npu.py training           a training step of a small transformer, beside torch on the CPU
+    scripts/bench_torch_npu.py large              the same, hidden size 512 and 4 layers
+    scripts/bench_torch_npu.py start              from the first use of the device to the end of the first operator
+
+Processor time does not depend on what else the machine does, as wall time does. One thread each for torch and NumPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT)]
+
+
+class Spent(NamedTuple):
+    """Seconds: of the wall clock, and of processor time of the program and of the device process."""
+
+    wall: float
+    program: float
+    device: float
+
+    def since(self, earlier: Spent) -> Spent:
+        return Spent(*(now - then for now, then in zip(self, earlier)))
+
+
+def spent() -> Spent:
+    """What has been spent so far; the device process's clock as clock_getcpuclockid(3) gives it."""
+    pid = ctypes.CDLL("libascendcl.so").aclemuDevicePid(0)
+    device = time.clock_gettime(~pid << 3 | 2) if pid else 0.0
+    return Spent(time.perf_counter(), time.process_time(), device)
+
+
+def operator(calls: int = 20000) -> None:
+    """Microseconds for each call, without and with waiting for it."""
+    import torch
+    import torch_npu
+
+    npu = torch_npu.npu
+    a, b, c = (torch.ones(4, device="npu") for _ in range(3))
+    addresses = [torch.ones(4, device="npu") for _ in range(64)]
+
+    def same() -> None:
+        torch.add(a, b, out=c)
+
+    turn = iter(range(1 << 62))
+
+    def changing() -> None:
+        at = next(turn)
+        torch.add(addresses[at % 64], addresses[at * 7 % 64], out=addresses[at * 5 % 64])
+
+    def waited() -> None:
+        torch.add(a, b, out=c)
+        npu.synchronize()
+
+    for name, call, count in (
+        ("one after the other", same, calls),
+        ("on changing addresses", changing, calls),
+        ("each waited for", waited, calls // 4),
+    ):
+        call()
+        npu.synchronize()
+        before = spent()
+        for _ in range(count):
+            call()
+        npu.synchronize()
+        show(f"torch.add, {name}", spent().since(before), count, 1e6, "us")
+
+
+def show(name: str, took: Spent, count: int, unit: float, word: str) -> None:
+    wall, program, device = (value / count * unit for value in took)
+    print(f"{name:40}{wall:10.1f}{program:10.1f}{device:10.1f}{program + device:10.1f} {word}", flush=True)
+
+
+def training(width: int = 64, layers: int = 2, batch: int = 8, length: int = 32, steps: int = 20) -> None:
+    """Milliseconds for each step on the emulated device and on the CPU."""
+    import torch
+    import torch.nn.functional as F
+    import torch_npu  # noqa: F401
+    from torch import nn
+
+    torch.set_num_threads(1)
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q, k, v = self.qkv(self.first(x)).view(batch, length, 3, width // 16, 16).permute(2, 0, 3, 1, 4)
+            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
+            more: torch.Tensor = self.down(F.gelu(self.up(self.second(x)), approximate="tanh"))
+            return x + more
+
+    def run(device: str) -> float:
+        torch.manual_seed(0)
+        parts = [
+            nn.Embedding(100, width),
+            *(Block() for _ in range(layers)),
+            nn.LayerNorm(width),
+            nn.Linear(width, 100),
+        ]
+        model = nn.Sequential(*parts).to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+        text = torch.randint(100, (batch, length + 1)).to(device)
+
+        def step() -> torch.Tensor:
+            loss: torch.Tensor = F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            return loss
+
+        for _ in range(3):
+            step().item()
+        before = spent()
+        for _ in range(steps):
+            loss = step()
+        loss.item()
+        took = spent().since(before)
+        show(f"{layers} layers, hidden {width}, on {device}", took, steps, 1e3, "ms")
+        return took.program + took.device
+
+    here, there = run("npu"), run("cpu")
+    print(f"{'':40}{'':30}{here / there:10.2f} times the CPU's")
+
+
+def large() -> None:
+    training(512, 4, steps=5)
+
+
+def start() -> None:
+    """Milliseconds from the first use of the device to the end of the first operator, without torch_npu."""
+    import numpy as np
+
+    import ascend_aclnn as aclnn
+    from ascend_aclnn import ops
+
+    before = spent()
+    ops.abs(aclnn.asarray(np.ones(4, np.float32))).numpy()
+    after = spent()
+    show("from the first use to the first result", after.since(before), 1, 1e3, "ms")
+
+
+PARTS: dict[str, Callable[..., Any]] = {"operator": operator, "training": training, "large": large, "start": start}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        PARTS[options.parts[0]]()
+        return 0
+    from ascend_aclnn.cli.emulator import environment
+    from ascend_aclnn.emulator.build import build
+
+    variables = {**environment(build()), "OMP_NUM_THREADS": "1", "ASCEND_EMULATOR_LEAKS": "0", "PYTHONPATH": str(ROOT)}
+    print(f"{'':40}{'wall':>10}{'program':>10}{'device':>10}{'both':>10}", flush=True)
+    for part in options.parts:
+        subprocess.run([sys.executable, __file__, part, "--measure"], env=variables, check=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
