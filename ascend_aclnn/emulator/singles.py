@@ -1,7 +1,8 @@
 """Single operators, run by their type names (``aclopCompileAndExecute``): which aclnn operator does the same, on which views.
 
 A type is a function from its inputs, outputs and attributes to an aclnn operator and its arguments, so that the same rules
-and references answer. What it does not take is ``NotTranslated``, and the client gets a refusal.
+and references answer; most are rows of ``single_types.py``. What it does not take is ``NotTranslated``, and the client gets a
+refusal.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.emulator import single_types
 
 Attribute = Union[bool, int, float, str, list[Any]]
 
@@ -73,7 +75,10 @@ def translate(name: str, inputs: Inputs, outputs: Sequence[Item], attributes: di
     if found is None:
         raise NotTranslated(f"no aclnn operator stands for {name}")
     try:
-        return found(inputs, outputs, attributes)
+        call = found(inputs, outputs, attributes)
+        if call.operator.startswith("aclnnSingle"):
+            from ascend_aclnn.emulator import single_references  # noqa: F401  registers them
+        return call
     except IndexError:
         raise NotTranslated(f"{len(inputs)} inputs and {len(outputs)} outputs are not what {name} has") from None
 
@@ -179,7 +184,114 @@ def _fill(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribu
     return Call("aclnnInplaceFillTensor", [outputs[0], value])
 
 
-# ---------------------------------------------------------------------------------------------------------- elementwise
+@_single("AsStrided")
+def _as_strided(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnInplaceCopy", [outputs[0], _view_of(inputs, 0)])
+
+
+@_single("ViewCopy")
+def _view_copy(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    target = _view_of(inputs, 0)
+    return Call("aclnnInplaceCopy", [outputs[0]._replace(spec=target.spec), _view_of(inputs, 4)])
+
+
+def _view_of(inputs: Inputs, first: int) -> Item:
+    """An input seen with the sizes, strides and offset that the next three inputs give."""
+    size, stride = (_given(inputs, first + k).integers(name) for k, name in ((1, "size"), (2, "stride")))
+    offset = _given(inputs, first + 3).integers("offset")[0] if len(inputs) > first + 3 else 0
+    return _given(inputs, first).view(size, stride, offset)
+
+
+@_single("BroadcastTo")
+def _broadcast_to(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    source, shape = _given(inputs, 0), _given(inputs, 1).integers("shape")
+    spec = source.spec
+    lead = len(shape) - len(spec.shape)
+    if lead < 0 or any(n not in (1, wanted) for n, wanted in zip(spec.shape, shape[lead:])):
+        raise NotTranslated(f"shape {spec.shape} does not broadcast to {tuple(shape)}")
+    strides = [0] * lead + [0 if n == 1 else step for n, step in zip(spec.shape, spec.strides)]
+    return Call("aclnnInplaceCopy", [outputs[0], source.view(shape, strides, spec.offset)])
+
+
+@_single("Pad")
+def _pad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    pairs = np.reshape(_given(inputs, 1).integers("paddings"), (-1, 2))[::-1]  # aclnn begins with the last axis
+    return Call("aclnnConstantPadNd", [inputs[0], tuple(pairs.reshape(-1).tolist()), Scalar(0, DataType.FLOAT), outputs[0]])
+
+
+# ------------------------------------------------------------------------------------------------------- rows of the table
+
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+_Value = Callable[[Inputs, Sequence[Item], dict[str, Attribute]], Any]
+
+
+def _constant(item: Item, kind: str, name: str) -> Any:
+    """The value of an input that is known at the call."""
+    if item.values is None:
+        raise NotTranslated(f"{name} is in device memory; the emulator needs it as a constant")
+    values = item.values.reshape(-1)
+    if kind == "I":
+        return tuple(int(value) for value in values)
+    value = values[0].item()
+    if kind == "F":
+        return Scalar(value, item.spec.dtype)
+    return int(value) if kind == "i" else 1.0 - float(value)
+
+
+def _attribute(given: Attribute, kind: str, name: str) -> Any:
+    """The value of an attribute, given or by default."""
+    if kind == "I" or kind == "1":
+        numbers = given if isinstance(given, list) else [given] if given != "" else []
+        if kind == "1" and len(numbers) != 1:
+            raise NotTranslated(f"{name} are {numbers}; one is needed")
+        integers = tuple(int(number) for number in numbers)
+        return integers[0] if kind == "1" else integers
+    if kind == "s":
+        return str(given)
+    if kind == "r":
+        if given not in _REDUCTIONS:
+            raise NotTranslated(f"{name} is {given!r}; allowed: {', '.join(_REDUCTIONS)}")
+        return _REDUCTIONS[str(given)]
+    if isinstance(given, list):
+        raise NotTranslated(f"{name} is {given!r}; a number is needed")
+    number = float(given)
+    return {"f": number, "i": int(number), "b": bool(number), "F": Scalar(number, DataType.FLOAT)}[kind]
+
+
+def _value(token: str) -> _Value:
+    """What one word of a row stands for."""
+    name, _, rest = token.partition(":")
+    number = name.rstrip("?")[1:]
+    if token == "x*":
+        return lambda inputs, outputs, attributes: list(inputs)
+    if token.startswith("="):
+        return lambda inputs, outputs, attributes: int(token[1:])
+    if name[0] == "y" and number.isdigit():
+        at = int(number)
+        if rest == "dtype":
+            return lambda inputs, outputs, attributes: int(outputs[at].spec.dtype)
+        return lambda inputs, outputs, attributes: outputs[at]
+    if name[0] == "x" and number.isdigit():
+        at = int(number)
+        if rest == "shape":
+            return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape
+        if rest:
+            return lambda inputs, outputs, attributes: _constant(_given(inputs, at), rest, f"input {at}")
+        if name.endswith("?"):
+            return lambda inputs, outputs, attributes: inputs[at] if at < len(inputs) else None
+        return lambda inputs, outputs, attributes: inputs[at]
+    kind, _, default = rest.partition("=")
+    return lambda inputs, outputs, attributes: _attribute(attributes.get(name, default), kind, name)
+
+
+def _row(text: str) -> Translation:
+    operator, *tokens = text.split()
+    values = [_value(token) for token in tokens]
+
+    def translate(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+        return Call(operator, [value(inputs, outputs, attributes) for value in values])
+
+    return translate
 
 
 def _same_arguments(operator: str) -> Translation:
@@ -187,74 +299,69 @@ def _same_arguments(operator: str) -> Translation:
     return lambda inputs, outputs, attributes: Call(operator, [*inputs, *outputs])
 
 
-_TRANSLATIONS.update(
-    (name, _same_arguments(operator))
-    for name, operator in {
-        "Abs": "aclnnAbs",
-        "Ceil": "aclnnCeil",
-        "Cos": "aclnnCos",
-        "Erf": "aclnnErf",
-        "Exp": "aclnnExp",
-        "Floor": "aclnnFloor",
-        "Log": "aclnnLog",
-        "Maximum": "aclnnMaximum",
-        "Minimum": "aclnnMinimum",
-        "Mul": "aclnnMul",
-        "Neg": "aclnnNeg",
-        "RealDiv": "aclnnDiv",
-        "Reciprocal": "aclnnReciprocal",
-        "Relu": "aclnnRelu",
-        "Rsqrt": "aclnnRsqrt",
-        "Sigmoid": "aclnnSigmoid",
-        "Sign": "aclnnSign",
-        "Sin": "aclnnSin",
-        "Sqrt": "aclnnSqrt",
-        "Tanh": "aclnnTanh",
-    }.items()
-)
+_TRANSLATIONS.update((name, _same_arguments(f"aclnn{name}")) for name in single_types.SAME_NAMES.split())
+_TRANSLATIONS.update((name, _same_arguments(operator)) for name, operator in single_types.SAME_ARGUMENTS.items())
+_TRANSLATIONS.update((name, _row(text)) for name, text in single_types.ARGUMENTS.items())
 
 
-@_single("Add")
-def _add(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return Call("aclnnAdd", [*inputs, Scalar(1, DataType.INT64), *outputs])
+# ------------------------------------------------------------------------------------------------- products and recurrence
 
 
-@_single("Sub")
-def _sub(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return Call("aclnnSub", [*inputs, Scalar(1, DataType.INT64), *outputs])
+@_single("DynamicRNN")
+def _dynamic_rnn(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    """x, w (the weights of the features above those of the state), b, seq_length, init_h, init_c."""
+    features = _given(inputs, 0).spec.shape[-1]
+    weight = _given(inputs, 1)
+    (rows, columns), steps, offset = weight.spec.shape, weight.spec.strides, weight.spec.offset
+    parts = [
+        weight.view((features, columns), steps, offset),
+        weight.view((rows - features, columns), steps, offset + features * steps[0]),
+    ]
+    return _lstm([inputs[0], *parts, *inputs[2:]], outputs, attributes, "ijfo")
 
 
-@_single("Swish")
-def _swish(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return Call("aclnnSwish", [inputs[0], Scalar(float(_number(attributes, "scale", 1)), DataType.FLOAT), outputs[0]])
+@_single("DynamicRNNV2")
+def _dynamic_rnn_v2(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return _lstm(inputs, outputs, attributes, "ijfo")
 
 
-@_single("SwishGrad")
-def _swish_grad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    scale = Scalar(float(_number(attributes, "scale", 1)), DataType.FLOAT)
-    return Call("aclnnSwishBackward", [inputs[0], inputs[1], scale, outputs[0]])
+_RNN_SETTINGS = {
+    "cell_type": "LSTM",
+    "cell_depth": 1,
+    "use_peephole": False,
+    "num_proj": 0,
+    "time_major": True,
+    "activation": "tanh",
+}
 
 
-def _one_axis(attributes: dict[str, Attribute]) -> int:
-    axes = attributes.get("axes", [-1])
-    if not isinstance(axes, list) or len(axes) != 1:
-        raise NotTranslated(f"axes are {axes}; one is needed")
-    return int(axes[0])
+def _lstm(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute], order: str) -> Call:
+    x, by_input, by_state, bias, lengths, h, c = (*inputs, *[None] * 7)[:7]
+    direction = attributes.get("direction", "UNIDIRECTIONAL")
+    other = [name for name, value in _RNN_SETTINGS.items() if attributes.get(name, value) != value]
+    order = str(attributes.get("gate_order", order))
+    if lengths is not None or any(item is not None for item in inputs[7:]):
+        raise NotTranslated("sequence lengths or peephole weights")
+    if other or direction not in ("UNIDIRECTIONAL", "REDIRECTIONAL") or sorted(order.replace("c", "j")) != list("fijo"):
+        raise NotTranslated(f"attributes {other or ['direction', 'gate_order']}")
+    forget = float(_number(attributes, "forget_bias", 0))
+    settings = [order, forget, direction == "REDIRECTIONAL"]
+    return Call("aclnnSingleDynamicRNN", [x, by_input, by_state, bias, h, c, *settings, *outputs])
 
 
-@_single("SoftmaxV2")
-def _softmax(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return Call("aclnnSoftmax", [inputs[0], _one_axis(attributes), outputs[0]])
-
-
-@_single("LogSoftmaxV2")
-def _log_softmax(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return Call("aclnnLogSoftmax", [inputs[0], _one_axis(attributes), outputs[0]])
-
-
-@_single("Cast")
-def _cast(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return Call("aclnnCast", [inputs[0], int(outputs[0].spec.dtype), outputs[0]])
+@_single("BatchMatMul", "BatchMatMulV2")
+def _batch_matmul(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    if any(item is not None for item in inputs[2:]):
+        raise NotTranslated("a bias")
+    sides = []
+    for item, flag in ((_given(inputs, 0), "adj_x1"), (_given(inputs, 1), "adj_x2")):
+        shape, strides = item.spec.shape, item.spec.strides
+        if attributes.get(flag, False):
+            item = item.view(
+                (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]), item.spec.offset
+            )
+        sides.append(item)
+    return Call("aclnnBatchMatMul", [*sides, outputs[0], 1])
 
 
 @_single("MatMul", "MatMulV2")

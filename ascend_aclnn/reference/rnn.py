@@ -16,7 +16,7 @@ from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
 
 
-class _Weights(NamedTuple):
+class LayerWeights(NamedTuple):
     """Of one layer and direction: by input, by state, and (where there are biases) both biases."""
 
     by_input: Array
@@ -25,7 +25,7 @@ class _Weights(NamedTuple):
     state_bias: Optional[Array] = None
 
     @classmethod
-    def of_all(cls, params: Sequence[Array], has_bias: bool) -> list[_Weights]:
+    def of_all(cls, params: Sequence[Array], has_bias: bool) -> list[LayerWeights]:
         step = 4 if has_bias else 2
         return [cls(*params[i : i + step]) for i in range(0, len(params), step)]
 
@@ -57,7 +57,7 @@ def _kept(present: Optional[Array], t: int, new: Array, old: Array) -> Array:
 # ------------------------------------------------------------------------------------------------- LSTM
 
 
-class _LstmRun(NamedTuple):
+class LstmRun(NamedTuple):
     """What one layer and direction gives at every step: its output, gates, states and the cell's tanh."""
 
     y: Array
@@ -70,10 +70,10 @@ class _LstmRun(NamedTuple):
     tanh_c: Array
 
 
-def _lstm(x: Array, w: _Weights, h: Array, c: Array, reverse: bool, present: Optional[Array]) -> _LstmRun:
+def run_lstm(x: Array, w: LayerWeights, h: Array, c: Array, reverse: bool, present: Optional[Array]) -> LstmRun:
     steps, batch, hidden = x.shape[0], x.shape[1], w.by_state.shape[1]
     inputs = _over(x, w.by_input, w.input_bias)
-    run = _LstmRun(*(np.zeros((steps, batch, hidden), np.float32) for _ in _LstmRun._fields))
+    run = LstmRun(*(np.zeros((steps, batch, hidden), np.float32) for _ in LstmRun._fields))
     for t in _times(steps, reverse):
         gates = inputs[t] + _over(h, w.by_state, w.state_bias)
         i, f, j, o = np.split(gates, 4, 1)
@@ -92,12 +92,12 @@ def _last(states: Array, reverse: bool, first: Array) -> Array:
 
 
 def _lstm_layers(
-    x: Array, weights: list[_Weights], h: Array, c: Array, directions: int, present: Optional[Array]
-) -> tuple[Array, Array, Array, list[_LstmRun]]:
+    x: Array, weights: list[LayerWeights], h: Array, c: Array, directions: int, present: Optional[Array]
+) -> tuple[Array, Array, Array, list[LstmRun]]:
     """The last layer's output, the last states, and the runs of all layers and directions."""
-    runs: list[_LstmRun] = []
+    runs: list[LstmRun] = []
     for at in range(0, len(weights), directions):
-        made = [_lstm(x, weights[at + d], h[at + d], c[at + d], d == 1, present) for d in range(directions)]
+        made = [run_lstm(x, weights[at + d], h[at + d], c[at + d], d == 1, present) for d in range(directions)]
         runs += made
         x = np.concatenate([run.y for run in made], -1)
     last_h = np.stack([_last(run.h, k % directions == 1, h[k]) for k, run in enumerate(runs)])
@@ -128,7 +128,7 @@ def lstm(
 ) -> Any:
     """Output, last states and (training) gates and states of all steps. CANN does not support dropout: it changes nothing."""
     directions = 2 if bidirectional else 1
-    weights = _Weights.of_all(params, has_bias)
+    weights = LayerWeights.of_all(params, has_bias)
     x = _by_steps(x, batch_first, batch_sizes)
     nothing = np.zeros((len(weights), x.shape[1], weights[0].by_state.shape[1]), np.float32)
     h, c = (nothing, nothing) if hx is None else hx
@@ -154,8 +154,8 @@ def _weight_gradients(d_input: Array, d_state: Array, x: Array, before: Array, h
 
 def _lstm_gradients(
     x: Array,
-    run: _LstmRun,
-    w: _Weights,
+    run: LstmRun,
+    w: LayerWeights,
     h: Array,
     c: Array,
     dy: Array,
@@ -212,11 +212,11 @@ def lstm_backward(
 ) -> Any:
     """Gradients of the input, the first states and the parameters; absent gradients of outputs are zero."""
     directions = 2 if bidirectional else 1
-    weights = _Weights.of_all(params, has_bias)
+    weights = LayerWeights.of_all(params, has_bias)
     given = x
     x = _by_steps(x, batch_first, batch_sizes)
     present = _present(batch_sizes, *x.shape[:2])
-    runs = [_LstmRun(h[k], i[k], g[k], f[k], o[k], h[k], c[k], tanh_c[k]) for k in range(len(weights))]
+    runs = [LstmRun(h[k], i[k], g[k], f[k], o[k], h[k], c[k], tanh_c[k]) for k in range(len(weights))]
     zero = np.zeros_like(hx[0])
     dh, dc = zero if dh is None else dh, zero if dc is None else dc
     hidden = hx[0].shape[-1]
@@ -285,7 +285,7 @@ def _one_layer(
     x: Array, h: Array, c: Array, weights: Sequence[Any], has_bias: bool, bidirection: bool, present: Optional[Array]
 ) -> tuple[Array, Array, Array]:
     items = 4 if has_bias else 2
-    own = [_Weights(*weights[at : at + items]) for at in (0, 4)]
+    own = [LayerWeights(*weights[at : at + items]) for at in (0, 4)]
     chosen = own if bidirection else own[:1]
     return _lstm_layers(x, chosen, h, c, len(chosen), present)[:3]
 
@@ -329,7 +329,7 @@ class _GruRun(NamedTuple):
     h: Array
 
 
-def _gru(x: Array, w: _Weights, h: Array, reverse: bool) -> _GruRun:
+def _gru(x: Array, w: LayerWeights, h: Array, reverse: bool) -> _GruRun:
     hidden = w.by_state.shape[1]
     inputs = _over(x, w.by_input, w.input_bias)
     run = _GruRun(*(np.zeros((*x.shape[:2], hidden), np.float32) for _ in _GruRun._fields))
@@ -360,7 +360,7 @@ def gru(
     if batch_sizes is not None and batch_sizes.size:
         raise DataError("batchSizes", "is given; sequences of several lengths are not supported")
     directions = 2 if bidirection else 1
-    weights = _Weights.of_all(params, has_bias)
+    weights = LayerWeights.of_all(params, has_bias)
     x = _by_steps(x, batch_first, None)
     h = np.zeros((len(weights), x.shape[1], weights[0].by_state.shape[1]), np.float32) if hx is None else hx
     runs: list[_GruRun] = []
@@ -374,7 +374,7 @@ def gru(
 
 
 def _gru_gradients(
-    x: Array, run: _GruRun, w: _Weights, h: Array, dy: Array, dh: Array, reverse: bool
+    x: Array, run: _GruRun, w: LayerWeights, h: Array, dy: Array, dh: Array, reverse: bool
 ) -> tuple[Array, Array, list[Array]]:
     d_input = np.zeros((*x.shape[:2], 3 * h.shape[-1]), np.float32)
     d_state, before = np.zeros_like(d_input), np.zeros_like(run.h)
@@ -411,7 +411,7 @@ def gru_backward(
 ) -> Any:
     """Gradients of the input, the first state and the parameters."""
     directions, hidden = 2 if bidirection else 1, hx.shape[-1]
-    weights = _Weights.of_all(params, has_bias)
+    weights = LayerWeights.of_all(params, has_bias)
     x, slope = _by_steps(x, batch_first, None), _by_steps(dy, batch_first, None)
     d_h = np.zeros_like(hx)
     d_params: list[list[Array]] = [[] for _ in weights]
