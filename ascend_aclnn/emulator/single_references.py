@@ -107,12 +107,9 @@ def cdist_grad(grad: Array, x1: Array, x2: Array, distance: Array, p: float) -> 
     elif p == -1:
         slope = np.sign(difference) * (size == distance)
     else:
-        slope = (
-            np.sign(difference)
-            * np.where(size == 0, 0, size ** (p - 1))
-            / np.where(distance == 0, np.inf, distance) ** (p - 1)
-        )
-    return np.sum(slope * grad, -2)
+        share = np.divide(size, distance, out=np.zeros_like(size), where=distance != 0)
+        slope = np.sign(difference) * np.where(size == 0, 0, share ** (p - 1))
+    return np.asarray(np.sum(slope * grad, -2))
 
 
 @reference("aclnnSingleLpNormReduce")

@@ -216,7 +216,9 @@ def _broadcast_to(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str,
 @_single("Pad")
 def _pad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
     pairs = np.reshape(_given(inputs, 1).integers("paddings"), (-1, 2))[::-1]  # aclnn begins with the last axis
-    return Call("aclnnConstantPadNd", [inputs[0], tuple(pairs.reshape(-1).tolist()), Scalar(0, DataType.FLOAT), outputs[0]])
+    return Call(
+        "aclnnConstantPadNd", [inputs[0], tuple(pairs.reshape(-1).tolist()), Scalar(0, DataType.FLOAT), outputs[0]]
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- rows of the table
