@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- dropout
-
-
-def mask_bytes(elements: int) -> int:
-    """Bytes of a dropout mask: a bit for each element, in blocks of 128 bits."""
-    return -(-elements // 128) * 16
-
 
 # A bit for each element, in blocks of 128 bits.
 _MASK = "(ceil_div({}, 128) * 16,)"
@@ -22,27 +16,18 @@ def _fills(mask: str, elements: str, relation: str = "==") -> Check:
     return require(f"{mask}.size {relation} ceil_div({elements}, 128) * 16")
 
 
-_DROPPED = (
+rule(
+    "aclnnDropout aclnnDropoutV3",
+    castable("input", "out"),
+    on_operators("aclnnDropout", dtypes({"A2 A3": FLOATS, "": FLOATS_WITHOUT_BF16}, "input")),
+    on_operators("aclnnDropoutV3", dtypes(FLOATS_OF_PRODUCT, "input"), absent("optionalNoiseShape")),
     dtypes("UINT8", "maskOut"),
     in_range("p", 0, 1),
     max_rank(8, "input"),
     output_shape(out="input"),
     _fills("maskOut", "input.size"),
     infer_shape(maskOut=_MASK.format("input.size")),
-    output_dtype(out="input", maskOut="UINT8"),
-)
-rule(
-    "aclnnDropout",
-    castable("input", "out"),
-    dtypes({"A2 A3": FLOATS, "": "FLOAT FLOAT16"}, "input"),
-    *_DROPPED,
-)
-rule(
-    "aclnnDropoutV3",
-    castable("input", "out"),
-    dtypes(FLOATS_OF_PRODUCT, "input"),
-    absent("optionalNoiseShape"),
-    *_DROPPED,
+    output_dtype(out="input"),
 )
 rule(
     "aclnnDropoutBackward",
@@ -59,7 +44,7 @@ rule(
 rule(
     "aclnnDropoutV3Grad",
     only_products("950"),
-    present(PARAM_NULLPTR, "gradY", "mask", "gradX"),
+    required("gradY", "mask", "gradX"),
     castable("gradY", "gradX"),
     dtypes(FLOATS, "gradY"),
     dtypes("UINT8", "mask"),
@@ -67,7 +52,7 @@ rule(
     output_shape(gradX="gradY"),
     _fills("mask", "gradY.size"),
     output_dtype(gradX="gradY"),
-    nullable="gradY mask gradX",  # the chip is looked at first
+    nullable="gradY mask gradX",  # the product is looked at first
 )
 rule(
     "aclnnDropoutDoMask",
@@ -81,36 +66,31 @@ rule(
     output_dtype(out="self"),
 )
 
-
-# The probability's type must be one that the generator takes, where it is used at all.
-_MASK_TYPE = on_products(
-    "A2 A3",
-    unless_empty(
-        "out",
-        with_status(
-            INNER_NULLPTR, require("prob in (0, 1) or probDataType in (FLOAT, FLOAT16, BF16)", argument="probDataType")
-        ),
-    ),
-)
 # The seed and the offset are the first elements of tensors, which need one.
 _SOME_SEED = not_empty("seedTensor", "offsetTensor")
 
-_GENERATED = (
+rule(
+    "aclnnDropoutGenMask aclnnDropoutGenMaskV2 aclnnDropoutGenMaskV2Tensor",
     dtypes("UINT8", "out"),
     in_range("prob", 0, 1),
     _fills("out", "prod(shape)"),
     infer_shape(out=_MASK.format("prod(shape)")),
+    unless_empty(
+        "out",
+        # The probability's type must be one that the generator takes, where it is used at all.
+        on_products(
+            "A2 A3",
+            with_status(INNER_NULLPTR, require("prob in (0, 1) or probDataType in FLOATS", argument="probDataType")),
+        ),
+        _SOME_SEED,
+    ),
 )
-rule("aclnnDropoutGenMask", *_GENERATED)
-rule("aclnnDropoutGenMaskV2", *_GENERATED, _MASK_TYPE)
-rule("aclnnDropoutGenMaskV2Tensor", *_GENERATED, _MASK_TYPE, unless_empty("out", _SOME_SEED))
 
 # ------------------------------------------------------------------------------------------------- bernoulli
 
 _DRAWN = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL"
-_BERNOULLI = {"910": _DRAWN, "A2 A3": _DRAWN + " BF16", "950": _DRAWN + " UINT16 UINT32 UINT64 BF16", "": ""}
-_PROBABILITY = {"910": "FLOAT FLOAT16 DOUBLE", "A2 A3 950": "FLOAT FLOAT16 DOUBLE BF16", "": ""}
-
+_BERNOULLI = {"910": _DRAWN, "A2 A3": _DRAWN + " BF16", "950": f"{_DRAWN} {UNSIGNED} BF16", "": ""}
+_PROBABILITY = {"910": FLOATS_AND_DOUBLE, "A2 A3 950": f"{FLOATS_AND_DOUBLE} BF16", "": ""}
 
 _TO_OUT = (same_dtype("self", "out"), output_shape(out="self"))
 for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "aclnnInplace")):
@@ -133,37 +113,27 @@ for _name, _inputs, _prefix in (("self", _TO_OUT, "aclnn"), ("selfRef", (), "acl
         no_private_format(_name, "prob"),
     )
 
-
-_INTEGERS = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64"
 rule(
     "aclnnStatelessBernoulli",
     only_products("950"),
-    dtypes("FLOAT16 FLOAT BF16", "prob"),
-    dtypes(_INTEGERS + " BOOL FLOAT16 FLOAT BF16", "out"),
+    dtypes(FLOATS, "prob"),
+    dtypes(f"{INTEGERS} {UNSIGNED} BOOL {FLOATS}", "out"),
     output_shape(out="shape"),
-    output_dtype(out=dtype_attribute("dtype")),
+    output_dtype(out="dtype"),
 )
 
 # ------------------------------------------------------------------------------------------------- in place
 
 
-def _ordered(strict: bool) -> Check:
-    def check(call: Call) -> None:
-        low, high = call["from"], call["to"]
-        text = f"is {high}; it must be {'above' if strict else 'at least'} {low} (from)"
-        call.require(low < high if strict else not low > high, "to", text)
-
-    return check
-
+_BOUNDS = {"low": "from"}
 
 _NORMAL = (
     require("not std < 0"),
     dtypes(plus_bf16("FLOAT16 FLOAT DOUBLE INT16 INT32 INT64 INT8 UINT8 BOOL"), "selfRef"),
     max_rank(8, "selfRef"),
 )
-rule("aclnnInplaceNormal", *_NORMAL)
 rule(
-    "aclnnInplaceNormalTensor",
+    "aclnnInplaceNormal aclnnInplaceNormalTensor",
     *_NORMAL,
     dtypes("INT64", "seedTensor", "offsetTensor"),
     require("seedTensor == (1,)", "offsetTensor == (1,)"),
@@ -175,62 +145,51 @@ _RANDOM = (
     max_rank(8, "selfRef"),
 )
 
-
-rule("aclnnInplaceRandom", *_RANDOM, _ordered(strict=True))
 rule(
-    "aclnnInplaceRandomTensor",
+    "aclnnInplaceRandom aclnnInplaceRandomTensor",
     *_RANDOM,
-    _ordered(strict=True),
-    unless_empty("selfRef", _SOME_SEED),
-    on_products(
-        "950", unless_empty("selfRef", with_status(INNER_NULLPTR, dtypes("INT64", "seedTensor", "offsetTensor")))
+    require("low < to", argument="to"),
+    unless_empty(
+        "selfRef",
+        _SOME_SEED,
+        on_products("950", with_status(INNER_NULLPTR, dtypes("INT64", "seedTensor", "offsetTensor"))),
     ),
+    aliases=_BOUNDS,
 )
-rule("aclnnInplaceRandomWithoutFromTo", *_RANDOM)
 rule(
-    "aclnnInplaceRandomWithoutFromToTensor",
+    "aclnnInplaceRandomWithoutFromTo aclnnInplaceRandomWithoutFromToTensor",
     *_RANDOM,
     unless_empty("selfRef", dtypes("INT64", "seedTensor", "offsetTensor"), _SOME_SEED),
 )
-_UNIFORM = (
+rule(
+    "aclnnInplaceUniform aclnnInplaceUniformTensor",
     dtypes(plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE"), "selfRef"),
     max_rank(8, "selfRef"),
-    _ordered(strict=False),
-)
-rule("aclnnInplaceUniform", *_UNIFORM)
-rule(
-    "aclnnInplaceUniformTensor",
-    *_UNIFORM,
-    when(
-        "product not in ('A2', 'A3')",
-        unless_empty("selfRef", dtypes("UINT64 INT64", "seedTensor", "offsetTensor")),
+    require("not low > to", argument="to"),
+    unless_empty(
+        "selfRef",
+        when("product not in ('A2', 'A3')", dtypes("UINT64 INT64", "seedTensor", "offsetTensor")),
+        _SOME_SEED,
     ),
-    unless_empty("selfRef", _SOME_SEED),
+    aliases=_BOUNDS,
 )
-
-
-def _exponential(call: Call) -> None:
-    count, size = call["count"], call["selfRef"].size
-    call.require(0 <= count == size, "count", f"is {count}; it must be {size}, the number of elements")
-    call.require(call["lambda"] != 0, "lambda", "is 0")
-
 
 rule(
     "aclnnSimThreadExponential",
     only_products("A2 A3 950"),
-    dtypes("BF16 FLOAT16 FLOAT", "selfRef"),
-    tiling(_exponential),
+    dtypes(FLOATS, "selfRef"),
+    tiling(not_negative("count"), require("count == selfRef.size", "rate != 0")),
+    aliases={"rate": "lambda"},
 )
 
 # ------------------------------------------------------------------------------------------------- normal
 
-_NORMAL_OUT = "BF16 FLOAT16 FLOAT DOUBLE"
-
+_NORMAL_OUT = f"{FLOATS} DOUBLE"
 
 rule(
     "aclnnNormalTensorTensor",
     max_rank(8, "mean", "std"),
-    output_shape(out=broadcast_shape("mean", "std")),
+    output_shape(out="broadcast(mean, std)"),
     dtypes(_NORMAL_OUT, "mean", "std", "out"),
     unless_empty("mean std", castable(promoted("mean", "std"), "out")),
     output_dtype(out=promoted("mean", "std")),
@@ -281,20 +240,10 @@ def _sampled(call: Call) -> Shape:
     return (*call.shape("self")[:-1], call["numsamples"])
 
 
-_WEIGHTS = plus_bf16("FLOAT FLOAT16 DOUBLE")
 rule(
-    "aclnnMultinomial",
-    dtypes(_WEIGHTS, "self"),
-    dtypes("INT64", "out"),
-    output_shape(out=_sampled),
-    output_dtype(out="INT64"),
-)
-
-
-rule(
-    "aclnnMultinomialTensor",
-    dtypes(_WEIGHTS, "self"),
-    # Few weights are drawn on the host's side of the chip, which reads INT64 seeds alone.
+    "aclnnMultinomial aclnnMultinomialTensor",
+    dtypes(plus_bf16(FLOATS_AND_DOUBLE), "self"),
+    # Few weights are drawn on the host, which reads INT64 seeds alone.
     when(
         "self.size > 0 and (product not in ('A2', 'A3', '950') or self.size <= 5000)",
         dtypes("INT64", "seedTensor", "offsetTensor"),
@@ -302,5 +251,4 @@ rule(
     unless_empty("out", _SOME_SEED),
     dtypes("INT64", "out"),
     output_shape(out=_sampled),
-    output_dtype(out="INT64"),
 )

@@ -548,6 +548,12 @@ def test_lists_that_hold_nothing_count_as_null_pointers() -> None:
         Rule(OPERATOR.name, (require("partsOptional is None"),), empty_lists="partsOptional").check(call)
 
 
+def test_an_empty_list_has_no_shapes() -> None:
+    for parts, shapes in (([t([2]), t([3])], [(2,), (3,)]), ([], []), ([None], [])):
+        specs = Rule(OPERATOR.name, (infer_shape(out="partsOptional"),)).infer(call_of(partsOptional=parts, out=None))
+        assert [spec.shape for spec in specs["out"]] == shapes  # type: ignore[union-attr]
+
+
 def test_aliases() -> None:
     words = (require("w[0] == 7"), infer_shape(result="w"))
     rule = Rule(OPERATOR.name, words, aliases={"w": "w weight x2", "result": "y out"})

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Optional, Union
 
+from ascend_aclnn.catalog import Kind
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import (
     ArgumentItems,
-    ArgumentShape,
     Call,
     Check,
     Shape,
@@ -138,7 +138,7 @@ class _ShapeExpression:
     def __call__(self, call: Call) -> Shapes:
         """Raises Absent where it needs an absent argument."""
         value = self.expression.compute(call)
-        if isinstance(value, ArgumentItems) and any(isinstance(item, ArgumentShape) for item in value):
+        if isinstance(value, ArgumentItems) and value.parameter.kind is Kind.TENSOR_LIST:
             return [tuple(item) for item in value if item is not None]
         return value if value is None or isinstance(value, list) else tuple(map(int, value))
 
