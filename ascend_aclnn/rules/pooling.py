@@ -212,7 +212,6 @@ rule(
     positive("outputSize"),
     _output_size(2),
     unless_empty("self", output_shape_relaxed(outputOut="resized", indicesOut="resized")),
-    output_dtype(indicesOut="INT64"),
 )
 rule(
     "aclnnAdaptiveMaxPool3d",

@@ -43,7 +43,6 @@ rule(
     *_window("x"),
     has_shape(weight=_WEIGHT, offset=_OFFSET.format(x="x"), biasOptional="(weight[0],)"),
     output_shape(out=_OUT.format(x="x"), deformOutOptional=_DEFORMED.format(x="x")),
-    output_dtype(out=dtype_of("x"), deformOutOptional=dtype_of("x")),
 )
 rule(
     "aclnnDeformableConv2dBackward",

@@ -54,7 +54,6 @@ rule(
     on_operators("aclnnGroupedMatmulSwigluQuant", when("int8", formats("FRACTAL_NZ", "weight"))),
     no_private_format("x", "output"),
     infer_shape(output="(x[0], weightScale[-1] // 2)", outputScale="(x[0],)", outputOffset="None"),
-    output_dtype(output="INT8", outputScale="FLOAT"),
 )
 rule(
     _V2,

@@ -84,5 +84,4 @@ rule(
     ),
     tiling(rank(2, 2, "x", "weightScale")),
     infer_shape(out="(x[0], weightScale[1])"),
-    output_dtype(out="FLOAT16"),
 )

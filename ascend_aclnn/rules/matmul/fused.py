@@ -21,7 +21,6 @@ rule(
     require("out[len(x1) - 2:len(x1)] == (m, n)"),
     not_empty("x1", "x2"),
     infer_shape(out="(*batch, m, n)"),
-    output_dtype(out="INT8"),
 )
 
 # --------------------------------------------------------------------------------------------------- fused epilogues
@@ -52,7 +51,6 @@ rule(
     not_nz("x1", "x2", "bias", "x3", "y"),
     *cube_math_type("x1", "x2", least=-1),
     copied_output_shape(y="(*broadcast(x1[:-2], x2[:-2]), x1[-2], x2[-1])"),
-    output_dtype(y="FLOAT if fusedOpType == '16cast32' else x1.dtype"),
     nullable="bias x3",
 )
 
@@ -83,7 +81,6 @@ rule(
     when("softmaxOptional is None", has_shape(logitsMaxOptional="(rows,)", sumExpLogitsOptional="(rows,)")),
     output_shape(inputGradOut="(rows, width)", weightGradOut="(classes, width)"),
     unless_empty("input weight", with_status(RUNTIME_ERROR, only_products("A2 A3"))),
-    output_dtype(inputGradOut="input", weightGradOut="input"),
 )
 
 _MAX_SUM = ("logitsMaxLocalOut", "sumExpLogitsLocalOut", "predictedLogitsLocalOut")
@@ -111,12 +108,6 @@ rule(
         vocabParallelLogitsOutOptional="rows classes",
     ),
     require("0 <= vocabStartIndex <= vocabEndIndex"),
-    output_dtype(
-        targetMaskOut="UINT8",
-        maskedTargetOut="target",
-        vocabParallelLogitsOutOptional="input",
-        **dict.fromkeys(_MAX_SUM, "FLOAT"),
-    ),
 )
 
 # --------------------------------------------------------------------------------------------------- rotation

@@ -22,7 +22,6 @@ rule(
     output_shape(out="(*batch, m, n)"),
     on_operators("aclnnQuantMatmulV2", has_shape(deqScale="(ceil_div(n, 16) * 16,)")),
     with_status(RUNTIME_ERROR, only_products("A2 A3")),
-    output_dtype(out="FLOAT16"),
     null_status=INNER_NULLPTR,
 )
 
@@ -232,7 +231,6 @@ rule(
     formats("FRACTAL_NZ", "x2"),
     shape_patterns(x1="batch m k", x2="batch k n", x2Scale="n", x1Scale="batch m"),
     infer_shape(out="(x1[1], x2[2])"),
-    output_dtype(out="BF16"),
 )
 rule(
     "aclnnSparse4to2QuantMatmulWeightNz",
@@ -252,5 +250,4 @@ rule(
     has_shape(biasOptional="(n,)", sparseWeightScale="(n,)", xScale="(x[0],)"),
     output_shape(out="(x[0], n)"),
     not_empty("x", "sparseWeight"),
-    output_dtype(out="BF16"),
 )

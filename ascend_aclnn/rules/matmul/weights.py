@@ -38,7 +38,6 @@ rule(
     ),
     _items("bias"),
     output_shape(out="(*batch, m, n)"),
-    output_dtype(out="FLOAT16"),
     null_status=PARAM_INVALID,
 )
 
@@ -72,7 +71,6 @@ rule(
     require("biasOptional in ((n,), (1, n))"),
     output_shape(y="(*batch, m, n)"),
     on_operators("aclnnWeightQuantBatchMatmulV3", one_of("innerPrecise", 0, 1)),
-    output_dtype(y="x.dtype if quantScaleOptional is None else INT8"),
 )
 
 # --------------------------------------------------------------------------------------------------- packed weights
@@ -121,7 +119,6 @@ rule(
         require("out[1] == bias[0]"),
     ),
     infer_shape(out="(x[0], bias[0])"),
-    output_dtype(out="FLOAT16"),
 )
 # compressInfo holds tiles of rows, tiles of columns, rows, columns and the tiling's size.
 rule(
@@ -134,7 +131,6 @@ rule(
     rank(1, 1, "x2"),
     require("compressInfo[2] == x1[1]"),
     infer_shape(out="(x1[0], compressInfo[3])"),
-    output_dtype(out="FLOAT16"),
 )
 rule(
     "aclnnMatmulEmuSplitWeight",
@@ -146,5 +142,4 @@ rule(
     rank(2, 2, "x", "wHigh", "wLow", "y"),
     not_empty("x", "wHigh"),
     shape_patterns(x="m k", wHigh="k n", wLow="k n", y="m n"),
-    output_dtype(y="FLOAT"),
 )

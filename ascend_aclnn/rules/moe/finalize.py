@@ -25,7 +25,6 @@ rule(
         ),
         require("bias[0] > 0", "scales[1] > 0"),
     ),
-    output_dtype(out="x1"),
 )
 
 # Beside the tokens: those of copied and of constant experts.
@@ -87,7 +86,6 @@ rule(
             for name in ("zeroExpertRange", "copyExpertRange")
         ),
     ),
-    output_dtype(out="expandedX"),
 )
 
 _GRADIENT = (

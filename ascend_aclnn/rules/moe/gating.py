@@ -39,7 +39,7 @@ _GATED = (
         rank(1, 1, "inputIdsOptional"),
         rank(2, 2, "tid2eidOptional"),
     ),
-    output_dtype(yOut="x", expertIdxOut="INT32", outOut="FLOAT"),
+    output_dtype(outOut="FLOAT"),
 )
 rule("aclnnMoeGatingTopK aclnnMoeGatingTopKV2", *_GATED)
 
@@ -55,7 +55,6 @@ rule(
     require("gradY[0] == xNorm[0]"),
     tiling(one_of("normType", 0, 1), one_of("renorm", 0, 1)),
     output_shape(out="xNorm"),
-    output_dtype(out="gradY"),
 )
 
 # ------------------------------------------------------------------------------------------------ softmax top k
@@ -70,7 +69,6 @@ _SOFTMAX = (
         has_shape(finishedOptional="x[:-1]"),
         output_shape(yOut=_TOPK, expertIdxOut=_TOPK, rowIdxOut=_TOPK),
     ),
-    output_dtype(yOut="x", expertIdxOut="INT32", rowIdxOut="INT32", softmaxResultOutOptional="FLOAT"),
 )
 _PAIR = "x finishedOptional yOut expertIdxOut"
 rule(
@@ -123,6 +121,5 @@ rule(
         ),
     ),
     infer_shape(y="(x[0], topK)", indices="(x[0], topK)"),
-    output_dtype(y="FLOAT", indices="INT32"),
     nullable="mappingNum mappingTable",
 )

@@ -39,7 +39,6 @@ rule(
             sortedIndicesOut="(kept,)",
         ),
     ),
-    output_dtype(permuteTokensOut="tokens", permuteProbsOutOptional="probsOptional", sortedIndicesOut="INT32"),
 )
 
 rule(
@@ -105,9 +104,6 @@ rule(
             permuteTokenId="sortedIndices",
             permuteProbs="None if probsOptional is None else sortedIndices",
         ),
-    ),
-    output_dtype(
-        unpermutedTokens="permutedTokens", outIndex="INT32", permuteTokenId="INT32", permuteProbs="probsOptional"
     ),
 )
 

@@ -80,7 +80,6 @@ rule(
             permuteProbsOut="None if probsOptional is None else (kept,)",
         ),
     ),
-    output_dtype(permuteTokensOut="tokens", sortedIndicesOut="INT32", permuteProbsOut="tokens"),
     nullable="permuteProbsOut",
 )
 
@@ -105,7 +104,6 @@ rule(
         tokenGradOut="(count, permutedTokensOutputGrad[1])",
         probsGradOut="None if permutedProbsOutputGradOptional is None else (count, numTopk)",
     ),
-    output_dtype(tokenGradOut="permutedTokensOutputGrad", probsGradOut="permutedTokensOutputGrad"),
     nullable="probsGradOut",
 )
 
@@ -123,7 +121,6 @@ rule(
     infer_shape(
         out="(sortedIndices[0] // max(numTopk, 1) if probsOptional is None else probsOptional[0], permutedTokens[1])"
     ),
-    output_dtype(out="permutedTokens"),
 )
 
 rule(
@@ -158,9 +155,6 @@ rule(
         rows="permutedTokensOptional[0] if permutedTokensOptional is not None else kept if kept > 0 else sortedIndices[0]",
     ),
     infer_shape(permutedTokensGradOut="(rows, unpermutedTokensGrad[1])", probsGradOut="probsOptional"),
-    output_dtype(
-        permutedTokensGradOut="unpermutedTokensGrad",
-        probsGradOut="unpermutedTokensGrad.dtype if probsOptional is None else probsOptional.dtype",
-    ),
+    output_dtype(probsGradOut="unpermutedTokensGrad.dtype if probsOptional is None else probsOptional.dtype"),
     nullable="probsGradOut",
 )

@@ -18,23 +18,18 @@ _ROUTING = tiling(
         expandedExpertIdxOut="(expertIdx.size,)",
     ),
 )
-_INDEXES = output_dtype(expandedRowIdxOut="INT32", expandedExpertIdxOut="INT32")
 
 rule(
     "aclnnMoeInitRouting",
     only_products("A2 A3 950"),
     dtype_table(_NAMES, "T INT32 INT32 T INT32 INT32", T=FLOATS),
     _ROUTING,
-    output_dtype(expandedXOut="x"),
-    _INDEXES,
 )
 rule(
     "aclnnMoeInitRoutingQuant",
     only_products("A2 A3"),
     dtype_table(_NAMES, "T INT32 INT32 INT8 INT32 INT32", T=FLOATS),
     _ROUTING,
-    output_dtype(expandedXOut="INT8"),
-    _INDEXES,
 )
 
 # ------------------------------------------------------------------------------------------------ V2
@@ -79,7 +74,6 @@ _V2_INPUTS = (
 _V2_SHAPES = output_shape(
     expandedXOut="expanded", expandedRowIdxOut="(copies,)", **{_COUNTS: "counts", _BEFORE_CAPACITY: "before_capacity"}
 )
-_V2_RESULT = output_dtype(expandedRowIdxOut="INT32", **{_COUNTS: "INT32", _BEFORE_CAPACITY: "INT32"})
 
 rule(
     "aclnnMoeInitRoutingV2",
@@ -90,8 +84,6 @@ rule(
     documented_products,
     _V2_DEFINITIONS,
     tiling(*_V2_INPUTS, _V2_SHAPES),
-    output_dtype(expandedXOut="x"),
-    _V2_RESULT,
     aliases=_ATTRIBUTES,
 )
 rule(
@@ -120,8 +112,7 @@ rule(
         _V2_SHAPES,
         output_shape(dynamicQuantScaleOutOptional="None if quantMode != 1 else (prod(expanded[:-1]),)"),
     ),
-    output_dtype(expandedXOut="INT8", dynamicQuantScaleOutOptional="FLOAT"),
-    _V2_RESULT,
+    output_dtype(expandedXOut="INT8"),
     aliases=_ATTRIBUTES,
 )
 rule(
@@ -146,7 +137,6 @@ rule(
         ),
     ),
     infer_shape(out="(expandedRowIdx[0] // max(topK, 1), gradExpandedX[-1])"),
-    output_dtype(out="gradExpandedX"),
 )
 
 # ------------------------------------------------------------------------------------------------ V3, V4
@@ -217,13 +207,10 @@ rule(
             "if quantMode in (3, 5, 12, 15, 17) else HIFLOAT8 if quantMode in (6, 7, 8) else FLOAT4_E2M1 "
             "if quantMode == 9 else INT4 if quantMode == 13 else x.dtype"
         ),
-        expandedRowIdxOut="INT32",
-        expertTokensCountOrCumsumOut="INT64",
         expandedScaleOut=(
             "FLOAT8_E8M0 if quantMode in (2, 3, 9, 16, 17) or scaleOptional is not None "
             "and scaleOptional.dtype == FLOAT8_E8M0 else FLOAT"
         ),
-        expandedTopkWeightOut="FLOAT",
     ),
 )
 
@@ -234,7 +221,6 @@ rule(
     dtypes("INT32", "sortedExperts", "out"),
     documented_products,
     tiling(rank(1, 1, "sortedExperts"), in_range("numExperts", 1, 2048), output_shape(out="(numExperts,)")),
-    output_dtype(out="INT32"),
 )
 
 _RE_ROUTING = (
@@ -260,12 +246,7 @@ _RE_ROUTING = (
         has_shape(permutePerTokenScalesOut="perTokenScalesOptional"),
     ),
     infer_shape(permutePerTokenScalesOut="(tokens[0],) if perTokenScalesOptional is None else perTokenScalesOptional"),
-    output_dtype(
-        permuteTokensOut="tokens",
-        permutePerTokenScalesOut="FLOAT if perTokenScalesOptional is None else perTokenScalesOptional.dtype",
-        permuteTokenIdxOut="INT32",
-        expertTokenNumOut="expertTokenNumPerRank",
-    ),
+    output_dtype(permutePerTokenScalesOut="FLOAT if perTokenScalesOptional is None else perTokenScalesOptional.dtype"),
 )
 rule("aclnnMoeReRouting", only_products("A2 A3 950"), *_RE_ROUTING)
 rule(
@@ -274,5 +255,4 @@ rule(
     *_RE_ROUTING,
     dtypes("FLOAT", "expertTopkWeightOptional", "permuteTopkWeightOutOptional"),
     tiling(output_shape(permuteTopkWeightOutOptional="expertTopkWeightOptional")),
-    output_dtype(permuteTopkWeightOutOptional="FLOAT"),
 )

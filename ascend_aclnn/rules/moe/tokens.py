@@ -15,7 +15,6 @@ rule(
     rank(1, 1, "sortedIndices"),
     require("1 <= numTopk <= 512", "sortedIndices[0] % numTopk == 0"),
     output_shape(out="(sortedIndices[0] // numTopk, permutedOutputGrad[1])"),
-    output_dtype(out="permutedOutputGrad"),
 )
 
 # numOutTokens counts the sorted copies that are kept: 0 keeps all, a negative number drops that many.
@@ -38,7 +37,6 @@ rule(
     dtypes("INT32", "sortedIndicesOut"),
     COPIES,
     tiling(*PERMUTED, output_shape(permuteTokensOut="(kept, *tokens[1:])", sortedIndicesOut="(copies,)")),
-    output_dtype(permuteTokensOut="tokens", sortedIndicesOut="INT32"),
 )
 
 # restoreShapeOptional is of use in padded mode only; torch_npu always passes one, and nothing looks at it.
@@ -57,7 +55,6 @@ rule(
     same_dtype("permutedTokens", "out"),
     *_UNPERMUTED,
     output_shape(out="(count, permutedTokens[1])"),
-    output_dtype(out="permutedTokens"),
 )
 rule(
     "aclnnMoeTokenUnpermuteGrad",
@@ -68,6 +65,5 @@ rule(
     *_UNPERMUTED,
     has_shape(unpermutedTokensGrad="(count, permutedTokens[1])"),
     output_shape(permutedTokensGradOut="permutedTokens", probsGradOut="probsOptional"),
-    output_dtype(permutedTokensGradOut="permutedTokens", probsGradOut="probsOptional"),
     nullable="probsGradOut",
 )
