@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import linecache
+import textwrap
 from typing import Any, Callable
 
 from ascend_aclnn import call, catalog
@@ -44,8 +46,11 @@ def _make(name: str) -> Callable[..., Any]:
         else:
             scope[f"_{i}"] = default
             head += f"{parameter}=_{i}, "
-    source = _SOURCE.format(name=operator.python_name, head=head, arguments=arguments)
-    exec(compile(source, "<ascend_aclnn.ops>", "exec"), scope)  # the text is made of catalog names only
+    source = _SOURCE.format(name=operator.python_name, head=head, arguments=arguments).lstrip()
+    file = f"ascend_aclnn.ops/{operator.python_name}"
+    # What inspect, and so `ops.x??` in IPython, shows; made when it is asked for.
+    linecache.cache[file] = (lambda: source + _reference_text(operator),)
+    exec(compile(source, file, "exec"), scope)  # the text is made of catalog names only
     function: Callable[..., Any] = scope[operator.python_name]
     function.__doc__ = docstring(operator)
     shown = inspect.signature(function)
@@ -53,6 +58,21 @@ def _make(name: str) -> Callable[..., Any]:
     function.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     function.__module__ = __name__
     return function
+
+
+def _reference_text(operator: catalog.Operator) -> str:
+    """Where the NumPy backend's reference is, and its source, as comments at the end of a function."""
+    from ascend_aclnn import reference
+
+    found = reference.find(operator)
+    if found is None:
+        return f"    # {operator.name} on a device; the NumPy backend has no reference for it.\n"
+    function = inspect.unwrap(found.function)
+    lines, first = inspect.getsourcelines(function)
+    place = f"{function.__module__}, line {first}"
+    text = textwrap.dedent("".join(lines)).splitlines()
+    head = f"    # {operator.name} on a device; on the NumPy backend, with widened arguments ({place}):\n    #\n"
+    return head + "".join(f"    #     {line}".rstrip() + "\n" for line in text)
 
 
 def _unexpected(operator: catalog.Operator, unknown: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core import notebook
 
 _SUFFIX = "Result"
 
@@ -23,7 +24,12 @@ def result_type(operator: Operator) -> Any:
 
 @functools.cache
 def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
-    return collections.namedtuple(name, fields, module=__name__)
+    return _shown_in_notebooks(collections.namedtuple(name, fields, module=__name__))
+
+
+def _shown_in_notebooks(named_tuple: Any) -> Any:
+    named_tuple._repr_html_ = notebook.results_html
+    return named_tuple
 
 
 def __getattr__(name: str) -> Any:

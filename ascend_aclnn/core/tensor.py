@@ -135,6 +135,12 @@ class Tensor(TensorSpec):
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.backend.name}:{self.device})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and its values where there are few."""
+        from ascend_aclnn.core.notebook import tensor_html
+
+        return tensor_html(self)
+
     # -------------------------------------------------------------------------------------------- views
     def view(
         self,

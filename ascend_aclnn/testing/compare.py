@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import math
 from typing import Any, Optional
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import catalog
+from ascend_aclnn.core import notebook
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.testing.standards import EPSILON, MATCHED_RATIO, RATIOS, STANDARDS, ULPS, Thresholds, thresholds
@@ -65,6 +67,19 @@ class Comparison:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the verdict, the figures, the worst elements."""
+        verdict, colour = ("accurate", "#2e7d32") if self.accurate else (f"not accurate: {self.reason}", "#c62828")
+        parts = [
+            f'<b style="color: {colour}">{html.escape(verdict)}</b>',
+            html.escape(f" ({self.standard}, {self.dtype.name}, {self.size} elements)"),
+            notebook.table((name, f"{value:.6g}") for name, value in self.figures.items()),
+        ]
+        if self.worst:
+            rows = [(list(d.index), d.actual, d.golden, f"{d.error:.6g}", f"{d.ulp:.4g}") for d in self.worst]
+            parts.append(notebook.table(rows, ("worst elements", "actual", "golden", "error", "ULP")))
+        return "".join(parts)
 
     def to_json(self) -> str:
         """The same as a JSON object."""

@@ -1,0 +1,50 @@
+"""What notebooks show of Tensors, results and comparisons."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ascend_aclnn.core.tensor import Tensor
+
+MOST_VALUES = 4096  # of more, the values are not fetched from the device
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+    """An HTML table; cells are escaped."""
+    lines = [f"<tr>{''.join(f'<th>{html.escape(cell)}</th>' for cell in head)}</tr>"] if head else []
+    lines += [f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def facts(tensor: Tensor) -> list[tuple[str, str]]:
+    """What a Tensor is, apart from its values."""
+    found = [("shape", str(tensor.shape)), ("dtype", tensor.dtype.name)]
+    if tensor.format.name != "ND":
+        found.append(("format", tensor.format.name))
+    if not tensor.is_contiguous:
+        found.append(("strides", str(tensor.strides)))
+    return [*found, ("backend", f"{tensor.backend.name}:{tensor.device}")]
+
+
+def tensor_html(tensor: Tensor) -> str:
+    """What it is, and its values where there are few."""
+    if tensor.size > MOST_VALUES:
+        values = f"{tensor.size} elements; .numpy() fetches them"
+    else:
+        values = np.array2string(tensor.numpy(), separator=", ", threshold=64, edgeitems=3)
+    return f"<b>Tensor</b>{table(facts(tensor))}<pre>{html.escape(values)}</pre>"
+
+
+def results_html(results: Any) -> str:
+    """The fields of a named tuple of results, and what each is."""
+    rows = []
+    for name, value in zip(results._fields, results):
+        made = dict(facts(value)) if hasattr(value, "storage") else {}
+        shape, dtype = made.get("shape", getattr(value, "shape", "")), made.get("dtype", getattr(value, "dtype", ""))
+        rows.append((name, type(value).__name__, shape, dtype))
+    return f"<b>{html.escape(type(results).__name__)}</b>{table(rows, ('field', 'type', 'shape', 'dtype'))}"
