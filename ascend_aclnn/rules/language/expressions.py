@@ -532,6 +532,11 @@ def _explain_items(call: Call, node: ast.expr, argument: str) -> str:
     whole = None if blamed is None else call.argument(blamed)
     items = whole if isinstance(whole, ArgumentItems) and len(whole) == len(of_each(node.elt)) else None
     came = _came(whole) if items is None else f"[{position}] {_came(items[position])}"
+    bounded = _as_interval(node.elt)
+    if bounded is not None:
+        low, value, high = (_shown(of_each(part)[position]) for part in (bounded.left, *bounded.comparators))
+        name = render(call, bounded.comparators[0])
+        return f"{came}; {name} is {value}; it must be in {_interval(bounded, low, high)}"
     if not isinstance(node.elt, ast.Compare) or len(node.elt.ops) != 1:
         return f"{came}; {render(call, node.elt)} must hold"
     left, right = of_each(node.elt.left)[position], of_each(node.elt.comparators[0])[position]
@@ -545,14 +550,32 @@ def _explain_items(call: Call, node: ast.expr, argument: str) -> str:
     return f"{came}; {subject} must {_requirement(call, node.elt.ops[0], ast.Constant(right))}"
 
 
+def _as_interval(node: ast.expr) -> Optional[ast.Compare]:
+    """A comparison with a lower and an upper bound."""
+    bounds = (ast.Lt, ast.LtE)
+    fits = isinstance(node, ast.Compare) and len(node.ops) == 2 and all(isinstance(op, bounds) for op in node.ops)
+    return node if fits and isinstance(node, ast.Compare) else None
+
+
+def _interval(node: ast.Compare, low: str, high: str) -> str:
+    left = "[" if isinstance(node.ops[0], ast.LtE) else "("
+    right = "]" if isinstance(node.ops[1], ast.LtE) else ")"
+    return f"{left}{low}, {high}{right}"
+
+
 def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
-    if len(node.ops) == 2 and all(isinstance(op, (ast.Lt, ast.LtE)) for op in node.ops):
+    if _as_interval(node) is not None:
         low, high = (_limit(call, part) for part in (node.left, node.comparators[1]))
         came, subject = describe(call, node.comparators[0], argument)
-        left = "[" if isinstance(node.ops[0], ast.LtE) else "("
-        right = "]" if isinstance(node.ops[1], ast.LtE) else ")"
-        return f"{came}; {subject} must be in {left}{low}, {high}{right}"
+        return f"{came}; {subject} must be in {_interval(node, low, high)}"
     op, right_node = node.ops[0], node.comparators[0]
+    if isinstance(op, (ast.In, ast.NotIn)) and isinstance(node.left, ast.Constant):
+        contain = "contain" if isinstance(op, ast.In) else "not contain"
+        whole = isinstance(right_node, ast.Name) and right_node.id == (
+            argument or Expression(ast.unparse(node)).blamed(call)
+        )
+        subject = "it" if whole else render(call, right_node)
+        return f"{_first(call, node, argument)}; {subject} must {contain} {_shown(node.left.value)}"
     if isinstance(op, (ast.Is, ast.IsNot)):
         return "is None (a null pointer); it is required" if isinstance(op, ast.IsNot) else "is given; it must be None"
     left_node: ast.expr = node.left

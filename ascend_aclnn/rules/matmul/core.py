@@ -19,7 +19,7 @@ def _operands(left: str, right: str, *others: str) -> tuple[Check, ...]:
 
 def _empties_agree(result: str, product: str) -> Check:
     """An empty product wants an empty result, of any shape."""
-    return require(f"(0 in {result}) if 0 in {product} else ({result}[:2] == {product})")
+    return require(f"{result}[:2] == {product} or (0 in {product} and {result}.empty)")
 
 
 # A FRACTAL_NZ matrix is no row or column.
