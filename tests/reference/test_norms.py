@@ -436,3 +436,9 @@ def test_rms_norm_writes_an_rstd_of_lower_rank() -> None:
     lower = np.empty((3, 4), np.float32)
     ops.rms_norm(x, np.ones(8, np.float32), EPS, out=(np.empty_like(y), lower))
     np.testing.assert_array_equal(lower, rstd[..., 0])
+
+
+def test_add_rms_norm_with_an_empty_gamma_launches_no_kernel() -> None:
+    x, out = np.ones((3, 16), np.float32), tuple(np.full(shape, 7, np.float32) for shape in ((3, 16), (3, 1), (3, 16)))
+    ops.add_rms_norm(x, x, np.ones(0, np.float32), EPS, out=out)
+    assert all(np.all(target == 7) for target in out)

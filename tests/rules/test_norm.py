@@ -114,3 +114,13 @@ def test_chips_differ() -> None:
 def test_a_refusal_names_the_axes() -> None:
     text = detail("aclnnLayerNorm", t([2, 3, 4]), (3,), None, None, _EPS, t([2, 3, 4]), None, None)
     assert "normalized_shape" in text or "(2, 3, 4)" in text
+
+
+def test_rms_norm_quant_v3_compares_gamma_and_beta_with_x() -> None:
+    def code(gamma: list[int], beta: list[int]) -> int:
+        x, scale, rstd = t([2, 64], "FLOAT16"), t([1]), t([2, 1])
+        given = (x, t(gamma, "FLOAT16"), scale, None, t(beta, "FLOAT16"), 1e-6, True, True, t([2, 64], "INT8"), rstd)
+        return status("aclnnRmsNormQuantV3", *given, soc=NEW_950)
+
+    assert code([64], [64]) == 0
+    assert code([32], [32]) == code([64], [32]) == TILING

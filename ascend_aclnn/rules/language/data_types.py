@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
-from ascend_aclnn.catalog import Kind
+from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Word
 from ascend_aclnn.rules.language.dtype_families import FLOATS_WITHOUT_BF16
@@ -97,19 +97,19 @@ def dtypes(allowed: DtypeSet, *names: str) -> Check:
 def documented_dtypes(*names: str) -> Check:
     """Tensors have a dtype that the operator's document lists for the product of the SoC (all tensors if none are named)."""
 
+    @functools.cache
+    def documented(operator: Operator, product: str) -> list[tuple[str, tuple[DataType, ...]]]:
+        kinds = (Kind.TENSOR, Kind.TENSOR_LIST)
+        chosen = [p for p in operator.parameters if p.kind in kinds and (not names or p.name in names)]
+        listed = [(p.name, operator.dtypes(p, product)) for p in chosen]
+        return [(name, allowed) for name, allowed in listed if allowed]
+
     def check(call: Call) -> None:
-        for parameter in call.operator.parameters:
-            if names and parameter.name not in names:
-                continue
-            if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST):
-                continue
-            allowed = call.operator.dtypes(parameter, call.product)
-            if not allowed:
-                continue
-            for tensor in call.tensors(parameter.name):
+        for name, allowed in documented(call.operator, call.product):
+            for tensor in call.tensors(name):
                 if tensor.dtype not in allowed:
                     text = f"has dtype {tensor.dtype.name}; on {call.soc.name} it must be {_listed(allowed)}"
-                    call.refuse(parameter.name, text)
+                    call.refuse(name, text)
 
     return check
 
@@ -121,6 +121,8 @@ class _DtypeTable(Word):
         super().__init__()
         self.keys, self.rows, self.products, self.families = keys, rows, products, families
         self.table = functools.cache(self._table)
+        self.known: set[tuple[Any, ...]] = set()  # products and data types that have passed
+        self.left: dict[tuple[Any, ...], set[DataType]] = {}
         self.table("A2")  # a misspelt row fails here
         for position, key in enumerate(keys):
             one_is_left = functools.partial(self._is_only_one, position)
@@ -132,6 +134,9 @@ class _DtypeTable(Word):
 
     def __call__(self, call: Call) -> None:
         if self.products and call.product not in self.products:
+            return
+        combination = self._came(call)
+        if combination in self.known:
             return
         left = table = self.table(call.product)
         for position, key in enumerate(self.keys):
@@ -147,13 +152,23 @@ class _DtypeTable(Word):
                 given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
                 call.refuse(key, f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}")
             left = fitting
+        self.known.add(combination)
+
+    def _came(self, call: Call) -> tuple[Any, ...]:
+        """The product, and what the tensors have; None for absent ones."""
+        return (call.product, *(call.dtype(key) if call.is_present(key) else None for key in self.keys))
 
     def _left(self, position: int, call: Call) -> set[DataType]:
         """What stands in a column of the rows that fit the other tensors."""
         if self.products and call.product not in self.products:
             return set()
-        others = [(i, call.dtype(key)) for i, key in enumerate(self.keys) if i != position and call.is_present(key)]
-        return {row[position] for row in self.table(call.product) if all(row[i] is dtype for i, dtype in others)}
+        product, *given = came = self._came(call)
+        found = self.left.get((position, *came))
+        if found is None:
+            others = [(i, dtype) for i, dtype in enumerate(given) if i != position and dtype is not None]
+            fitting = (row for row in self.table(product) if all(row[i] is dtype for i, dtype in others))
+            found = self.left[(position, *came)] = {row[position] for row in fitting}
+        return found
 
     def _is_only_one(self, position: int, call: Call) -> bool:
         return len(self._left(position, call)) == 1

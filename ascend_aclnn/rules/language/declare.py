@@ -50,6 +50,8 @@ class Rule:
         self.empty_lists = empty_lists.split()
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
+        self._needed: dict[tuple[Operator, bool], list[tuple[int, str]]] = {}
+        self._known_as: dict[str, list[str]] = {}
         # An alias is None in a version that has none of its parameters.
         nothing: list[Any] = [(None, expression("None"))]
         self.definitions = {**dict.fromkeys(self.aliases, nothing), **group.definitions}
@@ -61,7 +63,7 @@ class Rule:
     def check(self, call: Call) -> None:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
         self._begin(call)
-        self._check_null(call, call.operator.parameters)
+        self._check_null(call, outputs=True)
         for check in self.checks:
             check(call)
 
@@ -85,10 +87,16 @@ class Rule:
             if call.is_present(name) and _holds_nothing(call[name]):
                 call.leave_out(name)
 
-    def _check_null(self, call: Call, parameters: Sequence[Parameter]) -> None:
-        for parameter in parameters:
-            if parameter.kind.pointer and call[parameter.name] is None and not self.may_be_null(parameter):
-                call.refuse(parameter.name, "is None (a null pointer); it is required", self.null_status)
+    def _check_null(self, call: Call, outputs: bool) -> None:
+        needed = self._needed.get((call.operator, outputs))
+        if needed is None:
+            parameters = call.operator.parameters if outputs else call.operator.inputs
+            pointers = [p.name for p in parameters if p.kind.pointer and not self.may_be_null(p)]
+            needed = [(call.operator.positions[name], name) for name in pointers]
+            self._needed[call.operator, outputs] = needed
+        for position, name in needed:
+            if call.values[position] is None:
+                call.refuse(name, "is None (a null pointer); it is required", self.null_status)
 
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
@@ -105,9 +113,9 @@ class Rule:
     def infer(self, call: Call) -> dict[str, OutputSpecs]:
         """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
         self._begin(call)
-        self._check_null(call, call.operator.inputs)
+        self._check_null(call, outputs=False)
         specs: dict[str, OutputSpecs] = {}
-        left_out = self._left_out(call)
+        left_out = self._left_out(call) if self.conditional else set()
         for parameter in call.operator.outputs:
             if not left_out.isdisjoint(self._names(parameter)):
                 specs[parameter.name] = None
@@ -138,7 +146,11 @@ class Rule:
 
     def _names(self, parameter: Parameter) -> list[str]:
         """The names under which the rule may speak of a parameter."""
-        return [parameter.name, *(alias for alias, names in self.aliases.items() if parameter.name in names)]
+        found = self._known_as.get(parameter.name)
+        if found is None:
+            aliases = (alias for alias, names in self.aliases.items() if parameter.name in names)
+            found = self._known_as[parameter.name] = [parameter.name, *aliases]
+        return found
 
     def _output_dtype(self, call: Call, parameter: Parameter) -> DataType:
         """As told, else the only documented dtype, else the dtype of the first tensor input."""

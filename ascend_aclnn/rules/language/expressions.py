@@ -240,16 +240,10 @@ class Expression:
     def compute(self, call: Call) -> Any:
         """As ``value``, but raises Absent where a needed argument is a null pointer."""
 
-        def needed(name: str) -> Any:
-            value = value_of(call, name)
-            if value is None:
-                raise Absent(name)
-            return value
-
         try:
             if self.branching:
-                return self.lazy_function(functools.partial(value_of, call), needed)
-            return self.function(*map(needed, self.names))
+                return self.lazy_function(functools.partial(value_of, call), functools.partial(_needed, call))
+            return self.function(*[_needed(call, name) for name in self.names])
         except ZeroDivisionError:
             call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
         except DoesNotFit as reason:
@@ -326,6 +320,18 @@ def definition(call: Call, name: str) -> Optional[Expression]:
     return None
 
 
+def _needed(call: Call, name: str) -> Any:
+    value = value_of(call, name)
+    if value is None:
+        raise Absent(name)
+    return value
+
+
+@functools.cache
+def _has_parameter(versions: tuple[str, ...], name: str) -> bool:
+    return any(name in catalog.get(version).positions for version in versions)
+
+
 def value_of(call: Call, name: str) -> Any:
     """The value of a name: a parameter's, else a definition's (None where that names an absent argument)."""
     if name in call.positions:
@@ -342,8 +348,7 @@ def value_of(call: Call, name: str) -> Any:
         return value
     if name == "product":
         return call.product
-    others = (version for version in call.versions if version != call.operator.name)
-    if any(name in catalog.get(version).positions for version in others):
+    if _has_parameter(tuple(version for version in call.versions if version != call.operator.name), name):
         return None  # a parameter that this version of the operator does not have
     raise LookupError(f"{call.operator.name} has no parameter {name}, and no word of its rule defines it")
 
