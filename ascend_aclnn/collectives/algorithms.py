@@ -15,17 +15,19 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.collectives.transport import (
+from ascend_aclnn.collectives.interface import (
     EXECUTE_TIMEOUT,
     POINT_TO_POINT,
-    POINTS,
     RESULTS,
     SCRATCH,
     CommunicationError,
     Group,
     Location,
-    check_equal,
+    Reads,
+    RootInfo,
 )
+from ascend_aclnn.collectives.network import NetworkGroup
+from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.numerics import round_into, widen
 
@@ -62,6 +64,15 @@ class Collectives:
         self.group = group
         self.timeout = timeout
 
+    @classmethod
+    def join(cls, root_info: bytes, rank: int, size: int, device_memory: Optional[int] = None) -> Collectives:
+        """Meets the ranks of a job: on this host, or on several where the root info has an address.
+
+        ``device_memory`` is a descriptor of memory in which this rank's buffers lie, for its peers on this host.
+        """
+        info = RootInfo.parse(root_info)
+        return cls(NetworkGroup(info, rank, size) if info.address else HostGroup(info, rank, size, device_memory))
+
     # ---------------------------------------------------------------------------------------- one for all
     def barrier(self) -> None:
         with self.group.lock:
@@ -72,16 +83,14 @@ class Collectives:
         group, count = self.group, send.array.size
         with group.lock:
             peers = self._announce_buffer("all_reduce", dtype, send, (count,), reduction)
-            sources = [self._peer(r, p, dtype, 0, count) for r, p in enumerate(peers)]
-            low, high = _chunk(count, group.rank, group.size)
-            nbytes = (high - low) * _element(dtype)
-            part = group.own[RESULTS].reserve(nbytes)[:nbytes].view(send.array.dtype)
-            _reduce([s[low:high] for s in sources], part, reduction)
+            chunks = [_chunk(count, rank, group.size) for rank in range(group.size)]
+            part = group.results(chunks[group.rank][1] * _element(dtype)).view(send.array.dtype)
+            _reduce(self._fetch(peers, send, dtype, lambda reader, source: chunks[reader]), part, reduction)
             self._done()  # the results stay until the next collective is announced by all
-            for rank in range(group.size):
-                low, high = _chunk(count, rank, group.size)
-                part = group.view(rank, Location(RESULTS, 0), (high - low) * _element(dtype))
-                receive[low:high] = part.view(send.array.dtype)
+            places = [Location(RESULTS, 0)] * group.size
+            results = group.fetch(part, places, _numpy(dtype), lambda reader, source: (0, chunks[source][1]))
+            for (low, length), result in zip(chunks, results):
+                receive[low : low + length] = result
 
     def reduce(
         self, send: Buffer, receive: Optional[Array], dtype: DataType, root: int, reduction: str = "sum"
@@ -89,9 +98,9 @@ class Collectives:
         """Like ``all_reduce``, for the root only."""
         with self.group.lock:
             peers = self._announce_buffer("reduce", dtype, send, (send.array.size,), reduction, root)
-            made = None
+            made, count = None, send.array.size
+            sources = self._fetch(peers, send, dtype, lambda reader, source: (0, count if reader == root else 0))
             if self.group.rank == root and receive is not None:
-                sources = [self._peer(r, p, dtype, 0, send.array.size) for r, p in enumerate(peers)]
                 made = np.empty_like(receive) if send.location is not None else receive
                 _reduce(sources, made, reduction)
             self._done()
@@ -111,9 +120,9 @@ class Collectives:
         starts = _starts(counts) if starts is None else starts
         with self.group.lock:
             peers = self._announce_buffer("reduce_scatter", dtype, send, tuple(counts), reduction)
-            low, count = starts[self.group.rank], counts[self.group.rank]
-            made = np.empty(count, receive.dtype)
-            _reduce([self._peer(r, p, dtype, low, count) for r, p in enumerate(peers)], made, reduction)
+            made = np.empty(counts[self.group.rank], receive.dtype)
+            sources = self._fetch(peers, send, dtype, lambda reader, source: (starts[reader], counts[reader]))
+            _reduce(sources, made, reduction)
             self._done()
             receive[...] = made  # it may lie in what others have just read
 
@@ -121,8 +130,8 @@ class Collectives:
         """``receive[r]`` gets rank r's elements; ``counts`` are their sizes."""
         with self.group.lock:
             peers = self._announce_buffer("all_gather", dtype, send, tuple(counts))
-            for rank, peer in enumerate(peers):
-                source = self._peer(rank, peer, dtype, 0, counts[rank])
+            sources = self._fetch(peers, send, dtype, lambda reader, source: (0, counts[source]))
+            for rank, source in enumerate(sources):
                 if rank != self.group.rank or not np.may_share_memory(source, receive[rank]):
                     receive[rank][...] = source
             self._done()
@@ -134,8 +143,9 @@ class Collectives:
             peers = self._announce_buffer(
                 "broadcast", dtype, buffer, (count,), root=root, publish=self.group.rank == root
             )
+            sources = self._fetch(peers, buffer, dtype, lambda reader, source: (0, count if source == root else 0))
             if self.group.rank != root:
-                buffer.array[...] = self._peer(root, peers[root], dtype, 0, count)
+                buffer.array[...] = sources[root]
             self._done()
 
     def scatter(self, send: Optional[Buffer], receive: Array, dtype: DataType, root: int) -> None:
@@ -144,7 +154,10 @@ class Collectives:
             count, is_root = receive.size, self.group.rank == root
             own = send if is_root and send is not None else Buffer(receive)
             peers = self._announce_buffer("scatter", dtype, own, (count,), root=root, publish=is_root)
-            receive[...] = self._peer(root, peers[root], dtype, self.group.rank * count, count).copy()
+            sources = self._fetch(
+                peers, own, dtype, lambda reader, source: (reader * count, count) if source == root else (0, 0)
+            )
+            receive[...] = sources[root].copy()
             self._done()
 
     # ---------------------------------------------------------------------------------------- all to all
@@ -176,9 +189,13 @@ class Collectives:
                 if sent[rank] != wanted:
                     text = f"all_to_all: rank {rank} sends {sent[rank]} elements to rank {own}, which expects {wanted}"
                     raise self.group.fail(text)
-            parts = [
-                self._peer(rank, peer, dtype, peer.counts[own], sent[rank]).copy() for rank, peer in enumerate(peers)
-            ]
+            sources = self._fetch(
+                peers,
+                send,
+                dtype,
+                lambda reader, source: (peers[source].counts[reader], peers[source].counts[size + reader]),
+            )
+            parts = [source.copy() for source in sources]
             self._done()
         for part, target in zip(parts, receive):
             target[...] = part
@@ -192,11 +209,13 @@ class Collectives:
             locks.enter_context(group.batch())
             for peer in sorted({peer for peer, _ in (*sends, *receives)}):
                 locks.enter_context(group.peer_locks[peer])
-            placed = self._place(sends)
-            for peer, location, array in placed:
+            for peer, buffer in sends:
+                array = np.ascontiguousarray(buffer.array).reshape(-1)
+                location = buffer.location or group.place(array)
                 group.send(
                     peer, POINT_TO_POINT, _pack("send", as_datatype(array.dtype), -1, -1, (array.size,), location)
                 )
+                group.give(peer, array)
             for peer, target in receives:
                 dtype = as_datatype(target.dtype)
                 message = _unpack(group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)))
@@ -206,31 +225,12 @@ class Collectives:
                         f"rank {group.rank} receives {target.size} of {dtype.name}"
                     )
                     raise group.fail(text)
-                target[...] = self._peer(peer, message, dtype, 0, target.size)
+                target[...] = group.take(peer, message.location, target.dtype, target.size)
             for peer, _ in receives:
                 group.send(peer, POINT_TO_POINT, b"done")
             for peer, _ in sends:
                 if group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)) != b"done":
                     raise group.fail(f"rank {peer} sends to rank {group.rank}, which waits for it to receive")
-
-    def _place(self, sends: Sequence[tuple[int, Buffer]]) -> list[tuple[int, Location, Array]]:
-        """Where the receivers find what is sent to them.
-
-        Batches of other threads may be under way with other ranks, so each takes memory after the last one's.
-        """
-        placed = []
-        for peer, buffer in sends:
-            location = buffer.location
-            if location is None:
-                array = np.ascontiguousarray(buffer.array).reshape(-1).view(np.uint8)
-                with self.group.lock_of_points:
-                    start = self.group.points_used
-                    memory = self.group.own[POINTS].reserve(start + array.nbytes)
-                    self.group.points_used += _aligned(array.nbytes)
-                memory[start : start + array.nbytes] = array
-                location = Location(POINTS, start)
-            placed.append((peer, location, buffer.array))
-        return placed
 
     # ---------------------------------------------------------------------------------------- what all share
     def _announce_buffer(
@@ -246,13 +246,10 @@ class Collectives:
         return self._announce(operation, dtype, counts, self._publish(buffer, publish), reduction, root)
 
     def _publish(self, buffer: Buffer, wanted: bool) -> Location:
-        """Where peers find a buffer: where it lies, or in scratch memory."""
-        if buffer.location is not None:
-            return buffer.location
-        if wanted:
-            array = np.ascontiguousarray(buffer.array).reshape(-1).view(np.uint8)
-            self.group.own[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array
-        return Location(SCRATCH, 0)
+        """Where peers find a buffer: where it lies, or where it is copied to."""
+        if buffer.location is not None or not wanted:
+            return buffer.location or Location(SCRATCH, 0)
+        return self.group.publish(np.ascontiguousarray(buffer.array).reshape(-1))
 
     def _announce(
         self,
@@ -276,11 +273,10 @@ class Collectives:
     def _done(self) -> None:
         self.group.exchange(b"done", self.timeout)
 
-    def _peer(self, rank: int, peer: _Announcement, dtype: DataType, start: int, count: int) -> Array:
-        size = _element(dtype)
-        location = Location(peer.location.segment, peer.location.offset + start * size)
-        view: Array = self.group.view(rank, location, count * size).view(_numpy(dtype))
-        return view
+    def _fetch(self, peers: Sequence[_Announcement], own: Buffer, dtype: DataType, reads: Reads) -> list[Array]:
+        """What this rank reads of each rank's announced buffer."""
+        places = [peer.location for peer in peers]
+        return self.group.fetch(np.ascontiguousarray(own.array).reshape(-1), places, _numpy(dtype), reads)
 
 
 def _deadline(timeout: float) -> float:
@@ -314,16 +310,13 @@ def _element(dtype: DataType) -> int:
     return _numpy(dtype).itemsize
 
 
-def _aligned(nbytes: int) -> int:
-    return (nbytes + 511) & ~511
-
-
 def _chunk(count: int, rank: int, size: int) -> tuple[int, int]:
-    """The elements that a rank reduces for all: whole cache lines."""
+    """Start and length of the elements that a rank reduces for all: whole cache lines."""
     step = -(-count // size)
     if step > 64:
         step = (step + 63) & ~63
-    return min(rank * step, count), min((rank + 1) * step, count)
+    low = min(rank * step, count)
+    return low, min(step, count - low)
 
 
 def _starts(counts: Sequence[int]) -> list[int]:
@@ -345,3 +338,18 @@ def _reduce(sources: Sequence[Array], target: Array, reduction: str) -> None:
         for source in sources[1:]:
             function(total, widen(source[low:high]), out=total)
         round_into(target[low:high], total)
+
+
+def check_equal(messages: Sequence[tuple[object, ...]], names: Sequence[str]) -> Optional[str]:
+    """Which ranks announce something else than rank 0, in words; None where all agree."""
+    for position, name in enumerate(names):
+        by_value: dict[object, list[int]] = {}
+        for rank, message in enumerate(messages):
+            by_value.setdefault(message[position], []).append(rank)
+        if len(by_value) > 1:
+            parts = (
+                f"{value} on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
+                for value, ranks in by_value.items()
+            )
+            return f"the ranks differ in {name}: {'; '.join(parts)}"
+    return None

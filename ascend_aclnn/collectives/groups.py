@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.collectives.algorithms import Buffer, Collectives
-from ascend_aclnn.collectives.transport import CommunicationError
+from ascend_aclnn.collectives.interface import CommunicationError
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.errors import RUNTIME_ERROR, AclError
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import hmac
-import json
 import os
 import struct
 import threading
@@ -24,7 +23,7 @@ from ascend_aclnn import catalog
 from ascend_aclnn.catalog.headers import operator_from_prototype
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.transport import DEVICE, CommunicationError, Group, Location, TimedOut, root_info_of
+from ascend_aclnn.collectives.interface import DEVICE, CommunicationError, Location, RootInfo, TimedOut, rank_table_info
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.emulator.protocol import Collective, Communication, Descriptor
@@ -80,23 +79,20 @@ class Communicators:
             return PARAMETER, str(error).encode()
 
     def _join(self, rank: int, size: int, number: int, name: str, root_info: bytes) -> bytes:
-        group = Group(root_info, rank, size, device_memory=Descriptor.MEMORY)
+        collectives = Collectives.join(root_info, rank, size, device_memory=Descriptor.MEMORY)
         name = name or "hccl_" + hashlib.sha256(b"name" + root_info).hexdigest()[:16]
         with self._lock:
             if name in self._members:
-                group.close()
+                collectives.group.close()
                 raise ValueError(f"a communicator of this process is called {name!r} already")
-            self._members[name] = Collectives(group)
+            self._members[name] = collectives
             self._ranks[name] = groups.enter(name, self._members[name])
             self._secrets[name] = root_info
         return struct.pack("<II", rank, size) + name.encode()
 
     def _join_cluster(self, rank: int, size: int, number: int, name: str, path: bytes) -> bytes:
-        """By a rank table: its ranks are counted, and its text stands for the secret, so it must not be public."""
-        text = Path(os.fsdecode(path)).read_bytes()
-        servers = json.loads(text).get("server_list", [])
-        ranks = sum(len(server.get("device", ())) for server in servers)
-        return self._join(rank, ranks, number, name, root_info_of(hashlib.sha256(text).digest()))
+        info, ranks = rank_table_info(Path(os.fsdecode(path)))
+        return self._join(rank, ranks, number, name, info.pack())
 
     def _split(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
         parent = text[:128].rstrip(b"\0").decode()
@@ -104,7 +100,9 @@ class Communicators:
         if len(set(members)) != size or max(members) >= self._members[parent].group.size:
             raise ValueError(f"rankIds are {members}; they must be different ranks of {parent}")
         seed = hmac.digest(self._secrets[parent], b"sub %d " % number + text[128:], "sha256")
-        return self._join(rank, size, number, name, root_info_of(seed))
+        return self._join(
+            rank, size, number, name, RootInfo.of(seed, RootInfo.parse(self._secrets[parent]).address).pack()
+        )
 
     def _leave(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
         with self._lock:

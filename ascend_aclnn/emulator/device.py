@@ -507,6 +507,7 @@ def _unexpected(name: str) -> bytes:
 def main() -> None:
     """Serves until the client ends."""
     os.closerange(Descriptor.MEMORY + 1, 1 << 12)
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # torch's gloo may be wanted here, torch_npu is the client's
     control = socket.socket(fileno=Descriptor.CONTROL)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as many connections as the client has streams

@@ -1,4 +1,7 @@
-"""Largest numbers and sums; the sums are in float64, each in one order: the same bits with the compiled helper and without, whatever is cut into blocks."""
+"""Largest numbers and sums; the sums are in float64, each in one order.
+
+They have the same bits with the compiled helper and without, whatever is cut into blocks.
+"""
 
 from __future__ import annotations
 

@@ -1,21 +1,28 @@
-"""The collectives between processes of one host, against NumPy; and what happens when a rank misbehaves."""
+"""The collectives between processes of one host and over the network, against NumPy; and ranks that misbehave."""
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any, Callable
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.transport import CommunicationError, Group, TimedOut, new_root_info
+from ascend_aclnn.collectives.interface import CommunicationError, RootInfo, TimedOut, _free_port
+from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 
 FORK = multiprocessing.get_context("fork")
@@ -26,18 +33,45 @@ def _child(
     body: Callable[..., Any], info: bytes, rank: int, size: int, results: Any, arguments: tuple[Any, ...]
 ) -> None:
     try:
-        group = Group(info, rank, size, timeout=20)
+        if RootInfo.parse(info).address:
+            os.memfd_create = None  # type: ignore[assignment]  # ranks on several hosts share no memory
+        collectives = Collectives.join(info, rank, size)
+        collectives.timeout = 20
         try:
-            results.put((rank, body(Collectives(group, timeout=20), *arguments)))
+            results.put((rank, body(collectives, *arguments)))
         finally:
-            group.close()
+            collectives.group.close()
     except BaseException as error:
         results.put((rank, error))
 
 
-def on_ranks(size: int, body: Callable[..., Any], *arguments: Any) -> list[Any]:
+each_transport = pytest.mark.parametrize(
+    "transport",
+    [
+        "host",
+        pytest.param(
+            "network",
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("torch") is None,
+                reason="torch, which brings gloo, is not installed: ranks on several hosts are not tested",
+            ),
+        ),
+    ],
+)
+
+
+def new_root_info(transport: str = "host") -> bytes:
+    if transport == "network":
+        import torch.distributed  # once, and not in each of the processes that are forked
+
+        assert torch.distributed.is_gloo_available()
+    address = "" if transport == "host" else f"127.0.0.1:{_free_port('127.0.0.1')}"
+    return RootInfo(os.urandom(32), address).pack()
+
+
+def on_ranks(size: int, body: Callable[..., Any], *arguments: Any, transport: str = "host") -> list[Any]:
     """What a body returns on each rank, in processes of their own; an exception is returned."""
-    info, results = new_root_info(), FORK.Queue()
+    info, results = new_root_info(transport), FORK.Queue()
     children = [FORK.Process(target=_child, args=(body, info, r, size, results, arguments)) for r in range(size)]
     for child in children:
         child.start()
@@ -132,10 +166,11 @@ def same(actual: Any, expected: Any) -> None:
     assert actual.dtype == expected.dtype and actual.tobytes() == expected.tobytes(), (actual, expected)
 
 
+@each_transport
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_random_programs_agree_with_numpy(size: int) -> None:
-    for seed in range(6):
-        assert on_ranks(size, random_program, seed) == [seed] * size
+def test_random_programs_agree_with_numpy(size: int, transport: str) -> None:
+    for seed in range(6 if transport == "host" else 1):
+        assert on_ranks(size, random_program, seed, transport=transport) == [seed] * size
 
 
 def _different(collectives: Collectives) -> None:
@@ -152,6 +187,7 @@ def _other_operation(collectives: Collectives) -> None:
         collectives.all_reduce(Buffer(data), data, DataType.FLOAT, "max")
 
 
+@each_transport
 @pytest.mark.parametrize(
     ("body", "text"),
     [
@@ -159,8 +195,8 @@ def _other_operation(collectives: Collectives) -> None:
         (_other_operation, "the ranks differ in the operation: all_reduce on ranks 0, 1; broadcast on rank 2"),
     ],
 )
-def test_ranks_that_do_different_things_learn_it(body: Callable[..., None], text: str) -> None:
-    errors = on_ranks(3, body)
+def test_ranks_that_do_different_things_learn_it(body: Callable[..., None], text: str, transport: str) -> None:
+    errors = on_ranks(3, body, transport=transport)
     assert all(isinstance(error, CommunicationError) for error in errors)
     assert all(text in str(error) for error in errors), errors
 
@@ -173,8 +209,9 @@ def _die(collectives: Collectives) -> None:
     collectives.barrier()
 
 
-def test_a_killed_rank_is_an_error_on_the_others() -> None:
-    info, results = new_root_info(), FORK.Queue()
+@each_transport
+def test_a_killed_rank_is_an_error_on_the_others(transport: str) -> None:
+    info, results = new_root_info(transport), FORK.Queue()
     children = [FORK.Process(target=_child, args=(_die, info, r, 3, results, ())) for r in range(3)]
     for child in children:
         child.start()
@@ -189,9 +226,9 @@ def test_a_killed_rank_is_an_error_on_the_others() -> None:
 
 def test_a_missing_rank_is_a_timeout() -> None:
     with pytest.raises(TimedOut, match=r"rank 0 waited in vain for the ranks \[1\] to connect"):
-        Group(new_root_info(), 0, 2, timeout=0.3)
+        HostGroup(RootInfo.new(), 0, 2, timeout=0.3)
     with pytest.raises(TimedOut, match="rank 1 waited in vain for rank 0"):
-        Group(new_root_info(), 1, 2, timeout=0.3)
+        HostGroup(RootInfo.new(), 1, 2, timeout=0.3)
 
 
 def test_jobs_do_not_meet() -> None:
@@ -215,7 +252,7 @@ def _stranger(address: bytes) -> None:
 def test_an_unrelated_process_is_refused() -> None:
     """One that finds the address but does not know the secret: the job goes on without it."""
     info, results = new_root_info(), FORK.Queue()
-    probe = object.__new__(Group)
+    probe = object.__new__(HostGroup)
     probe._secret, probe.size = info[8:40], 2
     first = FORK.Process(target=_child, args=(random_program, info, 0, 2, results, (1,)))
     first.start()
@@ -230,7 +267,7 @@ def test_an_unrelated_process_is_refused() -> None:
 def test_groups_leave_no_descriptors() -> None:
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
-        group = Group(new_root_info(), 0, 1)
+        group = HostGroup(RootInfo.new(), 0, 1)
         Collectives(group).barrier()
         group.close()
     assert len(os.listdir("/proc/self/fd")) == before
@@ -238,6 +275,85 @@ def test_groups_leave_no_descriptors() -> None:
 
 def test_root_infos_of_others_are_refused() -> None:
     with pytest.raises(ValueError, match="root info is not one"):
-        Group(b"\0" * 4108, 0, 1)
+        Collectives.join(b"\0" * 4108, 0, 1)
     with pytest.raises(ValueError, match="rank is 2"):
-        Group(new_root_info(), 2, 2)
+        Collectives.join(new_root_info(), 2, 2)
+
+
+# ------------------------------------------------------------------------------------------------- two hosts
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+import ascend_aclnn as aclnn
+aclnn.use_backend(sys.argv[1])
+rank, file = int(sys.argv[2]), Path(sys.argv[3])
+if rank == 0:
+    info = aclnn.Communicator.root_info()
+    file.with_suffix(".new").write_bytes(info)
+    file.with_suffix(".new").rename(file)
+while not file.exists():
+    pass
+with aclnn.Communicator.from_root_info(file.read_bytes(), rank, 2) as comm:
+    x = aclnn.asarray(np.full(1000, rank + 1, np.float32))
+    comm.all_reduce(x)
+    turned = comm.split([1, 0])
+    y = turned.all_gather(aclnn.asarray(np.full(2, rank, np.float32)))
+    if rank == 0:
+        comm.send(x, 1)
+    else:
+        comm.recv(x, 0)
+    print(x.numpy()[0], y.numpy().tolist())
+    turned.close()
+"""
+
+
+@pytest.fixture
+def two_hosts() -> Any:
+    """Two network namespaces with a cable between them: (name, address) of each."""
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        pytest.skip("network namespaces need root and the ip command: two hosts are not tested")
+    names = [f"aclnn{os.getpid()}{side}" for side in "ab"]
+    addresses = ["10.231.7.1", "10.231.7.2"]
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+    made = []
+    try:
+        try:
+            for name in names:
+                ip("netns", "add", name)
+                made.append(name)
+            ip("link", "add", "cable0", "netns", names[0], "type", "veth", "peer", "name", "cable0", "netns", names[1])
+            for name, address in zip(names, addresses):
+                ip("-n", name, "addr", "add", f"{address}/24", "dev", "cable0")
+                ip("-n", name, "link", "set", "cable0", "up")
+                ip("-n", name, "link", "set", "lo", "up")
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"network namespaces cannot be made here: {error.stderr.decode().strip()}")
+        yield list(zip(names, addresses))
+    finally:
+        for name in made:
+            ip("netns", "del", name)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch, which brings gloo, is not installed")
+@pytest.mark.parametrize("backend", ["numpy", "npu"])
+def test_ranks_on_two_hosts(
+    two_hosts: list[tuple[str, str]], tmp_path: Path, backend: str, request: pytest.FixtureRequest
+) -> None:
+    ranks, settings = [], dict(os.environ)
+    if backend == "npu":
+        settings = environment(request.getfixturevalue("emulator_home"))
+    for rank, (name, address) in enumerate(two_hosts):
+        command = ["ip", "netns", "exec", name, sys.executable, "-c", PROGRAM, backend, str(rank)]
+        command.append(str(tmp_path / "info"))
+        variables = {**settings, "HCCL_IF_IP": address}
+        ranks.append(
+            subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    outputs = [process.communicate(timeout=120) for process in ranks]
+    for rank, (out, error) in enumerate(outputs):
+        assert out == "3.0 [1.0, 1.0, 0.0, 0.0]\n", (rank, out, error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from ascend_aclnn.backends.numpy.storage import host_view
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.transport import CommunicationError, Group, TimedOut, new_root_info, root_info_of
+from ascend_aclnn.collectives.interface import CommunicationError, RootInfo, TimedOut, rank_table_info
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.core.streams import Stream
@@ -27,14 +26,12 @@ Array = npt.NDArray[Any]
 
 
 def root_info() -> bytes:
-    return new_root_info()
+    return RootInfo.new().pack()
 
 
 def cluster(path: str, rank: int) -> HostCommunicator:
-    """By a rank table, whose text stands for the secret."""
-    text = Path(path).read_bytes()
-    ranks = sum(len(server.get("device", ())) for server in json.loads(text).get("server_list", []))
-    return HostCommunicator(root_info_of(hashlib.sha256(text).digest()), rank, ranks, None)
+    info, ranks = rank_table_info(Path(path))
+    return HostCommunicator(info.pack(), rank, ranks, None)
 
 
 class HostCommunicator(CommunicatorEndpoint):
@@ -45,13 +42,14 @@ class HostCommunicator(CommunicatorEndpoint):
         self.name = name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
         self._info = info
         self._collectives: Collectives = self._reporting(
-            "HcclCommInitRootInfo", lambda: Collectives(Group(info, rank, size))
+            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size)
         )
         self._ranks = groups.enter(self.name, self._collectives)
 
     def split(self, ranks: Sequence[int], number: int) -> HostCommunicator:
         seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
-        return HostCommunicator(root_info_of(seed), list(ranks).index(self.rank), len(ranks), None)
+        info = RootInfo.of(seed, RootInfo.parse(self._info).address)
+        return HostCommunicator(info.pack(), list(ranks).index(self.rank), len(ranks), None)
 
     def collective(self, call: Collective) -> None:
         self._reporting(f"Hccl{call.operation.title().replace('_', '')}", lambda: self._run(call))

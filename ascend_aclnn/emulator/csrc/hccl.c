@@ -10,14 +10,20 @@
 
 #include "hccl/hccl.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define SETTINGS (HCCL_DETERMINISTIC + 1)
-#define MAGIC "ASCENDHC" /* of transport.py */
+#define MAGIC "ASCENDHC" /* root info: as collectives/interface.py has it */
 #define SECRET_BYTES 32
+#define ADDRESS_BYTES 64
+#define PORTS 16 /* that HCCL takes from HCCL_IF_BASE_PORT on */
 #define COMMUNICATOR 0x6863636c636f6d6dull
 
 typedef struct {
@@ -143,6 +149,29 @@ static const char *configured_name(const HcclCommConfig *config) {
     return config != NULL && config->hcclCommName[0] != 0 ? config->hcclCommName : NULL;
 }
 
+/* Where ranks on other hosts reach rank 0: "ip:port" at the address that HCCL_IF_IP gives this host; "" without it. */
+static int own_address(char *text) {
+    const char *ip = getenv("HCCL_IF_IP"), *base = getenv("HCCL_IF_BASE_PORT");
+    if (ip == NULL || *ip == '\0') return 0;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    if (inet_pton(AF_INET, ip, &address.sin_addr) != 1)
+        return emu_fail(HCCL_E_PARA, NULL, "HCCL_IF_IP is %s; it must be an IPv4 address", ip);
+    int first = base != NULL ? atoi(base) : 0;
+    for (int port = first; port < first + (first != 0 ? PORTS : 1); port++) {
+        int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        socklen_t size = sizeof address;
+        address.sin_port = htons((uint16_t)port);
+        bool is_free = bind(probe, (struct sockaddr *)&address, sizeof address) == 0 &&
+                       getsockname(probe, (struct sockaddr *)&address, &size) == 0;
+        close(probe);
+        if (is_free) {
+            snprintf(text, ADDRESS_BYTES, "%s:%d", ip, ntohs(address.sin_port));
+            return 0;
+        }
+    }
+    return emu_fail(HCCL_E_NETWORK, NULL, "HCCL_IF_IP is %s, HCCL_IF_BASE_PORT %s: no port there is free", ip, base ? base : "unset");
+}
+
 API HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo) {
     ENTER_HCCL("HcclGetRootInfo");
     NOT_NULL(rootInfo);
@@ -150,7 +179,7 @@ API HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo) {
     memcpy(rootInfo->internal, MAGIC, sizeof MAGIC - 1);
     if (getrandom(rootInfo->internal + sizeof MAGIC - 1, SECRET_BYTES, 0) != SECRET_BYTES)
         return (HcclResult)emu_fail(HCCL_E_SYSCALL, NULL, "getrandom: %s", strerror(errno));
-    return HCCL_SUCCESS;
+    return (HcclResult)own_address(rootInfo->internal + sizeof MAGIC - 1 + SECRET_BYTES);
 }
 
 static HcclResult join_root(emu_device *device, uint32_t size, const HcclRootInfo *root, uint32_t rank, const char *name,

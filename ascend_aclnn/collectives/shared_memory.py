@@ -13,56 +13,38 @@ import hashlib
 import hmac
 import mmap
 import os
-import secrets
 import select
 import socket
 import struct
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-ROOT_INFO_BYTES = 4108
-CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
-EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
+from ascend_aclnn.collectives.interface import (
+    CHANNELS,
+    COLLECTIVE,
+    CONNECT_TIMEOUT,
+    DEVICE,
+    EXECUTE_TIMEOUT,
+    MAGIC,
+    POINTS,
+    RESULTS,
+    SCRATCH,
+    Array,
+    CommunicationError,
+    Group,
+    Location,
+    Reads,
+    RootInfo,
+    TimedOut,
+)
 
-_MAGIC = b"ASCENDHC"
-_SECRET_BYTES = 32
 _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
 _LENGTH = struct.Struct("<I")
-COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two sockets between each pair of ranks
-_CHANNELS = 2
-# Segments: inputs of collectives, their results, what is sent to one rank, and the memory of an emulated device.
-SCRATCH, RESULTS, POINTS, DEVICE = range(4)
-
-
-class CommunicationError(RuntimeError):
-    """A communicator cannot go on: a rank is lost, late, or does something else than the others."""
-
-
-class TimedOut(CommunicationError):
-    """The other ranks did not answer in time."""
-
-
-def new_root_info() -> bytes:
-    """What identifies a job: its ranks share it, and nobody else may know it."""
-    info = _MAGIC + secrets.token_bytes(_SECRET_BYTES)
-    return info.ljust(ROOT_INFO_BYTES, b"\0")
-
-
-def root_info_of(secret: bytes) -> bytes:
-    """The root info of a job whose ranks derive its secret by themselves."""
-    return (_MAGIC + hashlib.sha256(secret).digest()).ljust(ROOT_INFO_BYTES, b"\0")
-
-
-class Location(NamedTuple):
-    """Bytes in a rank's memory that its peers can read: the segment, and where in it."""
-
-    segment: int
-    offset: int
 
 
 class Segment:
@@ -106,25 +88,19 @@ class Segment:
             self.descriptor = -1
 
 
-class Group:
+class HostGroup(Group):
     """The connections of one rank to all ranks of a communicator."""
 
     def __init__(
         self,
-        root_info: bytes,
+        info: RootInfo,
         rank: int,
         size: int,
         device_memory: Optional[int] = None,
         timeout: float = CONNECT_TIMEOUT,
     ) -> None:
         """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie."""
-        if len(root_info) != ROOT_INFO_BYTES or not root_info.startswith(_MAGIC):
-            raise ValueError("root info is not one of this package's: it must come from get_root_info() of one rank")
-        if not 0 <= rank < size:
-            raise ValueError(f"rank is {rank}; it must be in [0, {size - 1}]")
-        self.rank, self.size = rank, size
-        self.lock = threading.Lock()  # one collective at a time,
-        self.peer_locks = [threading.Lock() for _ in range(size)]  # and one batch of sends and receives with each rank
+        super().__init__(rank, size)
         self.own = [Segment.create() for _ in (SCRATCH, RESULTS, POINTS)]
         self._descriptors = [*(s.descriptor for s in self.own), *([] if device_memory is None else [device_memory])]
         self.lock_of_points = threading.Lock()
@@ -134,8 +110,7 @@ class Group:
         self._segments: dict[tuple[int, int], Segment] = {}
         if device_memory is not None:
             self._segments[rank, DEVICE] = Segment(os.dup(device_memory))
-        self._secret = root_info[len(_MAGIC) : len(_MAGIC) + _SECRET_BYTES]
-        self.failure: Optional[str] = None
+        self._secret = info.secret
         deadline = time.monotonic() + timeout
         try:
             self._meet(deadline)
@@ -151,7 +126,7 @@ class Group:
         return hmac.digest(self._secret, b"rank %d of %d channel %d" % (rank, self.size, channel), "sha256")
 
     def _meet(self, deadline: float) -> None:
-        above = (self.size - 1 - self.rank) * _CHANNELS
+        above = (self.size - 1 - self.rank) * CHANNELS
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             if above:
                 try:
@@ -160,7 +135,7 @@ class Group:
                     raise CommunicationError(f"rank {self.rank} of this job exists already ({error})") from None
                 listener.listen(above)
             for rank in range(self.rank):
-                for channel in range(_CHANNELS):
+                for channel in range(CHANNELS):
                     self._greet(self._connect(rank, deadline), deadline, expected=(rank, channel))
             while above:
                 if not select.select([listener], [], [], max(deadline - time.monotonic(), 0))[0]:
@@ -212,7 +187,7 @@ class Group:
     def _say_hello(self, connection: socket.socket, channel: int) -> None:
         descriptors = self._descriptors if channel == COLLECTIVE else []
         proof = self._proof(self.rank, channel)
-        hello = _HELLO.pack(_MAGIC, proof, self.rank, self.size, channel, len(descriptors))
+        hello = _HELLO.pack(MAGIC, proof, self.rank, self.size, channel, len(descriptors))
         socket.send_fds(connection, [hello], descriptors)
 
     def _hear_hello(self, connection: socket.socket) -> tuple[int, int]:
@@ -226,7 +201,7 @@ class Group:
                 data += more
             magic, proof, rank, size, channel, count = _HELLO.unpack(data)
             known = (
-                magic == _MAGIC and size == self.size and rank < size and channel < _CHANNELS and count == len(segments)
+                magic == MAGIC and size == self.size and rank < size and channel < CHANNELS and count == len(segments)
             )
             if not known or not hmac.compare_digest(proof, self._proof(rank, channel)):
                 raise CommunicationError("a stranger connected, or a rank of a job of another size")
@@ -240,7 +215,6 @@ class Group:
 
     # ---------------------------------------------------------------------------------------- messages
     def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
-        """Sends a message to all ranks and gives theirs, this rank's own among them. A barrier."""
         for peer in range(self.size):
             if peer != self.rank:
                 self.send(peer, COLLECTIVE, message)
@@ -248,14 +222,14 @@ class Group:
         return [message if r == self.rank else self.receive(r, COLLECTIVE, deadline) for r in range(self.size)]
 
     def send(self, peer: int, channel: int, message: bytes) -> None:
-        self._check()
+        self.check()
         try:
             self._peers[peer, channel].sendall(_LENGTH.pack(len(message)) + message)
         except OSError:
             raise self._fail(CommunicationError(f"rank {peer} is lost")) from None
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
-        self._check()
+        self.check()
         connection = self._peers[peer, channel]
         try:
             (length,) = _LENGTH.unpack(self._read(connection, _LENGTH.size, deadline))
@@ -282,12 +256,7 @@ class Group:
             data += part
         return data
 
-    def _check(self) -> None:
-        if self.failure is not None:
-            raise CommunicationError(self.failure)
-
     def fail(self, text: str) -> CommunicationError:
-        """Ends the communicator for this rank, and through the closed connections for the others."""
         return self._fail(CommunicationError(text))
 
     def _fail(self, error: CommunicationError) -> CommunicationError:
@@ -298,15 +267,40 @@ class Group:
         return error
 
     # ---------------------------------------------------------------------------------------- memory
-    def view(self, rank: int, location: Location, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Bytes of any rank's memory."""
-        if rank == self.rank and location.segment != DEVICE:
-            return self.own[location.segment].view(location.offset, nbytes)
-        return self._segments[rank, location.segment].view(location.offset, nbytes)
+    def _view(self, rank: int, place: Location, dtype: np.dtype[Any], start: int, count: int) -> Array:
+        """Elements in any rank's memory."""
+        offset, nbytes = place.offset + start * dtype.itemsize, count * dtype.itemsize
+        is_own = rank == self.rank and place.segment != DEVICE
+        segment = self.own[place.segment] if is_own else self._segments[rank, place.segment]
+        return segment.view(offset, nbytes).view(dtype)
+
+    def publish(self, array: Array) -> Location:
+        self.own[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array.view(np.uint8)
+        return Location(SCRATCH, 0)
+
+    def results(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self.own[RESULTS].reserve(nbytes)[:nbytes]
+
+    def fetch(self, own: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
+        return [self._view(rank, place, dtype, *reads(self.rank, rank)) for rank, place in enumerate(places)]
+
+    def place(self, array: Array) -> Location:
+        """Batches of other threads may be under way with other ranks, so each takes memory after the last one's."""
+        with self.lock_of_points:
+            start = self.points_used
+            memory = self.own[POINTS].reserve(start + array.nbytes)
+            self.points_used += (array.nbytes + 511) & ~511
+        memory[start : start + array.nbytes] = array.view(np.uint8)
+        return Location(POINTS, start)
+
+    def give(self, peer: int, array: Array) -> None:
+        """Nothing to do: the peer reads it where it lies."""
+
+    def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
+        return self._view(peer, place, dtype, 0, count)
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
-        """A batch of sends is under way: what it takes of POINTS is free once no other batch is."""
         with self.lock_of_points:
             self._batches += 1
         try:
@@ -318,7 +312,6 @@ class Group:
                     self.points_used = 0
 
     def close(self) -> None:
-        """Leaves; idempotent. The others see it at their next message."""
         if self.failure is None:
             self.failure = "the communicator is closed"
         for connection in self._peers.values():
@@ -328,18 +321,3 @@ class Group:
         self._segments.clear()
         for segment in self.own:
             segment.close()
-
-
-def check_equal(messages: Sequence[tuple[object, ...]], names: Sequence[str]) -> Optional[str]:
-    """Which ranks announce something else than rank 0, in words; None where all agree."""
-    for position, name in enumerate(names):
-        by_value: dict[object, list[int]] = {}
-        for rank, message in enumerate(messages):
-            by_value.setdefault(message[position], []).append(rank)
-        if len(by_value) > 1:
-            parts = (
-                f"{value} on rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"
-                for value, ranks in by_value.items()
-            )
-            return f"the ranks differ in {name}: {'; '.join(parts)}"
-    return None

@@ -1,0 +1,175 @@
+"""What a communicator's ranks share, whatever carries it: the interface of a group, root info, failures.
+
+A root info is 4108 bytes, as HCCL's: a secret, and where rank 0 is reached if the ranks are on several hosts. They are where
+HCCL_IF_IP, HCCL's own variable, names this host's address.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+ROOT_INFO_BYTES = 4108
+CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
+EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
+
+MAGIC = b"ASCENDHC"
+_SECRET_BYTES = 32
+_ADDRESS_BYTES = 64
+COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two connections between each pair of ranks
+CHANNELS = 2
+# Segments: inputs of collectives, their results, what is sent to one rank, and the memory of an emulated device.
+SCRATCH, RESULTS, POINTS, DEVICE = range(4)
+_PORTS = 16  # that HCCL takes from HCCL_IF_BASE_PORT on
+
+Array = npt.NDArray[Any]
+Reads = Callable[[int, int], tuple[int, int]]  # (reader, source) -> start and count of the elements that are read
+
+
+class CommunicationError(RuntimeError):
+    """A communicator cannot go on: a rank is lost, late, or does something else than the others."""
+
+
+class TimedOut(CommunicationError):
+    """The other ranks did not answer in time."""
+
+
+class RootInfo(NamedTuple):
+    """What identifies a job: its ranks share it, and nobody else may know it."""
+
+    secret: bytes
+    address: str  # "ip:port" of rank 0, "" if all ranks are on one host
+
+    @classmethod
+    def new(cls) -> RootInfo:
+        ip = os.environ.get("HCCL_IF_IP", "")
+        return cls(secrets.token_bytes(_SECRET_BYTES), f"{ip}:{_free_port(ip)}" if ip else "")
+
+    @classmethod
+    def of(cls, secret: bytes, address: str = "") -> RootInfo:
+        """Of a job whose ranks derive its secret by themselves."""
+        return cls(hashlib.sha256(secret).digest(), address)
+
+    @classmethod
+    def parse(cls, info: bytes) -> RootInfo:
+        if len(info) != ROOT_INFO_BYTES or not info.startswith(MAGIC):
+            raise ValueError("root info is not one of this package's: it must come from get_root_info() of one rank")
+        secret, rest = info[len(MAGIC) :][:_SECRET_BYTES], info[len(MAGIC) + _SECRET_BYTES :]
+        return cls(secret, rest[:_ADDRESS_BYTES].rstrip(b"\0").decode())
+
+    def pack(self) -> bytes:
+        info = MAGIC + self.secret + self.address.encode().ljust(_ADDRESS_BYTES, b"\0")
+        return info.ljust(ROOT_INFO_BYTES, b"\0")
+
+
+def rank_table_info(path: Path) -> tuple[RootInfo, int]:
+    """Of a rank table (HCCL's cluster information file), and how many ranks it has.
+
+    Its text stands for the secret, so it must not be public. On several hosts rank 0 is on the first server, at
+    HCCL_IF_BASE_PORT (60000).
+    """
+    text = path.read_bytes()
+    servers = json.loads(text).get("server_list", [])
+    ranks = sum(len(server.get("device", ())) for server in servers)
+    address = ""
+    if os.environ.get("HCCL_IF_IP") and servers:
+        address = f"{servers[0]['server_id']}:{os.environ.get('HCCL_IF_BASE_PORT', '60000')}"
+    return RootInfo.of(text, address), ranks
+
+
+def _free_port(ip: str) -> int:
+    """A port of this host that nobody listens at: of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
+    base = int(os.environ.get("HCCL_IF_BASE_PORT", "0"))
+    for port in range(base, base + _PORTS) if base else [0]:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
+            probe.bind((ip, port))
+            return int(probe.getsockname()[1])
+    raise CommunicationError(f"no port of {ip} from HCCL_IF_BASE_PORT {base} on is free")
+
+
+class Location(NamedTuple):
+    """Bytes in a rank's memory that its peers can read: the segment, and where in it."""
+
+    segment: int
+    offset: int
+
+
+class Group(abc.ABC):
+    """The connections of one rank to all ranks of a communicator."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        if not 0 <= rank < size:
+            raise ValueError(f"rank is {rank}; it must be in [0, {size - 1}]")
+        self.rank, self.size = rank, size
+        self.lock = threading.Lock()  # one collective at a time,
+        self.peer_locks = [threading.Lock() for _ in range(size)]  # and one batch of sends and receives with each rank
+        self.failure: Optional[str] = None
+
+    # ---------------------------------------------------------------------------------------- messages
+    @abc.abstractmethod
+    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
+        """Sends a message to all ranks and gives theirs, this rank's own among them. A barrier."""
+
+    @abc.abstractmethod
+    def send(self, peer: int, channel: int, message: bytes) -> None:
+        """Sends a message to a rank."""
+
+    @abc.abstractmethod
+    def receive(self, peer: int, channel: int, deadline: float) -> bytes:
+        """The next message of a rank."""
+
+    # ---------------------------------------------------------------------------------------- data of collectives
+    @abc.abstractmethod
+    def publish(self, array: Array) -> Location:
+        """Puts an array where ``fetch`` finds it, until the collective ends."""
+
+    @abc.abstractmethod
+    def results(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Memory of this rank that ``fetch`` finds at the start of RESULTS, until the next collective has begun."""
+
+    @abc.abstractmethod
+    def fetch(self, own: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
+        """What this rank reads of each rank's array, which lies at its place; ``own`` is this rank's. All ranks call it."""
+
+    # ---------------------------------------------------------------------------------------- data from rank to rank
+    def batch(self) -> contextlib.AbstractContextManager[None]:
+        """A batch of sends is under way: what ``place`` took is free once no other batch is."""
+        return contextlib.nullcontext()
+
+    @abc.abstractmethod
+    def place(self, array: Array) -> Location:
+        """Puts an array where one rank's ``take`` finds it, until the batch ends."""
+
+    @abc.abstractmethod
+    def give(self, peer: int, array: Array) -> None:
+        """Lets a rank take an array; it must not change until the batch ends."""
+
+    @abc.abstractmethod
+    def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
+        """The elements that a rank gives."""
+
+    # ---------------------------------------------------------------------------------------- the end
+    def check(self) -> None:
+        """CommunicationError once the group has failed."""
+        if self.failure is not None:
+            raise CommunicationError(self.failure)
+
+    @abc.abstractmethod
+    def fail(self, text: str) -> CommunicationError:
+        """Ends the communicator for this rank, and as they notice for the others."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Leaves; idempotent. The others see it at their next message."""
