@@ -11,7 +11,13 @@ from ascend_aclnn.numerics import Array, sum_type
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._rows import codes
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.rules.conversion.padding import pairs
+
+
+def pairs(padding: tuple[int, ...], ndim: int) -> list[tuple[int, int]]:
+    """(before, after) for every axis of a tensor, first axis first."""
+    given = list(zip(padding[::2], padding[1::2]))[::-1]
+    return [(0, 0)] * (ndim - len(given)) + given
+
 
 # From which element of an axis each position of the padded axis comes; positions before the axis are negative.
 _Source = Callable[[Array, int], Any]

@@ -7,163 +7,131 @@ import math
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
+from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- limits
 
-_LIMITED = plus_bf16("FLOAT16 FLOAT INT32 INT64 INT16 INT8 UINT8 DOUBLE")
+_LIMITED = plus_bf16(NUMBERS)
 
 
-def _one_limit(*names: str) -> Check:
-    def check(call: Call) -> None:
-        if not any(call.is_present(name) for name in names):
-            call.refuse(names[0], "is None, and so is the other limit; one must be given", PARAM_NULLPTR)
-
-    return check
-
-
-def _limited_by(tensor: str, *limits: str) -> DtypeRule:
-    """The data type in which a tensor is compared with scalar limits on Ascend 950."""
+def _limited_by(*limits: str) -> DtypeRule:
+    """The data type in which self is compared with scalar limits on Ascend 950."""
 
     def dtype(call: Call) -> DataType:
         given = [scalar_default(call.dtype(name)) for name in limits if call.is_present(name)]
-        scalar = given[0] if len(given) == 1 else promote(*given)
-        return combine(call.dtype(tensor), scalar)
+        return combine(call.dtype("self"), given[0] if len(given) == 1 else promote(*given))
 
     return dtype
 
 
-def _clamp(names: str, tensor: str, out: str, *limits: str) -> None:
-    """Limits that are scalars: elsewhere than on Ascend 950 they take the output's data type."""
-    common = _limited_by(tensor, *limits)
+# Of two limits one may be missing.
+_BOTH = ("clipValueMin", "clipValueMax")
+_EITHER = (when("clipValueMin is None and clipValueMax is None", required("clipValueMin")),)
+for _names, _limits in (
+    ("aclnnClamp", _BOTH),
+    ("aclnnClampMin", ("clipValueMin",)),
+    ("aclnnClampMax aclnnInplaceClampMax", ("clipValueMax",)),
+):
+    _common = _limited_by(*_limits)
     rule(
-        names,
-        _one_limit(*limits),
-        dtypes(_LIMITED, tensor, out),
-        *((output_shape(out=shape_of(tensor)),) if out == "out" else ()),
-        max_rank(8, tensor),
+        _names,
+        *(_EITHER if _limits == _BOTH else ()),
+        dtypes(_LIMITED, "self", "out"),
+        output_shape(out="self"),
+        max_rank(8, "self"),
+        # Elsewhere than on Ascend 950 the limits take the output's data type.
         unless_empty(
-            tensor,
-            on_products("950", castable(common, out), dtype_in(common, _LIMITED, limits[0])),
-            when("product != '950'", castable(tensor, out)),
+            "self",
+            on_products("950", castable(_common, "out"), dtype_in(_common, _LIMITED, _limits[0])),
+            when("product != '950'", castable("self", "out")),
         ),
-        output_dtype(out=dtype_of(tensor)),
-        nullable=" ".join(limits) if len(limits) > 1 else "",
+        output_dtype(out="self"),
+        nullable=" ".join(_limits) if _limits == _BOTH else "",
+        aliases=INPLACE,
+    )
+for _names, _limits in (
+    ("aclnnClampTensor", _BOTH),
+    ("aclnnClampMinTensor aclnnInplaceClampMinTensor", ("clipValueMin",)),
+    ("aclnnClampMaxTensor aclnnInplaceClampMaxTensor", ("max_",)),
+):
+    # Limits that are tensors: all promote, and broadcast, together.
+    _common = promoted("self", *_limits)
+    rule(
+        _names,
+        *(_EITHER if _limits == _BOTH else ()),
+        dtypes(_LIMITED, "self", "out"),
+        max_rank(8, "self", "out", *_limits),
+        unless_empty(
+            " ".join(("self", *_limits)),
+            castable(_common, "out"),
+            dtype_in(_common, _LIMITED, _limits[-1]),
+            output_shape(out=broadcast_shape("self", *_limits)),
+        ),
+        output_dtype(out=_common),
+        nullable=" ".join(_limits) if _limits == _BOTH else "",
+        aliases={**INPLACE, "max_": "max"},
     )
 
 
-_clamp("aclnnClamp", "self", "out", "clipValueMin", "clipValueMax")
-_clamp("aclnnClampMin", "self", "out", "clipValueMin")
-_clamp("aclnnClampMax", "self", "out", "clipValueMax")
-_clamp("aclnnInplaceClampMax", "selfRef", "selfRef", "clipValueMax")
+def _whole(call: Call) -> bool:
+    return is_integral(call.dtype("clipValueMin"))
 
 
-def _clamp_tensor(names: str, tensor: str, out: str, *limits: str) -> None:
-    """Limits that are tensors: all promote, and broadcast, together."""
-    common, together = promoted(tensor, *limits), broadcast_shape(tensor, *limits)
-    fitting = output_shape(out=together) if out == "out" else output_shape(selfRef=together)
-    rule(
-        names,
-        _one_limit(*limits),
-        dtypes(_LIMITED, tensor, out),
-        max_rank(8, tensor, out, *limits),
-        unless_empty(
-            " ".join((tensor, *limits)), castable(common, out), dtype_in(common, _LIMITED, limits[-1]), fitting
-        ),
-        output_dtype(out=common),
-        nullable=" ".join(limits) if len(limits) > 1 else "",
-    )
-
-
-_clamp_tensor("aclnnClampTensor", "self", "out", "clipValueMin", "clipValueMax")
-_clamp_tensor("aclnnClampMinTensor", "self", "out", "clipValueMin")
-_clamp_tensor("aclnnClampMaxTensor", "self", "out", "max")
-_clamp_tensor("aclnnInplaceClampMinTensor", "selfRef", "selfRef", "clipValueMin")
-_clamp_tensor("aclnnInplaceClampMaxTensor", "selfRef", "selfRef", "max")
-
-
-def _ordered_limits(call: Call) -> None:
-    whole = is_integral(call.dtype("clipValueMin"))
-    low, high = (call[name].value for name in ("clipValueMin", "clipValueMax"))
-    if whole:
-        low, high = (math.trunc(n) if math.isfinite(n) else n for n in (low, high))
-    call.require(not low > high, "clipValueMax", f"is {high}; it must be at least clip_value_min, {low}")
-
-
-rule(
-    "aclnnHardtanh",
+# Beside an integer only the whole part of the other limit counts.
+_ORDERED_LIMITS = (
+    define(most="int(clipValueMax) if isfinite(clipValueMax) else clipValueMax"),
+    when(_whole, require("not most < clipValueMin")),
+    when(lambda call: not _whole(call), require("not clipValueMax < clipValueMin")),
+)
+in_both_forms(
+    "Hardtanh",
     dtypes(_LIMITED, "self", "clipValueMin", "clipValueMax"),
     same_dtype("self", "out"),
     max_rank(8, "self"),
-    output_shape(out=shape_of("self")),
-    _ordered_limits,
-)
-rule(
-    "aclnnInplaceHardtanh",
-    dtypes(_LIMITED, "selfRef", "clipValueMin", "clipValueMax"),
-    max_rank(8, "selfRef"),
-    _ordered_limits,
+    output_shape(out="self"),
+    *_ORDERED_LIMITS,
 )
 
 # ------------------------------------------------------------------------------------------------- values
 
-_FILLED = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL COMPLEX64 COMPLEX128"
-
-
-def _value_promotes(call: Call) -> None:
-    dtype = call.dtype("value")
-    text = f"has dtype {dtype.name}, which does not promote with {call.dtype('selfRef').name}"
-    call.require(promote(call.dtype("selfRef"), dtype) is not DataType.DT_UNDEFINED, "value", text)
-
 
 rule(
     "aclnnInplaceFillScalar",
-    dtypes({"A2 A3 950": _FILLED + " BF16 UINT16 UINT32 UINT64", "": _FILLED}, "selfRef"),
-    _value_promotes,
+    dtypes({PRODUCTS_WITH_BF16: f"{REAL_AND_COMPLEX} BF16 {UNSIGNED}", "": REAL_AND_COMPLEX}, "selfRef"),
+    has_common(promoted("selfRef", "value"), "value"),
     max_rank(8, "selfRef"),
 )
-
-
 rule(
     "aclnnInplaceFillTensor",
-    dtypes(plus_bf16(_FILLED), "selfRef"),
+    dtypes(plus_bf16(REAL_AND_COMPLEX), "selfRef"),
     max_rank(8, "selfRef"),
     require("value in ((), (1,))"),
 )
-
 _MASKED = plus_bf16("FLOAT INT32 INT64 FLOAT16 INT8 BOOL")
 rule(
-    "aclnnInplaceMaskedFillScalar",
+    "aclnnInplaceMaskedFillScalar aclnnInplaceMaskedFillTensor",
     dtypes(_MASKED, "selfRef"),
+    on_operators(
+        "aclnnInplaceMaskedFillTensor",
+        dtypes("FLOAT INT32 INT64 FLOAT16 INT8 BOOL BF16", "value"),
+        rank(0, 0, "value"),
+    ),
     dtypes("BOOL", "mask"),
     max_rank(8, "selfRef", "mask"),
-    broadcastable("mask", "selfRef"),
-)
-rule(
-    "aclnnInplaceMaskedFillTensor",
-    dtypes(_MASKED, "selfRef"),
-    dtypes("FLOAT INT32 INT64 FLOAT16 INT8 BOOL BF16", "value"),
-    dtypes("BOOL", "mask"),
-    max_rank(8, "selfRef", "mask"),
-    rank(0, 0, "value"),
     broadcastable("mask", "selfRef"),
 )
 rule(
     "aclnnInplaceCopy",
-    dtypes(_FILLED + " UINT16 UINT32 UINT64 BF16 FLOAT8_E5M2 FLOAT8_E4M3FN HIFLOAT8 FLOAT8_E8M0", "selfRef", "src"),
+    dtypes(f"{REAL_AND_COMPLEX} {UNSIGNED} BF16 {FLOAT8S} FLOAT8_E8M0", "selfRef", "src"),
     max_rank(8, "selfRef", "src"),
     broadcastable("src", "selfRef"),
 )
 
 
 def _value_fits(call: Call) -> None:
-    value, dtype = call["fillValue"], call.dtype("selfRef")
-    text = f"has dtype {value.dtype.name}; it must be real"
-    call.require(can_cast(value.dtype, DataType.FLOAT), "fillValue", text)
-    if dtype in (DataType.BF16, DataType.BOOL):
-        return  # CANN looks at no limits for these
-    number = value.value
+    """A function, as it asks NumPy for the limits of the data type; CANN looks at none for BF16 and BOOL."""
+    dtype, number = call.dtype("selfRef"), call["fillValue"].value
     if is_integral(dtype):
         limits = np.iinfo(dtype.numpy)
         inside = math.isfinite(number) and limits.min <= int(number) <= limits.max
@@ -174,46 +142,32 @@ def _value_fits(call: Call) -> None:
 
 rule(
     "aclnnInplaceFillDiagonal",
-    dtypes(plus_bf16("FLOAT16 FLOAT DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"), "selfRef"),
+    dtypes(plus_bf16(REAL), "selfRef"),
     rank(2, 8, "selfRef"),
     require("len(selfRef) == 2 or min(selfRef) == max(selfRef)", why="beyond two axes all sizes must be equal"),
-    _value_fits,
+    not_complex("fillValue"),
+    when("selfRef.dtype not in (BF16, BOOL)", _value_fits),
 )
 
 # ------------------------------------------------------------------------------------------------- triangles
 
-_TRIANGLE = "UINT8 INT8 INT16 INT32 INT64 FLOAT16 FLOAT DOUBLE BOOL UINT16 UINT32 UINT64"
-_TRIANGLES = {"A2 A3": _TRIANGLE + " BF16", "950": _TRIANGLE + " BF16 COMPLEX64 COMPLEX32", "": _TRIANGLE}
-
-
-def _rank_unless_empty(name: str) -> tuple[Check, ...]:
-    """Triu takes any rank of empty tensors."""
-    return max_rank(8, name), unless_empty(name, rank(2, 8, name))
-
-
-rule(
-    "aclnnTril",
-    dtypes(_TRIANGLES, "self", "out"),
-    same_dtype("self", "out"),
-    same_format("self", "out"),
-    rank(2, 8, "self"),
-    output_shape(out=shape_of("self")),
-)
-rule("aclnnInplaceTril", dtypes(_TRIANGLES, "selfRef"), rank(2, 8, "selfRef"))
-rule(
-    "aclnnTriu",
+_TRIANGLE = f"{REAL} {UNSIGNED}"
+_TRIANGLES = {"A2 A3": f"{_TRIANGLE} BF16", "950": f"{_TRIANGLE} BF16 COMPLEX64 COMPLEX32", "": _TRIANGLE}
+_LIKE_SELF = (same_dtype("self", "out"), same_format("self", "out"), output_shape(out="self"))
+in_both_forms("Tril", dtypes(_TRIANGLES, "self", "out"), *_LIKE_SELF, rank(2, 8, "self"))
+in_both_forms(
+    "Triu",
     dtypes(_TRIANGLES, "self"),
-    same_dtype("self", "out"),
+    *_LIKE_SELF,
     no_private_format("self"),
-    same_format("self", "out"),
-    *_rank_unless_empty("self"),
-    output_shape(out=shape_of("self")),
+    # Empty tensors may have any rank.
+    max_rank(8, "self"),
+    unless_empty("self", rank(2, 8, "self")),
 )
-rule("aclnnInplaceTriu", dtypes(_TRIANGLES, "selfRef"), no_private_format("selfRef"), *_rank_unless_empty("selfRef"))
 
 # ------------------------------------------------------------------------------------------------- diagonals
 
-_DIAGONAL = plus_bf16("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL COMPLEX64")
+_DIAGONAL = plus_bf16(f"{REAL} COMPLEX64")
 
 
 # A vector becomes the diagonal of a square matrix; a matrix gives its diagonal.
@@ -232,7 +186,7 @@ rule(
     max_rank(2, "self"),
     when(
         f"self.size == 0 and diagonal != 0 and not {_BEYOND_LAST}",
-        dtypes("FLOAT16 FLOAT INT64 INT32 INT16 INT8 UINT8 DOUBLE BOOL BF16", "out"),
+        dtypes(f"{REAL} BF16", "out"),
     ),
     _SIDE,
     when(f"self.size > 0 and not {_BEYOND_LAST}", output_shape_relaxed(out=_DIAGONAL_SHAPE)),

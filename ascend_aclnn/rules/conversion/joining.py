@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Callable
-
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
-from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
+
+# ------------------------------------------------------------------------------------------------- joining
 
 
 def _promoted_list(call: Call) -> DataType:
-    """The data type to which the tensors promote, the later ones first."""
-    items = _joined(call)
-    if not items:
-        return DataType.FLOAT
-    common = items[0].dtype
+    """The data type to which the tensors promote, the later ones first. Cat does not look at those of shape (0,)."""
+    skipped = (0,) if call.operator.name == "aclnnCat" else None
+    items = [t for t in call["tensors"] or () if t is not None and t.shape != skipped]
+    common = items[0].dtype if items else DataType.FLOAT
     for item in items[1:]:
         common = promote(item.dtype, common)
         if common is DataType.DT_UNDEFINED:
@@ -25,262 +21,114 @@ def _promoted_list(call: Call) -> DataType:
     return common
 
 
-def _joined(call: Call) -> list[TensorSpec]:
-    """The tensors that Cat looks at: 1-D tensors without elements do not count."""
-    skipped = (0,) if call.operator.name == "aclnnCat" else None
-    return [t for t in call["tensors"] or () if t is not None and t.shape != skipped]
+def _written(condition: str, argument: str, copied: str) -> tuple[Check, ...]:
+    """An output has the shape of what is written to it; where that is only copied, the graph fails otherwise."""
+    fits = require(condition, argument=argument)
+    return when(copied, with_status(INNER_NULLPTR, fits)), when(f"not ({copied})", fits)
 
 
-def _one_format(call: Call) -> None:
-    items = _joined(call)
-    text = f"have the private format {items[0].format.name}"
-    call.require(not items[0].format.private, "tensors", text)
-    for tensor in items[1:]:
-        text = f"have formats {items[0].format.name} and {tensor.format.name}; they must agree"
-        call.require(tensor.format is items[0].format, "tensors", text)
-    text = f"has format {call['out'].format.name}; it must be {items[0].format.name}, as tensors"
-    call.require(call["out"].format is items[0].format, "out", text)
-
-
-def _axis(call: Call, extent: int) -> int:
-    axis = call["dim"]
-    call.require(-extent <= axis < extent, "dim", f"is {axis}; it must be in [{-extent}, {extent - 1}]")
-    return int(axis % extent)
-
-
-def _cat_inputs(call: Call) -> None:
-    items = _joined(call)
-    first = items[0].shape
-    call.require(len(first) <= 8, "tensors", f"have rank {len(first)}; it must be at most 8")
-    call.require(bool(first), "dim", f"is {call['dim']}; tensors without axes cannot be joined")
-    axis = _axis(call, len(first))
-    for tensor in items[1:]:
-        sizes = tensor.shape
-        text = f"have shapes {first} and {sizes}; all axes but {axis} must agree"
-        fits_ = len(sizes) == len(first) and all(a == b for i, (a, b) in enumerate(zip(first, sizes)) if i != axis)
-        call.require(fits_, "tensors", text)
-
-
-def _cat_shape(call: Call) -> Shape:
-    items = _joined(call)
-    if not items:
-        return (0,)
-    _cat_inputs(call)
-    sizes = list(items[0].shape)
-    axis = _axis(call, len(sizes))
-    sizes[axis] = sum(t.shape[axis] for t in items)
-    return tuple(sizes)
-
-
-def _cat_output(call: Call) -> None:
-    """Two tensors with elements are joined and compared; one is only copied, which fails the graph where it cannot."""
-    filled = sum(t.size > 0 for t in _joined(call))
-    if filled:
-        _goes_to(call, "out", call["out"], _cat_shape(call), copied=filled == 1)
-
-
-def _goes_to(call: Call, name: str, tensor: TensorSpec, sizes: Shape, copied: bool) -> None:
-    """An output has the shape of what is written to it, or both have one element."""
-    fits_ = tensor.shape == sizes or tensor.size == math.prod(sizes) == 1
-    text = f"has shape {tensor.shape}; it must be {sizes}"
-    call.require(fits_, name, text, INNER_NULLPTR if copied else None)
-
-
-def _no_wide_complex(call: Call) -> None:
-    wide = _promoted_list(call) is DataType.COMPLEX128
-    call.require(not wide, "tensors", "promote to COMPLEX128, which is not supported")
-
-
-_CAT = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE COMPLEX64 BOOL"
-_CAT_950 = _CAT + " BF16 UINT16 UINT32 UINT64 FLOAT8_E4M3FN FLOAT8_E5M2 HIFLOAT8 FLOAT8_E8M0 FLOAT4_E1M2 FLOAT4_E2M1"
+_CAT = f"{REAL} COMPLEX64"
+_CAT_950 = f"{_CAT} BF16 {UNSIGNED} {FLOAT8S} FLOAT8_E8M0 {FLOAT4S}"
 rule(
     "aclnnCat",
     no_null_item("tensors"),
-    when(
-        lambda call: bool(_joined(call)),
-        dtypes({"310P 910": _CAT, "A2 A3 310B": _CAT + " BF16", "950": _CAT_950, "": ""}, "tensors", "out"),
-        _no_wide_complex,
-        castable(_promoted_list, "out"),
-        _one_format,
-        _cat_inputs,
-        _cat_output,
+    define(
+        joined="tuple(x for x in tensors if x is not None and x != (0,))",
+        axis="dim % len(joined[0])",
+        whole="with_size(joined[0], axis, sum(x[axis] for x in joined)) if joined else (0,)",
+        filled="sum(x.size > 0 for x in joined)",
     ),
-    infer_shape(out=_cat_shape),
+    when(
+        "joined",
+        dtypes({"310P 910": _CAT, "A2 A3 310B": f"{_CAT} BF16", "950": _CAT_950, "": ""}, "tensors", "out"),
+        castable(_promoted_list, "out"),
+        dtype_in(_promoted_list, _CAT_950, "tensors"),  # COMPLEX64 and DOUBLE promote to COMPLEX128
+        require("not joined[0].format.private", argument="tensors"),
+        require("all(x.format == joined[0].format for x in joined)", argument="tensors"),
+        require("out.format == joined[0].format"),
+        require("len(joined[0]) <= 8", argument="tensors"),
+        require("len(joined[0]) > 0", "-len(joined[0]) <= dim < len(joined[0])", argument="dim"),
+        require("all(len(x) == len(joined[0]) for x in joined)", argument="tensors"),
+        require("all(with_size(x, axis, 0) == with_size(joined[0], axis, 0) for x in joined)", argument="tensors"),
+        # Two tensors with elements are joined and compared; one is only copied.
+        when("filled > 0", *_written("out == whole or out.size == prod(whole) == 1", "out", copied="filled == 1")),
+    ),
+    infer_shape(out="whole"),
     output_dtype(out=_promoted_list),
 )
-
-
-def _stack_inputs(call: Call) -> None:
-    first, *others = call.shapes("tensors")
-    call.require(len(first) <= 8, "tensors", f"have rank {len(first)}; it must be at most 8")
-    _axis(call, len(first) + 1)
-    for shape in others:
-        call.require(shape == first, "tensors", f"have shapes {first} and {shape}; they must agree")
-
-
-def _stack_shape(call: Call) -> Shape:
-    _stack_inputs(call)
-    sizes = call["tensors"][0].shape
-    axis = _axis(call, len(sizes) + 1)
-    return (*sizes[:axis], len(call["tensors"]), *sizes[axis:])
-
-
 rule(
     "aclnnStack",
     no_null_item("tensors"),
-    dtypes(
-        plus_bf16("INT8 INT16 INT32 INT64 UINT8 UINT16 UINT32 UINT64 FLOAT16 FLOAT BOOL DOUBLE COMPLEX64 COMPLEX128"),
-        "tensors",
-        "out",
-    ),
+    dtypes(plus_bf16(f"{REAL_AND_COMPLEX} {UNSIGNED}"), "tensors", "out"),
     castable(_promoted_list, "out"),
-    _stack_inputs,
-    when(lambda call: any(t.size for t in call["tensors"]), output_shape_relaxed(out=_stack_shape)),
-    infer_shape(out=_stack_shape),
+    define(
+        rank="len(tensors[0])", axis="dim % (rank + 1)", whole="(*tensors[0][:axis], len(tensors), *tensors[0][axis:])"
+    ),
+    require("rank <= 8"),
+    require("-rank - 1 <= dim <= rank", argument="dim"),
+    require("all(x == tensors[0] for x in tensors)"),
+    infer_shape(out="whole"),
+    when("any(x.size for x in tensors)", output_shape_relaxed(out="whole")),
     output_dtype(out=_promoted_list),
     null_status=INNER_NULLPTR,
 )
-
-
-def _first_axis(call: Call) -> None:
-    call.require(call["dim"] == 0, "dim", f"is {call['dim']}; it must be 0")
-
-
-def _chunk_types(call: Call) -> None:
-    items = call["tensors"]
-    for tensor in items[1:]:
-        text = f"have dtypes {items[0].dtype.name} and {tensor.dtype.name}; they must agree"
-        call.require(tensor.dtype is items[0].dtype, "tensors", text)
-
-
-def _no_narrowing(call: Call) -> None:
-    narrowed = call.dtype("tensors") is DataType.FLOAT and call.dtype("out") is not DataType.FLOAT
-    call.require(not narrowed, "out", f"has dtype {call.dtype('out').name}; for FLOAT tensors it must be FLOAT")
-
-
-def _with_axes(call: Call) -> None:
-    for tensor in call.items("tensors"):
-        call.require(0 < tensor.ndim <= 8, "tensors", f"have rank {tensor.ndim}; it must be between 1 and 8")
-
-
-def _chunked_shape(call: Call) -> Shape:
-    """Every tensor is cut into rows of chunks, the last one filled up with zeros; a row joins them."""
-    chunks = call["numChunks"]
-    call.require(chunks > 0, "numChunks", f"is {chunks}; it must be positive")
-    _with_axes(call)
-    width = sum(-(-t.shape[0] // chunks) * math.prod(t.shape[1:]) for t in call["tensors"] if t.size)
-    return chunks, width
-
-
-_CHUNKED = {"A2 A3 950": "FLOAT FLOAT16 BF16", "": ""}
+# Every tensor is cut into rows of chunks, the last one filled up with zeros; a row joins them.
+_CHUNKED = {PRODUCTS_WITH_BF16: FLOATS, "": ""}
 rule(
     "aclnnChunkCat",
-    _first_axis,
-    present(PARAM_NULLPTR, "tensors"),
+    one_of("dim", 0),
+    required("tensors"),
+    define(width="sum(ceil_div(x[0], numChunks) * prod(x[1:]) for x in tensors if x.size)"),
+    infer_shape(out="(numChunks, width)"),
     when(
-        lambda call: bool(call["tensors"]),
-        present(PARAM_NULLPTR, "out"),
+        "tensors",
+        required("out"),
         no_null_item("tensors"),
-        dtype_in(dtype_of("tensors"), _CHUNKED, "tensors"),
-        _chunk_types,
+        dtypes(_CHUNKED, "tensors"),
+        same_dtype("tensors", "tensors"),
         dtypes(_CHUNKED, "out"),
-        _no_narrowing,
+        require("out.dtype == FLOAT or tensors[0].dtype != FLOAT"),
         no_private_format("tensors", "out"),
-        _with_axes,
-        when(lambda call: any(t.size for t in call["tensors"]), output_shape_relaxed(out=_chunked_shape)),
+        rank(1, 8, "tensors"),
+        when("any(x.size for x in tensors)", positive("numChunks"), output_shape_relaxed(out="(numChunks, width)")),
     ),
-    infer_shape(out=_chunked_shape),
-    output_dtype(out=dtype_of("tensors")),
+    output_dtype(out="tensors[0].dtype"),
     nullable="tensors out",
 )
 
 # ------------------------------------------------------------------------------------------------- splitting
 
-_SPLIT = "DOUBLE FLOAT FLOAT16 BF16 INT64 INT32 INT16 INT8 UINT8 BOOL COMPLEX128 COMPLEX64"
-_MOST_PIECES = 1 << 20  # beyond it an absurd size would take all memory before anybody could refuse it
-_SPLIT_TYPES = dtypes({"950": _SPLIT + " UINT64 UINT32 UINT16", "": _SPLIT}, "self", "out")
-
-
-def _one_out_type(call: Call) -> None:
-    items = call.tensors("out")
-    for tensor in items[1:]:
-        text = f"has dtypes {items[0].dtype.name} and {tensor.dtype.name}; they must agree"
-        call.require(tensor.dtype is items[0].dtype, "out", text)
-
-
-def _pieces(call: Call, sizes: Sequence[int]) -> list[Shape]:
-    whole = call.shape("self")
-    axis = _axis(call, len(whole))
-    return [(*whole[:axis], n, *whole[axis + 1 :]) for n in sizes]
-
-
-def _section(call: Call) -> None:
-    whole, section = call.shape("self"), call["splitSections"]
-    length = whole[_axis(call, len(whole))]
-    text = f"is {section}; for an axis of {length} elements it must be {'positive' if length else '0'}"
-    call.require((length == 0) == (section == 0), "splitSections", text)
-
-
-def _sections(call: Call) -> list[Shape]:
-    _section(call)
-    whole, section = call.shape("self"), call["splitSections"]
-    length = whole[_axis(call, len(whole))]
-    if length in (0, section):
-        return [whole]
-    whole_sections, rest = divmod(length, section)
-    most = _MOST_PIECES if call["out"] is None else len(call["out"])
-    text = f"has room for {most} tensors; an axis of {length} elements makes {whole_sections + (rest > 0)} of {section}"
-    call.require(whole_sections + (rest > 0) <= most, "out", text)
-    return _pieces(call, [section] * whole_sections + [rest] * (rest > 0))
-
-
-def _split_output(pieces: Callable[[Call], list[Shape]]) -> Check:
-    """Every piece goes to its output; a single one is only copied."""
-
-    def check(call: Call) -> None:
-        shapes, outputs = pieces(call), call["out"]
-        call.require(len(outputs) >= len(shapes), "out", f"has {len(outputs)} tensors; it must have {len(shapes)}")
-        for tensor, sizes in zip(outputs, shapes):
-            _goes_to(call, "out", tensor, sizes, copied=len(shapes) == 1)
-
-    return check
-
-
-def _has_elements(call: Call) -> bool:
-    return bool(call["self"].size)
-
-
+_SPLIT = f"{REAL_AND_COMPLEX} BF16"
+_SPLIT_TYPES = dtypes({"950": f"{_SPLIT} {UNSIGNED}", "": _SPLIT}, "self", "out")
+_PIECES = define(pieces="[with_size(self, dim, n) for n in sizes]")
+_PIECES_FIT = when(
+    "self.size > 0",
+    *_written(
+        "all(x == piece or x.size == prod(piece) == 1 for x, piece in zip(out, pieces))",
+        "out",
+        copied="len(pieces) == 1",
+    ),
+)
 rule(
     "aclnnSplitTensor",
     no_null_item("out"),
     _SPLIT_TYPES,
-    _one_out_type,
+    same_dtype("out", "out"),
     rank(1, 8, "self"),
     max_rank(8, "out"),
     valid_axis("dim", "self"),
-    _section,
-    when(_has_elements, _split_output(_sections)),
-    infer_shape(out=_sections),
-    output_dtype(out=dtype_of("self")),
+    not_negative("splitSections"),
+    require("(splitSections == 0) == (self[dim] == 0)", argument="splitSections"),
+    define(
+        count="max(ceil_div(self[dim], splitSections), 1) if self[dim] > 0 else 1",
+        sizes="tuple(min(splitSections, self[dim] - i * splitSections) for i in range(count))",
+    ),
+    _PIECES,
+    when("self.size > 0", require("len(out) >= count", argument="out")),
+    _PIECES_FIT,
+    # Beyond that number an absurd size would take all memory before anybody could refuse it.
+    when("count <= 2**20", infer_shape(out="pieces")),
 )
-
-
-def _sized_pieces(call: Call) -> list[Shape]:
-    _sizes_add_up(call)
-    return _pieces(call, call["splitSize"])
-
-
-def _sizes_add_up(call: Call) -> None:
-    sizes, length = call["splitSize"], call.size("self", _axis(call, len(call.shape("self"))))
-    call.require(sum(sizes) == length, "splitSize", f"is {sizes}; its sum must be {length}, the size of the axis")
-
-
-def _split_sizes(call: Call) -> None:
-    _sizes_add_up(call)
-    sizes = call["splitSize"]
-    call.require(len(sizes) == len(call["out"]), "out", f"has {len(call['out'])} tensors; it must have {len(sizes)}")
-
-
 rule(
     "aclnnSplitWithSize",
     no_null_item("out"),
@@ -288,8 +136,10 @@ rule(
     rank(1, 8, "self"),
     max_rank(8, "out"),
     valid_axis("dim", "self"),
-    _split_sizes,
-    when(_has_elements, _split_output(_sized_pieces)),
-    infer_shape(out=_sized_pieces),
-    output_dtype(out=dtype_of("self")),
+    require("sum(splitSize) == self[dim]", argument="splitSize"),
+    require("len(out) == len(splitSize)"),
+    define(sizes="splitSize"),
+    _PIECES,
+    _PIECES_FIT,
+    infer_shape(out="pieces"),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Callable
-
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_NULLPTR
 from ascend_aclnn.rules.language import *
 
@@ -12,106 +10,75 @@ from ascend_aclnn.rules.language import *
 _PADDED = {"1d": 1, "2d": 2, "3d": 3}
 
 
-def pairs(padding: tuple[int, ...], ndim: int) -> list[tuple[int, int]]:
-    """(before, after) for every axis of a tensor, first axis first."""
-    given = list(zip(padding[::2], padding[1::2]))[::-1]
-    return [(0, 0)] * (ndim - len(given)) + given
+def _padded(tensor: str, count: str, padding: str = "padding", sign: str = "+") -> str:
+    """An expression for a tensor's shape with the padding of its last axes added, or taken away again."""
+    kept = f"len({tensor}) - {count}"
+    added = f"zip({tensor}[{kept} :], {padding}[-2::-2], {padding}[::-2])"
+    return f"(*{tensor}[: {kept}], *(n {sign} a {sign} b for n, a, b in {added}))"
 
 
-def padded(name: str, padding: str, sign: int = 1) -> Callable[[Call], Shape]:
-    """A tensor's shape with the padding added, or taken away again."""
-
-    def shape_(call: Call) -> Shape:
-        sizes = call.shape(name)
-        added = pairs(call[padding], len(sizes))
-        return tuple(n + sign * (before + after) for n, (before, after) in zip(sizes, added))
-
-    return shape_
-
-
-def _agree_on_last_axes(name: str, wanted: Callable[[Call], Shape], count: int, other: str) -> Check:
-    """A tensor has another's rank, and the padded axes have the right sizes."""
-
-    def check(call: Call) -> None:
-        sizes, right = call.shape(name), wanted(call)
-        text = f"has shape {sizes}; it must have rank {len(right)}, as {call.python_name(other)}"
-        call.require(len(sizes) == len(right), name, text)
-        text = f"has shape {sizes}; its last axes must be {right[-count:]}"
-        call.require(sizes[-count:] == right[-count:], name, text)
-
-    return check
-
-
-# The padding from the first axis that is padded on, as (before, after).
-_PAIRS = "zip(padding[-2::-2], padding[::-2])"
+def _fits_padding(count: int, *names: str) -> tuple[Check, ...]:
+    """Tensors have self's rank, and the right sizes of the padded axes."""
+    ranks = (f"len({name}) == len(self)" for name in names)
+    return require(*ranks), require(*(f"{name}[-{count}:] == padded[-{count}:]" for name in names))
 
 
 def _below_size(count: int) -> Check:
     """A reflection needs more elements than it mirrors."""
-    fits = f"all(a < n and b < n for n, (a, b) in zip(self[-{count}:], {_PAIRS}))"
+    fits = f"all(a < n and b < n for n, a, b in zip(self[-{count}:], padding[-2::-2], padding[::-2]))"
     return require(fits, argument="padding")
 
 
-def _batch_may_be_empty(count: int, *names: str) -> Check:
-    """Of empty tensors only those pass whose one empty axis is the batch."""
-    some_empty = " or ".join(f"{name}.size == 0" for name in names)
-    return when(some_empty, rank(count + 2, count + 2, "self"), require("0 not in self[1:]"))
+def _planes(count: int) -> tuple[Check, ...]:
+    return rank(count + 1, count + 2, "self"), array_length("padding", 2 * count)
 
 
-_MIRRORED = {
-    "A2 A3": "FLOAT INT32 INT64 FLOAT16 INT16 DOUBLE INT8 UINT8 BOOL BF16 COMPLEX64 COMPLEX128",
-    "950": "FLOAT INT32 FLOAT16 INT8 DOUBLE INT16 INT64 UINT64 UINT32 UINT16 UINT8 BOOL COMPLEX64 COMPLEX128 BF16 "
-    "HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0",
-    "": "FLOAT INT32 INT64 FLOAT16 INT16 DOUBLE INT8 UINT8 BOOL",
-}
-_REPLICATED = {
-    "950": _MIRRORED["950"],
-    "": "FLOAT INT32 INT64 FLOAT16 INT16 DOUBLE INT8 UINT8 COMPLEX64 COMPLEX128 BF16",
-}
-_GRADIENTS = "FLOAT FLOAT16 BF16 DOUBLE COMPLEX64 COMPLEX128"
+def _batch_may_be_empty(count: int, *names: str, channels: bool = False) -> Check:
+    """Of empty tensors only those pass whose one empty axis is the batch (or, without a batch, the one of channels)."""
+    batched = () if channels else (rank(count + 2, count + 2, "self"),)
+    return when(" or ".join(f"{name}.empty" for name in names), *batched, require("0 not in self[1:]"))
 
 
-def _one_type(allowed: DtypeSet, first: str, *others: str) -> tuple[Check, ...]:
-    return dtypes(allowed, first, *others), same_dtype(first, *others)
-
+_ALL_950 = f"{REAL_AND_COMPLEX} BF16 {UNSIGNED} {FLOAT8S} FLOAT8_E8M0"
+_MIRRORED = {"A2 A3": f"{REAL_AND_COMPLEX} BF16", "950": _ALL_950, "": REAL}
+_REPLICATED = {"950": _ALL_950, "": f"{NUMBERS} {COMPLEX} BF16"}
+_LIKE_SELF = (same_dtype("self", "out"), same_format("self", "out"))
 
 for _name, _count in _PADDED.items():
-    _out = padded("self", "padding")
+    _sizes = define(padded=_padded("self", str(_count)))
     rule(
         f"aclnnReflectionPad{_name}",
-        *_one_type(_MIRRORED, "self", "out"),
-        same_format("self", "out"),
-        rank(_count + 1, _count + 2, "self"),
-        array_length("padding", 2 * _count),
+        dtypes(_MIRRORED, "self", "out"),
+        *_LIKE_SELF,
+        *_planes(_count),
         _below_size(_count),
-        _agree_on_last_axes("out", _out, _count, "self"),
+        _sizes,
+        *_fits_padding(_count, "out"),
         _batch_may_be_empty(_count, "self", "out"),
-        unless_empty("self out", output_shape_relaxed(out=_out)),
+        unless_empty("self out", output_shape_relaxed(out="padded")),
     )
     rule(
         f"aclnnReplicationPad{_name}",
-        *_one_type(_REPLICATED, "self", "out"),
-        same_format("self", "out"),
-        rank(_count + 1, _count + 2, "self"),
-        array_length("padding", 2 * _count),
-        output_shape(out=_out),
+        dtypes(_REPLICATED, "self", "out"),
+        *_LIKE_SELF,
+        *_planes(_count),
+        _sizes,
+        output_shape(out="padded"),
         _batch_may_be_empty(_count, "self", "out"),
     )
-for _name in ("2d", "3d"):
-    _count = _PADDED[_name]
-    rule(
-        f"aclnnCircularPad{_name}",
-        *_one_type("FLOAT BF16 FLOAT16 INT32 INT8", "self", "out"),
-        no_private_format("self"),
-        same_format("self", "out"),
-        rank(_count + 1, _count + 2, "self"),
-        array_length("padding", 2 * _count),
-        output_shape(out=padded("self", "padding")),
-        _batch_may_be_empty(_count, "self", "out"),
-    )
+    if _count > 1:
+        rule(
+            f"aclnnCircularPad{_name}",
+            dtypes(f"{FLOATS} INT32 INT8", "self", "out"),
+            no_private_format("self"),
+            *_LIKE_SELF,
+            *_planes(_count),
+            _sizes,
+            output_shape(out="padded"),
+            _batch_may_be_empty(_count, "self", "out"),
+        )
 
 # ------------------------------------------------------------------------------------------------- gradients
-
 
 # The kernel pads BF16 planes by at most 7, or along their rows only.
 _BF16_PADDING = when(
@@ -119,68 +86,47 @@ _BF16_PADDING = when(
     not_negative("padding"),
     require("max(padding) <= 7 or padding[2:] == (0, 0)"),
 )
-
-
-def _only_empty_batch(count: int, *, plain_channels: bool) -> Check:
-    """As above; without a batch axis some gradients let the channel axis be empty."""
-    batched = () if plain_channels else (rank(count + 2, count + 2, "self"),)
-    return when("0 in (gradOutput.size, self.size, gradInput.size)", *batched, require("0 not in self[1:]"))
-
-
-_SAME_FORMAT = (no_private_format("gradOutput", "self", "gradInput"), same_format("gradOutput", "self", "gradInput"))
-
-
-def _gradient(kind: str, name: str, *, plain_channels: bool, allowed: str, mirror: bool, null_status: int) -> None:
-    count = _PADDED[name]
+# Some let the channel axis be empty where there is no batch axis.
+_EMPTY_CHANNELS = ("ReflectionPad1d", "ReflectionPad2d", "CircularPad2d")
+_MIRROR = ("ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "CircularPad3d")
+_TENSORS = ("gradOutput", "self", "gradInput")
+for _kind, _name in [
+    (k, n) for k in ("Reflection", "Replication", "Circular") for n in _PADDED if (k, n) != ("Circular", "1d")
+]:
+    _operator, _count, _circular = f"{_kind}Pad{_name}", _PADDED[_name], _kind == "Circular"
     rule(
-        f"aclnn{kind}Pad{name}Backward",
-        *_one_type(allowed, "self", "gradOutput", "gradInput"),
-        *(_SAME_FORMAT if kind != "Circular" else (no_private_format("gradOutput"), _SAME_FORMAT[1])),
+        f"aclnn{_operator}Backward",
+        dtypes(FLOATS if _circular else f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16", *_TENSORS),
+        same_dtype("self", "gradOutput", "gradInput"),
+        no_private_format(*(_TENSORS[:1] if _circular else _TENSORS)),
+        same_format(*_TENSORS),
         same_shape("self", "gradInput"),
-        rank(count + 1, count + 2, "self"),
-        array_length("padding", 2 * count),
-        *((_below_size(count),) if mirror else ()),
-        *((_BF16_PADDING,) if name == "2d" and kind != "Circular" else ()),
-        _agree_on_last_axes("gradOutput", padded("self", "padding"), count, "self"),
-        _only_empty_batch(count, plain_channels=plain_channels),
-        unless_empty("gradOutput self gradInput", copied_output_shape(gradInput=padded("gradOutput", "padding", -1))),
-        output_shape(gradInput=shape_of("self")),
-        null_status=null_status,
+        *_planes(_count),
+        *((_below_size(_count),) if _operator in _MIRROR else ()),
+        *((_BF16_PADDING,) if _name == "2d" and not _circular else ()),
+        define(padded=_padded("self", str(_count))),
+        *_fits_padding(_count, "gradOutput"),
+        _batch_may_be_empty(_count, *_TENSORS, channels=_operator in _EMPTY_CHANNELS),
+        unless_empty(" ".join(_TENSORS), copied_output_shape(gradInput=_padded("gradOutput", str(_count), sign="-"))),
+        output_shape(gradInput="self"),
+        null_status=INNER_NULLPTR if _operator == "CircularPad3d" else PARAM_NULLPTR,
     )
-
-
-_gradient("Reflection", "1d", plain_channels=True, allowed=_GRADIENTS, mirror=True, null_status=PARAM_NULLPTR)
-_gradient("Reflection", "2d", plain_channels=True, allowed=_GRADIENTS, mirror=True, null_status=PARAM_NULLPTR)
-_gradient("Reflection", "3d", plain_channels=False, allowed=_GRADIENTS, mirror=True, null_status=PARAM_NULLPTR)
-_gradient("Replication", "1d", plain_channels=False, allowed=_GRADIENTS, mirror=False, null_status=PARAM_NULLPTR)
-_gradient("Replication", "2d", plain_channels=False, allowed=_GRADIENTS, mirror=False, null_status=PARAM_NULLPTR)
-_gradient("Replication", "3d", plain_channels=False, allowed=_GRADIENTS, mirror=False, null_status=PARAM_NULLPTR)
-_gradient("Circular", "2d", plain_channels=True, allowed=FLOATS, mirror=False, null_status=PARAM_NULLPTR)
-_gradient("Circular", "3d", plain_channels=False, allowed=FLOATS, mirror=True, null_status=INNER_NULLPTR)
 
 # ------------------------------------------------------------------------------------------------- constants
 
 _SMALL_FLOATS = f"{FLOAT8S} {FLOAT4S} FLOAT8_E8M0"
-_FILLED = "FLOAT INT32 FLOAT16 INT8 DOUBLE INT16 INT64 UINT64 UINT32 UINT16 UINT8 BOOL COMPLEX64 COMPLEX128"
-
-
-def _nothing_around_nothing(call: Call) -> None:
-    sizes, padding = padded("self", "pad")(call), call["pad"]
-    emptied = 0 in sizes[len(sizes) - len(padding) // 2 :]
-    text = f"is {padding}, which leaves an axis without elements ({sizes}) and pads another"
-    call.require(not (emptied and any(n > 0 for n in padding)), "pad", text)
-
-
+_FILLED = f"{REAL_AND_COMPLEX} {UNSIGNED}"
 rule(
     "aclnnConstantPadNd",
     same_dtype("self", "out"),
-    dtypes({"A2 A3": _FILLED + " BF16", "950": f"{_FILLED} BF16 {_SMALL_FLOATS}", "": _FILLED}, "self"),
+    dtypes({"A2 A3": f"{_FILLED} BF16", "950": f"{_FILLED} BF16 {_SMALL_FLOATS}", "": _FILLED}, "self"),
     require("self.format in (ND, out.format)", argument="out"),
     max_rank(8, "self", "out"),
     # Padding cuts where it is negative. Nothing may be padded around an axis that it leaves empty.
     require("len(pad) % 2 == 0", "len(pad) <= 2 * len(self)"),
     require("all(n + min(a, b, a + b) >= 0 for n, a, b in zip(self[::-1], pad[::2], pad[1::2]))", argument="pad"),
-    output_shape(out=padded("self", "pad")),
-    _nothing_around_nothing,
-    require("all(n >= 0 for n in pad) or not self.dtype in (*FLOAT8S, *FLOAT4S, FLOAT8_E8M0)", argument="pad"),
+    define(padded=_padded("self", "len(pad) // 2", "pad")),
+    output_shape(out="padded"),
+    when("0 in padded[len(self) - len(pad) // 2 :]", require("all(n <= 0 for n in pad)")),
+    when("self.dtype in (*FLOAT8S, *FLOAT4S, FLOAT8_E8M0)", not_negative("pad")),
 )

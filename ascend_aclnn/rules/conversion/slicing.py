@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
 
 _SLICED = plus_bf16("FLOAT FLOAT16 INT64 INT8 INT32 UINT8 BOOL")
-
-
-def slice_length(size: int, start: int, end: int, step: int) -> int:
-    """Elements of start:end:step on an axis; negative bounds count from the end and all bounds are clipped."""
-    start = min(max(start + size if start < 0 else start, 0), size)
-    end = min(max(end + size if end < 0 else end, start), size)
-    return -(-(end - start) // step)
-
-
-def _slice_shape(call: Call) -> Shape:
-    sizes = list(call.shape("self"))
-    (axis,) = normalise_axes(call, "dim", (call["dim"],), len(sizes))
-    positive("step")(call)
-    sizes[axis] = slice_length(call.size("self", axis), call["start"], call["end"], call["step"])
-    return tuple(sizes)
 
 
 rule(
@@ -32,24 +15,14 @@ rule(
     rank(1, 8, "self"),
     valid_axis("dim", "self"),
     positive("step"),
-    output_shape(out=_slice_shape),
+    output_shape(out="with_size(self, dim, slice_length(self[dim], start, end, step))"),
 )
 
 
-_ONE_ITEM_PER_AXIS = (
-    require("len(starts) == len(axes)", "len(ends) == len(axes)", "len(steps) <= len(axes)"),
-    positive("steps"),
-)
-
-
-def _slices_shape(call: Call) -> Shape:
-    sizes = list(call.shape("self"))
-    axes = normalise_axes(call, "axes", call["axes"], len(sizes))
-    for check in _ONE_ITEM_PER_AXIS:
-        check(call)
-    for axis, start, end, step in zip(axes, call["starts"], call["ends"], call["steps"]):
-        sizes[axis] = slice_length(sizes[axis], start, end, step)
-    return tuple(sizes)
+def _sliced(tensor: str, *bounds: str) -> str:
+    """An expression for a tensor's shape after slicing the axes in ``places``, with an item of each bound for each of them."""
+    given = ", ".join(f"{bound}[places.index(i)]" for bound in bounds)
+    return f"tuple(slice_length(n, {given}) if i in places else n for i, n in enumerate({tensor}))"
 
 
 rule(
@@ -58,10 +31,11 @@ rule(
     dtypes(_SLICED, "self"),
     max_rank(8, "self"),
     valid_axes("axes", "self"),
-    *_ONE_ITEM_PER_AXIS,
-    output_shape(out=_slices_shape),
+    require("len(starts) == len(axes)", "len(ends) == len(axes)", "len(steps) <= len(axes)"),
+    positive("steps"),
+    define(places="tuple(axis % len(self) for axis, step in zip(axes, steps))"),
+    output_shape(out=_sliced("self", "starts", "ends", "steps")),
 )
-
 
 _STRIDES = (
     require("len(begin) == len(end)", "len(end) == len(strides)", argument="end"),
@@ -73,13 +47,6 @@ _STRIDES = (
         why="where shrink_axis_mask drops an axis the stride must be positive",
     ),
 )
-
-
-def strided_slices(call: Call) -> list[slice | int | None]:
-    """The index that masks, begins, ends and strides mean, as NumPy takes it: slices, numbers, None for new axes."""
-    begin, end, strides = (call[name] for name in ("begin", "end", "strides"))
-    bits = {name: call[name] for name in ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask")}
-    return strided_index(len(call.shape("self")), begin, end, strides, *bits.values())
 
 
 def strided_index(
@@ -114,8 +81,10 @@ def _strided_shape(call: Call) -> Shape:
     for check in _STRIDES:
         check(call)
     left = list(call.shape("self"))
+    items = (call[name] for name in ("begin", "end", "strides"))
+    bits = (call[name] for name in ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask"))
     sizes: list[int] = []
-    for item in strided_slices(call):
+    for item in strided_index(len(left), *items, *bits):
         if item is None:
             sizes.append(1)
             continue
@@ -126,10 +95,7 @@ def _strided_shape(call: Call) -> Shape:
     return (*sizes, *left)
 
 
-_STRIDED = (
-    "FLOAT16 FLOAT INT32 UINT8 BOOL INT8 INT16 INT64 UINT16 UINT32 UINT64 BF16 COMPLEX32 COMPLEX64 HIFLOAT8 "
-    "FLOAT8_E5M2 FLOAT8_E4M3FN"
-)
+_STRIDED = f"{FLOATS} {INTEGERS} {UNSIGNED} BOOL COMPLEX32 COMPLEX64 {FLOAT8S}"
 rule(
     "aclnnStridedSlice",
     only_products("950"),
@@ -141,26 +107,22 @@ rule(
 )
 
 
-def _assigned_shape(call: Call) -> Shape:
-    """The shape of the part of varRef that inputValue replaces."""
-    sizes = list(call.shape("varRef"))
-    axes = call["axesOptional"]
-    chosen = range(len(sizes)) if axes is None else normalise_axes(call, "axesOptional", axes, len(sizes))
-    items = [call[name] for name in ("begin", "end", "strides")]
-    call.require(all(len(item) == len(chosen) for item in items), "begin", f"must have {len(chosen)} items")
-    steps = dict(zip(chosen, items[2]))
-    text = f"is {items[2]}; items must be positive, the last axis's 1"
-    call.require(all(n > 0 for n in items[2]) and steps.get(len(sizes) - 1, 1) == 1, "strides", text)
-    for axis, start, end, step in zip(chosen, *items):
-        sizes[axis] = slice_length(sizes[axis], start, end, step)
-    return tuple(sizes)
-
-
 rule(
     "aclnnStridedSliceAssignV2",
-    only_products("A2 A3 950"),
+    only_products(PRODUCTS_WITH_BF16),
     dtype_table("varRef inputValue", "T T", T=f"{FLOATS} INT32 INT64 DOUBLE INT8"),
-    tiling(rank(1, 8, "varRef"), require("0 not in varRef"), output_shape(inputValue=_assigned_shape)),
+    define(
+        places="tuple(range(len(varRef)) if axesOptional is None else (axis % len(varRef) for axis in axesOptional))"
+    ),
+    tiling(
+        rank(1, 8, "varRef"),
+        require("0 not in varRef"),
+        valid_axes("axesOptional", "varRef"),
+        require(*(f"len({name}) == len(places)" for name in ("begin", "end", "strides"))),
+        positive("strides"),
+        require("all(step == 1 for axis, step in zip(places, strides) if axis == len(varRef) - 1)", argument="strides"),
+        has_shape(inputValue=_sliced("varRef", "begin", "end", "strides")),
+    ),
 )
 
 # ------------------------------------------------------------------------------------------------- windows
@@ -179,12 +141,11 @@ _COLUMNS = (
     require("min(spots) >= 1", argument="kernelSize", why="its windows do not fit into self"),
     output_shape(out="(*self[:-3], self[-3] * prod(kernelSize), prod(spots))"),
 )
-_WINDOWED_950 = "INT8 UINT8 INT16 UINT16 INT32 UINT32 INT64 UINT64 DOUBLE BOOL COMPLEX32 COMPLEX64"
+_WINDOWED_950 = f"{INTEGERS} {UNSIGNED} DOUBLE BOOL COMPLEX32 COMPLEX64"
 rule(
     "aclnnIm2col",
     dtypes({"950": f"{FLOATS} {_WINDOWED_950}", "": FLOATS}, "self"),
     *_COLUMNS,
-    output_dtype(out=dtype_of("self")),
 )
 
 
@@ -204,8 +165,7 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- selection
 
-_SELECTED = "FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE BOOL"
-_SELECTED_SET = {"950": _SELECTED + " BF16 UINT32 UINT64 UINT16", "A2 A3": _SELECTED + " BF16", "": _SELECTED}
+_SELECTED_SET = {"950": f"{REAL} BF16 {UNSIGNED}", "A2 A3": f"{REAL} BF16", "": REAL}
 rule(
     # As many elements as the mask has true ones, which only the device knows: the output has room for all.
     "aclnnMaskedSelect",
@@ -213,12 +173,12 @@ rule(
     dtypes("UINT8 BOOL", "mask"),
     dtypes(_SELECTED_SET, "out"),
     max_rank(8, "self", "mask"),
-    output_shape(out=shape_from(lambda call: math.prod(broadcast_shape("self", "mask")(call)))),
+    output_shape(out="(prod(broadcast(self, mask)),)"),
 )
 
 rule(
     "aclnnCoalesceSparse",
-    only_products("A2 A3 950"),
+    only_products(PRODUCTS_WITH_BF16),
     dtype_table(
         "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
         "U U I V I V",
@@ -227,5 +187,4 @@ rule(
         V="FLOAT INT32 FLOAT16",
     ),
     infer_shape(newIndicesOut="(uniqueLen[0], indices[1])", newValuesOut="(uniqueLen[0], *values[1:])"),
-    output_dtype(newIndicesOut=dtype_of("indices"), newValuesOut=dtype_of("values")),
 )

@@ -49,6 +49,13 @@ def with_size(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:position], size, *shape[position + 1 :])
 
 
+def slice_length(size: int, start: int, end: int, step: int) -> int:
+    """How many items start:end:step has on an axis; negative bounds count from the end, and all are clipped."""
+    if step == 0:
+        raise DoesNotFit("the step is 0")
+    return len(range(*slice(start, end, step).indices(size)))
+
+
 class NotAllowed(Exception):
     """A value in an expression is none of those that are known."""
 
@@ -171,6 +178,7 @@ FUNCTIONS: dict[str, Any] = {
     "packed_shape": packed_shape,
     "prod": math.prod,
     "range": range,
+    "slice_length": slice_length,
     "sorted": sorted,
     "spread": spread,
     "sum": sum,
