@@ -22,6 +22,7 @@ _DEFAULT, _ALL, _LEFT_UP, _RIGHT_DOWN, _BAND, _PREFIX, _PREFIX_COMPRESSED = rang
 
 # How a bias (pse) enters: type 1 before the scaling, 0 after it; 2 and 3 make it from one slope per head.
 _BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
+SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope per head
 
 _SCORES = 1 << 22  # elements of one block of scores
 COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
@@ -92,7 +93,7 @@ class _Bias(NamedTuple):
         values = self.values
         if values is None:
             return None
-        if self.type in (_SLOPES, _ROOT_SLOPES):
+        if self.type in SLOPE_TYPES:
             slopes = values[batch] if values.ndim == 2 else values
             i, j = np.arange(queries)[rows, None] + self.starts[0], np.arange(keys) + self.starts[1]
             distance = np.abs(i - j).astype(np.float32)
@@ -101,7 +102,7 @@ class _Bias(NamedTuple):
         return part[:, rows] if part.shape[1] == queries else part
 
 
-class Problem(NamedTuple):
+class Attention(NamedTuple):
     """One attention: operands with heads first, and what goes between them."""
 
     query: Array
@@ -155,7 +156,7 @@ class Problem(NamedTuple):
         return made
 
 
-def problem_of(
+def attention_of(
     query: Array,
     key: Array,
     value: Array,
@@ -172,7 +173,7 @@ def problem_of(
     layout: str,
     mode: int,
     bias_type: Optional[int],
-) -> Problem:
+) -> Attention:
     """The attention of these arguments; a version without ``pseType`` adds its bias before the scaling."""
     if mode not in range(7):
         raise DataError("sparseMode", f"is {mode}; allowed: 0 to 6")
@@ -182,7 +183,7 @@ def problem_of(
     v = heads_first(value, layout, shared)
     first = tuple(start[0] if start else 0 for start in starts)
     given = None if bias is None or bias.size == 0 else bias
-    return Problem(
+    return Attention(
         q,
         k,
         v,
@@ -194,17 +195,17 @@ def problem_of(
     )
 
 
-def forward(problem: Problem, layout: str) -> tuple[Array, Array, None, Array]:
-    query, value = problem.query, problem.value
+def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Array]:
+    query, value = attention.query, attention.value
     output = np.zeros((*query.shape[:3], value.shape[3]), np.float32)
     highest = np.zeros((*query.shape[:3], COPIES), np.float32)
     total = np.zeros_like(highest)
-    groups, blocks = list(problem.groups()), list(problem.blocks())
+    groups, blocks = list(attention.groups()), list(attention.blocks())
 
     def run(low: int, high: int) -> None:
         for batch, head, heads in groups[low:high]:
             for rows in blocks:
-                scores, hidden = problem.scores(batch, head, heads, rows)
+                scores, hidden = attention.scores(batch, head, heads, rows)
                 if hidden is not None:
                     np.copyto(scores, -np.inf, where=hidden)
                 peak = scores.max(-1, keepdims=True, initial=-np.inf)
@@ -212,7 +213,7 @@ def forward(problem: Problem, layout: str) -> tuple[Array, Array, None, Array]:
                 scores -= peak
                 np.exp(scores, out=scores)
                 added = scores.sum(-1, keepdims=True)
-                kept = problem.kept(batch, heads, rows)
+                kept = attention.kept(batch, heads, rows)
                 if kept is not None:
                     scores *= kept
                 sums = np.where(added == 0, np.float32(1), added)
@@ -225,20 +226,20 @@ def forward(problem: Problem, layout: str) -> tuple[Array, Array, None, Array]:
 
 
 def backward(
-    problem: Problem, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
+    attention: Attention, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
 ) -> tuple[Array, Array, Array, Optional[Array]]:
-    query, key, value = problem.query, problem.key, problem.value
+    query, key, value = attention.query, attention.key, attention.value
     dy = heads_first(grad, layout, heads)
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
     dbias = None
-    if problem.bias.values is not None and problem.bias.type in (_BIAS_BEFORE, _BIAS_AFTER):
+    if attention.bias.values is not None and attention.bias.type in (_BIAS_BEFORE, _BIAS_AFTER):
         dbias = np.zeros((*query.shape[:3], key.shape[2]), np.float32)
-    groups, blocks = list(problem.groups()), list(problem.blocks())
+    groups, blocks = list(attention.groups()), list(attention.blocks())
 
     def run(low: int, high: int) -> None:
         for batch, head, heads in groups[low:high]:
             for rows in blocks:
-                chances, hidden = problem.scores(batch, head, heads, rows)
+                chances, hidden = attention.scores(batch, head, heads, rows)
                 if hidden is not None:
                     np.copyto(chances, -np.inf, where=hidden)
                 if highest is None or total is None or highest.size == 0:
@@ -251,7 +252,7 @@ def backward(
                     added = total[batch, heads, rows, :1]
                 chances /= np.where(added == 0, np.float32(1), added)
                 slope = np.matmul(dy[batch, heads, rows], value[batch, head].T)
-                kept = problem.kept(batch, heads, rows)
+                kept = attention.kept(batch, heads, rows)
                 if kept is not None:
                     slope *= kept
                 weights = chances if kept is None else chances * kept
@@ -259,15 +260,15 @@ def backward(
                 slope -= (slope * chances).sum(-1, keepdims=True)
                 slope *= chances
                 if dbias is not None:
-                    before = problem.bias.type == _BIAS_BEFORE
-                    dbias[batch, heads, rows] = slope * np.float32(problem.scale) if before else slope
-                slope *= np.float32(problem.scale)
+                    before = attention.bias.type == _BIAS_BEFORE
+                    dbias[batch, heads, rows] = slope * np.float32(attention.scale) if before else slope
+                slope *= np.float32(attention.scale)
                 dq[batch, heads, rows] = np.matmul(slope, key[batch, head])
                 dk[batch, head] += np.einsum("nij,nid->jd", slope, query[batch, heads, rows], optimize=True)
 
     for_blocks(len(groups), 1, run)
-    if dbias is not None and problem.bias.values is not None:
-        given = problem.bias.values.shape
+    if dbias is not None and attention.bias.values is not None:
+        given = attention.bias.values.shape
         axes = tuple(axis for axis, size in enumerate(given) if size == 1 and dbias.shape[axis] != 1)
         dbias = dbias.sum(axes, keepdims=True)
     return in_layout(dq, layout), in_layout(dk, layout), in_layout(dv, layout), dbias
@@ -289,8 +290,8 @@ def sink_gradient(sink: Array, highest: Array, total: Array, grad: Array, output
     return np.asarray(lost.reshape(-1, len(sink)).sum(0))
 
 
-def _whole(given: Given, key: Array, bias: str) -> Problem:
-    return problem_of(
+def _whole(given: Given, key: Array, bias: str) -> Attention:
+    return attention_of(
         given["query"],
         key,
         given["value"],
@@ -313,9 +314,9 @@ def _whole(given: Given, key: Array, bias: str) -> Problem:
 @reference_by_name("aclnnFlashAttentionScore", "aclnnFlashAttentionScoreV2", "aclnnFlashAttentionScoreV3")
 def flash_attention_score(given: Given) -> dict[str, Array]:
     """softmax(mask((query key^T + bias) scale)) value, with dropout of the probabilities and, from V3 on, sinks."""
-    problem = _whole(given, given["key"], "realShift")
+    attention = _whole(given, given["key"], "realShift")
     layout, sink = given["inputLayout"], given["sink"]
-    highest, total, _, output = forward(problem, "BNSD")
+    highest, total, _, output = forward(attention, "BNSD")
     if sink is not None:
         most, sums, made = with_sink(sink, *(x.swapaxes(1, 2) for x in (highest, total, output)))
         highest, total, output = (x.swapaxes(1, 2) for x in (most, sums, made))
@@ -325,10 +326,10 @@ def flash_attention_score(given: Given) -> dict[str, Array]:
 @reference_by_name("aclnnFlashAttentionScoreGrad", "aclnnFlashAttentionScoreGradV2", "aclnnFlashAttentionScoreGradV3")
 def flash_attention_score_grad(given: Given) -> dict[str, Any]:
     """Gradients of query, key, value, bias and sink; probabilities come from the maxima and sums of the forward pass."""
-    problem = _whole(given, given["keyIn"], "pseShift")
+    attention = _whole(given, given["keyIn"], "pseShift")
     layout, heads, sink = given["inputLayout"], given["headNum"], given["sinkIn"]
     statistics = given["softmaxMax"], given["softmaxSum"]
-    dq, dk, dv, dbias = backward(problem, given["dy"], *statistics, layout, heads)
+    dq, dk, dv, dbias = backward(attention, given["dy"], *statistics, layout, heads)
     results = {"dqOut": dq, "dkOut": dk, "dvOut": dv, "dpseOut": dbias}
     if sink is not None:
         grad, output = (heads_first(given[name], layout, heads) for name in ("dy", "attentionIn"))

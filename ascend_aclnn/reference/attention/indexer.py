@@ -288,46 +288,49 @@ class _Gradients:
         return np.asarray(found)
 
 
+def _seen(given: Given) -> Iterator[tuple[Any, Any, int, int, int]]:
+    """Where a sequence's queries and keys are, a row of it, how many keys the row sees, and how many there are."""
+    names = ("actualSeqLengthsQuery", "actualSeqLengthsKey")
+    queries, keys = _packed_sides(given, "queryIndex", "keyIndex", names, "layout")
+    for number in range(len(queries)):
+        length = keys.lengths[number]
+        seen = seen_keys(queries.lengths[number], length, causal=given["sparseMode"] == _CAUSAL)
+        for row in range(queries.lengths[number]):
+            yield queries.at(number), keys.at(number), row, seen[row], length
+
+
+def _results(gradients: _Gradients, loss: float) -> dict[str, Any]:
+    dq, dk, dw = gradients.made
+    return {"dQueryIndex": dq, "dKeyIndex": dk, "dWeights": dw, "loss": np.array([loss])}
+
+
 @reference_by_name("aclnnSparseLightningIndexerGradKLLoss")
 def sparse_lightning_indexer_grad_kl_loss(given: Given) -> dict[str, Any]:
     """The divergence of the indexer's softmax over the chosen keys from the attention's, and its gradients."""
     gradients, loss = _Gradients(given["queryIndex"], given["keyIndex"], given["weights"]), 0.0
-    names = ("actualSeqLengthsQuery", "actualSeqLengthsKey")
-    queries, keys = _packed_sides(given, "queryIndex", "keyIndex", names, "layout")
     whole = joined(given["key"], given["keyRope"])
-    for number in range(len(queries)):
-        at, key_at = queries.at(number), keys.at(number)
-        seen = seen_keys(queries.lengths[number], keys.lengths[number], causal=given["sparseMode"] == _CAUSAL)
-        for row in range(queries.lengths[number]):
-            indices = given["sparseIndices"][at][row, 0]
-            indices = indices[: min(len(indices), seen[row])]
-            tokens = indices[_chosen(indices, keys.lengths[number])]
-            if len(tokens):
-                target = _target(given, at, row, whole[key_at][tokens], False)
-                loss += _divergence(target, gradients.add(at, key_at, row, tokens, target))
-    dq, dk, dw = gradients.made
-    return {"dQueryIndex": dq, "dKeyIndex": dk, "dWeights": dw, "loss": np.array([loss])}
+    for at, key_at, row, seen, length in _seen(given):
+        indices = given["sparseIndices"][at][row, 0]
+        indices = indices[: min(len(indices), seen)]
+        tokens = indices[_chosen(indices, length)]
+        if len(tokens):
+            target = _target(given, at, row, whole[key_at][tokens], False)
+            loss += _divergence(target, gradients.add(at, key_at, row, tokens, target))
+    return _results(gradients, loss)
 
 
 @reference_by_name("aclnnDenseLightningIndexerGradKLLoss")
 def dense_lightning_indexer_grad_kl_loss(given: Given) -> dict[str, Any]:
     """The same over all keys that a query sees; the indexer's softmax comes from its maxima and sums."""
     gradients, loss = _Gradients(given["queryIndex"], given["keyIndex"], given["weights"]), 0.0
-    names = ("actualSeqLengthsQuery", "actualSeqLengthsKey")
-    queries, keys = _packed_sides(given, "queryIndex", "keyIndex", names, "layout")
     whole = joined(given["key"], given["keyRope"])
-    for number in range(len(queries)):
-        at, key_at = queries.at(number), keys.at(number)
-        seen = seen_keys(queries.lengths[number], keys.lengths[number], causal=given["sparseMode"] == _CAUSAL)
-        for row in range(queries.lengths[number]):
-            tokens = np.arange(seen[row])
-            if not len(tokens):
-                continue
-            own = [_of_row(given, name, at, row) for name in ("softmaxMaxIndex", "softmaxSumIndex")]
+    for at, key_at, row, seen, _ in _seen(given):
+        tokens = np.arange(seen)
+        if len(tokens):
+            row_max, row_sum = (_of_row(given, name, at, row) for name in ("softmaxMaxIndex", "softmaxSumIndex"))
             target = _target(given, at, row, whole[key_at][tokens], True)
-            loss += _divergence(target, gradients.add(at, key_at, row, tokens, target, own[0] + np.log(own[1])))
-    dq, dk, dw = gradients.made
-    return {"dQueryIndex": dq, "dKeyIndex": dk, "dWeights": dw, "loss": np.array([loss])}
+            loss += _divergence(target, gradients.add(at, key_at, row, tokens, target, row_max + np.log(row_sum)))
+    return _results(gradients, loss)
 
 
 def _residual(given: Given, number: int) -> int:

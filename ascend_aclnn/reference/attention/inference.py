@@ -17,7 +17,7 @@ from ascend_aclnn.numerics import Array, DataError, is_integer
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.attention.flash import forward, problem_of
+from ascend_aclnn.reference.attention.flash import attention_of, forward
 
 _WIDE = 2**31 - 1
 _COMPRESSED = (2, 3, 4)  # sparse modes whose mask is the same for all
@@ -157,7 +157,7 @@ class _Sequence(NamedTuple):
 def _attend(given: Given, part: _Sequence, queries: int) -> tuple[Array, Array]:
     """Result and logarithm of the sum of exponentials: heads, queries, width (1)."""
     mode = given["sparseMode"] or 0
-    problem = problem_of(
+    attention = attention_of(
         part.query[None],
         part.key[None],
         part.value[None],
@@ -175,7 +175,7 @@ def _attend(given: Given, part: _Sequence, queries: int) -> tuple[Array, Array]:
         mode,
         0,
     )
-    highest, total, _, output = forward(problem, "BNSD")
+    highest, total, _, output = forward(attention, "BNSD")
     highest, total = highest[0, ..., :1], total[0, ..., :1]
     made = output[0]
     sink = given["learnableSink"]

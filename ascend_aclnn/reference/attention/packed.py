@@ -11,19 +11,18 @@ from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference.attention.flash import (
     COPIES,
-    Problem,
+    SLOPE_TYPES,
+    Attention,
+    attention_of,
     backward,
     flash_attention_score,
     flash_attention_score_grad,
     forward,
     heads_first,
     in_layout,
-    problem_of,
     sink_gradient,
     with_sink,
 )
-
-_SLOPES = (2, 3)  # types of a bias that is made from one slope per head
 
 
 class _Part(NamedTuple):
@@ -57,7 +56,7 @@ def _bias(given: Given, part: _Part, heads: int, name: str) -> Optional[Array]:
     if values is None or values.size == 0:
         return None
     queries, keys = part.shape
-    if given["pseType"] in _SLOPES:
+    if given["pseType"] in SLOPE_TYPES:
         return values[part.number][None] if values.ndim == 2 else values
     if values.ndim == 1:
         return values[part.first_score : part.first_score + heads * queries * keys].reshape(1, heads, queries, keys)
@@ -90,10 +89,10 @@ def _kept(given: Given, part: _Part, heads: int) -> Optional[Array]:
     return np.packbits(some[first % 8 : first % 8 + count], bitorder="little")
 
 
-def _problem(given: Given, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Problem:
+def _attention(given: Given, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Attention:
     heads = query.shape[1]
     prefix = given["prefix"]
-    return problem_of(
+    return attention_of(
         query[None, part.queries],
         key[None, part.keys],
         value[None, part.keys],
@@ -132,7 +131,7 @@ def flash_attention_var_len_score(given: Given) -> dict[str, Array]:
     highest = np.zeros((*query.shape[:2], COPIES), np.float32)
     total = np.zeros_like(highest)
     for part in _parts(given, query.shape[1]):
-        most, sums, _, made = forward(_problem(given, part, query, key, value, "realShift"), "BSND")
+        most, sums, _, made = forward(_attention(given, part, query, key, value, "realShift"), "BSND")
         highest[part.queries], total[part.queries] = most[0].swapaxes(0, 1), sums[0].swapaxes(0, 1)
         output[part.queries] = made[0]
     if given["sink"] is not None:
@@ -153,13 +152,13 @@ def flash_attention_unpadding_score_grad(given: Given) -> dict[str, Any]:
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
     bias = given["pseShift"]
     dbias = None
-    if bias is not None and given["pseType"] not in _SLOPES:
+    if bias is not None and given["pseType"] not in SLOPE_TYPES:
         dbias = np.zeros(bias.shape, np.float32)
     statistics = [given["softmaxMax"], given["softmaxSum"]]
     for part in _parts(given, query.shape[1]):
-        problem = _problem(given, part, query, key, value, "pseShift")
+        attention = _attention(given, part, query, key, value, "pseShift")
         own = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
-        made = backward(problem, grad[None, part.queries], own[0], own[1], "BSND", query.shape[1])
+        made = backward(attention, grad[None, part.queries], own[0], own[1], "BSND", query.shape[1])
         dq[part.queries], dk[part.keys], dv[part.keys] = made[0][0], made[1][0], made[2][0]
         if dbias is not None and made[3] is not None:
             _add_bias(dbias, made[3], part)

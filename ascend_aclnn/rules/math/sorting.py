@@ -9,8 +9,6 @@ from ascend_aclnn.rules.language import *
 
 _ORDERED = "FLOAT16 FLOAT UINT8 INT8 INT16 INT32 INT64"
 _ORDERED_950 = _ORDERED + " BF16 UINT16 UINT32 UINT64"
-
-
 rule(
     "aclnnSort",
     on_products("310", require("not stable")),
@@ -20,8 +18,6 @@ rule(
     valid_axis("dim", "self"),
     output_shape(valuesOut="self", indicesOut="self"),
 )
-
-
 rule(
     "aclnnArgsort",
     valid_axis("dim", "self"),
@@ -36,8 +32,6 @@ rule(
 # ------------------------------------------------------------------------------------------------- search
 
 _SEARCHED = "FLOAT16 FLOAT INT16 INT8 UINT8 INT32 INT64 DOUBLE"
-
-
 _POSITION = "INT32 if outInt32 else INT64"
 rule(
     "aclnnSearchSorted",
@@ -55,8 +49,6 @@ rule(
     ),
     dtype_in(promoted("sortedSequence", "self"), _SEARCHED, "self"),
 )
-
-
 rule(
     "aclnnSearchSorteds",
     not_empty("out"),
@@ -73,8 +65,6 @@ rule(
 _EXTREMES = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"
 _SAME_AS_SELF = (max_rank(8, "self"), output_shape(valuesOut="self", indicesOut="self"))
 _VALUES = output_dtype(valuesOut="self", indicesOut="INT64")
-
-
 rule(
     "aclnnCummax",
     require("len(self) > 0"),

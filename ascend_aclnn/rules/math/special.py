@@ -15,8 +15,6 @@ rule(
     output_shape(out="(*self, self[-1])"),
     formats("ND", "self", "out"),
 )
-
-
 rule(
     "aclnnExpSegsumBackward",
     dtypes(FLOATS, "gradOutput", "gradSelf"),
@@ -29,8 +27,6 @@ rule(
 )
 
 # ------------------------------------------------------------------------------------------------- bias gradients
-
-
 _BIAS_GRAD = (
     dtypes(FLOATS, "gradY", "out"),
     same_dtype("gradY", "out"),
@@ -54,8 +50,6 @@ rule(
     infer_shape(result="(1,)"),
     output_dtype(result="INT32"),
 )
-
-
 rule(
     "aclnnSilentCheckV2",
     dtypes(FLOATS, "val", "max", "avgRef", "inputGradRef"),
@@ -66,8 +60,6 @@ rule(
     infer_shape(result="(1,)"),
     output_dtype(result="INT32"),
 )
-
-
 rule(
     "aclnnSinkhorn",
     dtypes(FLOATS_OF_PRODUCT, "cost", "p"),
@@ -78,8 +70,6 @@ rule(
 )
 
 # ------------------------------------------------------------------------------------------------- generated wrappers
-
-
 rule(
     "aclnnAddLora",
     only_products("A2 310P"),
@@ -97,8 +87,6 @@ rule(
         output_shape(out=shape_of("y")),
     ),
 )
-
-
 _DTYPE_BYTES = {DataType.FLOAT: 4, DataType.FLOAT16: 2, DataType.BF16: 2}
 _MANTISSA_META, _TAIL, _CORES = 512, 8448, 1
 
@@ -155,8 +143,6 @@ rule(
     ),
     tiling(_decoded, _histogram("pdf")),
 )
-
-
 _HEADS = (
     rank(3, 3, "qkv"),
     positive("numHeads"),
