@@ -34,9 +34,14 @@ from ascend_aclnn.rules.language import (
     has_shape,
     in_range,
     infer_shape,
+    is_complex,
+    is_floating,
+    is_integral,
+    joined_by_scalar,
     matrix_product,
     max_rank,
     multiple_of,
+    not_complex,
     not_empty,
     not_negative,
     not_nz,
@@ -48,6 +53,7 @@ from ascend_aclnn.rules.language import (
     output_shape,
     output_shape_relaxed,
     positive,
+    present_if,
     require,
     required,
     same_dtype,
@@ -564,6 +570,83 @@ def test_aliases() -> None:
         rule.check(call_of())
     assert caught.value.argument == "weight"
     assert rule.infer(call_of(out=None))["out"].shape == (6, 4)  # type: ignore[union-attr]
+
+
+def test_an_alias_is_none_without_its_parameter_and_gives_way_to_a_parameter() -> None:
+    words = (when("absentHere is not None", require("numHeads == 0")), require("x[0] == 2"))
+    Rule(OPERATOR.name, words, aliases={"absentHere": "ofAnotherVersion", "x": "weight"}).check(call_of())
+
+
+def test_both_forms_of_an_operator_share_a_rule() -> None:
+    registry.load_all("ascend_aclnn.rules")
+    plain, inplace = (catalog.get(f"aclnn{name}") for name in ("Erf", "InplaceErf"))
+    x, wrong = t([2, 3]), t([2, 3], "INT64")
+    device = find_soc(A2)
+    assert rules.check(plain, [x, x], device) is None and rules.check(inplace, [x], device) is None
+    assert rules.check(plain, [wrong, x], device) is None  # integers are computed in FLOAT
+    found = rules.check(inplace, [wrong], device)  # but cannot hold the result
+    assert found is not None and found.argument == inplace.parameters[0].name
+    found = rules.check(plain, [x, t([3, 2])], device)
+    assert found is not None and found.detail == "out has shape (3, 2); it must be (2, 3)"
+
+
+def test_presence_by_condition() -> None:
+    word = present_if("numHeads > 2", "biasOptional")
+    assert (
+        message(word) == "bias is None (a null pointer); it is required by num_heads > 2"
+        and status(word) == PARAM_INVALID
+    )
+    assert message(word, biasOptional=t([4])) == "" == message(word, numHeads=1)
+    assert message(word, biasOptional=t([4]), numHeads=1) == "bias is given; it must be None without num_heads > 2"
+    assert status(present_if("numHeads > 2", "biasOptional", status=PARAM_NULLPTR)) == PARAM_NULLPTR
+
+
+def test_sizes_by_the_letters_of_a_layout() -> None:
+    sizes = define(layout="known('BSH', 'BSH', 'BNSD')", q="by_letter(scaleOptional, layout, numHeads)")
+    given = {"scaleOptional": t([2, 5, 12])}
+    assert message(sizes, require("q.B == 2", "q.S == 5", "q.N == 3", "q.D == 4", "q.T == 0"), **given) == ""
+    wide = message(sizes, require("q.D <= 2"), **given)
+    assert wide == "scale has shape (2, 5, 12); q.D is 4; it must be at most 2"
+    flat = message(sizes, require("q.D <= 2"), scaleOptional=t([2, 12]))
+    assert flat == "scale has shape (2, 12); in layout BSH its rank must be 3"
+    assert inferred(sizes, infer_shape(out="arranged('BNSD', q, 7)"), **given) == {"out": ((2, 3, 5, 7), "FLOAT16")}
+    with pytest.raises(RuleViolation, match="has no axis T of layout TND"):
+        inferred(sizes, infer_shape(out="arranged('TND', q, 7)"), **given)
+    with pytest.raises(RuleViolation, match="num_heads is 3; it must be 1 or 2"):
+        inferred(infer_shape(out="(known(numHeads, 1, 2),)"))
+
+
+def test_lengths_of_slices() -> None:
+    for start, end, step in ((0, 6, 1), (1, -1, 2), (-3, 100, 1), (4, 2, 1), (-100, 3, 2)):
+        wanted = len(range(6)[start:end:step])
+        assert inferred(infer_shape(out=f"(slice_length(x[1], {start}, {end}, {step}),)")) == {
+            "out": ((wanted,), "FLOAT16")
+        }
+    assert "the step is 0" in message(require("slice_length(x[1], 0, 1, 0) == 1"))
+
+
+@pytest.mark.parametrize("tensor", ["BOOL", "UINT8", "INT32", "FLOAT16", "FLOAT", "COMPLEX64"])
+@pytest.mark.parametrize("scalar", ["BOOL", "INT64", "DOUBLE", "COMPLEX128"])
+def test_a_scalar_joins_as_in_torch(tensor: str, scalar: str) -> None:
+    """The category (boolean, integer, floating, complex) of torch's result; the precision is CANN's own."""
+    call = call_of(x=t([2, 6], tensor), weight=t([6, 4], scalar))
+    made = joined_by_scalar("x", "weight")(call)
+    of_torch = {"BOOL": torch.bool, "UINT8": torch.uint8, "INT32": torch.int32, "INT64": torch.int64}
+    of_torch |= {"FLOAT16": torch.float16, "FLOAT": torch.float32, "DOUBLE": torch.float64}
+    of_torch |= {"COMPLEX64": torch.complex64, "COMPLEX128": torch.complex128}
+    wanted = torch.result_type(torch.zeros(2, dtype=of_torch[tensor]), torch.zeros((), dtype=of_torch[scalar]))
+    categories = (is_complex(made), is_floating(made), is_integral(made))
+    assert categories == (
+        wanted.is_complex,
+        wanted.is_floating_point,
+        not wanted.is_complex and not wanted.is_floating_point and wanted != torch.bool,
+    )
+
+
+def test_real_tensors_and_scalars() -> None:
+    word = not_complex("x", "biasOptional")
+    assert message(word) == ""
+    assert message(word, x=t([2], "COMPLEX64")) == "x has dtype COMPLEX64; it must be real"
 
 
 # ------------------------------------------------------------------------------------------------- accessors
