@@ -231,6 +231,11 @@ def test_null_pointers_come_first() -> None:
         ("all(n > 3 for n in x[1:] + x[:1])", "x has shape (2, 6); n is 2; it must be more than 3"),
         ("all(n > 3 for n in x[:1])", "x has shape (2, 6); each of x[:1] must be more than 3"),
         ("all(0 <= n < m for n, m in zip(x, (3, 5)))", "x has shape (2, 6); n is 6; it must be in [0, 5)"),
+        ("isfinite(numHeads / 0.0)", "num_heads makes isfinite(num_heads / 0.0) divide by zero"),
+        (
+            "x.contiguous and isfinite(eps * 1e308 * 1e308)",
+            "eps is 0.5; eps * 1e+308 * 1e+308 is inf; it must be finite",
+        ),
         ("6 not in x", "x has shape (2, 6); it must not contain 6"),
         ("1 in x[1:]", "x has shape (2, 6); x[1:] must contain 1"),
         ("len(x.storage) == 4", "x has storage (2, 6); its rank must be 4"),

@@ -291,7 +291,7 @@ _GROUPS = (
         when(
             "split != -1",
             when("len(groupListOptional) == 2", require("groupListOptional[1] == 2")),
-            require("1 <= groupListOptional[0] <= 1024", "planned == 1 or groupListOptional[0] == planned"),
+            require("1 <= groupListOptional[0] <= 1024", "groupListOptional[0] == planned or planned == 1"),
             dtypes("INT64", "groupListOptional"),
         ),
     ),
@@ -302,7 +302,7 @@ _GROUPS = (
             "groupListOptional == tuple(sorted(groupListOptional))",
             "groupListOptional[0] >= 0",
             "len(groupListOptional) <= 128",
-            "planned == 1 or len(groupListOptional) == planned",
+            "len(groupListOptional) == planned or planned == 1",
             argument="groupListOptional",
         ),
         define(

@@ -502,6 +502,13 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         came, subject = describe(call, node.args[0], argument)
         others = " and ".join(_limit(call, part) for part in node.args[1:])
         return f"{came}; {subject} must broadcast with {others}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isfinite":
+        came, subject = describe(call, node.args[0], argument)
+        return f"{came}; {subject} must be finite"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+        came, subject = describe(call, node.func.value, argument)
+        starts = _evaluate(call, node.args[0])
+        return f"{came}; {subject} must begin with {' or '.join(map(repr, starts if isinstance(starts, tuple) else [starts]))}"
     if isinstance(node, ast.Attribute) and node.attr in _PROPERTIES:
         return f"{_layout(call, node, argument)} must be {_PROPERTIES[node.attr]}"
     if isinstance(node, (ast.Name, ast.Attribute)):
@@ -665,7 +672,6 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
             return f"has {value} elements", "their number"
         if node.attr.isupper():
             return _first(call, node), f"{render(call, node)} is {value}; it"
-        return f"{_first(call, node)}", f"its property {node.attr}"
     return _first(call, node), f"{render(call, node)} is {_shown(_evaluate(call, node))}; it"
 
 

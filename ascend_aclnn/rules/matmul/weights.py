@@ -9,9 +9,9 @@ from ascend_aclnn.rules.matmul.quant import PRODUCT
 # --------------------------------------------------------------------------------------------------- first version
 
 
-def _items(*names: str, axis: str = "-1") -> Check:
+def _items(name: str, axis: str = "-1") -> Check:
     """One item, or one for each column; a number counts as absent."""
-    return require(*(f"len({name}) == 0 or {name}[{axis}] in (1, n)" for name in names))
+    return when(f"len({name}) > 0", require(f"{name}[{axis}] in (1, n)"))
 
 
 rule(
@@ -28,7 +28,8 @@ rule(
         required("diagonalMatrix", "deqOffset", "deqScale", status=PARAM_INVALID),
         dtype_table("diagonalMatrix deqOffset deqScale", "INT8 INT32 UINT64"),
         has_shape(diagonalMatrix="(32, 32)"),
-        _items("deqOffset", "deqScale"),
+        _items("deqOffset"),
+        _items("deqScale"),
     ),
     when(
         "m > 64",
