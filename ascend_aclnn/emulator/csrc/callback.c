@@ -169,7 +169,7 @@ API aclError aclrtProcessReport(int32_t timeout) {
     pthread_mutex_unlock(&reports_lock);
     if (call == NULL && status == 0)
         return emu_fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, NULL, "this thread is subscribed to no stream");
-    if (call == NULL) return emu_fail(ACL_ERROR_RT_REPORT_TIMEOUT, NULL, "no callback within %d ms", timeout);
+    if (call == NULL) return emu_fail(ACL_ERROR_RT_REPORT_TIMEOUT, NULL, "no callback came within %d ms", timeout);
     call->function(call->argument);
     pthread_mutex_lock(&reports_lock);
     if (call->done != NULL) *call->done = true;

@@ -259,7 +259,7 @@ API aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs,
 
 static int check_2d(aclrtMemcpyKind kind) {
     if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEFAULT) return 0;
-    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "kind %d; two-dimensional copies go between host and device",
+    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "kind is %d; two-dimensional copies go between host and device",
                     (int)kind);
 }
 

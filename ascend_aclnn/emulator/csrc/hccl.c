@@ -40,7 +40,7 @@ static HcclConfigValue values[SETTINGS];
 
 static int check(HcclConfig config) {
     if ((unsigned)config < SETTINGS) return 0;
-    return emu_fail(HCCL_E_PARA, NULL, "setting %d; allowed: 0 to %d", (int)config, SETTINGS - 1);
+    return emu_fail(HCCL_E_PARA, NULL, "setting is %d; allowed: 0 to %d", (int)config, SETTINGS - 1);
 }
 
 API HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {

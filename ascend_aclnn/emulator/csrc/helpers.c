@@ -52,7 +52,7 @@ API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape,
                                                  uint64_t *weightTensorSize) {
     ENTER("aclnnCalculateMatmulWeightSizeV2");
     if (!is_a2_or_a3() && !product_is("310P") && !product_is("950"))
-        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, NULL, "not for %s", emu_config()->soc.name);
+        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, NULL, "the function is not for %s", emu_config()->soc.name);
     return weight_size(tensorShape, 6, true, dataType != ACL_FLOAT16 && dataType != ACL_BF16, weightTensorSize);
 }
 
@@ -62,7 +62,7 @@ API aclnnStatus aclnnTransQuantParam(const float *scaleArray, uint64_t scaleSize
                                      uint64_t offsetSize, uint64_t **quantParam, uint64_t *quantParamSize) {
     ENTER("aclnnTransQuantParam");
     if (scaleArray == NULL || scaleSize == 0 || (offsetArray == NULL) != (offsetSize == 0))
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "%llu scales at %p, %llu offsets at %p", (unsigned long long)scaleSize,
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "there are %llu scales at %p and %llu offsets at %p; scales are required, offsets come with their number", (unsigned long long)scaleSize,
                         (const void *)scaleArray, (unsigned long long)offsetSize, (const void *)offsetArray);
     if (quantParam == NULL || quantParamSize == NULL)
         return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", quantParam == NULL ? "quantParam" : "quantParamSize");
@@ -97,7 +97,7 @@ API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTen
     ENTER("aclnnNpuFormatCastCalculateSizeAndFormat");
     void *object;
     if (!is_a2_or_a3() && !product_is("950"))
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "not for %s", emu_config()->soc.name);
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the function is not for %s", emu_config()->soc.name);
     int status = emu_handle_find(srcTensor, KIND_TENSOR, &object);
     if (status != 0) return status;
     if (actualFormat == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "actualFormat is a null pointer");

@@ -12,7 +12,7 @@ static int null_argument(const char *name) { return emu_fail(ACL_ERROR_RT_PARAM_
 
 static int check_device(int32_t id) {
     if (id >= 0 && id < emu_device_count()) return 0;
-    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d; there are %d", id, emu_device_count());
+    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d", id, emu_device_count());
 }
 
 /* ------------------------------------------------------------------------------------------------------ resource limits */

@@ -95,7 +95,7 @@ static bool describe(emu_tensor *tensor, const int64_t *dims, uint64_t rank, acl
         return false;
     }
     if (rank > MOST_DIMS || storage_rank > MOST_DIMS) {
-        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "%llu dimensions; at most %d", (unsigned long long)(rank > storage_rank ? rank : storage_rank), MOST_DIMS);
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the tensor has %llu dimensions; it may have at most %d", (unsigned long long)(rank > storage_rank ? rank : storage_rank), MOST_DIMS);
         return false;
     }
     int64_t *numbers = calloc(2 * rank + storage_rank + 1, sizeof *numbers);
@@ -282,7 +282,7 @@ API aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
 
 static void *new_array(emu_kind kind, uint64_t count, emu_array **result) {
     if (count > (1ull << 32)) {
-        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "%llu elements", (unsigned long long)count);
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the array has %llu elements; it may have at most 2^32", (unsigned long long)count);
         return NULL;
     }
     emu_array *array = malloc(sizeof *array + count * sizeof array->words[0]);
@@ -359,7 +359,7 @@ static void *new_list(emu_kind kind, emu_kind member_kind, const void *const *me
     if (members == NULL) count = 0;
     emu_list *list = count <= (1u << 20) ? malloc(sizeof *list + count * sizeof *members) : NULL;
     if (list == NULL) {
-        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "%llu members", (unsigned long long)count);
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the list has %llu members, for which there is no memory", (unsigned long long)count);
         return NULL;
     }
     list->count = count;

@@ -22,7 +22,7 @@ static const char *value_of(aclCompileOpt opt) {
 
 static int check_option(aclCompileOpt opt) {
     if ((unsigned)opt < OPTIONS) return 0;
-    return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "option %d; allowed: 0 to %d", (int)opt, OPTIONS - 1);
+    return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "option is %d; allowed: 0 to %d", (int)opt, OPTIONS - 1);
 }
 
 API aclError aclSetCompileopt(aclCompileOpt opt, const char *value) {

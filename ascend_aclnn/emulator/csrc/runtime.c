@@ -21,7 +21,7 @@ static int null_argument(const char *name) {
 static int check_device(int32_t id) {
     int count = emu_device_count();
     if (id >= 0 && id < count) return 0;
-    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d; there are %d (0 to %d)", id, count, count - 1);
+    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d (0 to %d)", id, count, count - 1);
 }
 
 static aclrtFloatOverflowMode default_saturation(void) {
@@ -247,7 +247,7 @@ API aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, 
     int status = check_device(deviceId);
     if (status == 0) status = check_device(peerDeviceId);
     if (status == 0 && deviceId == peerDeviceId)
-        status = emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d is both", deviceId);
+        status = emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d is both the device and its peer", deviceId);
     if (status == 0) *canAccessPeer = 1;
     return status;
 }
@@ -350,7 +350,7 @@ API aclError aclFinalize(void) {
     emu_default_device = -1;
     pthread_mutex_unlock(&init_lock);
     LEAVE(initialised ? finalize()
-                      : emu_fail(ACL_ERROR_REPEAT_FINALIZE, NULL, was_finalised ? "already finalised" : "not initialised"));
+                      : emu_fail(ACL_ERROR_REPEAT_FINALIZE, NULL, was_finalised ? "ACL was finalised already" : "ACL is not initialised"));
 }
 
 API aclError aclFinalizeReference(uint64_t *refCount) {
@@ -361,7 +361,7 @@ API aclError aclFinalizeReference(uint64_t *refCount) {
     pthread_mutex_unlock(&init_lock);
     if (refCount != NULL) *refCount = left;
     int status = 0;
-    if (!initialised) status = emu_fail(ACL_ERROR_REPEAT_FINALIZE, NULL, "not initialised");
+    if (!initialised) status = emu_fail(ACL_ERROR_REPEAT_FINALIZE, NULL, "ACL is not initialised");
     else if (left == 0) status = finalize();
     LEAVE(status);
 }
@@ -370,7 +370,7 @@ API aclError aclFinalizeReference(uint64_t *refCount) {
 
 static int check_option(aclSysParamOpt opt) {
     if ((unsigned)opt < EMU_OPTIONS) return 0;
-    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "option %d; allowed: 0 to %d", (int)opt, EMU_OPTIONS - 1);
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "option is %d; allowed: 0 to %d", (int)opt, EMU_OPTIONS - 1);
 }
 
 API aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
@@ -500,7 +500,7 @@ API aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion
     ENTER("aclsysGetCANNVersion");
     if (version == NULL) return null_argument("version");
     if ((unsigned)name > ACL_PKG_NAME_DRIVER)
-        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "package %d; allowed: 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
+        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "package is %d; allowed: 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
     char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
     release_parts(parts);
     memset(version, 0, sizeof *version);
@@ -544,7 +544,7 @@ API aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
         case ACL_CANN_ATTR_INF_NAN: *value = emu_config()->soc.inf_nan; return 0;
         case ACL_CANN_ATTR_BF16: *value = emu_config()->soc.bf16; return 0;
         case ACL_CANN_ATTR_JIT_COMPILE: *value = 0; return 0;
-        default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "attribute %d; allowed: 0 to 2", (int)cannAttr);
+        default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "attribute is %d; allowed: 0 to 2", (int)cannAttr);
     }
 }
 
@@ -558,7 +558,7 @@ API aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
         case ACL_DEVICE_INFO_AI_CORE_NUM: *value = soc->cube_cores; return 0;
         case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = soc->vector_cores; return 0;
         case ACL_DEVICE_INFO_L2_SIZE: *value = (int64_t)soc->l2_bytes; return 0;
-        default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "information %d; allowed: 0 to 2", (int)deviceInfo);
+        default: return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "information is %d; allowed: 0 to 2", (int)deviceInfo);
     }
 }
 

@@ -461,7 +461,7 @@ API aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStrea
     aclrtStreamConfigHandle *config = object;
     static const size_t sizes[] = {sizeof(void *), sizeof(size_t), sizeof(size_t), sizeof(uint32_t)};
     if (attrValue == NULL || (unsigned)attr > ACL_RT_STREAM_PRIORITY || valueSize != sizes[attr])
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "attribute %d with a value of %zu bytes", (int)attr, valueSize);
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "attribute is %d with a value of %zu bytes, which do not go together", (int)attr, valueSize);
     switch (attr) {
         case ACL_RT_STREAM_WORK_ADDR_PTR: memcpy(&config->workptr, attrValue, valueSize); break;
         case ACL_RT_STREAM_WORK_SIZE: memcpy(&config->workSize, attrValue, valueSize); break;
