@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,12 @@ def emulator_home(aclnn_emulator_home: Path) -> Path:
 def each_backend(aclnn_backend: Backend) -> Backend:
     """A backend in use for the test; afterwards nothing of the test may be left on an emulated device."""
     return aclnn_backend
+
+
+@pytest.fixture
+def torch() -> Any:
+    """torch as an independent oracle, where it is installed."""
+    return pytest.importorskip("torch", reason="torch is the oracle of this test, and is not installed")
 
 
 @pytest.fixture

@@ -116,6 +116,18 @@ def test_backends_do_not_know_each_other() -> None:
         ] == []
 
 
+def test_tests_are_collected_without_torch() -> None:
+    """torch is no requirement of the tests; what needs it asks for the fixture, or skips with a reason."""
+    tests = Path(__file__).parents[1]
+    for path in tests.rglob("*.py"):
+        if path.name == "torch_tools.py" or path.parent.name == "clients":  # imported where torch is, run by torch_npu
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.partition(".")[0] in ("torch", "torch_npu")], path
+
+
 def test_the_finder_of_circles_finds_them() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [("a", "b", "c")]
     assert circles({"a": {"b"}, "b": set()}) == []

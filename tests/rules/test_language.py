@@ -7,7 +7,6 @@ from typing import Any, Optional
 
 import numpy as np
 import pytest
-import torch
 from rule_tools import A2, NEW_950, t
 
 from ascend_aclnn import catalog, registry, rules
@@ -281,7 +280,7 @@ def test_broadcast(shapes: tuple[tuple[int, ...], ...], expected: tuple[int, ...
 )
 @pytest.mark.parametrize("ceil_mode", [False, True])
 def test_window_count_is_that_of_torch(
-    size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+    size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool, torch: Any
 ) -> None:
     pooled = torch.nn.functional.max_pool1d(torch.zeros(1, 1, size), kernel, stride, padding, dilation, ceil_mode)
     assert window_count(size, kernel, stride, padding, padding, dilation, ceil_mode) == pooled.shape[-1]
@@ -632,7 +631,7 @@ def test_lengths_of_slices() -> None:
 
 @pytest.mark.parametrize("tensor", ["BOOL", "UINT8", "INT32", "FLOAT16", "FLOAT", "COMPLEX64"])
 @pytest.mark.parametrize("scalar", ["BOOL", "INT64", "DOUBLE", "COMPLEX128"])
-def test_a_scalar_joins_as_in_torch(tensor: str, scalar: str) -> None:
+def test_a_scalar_joins_as_in_torch(tensor: str, scalar: str, torch: Any) -> None:
     """The category (boolean, integer, floating, complex) of torch's result; the precision is CANN's own."""
     call = call_of(x=t([2, 6], tensor), weight=t([6, 4], scalar))
     made = joined_by_scalar("x", "weight")(call)
