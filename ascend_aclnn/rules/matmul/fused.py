@@ -1,4 +1,4 @@
-"""Rules of products fused with what stands before or behind them."""
+"""Rules of products fused with what stands before or behind them, and of those of weights that are split in two."""
 
 from __future__ import annotations
 
@@ -208,4 +208,18 @@ rule(
         require("1 not in x2[1:]", "len(x2.storage) == 5"),
     ),
     output_dtype(out="x1.dtype if scale is None else INT8"),
+)
+
+# --------------------------------------------------------------------------------------------------- split weights
+
+rule(
+    "aclnnMatmulEmuSplitWeight",
+    dtypes("BF16", "x", "wHigh", "wLow"),
+    one_of("yDtype", 0),
+    dtypes("FLOAT", "y"),
+    formats("ND", "x", "wHigh", "wLow", "y"),
+    require("abs(wLowScale - 2.0**-8) <= 1e-7"),
+    rank(2, 2, "x", "wHigh", "wLow", "y"),
+    not_empty("x", "wHigh"),
+    shape_patterns(x="m k", wHigh="k n", wLow="k n", y="m n"),
 )

@@ -1,4 +1,4 @@
-"""Rules of products with packed, quantised and compressed weights, and of making such weights."""
+"""Rules of products with packed, quantised, sparse and compressed weights, and of making such weights."""
 
 from __future__ import annotations
 
@@ -134,13 +134,21 @@ rule(
     infer_shape(out="(x1[0], compressInfo[3])"),
 )
 rule(
-    "aclnnMatmulEmuSplitWeight",
-    dtypes("BF16", "x", "wHigh", "wLow"),
-    one_of("yDtype", 0),
-    dtypes("FLOAT", "y"),
-    formats("ND", "x", "wHigh", "wLow", "y"),
-    require("abs(wLowScale - 2.0**-8) <= 1e-7"),
-    rank(2, 2, "x", "wHigh", "wLow", "y"),
-    not_empty("x", "wHigh"),
-    shape_patterns(x="m k", wHigh="k n", wLow="k n", y="m n"),
+    "aclnnSparse4to2QuantMatmulWeightNz",
+    only_products("A2 A3"),
+    rank(2, 2, "sparseWeight"),
+    define(n="sparseWeight[0]", k="sparseWeight[1]"),
+    require("sparseWeight.storage == (ceil_div(k, 32), ceil_div(n, 16), 16, 32)"),
+    rank(2, 2, "x", "index", "out"),
+    rank(1, 1, "biasOptional", "xScale", "sparseWeightScale"),
+    dtype_table(
+        "x sparseWeight index biasOptional xScale sparseWeightScale out", "INT8 INT8 UINT8 BF16 FLOAT FLOAT BF16"
+    ),
+    formats("ND", "x", "index", "xScale", "sparseWeightScale", "biasOptional", "out"),
+    # Two of four weights are kept, so the weight has half the columns of x.
+    require("2 * k == ceil_div(x[1], 8) * 8", argument="sparseWeight"),
+    require("x[1] <= 65535", "sparseWeight[1] <= 65535"),
+    has_shape(biasOptional="(n,)", sparseWeightScale="(n,)", xScale="(x[0],)"),
+    output_shape(out="(x[0], n)"),
+    not_empty("x", "sparseWeight"),
 )

@@ -5,33 +5,6 @@ from __future__ import annotations
 from ascend_aclnn.core.errors import INNER_NULLPTR, TILING_ERROR
 from ascend_aclnn.rules.language import *
 
-# ------------------------------------------------------------------------------------------------ V1
-
-_NAMES = "x rowIdx expertIdx expandedXOut expandedRowIdxOut expandedExpertIdxOut"
-_ROUTING = tiling(
-    rank(2, 2, "x", "rowIdx", "expertIdx"),
-    same_shape("expertIdx", "rowIdx"),
-    require("expertIdx[0] == x[0]", "activeNum >= 0"),
-    output_shape(
-        expandedXOut="(min(x[0], activeNum) * expertIdx[1], x[1])",  # activeNum counts tokens
-        expandedRowIdxOut="(expertIdx.size,)",
-        expandedExpertIdxOut="(expertIdx.size,)",
-    ),
-)
-
-rule(
-    "aclnnMoeInitRouting",
-    only_products("A2 A3 950"),
-    dtype_table(_NAMES, "T INT32 INT32 T INT32 INT32", T=FLOATS),
-    _ROUTING,
-)
-rule(
-    "aclnnMoeInitRoutingQuant",
-    only_products("A2 A3"),
-    dtype_table(_NAMES, "T INT32 INT32 INT8 INT32 INT32", T=FLOATS),
-    _ROUTING,
-)
-
 # ------------------------------------------------------------------------------------------------ V2
 
 _COUNTS = "expertTokensCountOrCumsumOutOptional"

@@ -1,4 +1,4 @@
-"""Copies of tokens sorted by expert, and back: permute and unpermute."""
+"""Copies of tokens sorted by expert, and back: permute, unpermute and the first version of routing."""
 
 from __future__ import annotations
 
@@ -66,4 +66,31 @@ rule(
     has_shape(unpermutedTokensGrad="(count, permutedTokens[1])"),
     output_shape(permutedTokensGradOut="permutedTokens", probsGradOut="probsOptional"),
     nullable="probsGradOut",
+)
+
+# ------------------------------------------------------------------------------------------------ routing
+
+_NAMES = "x rowIdx expertIdx expandedXOut expandedRowIdxOut expandedExpertIdxOut"
+_ROUTING = tiling(
+    rank(2, 2, "x", "rowIdx", "expertIdx"),
+    same_shape("expertIdx", "rowIdx"),
+    require("expertIdx[0] == x[0]", "activeNum >= 0"),
+    output_shape(
+        expandedXOut="(min(x[0], activeNum) * expertIdx[1], x[1])",  # activeNum counts tokens
+        expandedRowIdxOut="(expertIdx.size,)",
+        expandedExpertIdxOut="(expertIdx.size,)",
+    ),
+)
+
+rule(
+    "aclnnMoeInitRouting",
+    only_products("A2 A3 950"),
+    dtype_table(_NAMES, "T INT32 INT32 T INT32 INT32", T=FLOATS),
+    _ROUTING,
+)
+rule(
+    "aclnnMoeInitRoutingQuant",
+    only_products("A2 A3"),
+    dtype_table(_NAMES, "T INT32 INT32 INT8 INT32 INT32", T=FLOATS),
+    _ROUTING,
 )
