@@ -130,7 +130,7 @@ def test_distributed(ranks: int) -> None:
     assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
 
 
-@short
-def test_the_sample_of_data_parallel_training() -> None:
-    output = run_ranks(2, str(CLIENTS.parents[2] / "samples" / "ddp.py"))
-    assert "2 ranks on Ascend910B1" in output and "largest difference from gloo on the CPU" in output
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=short), pytest.param(4, marks=short)])
+def test_the_sample_of_data_parallel_training(ranks: int) -> None:
+    output = run_ranks(ranks, str(CLIENTS.parents[2] / "samples" / "ddp.py"))
+    assert f"{ranks} ranks on Ascend910B1" in output and "largest difference from gloo on the CPU" in output
