@@ -123,9 +123,10 @@ def run_ranks(ranks: int, program: str, *arguments: str) -> str:
     return run([*launcher, program, *arguments], ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=short), pytest.param(2, marks=short), 3, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=short), pytest.param(2, marks=short), 3, 4, 8])
 def test_distributed(ranks: int) -> None:
-    names = ["collectives", "groups", "ddp", "fsdp", "fsdp2"]
+    names = ["collectives", "groups", "ddp", "ddp_hooks", "zero", "fsdp", "fsdp2"]
+    names += ["tensor_parallel", "pipeline", "checkpoint"]
     output = run_ranks(ranks, "distributed.py", *names)
     assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
 

@@ -119,11 +119,11 @@ def model() -> nn.Module:
     return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
 
 
-def steps(net: nn.Module, device: torch.device) -> list[float]:
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+def steps(net: nn.Module, device: torch.device, optimizer: Any = None, same_data: bool = False) -> list[float]:
+    optimizer = optimizer or torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     losses = []
     for step in range(10):
-        torch.manual_seed(100 * step + RANK)
+        torch.manual_seed(100 * step + (0 if same_data else RANK))
         loss = net(torch.randn(8, 16).to(device)).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -163,6 +163,135 @@ def fsdp2(gloo: Any) -> None:
             fully_shard(layer, mesh=mesh)
     fully_shard(net, mesh=mesh)
     close(steps(net, DEVICE), golden)
+
+
+def golden_run(gloo: Any) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """Ten steps on the CPU with the same data, and the parameters afterwards."""
+    net = nn.parallel.DistributedDataParallel(model(), process_group=gloo)
+    losses = steps(net, torch.device("cpu"))
+    return losses, {name: value.detach() for name, value in net.module.named_parameters()}
+
+
+def ddp_hooks(gloo: Any) -> None:
+    """Gradients accumulated without synchronisation, and a communication hook that compresses them."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+    def accumulate(net: Any, device: torch.device) -> list[torch.Tensor]:
+        torch.manual_seed(RANK)
+        batches = [torch.randn(4, 16) for _ in range(3)]
+        with net.no_sync():
+            for batch in batches[:2]:
+                net(batch.to(device)).square().mean().backward()
+        net(batches[2].to(device)).square().mean().backward()
+        return [p.grad.detach().cpu() for p in net.parameters()]
+
+    golden = accumulate(nn.parallel.DistributedDataParallel(model(), process_group=gloo), torch.device("cpu"))
+    for hook in (None, allreduce_hook):
+        net = nn.parallel.DistributedDataParallel(model().to(DEVICE), device_ids=[DEVICE.index])
+        if hook is not None:
+            net.register_comm_hook(None, hook)
+        for ours, theirs in zip(accumulate(net, DEVICE), golden):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def zero(gloo: Any) -> None:
+    """The states of the optimizer divided between the ranks."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    golden, parameters = golden_run(gloo)
+    net = nn.parallel.DistributedDataParallel(model().to(DEVICE), device_ids=[DEVICE.index])
+    optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=0.1, momentum=0.9)
+    close(steps(net, DEVICE, optimizer), golden)
+    for name, value in net.module.named_parameters():
+        torch.testing.assert_close(value.detach().cpu(), parameters[name], rtol=1e-5, atol=1e-5)
+
+
+def tensor_parallel(gloo: Any) -> None:
+    """The layers' matrices divided between the ranks (DTensor), every rank with the same data."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    def net() -> nn.Module:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(16, 24), nn.GELU(approximate="tanh"), nn.Linear(24, 8))
+
+    mesh = init_device_mesh("npu", (SIZE,))
+    golden = steps(net(), torch.device("cpu"), same_data=True)
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    close(steps(parallelize_module(net().to(DEVICE), mesh, plan), DEVICE, same_data=True), golden)
+
+    torch.manual_seed(2)
+    whole = torch.randn(8 * SIZE, 5)
+    rows = distribute_tensor(whole.to(DEVICE), mesh, [Shard(0)])
+    columns = rows.redistribute(mesh, [Replicate()])
+    torch.testing.assert_close(columns.to_local().cpu(), whole)
+    torch.testing.assert_close(rows.sum(dim=0).full_tensor().cpu(), whole.sum(dim=0))
+    torch.testing.assert_close((rows @ rows.t()).full_tensor().cpu(), whole @ whole.t())
+
+
+def pipeline(gloo: Any) -> None:
+    """A stage of the model on each rank, micro-batches passed on by sends and receives."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+
+    if SIZE == 1:
+        return
+    torch.manual_seed(3)
+    stages = [nn.Sequential(nn.Linear(16, 16), nn.GELU(approximate="tanh")) for _ in range(SIZE)]
+    whole = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.GELU(approximate="tanh")) for _ in range(SIZE)])
+    whole.load_state_dict(nn.Sequential(*stages).state_dict())
+    x, target = torch.randn(16, 16), torch.randn(16, 16)
+    mean = nn.functional.mse_loss
+    golden = sum(mean(whole(a), b) for a, b in zip(x.chunk(SIZE * 2), target.chunk(SIZE * 2))) / (SIZE * 2)
+    golden.backward()
+    for schedule in (ScheduleGPipe, Schedule1F1B):
+        own = stages[RANK].to(DEVICE)
+        own.zero_grad()
+        stage = PipelineStage(own, RANK, SIZE, DEVICE)
+        runner = schedule(stage, n_microbatches=SIZE * 2, loss_fn=mean)
+        losses: list[torch.Tensor] = []
+        if RANK == 0:
+            runner.step(x.to(DEVICE))
+        elif RANK == SIZE - 1:
+            runner.step(target=target.to(DEVICE), losses=losses)
+            close([float(torch.stack(losses).detach().mean())], [float(golden.detach())])
+        else:
+            runner.step()
+        for ours, theirs in zip(own.parameters(), whole[RANK].parameters()):
+            torch.testing.assert_close(ours.grad.cpu(), theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+def checkpoint(gloo: Any) -> None:
+    """A sharded model saved by all ranks and loaded into another one."""
+    import shutil
+    import tempfile
+
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("npu", (SIZE,))
+    place = [tempfile.mkdtemp() if RANK == 0 else ""]
+    dist.broadcast_object_list(place, 0)
+    net = fully_shard(model().to(DEVICE), mesh=mesh)
+    losses = steps(net, DEVICE)
+    state = get_model_state_dict(net)
+    dcp.save({"model": state}, checkpoint_id=place[0])
+    fresh = model().to(DEVICE)
+    with torch.no_grad():
+        for parameter in fresh.parameters():
+            parameter.add_(1)
+    other = fully_shard(fresh, mesh=mesh)
+    loaded = {"model": get_model_state_dict(other)}
+    dcp.load(loaded, checkpoint_id=place[0])
+    set_model_state_dict(other, loaded["model"])
+    for (name, a), (_, b) in zip(net.named_parameters(), other.named_parameters()):
+        assert torch.equal(a.full_tensor().cpu(), b.full_tensor().cpu()), name
+    assert len(losses) == 10
+    dist.barrier()
+    if RANK == 0:
+        shutil.rmtree(place[0])
 
 
 def close(losses: list[float], golden: list[float]) -> None:
