@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, ops
 
 SPAWN = multiprocessing.get_context("spawn")
+MARK = "ASCEND_ACLNN_TEST_CREW"
 GROUP = "<group>"  # stands for the communicator's name in an operator's arguments
 
 
@@ -52,22 +56,48 @@ def _value(comm: Communicator, argument: Any, results: list[Any]) -> Any:
     return comm.name if isinstance(argument, str) and argument == GROUP else argument
 
 
+@contextlib.contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def processes(mark: str) -> dict[int, str]:
+    """Processes with a mark in their environment that still run, and their command lines."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (path / "environ").read_bytes():
+                state = (path / "stat").read_text().rpartition(")")[2].split()[0]
+                command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if state != "Z" and "resource_tracker" not in command:
+                    found[int(path.name)] = command
+    return found
+
+
 class Crew:
     """Some ranks on a backend."""
 
-    def __init__(self, size: int, backend: str = "numpy", soc: str = "", home: str = "") -> None:
+    def __init__(self, size: int, backend: str = "numpy", soc: str = "", home: str = "", **variables: str) -> None:
         with aclnn.use_backend("numpy"):
             info = Communicator.root_info()
         self.size = size
-        self._connections = []
-        self._children = []
+        self.mark = f"{MARK}={secrets.token_hex(8)}"  # in the environment of all processes of these ranks
+        self._connections: list[Any] = []
+        self.children: list[Any] = []
         for rank in range(size):
             mine, theirs = SPAWN.Pipe()
             child = SPAWN.Process(target=_serve, args=(theirs, info, rank, size, backend, soc, home), daemon=True)
-            child.start()
+            with _environment({**variables, MARK: self.mark.partition("=")[2]}):
+                child.start()
             theirs.close()
             self._connections.append(mine)
-            self._children.append(child)
+            self.children.append(child)
 
     def run(self, body: Callable[..., Any], *arguments: Any) -> list[Any]:
         """What a function of a module gives for (communicator, *arguments) on each rank; exceptions are returned."""
@@ -82,6 +112,20 @@ class Crew:
             found.append(connection.recv())
         return found
 
+    @contextlib.contextmanager
+    def answers(self, body: Callable[..., Any], *arguments: Any) -> Iterator[Callable[[int, float], Any]]:
+        """Starts a function on all ranks; what is given waits for one rank's answer."""
+        for connection in self._connections:
+            connection.send((body, arguments))
+
+        def answer(rank: int, seconds: float) -> Any:
+            assert self._connections[rank].poll(seconds), f"rank {rank} hangs"
+            found = self._connections[rank].recv()
+            assert not isinstance(found, BaseException), found
+            return found
+
+        yield answer
+
     def call(self, programs: list[list[tuple[str, list[Any], Any]]]) -> list[Any]:
         """The results of each rank's operators: (name, arguments, out) each. The first exception is raised."""
         found = self.run_each(_call, [(program,) for program in programs])
@@ -91,7 +135,7 @@ class Crew:
         return found
 
     def close(self) -> None:
-        for connection, child in zip(self._connections, self._children):
+        for connection, child in zip(self._connections, self.children):
             with contextlib.suppress(OSError):
                 connection.send(None)
             child.join(20)

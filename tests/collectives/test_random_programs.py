@@ -1,0 +1,143 @@
+"""Random programs of collectives agree with NumPy, on both backends; ranks that are killed, communicators by the hundred.
+
+A program makes communicators (of all ranks, of some, several at a time), each with a stream of its own, and queues
+collectives of random kinds, sizes, data types and reductions on them, in place or not; only at its end it waits and looks
+at the results. ``ASCEND_ACLNN_PROGRAMS`` says how many run in all (``./scripts/test --all``: 1000).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from collective_programs import programs, random_program
+from rank_tools import MARK, Crew, processes
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import AclError, Communicator
+
+PROGRAMS = int(os.environ.get("ASCEND_ACLNN_PROGRAMS", "40"))
+BATCH = 10  # programs that a crew runs without a word in between
+SIZES = (2, 3, 4, 5, 6)
+BACKENDS = ("numpy", "emulator")
+
+
+def start(size: int, backend: str, request: pytest.FixtureRequest, **variables: str) -> Crew:
+    home = str(request.getfixturevalue("emulator_home")) if backend == "emulator" else ""
+    return Crew(size, "npu" if home else "numpy", home=home, **variables)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("size", SIZES)
+def test_random_programs_agree_with_numpy(size: int, backend: str, request: pytest.FixtureRequest) -> None:
+    crew = start(size, backend, request)
+    try:
+        each = max(PROGRAMS // (len(SIZES) * len(BACKENDS)), 1)
+        first = 10_000 * size + (5000 if backend == "emulator" else 0)
+        for low in range(0, each, BATCH):
+            seeds = list(range(first + low, first + min(low + BATCH, each)))
+            for found in crew.run(programs, seeds):
+                assert found == seeds, found
+    finally:
+        crew.close()
+
+
+# --------------------------------------------------------------------------------------------------- lost ranks
+
+
+def until_it_fails(world: Communicator, seed: int) -> tuple[str, str]:
+    """Programs until a rank is lost; the error that this one gets."""
+    try:
+        for number in range(10_000):
+            random_program(world, seed + number)
+    except AclError as error:
+        return "lost", str(error)
+    return "finished", ""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("seed", range(max(PROGRAMS // 100, 2)))
+def test_a_rank_killed_at_any_moment(seed: int, backend: str, request: pytest.FixtureRequest) -> None:
+    choice = random.Random(seed)
+    size = choice.randrange(2, 5)
+    # A rank that is lost before it has met the others of a new communicator is missed after this time only.
+    crew, lost = start(size, backend, request, HCCL_CONNECT_TIMEOUT="5"), choice.randrange(size)
+    try:
+        crew.run(programs, [])  # all have met
+        assert len(processes(crew.mark)) == size * (2 if backend == "emulator" else 1)
+        with crew.answers(until_it_fails, 1000 * seed) as answers:
+            time.sleep(choice.random() * 0.6)
+            os.kill(crew.children[lost].pid, signal.SIGKILL)
+            started = time.monotonic()
+            for rank in range(size):
+                if rank != lost:
+                    kind, text = answers(rank, 20)
+                    assert kind == "lost", text
+            assert time.monotonic() - started < 15
+    finally:
+        crew.close()
+    deadline = time.monotonic() + 15
+    while processes(crew.mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not processes(crew.mark)
+
+
+# --------------------------------------------------------------------------------------------------- many of them
+
+
+def by_the_hundred(world: Communicator, count: int) -> tuple[int, int]:
+    """The open descriptors of all ranks' processes before and after making so many communicators."""
+
+    mine = processes(f"{MARK}={os.environ[MARK]}")  # of all ranks
+
+    def descriptors() -> int:
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in mine)
+
+    def make() -> None:
+        part = world.split(list(range(world.size)))
+        assert part is not None
+        with part:
+            assert np.asarray(part.all_reduce(aclnn.asarray(np.ones(3, np.float32)))).tolist() == [world.size] * 3
+
+    for _ in range(5):
+        make()
+    world.barrier()
+    aclnn.synchronize()
+    before = descriptors()
+    for _ in range(count):
+        make()
+    world.barrier()
+    aclnn.synchronize()
+    world.barrier()
+    aclnn.synchronize()
+    return before, descriptors()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hundred_communicators_leave_nothing(backend: str, request: pytest.FixtureRequest) -> None:
+    crew = start(2, backend, request)
+    try:
+        for before, after in crew.run(by_the_hundred, 100):
+            assert after <= before + 8  # of 200 communicators of two ranks
+    finally:
+        crew.close()
+
+
+def test_a_rank_costs_little_memory(request: pytest.FixtureRequest) -> None:
+    """Before its first operator a rank's device process takes less than 60 MB."""
+    crew = start(2, "emulator", request)
+    try:
+        crew.run(programs, [])
+        devices = [pid for pid, command in processes(crew.mark).items() if "emulator.device" in command]
+        assert len(devices) == 2
+        for pid in devices:
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            megabytes = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+            assert 5 < megabytes < 60
+    finally:
+        crew.close()
