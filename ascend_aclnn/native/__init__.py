@@ -8,6 +8,7 @@ Calls run without the interpreter lock, and only on blocks that make the way thr
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import threading
 from typing import Any, NamedTuple, Optional
@@ -86,6 +87,8 @@ def _load() -> Status:
     library.ascend_native_run.restype = None
     library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
     library.ascend_native_sum.restype = None
+    library.ascend_native_exp.argtypes = [pointer, pointer, size]
+    library.ascend_native_exp.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
     _library = library
     return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
@@ -132,6 +135,43 @@ def runs_programs() -> bool:
     return _library is not None
 
 
+def exp(source: Array, target: Array) -> None:
+    """The programs' exp of contiguous float32; only where ``runs_programs``."""
+    assert _library is not None
+    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    _library.ascend_native_exp(at, to, source.size)
+
+
+@functools.cache
+def has_exp() -> bool:
+    """True where the programs' exp gives the bits of NumPy's, which depend on its version and on the processor."""
+    if not runs_programs() or status().instructions == "plain":
+        return False
+    source = np.concatenate((np.linspace(-105, 90, 30_000, dtype=np.float32), np.array(_EDGES, np.float32)))
+    target = np.empty_like(source)
+    exp(source, target)
+    with np.errstate(all="ignore"):
+        return bool(np.array_equal(target.view(np.uint32), np.exp(source).view(np.uint32)))
+
+
+_EDGES = (
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    -np.nan,
+    1e-45,
+    -1e-38,
+    88.72283,
+    88.72284,
+    -103.97208,
+    -103.97209,
+    3e38,
+    -3e38,
+)
+
+
 def run_program(
     phase: tuple[bytes, int, bytes, int, int], operands: bytes, operand_count: int, sizes: bytes, row: int
 ) -> None:
@@ -173,6 +213,8 @@ __all__ = [
     "build",
     "convert",
     "converts",
+    "exp",
+    "has_exp",
     "look_up",
     "run_program",
     "runs_programs",

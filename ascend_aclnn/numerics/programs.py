@@ -3,7 +3,7 @@
 A reference is written as a formula of whole arrays. ``trace`` runs it once on stand-ins (``Traced``), which note what is asked
 of them, and makes a ``Program`` of the notes. The helper then does all operations on a tile in the first-level cache, where
 NumPy would write each operation's result to memory: the same operations, each rounded to float32 as NumPy rounds it, so the
-same bits. Functions that only NumPy has (exp, log, tanh, ...) cut a program into phases, between which NumPy's function runs
+same bits, but for the sign of a NaN made of two. Functions that only NumPy has (log, tanh, sin, ...) cut a program into phases, between which NumPy's function runs
 on a block; so do sums and maxima of rows, whose few results NumPy computes with.
 
 What cannot be traced (other data types, control flow on data, functions not listed here) has no program; the formula then
@@ -31,7 +31,7 @@ _FLOAT32, _FLOAT64, _BOOL = np.dtype(np.float32), np.dtype(np.float64), np.dtype
 _OPERATIONS = """
     load store add subtract multiply divide multiply_add maximum minimum copysign fmod remainder
     less less_equal equal not_equal and or xor not select clip
-    negative absolute sqrt square reciprocal rint floor ceil trunc sign isnan isfinite isinf signbit ones row_sum row_max
+    negative absolute sqrt square reciprocal rint floor ceil trunc sign isnan isfinite isinf signbit exp ones row_sum row_max
 """
 _NUMBERS = {name: number for number, name in enumerate(_OPERATIONS.split())}
 _TYPES = {
@@ -290,6 +290,8 @@ def _apply(notes: _Notes, ufunc: Any, inputs: Sequence[Any]) -> Traced:
         return traced[0]
     if name == "logical_not":
         return _tile(notes, "equal", (*inputs, 0.0), _BOOL)
+    if name == "exp" and native.has_exp():
+        return _tile(notes, name, inputs)
     if name in _OUTER.split():
         return Traced(
             notes, notes.add(_Node("outer", ufunc, (traced[0]._node,)), (name, traced[0]._node)), traced[0].shape

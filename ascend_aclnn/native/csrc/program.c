@@ -16,6 +16,7 @@ enum {
     SELECT, CLIP,
     NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
     IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
+    EXP,                                                     /* where it is NumPy's to the bit: see exp_of */
     ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
     ROW_SUM, ROW_MAX,                                        /* into an operand that has one number for each row */
 };
@@ -85,6 +86,31 @@ INLINE float remainder_of(float y, float mod)
 {
     float away = mod + y;
     return mod == 0 ? copysignf(0.0f, y) : (y < 0) != (mod < 0) ? away : mod;
+}
+
+/* exp as NumPy computes it with AVX-512 or AVX2: x = n log(2) + r, a rational function of r, products and sums rounded once.
+ * native/__init__.py compares it with NumPy's before it is used. Without FMA instructions nobody asks for it. */
+INLINE float exp_of(float x)
+{
+    float n = x * 1.442695040888963407359924681001892137f;
+    n = (n + 12582912.0f) - 12582912.0f;                     /* 1.5 * 2^23: to the nearest */
+    float r = __builtin_fmaf(n, -6.93145752e-1f, x);
+    r = __builtin_fmaf(n, -1.42860677e-6f, r);
+    float p = __builtin_fmaf(5.082762527590693718096e-04f, r, 6.757896990527504603057e-03f);
+    p = __builtin_fmaf(p, r, 5.114512081637298353406e-02f);
+    p = __builtin_fmaf(p, r, 2.473615434895520810817e-01f);
+    p = __builtin_fmaf(p, r, 7.257664613233124478488e-01f);
+    p = __builtin_fmaf(p, r, 9.999999999980870924916e-01f);
+    float q = __builtin_fmaf(2.159509375685829852307e-02f, r, -2.742335390411667452936e-01f);
+    q = __builtin_fmaf(q, r, 1.0f);
+    float y = p / q;
+    /* times 2^n in two exact steps and one that rounds */
+    float bounded = n < -200.0f ? -200.0f : n > 200.0f ? 200.0f : n;
+    int32_t whole = (int32_t)(bounded == bounded ? bounded : 0.0f), half = whole >> 1;
+    y = y * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(whole - half + 127) << 23);
+    y = x > 88.72283935546875f ? INFINITY : y;
+    y = x < -103.97208404541015625f ? 0.0f : y;
+    return x != x ? float_of(0x7fc00000u) : y;
 }
 
 /* The largest of a run, NaN where there is one. */
@@ -251,6 +277,7 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
             case IS_FINITE: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) < 0x7f800000u); break;
             case IS_INF: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) == 0x7f800000u); break;
             case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
+            case EXP: FOR d[i] = exp_of(a[i]); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
             case ROW_SUM:
                 if (width > TILE) memcpy(row + start, a, 4 * n);
@@ -317,6 +344,27 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
     };
     runs[ascend_native_chosen()](code, instructions, constants, constant_count, register_count, operands, operand_count,
                                  sizes, row);
+}
+
+/* The program's exp, to be compared with NumPy's. */
+#define EXPONENTIALS(name, attribute)                                                                                    \
+    attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }
+
+EXPONENTIALS(plain, )
+#if defined(__x86_64__)
+EXPONENTIALS(avx2, AVX2)
+EXPONENTIALS(avx512, AVX512)
+#endif
+
+EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
+{
+    static void (*const exps[])(const float *, float *, size_t) = {
+        exp_plain,
+#if defined(__x86_64__)
+        exp_avx2, exp_avx512,
+#endif
+    };
+    exps[ascend_native_chosen()](source, target, n);
 }
 
 /* ------------------------------------------------------------------------------------------------ sums */
