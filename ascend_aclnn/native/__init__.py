@@ -22,7 +22,7 @@ from ascend_aclnn.native.library import BuildError, build, find
 Array = npt.NDArray[Any]
 
 _FLOAT32 = np.dtype(np.float32)
-# The numbers of csrc/convert.c, by the data types of source and target.
+# The numbers of csrc/native.h, by the data types of source and target.
 _CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
     (np.dtype(np.float16), _FLOAT32): 0,
     (_FLOAT32, np.dtype(np.float16)): 1,
@@ -30,6 +30,12 @@ _CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
     (_FLOAT32, np.dtype(ml_dtypes.bfloat16)): 3,
     (_FLOAT32, np.dtype(ml_dtypes.float8_e4m3fn)): 4,
     (_FLOAT32, np.dtype(ml_dtypes.float8_e5m2)): 5,
+    (np.dtype(ml_dtypes.float8_e8m0fnu), _FLOAT32): 6,
+    (_FLOAT32, np.dtype(ml_dtypes.float8_e8m0fnu)): 7,
+    (_FLOAT32, np.dtype(np.int8)): 8,
+    (_FLOAT32, np.dtype(np.uint8)): 9,
+    (_FLOAT32, np.dtype(np.int16)): 10,
+    (_FLOAT32, np.dtype(np.int32)): 11,
 }
 _INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 
@@ -87,6 +93,9 @@ def _load() -> Status:
     library.ascend_native_run.restype = None
     library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
     library.ascend_native_sum.restype = None
+    runs = library.ascend_native_add_runs
+    runs.argtypes = [pointer, number, pointer, size, step, pointer, pointer, size, size, pointer]
+    runs.restype = None
     library.ascend_native_exp.argtypes = [pointer, pointer, size]
     library.ascend_native_exp.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
@@ -192,6 +201,27 @@ def add_up(source: Array, target: Array, of_columns: bool) -> bool:
     return True
 
 
+def add_runs(target: Array, values: Array, order: Array, starts: Array, rows: Array) -> bool:
+    """target[rows[i]] += sum of values[order[starts[i]:starts[i + 1]]] for float64 rows and those of float64 or float32.
+
+    False, and nothing done, where the helper cannot.
+    """
+    if not runs_programs() or _library is None or target.ndim != 2 or target.dtype != np.float64:
+        return False
+    if (
+        values.dtype not in (_FLOAT32, target.dtype)
+        or not target.flags.c_contiguous
+        or values.strides[1] != values.itemsize
+    ):
+        return False
+    numbers = [np.ascontiguousarray(array, np.int64) for array in (order, starts, rows)]
+    at, to, *lists = (array.__array_interface__["data"][0] for array in (values, target, *numbers))
+    wide = values.dtype == target.dtype
+    columns, step = target.shape[1], values.strides[0]
+    _library.ascend_native_add_runs(at, wide, to, columns, step, lists[0], lists[1], len(rows), len(order), lists[2])
+    return True
+
+
 def look_up(codes: Array, table: Array, target: Array) -> bool:
     """target[...] = table[codes] for contiguous codes of 16 bits and a table of 65,536 entries of at most 4 bytes.
 
@@ -209,6 +239,7 @@ def look_up(codes: Array, table: Array, target: Array) -> bool:
 __all__ = [
     "BuildError",
     "Status",
+    "add_runs",
     "add_up",
     "build",
     "convert",

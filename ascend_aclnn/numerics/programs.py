@@ -1,10 +1,10 @@
 """Formulas of NumPy as programs of the compiled helper: the whole formula on one tile after the other.
 
-A reference is written as a formula of whole arrays. ``trace`` runs it once on stand-ins (``Traced``), which note what is asked
-of them, and makes a ``Program`` of the notes. The helper then does all operations on a tile in the first-level cache, where
-NumPy would write each operation's result to memory: the same operations, each rounded to float32 as NumPy rounds it, so the
-same bits, but for the sign of a NaN made of two. Functions that only NumPy has (log, tanh, sin, ...) cut a program into phases, between which NumPy's function runs
-on a block; so do sums and maxima of rows, whose few results NumPy computes with.
+A reference is written as a formula of whole arrays. ``trace`` runs it once on stand-ins (``Traced``), which note what is
+asked of them, and makes a ``Program`` of the notes. The helper then does all operations on a tile in the first-level cache,
+where NumPy would write each operation's result to memory: the same operations, each rounded to float32 as NumPy rounds it, so
+the same bits, but for the sign of a NaN made of two. Functions that only NumPy has (log, tanh, sin, ...) cut a program into
+phases, between which NumPy's function runs on a block; so do sums and maxima of rows, whose few results NumPy computes with.
 
 What cannot be traced (other data types, control flow on data, functions not listed here) has no program; the formula then
 runs on arrays as it is. Nothing here knows any operator.
@@ -398,7 +398,7 @@ class _Phase(NamedTuple):
     constant_count: int
     registers: int
     operands: list[_Operand]
-    sums: bool
+    sums: int
 
 
 class _Step(NamedTuple):
@@ -596,15 +596,13 @@ class Program:
         stores = [(emit(node), _Operand("output", output)) for output, node in stored]
         for number in sorted(self._kept.get(level, ())):
             stores.append((emit(number), _Operand("scratch", self._blocks[number])))
-        sums = False
         for number, node in enumerate(self._nodes):
             if node.kind == "reduce" and self._levels[number] == level:
-                sums = sums or node.what == "row_sum"
                 source = emit(node.arguments[0])
                 code.append((node.what, operand(_Operand("result", number)), (source,)))
         for value, what in stores:
             code.append(("store", operand(what), (value,)))
-        return _encoded(code, constants, operands, fixed, sums)
+        return _encoded(code, constants, operands, fixed)
 
     def run(
         self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: Sequence[int], lead: Sequence[int] = ()
@@ -663,7 +661,7 @@ class Program:
                 continue
             steps = (0 if n == 1 else step for n, step in zip(array.shape, array.strides))
             packed += (_address(array) + first * array.strides[-1], _TYPES[array.dtype], *missing, *steps)
-        row = scratch("programs.row", (sizes[-1],), np.float32) if phase.sums else None
+        row = scratch("programs.row", (phase.sums, sizes[-1]), np.float32) if phase.sums else None
         native.run_program(
             (phase.code, phase.instructions, phase.constants, phase.constant_count, phase.registers),
             struct.pack(f"{len(packed)}q", *packed),
@@ -683,7 +681,6 @@ def _encoded(
     constants: dict[bytes, int],
     operands: list[_Operand],
     fixed: set[int],
-    sums: bool,
 ) -> _Phase:
     """Instructions with registers for values: constants first; a value's register is free after its last use."""
     code = _with_fused_products(code)
@@ -692,6 +689,7 @@ def _encoded(
     free: list[int] = []
     count = len(places)
     words: list[int] = []
+    sums = 0
     for place, (operation, target, values) in enumerate(code):
         number = _NUMBERS[operation]
         if operation == "load":
@@ -718,6 +716,8 @@ def _encoded(
             target = places[target]
         else:
             free += [places[value] for value in done]
+        if operation == "row_sum":
+            registers, sums = [*registers, -2 - sums], sums + 1
         words += (number, target, *registers, *[-1] * (3 - len(registers)))
     if count > _MOST_REGISTERS:
         raise Untraceable("too many values at a time")

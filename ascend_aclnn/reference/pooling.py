@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, round_into, sum_over, widen
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -249,6 +249,8 @@ def _along(values: Array, axis: int, axes: int) -> Array:
 
 def _sums(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> Array:
     """Sums over windows, axis by axis."""
+    if all(isinstance(window, Adaptive) and window.number == 1 for window in windows):
+        return np.asarray(sum_over(x, tuple(range(x.ndim - len(windows), x.ndim)), True))
     total = np.asarray(x, np.float64)
     for axis, window in enumerate(windows, -len(windows)):
         moved = np.moveaxis(total, axis, -1)

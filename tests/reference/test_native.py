@@ -18,7 +18,7 @@ import pytest
 from ascend_aclnn import native
 from ascend_aclnn.cli import main
 from ascend_aclnn.native import library as native_library
-from ascend_aclnn.numerics import round_into, widen
+from ascend_aclnn.numerics import convert, round_into, widen
 
 BF16, E4M3, E5M2 = (np.dtype(t) for t in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2))
 HALF = np.dtype(np.float16)
@@ -85,6 +85,32 @@ def test_rounding(helper: str, dtype: np.dtype[Any]) -> None:
     kind = np.uint16 if dtype.itemsize == 2 else np.uint8
     wrong = np.flatnonzero(out.view(kind) != want.view(kind))
     assert wrong.size == 0, f"{given[wrong[:5]]} became {out[wrong[:5]]} instead of {want[wrong[:5]]}"
+
+
+def test_scales(helper: str) -> None:
+    """FLOAT8_E8M0, both ways."""
+    scale = np.dtype(ml_dtypes.float8_e8m0fnu)
+    every = np.arange(256, dtype=np.uint8).view(scale)
+    wide = np.empty(256, np.float32)
+    assert native.convert(every, wide)
+    np.testing.assert_array_equal(wide, every.astype(np.float32))
+    given = bit_patterns()
+    out = np.empty(given.shape, scale)
+    assert native.convert(given, out)
+    want = as_numpy(given, scale)
+    wrong = np.flatnonzero(out.view(np.uint8) != want.view(np.uint8))
+    assert wrong.size == 0, f"{given[wrong[:5]]} became {out[wrong[:5]]} instead of {want[wrong[:5]]}"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32])
+def test_whole_numbers(helper: str, dtype: Any) -> None:
+    """As the NumPy path: half to even, saturated, NaN as 0."""
+    given = bit_patterns()[::7]
+    out, want = (np.empty(given.shape, dtype) for _ in range(2))
+    assert native.convert(given, out)
+    with np.errstate(all="ignore"):
+        convert._round_to_integer(want, given)
+    np.testing.assert_array_equal(out, want)
 
 
 @pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)

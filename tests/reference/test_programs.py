@@ -1,4 +1,4 @@
-"""Formulas as programs of the compiled helper: the bits are NumPy's (NaN is NaN), whatever the formula, the data types and the layout."""
+"""Formulas as programs of the compiled helper: NumPy's bits (NaN is NaN) for any formula, data type and layout."""
 
 from __future__ import annotations
 
@@ -175,6 +175,18 @@ def test_rows(width: int, dtype: np.dtype[Any]) -> None:
         [np.zeros(shape, dtype)],
         1,
     )
+
+
+@pytest.mark.parametrize("width", [200, 3000])
+def test_several_sums_of_one_phase(width: int) -> None:
+    x, y = (values((100_000 // width, width), DTYPES[0], seed)[3:] for seed in (0, 1))
+    x, y = np.clip(np.nan_to_num(x), -99, 99), np.clip(np.nan_to_num(y), -99, 99)
+
+    def formula(x: Any, y: Any) -> Any:
+        first, second, third = (sum_over(v, (-1,), True).astype(np.float32) for v in (x * y, x - y, y))
+        return x * first - y * second + third * np.max(y * 2, axis=-1, keepdims=True)
+
+    check_same(formula, [x, y], [np.zeros(x.shape, np.float32)], 1)
 
 
 def test_halves_of_rows_and_several_axes() -> None:

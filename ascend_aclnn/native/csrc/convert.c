@@ -7,6 +7,8 @@
  */
 #include "native.h"
 
+#include <math.h>
+
 /* ------------------------------------------------------------------------------------------------ one element */
 
 INLINE float widen_half(uint16_t h)
@@ -61,6 +63,34 @@ INLINE uint8_t round_small(float x, int mantissa, int least, float largest, uint
 INLINE uint8_t round_e4m3fn(float x) { return round_small(x, 3, -6, 448.0f, 0x7f, 0x7f); }
 INLINE uint8_t round_e5m2(float x) { return round_small(x, 2, -14, 57344.0f, 0x7c, 0x7e); }
 
+/* A scale: a power of two from 2^-127 (code 0) to 2^127, 255 for NaN, which zeros and negative numbers become too. */
+INLINE float widen_e8m0(uint8_t code)
+{
+    uint32_t b = code == 0 ? 0x00400000u : (uint32_t)code << 23;
+    return float_of(code == 255 ? 0x7fc00000u : b);
+}
+
+INLINE uint8_t round_e8m0(float x)
+{
+    uint32_t b = bits_of(x);
+    uint32_t code = b < 0x00800000u ? b > 0x00400000u : (b + 0x00400000u) >> 23;  /* half way goes up */
+    return (uint8_t)((b - 1) >= 0x7f800000u || code > 255 ? 255 : code);
+}
+
+/* To the nearest whole number, half to even; those out of range saturate, NaN is 0. */
+#define WHOLE(name, type, least, beyond, largest)                                     \
+    INLINE type round_##name(float x)                                                 \
+    {                                                                                 \
+        float r = rintf(x);                                                           \
+        int32_t whole = (int32_t)((r >= (least)) & (r < (beyond)) ? r : 0.0f);        \
+        whole = r >= (beyond) ? (largest) : whole;                                    \
+        return (type)(r < (least) ? (int32_t)(least) : whole);                        \
+    }
+WHOLE(int8, int8_t, -128.0f, 128.0f, 127)
+WHOLE(uint8, uint8_t, 0.0f, 256.0f, 255)
+WHOLE(int16, int16_t, -32768.0f, 32768.0f, 32767)
+WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
+
 /* ------------------------------------------------------------------------------------------------ rows of elements */
 
 #define ROWS(from, to, convert)                                                              \
@@ -74,7 +104,13 @@ INLINE uint8_t round_e5m2(float x) { return round_small(x, 2, -14, 57344.0f, 0x7
     attribute static void widen_bf16_##name(ARGUMENTS) { ROWS(uint16_t, float, widen_bf16) }                   \
     attribute static void round_bf16_##name(ARGUMENTS) { ROWS(float, uint16_t, round_bf16) }                   \
     attribute static void round_e4m3fn_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e4m3fn) }                \
-    attribute static void round_e5m2_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e5m2) }
+    attribute static void round_e5m2_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e5m2) }                    \
+    attribute static void widen_e8m0_##name(ARGUMENTS) { ROWS(uint8_t, float, widen_e8m0) }                    \
+    attribute static void round_e8m0_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e8m0) }                    \
+    attribute static void round_int8_##name(ARGUMENTS) { ROWS(float, int8_t, round_int8) }                     \
+    attribute static void round_uint8_##name(ARGUMENTS) { ROWS(float, uint8_t, round_uint8) }                  \
+    attribute static void round_int16_##name(ARGUMENTS) { ROWS(float, int16_t, round_int16) }                  \
+    attribute static void round_int32_##name(ARGUMENTS) { ROWS(float, int32_t, round_int32) }
 
 FAMILY(plain, )
 static void widen_half_plain(ARGUMENTS) { ROWS(uint16_t, float, widen_half) }
@@ -155,14 +191,18 @@ AVX512 static void round_half_f16c512(ARGUMENTS)
 
 /* ------------------------------------------------------------------------------------------------ the choice */
 
+#define REST(name)                                                                                                  \
+    widen_bf16_##name, round_bf16_##name, round_e4m3fn_##name, round_e5m2_##name, widen_e8m0_##name, round_e8m0_##name, \
+        round_int8_##name, round_uint8_##name, round_int16_##name, round_int32_##name
+
 static const struct instruction_set {
     const char *name;
     Convert *conversions[CONVERSIONS];
 } sets[] = {
-    {"plain", {widen_half_plain, round_half_plain, widen_bf16_plain, round_bf16_plain, round_e4m3fn_plain, round_e5m2_plain}},
+    {"plain", {widen_half_plain, round_half_plain, REST(plain)}},
 #if defined(__x86_64__)
-    {"avx2", {widen_half_f16c, round_half_f16c, widen_bf16_avx2, round_bf16_avx2, round_e4m3fn_avx2, round_e5m2_avx2}},
-    {"avx512", {widen_half_f16c512, round_half_f16c512, widen_bf16_avx512, round_bf16_avx512, round_e4m3fn_avx512, round_e5m2_avx512}},
+    {"avx2", {widen_half_f16c, round_half_f16c, REST(avx2)}},
+    {"avx512", {widen_half_f16c512, round_half_f16c512, REST(avx512)}},
 #endif
 };
 

@@ -28,7 +28,11 @@ INLINE float float_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
 typedef void Convert(ARGUMENTS);
 
 /* The conversions, numbered as in native/__init__.py. */
-enum { WIDEN_HALF, ROUND_HALF, WIDEN_BF16, ROUND_BF16, ROUND_E4M3FN, ROUND_E5M2, CONVERSIONS };
+enum {
+    WIDEN_HALF, ROUND_HALF, WIDEN_BF16, ROUND_BF16, ROUND_E4M3FN, ROUND_E5M2,
+    WIDEN_E8M0, ROUND_E8M0, ROUND_INT8, ROUND_UINT8, ROUND_INT16, ROUND_INT32,
+    CONVERSIONS
+};
 
 /* The instruction set in use: 0 plain, 1 AVX2, 2 AVX-512. */
 int ascend_native_chosen(void);

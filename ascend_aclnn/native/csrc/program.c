@@ -279,10 +279,12 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
             case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
             case EXP: FOR d[i] = exp_of(a[i]); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
-            case ROW_SUM:
-                if (width > TILE) memcpy(row + start, a, 4 * n);
-                if (start + n == width) *(double *)at[p->target] = sum_of_row(width > TILE ? row : a, width) + 0.0;
+            case ROW_SUM: {  /* of a row that is longer than a tile once all of it is there: b numbers the memory, -2 and down */
+                float *whole = row + (size_t)(-2 - p->b) * width;
+                if (width > TILE) memcpy(whole + start, a, 4 * n);
+                if (start + n == width) *(double *)at[p->target] = sum_of_row(width > TILE ? whole : a, width) + 0.0;
                 break;
+            }
             case ROW_MAX: {
                 float *result = (float *)at[p->target], most = largest(a, n);
                 if (start == 0 || most > *result || most != most) *result = most;
@@ -293,7 +295,7 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
     }
 }
 
-/* Runs a program over an array of four axes. `constants` fill the first registers; `row` is memory for one row of floats. */
+/* Runs a program over an array of four axes. `constants` fill the first registers; `row` is memory for a row of floats for each sum. */
 INLINE void run(const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,
                 size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes,
                 float *row, Sum *sum_of_row)
@@ -385,6 +387,53 @@ EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
             }                                                                                                            \
         }                                                                                                                \
     }
+
+/* To a row of target for each run the sum of the rows of source that `order` names from starts[run] on, in that order. */
+#define RUNS(name, attribute)                                                                                            \
+    attribute static void runs_##name(const char *source, int wide, double *target, size_t columns, ptrdiff_t step,      \
+                                      const int64_t *order, const int64_t *starts, size_t runs, size_t count,            \
+                                      const int64_t *rows)                                                               \
+    {                                                                                                                    \
+        double sums[TILE];                                                                                               \
+        for (size_t run = 0; run < runs; run++)                                                                          \
+            for (size_t start = 0; start < columns; start += TILE) {                                                     \
+                size_t n = columns - start < TILE ? columns - start : TILE;                                              \
+                size_t first = (size_t)starts[run], end = run + 1 < runs ? (size_t)starts[run + 1] : count;              \
+                for (size_t k = first; k < end; k++) {                                                                   \
+                    const char *at = source + (ptrdiff_t)order[k] * step;                                                \
+                    const double *d = (const double *)at + start;                                                        \
+                    const float *s = (const float *)at + start;                                                          \
+                    if (wide && k == first) FOR sums[i] = d[i];                                                          \
+                    else if (wide) FOR sums[i] += d[i];                                                                  \
+                    else if (k == first) FOR sums[i] = (double)s[i];                                                     \
+                    else FOR sums[i] += (double)s[i];                                                                    \
+                }                                                                                                        \
+                double *t = target + (size_t)rows[run] * columns + start;                                                \
+                FOR t[i] += sums[i];                                                                                     \
+            }                                                                                                            \
+    }
+
+RUNS(plain, )
+#if defined(__x86_64__)
+RUNS(avx2, AVX2)
+RUNS(avx512, AVX512)
+#endif
+
+#define RUNS_ARGUMENTS                                                                                                   \
+    const char *source, int wide, double *target, size_t columns, ptrdiff_t step, const int64_t *order,                  \
+        const int64_t *starts, size_t runs, size_t count, const int64_t *rows
+
+/* `wide`: source is float64, else float32. */
+EXPORT void ascend_native_add_runs(RUNS_ARGUMENTS)
+{
+    static void (*const adds[])(RUNS_ARGUMENTS) = {
+        runs_plain,
+#if defined(__x86_64__)
+        runs_avx2, runs_avx512,
+#endif
+    };
+    adds[ascend_native_chosen()](source, wide, target, columns, step, order, starts, runs, count, rows);
+}
 
 SUMS(plain, )
 #if defined(__x86_64__)

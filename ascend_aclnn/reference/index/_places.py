@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._rows import check_range, stable_order
 
@@ -62,12 +63,15 @@ def combine(function: np.ufunc, target: Array, rows: Array, values: Array, fresh
     """
     if rows.size == 0:
         return
-    if rows.ndim == target.ndim == 1 and function is np.add and not fresh and target.dtype == values.dtype:
-        np.add.at(target, rows, values)
+    if rows.ndim == target.ndim == 1 and function is np.add and not fresh:
+        np.add.at(target, rows, values.astype(target.dtype, copy=False))
         return
     order = stable_order(rows)
     ordered = rows[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    if function is np.add and not fresh and native.add_runs(target, values, order, starts, ordered[starts]):
+        return
+    values = values.astype(target.dtype, copy=False)
     reduced = function.reduceat(values[order], starts, axis=0, dtype=target.dtype)
     hit = ordered[starts]
     target[hit] = reduced if fresh else function(target[hit], reduced)

@@ -29,7 +29,6 @@ _FUNCTIONS = {ADD: np.add, MUL: np.multiply, MAX: np.maximum, MIN: np.minimum, M
 def _reduced(x: Array, rows: Array, values: Array, reduce: int, fresh: bool = False) -> Array:
     """A vector, or rows, with values combined into those that ``rows`` names; NaN is both largest and smallest."""
     total: Array = x.astype(sum_type(x.dtype))
-    values = values.astype(total.dtype)
     combine(_FUNCTIONS[reduce], total, rows, values, fresh)
     if reduce == MEAN:
         hits = np.bincount(rows, minlength=len(x)) + (not fresh)
@@ -117,8 +116,10 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> An
     """Adds alpha * source to entries of an axis."""
     if x.size == 0 or index.size == 0:
         return x
-    scaled = source.astype(sum_type(x.dtype)) * number(alpha, x)
-    return _into_axis(x, dim, index, scaled.astype(sum_type(x.dtype)), lambda x, rows, v: _reduced(x, rows, v, ADD))
+    scaled = source
+    if alpha != 1 or isinstance(alpha, bool):
+        scaled = (source.astype(sum_type(x.dtype)) * number(alpha, x)).astype(sum_type(x.dtype))
+    return _into_axis(x, dim, index, scaled, lambda x, rows, v: _reduced(x, rows, v, ADD))
 
 
 @reference("aclnnIndexAddV2", along=_same_rows)

@@ -7,7 +7,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn import numerics
+from ascend_aclnn.numerics import Array, round_into
 from ascend_aclnn.reference._moments import affine, centred, inverse_deviation, sum_over, through_moments
 from ascend_aclnn.reference._quantise import by_row, by_scale
 from ascend_aclnn.reference.declare import reference
@@ -61,13 +62,37 @@ def gradients(
     """The input's gradient, and what is to be summed over rows for the weight's."""
     kept = x.shape[: x.ndim - axes] + (1,) * axes
     rstd = rstd.reshape(kept)
-    normed = np.asarray((x - mean.reshape(kept)) * rstd, np.float32)
+    normed = (x - mean.reshape(kept)) * rstd
     through = through_moments(grad if weight is None else grad * weight, normed, _last(x, axes))
     through *= rstd
     return through, grad * normed
 
 
-@reference("aclnnLayerNormBackward")
+def _in_blocks(
+    grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int, out: Sequence[Optional[Array]]
+) -> bool:
+    """The gradients of contiguous rows; False, and perhaps only the input's done, where blocks are not for them."""
+    kept = x.shape[: x.ndim - axes] + (1,) * axes
+    given = [grad, x, mean.reshape(kept), rstd.reshape(kept)]
+    behind = _last(x, axes)
+
+    def through(grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array]) -> Array:
+        normed = (x - mean) * rstd
+        return through_moments(grad if weight is None else grad * weight, normed, behind) * rstd
+
+    if out[0] is not None and not numerics.along(through, lambda *_: behind, [*given, weight], out[:1]):
+        return False
+    if out[1] is not None:
+        slope = np.empty(x.shape, np.float32)
+        if not numerics.elementwise(lambda grad, x, mean, rstd: grad * ((x - mean) * rstd), given, [slope]):
+            return False
+        round_into(out[1], sum_over(slope, first_axes(x, axes)))
+    if out[2] is not None:
+        round_into(out[2], sum_over(numerics.widen(grad), first_axes(x, axes)))
+    return True
+
+
+@reference("aclnnLayerNormBackward", raw=True)
 def layer_norm_backward(
     grad: Array,
     x: Array,
@@ -77,15 +102,22 @@ def layer_norm_backward(
     weight: Optional[Array],
     bias: Optional[Array],
     mask: Sequence[bool],
-) -> Any:
+    *,
+    out: Sequence[Optional[Array]],
+) -> None:
     axes = len(normalized_shape)
-    dx, slope = gradients(grad, x, mean, rstd, weight, axes)
-    rows = first_axes(x, axes)
-    return (
-        dx if mask[0] else None,
-        sum_over(slope, rows) if mask[1] else None,
-        sum_over(grad, rows) if mask[2] else None,
-    )
+    targets = [target if wanted else None for target, wanted in zip(out, mask)]
+    for target, wanted in zip(out, mask):
+        if target is not None and not wanted:
+            target[...] = 0
+    if _in_blocks(grad, x, mean, rstd, weight, axes, targets):
+        return
+    wide, rows = numerics.widen(grad), first_axes(x, axes)
+    scale = None if weight is None else numerics.widen(weight)
+    dx, slope = gradients(wide, numerics.widen(x), numerics.widen(mean), numerics.widen(rstd), scale, axes)
+    for target, made in zip(targets, (dx, sum_over(slope, rows), sum_over(wide, rows))):
+        if target is not None:
+            round_into(target, made)
 
 
 # ------------------------------------------------------------------------------------------------- after an addition
