@@ -13,99 +13,74 @@ _LAMBDA = require("not lambd.real < 0")
 
 # ------------------------------------------------------------------------------------------------------ one input
 
-forms(
-    "Celu",
-    unary(_NOT_910_310P, cast=dtype_of, extra=(takes_dtype("FLOAT", "alpha"), require("alpha != 0"))),
-    inplace="selfRef selfRef",
-)
-forms(
+in_both_forms("Celu", *one_operand(_NOT_910_310P, cast=dtype_of), takes_dtype("FLOAT", "alpha"), require("alpha != 0"))
+in_both_forms(
     "Elu",
-    unary(f"{FLOATS_AND_DOUBLE} BF16", cast=dtype_of, extra=(takes_dtype("FLOAT", "alpha", "scale", "inputScale"),)),
-    inplace="selfRef selfRef",
+    *one_operand(f"{FLOATS_AND_DOUBLE} BF16", cast=dtype_of),
+    takes_dtype("FLOAT", "alpha", "scale", "inputScale"),
 )
-forms("Erfinv", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}"), cast=floated), inplace="selfRef selfRef")
-forms("FastGelu", unary({PRODUCTS_WITH_BF16: FLOATS, "": ""}, extra=(same_format("self", "out"),)))
-forms("Gelu", unary(FLOATS_OF_PRODUCT, extra=(no_private_format("self", "out"),)))
-forms("GeluV2", unary(FLOATS_OF_PRODUCT, most=None), "x y")
-forms("Hardshrink", unary(_NOT_910_310P, _NOT_910_310P))
-forms(
-    "Hardsigmoid",
-    unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32"), extra=lambda *names: (same_format(*names),)),
-    inplace="self self",
-)
-forms("Hardswish", unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, most=None), inplace="self self")
-forms("LeakyRelu", unary(plus_bf16(FLOATS_AND_DOUBLE), cast=dtype_of), inplace="selfRef selfRef")
-forms("LogSigmoid", unary(FLOATS_OF_PRODUCT, most=None))
-# The buffer is for other devices: no kernel writes it, and the one of torch_npu is empty.
+in_both_forms("Erfinv", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}"), cast=floated))
+rule("aclnnFastGelu", *one_operand({PRODUCTS_WITH_BF16: FLOATS, "": ""}), same_format("self", "out"))
+rule("aclnnGelu", *one_operand(FLOATS_OF_PRODUCT), no_private_format("self", "out"))
+rule("aclnnGeluV2", *one_operand(FLOATS_OF_PRODUCT, most=None), aliases={"self": "x", "out": "y"})
+rule("aclnnHardshrink", *one_operand(_NOT_910_310P, _NOT_910_310P))
+in_both_forms("Hardsigmoid", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32")), same_format("self", "out"))
+in_both_forms("Hardswish", *one_operand(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, most=None))
+in_both_forms("LeakyRelu", *one_operand(plus_bf16(FLOATS_AND_DOUBLE), cast=dtype_of))
 rule(
-    "aclnnLogSigmoidForward",
-    *unary(FLOATS_OF_PRODUCT, most=None)("self", "out"),
+    "aclnnSilu aclnnLogSigmoid aclnnLogSigmoidForward",
+    *one_operand(FLOATS_OF_PRODUCT, most=None),
+    # The buffer is for other devices: no kernel writes it, and the one of torch_npu is empty.
     infer_shape(buffer="self"),
     output_dtype(buffer="self"),
 )
-forms("Mish", unary(FLOATS_OF_PRODUCT), inplace="selfRef selfRef")
-forms("Relu", unary(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT32 INT64")), inplace="selfRef selfRef")
+in_both_forms("Mish", *one_operand(FLOATS_OF_PRODUCT))
+in_both_forms("Relu", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT32 INT64")))
 _SELU = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8")
-forms("Selu", unary(_SELU, _SELU, makes=dtype_of("self"), most=None), inplace="selfRef selfRef")
-forms(
-    "Shrink",
-    unary(FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most=None, extra=(_LAMBDA, same_format("self", "out"))),
+in_both_forms("Selu", *one_operand(_SELU, _SELU, makes=dtype_of("self"), most=None))
+rule(
+    "aclnnShrink",
+    *one_operand(FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most=None),
+    _LAMBDA,
+    same_format("self", "out"),
 )
-forms(
+in_both_forms(
     "Sigmoid",
-    unary(
+    *one_operand(
         plus_bf16(REAL_AND_COMPLEX),
         f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16",
         changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"),
     ),
-    inplace="selfRef selfRef",
 )
-forms("Silu", unary(FLOATS_OF_PRODUCT, most=None))
-forms("Softshrink", unary(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, extra=(_LAMBDA,)))
-forms("Softplus", unary(FLOATS_OF_PRODUCT, cast=dtype_of, extra=(takes_dtype("self", "beta", "threshold"),)))
-forms("Swish", unary(FLOATS_OF_PRODUCT, extra=(takes_dtype("FLOAT", "betaOptional"),)))
-
-
-def _threshold(source: str, target: str) -> tuple[Check, ...]:
-    return (
-        dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT16 INT32 INT64"), source),
-        on_products(PRODUCTS_BEFORE_950, castable(source, target)),
-        max_rank(8, source),
-        output_shape(**{target: source}),
-        output_dtype(**{target: source}),
-    )
-
-
-forms("Threshold", _threshold, inplace="selfRef selfRef")
-
-
-def _rrelu(source: str, target: str) -> tuple[Check, ...]:
-    return (
-        dtypes(FLOATS_OF_PRODUCT, source, "noise", target),
-        dtypes(f"{FLOATS} DOUBLE", "lower", "upper"),
-        same_dtype(source, "noise", target),
-        output_shape(**{target: source}),
-        when("training", require(f"noise.size >= {source}.size")),
-        max_rank(32, source, "noise"),
-        same_format(target, source, "noise"),
-    )
-
-
-forms("RReluWithNoise", _rrelu, inplace="self self")
-
-
-def _add_relu(a: str, b: str, out: str) -> tuple[Check, ...]:
-    common = promoted(a, b)
-    return (
-        dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS}"), a, b),
-        takes_dtype(common, "alpha"),
-        castable(common, out),
-        *pair(a, b, out=out),
-        output_dtype(**{out: common}),
-    )
-
-
-forms("AddRelu", _add_relu, *PAIR)
+rule("aclnnSoftshrink", *one_operand(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT), _LAMBDA)
+rule("aclnnSoftplus", *one_operand(FLOATS_OF_PRODUCT, cast=dtype_of), takes_dtype("self", "beta", "threshold"))
+rule("aclnnSwish", *one_operand(FLOATS_OF_PRODUCT), takes_dtype("FLOAT", "betaOptional"))
+in_both_forms(
+    "Threshold",
+    dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT16 INT32 INT64"), "self"),
+    on_products(PRODUCTS_BEFORE_950, castable("self", "out")),
+    max_rank(8, "self"),
+    output_shape(out="self"),
+    output_dtype(out="self"),
+)
+in_both_forms(
+    "RReluWithNoise",
+    dtypes(FLOATS_OF_PRODUCT, "self", "noise", "out"),
+    dtypes(f"{FLOATS} DOUBLE", "lower", "upper"),
+    same_dtype("self", "noise", "out"),
+    output_shape(out="self"),
+    when("training", require("noise.size >= self.size")),
+    max_rank(32, "self", "noise"),
+    same_format("out", "self", "noise"),
+)
+in_both_forms(
+    "AddRelu",
+    dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS}"), "self", "other"),
+    takes_dtype(promoted("self", "other"), "alpha"),
+    castable(promoted("self", "other"), "out"),
+    *pair("self", "other", out="out"),
+    output_dtype(out=promoted("self", "other")),
+)
 
 # These three have no checks of their own in CANN, only what their registry lists.
 rule(

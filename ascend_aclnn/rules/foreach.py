@@ -197,7 +197,7 @@ rule(
 rule(
     "aclnnForeachAddScalarV2",
     # CANN answers lists of unequal length as a null pointer here.
-    with_status(PARAM_NULLPTR, require("len(x) == len(out)", argument="out")),
+    with_status(PARAM_NULLPTR, require("len(out) == len(x)")),
     *_lists(_WITH_SMALL_BEFORE_950, "x"),
     _number_like("scalar", half_of_float=True),
     no_private_format("x", "out"),

@@ -148,7 +148,7 @@ _RANDOM = (
 rule(
     "aclnnInplaceRandom aclnnInplaceRandomTensor",
     *_RANDOM,
-    require("low < to", argument="to"),
+    require("to > low"),
     unless_empty(
         "selfRef",
         _SOME_SEED,
@@ -165,7 +165,7 @@ rule(
     "aclnnInplaceUniform aclnnInplaceUniformTensor",
     dtypes(plus_bf16("FLOAT INT32 INT64 FLOAT16 INT16 INT8 UINT8 DOUBLE"), "selfRef"),
     max_rank(8, "selfRef"),
-    require("not low > to", argument="to"),
+    require("not to < low"),
     unless_empty(
         "selfRef",
         when("product not in ('A2', 'A3')", dtypes("UINT64 INT64", "seedTensor", "offsetTensor")),

@@ -365,7 +365,7 @@ def test_patterns_bind_compare_and_tell() -> None:
     word = shape_patterns(x="n k", weight="k m", biasOptional="m | 1 m", out="n m", statsOptional="n 2*m+1")
     assert inferred(word) == {"out": ((2, 4), "FLOAT16"), "statsOptional": ((2, 9), "FLOAT16")}
     assert status(word) == status(word, biasOptional=t([4])) == status(word, biasOptional=t([1, 4])) == 0
-    assert message(word, biasOptional=t([5])) == "bias has shape (5,); it must be (m) or (1, m)"
+    assert message(word, biasOptional=t([5])) == "bias has shape (5,); it must be (m,) or (1, m)"
     assert message(word, weight=t([5, 4])) == "weight has shape (5, 4); it must be (k, m), where k is 6"
     assert message(word, weight=t([6])) == "weight has shape (6,); it must be (k, m)"
     assert message(word, out=t([2, 5])) == "out has shape (2, 5); it must be (n, m), where m is 4"

@@ -25,7 +25,16 @@ from typing import Any, Callable, Optional, Union
 from ascend_aclnn import catalog
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_INVALID, RuleViolation
-from ascend_aclnn.rules.language.call import ArgumentItems, ArgumentShape, Call, Check, DtypeRule, Word, dims_text
+from ascend_aclnn.rules.language.call import (
+    ArgumentItems,
+    ArgumentShape,
+    Call,
+    Check,
+    DtypeRule,
+    Word,
+    count_text,
+    dims_text,
+)
 from ascend_aclnn.rules.language.dtype_families import FAMILIES
 
 __all__ = ["ceil_div", "define", "require"]
@@ -669,7 +678,7 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
         if node.attr in ("dtype", "format"):
             return f"has {node.attr} {_shown(value)}", "it"
         if node.attr == "size":
-            return f"has {value} elements", "their number"
+            return f"has {count_text(value, 'element')}", "their number"
         if node.attr.isupper():
             return _first(call, node), f"{render(call, node)} is {value}; it"
     return _first(call, node), f"{render(call, node)} is {_shown(_evaluate(call, node))}; it"

@@ -304,7 +304,7 @@ class _ShapePatterns(_OutputShapes):
             mismatch = self.mismatch(call, shape, pattern, bound)
             if mismatch is None:
                 return
-        allowed = " or ".join(f"({', '.join(pattern)})" for pattern in self.patterns[name])
+        allowed = " or ".join(f"({', '.join(p)}{',' * (len(p) == 1)})" for p in self.patterns[name])
         call.refuse(name, f"has shape {dims_text(shape)}; it must be {allowed}{mismatch}")
 
     def mismatch(self, call: Call, shape: Shape, pattern: list[str], bound: dict[str, Any]) -> Optional[str]:

@@ -16,30 +16,25 @@ rule(
 rule(
     "aclnnLinalgVectorNorm",
     has_dtype("out", dtype_attribute("dtype")),
-    takes_dtype("FLOAT", "self", "out"),  # neither is complex
+    not_complex("self", "out"),
     on_products("950", dtypes(FLOATS, "self", "out"), require("dtype in (self.dtype, FLOAT)")),
     has_common(promoted("self", "out"), "out"),
     valid_axes("dims", "self"),
     max_rank(8, "self", "out"),
     output_shape(out=reduced_shape("self", "dims", "keepDims")),
 )
-
-
-def _renorm(self: str, out: str) -> tuple[Check, ...]:
-    return (
-        dtypes({"910": FLOATS_WITHOUT_BF16, "": FLOATS}, self, out),
-        same_dtype(self, out),
-        same_format(self, out),
-        rank(2, 8, self, out),
-        *(() if out == self else (output_shape(out=self),)),
-        takes_dtype("FLOAT", "p", "maxNorm"),
-        not_negative("p"),
-        valid_axis("dim", self),
-        not_negative("maxNorm"),
-    )
-
-
-forms("Renorm", _renorm, inplace="selfRef selfRef")
+in_both_forms(
+    "Renorm",
+    dtypes({"910": FLOATS_WITHOUT_BF16, "": FLOATS}, "self", "out"),
+    same_dtype("self", "out"),
+    same_format("self", "out"),
+    rank(2, 8, "self", "out"),
+    output_shape(out="self"),
+    not_complex("p", "maxNorm"),
+    not_negative("p"),
+    valid_axis("dim", "self"),
+    not_negative("maxNorm"),
+)
 rule(
     "aclnnEmbeddingRenorm",
     dtypes(FLOATS_OF_PRODUCT, "selfRef"),
