@@ -63,7 +63,7 @@ from ascend_aclnn.rules.language import (
     when,
     with_status,
 )
-from ascend_aclnn.rules.language.expressions import broadcast, window_count
+from ascend_aclnn.rules.language.expressions import Expression, broadcast, window_count
 
 OPERATOR = operator_from_prototype(
     "aclnnStatus aclnnTestWordsGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional,"
@@ -689,6 +689,20 @@ def test_expressions_name_parameters_only() -> None:
             unknown = set(expression.names) - parameters - set(rule.definitions) - set(rule.aliases) - known
             assert not unknown, f"{rule.name}: {expression.text} names {unknown}"
             assert callable(expression.function)
+
+
+def test_no_parameter_hides_a_definition() -> None:
+    """A parameter's value counts before a definition of its name, which then says nothing."""
+    registry.load_all("ascend_aclnn.rules")
+    for rule in RULES.values():
+        if rule.name in catalog.names():
+            defined = {
+                name
+                for name, found in rule.definitions.items()
+                if any(type(value) is Expression and value.text != "None" for _, value in found)  # None: an alias
+            }
+            hidden = defined & set(catalog.get(rule.name).positions)
+            assert not hidden, f"{rule.name} has parameters {hidden}"
 
 
 def test_former_names_still_import() -> None:

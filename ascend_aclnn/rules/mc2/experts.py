@@ -16,13 +16,14 @@ _ROOM = (
         local="1 if is_shared else moeExpertNum // moe_ranks if moe_ranks > 0 else 0",
         tokens="globalBs if globalBs > 0 else x[0] * epWorldSize",
         room="tokens * max(sharedExpertNum, 1) // sharedExpertRankNum if is_shared else tokens * min(local, expertIds[1])",
-        scales="(room, 2 * ceil_div(x[1], 64)) if quantMode == 4 else (room, ceil_div(x[1], 128)) if quantMode == 3 else (room,)",
+        scale_rows="(room, 2 * ceil_div(x[1], 64)) if quantMode == 4 else (room, ceil_div(x[1], 128)) if quantMode == 3 "
+        "else (room,)",
         scale_type="FLOAT8_E8M0 if quantMode == 4 else FLOAT",
         sent="FLOAT8_E4M3FN if quantMode in (3, 4) else INT8 if quantMode in (1, 2) else x.dtype",
     ),
     infer_shape(
         expandXOut="(room, x[1])",
-        dynamicScalesOut="scales",
+        dynamicScalesOut="scale_rows",
         expandIdx="(expertIds[0] * expertIds[1],)",
         assistInfoForCombineOut="(room * 128,)",
         expertTokenNumsOut="(local,)",
