@@ -576,6 +576,14 @@ def test_aliases() -> None:
     assert rule.infer(call_of(out=None))["out"].shape == (6, 4)  # type: ignore[union-attr]
 
 
+def test_one_of_some_dtypes_for_all() -> None:
+    word = same_dtype("x", "weight", "out", among="FLOAT16 BF16")
+    assert message(word) == ""
+    assert message(word, weight=t([6, 4], "BF16")) == "weight has dtype BF16; it must be FLOAT16, as x"
+    assert message(word, x=t([2, 6], "INT8")) == "x has dtype INT8; on Ascend910B1 it must be FLOAT16 or BF16"
+    assert inferred(infer_shape(out="x"), word, x=t([2, 6], "BF16")) == {"out": ((2, 6), "BF16")}
+
+
 def test_an_alias_is_none_without_its_parameter_and_gives_way_to_a_parameter() -> None:
     words = (when("absentHere is not None", require("numHeads == 0")), require("x[0] == 2"))
     Rule(OPERATOR.name, words, aliases={"absentHere": "ofAnotherVersion", "x": "weight"}).check(call_of())

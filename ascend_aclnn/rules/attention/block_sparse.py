@@ -80,8 +80,7 @@ rule(
 rule(
     "aclnnRainFusionAttention",
     required("blockShape", status=PARAM_NULLPTR),
-    dtypes(HALVES, "query"),
-    same_dtype("query", "key", "value"),
+    same_dtype("query", "key", "value", among=HALVES),
     _layouts("TND", "BNSD"),
     require("len(blockShape) >= 2", "blockShape[0] > 0", "blockShape[1] > 0"),
     one_of("innerPrecise", 0, 1),
@@ -98,8 +97,7 @@ rule(
 _OTHERS = ("key", "value", "attentionOut", "dout", "softmaxLse", "dq", "dk", "dv")
 rule(
     "aclnnBlockSparseAttentionGrad",
-    dtypes(HALVES, "query"),
-    same_dtype("query", "key", "value", "attentionOut", "dout"),
+    same_dtype("query", "key", "value", "attentionOut", "dout", among=HALVES),
     dtypes("FLOAT", "softmaxLse"),
     dtypes("BOOL UINT8", "blockSparseMaskOptional"),
     same_dtype("query", "dq", "dk", "dv"),

@@ -7,7 +7,6 @@ from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- partial results
 
-
 _ROWS, _WIDTH = "localOut[0][0]", "localOut[0][1]"
 rule(
     "aclnnAttentionUpdate",
@@ -32,8 +31,7 @@ rule(
 _STATISTICS = ("prevSoftmaxMax", "prevSoftmaxSum", "curSoftmaxMax", "curSoftmaxSum")
 rule(
     "aclnnRingAttentionUpdate aclnnRingAttentionUpdateV2",
-    same_dtype("prevAttnOut", "curAttnOut", "attnOutOut"),
-    dtypes(FLOATS, "prevAttnOut"),
+    same_dtype("prevAttnOut", "curAttnOut", "attnOutOut", among=FLOATS),
     dtypes("FLOAT", *_STATISTICS, "softmaxMaxOut", "softmaxSumOut"),
     not_empty("prevAttnOut", "curAttnOut", *_STATISTICS),
     # Layout SBH has statistics of rank 4, TND of rank 3; each stands there eight times.
@@ -90,8 +88,6 @@ rule(
     ),
     nullable="cacheMode",
 )
-
-
 _STORED = {"950": f"{_PLAIN} {FLOAT8S} {FLOAT4S}", "": "FLOAT16 BF16 INT8"}
 rule(
     "aclnnScatterPaKvCache",

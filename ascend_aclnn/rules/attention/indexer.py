@@ -80,8 +80,7 @@ rule(
 
 rule(
     "aclnnLightningIndexerGrad",
-    dtypes(HALVES, "query"),
-    same_dtype("query", "key", "dy", "weights"),
+    same_dtype("query", "key", "dy", "weights", among=HALVES),
     unless_empty(
         "query",
         documented_products,

@@ -41,8 +41,7 @@ rule(
     unless_empty(
         "attentionOut",
         _runs_on("A2 A3 310P"),
-        same_dtype("query", "key", "value"),
-        dtypes(f"{HALVES} INT8", "query"),
+        same_dtype("query", "key", "value", among=f"{HALVES} INT8"),
         # The first version does not pass the shift on.
         on_operators(
             "aclnnPromptFlashAttentionV2 aclnnPromptFlashAttentionV3",

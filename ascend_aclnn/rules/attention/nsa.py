@@ -7,7 +7,6 @@ from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- compression
 
-
 rule(
     "aclnnNsaCompress",
     same_dtype("input", "weight", "output"),
@@ -69,8 +68,7 @@ rule(
 rule(
     "aclnnNsaCompressAttentionInfer",
     require("1 <= query[0] <= 10000"),
-    dtypes(HALVES, "query"),
-    same_dtype("query", "key", "value", "output"),
+    same_dtype("query", "key", "value", "output", among=HALVES),
     dtypes("INT32", "blockTableOptional", "topKOutput"),
     when("output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products),
     positive("numKeyValueHeads"),
@@ -107,8 +105,7 @@ rule(
 )
 rule(
     "aclnnNsaSelectedAttentionGrad",
-    dtypes(HALVES, "query"),
-    same_dtype("query", "key", "value", "attentionOut", "attentionOutGrad", "dqOut", "dkOut", "dvOut"),
+    same_dtype("query", "key", "value", "attentionOut", "attentionOutGrad", "dqOut", "dkOut", "dvOut", among=HALVES),
     dtypes("FLOAT", "softmaxMax", "softmaxSum"),
     dtypes("INT32", "topkIndices"),
     unless_empty(
@@ -138,8 +135,7 @@ _PAGED = (
 )
 rule(
     "aclnnNsaSelectedAttentionInfer",
-    same_dtype("query", "key", "value"),
-    dtypes(HALVES, "query"),
+    same_dtype("query", "key", "value", among=HALVES),
     dtypes("INT32", "topkIndices"),
     one_of("layoutOptional", "BSH", "BSND", "TND"),
     *_PAGED,

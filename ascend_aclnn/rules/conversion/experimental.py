@@ -5,13 +5,10 @@ from __future__ import annotations
 from ascend_aclnn.rules.language import *
 
 _MOVED = "INT64 UINT64 INT32 UINT32 FLOAT FLOAT16 INT8 UINT8 BF16 INT16 UINT16 BOOL"
-
-
 rule(
     "aclnnAsStrided",
     only_products("A2"),
-    dtypes(f"{_MOVED} COMPLEX32 COMPLEX64 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN", "x"),
-    same_dtype("x", "out"),
+    same_dtype("x", "out", among=f"{_MOVED} COMPLEX32 COMPLEX64 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN"),
     require("1 <= len(size) <= 8", "len(stride) == len(size)", "len(storageOffset) == 1"),
     not_negative("size", "stride", "storageOffset"),
     define(last="storageOffset[0] + sum((n - 1) * step for n, step in zip(size, stride))"),
@@ -21,19 +18,15 @@ rule(
 rule(
     "aclnnTensorMove",
     only_products("A2"),
-    dtypes(f"{_MOVED} DOUBLE", "x"),
-    same_dtype("x", "y"),
-    output_shape(y=shape_of("x")),
+    same_dtype("x", "y", among=f"{_MOVED} DOUBLE"),
+    output_shape(y="x"),
 )
 rule(
     "aclnnFillV2",
     only_products("A2"),
-    dtypes(f"{FLOATS_WITHOUT_BF16} INT16 INT32 BF16", "xRef"),
-    same_dtype("xRef", "fillValue"),
+    same_dtype("xRef", "fillValue", among=f"{FLOATS_WITHOUT_BF16} INT16 INT32 BF16"),
     require("fillValue.size == 1"),
 )
-
-
 rule(
     "aclnnOnehot",
     only_products("A2"),
@@ -42,25 +35,19 @@ rule(
     positive("depth"),
     output_shape(out="(*x, depth)"),
 )
-
-
 rule(
     "aclnnPackV2",
     only_products("A2"),
-    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x"),
-    same_dtype("x", "y", "out"),
+    same_dtype("x", "y", "out", among=f"{FLOATS_WITHOUT_BF16} INT32 INT16"),
     same_shape("x", "y"),
     require("-len(x) - 1 <= d <= len(x)"),
     define(axis="d % (len(x) + 1)"),
     output_shape(out="(*x[:axis], 2, *x[axis:])"),
 )
-
-
 rule(
     "aclnnSliceV3",
     only_products("A2"),
-    dtypes(_MOVED, "x"),
-    same_dtype("x", "out"),
+    same_dtype("x", "out", among=_MOVED),
     max_rank(8, "x"),
     require("len(begin) == len(x)", "len(size) == len(x)"),
     not_negative("begin", "size"),
@@ -79,13 +66,10 @@ rule(
     rank(1, 1, "perm"),
     require("perm[0] == len(x)", "len(out) == len(x)", "out.size == x.size"),
 )
-
-
 rule(
     "aclnnIm2Col",
     only_products("A2"),
-    dtypes(FLOATS_WITHOUT_BF16, "x"),
-    same_dtype("x", "out"),
+    same_dtype("x", "out", among=FLOATS_WITHOUT_BF16),
     rank(3, 4, "x"),
     positive("kernelH", "kernelW", "strideH", "strideW", "dilationH", "dilationW"),
     not_negative("padH", "padW"),
@@ -94,13 +78,10 @@ rule(
     require("rows > 0", "columns > 0", argument="x"),
     output_shape(out="(*x[:-3], x[-3] * kernelH * kernelW, rows * columns)"),
 )
-
-
 rule(
     "aclnnCol2Im",
     only_products("A2"),
-    dtypes(FLOATS_WITHOUT_BF16, "col"),
-    same_dtype("col", "out"),
+    same_dtype("col", "out", among=FLOATS_WITHOUT_BF16),
     rank(2, 3, "col"),
     positive("outputH", "outputW", "kernelH", "kernelW", "strideVal", "dilationVal"),
     not_negative("paddingVal"),

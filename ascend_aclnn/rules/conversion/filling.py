@@ -95,7 +95,6 @@ in_both_forms(
 
 # ------------------------------------------------------------------------------------------------- values
 
-
 rule(
     "aclnnInplaceFillScalar",
     dtypes({PRODUCTS_WITH_BF16: f"{REAL_AND_COMPLEX} BF16 {UNSIGNED}", "": REAL_AND_COMPLEX}, "selfRef"),
@@ -177,12 +176,9 @@ _DIAGONAL_SHAPE = (
 )
 # CANN does nothing for the diagonal just outside a matrix.
 _BEYOND_LAST = "(len(self) == 2 and (diagonal > 0 and self[1] == diagonal or diagonal < 0 and self[0] == -diagonal))"
-
-
 rule(
     "aclnnDiag",
-    dtypes(_DIAGONAL, "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=_DIAGONAL),
     max_rank(2, "self"),
     when(
         f"self.size == 0 and diagonal != 0 and not {_BEYOND_LAST}",
@@ -198,6 +194,6 @@ rule(
     max_rank(8, "self", "out"),
     _SIDE,
     copied_output_shape(out="(side, side)"),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
     null_status=INNER_NULLPTR,
 )

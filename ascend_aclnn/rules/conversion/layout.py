@@ -9,8 +9,7 @@ from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnPermute",
-    dtypes(plus_bf16(f"{REAL_AND_COMPLEX} {UNSIGNED} {FLOAT8S}"), "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=plus_bf16(f"{REAL_AND_COMPLEX} {UNSIGNED} {FLOAT8S}")),
     require("len(out) == len(self)", "len(dims) == len(self)"),
     max_rank(8, "self"),
     valid_axes("dims", "self"),
@@ -29,34 +28,25 @@ rule(
     # Axes may be named more than once; a 0-d tensor has none to name.
     unless_empty("x", require("all(-len(x) <= axis < len(x) for axis in dims)", argument="dims")),
 )
-
-
 rule(
     "aclnnFlatten",
-    same_dtype("self", "out"),
-    dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS} {UNSIGNED} BOOL"), "self"),
+    same_dtype("self", "out", among=plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS} {UNSIGNED} BOOL")),
     max_rank(8, "self"),
     valid_axis("axis", "self"),
     define(place="axis % max(len(self), 1)"),
     output_shape(out="(prod(self[:place]), prod(self[place:]))"),
 )
-
-
 rule(
     "aclnnChannelShuffle",
-    same_dtype("self", "out"),
-    dtypes(f"{REAL_AND_COMPLEX} BF16", "self"),
+    same_dtype("self", "out", among=f"{REAL_AND_COMPLEX} BF16"),
     positive("groups"),
     require("(self[1] if len(self) > 1 else 0) % groups == 0", argument="groups"),
     output_shape(out="self"),
     rank(3, 7, "self"),
 )
-
-
 rule(
     "aclnnConfusionTranspose",
-    dtypes(f"{INTEGERS} {UNSIGNED} {FLOATS}", "x"),
-    same_dtype("x", "out"),
+    same_dtype("x", "out", among=f"{INTEGERS} {UNSIGNED} {FLOATS}"),
     # Transposed and then reshaped, or the other way round.
     define(turned="x if transpose_first else shape"),
     unless_empty(
@@ -74,7 +64,6 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- weights
 
-
 rule(
     # The blocked copy is larger than the weight: its size comes from a helper of CANN's, so it must be given.
     "aclnnTransConvolutionWeight",
@@ -86,8 +75,6 @@ rule(
     contiguous("weightOut"),
     require("weightOut.empty == weightIn.empty"),
 )
-
-
 _WEIGHTS = "FLOAT16 BF16 INT8 FLOAT8_E4M3FN HIFLOAT8 UINT8"
 rule(
     "aclnnTransMatmulWeight",
@@ -134,8 +121,6 @@ _NZ_CAST = (
     when(f"not {_TO_NZ} and srcTensor.nz", require("len(srcTensor.storage) == len(dstTensor) + 2")),
     when(f"not {_TO_NZ} and not srcTensor.nz", dtypes(_CAST, "srcTensor", "dstTensor"), _castable_formats),
 )
-
-
 rule(
     # The blocked copy's storage comes from a helper of CANN's, so it must be given.
     "aclnnNpuFormatCast",
@@ -145,8 +130,6 @@ rule(
     on_products("A2 A3", dtypes(_CAST, "srcTensor", "dstTensor"), _castable_formats),
     on_products("950", *_NZ_CAST),
 )
-
-
 rule(
     # Weights are blocked for the kernel that reads them: the outputs must be given.
     "aclnnWeightQuantPreprocess",

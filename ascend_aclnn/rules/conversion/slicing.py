@@ -6,12 +6,9 @@ from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
 
 _SLICED = plus_bf16("FLOAT FLOAT16 INT64 INT8 INT32 UINT8 BOOL")
-
-
 rule(
     "aclnnSlice",
-    same_dtype("self", "out"),
-    dtypes(_SLICED, "self"),
+    same_dtype("self", "out", among=_SLICED),
     rank(1, 8, "self"),
     valid_axis("dim", "self"),
     positive("step"),
@@ -27,8 +24,7 @@ def _sliced(tensor: str, *bounds: str) -> str:
 
 rule(
     "aclnnSliceV2",
-    same_dtype("self", "out"),
-    dtypes(_SLICED, "self"),
+    same_dtype("self", "out", among=_SLICED),
     max_rank(8, "self"),
     valid_axes("axes", "self"),
     require("len(starts) == len(axes)", "len(ends) == len(axes)", "len(steps) <= len(axes)"),
@@ -105,8 +101,6 @@ rule(
     *_STRIDES,
     unless_empty("self", output_shape_relaxed(out=_strided_shape)),
 )
-
-
 rule(
     "aclnnStridedSliceAssignV2",
     only_products(PRODUCTS_WITH_BF16),
@@ -127,7 +121,6 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- windows
 
-
 _COLUMNS = (
     rank(3, 4, "self"),
     require("0 not in self[-3:]", why="only the batch axis may be empty"),
@@ -147,8 +140,6 @@ rule(
     dtypes({"950": f"{FLOATS} {_WINDOWED_950}", "": FLOATS}, "self"),
     *_COLUMNS,
 )
-
-
 rule(
     "aclnnUnfoldGrad",
     dtypes(FLOATS, "gradOut", "gradIn"),

@@ -32,8 +32,6 @@ rule(
     max_rank(8, "self"),
     unless_empty("self", _reduced("keepdim")),
 )
-
-
 _TOPK = f"{_SORTABLE} DOUBLE"
 
 
@@ -93,7 +91,7 @@ def _along_axis(name: str, *last: Check) -> None:
         _bf16_axis("dim"),
         *last,
         unless_empty("self valuesOut indicesOut", _reduced("keepDim")),
-        output_dtype(valuesOut=dtype_of("self"), indicesOut="INT64"),
+        output_dtype(valuesOut="self", indicesOut="INT64"),
     )
 
 
@@ -131,15 +129,13 @@ _nonzero(
 
 _UNIQUE = f"BOOL {_SORTABLE} DOUBLE {UNSIGNED}"
 _UNIQUE_SET = {"A2 A3 950": f"{_UNIQUE} BF16", "": _UNIQUE}
-
-
 rule(
     "aclnnUnique",
     dtypes(_UNIQUE_SET, "self"),
     dtypes("INT64", "inverseOut"),
     max_rank(8, "self"),
     when("returnInverse", same_shape("self", "inverseOut")),
-    infer_shape(valueOut="(self.size,)", inverseOut=shape_of("self")),
+    infer_shape(valueOut="(self.size,)", inverseOut="self"),
 )
 rule(
     "aclnnUnique2",
@@ -148,7 +144,7 @@ rule(
     max_rank(8, "self"),
     when("returnInverse or returnCounts", same_shape("self", "inverseOut")),
     when("returnCounts", same_shape("valueOut", "countsOut")),
-    infer_shape(valueOut="(self.size,)", inverseOut=shape_of("self"), countsOut="(self.size,)"),
+    infer_shape(valueOut="(self.size,)", inverseOut="self", countsOut="(self.size,)"),
 )
 
 _NO_DIM = 1000  # UniqueConsecutive's dim that means none
@@ -168,7 +164,7 @@ def _unique_rows(name: str, allowed: DtypeSet, *axis: Check) -> None:
             inverseOut=rows,
             countsOut=f"(self.size,) if dim == {_NO_DIM} else {rows}",
         ),
-        output_dtype(valueOut=dtype_of("self"), inverseOut="INT64", countsOut="INT64"),
+        output_dtype(valueOut="self", inverseOut="INT64", countsOut="INT64"),
     )
 
 
@@ -197,6 +193,6 @@ rule(
     dtypes("FLOAT FLOAT16 INT32 INT16 BF16 INT8 UINT8 INT64", "self", "boundaries"),
     has_dtype("out", _BUCKET),
     max_rank(8, "self"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
     rank(1, 1, "boundaries"),
 )

@@ -15,13 +15,10 @@ rule(
     output_shape(out="(numWeights, grad[-1])"),
     no_private_format("grad", "indices", "out"),
 )
-
-
 _WEIGHT = "DOUBLE FLOAT FLOAT16 INT64 INT32 INT16 INT8 UINT8 BOOL COMPLEX128 COMPLEX64"
 rule(
     "aclnnEmbedding",
-    dtypes(plus_bf16(_WEIGHT), "weight"),
-    same_dtype("weight", "out"),
+    same_dtype("weight", "out", among=plus_bf16(_WEIGHT)),
     dtypes("INT32 INT64", "indices"),
     max_rank(8, "weight", "indices", "out"),
     require("len(out) == len(indices) + 1", "out[:-1] == indices"),

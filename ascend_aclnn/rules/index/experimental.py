@@ -7,15 +7,12 @@ from ascend_aclnn.rules.language import *
 rule(
     "aclnnDataFormatDimMap",
     only_products("950"),
-    dtypes("INT32 INT64", "x"),
-    same_dtype("x", "y"),
+    same_dtype("x", "y", among="INT32 INT64"),
     max_rank(8, "x"),
     require("1 <= len(srcFormat) <= 5", "len(dstFormat) == len(srcFormat)"),
     require("all(srcFormat.count(c) == 1 == dstFormat.count(c) for c in srcFormat)", argument="dstFormat"),
-    output_shape(y=shape_of("x")),
+    output_shape(y="x"),
 )
-
-
 rule(
     "aclnnEmbeddingDenseGrad",
     only_products("310P"),
@@ -28,8 +25,6 @@ rule(
     require("prod(grad[:-1]) == indices.size"),
     output_shape(y="(numWeights, grad[-1])"),
 )
-
-
 rule(
     "aclnnGatherElementsV3",
     only_products("A2"),
@@ -40,5 +35,5 @@ rule(
     valid_axis("dim", "x"),
     require("len(index) == len(x)"),
     require("all(n <= m for i, (n, m) in enumerate(zip(index, x)) if i != dim % len(x))", argument="index"),
-    output_shape(out=shape_of("index")),
+    output_shape(out="index"),
 )

@@ -30,8 +30,6 @@ rule(
         require("len(self) == 0 or self[axis] > 0"),
     ),
 )
-
-
 _GATHER_ND = "FLOAT INT32 INT64 FLOAT16 INT8 UINT8 BOOL"
 rule(
     "aclnnGatherNd",
@@ -65,12 +63,9 @@ rule(
     _AXIS,
     output_shape(out=_ALONG),
 )
-
-
 rule(
     "aclnnGatherV3",
-    same_dtype("self", "out"),
-    dtypes(f"{_GATHER_V2} BF16", "self"),
+    same_dtype("self", "out", among=f"{_GATHER_V2} BF16"),
     dtypes(INDICES, "index"),
     max_rank(8, "self", "index"),
     valid_axis("dim", "self"),
@@ -91,12 +86,10 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- IndexSelect, Take
 
-
 _SELECT = f"{NUMBERS} {UNSIGNED} BOOL {COMPLEX}"
 rule(
     "aclnnIndexSelect",
-    dtypes(plus_bf16(_SELECT), "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=plus_bf16(_SELECT)),
     dtypes(INDICES, "index"),
     no_private_format("self", "index", "out"),
     max_rank(8, "self"),
@@ -106,12 +99,9 @@ rule(
     when("len(self) == 0 or self.size > 0 and index.size > 0", output_shape(out=_ALONG)),
     infer_shape(out=_ALONG),
 )
-
-
 rule(
     "aclnnTake",
-    dtypes(plus_bf16(_SELECT), "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=plus_bf16(_SELECT)),
     dtypes(INDICES, "index"),
     max_rank(8, "index"),
     output_shape(out="index"),
@@ -121,7 +111,6 @@ rule(
 
 
 # ------------------------------------------------------------------------------------------------- Index (x[i, j, ...])
-
 
 NO_NULL_INDEX = no_null_item("indices")
 INDEX_DTYPES = require("all(index.empty or index.dtype in (INT32, INT64, BOOL) for index in indices)")
@@ -177,8 +166,6 @@ rule(
     max_rank(8, "self"),
     valid_axes("dims", "self"),
 )
-
-
 rule(
     "aclnnInverse",
     dtypes(f"{FLOATS_AND_DOUBLE} {COMPLEX}", "self"),
@@ -236,8 +223,7 @@ rule(
 )
 rule(
     "aclnnRepeatInterleaveTensor",
-    dtypes(INDICES, "repeats"),
-    same_dtype("repeats", "out"),
+    same_dtype("repeats", "out", among=INDICES),
     require("repeats.size == 0 or len(repeats) == 1"),
     unless_empty("repeats out", output_shape(out=_ALL_REPEATED)),
 )

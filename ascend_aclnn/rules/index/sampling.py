@@ -15,15 +15,11 @@ rule(
     require("p == (logits[0],)", "k == (logits[0],)"),
     formats("ND", "logits", "p", "k", "out"),
 )
-
-
 _SAMPLED = (
     rank(2, 2, "logits"),
     require("logits[1] > 0"),
     require("topK == (logits[0],)", "topP == (logits[0],)", "q == logits"),
 )
-
-
 rule(
     "aclnnTopKTopPSample",
     only_products("A2 A3"),
@@ -53,8 +49,6 @@ rule(
         ),
     ),
 )
-
-
 rule(
     "aclnnExpandIntoJaggedPermute",
     only_products("A2 A3"),

@@ -9,7 +9,6 @@ from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- IndexAdd, IndexCopy
 
-
 rule(
     "aclnnIndexAdd aclnnIndexAddV2",
     on_operators("aclnnIndexAdd", dtypes(plus_bf16(REAL), "self")),
@@ -59,16 +58,14 @@ _FILL_NEW = {"A2 A3": f"{_FILL} BF16", "950": f"{_FILL} BF16 INT8 UINT8 INT16 DO
 _FILLED = (same_shape("self", "out"), max_rank(8, "self"), valid_axis("dim", "self"))
 in_both_forms(
     "IndexFill",
-    dtypes({**_FILL_NEW, "": ""}, "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among={**_FILL_NEW, "": ""}),
     dtypes(INDICES, "index"),
     unless_empty("self", *_FILLED),
     infer_shape(out="self"),
 )
 in_both_forms(
     "IndexFillTensor",
-    dtypes({**_FILL_NEW, "": _FILL}, "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among={**_FILL_NEW, "": _FILL}),
     # A 0-d tensor counts as one item.
     define(length="(self or (1,))[dim % max(len(self), 1)]"),
     unless_empty("self", *_FILLED, require("all(-length <= i < length for i in index)", argument="index")),
@@ -151,8 +148,7 @@ rule(
         ),
     ),
     on_operators("aclnnScatterValue aclnnInplaceScatterValue", when("self.dtype not in COMPLEX", not_complex("value"))),
-    dtypes(plus_bf16(REAL_AND_COMPLEX), "self"),
-    same_dtype("self", "src", "out"),
+    same_dtype("self", "src", "out", among=plus_bf16(REAL_AND_COMPLEX)),
     # Nothing is done but a copy where there are no indices.
     unless_empty(
         "index",
@@ -195,8 +191,6 @@ rule(
     output_shape(out="data"),
     *_nd_updates("data"),
 )
-
-
 rule(
     "aclnnScatterNdUpdate",
     dtypes(
@@ -226,8 +220,6 @@ rule(
     same_dtype("varRef", "updates"),
     when(f"not ({_ROW_UPDATES})", require("len(indices) > 0"), *_nd_updates("varRef")),
 )
-
-
 rule(
     "aclnnScatterDiv aclnnScatterMax aclnnScatterMin aclnnScatterMul",
     only_products("950"),
@@ -235,8 +227,6 @@ rule(
     same_dtype("varRef", "updates"),
     tiling(rank(1, 8, "varRef"), require("updates == indices + varRef[1:]")),
 )
-
-
 rule(
     "aclnnScatterList",
     only_products("A2 A3 310P 950"),
@@ -319,8 +309,6 @@ rule(
     require("len(updates) == len(selfRef)"),
     _QUANT_SHAPES,
 )
-
-
 rule(
     "aclnnInplaceQuantScatterV2",
     only_products("950"),

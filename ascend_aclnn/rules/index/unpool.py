@@ -18,12 +18,9 @@ def _holds_all(spatial: int) -> tuple[Check, ...]:
 
 
 _WINDOWS = (array_length("stride", 3), array_length("padding", 3), positive("stride"))
-
-
 rule(
     "aclnnMaxUnpool2d",
-    dtypes(f"{_NUMBERS} DOUBLE", "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=f"{_NUMBERS} DOUBLE"),
     dtypes(INDICES, "indices"),
     rank(3, 4, "self"),
     same_shape("self", "indices"),
@@ -35,8 +32,7 @@ rule(
 rule(
     "aclnnMaxUnpool3d",
     contiguous("outRef"),
-    dtypes(f"{_NUMBERS} DOUBLE", "self"),
-    same_dtype("self", "outRef"),
+    same_dtype("self", "outRef", among=f"{_NUMBERS} DOUBLE"),
     dtypes(INDICES, "indices"),
     rank(4, 5, "self"),
     same_shape("self", "indices"),
@@ -55,10 +51,10 @@ rule(
     dtypes(INDICES, "indices"),
     rank(3, 4, "self"),
     same_shape("self", "indices"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
     array_length("outputSize", 2),
     has_shape(gradOutput="(*self[:-2], *outputSize)"),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )
 
 rule(
@@ -69,11 +65,11 @@ rule(
     dtypes("INT64", "indices"),
     rank(4, 5, "self"),
     same_shape("self", "indices"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
     _SOMETHING,
     array_length("outputSize", 3),
     *_WINDOWS,
     *_holds_all(3),
     has_shape(gradOutput="(*self[:-3], *outputSize)"),
-    output_dtype(out=dtype_of("self")),
+    output_dtype(out="self"),
 )

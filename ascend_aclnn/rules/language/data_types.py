@@ -196,14 +196,17 @@ def _cells(row: list[str], families: dict[str, str]) -> Iterator[tuple[DataType,
 
 
 class _SameDtype(Word):
-    def __init__(self, first: str, others: Sequence[str]) -> None:
+    def __init__(self, first: str, others: Sequence[str], among: Optional[DtypeSet]) -> None:
         super().__init__()
         self.first, self.others = first, others
+        self.among = None if among is None else dtypes(among, first)
         self.dtypes = {name: [(lambda call: call.is_present(first), dtype_of(first))] for name in others}
 
     def __call__(self, call: Call) -> None:
         if not call.is_present(self.first):
             return
+        if self.among is not None:
+            self.among(call)
         wanted = call.dtype(self.first)
         for name in self.others:
             for tensor in call.tensors(name):
@@ -212,9 +215,9 @@ class _SameDtype(Word):
                     call.refuse(name, text)
 
 
-def same_dtype(first: str, *others: str) -> Check:
-    """The others have the first's data type: checked, and told of outputs; absent ones pass."""
-    return _SameDtype(first, others)
+def same_dtype(first: str, *others: str, among: Optional[DtypeSet] = None) -> Check:
+    """The others have the first's data type, one ``among`` a set: checked, and told of outputs; absent ones pass."""
+    return _SameDtype(first, others, among)
 
 
 class _HasDtype(Word):

@@ -334,8 +334,7 @@ rule(
 )
 rule(
     "aclnnXlog1py",
-    same_dtype("x", "y", "z"),
-    dtypes(FLOATS, "x"),
+    same_dtype("x", "y", "z", among=FLOATS),
     no_private_format("x", "y", "z"),
     max_rank(8, "x", "y", "z"),
     output_shape(z=broadcast_shape("x", "y")),

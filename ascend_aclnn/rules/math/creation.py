@@ -90,7 +90,6 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- repetition
 
-
 _ONE_HOT = {"950": "FLOAT16 FLOAT INT32 INT64 INT8 UINT8", "": "FLOAT16 FLOAT INT32 INT64"}
 rule(
     "aclnnOneHot",
@@ -106,12 +105,9 @@ rule(
     define(place="len(self) if axis == -1 else axis"),
     output_shape(out="(*self[:place], numClasses, *self[place:])"),
 )
-
-
 rule(
     "aclnnExpand",
-    same_dtype("self", "out"),
-    dtypes(plus_bf16("FLOAT16 FLOAT UINT8 INT8 INT32 INT64 BOOL"), "self"),
+    same_dtype("self", "out", among=plus_bf16("FLOAT16 FLOAT UINT8 INT8 INT32 INT64 BOOL")),
     require("len(size) >= len(self)"),
     # -1 (keep the axis) is refused too: CANN compares the output with the -1 itself.
     require("all(n == m or n == 1 and m >= 0 for n, m in zip(self[::-1], size[::-1]))", argument="size"),
@@ -138,12 +134,9 @@ rule(
     when("0 not in repeats", unless_empty("self out", output_shape(out=_REPEATED_SHAPE))),
     infer_shape(out=_REPEATED_SHAPE),
 )
-
-
 rule(
     "aclnnAffineGrid",
-    dtypes(FLOATS_OF_PRODUCT, "theta"),
-    same_dtype("theta", "out"),
+    same_dtype("theta", "out", among=FLOATS_OF_PRODUCT),
     not_empty("theta"),
     array_length("size", 4, 5),
     has_shape(theta="(size[0], len(size) - 2, len(size) - 1)"),
@@ -153,8 +146,6 @@ rule(
 # ------------------------------------------------------------------------------------------------- counts
 
 _COUNTED = "FLOAT FLOAT16 INT64 INT32 INT16 INT8 UINT8"
-
-
 rule(
     "aclnnHistc",
     dtypes(_COUNTED, "self", "out"),
@@ -209,7 +200,6 @@ rule(
 )
 
 # ------------------------------------------------------------------------------------------------- sign bits
-
 
 # size rows: they hold all items, and are the output's.
 _PACKED, _UNPACKED = "(prod(self) + 7) // 8", "prod(self) * 8"

@@ -166,8 +166,7 @@ for _name, _dtypes in (("Addcdiv", "INT64"), ("Addcmul", "INT32 INT64 INT8 UINT8
 
 in_both_forms(
     "Lerp",
-    dtypes(FLOATS_OF_PRODUCT, "self"),
-    same_dtype("self", "end", "weight", "out"),
+    same_dtype("self", "end", "weight", "out", among=FLOATS_OF_PRODUCT),
     output_shape(out=broadcast_shape("self", "end", "weight")),
     max_rank_if_strided("self", "end", "weight", "out"),
 )
@@ -214,8 +213,7 @@ rule(
 rule(
     "aclnnMaskedScale",
     only_products("950"),
-    same_dtype("self", "out"),
-    dtypes(FLOATS, "self"),
+    same_dtype("self", "out", among=FLOATS),
     dtypes("FLOAT FLOAT16 UINT8 INT8", "mask"),
     same_shape("self", "mask"),
     output_shape(out="self"),

@@ -15,7 +15,6 @@ elementwise("FresnelCos FresnelSin", "950", FLOATS, "x", "out")
 elementwise("Ndtri", "950", FLOATS, "self", "out")
 elementwise("InvertV2", "A2", "INT16 UINT16", "x", "out")
 
-_REAL = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL"
 for _name, _out, _products in (
     ("AsinWithAgent", "y", "A2"),
     ("AsinhWithAgent", "out", "A2"),
@@ -24,11 +23,10 @@ for _name, _out, _products in (
     rule(
         f"aclnn{_name}",
         only_products(_products),
-        dtypes(_REAL, "x"),
+        dtypes(REAL, "x"),
         has_dtype(_out, floated("x")),
         max_rank(8, "x"),
-        output_shape(**{_out: shape_of("x")}),
-        output_dtype(**{_out: floated("x")}),
+        output_shape(**{_out: "x"}),
     )
 rule(
     "aclnnRealV2",
@@ -36,31 +34,39 @@ rule(
     dtypes("FLOAT FLOAT16 COMPLEX64 COMPLEX32", "self"),
     has_dtype("out", real_of("self")),
     max_rank(8, "self"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
 )
 
-_CASTS = (
-    "FLOAT16 FLOAT, FLOAT16 UINT8, FLOAT16 INT8, FLOAT16 INT16, FLOAT16 INT32, FLOAT FLOAT16, FLOAT INT16, FLOAT INT32, "
-    "FLOAT INT64, FLOAT BF16, BF16 FLOAT, BF16 INT32, UINT8 FLOAT16, INT8 FLOAT16, INT16 FLOAT16, INT16 FLOAT, "
-    "INT32 FLOAT16, INT32 FLOAT, INT32 INT16, INT32 INT64, INT64 FLOAT, INT64 INT32"
+rule(
+    "aclnnCastV2",
+    only_products("A2"),
+    dtype_table(
+        "x out",
+        "FLOAT16 FLOAT/UINT8/INT8/INT16/INT32",
+        "FLOAT FLOAT16/INT16/INT32/INT64/BF16",
+        "BF16 FLOAT/INT32",
+        "UINT8/INT8 FLOAT16",
+        "INT16 FLOAT16/FLOAT",
+        "INT32 FLOAT16/FLOAT/INT16/INT64",
+        "INT64 FLOAT/INT32",
+    ),
+    same_shape("x", "out"),
 )
-rule("aclnnCastV2", only_products("A2"), dtype_table("x out", *_CASTS.split(", ")), same_shape("x", "out"))
-
-_CASTS_310P = {
-    "FLOAT16": "FLOAT INT8 INT32 INT16 UINT8 BOOL BF16 INT64",
-    "FLOAT": "FLOAT16 BF16 INT32 BOOL INT8 UINT8 INT16 INT64",
-    "INT32": "FLOAT FLOAT16 BF16 INT8 UINT8 INT16 BOOL INT64",
-    "INT8": "FLOAT16 FLOAT INT32 UINT8 BOOL BF16 INT16",
-    "UINT8": "FLOAT16 FLOAT INT32 INT8 INT16 BF16 BOOL",
-    "BOOL": "FLOAT16 FLOAT INT8 INT32 UINT8 BF16 INT64",
-    "INT16": "BF16 FLOAT16 FLOAT INT32 INT8 BOOL UINT8",
-}
 rule(
     "aclnnCastV3",
     only_products("310P"),
-    dtype_table("x y", *(f"{x} {y}" for y, sources in _CASTS_310P.items() for x in sources.split())),
+    dtype_table(
+        "x y",
+        "FLOAT/INT8/INT32/INT16/UINT8/BOOL/BF16/INT64 FLOAT16",
+        "FLOAT16/BF16/INT32/BOOL/INT8/UINT8/INT16/INT64 FLOAT",
+        "FLOAT/FLOAT16/BF16/INT8/UINT8/INT16/BOOL/INT64 INT32",
+        "FLOAT16/FLOAT/INT32/UINT8/BOOL/BF16/INT16 INT8",
+        "FLOAT16/FLOAT/INT32/INT8/INT16/BF16/BOOL UINT8",
+        "FLOAT16/FLOAT/INT8/INT32/UINT8/BF16/INT64 BOOL",
+        "BF16/FLOAT16/FLOAT/INT32/INT8/BOOL/UINT8 INT16",
+    ),
     has_dtype("y", dtype_attribute("dstType")),
-    output_shape(y=shape_of("x")),
+    output_shape(y="x"),
 )
 
 # ------------------------------------------------------------------------------------------------- two operands
@@ -85,19 +91,17 @@ elementwise("AxpyV3", "A2", FLOATS_WITHOUT_BF16, "x y", "out")
 rule(
     "aclnnApproximateEqual",
     only_products("950"),
-    dtypes(FLOATS, "x1"),
-    same_dtype("x1", "x2"),
+    same_dtype("x1", "x2", among=FLOATS),
     dtypes("BOOL", "y"),
     same_shape("x1", "x2"),
     max_rank(8, "x1"),
     require("tolerance >= 0", "isfinite(tolerance)"),
-    output_shape(y=shape_of("x1")),
+    output_shape(y="x1"),
 )
 rule(
     "aclnnMulNoNan",
     only_products("950"),
-    dtypes(FLOATS, "x"),
-    same_dtype("x", "y", "z"),
+    same_dtype("x", "y", "z", among=FLOATS),
     max_rank(8, "x", "y"),
     output_shape(z=broadcast_shape("x", "y")),
 )
@@ -110,54 +114,43 @@ rule(
     max_rank(8, "x1", "x2"),
     output_shape(out=broadcast_shape("x1", "x2")),
 )
-
-
 _QUOTIENT = "FLOAT if self.dtype == BOOL else self.dtype"
 rule(
     "aclnnRealDiv",
     only_products("A2"),
-    dtypes(f"{FLOATS} BOOL INT32", "self"),
-    same_dtype("self", "other"),
+    same_dtype("self", "other", among=f"{FLOATS} BOOL INT32"),
     has_dtype("out", _QUOTIENT),
     max_rank(8, "self"),
     same_shape("self", "other"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
 )
 rule(
     "aclnnTruncateDiv",
     only_products("A2 A3"),
     dtype_table(
         "x1 x2 out",
-        *(f"{name} {name} {name}" for name in ["BF16", "FLOAT16", "FLOAT", "INT32", "UINT8", "INT8", "INT64", "INT16"]),
-        "FLOAT16 FLOAT FLOAT",
-        "FLOAT FLOAT16 FLOAT",
-        "FLOAT INT32 FLOAT",
-        "INT32 FLOAT FLOAT",
+        "T T T",
+        "FLOAT16/INT32 FLOAT FLOAT",
+        "FLOAT FLOAT16/INT32 FLOAT",
+        T=f"{FLOATS} {INTEGERS}",
     ),
     max_rank(8, "x1", "x2"),
     same_shape("x1", "x2"),
-    output_shape(out=shape_of("x1")),
-    output_dtype(out=promoted("x1", "x2")),
+    output_shape(out="x1"),
 )
-
-
 rule(
     "aclnnComplexV2",
     only_products("A2"),
-    dtypes(FLOATS_WITHOUT_BF16, "x1"),
-    same_dtype("x1", "x2", "out"),
+    same_dtype("x1", "x2", "out", among=FLOATS_WITHOUT_BF16),
     rank(1, 8, "x1"),
     same_shape("x1", "x2"),
     output_shape(out="(2 * x1[0], *x1[1:])"),
 )
-
-
 _COMPLEX = "COMPLEX64 if real.dtype == FLOAT else COMPLEX32"
 rule(
     "aclnnComplexV3",
     only_products("A2 950"),
-    dtypes(FLOATS_WITHOUT_BF16, "real"),
-    same_dtype("real", "imag"),
+    same_dtype("real", "imag", among=FLOATS_WITHOUT_BF16),
     has_dtype("out", _COMPLEX),
     max_rank(8, "real", "imag"),
     output_shape(out=broadcast_shape("real", "imag")),
@@ -171,8 +164,7 @@ elementwise("AddMatMatElements", "950", FLOATS, "a b c", "cOut")
 rule(
     "aclnnAddMatMatElementsPlus",
     only_products("A2 A3 950"),
-    dtypes(FLOATS, "c"),
-    same_dtype("c", "a", "b", "beta", "alpha", "cOut"),
+    same_dtype("c", "a", "b", "beta", "alpha", "cOut", among=FLOATS),
     max_rank(8, "a", "b", "c"),
     require("beta.size == 1", "alpha.size == 1"),
     output_shape(cOut=broadcast_shape("a", "b", "c")),
@@ -180,62 +172,45 @@ rule(
 rule(
     "aclnnAxpyV2",
     only_products("A2"),
-    dtypes(f"{FLOATS} INT32", "self"),
-    same_dtype("self", "other", "alpha", "out"),
+    same_dtype("self", "other", "alpha", "out", among=f"{FLOATS} INT32"),
     max_rank(8, "self"),
     same_shape("self", "other"),
     require("alpha.size == 1"),
-    output_shape(out=shape_of("self")),
+    output_shape(out="self"),
 )
 rule(
     "aclnnFusedMulAddN",
     only_products("A2"),
-    dtypes(f"{FLOATS} INT32 INT16", "x1"),
-    same_dtype("x1", "x2", "x3", "y"),
+    same_dtype("x1", "x2", "x3", "y", among=f"{FLOATS} INT32 INT16"),
     same_shape("x1", "x2"),
     require("x3.size == 1"),
-    output_shape(y=shape_of("x1")),
+    output_shape(y="x1"),
 )
-
-
 rule(
     "aclnnBiasAdd",
     only_products("A2"),
-    dtypes(f"{FLOATS} INT32", "x"),
-    same_dtype("x", "bias", "out"),
+    same_dtype("x", "bias", "out", among=f"{FLOATS} INT32"),
     rank(2, 8, "x"),
     rank(1, 1, "bias"),
     define(layout="dataFormatOptional or 'NHWC'"),
     require("'C' in layout", argument="dataFormatOptional"),
     when("dataFormatOptional is not None and dataFormatOptional[1:2] == 'C'", require("bias[0] == x[1]")),
     when("dataFormatOptional is None or dataFormatOptional[1:2] != 'C'", require("bias[0] == x[-1]")),
-    output_shape(out=shape_of("x")),
+    output_shape(out="x"),
 )
 
-_ADDR = "FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL BF16"
-
-
-_ADDR_INPUTS = (only_products("A2"), dtypes(_ADDR, "vec1", "vec2"), rank(1, 1, "vec1", "vec2"))
-rule(
-    "aclnnAddrV2",
-    *_ADDR_INPUTS,
-    dtypes(_ADDR, "self"),
-    same_dtype("self", "vec1", "vec2", "out"),
+in_both_forms(
+    "AddrV2",
+    only_products("A2"),
+    same_dtype("self", "vec1", "vec2", "out", among=f"{REAL} BF16"),
+    rank(1, 1, "vec1", "vec2"),
     require("len(self) <= 2", "all(n in (1, m) for n, m in zip(self[::-1], (vec2[0], vec1[0])))"),
     output_shape(out="(vec1[0], vec2[0])"),
 )
 rule(
-    "aclnnInplaceAddrV2",
-    *_ADDR_INPUTS,
-    dtypes(_ADDR, "selfRef"),
-    same_dtype("selfRef", "vec1", "vec2"),
-    has_shape(selfRef="(vec1[0], vec2[0])"),
-)
-rule(
     "aclnnGerV2",
     only_products("A2"),
-    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "x"),
-    same_dtype("x", "y", "a", "out"),
+    same_dtype("x", "y", "a", "out", among=f"{FLOATS_WITHOUT_BF16} INT32 INT16"),
     shape_patterns(x="m", y="n", a="m n", out="m n"),
 )
 rule(
@@ -243,19 +218,17 @@ rule(
     no_null_item("tensors"),
     only_products("950"),
     require("len(tensors) > 0"),
-    dtypes("FLOAT FLOAT16 INT32 INT8 UINT8", "tensors"),
-    same_dtype("tensors", "tensors", "out"),
+    same_dtype("tensors", "tensors", "out", among="FLOAT FLOAT16 INT32 INT8 UINT8"),
     max_rank(8, "tensors"),
     output_shape(out=broadcast_of_list("tensors")),
 )
 rule(
     "aclnnSelectV3",
     only_products("A2"),
-    dtypes(FLOATS_WITHOUT_BF16, "x"),
-    same_dtype("x", "y", "out"),
+    same_dtype("x", "y", "out", among=FLOATS_WITHOUT_BF16),
     dtypes("INT8", "b"),
     same_shape("x", "y", "b"),
-    output_shape(out=shape_of("x")),
+    output_shape(out="x"),
 )
 
 # ------------------------------------------------------------------------------------------------- matrices, vectors
@@ -263,51 +236,40 @@ rule(
 rule(
     "aclnnDotV2",
     only_products("A2"),
-    dtypes(FLOATS_WITHOUT_BF16, "x1"),
-    same_dtype("x1", "x2", "out"),
+    same_dtype("x1", "x2", "out", among=FLOATS_WITHOUT_BF16),
     same_shape("x1", "x2"),
-    output_shape_relaxed(out=shape_from(1)),
+    output_shape_relaxed(out="(1,)"),
 )
 rule(
     "aclnnTraceV2",
     only_products("A2"),
-    dtypes(FLOATS_WITHOUT_BF16, "x"),
-    same_dtype("x", "out"),
+    same_dtype("x", "out", among=FLOATS_WITHOUT_BF16),
     rank(2, 2, "x"),
-    output_shape_relaxed(out=shape_from(1)),
+    output_shape_relaxed(out="(1,)"),
 )
 rule(
     "aclnnDiagPart",
     only_products("A2"),
-    dtypes(f"{FLOATS_WITHOUT_BF16} INT32", "x"),
-    same_dtype("x", "y"),
+    same_dtype("x", "y", among=f"{FLOATS_WITHOUT_BF16} INT32"),
     shape_patterns(x="n n", y="n"),
 )
-
-
 rule(
     "aclnnEyeV2",
     only_products("A2"),
-    dtypes(f"{FLOATS_WITHOUT_BF16} INT32 INT16", "out"),
-    same_dtype("out", "xOptional"),
+    same_dtype("out", "xOptional", among=f"{FLOATS_WITHOUT_BF16} INT32 INT16"),
     not_negative("rows", "cols"),
     output_shape(out="(rows, cols)"),
     output_dtype(out="xOptional.dtype if xOptional is not None else FLOAT"),
 )
-
-
 rule(
     "aclnnExpandv",
     only_products("A2"),
-    dtypes(f"{FLOATS} DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=f"{REAL} BF16"),
     max_rank(8, "self"),
     require("len(shape) >= len(self)", "all(n >= 0 for n in shape)"),
     require("all(n in (1, m) for n, m in zip(self[::-1], shape[::-1]))"),
     output_shape(out="shape"),
 )
-
-
 rule(
     "aclnnLinSpaceD",
     only_products("A2 310P 910 310B"),
@@ -321,7 +283,6 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- reductions
 
-
 # axes -1 stands for all axes, of which a single element is left; the operators know matrices only.
 _KEPT = (
     "tuple(1 if axes in (-1, i) else n for i, n in zip((0, 1), x)) if keepdims == 1"
@@ -331,8 +292,7 @@ for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out
     rule(
         f"aclnnReduce{_name}V2",  # ReduceMaxV2 ReduceMeanV2 ReduceMinV2 ReduceProdV2 ReduceSumV2
         only_products("A2"),
-        dtypes(FLOATS_WITHOUT_BF16, "x"),
-        same_dtype("x", _out),
+        same_dtype("x", _out, among=FLOATS_WITHOUT_BF16),
         rank(2, 2, "x"),
         require("not x.empty"),
         one_of("axes", -1, 0, 1),
@@ -344,8 +304,7 @@ for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out
 rule(
     "aclnnReflectionPad1dV2",
     only_products("A2 910 310B 310P"),
-    dtypes(FLOATS, "x"),
-    same_dtype("x", "out"),
+    same_dtype("x", "out", among=FLOATS),
     array_length("paddings", 2),
     rank(2, 3, "x"),
     require("all(0 <= n < x[-1] for n in paddings)"),
@@ -357,14 +316,10 @@ rule(
 rule(
     "aclnnSortWithIndex",
     only_products("A2 950"),
-    dtype_table(
-        "x index valuesOut indicesOut",
-        *(f"{name} INT32 {name} INT32" for name in ("FLOAT16", "FLOAT", "BF16", "INT32")),
-    ),
+    dtype_table("x index valuesOut indicesOut", "T INT32 T INT32", T=f"{FLOATS} INT32"),
     same_shape("x", "index"),
     valid_axis("axis", "x"),
-    output_shape(valuesOut=shape_of("x"), indicesOut=shape_of("x")),
-    output_dtype(valuesOut=dtype_of("x"), indicesOut="INT32"),
+    output_shape(valuesOut="x", indicesOut="x"),
 )
 
 

@@ -10,8 +10,7 @@ from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnDot",
-    same_dtype("self", "tensor", "out"),
-    dtypes(plus_bf16("FLOAT FLOAT16 INT8 INT32 UINT8"), "self"),
+    same_dtype("self", "tensor", "out", among=plus_bf16("FLOAT FLOAT16 INT8 INT32 UINT8")),
     rank(1, 1, "self", "tensor"),
     same_shape("self", "tensor"),
     output_shape(out="()"),
@@ -53,8 +52,7 @@ in_both_forms(
 )
 rule(
     "aclnnLinalgCross",
-    dtypes(plus_bf16(f"{NUMBERS} {COMPLEX}"), "self"),
-    same_dtype("self", "other", "out"),
+    same_dtype("self", "other", "out", among=plus_bf16(f"{NUMBERS} {COMPLEX}")),
     max_rank(8, "self", "other", "out"),
     output_shape(out=broadcast_shape("self", "other")),
     require("len(self) > 0"),
@@ -84,8 +82,7 @@ for _name, _outputs in (("Logdet", ("out",)), ("Slogdet", ("signOut", "logOut"))
     )
 rule(
     "aclnnLinalgCholesky",
-    same_dtype("self", "out"),
-    dtypes({PRODUCTS_WITH_BF16: FLOATS, "": ""}, "self"),
+    same_dtype("self", "out", among={PRODUCTS_WITH_BF16: FLOATS, "": ""}),
     same_format("self", "out"),
     no_private_format("self"),
     rank(2, 8, "self"),
@@ -133,12 +130,10 @@ rule(
 
 # ------------------------------------------------------------------------------------------------- distances
 
-
 _PAIRS = "(*broadcast(x1[:-2], x2[:-2]), x1[-2], x2[-2])"
 rule(
     "aclnnCdist",
-    dtypes({PRODUCTS_WITH_BF16: FLOATS, "": ""}, "x1", "x2", "out"),
-    same_dtype("out", "x1", "x2"),
+    same_dtype("x1", "x2", "out", among={PRODUCTS_WITH_BF16: FLOATS, "": ""}),
     rank(2, 8, "x1", "x2", "out"),
     require("x2[-1] == x1[-1]"),
     require("p >= 0"),
@@ -156,10 +151,8 @@ rule(
     require("x2[-1] == x1[-1] or 1 in (x1[-1], x2[-1])"),
     output_shape(cdist=_PAIRS, grad=_PAIRS, out="x1"),
     require("p >= 0 or p == -1", why="-1 stands for infinity"),
-    output_dtype(out=dtype_of("x1")),
+    output_dtype(out="x1"),
 )
-
-
 _PDIST = (
     dtypes(FLOATS_WITHOUT_BF16, "self", "out"),
     same_dtype("self", "out"),

@@ -55,8 +55,7 @@ rule(
     unless_empty("self out", _TO_ONE_VALUE),
 )
 _EXTREMES = (
-    same_dtype("self", "out"),
-    dtypes(_REAL, "self"),
+    same_dtype("self", "out", among=_REAL),
     valid_axes("dims", "self"),
     _some_left("dims"),
     max_rank(8, "self", "out"),
@@ -302,8 +301,7 @@ rule(
 rule(
     "aclnnPrecisionCompare",
     only_products(PRODUCTS_WITH_BF16),
-    same_dtype("golden", "realdata"),
-    dtypes(FLOATS, "golden"),
+    same_dtype("golden", "realdata", among=FLOATS),
     dtypes("UINT32", "out"),
     same_shape("golden", "realdata"),
     max_rank(8, "golden"),

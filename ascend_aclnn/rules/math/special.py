@@ -9,8 +9,7 @@ from ascend_aclnn.rules.language import *
 
 rule(
     "aclnnExpSegsum",
-    dtypes(FLOATS, "self"),
-    same_dtype("self", "out"),
+    same_dtype("self", "out", among=FLOATS),
     rank(3, 4, "self"),
     output_shape(out="(*self, self[-1])"),
     formats("ND", "self", "out"),
@@ -64,7 +63,7 @@ rule(
     "aclnnSinkhorn",
     dtypes(FLOATS_OF_PRODUCT, "cost", "p"),
     rank(2, 2, "cost"),
-    output_shape(p=shape_of("cost")),
+    output_shape(p="cost"),
     require("cost[1] <= 4096"),
     nullable="tol",
 )
@@ -84,7 +83,7 @@ rule(
         require("0 <= layerIdx < weightB[1]", "0 <= yOffset < y[1]", "-1 <= ySliceSize <= weightB[2]"),
         require("yOffset + weightB[2] <= y[1]", argument="yOffset"),
         require("weightB[3] % 16 == 0"),
-        output_shape(out=shape_of("y")),
+        output_shape(out="y"),
     ),
 )
 _DTYPE_BYTES = {DataType.FLOAT: 4, DataType.FLOAT16: 2, DataType.BF16: 2}
