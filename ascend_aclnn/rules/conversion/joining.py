@@ -21,12 +21,7 @@ def _promoted_list(call: Call) -> DataType:
     return common
 
 
-def _written(condition: str, argument: str, copied: str) -> tuple[Check, ...]:
-    """An output has the shape of what is written to it; where that is only copied, the graph fails otherwise."""
-    fits = require(condition, argument=argument)
-    return when(copied, with_status(INNER_NULLPTR, fits)), when(f"not ({copied})", fits)
-
-
+_JOINED = require("out == whole or out.size == prod(whole) == 1")
 _CAT = f"{REAL} COMPLEX64"
 _CAT_950 = f"{_CAT} BF16 {UNSIGNED} {FLOAT8S} FLOAT8_E8M0 {FLOAT4S}"
 rule(
@@ -36,6 +31,7 @@ rule(
         joined="tuple(x for x in tensors if x is not None and x != (0,))",
         axis="dim % len(joined[0])",
         whole="with_size(joined[0], axis, sum(x[axis] for x in joined)) if joined else (0,)",
+        others="with_size(joined[0], axis, 0)",
         filled="sum(x.size > 0 for x in joined)",
     ),
     when(
@@ -48,10 +44,10 @@ rule(
         require("out.format == joined[0].format"),
         require("len(joined[0]) <= 8", argument="tensors"),
         require("len(joined[0]) > 0", "-len(joined[0]) <= dim < len(joined[0])", argument="dim"),
-        require("all(len(x) == len(joined[0]) for x in joined)", argument="tensors"),
-        require("all(with_size(x, axis, 0) == with_size(joined[0], axis, 0) for x in joined)", argument="tensors"),
+        require("all(with_size(x, axis, 0) == others for x in joined)", argument="tensors"),
         # Two tensors with elements are joined and compared; one is only copied.
-        when("filled > 0", *_written("out == whole or out.size == prod(whole) == 1", "out", copied="filled == 1")),
+        when("filled == 1", with_status(INNER_NULLPTR, _JOINED)),
+        when("filled > 1", _JOINED),
     ),
     infer_shape(out="whole"),
     output_dtype(out=_promoted_list),
@@ -100,13 +96,12 @@ rule(
 _SPLIT = f"{REAL_AND_COMPLEX} BF16"
 _SPLIT_TYPES = dtypes({"950": f"{_SPLIT} {UNSIGNED}", "": _SPLIT}, "self", "out")
 _PIECES = define(pieces="[with_size(self, dim, n) for n in sizes]")
+_FITS = require("all(x == piece or x.size == prod(piece) == 1 for x, piece in zip(out, pieces))", argument="out")
+# A single piece is only copied, which fails the graph.
 _PIECES_FIT = when(
     "self.size > 0",
-    *_written(
-        "all(x == piece or x.size == prod(piece) == 1 for x, piece in zip(out, pieces))",
-        "out",
-        copied="len(pieces) == 1",
-    ),
+    when("len(pieces) == 1", with_status(INNER_NULLPTR, _FITS)),
+    when("len(pieces) != 1", _FITS),
 )
 rule(
     "aclnnSplitTensor",
