@@ -20,6 +20,7 @@ class Case(NamedTuple):
 
 
 CASES: list[Case] = []
+WRITTEN = ("scratch", "moving_mean", "moving_var", "counts")  # data that cases write to
 
 
 def case(

@@ -34,6 +34,8 @@ def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = Fals
     """
     if isinstance(x, Traced):
         return x.sum(None if axes is None else tuple(axes), np.float64, None, keepdims)
+    if x.size <= _FEW and x.ndim:
+        return _reduce(x, None if axes is None else tuple(axes), sum_type(x.dtype), None, keepdims)
     every = tuple(range(x.ndim)) if axes is None else tuple([axis % x.ndim for axis in axes]) if x.ndim else ()
     if x.dtype == _FLOAT32 and every and x.size and x.flags.c_contiguous:
         count = len(every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -120,7 +121,7 @@ KEPT = 1 << 22
 def scratch(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
     """Uninitialised memory that the calling thread gets again under the same name: valid until that next time."""
     dtype = np.dtype(dtype)
-    nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    nbytes = math.prod(shape) * dtype.itemsize
     kept: dict[str, npt.NDArray[np.uint8]] = _local.__dict__.setdefault("kept", {})
     memory = kept.get(name)
     if memory is None or memory.nbytes < nbytes:

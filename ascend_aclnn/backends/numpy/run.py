@@ -146,13 +146,19 @@ class Runner:
                 else:
                     inputs = [arguments[i] for i in self._inputs]
                 results = self._reference.function(*inputs)
-                if type(results) is np.ndarray and len(self._outputs) == 1:
-                    target = arguments[self._outputs[0]]
-                    if type(target) is np.ndarray and target.shape == results.shape:
-                        if target.dtype == results.dtype:
-                            np.copyto(target, results)
+                several = results if type(results) is tuple else (results,)
+                if len(several) == len(self._outputs):
+                    for value, i in zip(several, self._outputs):
+                        target = arguments[i]
+                        if type(value) is not np.ndarray or type(target) is not np.ndarray:
+                            break
+                        if target.shape != value.shape:
+                            break
+                        if target.dtype == value.dtype:
+                            np.copyto(target, value)
                         else:
-                            numerics.round_into(target, results)
+                            numerics.round_into(target, value)
+                    else:
                         return
                 self._store(results, [arguments[i] for i in self._outputs], None)
         except Exception as error:
