@@ -180,17 +180,11 @@ _unique_rows("aclnnUniqueDim", _UNIQUE_SET, valid_axis("dim", "self"))
 # ------------------------------------------------------------------------------------------------- Bucketize
 
 
-def _regbase_only(call: Call) -> None:
-    call.require(
-        call.product == "950", None, f"the operator is not supported on {call.soc.name}; it is on 950", INNER_ERROR
-    )
-
-
 _BUCKET = "INT32 if outInt32 else INT64"
 rule(
     "aclnnBucketize",
-    _regbase_only,
-    dtypes("FLOAT FLOAT16 INT32 INT16 BF16 INT8 UINT8 INT64", "self", "boundaries"),
+    with_status(INNER_ERROR, only_products("950")),
+    dtypes(f"{FLOATS} {INTEGERS}", "self", "boundaries"),
     has_dtype("out", _BUCKET),
     max_rank(8, "self"),
     output_shape(out="self"),

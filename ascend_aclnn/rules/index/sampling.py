@@ -23,11 +23,7 @@ _SAMPLED = (
 rule(
     "aclnnTopKTopPSample",
     only_products("A2 A3"),
-    dtype_table(
-        "logits topK topP q logitsSelectIdx logitsTopKPSelect",
-        "T INT32 T FLOAT INT64 FLOAT",
-        T=HALVES,
-    ),
+    dtype_table("logits topK topP q logitsSelectIdx logitsTopKPSelect", "T INT32 T FLOAT INT64 FLOAT", T=HALVES),
     tiling(*_SAMPLED, output_shape(logitsTopKPSelect="logits", logitsSelectIdx="topK")),
 )
 rule(

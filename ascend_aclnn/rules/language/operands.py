@@ -1,12 +1,11 @@
 """Words for operators that work element by element: their data types, and the usual checks of one or two operands.
 
 Many operators exist in two forms, ``aclnnX(self, ..., out)`` and ``aclnnInplaceX(selfRef, ...)``, with the same checks on
-other names; ``forms`` declares both from one function of the names.
+other names; ``in_both_forms`` declares both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.core.dtypes import DataType
@@ -34,15 +33,12 @@ from ascend_aclnn.rules.language.shapes import broadcast_shape, broadcast_shapes
 
 __all__ = [
     "INPLACE",
-    "PAIR",
-    "Make",
     "binary_promoted",
     "broadcast_of_list",
     "by_product",
     "combine",
     "elementwise",
     "floated",
-    "forms",
     "has_common",
     "in_both_forms",
     "in_place",
@@ -53,30 +49,15 @@ __all__ = [
     "not_complex",
     "number",
     "one_operand",
-    "otherwise",
     "pair",
-    "present",
     "real_of",
     "scalar_default",
     "takes_dtype",
-    "unary",
     "with_scalar",
 ]
 
-Make = Callable[..., tuple[Check, ...]]  # a function of C names that gives the checks
-
-INPLACE = {
-    "self": "selfRef inputRef input",
-    "out": "selfRef inputRef self",
-}  # C names of in-place forms, for ``aliases``
-PAIR = ("self other out", "selfRef other selfRef")  # C names of most operators of two operands
-
-
-def forms(name: str, make: Make, plain: str = "self out", inplace: str = "", **options: Any) -> None:
-    """Declares aclnn<name> and, where ``inplace`` gives names too, aclnnInplace<name>."""
-    rule(f"aclnn{name}", *make(*plain.split()), **options)
-    if inplace:
-        rule(f"aclnnInplace{name}", *make(*inplace.split()), **options)
+# ``aliases``: the C names of in-place forms.
+INPLACE = {"self": "selfRef inputRef input", "out": "selfRef inputRef self"}
 
 
 def in_both_forms(names: str, *words: Check, **options: Any) -> None:
@@ -266,17 +247,6 @@ def no_null_item(*names: str) -> Check:
     return check
 
 
-def present(status: int, *names: str) -> Check:
-    """Pointers that CANN misses with a status of its own; for rules that name them ``nullable``."""
-
-    def check(call: Call) -> None:
-        for name in names:
-            if call[name] is None:
-                call.refuse(name, "is None (a null pointer); it is required", status)
-
-    return check
-
-
 def max_rank_if_strided(*names: str) -> Check:
     """At most 8 dimensions, unless all the tensors are contiguous."""
     limited = max_rank(8, *names)
@@ -295,44 +265,6 @@ def number(call: Call, name: str) -> Union[int, float, complex]:
 
 
 # --------------------------------------------------------------------------------------------------- constructors
-
-
-def unary(
-    takes: DtypeSet,
-    gives: Optional[DtypeSet] = None,
-    cast: Optional[Callable[[str], DtypeRule]] = None,
-    changes: Optional[DtypeSet] = None,
-    extra: Union[Make, Sequence[Check]] = (),
-    most: Optional[int] = 8,
-    makes: Optional[DtypeRule] = None,
-) -> Make:
-    """Checks of one input and an output of its shape.
-
-    The output has the input's data type, unless ``gives`` lists others, or ``cast`` tells the data type of the result
-    that must be castable to it. ``makes`` is the one to allocate if that is not plain from these. ``changes`` limits
-    what the in-place form takes. ``extra`` are words that follow, or a function of the two names that gives them.
-    """
-
-    def make(source: str, target: str) -> tuple[Check, ...]:
-        checks: list[Check] = [dtypes(takes, source)]
-        if gives is not None:
-            checks.append(dtypes(gives, target))
-        if cast is not None:
-            checks.append(castable(cast(source), target))
-        if gives is None and cast is None:
-            checks.append(same_dtype(source, target))
-        if source == target:
-            if changes is not None:
-                checks.append(dtypes(changes, source))
-        else:
-            from_input = cast or (floated if gives is not None else dtype_of)
-            checks.append(output_shape(**{target: shape_of(source)}))
-            checks.append(output_dtype(**{target: from_input(source) if makes is None else makes}))
-        if most is not None:
-            checks.append(max_rank(most, source))
-        return (*checks, *(extra(source, target) if callable(extra) else extra))
-
-    return make
 
 
 def one_operand(
@@ -359,12 +291,6 @@ def one_operand(
         output_dtype(out=made),
         *((max_rank(most, "self"),) if most is not None else ()),
     )
-
-
-def otherwise(products: str, here: Check, elsewhere: Check) -> Check:
-    """One check on some products, another on the rest."""
-    chosen = products.split()
-    return lambda call: here(call) if call.product in chosen else elsewhere(call)
 
 
 def pair(*names: str, out: str, most: int = 8) -> tuple[Check, ...]:

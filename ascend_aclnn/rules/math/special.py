@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.rules.language import *
 
 # ------------------------------------------------------------------------------------------------- segment sums
@@ -86,61 +85,30 @@ rule(
         output_shape(out="y"),
     ),
 )
-_DTYPE_BYTES = {DataType.FLOAT: 4, DataType.FLOAT16: 2, DataType.BF16: 2}
 _MANTISSA_META, _TAIL, _CORES = 512, 8448, 1
-
-
-def _histogram(name: str) -> Check:
-    def check(call: Call) -> None:
-        call.require(call[name].size == 256, name, f"has {call[name].size} items; it must have 256")
-
-    return check
-
-
-def _encoded(call: Call) -> None:
-    count, width = call["inputTensor"].size, _DTYPE_BYTES[call.dtype("inputTensor")]
-    text = f"has {count} items; it must have a multiple of 64, and at least 32768"
-    call.require(count % 64 == 0 and count >= 32768, "inputTensor", text)
-    mantissa = call["mantissaOut"].size * width
-    text = f"has {mantissa} bytes; it must have {(width - 1) * count}"
-    call.require(mantissa == (width - 1) * count, "mantissaOut", text)
-    # The chip needs more for each core that takes part; one does at least.
-    needed = count + count // 64 + _TAIL * _CORES + _MANTISSA_META
-    fixed, rest = call["fixedOut"].size * width, call["varOut"].size * width
-    call.require(fixed >= (needed if call["reshuff"] else _MANTISSA_META), "fixedOut", f"has {fixed} bytes, too few")
-    call.require(fixed + rest >= needed, "varOut", f"leaves {fixed + rest} bytes; at least {needed} are needed")
-
-
 rule(
     # The sizes of mantissa, fixed and var are the caller's choice: they must be given.
     "aclnnHansEncode",
-    only_products("A2 A3 950"),
-    dtype_table(
-        "inputTensor pdfRef mantissaOut fixedOut varOut",
-        "T INT32 T T T",
-        T=FLOATS,
+    only_products(PRODUCTS_WITH_BF16),
+    dtype_table("inputTensor pdfRef mantissaOut fixedOut varOut", "T INT32 T T T", T=FLOATS),
+    define(width="4 if inputTensor.dtype == FLOAT else 2", count="inputTensor.size"),
+    # The device needs more for each core that takes part; one does at least.
+    define(needed=f"count + count // 64 + {_TAIL * _CORES + _MANTISSA_META}"),
+    tiling(
+        require("pdfRef.size == 256"),
+        require("count % 64 == 0", "count >= 32768"),
+        require("mantissaOut.size * width == (width - 1) * count"),
+        require(f"fixedOut.size * width >= (needed if reshuff else {_MANTISSA_META})"),
+        require("(fixedOut.size + varOut.size) * width >= needed", argument="varOut"),
     ),
-    tiling(_histogram("pdfRef"), _encoded),
 )
-
-
-def _decoded(call: Call) -> None:
-    width = _DTYPE_BYTES[call.dtype("mantissa")]
-    mantissa, count = call["mantissa"].size, call["out"].size
-    text = f"has {mantissa} items; for {count} decoded ones it must have {(width - 1) * count // width}"
-    call.require(mantissa == (width - 1) * count // width, "mantissa", text)
-
-
 rule(
     # The shape of the tensor that was encoded is not stored: out must be given.
     "aclnnHansDecode",
-    only_products("A2 A3 950"),
-    dtype_table(
-        "mantissa fixed var pdf out",
-        "T T T INT32 T",
-        T=FLOATS,
-    ),
-    tiling(_decoded, _histogram("pdf")),
+    only_products(PRODUCTS_WITH_BF16),
+    dtype_table("mantissa fixed var pdf out", "T T T INT32 T", T=FLOATS),
+    define(width="4 if mantissa.dtype == FLOAT else 2"),
+    tiling(require("mantissa.size == (width - 1) * out.size // width", "pdf.size == 256")),
 )
 _HEADS = (
     rank(3, 3, "qkv"),
@@ -150,11 +118,7 @@ _HEADS = (
 _HEAD_SHAPE = "(qkv[0], numHeads, qkv[1], qkv[2] // 3 // numHeads)"
 rule(
     "aclnnTransformBiasRescaleQkv",
-    only_products("A2 A3 950"),
-    dtype_table(
-        "qkv qkvBias qOut kOut vOut",
-        "T T T T T",
-        T=FLOATS,
-    ),
+    only_products(PRODUCTS_WITH_BF16),
+    dtype_table("qkv qkvBias qOut kOut vOut", "T T T T T", T=FLOATS),
     tiling(*_HEADS, output_shape(qOut=_HEAD_SHAPE, kOut=_HEAD_SHAPE, vOut=_HEAD_SHAPE)),
 )
