@@ -127,3 +127,8 @@ def test_every_block_of_python_is_run_somewhere() -> None:
     found = {page.name: len(python_blocks(page)) for page in PAGES if page.name != "README.zh-CN.md"}
     counted = {name: RUN.get(name, 0) + ELSEWHERE.get(name, (0,))[0] for name in found}
     assert found == counted
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert headings[0] == aclnn.__version__
