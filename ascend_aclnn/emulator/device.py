@@ -9,6 +9,7 @@ socket are a length, a word (the call, or the status of the answer) and a payloa
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
 import resource
@@ -516,6 +517,8 @@ def main() -> None:
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         device = Device(backend, np.frombuffer(mapped, np.uint8))
         ring = RingFunctions(sys.argv[2])
+        gc.freeze()  # what has been imported stays
+        gc.set_threshold(20_000, 20, 100)  # plans stay, too, and are many objects
         sys.setswitchinterval(1e-3)  # a connection whose request has come in should not wait long for the others
         while True:
             data, received, _, _ = socket.recv_fds(control, 1, 16)

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from emulator_client import D2D, D2H, H2D, Cann, client, environment
+
+from ascend_aclnn.emulator.build import build, find_compiler
 
 SIZE_MAX = (1 << 64) - 1
 EYE = np.eye(2, dtype=np.float32)
@@ -462,3 +465,21 @@ def test_known_arguments_are_bounded_by_their_size(cann: Cann) -> None:
         cann.aclDestroyIntArray(dims)
         sizes.append(resident())
     assert sizes[-1] - sizes[20] < 32 << 20
+
+
+def test_threads_at_once_have_no_data_races(tmp_path: Path) -> None:
+    """What ThreadSanitizer sees of a program whose threads use streams, events and memory at the same time."""
+    compiler = find_compiler()
+    home, program = build(sanitize=("thread",)), tmp_path / "stress"
+    source = Path(__file__).parent / "clients" / "stress.c"
+    places = [f"-I{home / 'include'}", f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
+    command = [compiler, "-g", "-O1", "-fsanitize=thread", "-Wall", "-Wextra", str(source), *places, "-o", str(program)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert made.returncode == 0 and not made.stderr, made.stderr
+    settings = {"TSAN_OPTIONS": "die_after_fork=0:exitcode=66", "ASCEND_EMULATOR_MEMORY": "64M"}  # it shadows addresses
+    done = subprocess.run(
+        [str(program)], env=environment(home, **settings), capture_output=True, text=True, timeout=300
+    )
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("ThreadSanitizer does not know this kernel's layout of addresses")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", ""), done.stderr[:4000]

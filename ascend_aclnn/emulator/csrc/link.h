@@ -24,8 +24,11 @@ typedef struct {
     emu_device *device;
     emu_channel channel;       /* socket -1: closed */
     uint64_t incarnation;
-    uint64_t launched, taken;  /* launches put into the ring, and those whose outcome has been taken */
-    uint64_t end, start;       /* of the ring's words: behind the last launch, and the next one to be taken */
+    /* One thread may take outcomes while another one launches. */
+    uint64_t launched;         /* launches put into the ring, */
+    _Atomic uint64_t taken;    /* and those whose outcome has been taken */
+    uint64_t end;              /* of the ring's words: after the last launch, */
+    _Atomic uint64_t start;    /* and the next one to be taken */
     uint64_t wait;             /* nanoseconds that a wait took of late */
 } emu_connection;
 
