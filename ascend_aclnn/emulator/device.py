@@ -519,6 +519,7 @@ def main() -> None:
         ring = RingFunctions(sys.argv[2])
         gc.freeze()  # what has been imported stays
         gc.set_threshold(20_000, 20, 100)  # plans stay, too, and are many objects
+        gc.enable()
         sys.setswitchinterval(1e-3)  # a connection whose request has come in should not wait long for the others
         while True:
             data, received, _, _ = socket.recv_fds(control, 1, 16)

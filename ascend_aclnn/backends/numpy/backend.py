@@ -12,13 +12,13 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import rules
-from ascend_aclnn.backends.numpy import communication, run
+from ascend_aclnn.backends.numpy import run
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, host_view, wrap_array
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -36,6 +36,9 @@ from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
+
+if TYPE_CHECKING:  # imported by who communicates
+    from ascend_aclnn.backends.numpy import communication
 
 
 class NumpyBackend(Backend):
@@ -100,12 +103,18 @@ class NumpyBackend(Backend):
 
     # communication
     def communicator_root_info(self) -> bytes:
+        from ascend_aclnn.backends.numpy import communication
+
         return communication.root_info()
 
     def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> communication.HostCommunicator:
+        from ascend_aclnn.backends.numpy import communication
+
         return communication.HostCommunicator(info, rank, size, name)
 
     def communicator_of_cluster(self, path: str, rank: int) -> communication.HostCommunicator:
+        from ascend_aclnn.backends.numpy import communication
+
         return communication.cluster(path, rank)
 
     # memory

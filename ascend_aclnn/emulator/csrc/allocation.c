@@ -20,7 +20,7 @@ static int current_device(emu_device **device) {
 
 static int malloc_device(void **address, size_t size, int policy, uint64_t tail) {
     emu_device *device;
-    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "devPtr is a null pointer");
+    if (address == NULL) return emu_null_argument("devPtr");
     if (size == 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is 0; it must be greater");
     int status = current_device(&device);
     if (status != 0) return status;
@@ -31,7 +31,7 @@ static int malloc_device(void **address, size_t size, int policy, uint64_t tail)
 }
 
 static int free_device(const void *address) {
-    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "devPtr is a null pointer");
+    if (address == NULL) return emu_null_argument("devPtr");
     emu_device *device = emu_memory_device(address);
     if (device == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
@@ -75,7 +75,7 @@ API aclError aclrtFreeWithDevSync(void *devPtr) {
 
 static int malloc_host(void **address, size_t size) {
     emu_context *context;
-    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "hostPtr is a null pointer");
+    if (address == NULL) return emu_null_argument("hostPtr");
     if (size == 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is 0; it must be greater");
     int status = emu_current_context(&context);
     if (status != 0) return status;
@@ -89,7 +89,7 @@ static int malloc_host(void **address, size_t size) {
 }
 
 static int free_host(void *address) {
-    if (address == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "hostPtr is a null pointer");
+    if (address == NULL) return emu_null_argument("hostPtr");
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         if (emu_host_pins(address) > 0) emu_streams_poll(&emu_devices[i]);
     }
@@ -149,7 +149,7 @@ API aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
 API aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
     ENTER("aclrtHostGetDevicePointer");
     (void)flag;
-    if (pHost == NULL || pDevice == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", pHost == NULL ? "pHost" : "pDevice");
+    if (pHost == NULL || pDevice == NULL) return emu_null_argument(pHost == NULL ? "pHost" : "pDevice");
     if (!emu_host_pin(pHost, 0))
         return emu_fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "EMULATOR_INVALID_ADDRESS", "%p is not registered host memory", pHost);
     *pDevice = pHost;

@@ -28,7 +28,7 @@ static void finish_callback(emu_task *task) { free(task); }
 API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
     ENTER("aclrtLaunchHostFunc");
     emu_stream *target;
-    if (fn == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "fn is a null pointer");
+    if (fn == NULL) return emu_null_argument("fn");
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
     callback *call = calloc(1, sizeof *call);
@@ -130,7 +130,7 @@ static int run_callback(emu_task *task, emu_stream *stream) {
 API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream) {
     ENTER("aclrtLaunchCallback");
     emu_stream *target;
-    if (fn == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "fn is a null pointer");
+    if (fn == NULL) return emu_null_argument("fn");
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
     if (target->subscriber == 0) {

@@ -97,7 +97,7 @@ typedef struct {
 static int check_copy(const copy_request *request) {
     emu_context *context;
     if (request->dst == NULL || request->src == NULL)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", request->dst == NULL ? "dst" : "src");
+        return emu_null_argument(request->dst == NULL ? "dst" : "src");
     if (request->width > request->dpitch || (request->height > 1 && request->width > request->spitch))
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu bytes do not fit into %zu", request->width, request->dpitch);
     int status = emu_current_context(&context);
@@ -282,7 +282,7 @@ static copy_task *make_set(void *address, size_t room, int value, size_t count, 
     *status = emu_current_context(&context);
     if (*status != 0) return NULL;
     if (address == NULL || count > room) {
-        *status = address == NULL ? emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "devPtr is a null pointer")
+        *status = address == NULL ? emu_null_argument("devPtr")
                                   : emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu bytes do not fit into %zu", count, room);
         return NULL;
     }

@@ -20,6 +20,12 @@ void emu_set_current(void *handle) { current = handle; }
 
 int emu_default_device = -1;
 
+int emu_check_device(int32_t id) {
+    int count = emu_device_count();
+    if (id >= 0 && id < count) return 0;
+    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d (0 to %d)", id, count, count - 1);
+}
+
 int emu_current_context(emu_context **context) {
     void *object = NULL;
     if (current == NULL && emu_default_device >= 0) { /* most functions set the default device themselves */

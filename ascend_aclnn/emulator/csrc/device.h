@@ -79,6 +79,8 @@ LINK extern emu_device emu_devices[EMU_MAX_DEVICES];
 /* This thread's context as a handle, NULL when it has none; and the context behind it. */
 void *emu_current_handle(void);
 void emu_set_current(void *handle);
+/* 107001 for a number that no device has. */
+LINK int emu_check_device(int32_t id);
 /* The context of this thread, or 107002 with a message. */
 LINK int emu_current_context(emu_context **context);
 LINK emu_device *emu_context_device(emu_context *context);

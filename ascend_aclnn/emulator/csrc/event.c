@@ -64,7 +64,7 @@ static int find_event(aclrtEvent handle, event **result) {
 
 static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
     emu_context *context;
-    if (handle == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "event is a null pointer");
+    if (handle == NULL) return emu_null_argument("event");
     int status = emu_current_context(&context);
     if (status != 0) return status;
     emu_device *device = context->device;
@@ -266,7 +266,7 @@ static int refuse_ex(aclrtEvent handle) {
 API aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
     ENTER("aclrtQueryEventStatus");
     bool done;
-    if (status == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "status is a null pointer");
+    if (status == NULL) return emu_null_argument("status");
     int failed = query_event(event, &done);
     if (failed == 0) *status = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return failed;
@@ -276,7 +276,7 @@ API aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *s
 API aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
     ENTER("aclrtQueryEvent");
     bool done;
-    if (status == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "status is a null pointer");
+    if (status == NULL) return emu_null_argument("status");
     int failed = refuse_ex(event);
     if (failed == 0) failed = query_event(event, &done);
     if (failed == 0) *status = done ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
@@ -286,7 +286,7 @@ API aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
 API aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status) {
     ENTER("aclrtQueryEventWaitStatus");
     bool done;
-    if (status == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "status is a null pointer");
+    if (status == NULL) return emu_null_argument("status");
     int failed = refuse_ex(event);
     if (failed == 0) failed = query_event(event, &done);
     if (failed == 0) *status = done ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
@@ -334,7 +334,7 @@ static int time_of(aclrtEvent handle, uint64_t *time) {
 API aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
     ENTER("aclrtEventElapsedTime");
     uint64_t start, end;
-    if (ms == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ms is a null pointer");
+    if (ms == NULL) return emu_null_argument("ms");
     int status = time_of(startEvent, &start);
     if (status == 0) status = time_of(endEvent, &end);
     if (status != 0) return status;
@@ -346,7 +346,7 @@ API aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent 
 API aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
     ENTER("aclrtEventGetTimestamp");
     uint64_t time;
-    if (timestamp == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "timestamp is a null pointer");
+    if (timestamp == NULL) return emu_null_argument("timestamp");
     int status = time_of(event, &time);
     if (status == 0) *timestamp = time / 1000;
     return status;
@@ -355,7 +355,7 @@ API aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
 API aclError aclrtGetEventId(aclrtEvent event_handle, uint32_t *eventId) {
     ENTER("aclrtGetEventId");
     event *which;
-    if (eventId == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "eventId is a null pointer");
+    if (eventId == NULL) return emu_null_argument("eventId");
     int status = find_event(event_handle, &which);
     if (status == 0) *eventId = which->id;
     return status;
@@ -364,7 +364,7 @@ API aclError aclrtGetEventId(aclrtEvent event_handle, uint32_t *eventId) {
 API aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
     ENTER("aclrtGetEventAvailNum");
     emu_context *context;
-    if (eventCount == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "eventCount is a null pointer");
+    if (eventCount == NULL) return emu_null_argument("eventCount");
     int status = emu_current_context(&context);
     if (status == 0) *eventCount = (uint32_t)emu_config()->soc.events - context->device->events;
     return status;

@@ -261,8 +261,8 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
     if (members == NULL) return HCCL_E_MEMORY;
     uint32_t started = 0;
     for (uint32_t i = 0; i < ndev && status == HCCL_SUCCESS; i++) {
-        if (devices[i] < 0 || devices[i] >= emu_device_count()) {
-            status = (HcclResult)emu_fail(HCCL_E_PARA, NULL, "devices[%u] is %d; this host has %d", i, devices[i], emu_device_count());
+        if (emu_check_device(devices[i]) != 0) {
+            status = HCCL_E_PARA;
             break;
         }
         members[i] = (member){.device = &emu_devices[devices[i]], .root = &root, .rank = i, .size = ndev, .comm = &comms[i]};

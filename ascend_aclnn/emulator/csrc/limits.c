@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int null_argument(const char *name) { return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name); }
-
-static int check_device(int32_t id) {
-    if (id >= 0 && id < emu_device_count()) return 0;
-    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d", id, emu_device_count());
-}
-
 /* ------------------------------------------------------------------------------------------------------ resource limits */
 
 static int most(aclrtDevResLimitType type, uint32_t *value) {
@@ -43,14 +36,14 @@ static int limit_of_device(int32_t id, aclrtDevResLimitType type, uint32_t *valu
 
 API aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value) {
     ENTER("aclrtGetDeviceResLimit");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    return value == NULL ? null_argument("value") : limit_of_device(deviceId, type, value);
+    return value == NULL ? emu_null_argument("value") : limit_of_device(deviceId, type, value);
 }
 
 API aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value) {
     ENTER("aclrtSetDeviceResLimit");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status == 0) status = check_limit(type, value);
     if (status == 0) device_limits[deviceId][type] = value;
     return status;
@@ -58,7 +51,7 @@ API aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
 
 API aclError aclrtResetDeviceResLimit(int32_t deviceId) {
     ENTER("aclrtResetDeviceResLimit");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     for (int type = 0; status == 0 && type < 2; type++) device_limits[deviceId][type] = 0;
     return status;
 }
@@ -73,7 +66,7 @@ static int limit_of_stream(emu_stream *stream, aclrtDevResLimitType type, uint32
 API aclError aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type, uint32_t *value) {
     ENTER("aclrtGetStreamResLimit");
     emu_stream *stream;
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     int status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
     status = limit_of_stream(stream, type, value);
@@ -127,7 +120,7 @@ API aclError aclrtUnuseStreamResInCurrentThread(aclrtStream handle) {
 API aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) {
     ENTER("aclrtGetResInCurrentThread");
     emu_context *context;
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     int status = emu_current_context(&context);
     if (status == 0) status = limit_of_device(emu_context_device(context)->id, type, value);
     if (status == 0 && thread_limits[type] != 0) *value = thread_limits[type];
@@ -137,7 +130,7 @@ API aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *val
 API aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
     ENTER("aclrtSetStreamAttribute");
     emu_stream *stream;
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     if (stmAttrType < ACL_STREAM_ATTR_FAILURE_MODE || stmAttrType > ACL_STREAM_ATTR_PRIORITY)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stmAttrType is %d; allowed: 1 to 5", (int)stmAttrType);
     int status = emu_stream_acquire(handle, &stream);
@@ -156,7 +149,7 @@ API aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttr
 API aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
     ENTER("aclrtGetStreamAttribute");
     emu_stream *stream;
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     if (stmAttrType < ACL_STREAM_ATTR_FAILURE_MODE || stmAttrType > ACL_STREAM_ATTR_PRIORITY)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stmAttrType is %d; allowed: 1 to 5", (int)stmAttrType);
     int status = emu_stream_acquire(handle, &stream);
@@ -178,9 +171,9 @@ API aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttr
 /* How busy the cores are is nobody's to know here: none of them exists. The share of memory in use is. */
 API aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) {
     ENTER("aclrtGetDeviceUtilizationRate");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (utilizationInfo == NULL) return null_argument("utilizationInfo");
+    if (utilizationInfo == NULL) return emu_null_argument("utilizationInfo");
     emu_device *device = &emu_devices[deviceId];
     pthread_mutex_lock(&device->lock);
     int32_t memory = device->capacity > 0 ? (int32_t)(100.0 * (double)device->used / (double)device->capacity) : 0;
@@ -193,9 +186,9 @@ API aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInf
 /* One user of memory: the program. */
 API aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
     ENTER("aclrtGetMemUsageInfo");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (memUsageInfo == NULL || outputNum == NULL || inputNum == 0) return null_argument(outputNum == NULL ? "outputNum" : "memUsageInfo");
+    if (memUsageInfo == NULL || outputNum == NULL || inputNum == 0) return emu_null_argument(outputNum == NULL ? "outputNum" : "memUsageInfo");
     emu_device *device = &emu_devices[deviceId];
     memset(memUsageInfo, 0, sizeof *memUsageInfo);
     snprintf(memUsageInfo->name, sizeof memUsageInfo->name, "APP");
@@ -210,18 +203,18 @@ API aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageI
 /* No memory is ever damaged here. */
 API aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize) {
     ENTER("aclrtGetMemUceInfo");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (memUceInfoArray == NULL || retSize == NULL || arraySize == 0) return null_argument(retSize == NULL ? "retSize" : "memUceInfoArray");
+    if (memUceInfoArray == NULL || retSize == NULL || arraySize == 0) return emu_null_argument(retSize == NULL ? "retSize" : "memUceInfoArray");
     *retSize = 0;
     return 0;
 }
 
 API aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo) {
     ENTER("aclrtGetErrorVerbose");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (errorInfo == NULL) return null_argument("errorInfo");
+    if (errorInfo == NULL) return emu_null_argument("errorInfo");
     memset(errorInfo, 0, sizeof *errorInfo);
     errorInfo->errorType = emu_devices[deviceId].lost ? ACL_RT_ERROR_OTHERS : ACL_RT_NO_ERROR;
     return 0;
@@ -229,9 +222,9 @@ API aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo) {
 
 API aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid) {
     ENTER("aclrtDeviceGetUuid");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (uuid == NULL) return null_argument("uuid");
+    if (uuid == NULL) return emu_null_argument("uuid");
     memset(uuid, 0, sizeof *uuid);
     memcpy(uuid->bytes, "emulated", 8);
     uuid->bytes[15] = (char)deviceId;

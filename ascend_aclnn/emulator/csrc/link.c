@@ -42,7 +42,8 @@ extern char **environ;
 
 /* The package's directories go after the standard library and before the interpreter's own site-packages. */
 #define BOOT                                                                                                             \
-    "import sys\n"                                                                                                       \
+    "import gc, sys\n"                                                                                                   \
+    "gc.disable()\n" /* nothing of what is imported goes; main() enables it */                                            \
     "at = [i for i, p in enumerate(sys.path) if p.endswith(('site-packages', 'dist-packages'))] or [len(sys.path)]\n"    \
     "sys.path[at[0]:at[0]] = sys.argv[1].split(':')\n"                                                                   \
     "from ascend_aclnn.emulator.device import main\n"                                                                    \

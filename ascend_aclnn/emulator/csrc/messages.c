@@ -68,6 +68,8 @@ int emu_fail(int status, const char *error, const char *format, ...) {
     return set_message(status, length < 0 ? NULL : message);
 }
 
+int emu_null_argument(const char *name) { return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name); }
+
 int emu_fail_with(int status, const char *text) { return set_message(status, strdup(text)); }
 
 char *emu_take_message(void) {

@@ -8,6 +8,8 @@
 
 /* Sets this thread's message to "error: routine: text" (error may be NULL) and returns the status. */
 LINK int emu_fail(int status, const char *error, const char *format, ...) EMU_CHECK_FORMAT(3, 4);
+/* 107000: an argument of a runtime function is a null pointer. */
+LINK int emu_null_argument(const char *name);
 /* Sets the message to a text as it is, and returns the status. */
 LINK int emu_fail_with(int status, const char *text);
 /* Takes this thread's message away; the caller frees it. NULL when there is none. */

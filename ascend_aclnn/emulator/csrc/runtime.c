@@ -12,17 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int null_argument(const char *name) {
-    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name);
-}
-
 /* ------------------------------------------------------------------------------------------------------------ contexts */
-
-static int check_device(int32_t id) {
-    int count = emu_device_count();
-    if (id >= 0 && id < count) return 0;
-    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d (0 to %d)", id, count, count - 1);
-}
 
 static aclrtFloatOverflowMode default_saturation(void) {
     return emu_config()->soc.inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
@@ -66,8 +56,8 @@ static int end_context(emu_context *context) {
 
 API aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
     ENTER("aclrtCreateContext");
-    if (context == NULL) return null_argument("context");
-    int status = check_device(deviceId);
+    if (context == NULL) return emu_null_argument("context");
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
     emu_device *device = &emu_devices[deviceId];
     emu_context *made = NULL;
@@ -105,7 +95,7 @@ API aclError aclrtSetCurrentContext(aclrtContext context) {
 API aclError aclrtGetCurrentContext(aclrtContext *context) {
     ENTER("aclrtGetCurrentContext");
     emu_context *found;
-    if (context == NULL) return null_argument("context");
+    if (context == NULL) return emu_null_argument("context");
     if (emu_current_handle() == NULL && emu_claims(8, 5) && !emu_claims(9, 0)) {
         *context = NULL; /* 8.5: no context is no failure */
         return 0;
@@ -120,7 +110,7 @@ API aclError aclrtGetCurrentContext(aclrtContext *context) {
 
 API aclError aclrtSetDevice(int32_t deviceId) {
     ENTER("aclrtSetDevice");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
     emu_device *device = &emu_devices[deviceId];
     pthread_mutex_lock(&emu_world);
@@ -159,7 +149,7 @@ static int clear_device(emu_device *device) {
 
 /* The default context ends with the last aclrtResetDevice; explicit contexts keep the device in use. */
 static int reset_device(int32_t id, bool force) {
-    int status = check_device(id);
+    int status = emu_check_device(id);
     if (status != 0) return status;
     emu_device *device = &emu_devices[id];
     pthread_mutex_lock(&emu_world);
@@ -191,7 +181,7 @@ API aclError aclrtResetDeviceForce(int32_t deviceId) {
 API aclError aclrtGetDevice(int32_t *deviceId) {
     ENTER("aclrtGetDevice");
     emu_context *context;
-    if (deviceId == NULL) return null_argument("deviceId");
+    if (deviceId == NULL) return emu_null_argument("deviceId");
     if (emu_current_handle() == NULL && emu_default_device >= 0) {
         *deviceId = emu_default_device; /* though no context is current */
         return 0;
@@ -203,16 +193,16 @@ API aclError aclrtGetDevice(int32_t *deviceId) {
 
 API aclError aclrtGetDeviceCount(uint32_t *count) {
     ENTER("aclrtGetDeviceCount");
-    if (count == NULL) return null_argument("count");
+    if (count == NULL) return emu_null_argument("count");
     *count = (uint32_t)emu_device_count();
     return *count > 0 ? 0 : emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "ASCEND_EMULATOR_DEVICES is 0");
 }
 
 API aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {
     ENTER("aclrtGetPrimaryCtxState");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (active == NULL) return null_argument("active");
+    if (active == NULL) return emu_null_argument("active");
     if (flags != NULL) *flags = 0;
     *active = emu_devices[deviceId].primary != NULL;
     return 0;
@@ -220,16 +210,16 @@ API aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t 
 
 API aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus) {
     ENTER("aclrtQueryDeviceStatus");
-    int status = check_device(deviceId);
+    int status = emu_check_device(deviceId);
     if (status != 0) return status;
-    if (deviceStatus == NULL) return null_argument("deviceStatus");
+    if (deviceStatus == NULL) return emu_null_argument("deviceStatus");
     *deviceStatus = emu_devices[deviceId].lost ? ACL_RT_DEVICE_STATUS_ABNORMAL : ACL_RT_DEVICE_STATUS_NORMAL;
     return 0;
 }
 
 API aclError aclrtGetRunMode(aclrtRunMode *runMode) {
     ENTER("aclrtGetRunMode");
-    if (runMode == NULL) return null_argument("runMode");
+    if (runMode == NULL) return emu_null_argument("runMode");
     *runMode = ACL_HOST;
     return 0;
 }
@@ -243,9 +233,9 @@ API aclError aclrtSetTsDevice(aclrtTsId tsId) {
 
 API aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
     ENTER("aclrtDeviceCanAccessPeer");
-    if (canAccessPeer == NULL) return null_argument("canAccessPeer");
-    int status = check_device(deviceId);
-    if (status == 0) status = check_device(peerDeviceId);
+    if (canAccessPeer == NULL) return emu_null_argument("canAccessPeer");
+    int status = emu_check_device(deviceId);
+    if (status == 0) status = emu_check_device(peerDeviceId);
     if (status == 0 && deviceId == peerDeviceId)
         status = emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d is both the device and its peer", deviceId);
     if (status == 0) *canAccessPeer = 1;
@@ -255,7 +245,7 @@ API aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, 
 static int change_peer(int32_t peer, bool enable) {
     emu_context *context;
     int status = emu_current_context(&context);
-    if (status == 0) status = check_device(peer);
+    if (status == 0) status = emu_check_device(peer);
     if (status != 0) return status;
     if (peer == context->device->id)
         return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device %d is this thread's own device", peer);
@@ -279,16 +269,16 @@ API aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
 
 API aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int32_t *status_out) {
     ENTER("aclrtDevicePeerAccessStatus");
-    if (status_out == NULL) return null_argument("status");
-    int status = check_device(deviceId);
-    if (status == 0) status = check_device(peerDeviceId);
+    if (status_out == NULL) return emu_null_argument("status");
+    int status = emu_check_device(deviceId);
+    if (status == 0) status = emu_check_device(peerDeviceId);
     if (status == 0) *status_out = emu_devices[deviceId].peers >> peerDeviceId & 1;
     return status;
 }
 
 API aclError aclrtDeviceGetBareTgid(int32_t *pid) {
     ENTER("aclrtDeviceGetBareTgid");
-    if (pid == NULL) return null_argument("pid");
+    if (pid == NULL) return emu_null_argument("pid");
     *pid = (int32_t)getpid();
     return 0;
 }
@@ -383,7 +373,7 @@ API aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 /* Options are 0 until they are set; only a context tells whether it has one. */
 API aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     ENTER("aclrtGetSysParamOpt");
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     int status = check_option(opt);
     if (status == 0) *value = emu_process_options[opt];
     return status;
@@ -403,7 +393,7 @@ API aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 API aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     ENTER("aclrtCtxGetSysParamOpt");
     emu_context *context;
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     int status = check_option(opt);
     if (status == 0) status = emu_current_context(&context);
     if (status != 0) return status;
@@ -429,7 +419,7 @@ API aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
 API aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode) {
     ENTER("aclrtGetDeviceSatMode");
     emu_context *context;
-    if (mode == NULL) return null_argument("mode");
+    if (mode == NULL) return emu_null_argument("mode");
     int status = emu_current_context(&context);
     if (status == 0) *mode = context->device->saturation;
     return status;
@@ -458,14 +448,14 @@ API aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
 
 API aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout) {
     ENTER("aclrtSetOpExecuteTimeOutV2");
-    if (actualTimeout == NULL) return null_argument("actualTimeout");
+    if (actualTimeout == NULL) return emu_null_argument("actualTimeout");
     execute_timeout_us = *actualTimeout = timeout;
     return 0;
 }
 
 API aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs) {
     ENTER("aclrtGetOpExecuteTimeout");
-    if (timeoutMs == NULL) return null_argument("timeoutMs");
+    if (timeoutMs == NULL) return emu_null_argument("timeoutMs");
     *timeoutMs = (uint32_t)(execute_timeout_us / 1000u);
     return 0;
 }
@@ -479,7 +469,7 @@ API const char *aclrtGetSocName(void) {
 
 API aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion) {
     ENTER("aclrtGetVersion");
-    if (majorVersion == NULL || minorVersion == NULL || patchVersion == NULL) return null_argument("a version");
+    if (majorVersion == NULL || minorVersion == NULL || patchVersion == NULL) return emu_null_argument("a version");
     *majorVersion = ACL_MAJOR_VERSION;
     *minorVersion = ACL_MINOR_VERSION;
     *patchVersion = ACL_PATCH_VERSION;
@@ -498,7 +488,7 @@ static void release_parts(char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE]) {
 
 API aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version) {
     ENTER("aclsysGetCANNVersion");
-    if (version == NULL) return null_argument("version");
+    if (version == NULL) return emu_null_argument("version");
     if ((unsigned)name > ACL_PKG_NAME_DRIVER)
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "package is %d; allowed: 0 to %d", (int)name, ACL_PKG_NAME_DRIVER);
     char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
@@ -514,14 +504,14 @@ API aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion
 
 API aclError aclsysGetVersionStr(char *pkgName, char *versionStr) {
     ENTER("aclsysGetVersionStr");
-    if (pkgName == NULL || versionStr == NULL) return null_argument(pkgName == NULL ? "pkgName" : "versionStr");
+    if (pkgName == NULL || versionStr == NULL) return emu_null_argument(pkgName == NULL ? "pkgName" : "versionStr");
     snprintf(versionStr, ACL_PKG_VERSION_MAX_SIZE, "%s", emu_config()->cann);
     return 0;
 }
 
 API aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
     ENTER("aclsysGetVersionNum");
-    if (pkgName == NULL || versionNum == NULL) return null_argument(pkgName == NULL ? "pkgName" : "versionNum");
+    if (pkgName == NULL || versionNum == NULL) return emu_null_argument(pkgName == NULL ? "pkgName" : "versionNum");
     char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE] = {{0}};
     release_parts(parts);
     *versionNum = atoi(parts[0]) * 10000000 + atoi(parts[1]) * 100000 + atoi(parts[2]) * 1000;
@@ -531,7 +521,7 @@ API aclError aclsysGetVersionNum(char *pkgName, int32_t *versionNum) {
 API aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *num) {
     ENTER("aclGetCannAttributeList");
     static const aclCannAttr list[] = {ACL_CANN_ATTR_INF_NAN, ACL_CANN_ATTR_BF16};
-    if (cannAttrList == NULL || num == NULL) return null_argument(cannAttrList == NULL ? "cannAttrList" : "num");
+    if (cannAttrList == NULL || num == NULL) return emu_null_argument(cannAttrList == NULL ? "cannAttrList" : "num");
     *cannAttrList = list;
     *num = sizeof list / sizeof list[0];
     return 0;
@@ -539,7 +529,7 @@ API aclError aclGetCannAttributeList(const aclCannAttr **cannAttrList, size_t *n
 
 API aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
     ENTER("aclGetCannAttribute");
-    if (value == NULL) return null_argument("value");
+    if (value == NULL) return emu_null_argument("value");
     switch (cannAttr) {
         case ACL_CANN_ATTR_INF_NAN: *value = emu_config()->soc.inf_nan; return 0;
         case ACL_CANN_ATTR_BF16: *value = emu_config()->soc.bf16; return 0;
@@ -550,8 +540,8 @@ API aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t *value) {
 
 API aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value) {
     ENTER("aclGetDeviceCapability");
-    if (value == NULL) return null_argument("value");
-    int status = check_device((int32_t)deviceId);
+    if (value == NULL) return emu_null_argument("value");
+    int status = emu_check_device((int32_t)deviceId);
     if (status != 0) return status;
     const emu_soc *soc = &emu_config()->soc;
     switch (deviceInfo) {
@@ -564,8 +554,8 @@ API aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
 
 API aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value) {
     ENTER("aclrtGetDeviceInfo");
-    if (value == NULL) return null_argument("value");
-    int status = check_device((int32_t)deviceId);
+    if (value == NULL) return emu_null_argument("value");
+    int status = emu_check_device((int32_t)deviceId);
     if (status != 0) return status;
     const emu_soc *soc = &emu_config()->soc;
     switch (attr) {

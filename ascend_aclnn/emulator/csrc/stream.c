@@ -371,7 +371,7 @@ int emu_stream_end(emu_stream *stream, bool force) {
 static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags) {
     emu_context *context;
     emu_stream *stream;
-    if (handle == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stream is a null pointer");
+    if (handle == NULL) return emu_null_argument("stream");
     int status = emu_current_context(&context);
     if (status != 0) return status;
     pthread_mutex_lock(&emu_world);
@@ -574,7 +574,7 @@ API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
     ENTER("aclrtStreamQuery");
     emu_stream *found;
-    if (status == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "status is a null pointer");
+    if (status == NULL) return emu_null_argument("status");
     int failed = emu_stream_acquire(stream, &found);
     if (failed != 0) return failed;
     *status = emu_stream_passed(found, last_submitted(found)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
@@ -587,7 +587,7 @@ API aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *s
     ENTER("aclmdlRICaptureGetInfo");
     emu_stream *found;
     if (status == NULL || modelRI == NULL)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", status == NULL ? "status" : "modelRI");
+        return emu_null_argument(status == NULL ? "status" : "modelRI");
     int failed = emu_stream_acquire(stream, &found);
     if (failed != 0) return failed;
     emu_stream_release(found);
@@ -616,32 +616,32 @@ API aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
 
 API aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag) {
     ENTER("aclrtGetStreamOverflowSwitch");
-    if (flag == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is a null pointer");
+    if (flag == NULL) return emu_null_argument("flag");
     WITH_STREAM(*flag = found->overflow_switch);
 }
 
 API aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId) {
     ENTER("aclrtStreamGetId");
-    if (streamId == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "streamId is a null pointer");
+    if (streamId == NULL) return emu_null_argument("streamId");
     WITH_STREAM(*streamId = found->id);
 }
 
 API aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority) {
     ENTER("aclrtStreamGetPriority");
-    if (priority == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "priority is a null pointer");
+    if (priority == NULL) return emu_null_argument("priority");
     WITH_STREAM(*priority = found->priority);
 }
 
 API aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags) {
     ENTER("aclrtStreamGetFlags");
-    if (flags == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flags is a null pointer");
+    if (flags == NULL) return emu_null_argument("flags");
     WITH_STREAM(*flags = found->flags);
 }
 
 API aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
     ENTER("aclrtCtxGetCurrentDefaultStream");
     emu_context *context;
-    if (stream == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stream is a null pointer");
+    if (stream == NULL) return emu_null_argument("stream");
     int status = emu_current_context(&context);
     if (status == 0) *stream = context->default_stream->handle;
     return status;
@@ -650,7 +650,7 @@ API aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
 API aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
     ENTER("aclrtGetStreamAvailableNum");
     emu_context *context;
-    if (streamCount == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "streamCount is a null pointer");
+    if (streamCount == NULL) return emu_null_argument("streamCount");
     int status = emu_current_context(&context);
     if (status == 0) *streamCount = (uint32_t)emu_config()->soc.streams - 1 - context->device->streams;
     return status;

@@ -31,8 +31,6 @@ struct physical {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static physical *placed;
 
-static int null_argument(const char *name) { return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name); }
-
 static uint64_t granule(const aclrtPhysicalMemProp *prop) {
     switch ((int)prop->memAttr) {
         case ACL_HBM_MEM_HUGE1G: case ACL_HBM_MEM_P2P_HUGE1G: case ACL_MEM_HUGE1G: case ACL_MEM_P2P_HUGE1G: return PAGE_1G;
@@ -42,7 +40,7 @@ static uint64_t granule(const aclrtPhysicalMemProp *prop) {
 
 API aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity) {
     ENTER("aclrtMemGetAllocationGranularity");
-    if (prop == NULL || granularity == NULL) return null_argument(prop == NULL ? "prop" : "granularity");
+    if (prop == NULL || granularity == NULL) return emu_null_argument(prop == NULL ? "prop" : "granularity");
     if (option != ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM && option != ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "option is %d; allowed: 0, 1", (int)option);
     *granularity = granule(prop);
@@ -52,7 +50,7 @@ API aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop, aclrtM
 API aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) {
     ENTER("aclrtReserveMemAddress");
     emu_context *context;
-    if (virPtr == NULL) return null_argument("virPtr");
+    if (virPtr == NULL) return emu_null_argument("virPtr");
     if (size == 0 || alignment != 0 || flags > 1)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is %zu, alignment %zu, flags %llu; size must be greater than 0, alignment 0 and flags 0 or 1",
                         size, alignment, (unsigned long long)flags);
@@ -96,7 +94,7 @@ API aclError aclrtReleaseMemAddress(void *virPtr) {
 API aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) {
     ENTER("aclrtMallocPhysical");
     emu_context *context;
-    if (handle == NULL || prop == NULL) return null_argument(handle == NULL ? "handle" : "prop");
+    if (handle == NULL || prop == NULL) return emu_null_argument(handle == NULL ? "handle" : "prop");
     int status = emu_current_context(&context);
     if (status != 0) return status;
     if (flags != 0 || size == 0 || size % granule(prop) != 0)
@@ -221,7 +219,7 @@ API aclError aclrtUnmapMem(void *virPtr) {
 API aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count) {
     ENTER("aclrtMemSetAccess");
     emu_device *device = emu_memory_device(virPtr);
-    if (desc == NULL || count == 0) return null_argument("desc");
+    if (desc == NULL || count == 0) return emu_null_argument("desc");
     if (device == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p has not been reserved", virPtr);
     return emu_memory_check(device, virPtr, size, "virPtr", 0);
 }
@@ -229,7 +227,7 @@ API aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *de
 API aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag) {
     ENTER("aclrtMemGetAccess");
     emu_device *device = emu_memory_device(virPtr);
-    if (location == NULL || flag == NULL) return null_argument(location == NULL ? "location" : "flag");
+    if (location == NULL || flag == NULL) return emu_null_argument(location == NULL ? "location" : "flag");
     if (device == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p has not been reserved", virPtr);
     int status = emu_memory_check(device, virPtr, 1, "virPtr", 0);
     if (status == 0) *flag = ACL_RT_MEM_ACCESS_FLAGS_READWRITE;
