@@ -70,6 +70,18 @@ class Communicator:
         return cls(backend, backend.communicator_of_cluster(os.fspath(path), rank))
 
     @classmethod
+    def of_devices(cls, devices: Sequence[int]) -> list[Communicator]:
+        """Ranks that are devices of this process, rank r being ``devices[r]`` (HcclCommInitAll).
+
+        A rank's collectives are called with its device current; they are queued, so one thread can call all ranks'.
+        """
+        numbers = [int(device) for device in devices]
+        if not numbers or len(set(numbers)) != len(numbers):
+            raise ValueError(f"devices are {numbers}; they must be different, and at least one")
+        backend = current_backend()
+        return [cls(backend, endpoint) for endpoint in backend.communicators_of_devices(numbers)]
+
+    @classmethod
     def from_env(cls, *, timeout: float = 120) -> Communicator:
         """Meets the ranks that a launcher has started (torchrun, mpirun, srun), on device ``LOCAL_RANK``.
 
@@ -118,6 +130,10 @@ class Communicator:
     def abort(self) -> None:
         """Ends all collectives under way with an error, on this rank and, as they notice, on the others."""
         self._endpoint.abort()
+
+    def resume(self) -> None:
+        """Makes the communicator usable again after ``abort`` or an error: all ranks call this, and meet anew."""
+        self._endpoint.resume()
 
     def check(self) -> None:
         """Raises the asynchronous error of the communicator, if it has one: a lost rank, a time-out."""

@@ -7,10 +7,11 @@ instead of waiting for ever, and ends with one, after which buffers may be reuse
 from __future__ import annotations
 
 import contextlib
+import hmac
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +64,8 @@ class Collectives:
     def __init__(self, group: Group, timeout: float = EXECUTE_TIMEOUT) -> None:
         self.group = group
         self.timeout = timeout
+        self._meet: Optional[Callable[[bytes], Group]] = None  # the same ranks once more, by another secret
+        self._resumed = 0
 
     @classmethod
     def join(cls, root_info: bytes, rank: int, size: int, device_memory: Optional[int] = None) -> Collectives:
@@ -70,8 +73,23 @@ class Collectives:
 
         ``device_memory`` is a descriptor of memory in which this rank's buffers lie, for its peers on this host.
         """
-        info = RootInfo.parse(root_info)
-        return cls(NetworkGroup(info, rank, size) if info.address else HostGroup(info, rank, size, device_memory))
+        first = RootInfo.parse(root_info)
+
+        def meet(seed: bytes) -> Group:
+            info = RootInfo.of(seed, first.address) if seed else first
+            return NetworkGroup(info, rank, size) if info.address else HostGroup(info, rank, size, device_memory)
+
+        made = cls(meet(b""))
+        made._meet = lambda salt: meet(hmac.digest(first.secret, salt, "sha256"))
+        return made
+
+    def resume(self) -> None:
+        """Meets the other ranks anew after a failure or an abort; all of them call it, as often as each other."""
+        if self._meet is None:
+            raise CommunicationError("the communicator was not made by join and cannot meet its ranks again")
+        self.group.close()
+        self._resumed += 1
+        self.group = self._meet(b"resumed %d" % self._resumed)
 
     # ---------------------------------------------------------------------------------------- one for all
     def barrier(self) -> None:

@@ -173,6 +173,9 @@ class CommunicatorEndpoint(abc.ABC):
     def abort(self) -> None: ...
 
     @abc.abstractmethod
+    def resume(self) -> None: ...
+
+    @abc.abstractmethod
     def check(self) -> None:
         """Raises the asynchronous error, if there is one."""
 
@@ -227,6 +230,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> CommunicatorEndpoint:
         """Meets the other ranks of a root info."""
+
+    @abc.abstractmethod
+    def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
+        """Ranks that are devices of this process."""
 
     @abc.abstractmethod
     def communicator_of_cluster(self, path: str, rank: int) -> CommunicatorEndpoint:

@@ -60,6 +60,7 @@ class Communicators:
             Communication.LEAVE: self._leave,
             Communication.STATE: self._state,
             Communication.ABORT: self._abort,
+            Communication.RESUME: self._resume,
         }
         _register(self)
 
@@ -120,6 +121,10 @@ class Communicators:
 
     def _abort(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
         self._members[name].group.fail("the communicator was aborted")
+        return b""
+
+    def _resume(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
+        self._members[name].resume()
         return b""
 
     # ---------------------------------------------------------------------------------------- collectives

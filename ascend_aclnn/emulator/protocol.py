@@ -55,6 +55,7 @@ class Communication(IntEnum):
     LEAVE = 4
     STATE = 5
     ABORT = 6
+    RESUME = 7
 
 
 class Collective(IntEnum):

@@ -201,3 +201,63 @@ def test_many_communicators_leave_nothing(each_backend: Backend) -> None:
         with Communicator.from_root_info(Communicator.root_info(), 0, 1) as comm:
             assert comm.all_reduce(aclnn.ones(3, np.float16)).tolist() == [1, 1, 1]
     assert len(os.listdir("/proc/self/fd")) <= before + 6
+
+
+def _abort_and_resume(comm: Communicator) -> list[float]:
+    """Twice an abort by one rank, which the others notice at their next collective, then all go on."""
+    found = []
+    for lost in (0, 1):
+        if comm.rank == lost:
+            comm.abort()
+        x = aclnn.asarray(np.ones(3, np.float32))
+        with pytest.raises(AclError):
+            comm.all_reduce(x)
+            aclnn.synchronize()
+            comm.check()
+            raise AssertionError("the communicator was aborted")
+        comm.resume()
+        comm.check()
+        total = comm.all_reduce(aclnn.asarray(np.full(2, comm.rank + 1, np.float32)))
+        found.append(float(np.asarray(total)[0]))
+    return found
+
+
+@pytest.mark.parametrize("backend", ["numpy", "emulator"])
+def test_a_communicator_is_resumed_after_an_abort(backend: str, request: pytest.FixtureRequest) -> None:
+    home = str(request.getfixturevalue("emulator_home")) if backend == "emulator" else ""
+    assert on_ranks(3, _abort_and_resume, "npu" if home else "numpy", home) == [[6.0, 6.0]] * 3
+
+
+DEVICES = """
+import numpy as np
+import ascend_aclnn as aclnn
+comms = aclnn.Communicator.of_devices([0, 1])
+results = []
+for comm in comms:
+    with aclnn.Device(comm.rank):
+        x = aclnn.asarray(np.full(3, comm.rank + 1, np.float32))
+        results.append(comm.all_reduce(x))
+print([c.size for c in comms], [np.asarray(r).tolist() for r in results])
+for comm in comms:
+    with aclnn.Device(comm.rank):
+        comm.close()
+"""
+
+
+def test_ranks_that_are_devices_of_one_process(emulator_home: Path) -> None:
+    """One thread calls all ranks: a collective is queued, and runs once the others' are."""
+    environment = {**os.environ, "ASCEND_HOME_PATH": str(emulator_home), "ASCEND_ACLNN_BACKEND": "npu"}
+    environment["ASCEND_EMULATOR_DEVICES"] = "2"
+    found = subprocess.run([sys.executable, "-c", DEVICES], env=environment, capture_output=True, text=True, timeout=60)
+    assert found.stdout.strip() == "[2, 2] [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]", found.stdout + found.stderr
+
+
+def test_the_numpy_backend_has_one_device() -> None:
+    with aclnn.use_backend("numpy"):
+        (comm,) = Communicator.of_devices([0])
+        assert (comm.rank, comm.size) == (0, 1)
+        comm.close()
+        with pytest.raises(ValueError, match="device 1: the NumPy backend has one device"):
+            Communicator.of_devices([0, 1])
+        with pytest.raises(ValueError, match="they must be different"):
+            Communicator.of_devices([0, 0])

@@ -28,6 +28,7 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import RuleViolation
 from ascend_aclnn.core.interface import (
     Backend,
+    CommunicatorEndpoint,
     DeviceProperties,
     MemoryBlock,
     MemoryInfo,
@@ -133,6 +134,9 @@ class NpuBackend(Backend):
 
     def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> HcclCommunicator:
         return self.hccl.join(info, rank, size, name)
+
+    def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
+        return list(self.hccl.join_devices(devices))
 
     def communicator_of_cluster(self, path: str, rank: int) -> HcclCommunicator:
         return self.hccl.join_cluster(path, rank)

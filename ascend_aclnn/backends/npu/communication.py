@@ -109,6 +109,14 @@ class Hccl:
         self.call("HcclCommInitRootInfo", size, ctypes.addressof(root), rank, ctypes.addressof(made), about=about)
         return HcclCommunicator(self, made, rank, size)
 
+    def join_devices(self, devices: Sequence[int]) -> list[HcclCommunicator]:
+        self.backend.target(None)
+        numbers, handles = (ctypes.c_int32 * len(devices))(*devices), (ctypes.c_void_p * len(devices))()
+        self.call("HcclCommInitAll", len(devices), ctypes.addressof(numbers), ctypes.addressof(handles))
+        return [
+            HcclCommunicator(self, ctypes.c_void_p(handle), rank, len(devices)) for rank, handle in enumerate(handles)
+        ]
+
     def join_cluster(self, path: str, rank: int) -> HcclCommunicator:
         self.backend.target(None)
         made, size = ctypes.c_void_p(), ctypes.c_uint32()
@@ -184,6 +192,9 @@ class HcclCommunicator(CommunicatorEndpoint):
 
     def abort(self) -> None:
         self._call("HcclCommSuspend", self._open())
+
+    def resume(self) -> None:
+        self._call("HcclCommResume", self._open())
 
     def check(self) -> None:
         status = ctypes.c_int32()

@@ -25,6 +25,7 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError, RuleViolation
 from ascend_aclnn.core.interface import (
     Backend,
+    CommunicatorEndpoint,
     DeviceProperties,
     HostRunner,
     MemoryBlock,
@@ -111,6 +112,11 @@ class NumpyBackend(Backend):
         from ascend_aclnn.backends.numpy import communication
 
         return communication.HostCommunicator(info, rank, size, name)
+
+    def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
+        for device in devices:
+            self.set_device(device)  # there is one
+        return [communication.HostCommunicator(communication.root_info(), 0, 1, None)]
 
     def communicator_of_cluster(self, path: str, rank: int) -> communication.HostCommunicator:
         from ascend_aclnn.backends.numpy import communication

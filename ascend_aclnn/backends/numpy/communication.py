@@ -90,6 +90,9 @@ class HostCommunicator(CommunicatorEndpoint):
     def abort(self) -> None:
         self._collectives.group.fail("the communicator was aborted")
 
+    def resume(self) -> None:
+        self._reporting("HcclCommResume", self._collectives.resume)
+
     def check(self) -> None:
         failure = self._collectives.group.failure
         if failure is not None:

@@ -266,7 +266,7 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
             break;
         }
         members[i] = (member){.device = &emu_devices[devices[i]], .root = &root, .rank = i, .size = ndev, .comm = &comms[i]};
-        emu_link_start(members[i].device);
+        status = (HcclResult)emu_link_prepare(members[i].device);
     }
     for (; started < ndev && status == HCCL_SUCCESS; started++)
         if (pthread_create(&members[started].thread, NULL, join_member, &members[started]) != 0) status = HCCL_E_SYSCALL;
@@ -308,6 +308,13 @@ API HcclResult HcclCommSuspend(HcclComm comm) {
     ENTER_HCCL("HcclCommSuspend");
     FIND(found, comm);
     return tell(found, COMMUNICATION_ABORT);
+}
+
+/* All ranks meet anew; what was under way has failed. */
+API HcclResult HcclCommResume(HcclComm comm) {
+    ENTER_HCCL("HcclCommResume");
+    FIND(found, comm);
+    return tell(found, COMMUNICATION_RESUME);
 }
 
 API HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank) {

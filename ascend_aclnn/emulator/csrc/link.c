@@ -13,6 +13,7 @@
 
 #include "calls.h"
 #include "clock.h"
+#include "memory.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -214,6 +215,14 @@ void emu_link_start(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
     if (start_locked(device) != 0) free(emu_take_message()); /* the first operator says so again */
     pthread_mutex_unlock(&device->link_lock);
+}
+
+int emu_link_prepare(emu_device *device) {
+    pthread_mutex_lock(&emu_world);
+    int status = emu_memory_open(device);
+    pthread_mutex_unlock(&emu_world);
+    if (status == 0) emu_link_start(device);
+    return status;
 }
 
 int emu_link_check(emu_device *device) {
