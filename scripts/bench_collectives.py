@@ -2,6 +2,7 @@
 
     python scripts/bench_collectives.py                 # 2 ranks; needs torch and torch_npu (scripts/test --clients has them)
     python scripts/bench_collectives.py --ranks 4 --sizes 1024 1048576
+    python scripts/bench_collectives.py --scale 2 4 8 16   # by Communicator, on the emulated device: how times grow with ranks
 
 For each size, both are run alternately, and the least time of several counts. Each rank's device process and gloo's threads
 share the host's cores, so the ratio is what a CI job sees; it says nothing about cards.
@@ -10,12 +11,24 @@ share the host's cores, so the ratio is what a CI job sees; it says nothing abou
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, Callable
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import Communicator
+
+SCALED = ("all_reduce", "all_gather", "all_to_all")
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 24, 1 << 26]
 
 
@@ -24,7 +37,13 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes")
     parser.add_argument("--repeat", type=int, default=20)
+    parser.add_argument(
+        "--scale", type=int, nargs="+", metavar="RANKS", help="numbers of ranks to compare, without torch"
+    )
     options = parser.parse_args()
+    if options.scale:
+        scale(options.scale, options.repeat)
+        return 0
     if "RANK" in os.environ:
         measure(options)
         return 0
@@ -32,6 +51,63 @@ def main() -> int:
     command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--", sys.executable, *launcher, *sys.argv]
     environment = {**os.environ, "ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment).returncode
+
+
+def scale(numbers: list[int], repeat: int) -> None:
+    """Least times of collectives on the emulated device for several numbers of ranks."""
+    from ascend_aclnn.emulator.build import build
+
+    os.environ["ASCEND_HOME_PATH"] = str(build())
+    context = multiprocessing.get_context("spawn")
+    print(f"emulated device, {os.cpu_count()} cores, least of {repeat} runs, milliseconds; KB and MB of each rank")
+    print(f"{'ranks':>5} {'MB/rank':>8} {'barrier':>8}" + "".join(f"{name:>20}" for name in SCALED))
+    print(f"{'':>5} {'':>8} {'':>8}" + f"{'1 KB':>11}{'1 MB':>9}" * len(SCALED), flush=True)
+    for size in numbers:
+        info, results = Communicator.root_info(), context.SimpleQueue()
+        ranks = [context.Process(target=scaled, args=(info, rank, size, repeat, results)) for rank in range(size)]
+        for process in ranks:
+            process.start()
+        print(results.get(), flush=True)
+        for process in ranks:
+            process.join()
+
+
+def scaled(info: bytes, rank: int, size: int, repeat: int, results: Any) -> None:
+    """One rank's part; rank 0 gives the row."""
+    os.environ["ASCEND_ACLNN_BENCH"] = str(os.getpid())  # the device process inherits it
+    with aclnn.use_backend("npu"), Communicator.from_root_info(info, rank, size) as comm:
+        megabytes = resident()  # before the first operator
+
+        def least(run: Callable[[], Any]) -> float:
+            found = float("inf")
+            for _ in range(repeat):
+                comm.barrier()
+                aclnn.synchronize()
+                start = time.perf_counter()
+                run()
+                aclnn.synchronize()
+                found = min(found, time.perf_counter() - start)
+            return found * 1e3
+
+        cells = f"{size:>5} {megabytes:>8.0f} {least(comm.barrier):>8.2f}"
+        for name in SCALED:
+            for width, nbytes in ((11, 1 << 10), (9, 1 << 20)):
+                x = aclnn.zeros((nbytes // 4,), np.float32)
+                out = aclnn.empty((nbytes // 4 * (size if name == "all_gather" else 1),), np.float32)
+                cells += f"{least(functools.partial(getattr(comm, name), x, out=out)):>{width}.2f}"
+        if rank == 0:
+            results.put(cells)
+
+
+def resident() -> float:
+    """Megabytes of this process's device process: the one with this process's environment and its own memory."""
+    found = 0.0
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"ASCEND_ACLNN_BENCH={os.getpid()}".encode() in (path / "environ").read_bytes():
+                lines = (path / "status").read_text().splitlines()
+                found = max(found, *(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")))
+    return found
 
 
 def measure(options: argparse.Namespace) -> None:
