@@ -47,8 +47,9 @@ rule(
 rule(
     "aclnnConfusionTranspose",
     same_dtype("x", "out", among=f"{INTEGERS} {UNSIGNED} {FLOATS}"),
-    # Transposed and then reshaped, or the other way round.
-    define(turned="x if transpose_first else shape"),
+    # Transposed and then reshaped, or the other way round. ``known`` refuses other counts of elements in inference too, where
+    # empty tensors are not checked.
+    define(turned="x if transpose_first else shape", count="known(prod(shape), prod(x))"),
     unless_empty(
         "x",
         with_status(
@@ -56,9 +57,9 @@ rule(
             require("len(perm) == len(turned)"),
             require("all(-len(perm) <= i < len(perm) for i in perm)"),
             require("len({i % len(perm) for i in perm}) == len(perm)", argument="perm", why="each axis once"),
-            require("all(n >= 0 for n in shape)", "prod(shape) == prod(x)"),
+            require("all(n >= 0 for n in shape)", "count >= 0", argument="shape"),
         ),
-        copied_output_shape(out="shape if transpose_first else tuple(shape[i] for i in perm)"),
+        copied_output_shape(out="count >= 0 and (shape if transpose_first else tuple(shape[i] for i in perm))"),
     ),
 )
 
