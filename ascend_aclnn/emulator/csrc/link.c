@@ -529,15 +529,19 @@ static bool take_wake(emu_connection *connection) {
 bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout) {
     emu_ring *ring = connection->channel.ring;
     if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
+    if (timeout == 0) { /* who only asks wakes nobody; the end of the connection is an answer, too */
+        struct pollfd poller = {connection->channel.socket, POLLIN, 0};
+        return is_lost(connection) || (poll(&poller, 1, 0) > 0 && take_wake(connection) && is_lost(connection));
+    }
     uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
-    bool short_wait = timeout != 0 && connection->wait < RING_SPIN;
+    bool short_wait = connection->wait < RING_SPIN;
     if (short_wait && atomic_load(&ring->state) != RING_BUSY) wake(ring, connection->channel.socket);
     while (!short_wait || !spin(ring, launches, since)) {
         atomic_store(&ring->wanted, launches);
         if (atomic_load(&ring->done) >= launches || is_lost(connection)) break;
         if (atomic_load(&ring->state) != RING_BUSY) wake(ring, connection->channel.socket);
         struct pollfd poller = {connection->channel.socket, POLLIN, 0};
-        int ready = poll(&poller, 1, timeout <= 0 ? timeout : emu_left(end));
+        int ready = poll(&poller, 1, timeout < 0 ? -1 : emu_left(end));
         if (ready < 0 && errno == EINTR) continue;
         if (ready == 0) {
             atomic_store(&ring->wanted, 0);
