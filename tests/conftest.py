@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ascend_aclnn import catalog
 from ascend_aclnn.core.interface import Backend
 
 
@@ -31,6 +33,22 @@ pytest_plugins = [] if _installed() else ["ascend_aclnn.testing.plugin"]
 os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def registered_operators_are_forgotten() -> Iterator[None]:
+    """What a test registers as a vendor's operator is in no other test's catalog."""
+    before = dict(catalog._registered)
+    yield
+    new = [operator for name, operator in catalog._registered.items() if before.get(name) is not operator]
+    for operator in new:
+        del catalog._registered[operator.name]
+        for forget in catalog._when_registered:
+            forget(operator)
+    if new:
+        catalog._registered.update(before)
+        catalog.get.cache_clear()
+        catalog.python_names.cache_clear()
 
 
 @pytest.fixture(scope="session")
