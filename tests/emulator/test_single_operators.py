@@ -179,7 +179,7 @@ def test_options_of_the_compiler(cann: Cann) -> None:
     assert compiler.aclGetCompileopt(precision, value, ctypes.c_size_t(64)) == 0
     assert value.value == b"must_keep_origin_dtype"
     assert compiler.aclSetCompileopt(17, b"x") == 100000
-    assert cann.message().startswith("aclSetCompileopt: option 17")
+    assert cann.message().startswith("aclSetCompileopt: option is 17")
 
 
 @client()
