@@ -19,7 +19,7 @@ import enum
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Optional
@@ -198,6 +198,12 @@ class Operator:
         """Why no rule can tell what an output looks like, which is then to be passed; None where one does."""
         reasons: dict[str, str] = _rows()["chosen_outputs"]["operators"]
         return reasons.get(self.name)
+
+    @functools.cached_property
+    def not_empty(self) -> Sequence[str]:
+        """The tensors that its document wants to have elements, and whose elements no reference can do without."""
+        names: dict[str, list[str]] = _rows()["not_empty"]["operators"]
+        return names.get(self.name, ())
 
     @functools.cached_property
     def needs_workspace(self) -> bool:

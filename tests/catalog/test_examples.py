@@ -1,4 +1,4 @@
-"""The examples of help(): one for every operator with a reference, and each prints what it says."""
+"""The examples of help(): each prints what it says. tests/properties asks for one for every reference."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 import samples
-from ascend_aclnn import catalog, ops, reference
+from ascend_aclnn import catalog, ops
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]
 NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf)|nan")
-
-
-def test_operators_with_a_reference_have_examples() -> None:
-    """All but one in thirty: those whose arguments are too many or too large for an example."""
-    known = [operator for operator in OPERATORS if reference.find(operator) is not None]
-    missing = [operator.name for operator in known if operator.example is None]
-    assert len(missing) <= len(known) / 30, f"scripts/examples.py adds examples: {' '.join(missing)}"
 
 
 @pytest.mark.parametrize("family", sorted({o.family for o in OPERATORS if o.example is not None}))

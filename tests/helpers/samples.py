@@ -1,4 +1,4 @@
-"""The arguments of the catalog's examples, as values."""
+"""The calls of the catalog's examples, as values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +15,13 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, ops
 from ascend_aclnn.catalog import Operator
+
+
+class Call(NamedTuple):
+    """The arguments of an operator in the order of its parameters, and the outputs that an example passes."""
+
+    arguments: list[Any]
+    options: dict[str, Any]
 
 
 @functools.cache
@@ -46,16 +53,15 @@ def run(operator: Operator) -> Any:
         )
 
 
-def arguments(operator: Operator) -> Optional[list[Any]]:
-    """The arguments of an operator's example, in the order of its parameters; None where it has none."""
-    if operator.example is None:
-        return None
+def call(operator: Operator) -> Call:
+    """The call of an operator's example: new arrays each time, and Tensors of the current backend."""
+    assert operator.example is not None
     signature = inspect.signature(getattr(ops, operator.python_name))
 
-    def collect(*args: Any, **kwargs: Any) -> list[Any]:
+    def collect(*args: Any, out: Any = None, **kwargs: Any) -> Call:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return list(bound.args)
+        return Call(list(bound.args), {} if out is None else {"out": out})
 
     names = {
         "aclnn": aclnn,
@@ -64,17 +70,8 @@ def arguments(operator: Operator) -> Optional[list[Any]]:
         "np": np,
         "ops": SimpleNamespace(**{operator.python_name: collect}),
     }
-    with aclnn.use_backend("numpy", soc=operator.example.soc):
-        values: list[Any] = eval(operator.example.call, names)
-    return values
-
-
-def arrays_only(operator: Operator) -> Optional[list[Any]]:
-    """The arguments of an example that is plain: no Tensor among them, and every output inferred."""
-    example = operator.example
-    if example is None or "aclnn.asarray" in example.call or "aclnn.empty" in example.call or "out=" in example.call:
-        return None
-    return arguments(operator)
+    found: Call = eval(operator.example.call, names)
+    return found
 
 
 def soc(operator: Operator) -> Optional[str]:

@@ -208,12 +208,23 @@ class Runner:
             raise AclError(OUT_OF_MEMORY, operator.name, detail, operator=operator.name) from error
         if isinstance(error, AclError):
             raise error
+        empty = self._first_empty(arguments)
+        if empty is not None:
+            detail = f"the reference does not compute calls whose {empty} has no elements: {error}"
+            raise UnsupportedOperator(operator.name, detail, argument=empty) from error
         # a fault of the reference, not of the arguments
         note = f"in the NumPy reference of {operator.name} ({_shapes(operator, arguments)})"
         if sys.version_info >= (3, 11):
             error.add_note(note)
             raise error
         raise error from RuntimeError(note)
+
+    def _first_empty(self, arguments: Sequence[Any]) -> Optional[str]:
+        """The first input without elements."""
+        for i in self._inputs:
+            if any(array.size == 0 for array in _all_arrays([arguments[i]])):
+                return self._operator.parameters[i].python_name
+        return None
 
 
 def _along(found: Reference, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:

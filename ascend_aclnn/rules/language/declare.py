@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import Call, Check, ShapeRule, Shapes
 from ascend_aclnn.rules.language.data_types import documented_dtypes
@@ -66,6 +66,9 @@ class Rule:
         self._check_null(call, outputs=True)
         for check in self.checks:
             check(call)
+        for name in call.operator.not_empty:
+            if call.is_empty(name):
+                call.refuse(name, "is empty; it must have elements", TILING_ERROR)
 
     def positions(self, operator: Operator) -> Mapping[str, int]:
         """Where the parameters are, by C name and by alias."""
