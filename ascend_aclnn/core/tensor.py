@@ -153,6 +153,8 @@ class Tensor(TensorSpec):
 
         ValueError where it would reach outside the storage.
         """
+        if format is None:
+            self._check_in_rows("view")
         spec = TensorSpec.of(shape, self.dtype, strides=strides, offset=offset)
         spec.check_within(self.storage.nbytes)
         return self._view(spec.shape, spec.strides, spec.offset, format)
@@ -176,6 +178,7 @@ class Tensor(TensorSpec):
             if len(arrays) < len(items):
                 raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
             return _get_operators().index(self, arrays)
+        self._check_in_rows("index")
         given = sum(1 for item in items if item is not None and item is not Ellipsis)
         if given > self.ndim:
             raise IndexError(f"{given} indices for a tensor of rank {self.ndim}")
@@ -212,6 +215,13 @@ class Tensor(TensorSpec):
             axis += 1
         return self._view(shape, strides, offset)
 
+    def _check_in_rows(self, wish: str) -> None:
+        """ValueError where strides do not tell where an element is."""
+        if self.format.private:
+            raise ValueError(
+                f"a tensor in {self.format.name} keeps its elements in blocks; {wish} its copy in ND, asarray(tensor.numpy())"
+            )
+
     def transpose(self, *axes: Union[int, Sequence[int]]) -> Tensor:
         """Axes in another order (all reversed when none are given), as separate arguments or one sequence; a view."""
         given = [operator.index(a) for a in _flat(axes)]
@@ -242,6 +252,7 @@ class Tensor(TensorSpec):
             dims[dims.index(-1)] = self.size // known
         if math.prod(dims) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
+        self._check_in_rows("reshape")
         if not self.is_contiguous:
             raise ValueError(
                 f"a tensor of shape {self.shape} with strides {self.strides} is not contiguous; reshape its copy()"

@@ -245,3 +245,16 @@ def test_any_view_reads_and_writes_like_numpy(data: st.DataObject) -> None:
         view.assign(-5)
         host[...] = -5
         assert tensor.numpy().tolist() == expected.tolist()
+
+
+def test_views_of_blocks_are_refused_and_name_the_remedy() -> None:
+    """Strides do not tell where an element of a private format is."""
+    with aclnn.use_backend("numpy"):
+        tensor = aclnn.asarray(np.arange(1024, dtype=np.float16).reshape(32, 32), format="FRACTAL_NZ")
+        remedy = r"keeps its elements in blocks; \w+ its copy in ND, asarray\(tensor.numpy\(\)\)"
+        for take in (lambda: tensor[:16], lambda: tensor[0], lambda: tensor.reshape(-1), lambda: list(tensor)):
+            with pytest.raises(ValueError, match=remedy):
+                take()
+        with pytest.raises(ValueError, match=remedy):
+            tensor.view((16,), (1,), 0)
+        np.testing.assert_array_equal(aclnn.asarray(tensor.numpy())[1].numpy(), np.arange(32, 64))

@@ -393,3 +393,32 @@ def test_weights_of_four_bits_in_blocks() -> None:
     tensor = aclnn.asarray(weight.astype(ml_dtypes.int4), format="FRACTAL_NZ")
     got = ops.weight_quant_batch_matmul_nz(x, tensor, scale, antiquant_group_size=0)
     near(got, wide(x) @ (weight * wide(scale)), 5e-3, 2e-2)
+
+
+@pytest.mark.parametrize(("layout", "rank"), [("BSH", 3), ("BNSD", 3), ("BNSD", 4)])
+def test_incre_flash_attention_with_pages(layout: str, rank: int) -> None:
+    """The caches that the document allows: heads first only beside queries with heads first."""
+    query, key, value = random(1, 2, 1, 16), random(2, 32, 16, seed=4), random(2, 32, 16, seed=5)
+    order = np.array([[1, 0]], np.int32)  # the second page holds the first tokens
+    pages = [a.reshape(2, 2, 16, 16).swapaxes(0, 1)[::-1] for a in (key, value)]  # page, head, token, width
+    flat = [a.swapaxes(1, 2).reshape(2, 16, 32) if rank == 3 else a for a in pages]
+    cache = [[np.ascontiguousarray(a)] for a in flat]
+    got = ops.incre_flash_attention_v4(
+        query if layout == "BNSD" else query.reshape(1, 1, 32), *cache, atten_mask=None, actual_seq_lengths=[20],
+        blocktable=order, num_heads=2, scale_value=0.25, input_layout=layout, num_key_value_heads=2, block_size=16,
+        inner_precise=1,
+    )  # fmt: skip
+    wanted = attention(query[0], key[:, :20], value[:, :20], 0.25)
+    near(got.reshape(2, 1, 16), wanted, 5e-3, 5e-3)
+
+
+def test_incre_flash_attention_refuses_heads_first_under_other_queries() -> None:
+    """ProcessPageAttentionFlag of CANN's tiling: 561002 unless innerPrecise is 2."""
+    pages = [random(2, 2, 16, 16)]
+    with pytest.raises(aclnn.AclError, match=r"key\[0\] has shape \(2, 2, 16, 16\); .* must be 3") as refused:
+        ops.incre_flash_attention_v4(
+            random(1, 1, 32), pages, pages, atten_mask=None, actual_seq_lengths=[20],
+            blocktable=np.array([[1, 0]], np.int32), num_heads=2, scale_value=0.25, input_layout="BSH",
+            num_key_value_heads=2, block_size=16, inner_precise=1,
+        )  # fmt: skip
+    assert refused.value.status == 561002

@@ -101,6 +101,11 @@ rule(
         require("numHeads > 0", "numKeyValueHeads >= 0"),
         require("numKeyValueHeads == 0 or numHeads % numKeyValueHeads == 0"),
         *_KEYS_FIT,
+        # ProcessPageAttentionFlag of CANN's tiling, which a shortened path (innerPrecise 2) does without.
+        when(
+            "blockTable is not None and layout != 'BNSD' and innerPrecise != 2",
+            require("all(len(x) == 3 for x in key)", "all(len(x) == 3 for x in value)"),
+        ),
         output_shape(attentionOut="query"),
     ),
     output_dtype(attentionOut=_OTHERWISE + "FLOAT16"),

@@ -140,6 +140,8 @@ class _ShapeExpression:
         value = self.expression.compute(call)
         if isinstance(value, ArgumentItems) and value.parameter.kind is Kind.TENSOR_LIST:
             return [tuple(item) for item in value if item is not None]
+        if isinstance(value, ArgumentItems) and None in value:
+            raise Absent(self.expression.names[0])
         return value if value is None or isinstance(value, list) else tuple(map(int, value))
 
 
