@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from ascend_aclnn import catalog
@@ -31,6 +32,10 @@ pytest_plugins = [] if _installed() else ["ascend_aclnn.testing.plugin"]
 
 # Tests that do not ask for `each_backend` run on the NumPy backend, whatever device this host or an earlier test has.
 os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
+
+if not os.access(Path(__file__).parents[1], os.W_OK):  # where Hypothesis would keep what it has found
+    hypothesis.settings.register_profile("read-only checkout", database=None)
+    hypothesis.settings.load_profile("read-only checkout")
 
 SHARED = Path(__file__).parents[2] / "shared"
 

@@ -161,8 +161,8 @@ def test_data_types_are_numpys() -> None:
     assert ml_dtypes.bfloat16 == DataType.BF16 and np.float64 != DataType.FLOAT and DataType.FLOAT == 0
     assert np.dtype(DataType.BF16) == ml_dtypes.bfloat16 and np.zeros(1, DataType.INT8).dtype == np.int8
     assert str(DataType.FLOAT) == f"{DataType.FLOAT}" == "DataType.FLOAT" and len({DataType.FLOAT, 0}) == 1
-    with pytest.raises(TypeError, match="COMPLEX32 has no NumPy dtype"):
-        np.dtype(DataType.COMPLEX32)
+    with pytest.raises(TypeError, match="COMPLEX32"):
+        np.dtype(DataType.COMPLEX32)  # NumPy before 2.1 puts it in words of its own
 
 
 def test_views_stay_inside_their_storage(each_backend: Backend) -> None:
