@@ -404,7 +404,7 @@ _PACKAGE = str(Path(__file__).parents[2])
 def _origin() -> str:
     """The innermost line of the program that is not this package's."""
     frame: Any = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename.startswith((_PACKAGE, "<ascend_aclnn"))):
+    while frame is not None and (frame.f_code.co_filename.startswith((_PACKAGE, "ascend_aclnn.ops/"))):
         frame = frame.f_back
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
 
