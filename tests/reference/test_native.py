@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import native
 from ascend_aclnn.cli import main
 from ascend_aclnn.native import library as native_library
@@ -203,3 +204,9 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.delenv("CC", raising=False)
     assert main(["native", "build"]) == 1
     assert "C compiler" in capsys.readouterr().err
+
+
+def test_show_config_tells_the_helper(helper: str, capsys: pytest.CaptureFixture[str]) -> None:
+    aclnn.show_config()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("helper ")]
+    assert len(lines) == 1 and str(native.status().path) in lines[0]
