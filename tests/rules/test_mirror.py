@@ -11,12 +11,7 @@ SHARED = {"rules": ("language/",), "reference": ("declare", "unavailable")}  # o
 # Modules that still stand alone; take them off where they have found their other side.
 KNOWN = {
     "rules": {"attention/layouts"},
-    "reference": {
-        *(f"attention/{name}" for name in ("blocks", "causal_conv", "compressor", "mla", "packed", "pages")),
-        *(f"attention/{name}" for name in ("quant_caches", "swin", "unified")),
-        *(f"index/{name}" for name in ("bag", "inverse", "repeat")),
-        "mc2/local",
-    },
+    "reference": {"attention/blocks", "attention/packed", "attention/pages", "mc2/local"},
 }
 
 

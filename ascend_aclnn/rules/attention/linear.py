@@ -117,13 +117,3 @@ rule(
 )
 
 # --------------------------------------------------------------------------------------------------- causal convolutions
-
-rule("aclnnFusedCausalConv1d", documented_products, documented_dtypes(), infer_shape(y="x"))
-rule("aclnnInplaceFusedCausalConv1d", documented_products, documented_dtypes())
-rule("aclnnMaskedCausalConv1d", documented_products, documented_dtypes(), infer_shape(out="x"))
-rule(
-    "aclnnMaskedCausalConv1dBackward",
-    documented_products,
-    documented_dtypes(),
-    infer_shape(gradXOut="x", gradWeightOut="weight"),
-)

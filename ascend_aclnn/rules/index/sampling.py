@@ -45,33 +45,3 @@ rule(
         ),
     ),
 )
-rule(
-    "aclnnExpandIntoJaggedPermute",
-    only_products("A2 A3"),
-    dtype_table("permute inputOffset outputOffset outputPermuteOut", "INT32 INT32 INT32 INT32"),
-    tiling(
-        rank(1, 1, "permute", "inputOffset", "outputOffset"),
-        require("inputOffset[0] == permute[0] + 1", "outputOffset[0] == permute[0] + 1"),
-    ),
-    infer_shape(outputPermuteOut="(outputSize,)"),
-)
-
-
-def _summed(call: Call) -> Shape:
-    """yGrad with the axis as long as repeats; a single repeat divides it, which only its value tells."""
-    sizes, counts = call.shape("yGrad"), call.shape("repeats")
-    axis = call["axis"] % max(len(sizes), 1)
-    text = "is one number for all items: the output's size depends on its value; pass out="
-    call.require(len(counts) == 1 and counts[0] > 1, "repeats", text)
-    return sizes[:axis] + counts + sizes[axis + 1 :]
-
-
-rule(
-    "aclnnRepeatInterleaveGrad",
-    only_products("A2 A3 950"),
-    dtypes(FLOATS, "yGrad"),
-    dtypes(INDICES, "repeats"),
-    same_dtype("yGrad", "out"),
-    tiling(rank(0, 1, "repeats"), valid_axis("axis", "yGrad")),
-    infer_shape(out=_summed),
-)

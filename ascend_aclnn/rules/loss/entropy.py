@@ -2,81 +2,10 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.errors import INNER_NULLPTR
 from ascend_aclnn.rules.language import *
-from ascend_aclnn.rules.loss.pointwise import NONE, reduction
-
-_SELF_OR_ONE = f"self if reduction == {NONE} else ()"
 
 # ------------------------------------------------------------------------------------------------- binary
 
-rule(
-    "aclnnBinaryCrossEntropy",
-    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out", "weight"),
-    when("weight is not None", same_dtype("self", "target", "weight", "out")),
-    same_shape("self", "target"),
-    reduction,
-    unless_empty(
-        "self",
-        tiling(broadcastable("weight", "self")),
-        output_shape_relaxed(out=_SELF_OR_ONE),
-    ),
-    output_dtype(out="self"),
-    null_status=INNER_NULLPTR,
-)
-
-rule(
-    "aclnnBinaryCrossEntropyBackward",
-    max_rank(8, "gradOutput", "self", "target", "weightOptional", "out"),
-    dtypes(FLOATS_OF_PRODUCT, "self", "gradOutput", "target", "out", "weightOptional"),
-    same_format("self", "target", "weightOptional"),
-    unless_empty(
-        "self",
-        output_shape(out="self"),
-        broadcastable("target", "self"),
-        broadcastable("weightOptional", "self"),
-        broadcastable("gradOutput", "self"),
-    ),
-    reduction,
-    castable(promoted("self", "target", "gradOutput", "weightOptional"), "out"),
-    output_dtype(out="self"),
-)
-
-rule(
-    "aclnnBinaryCrossEntropyWithLogits",
-    dtypes(FLOATS_OF_PRODUCT, "self", "target", "out"),
-    same_dtype("target", "out"),
-    reduction,
-    max_rank(8, "self", "target", "weightOptional", "posWeightOptional"),
-    same_shape("self", "target"),
-    # The weights and target broadcast to some shape; which one is not checked.
-    unless_empty("target", require("broadcasts(weightOptional, target)", "broadcasts(posWeightOptional, target)")),
-    unless_empty(
-        "self",
-        tiling(broadcastable("weightOptional", "self"), broadcastable("posWeightOptional", "self")),
-        when(f"reduction == {NONE}", same_shape("self", "out")),
-    ),
-    infer_shape(out=_SELF_OR_ONE),
-)
-rule(
-    "aclnnBinaryCrossEntropyWithLogitsBackward",
-    max_rank(8, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
-    dtypes(FLOATS_OF_PRODUCT, "gradOutput", "self", "target", "weightOptional", "posWeightOptional", "out"),
-    same_dtype("target", "out"),
-    same_format("self", "target", "out"),
-    unless_empty(
-        "self",
-        same_shape("self", "target"),
-        output_shape(out="self"),
-        broadcastable("gradOutput", "self"),
-        broadcastable("weightOptional", "self"),
-        broadcastable("posWeightOptional", "self"),
-    ),
-    reduction,
-    unless_empty(
-        "self", castable(promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional"), "out")
-    ),
-)
 
 # ------------------------------------------------------------------------------------------------- of classes
 

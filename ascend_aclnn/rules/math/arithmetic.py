@@ -385,10 +385,3 @@ rule(
     *pair("input", "angle", out="out"),
     on_products("950", same_format("out", "input", "angle"), no_private_format("input")),
 )
-rule(
-    "aclnnIsClose",
-    dtypes(plus_bf16(REAL), "self", "other"),
-    same_dtype("self", "other"),
-    *_BROADCAST,
-    output_dtype(out="BOOL"),
-)

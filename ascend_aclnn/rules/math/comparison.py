@@ -199,3 +199,11 @@ rule(
     no_private_format("self", "out"),
     unless_empty("self", castable(_SHIFTED, "out")),
 )
+
+rule(
+    "aclnnIsClose",
+    dtypes(plus_bf16(REAL), "self", "other"),
+    same_dtype("self", "other"),
+    *_BROADCAST,
+    output_dtype(out="BOOL"),
+)
