@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Callable
 
 import ml_dtypes
@@ -11,25 +12,37 @@ import numpy as np
 import pytest
 
 from ascend_aclnn import native
+from ascend_aclnn.native import library
 from ascend_aclnn.numerics import programs, sum_over, where
 from ascend_aclnn.numerics.blocks import along, elementwise
 from ascend_aclnn.numerics.programs import Untraceable, program, trace
 
 pytestmark = pytest.mark.skipif(
-    not native.runs_programs(), reason="the compiled helper is not built: ascend-aclnn native build"
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
 )
 
-INSTRUCTIONS = [name for name in ("plain", "avx2", "avx512") if native.use_instructions(name)]
 DTYPES = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38, -3e38, 6.1e-5, 65504.0]
 
 
-@pytest.fixture(params=INSTRUCTIONS, autouse=True)
-def instructions(request: pytest.FixtureRequest) -> Iterator[None]:
-    best = native.status().instructions
-    assert native.use_instructions(request.param)
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library.build(tmp_path_factory.mktemp("native")).parent
+
+
+@pytest.fixture(params=["plain", "avx2", "avx512"], autouse=True)
+def instructions(request: pytest.FixtureRequest, built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The helper with one instruction set, in this process for one test."""
+    monkeypatch.setattr(library, "PACKAGED", built)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
+    monkeypatch.setattr(native, "_status", None)
+    monkeypatch.setattr(native, "_library", None)
+    native.has_exp.cache_clear()
+    if not native.use_instructions(request.param):
+        pytest.skip(f"this processor has no {request.param}")
     yield
-    assert best is not None and native.use_instructions(best)
+    native.use_instructions(native.status().instructions or "plain")
+    native.has_exp.cache_clear()
 
 
 def values(shape: tuple[int, ...], dtype: np.dtype[Any], seed: int) -> Any:
@@ -271,7 +284,6 @@ def test_exp_is_numpys() -> None:
 
 
 def test_no_helper_no_programs() -> None:
-    assert os.environ.get("ASCEND_ACLNN_NATIVE") != "0"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "runs_programs", lambda: False)
         assert program(np.exp, [np.ones(4, np.float32)], [np.ones(4, np.float32)]) is None
