@@ -195,7 +195,7 @@ class Operator:
 
     @functools.cached_property
     def chosen_output(self) -> Optional[str]:
-        """Why no rule can tell what an output looks like, which is then to be passed; None where one does."""
+        """Why no rule can infer an output, which is then to be passed; None where one does."""
         reasons: dict[str, str] = _rows()["chosen_outputs"]["operators"]
         return reasons.get(self.name)
 

@@ -37,7 +37,7 @@ def check(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[RuleV
 
 
 def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, OutputSpecs]:
-    """Shape and dtype of each output that the rule can tell, by C name; RuleViolation where the inputs admit none."""
+    """Shape and dtype of each output that the rule can infer, by C name; RuleViolation where the inputs admit none."""
     return rule_of(operator).infer(Call(operator, values, soc))
 
 
@@ -47,7 +47,7 @@ def error(operator: Operator, violation: RuleViolation) -> AclError:
     argument = None if position is None else operator.parameters[position].python_name
     detail = violation.detail
     if "has dtype DOUBLE;" in detail and "FLOAT" in detail.partition(";")[2]:
-        detail += " (NumPy makes float64 unless told otherwise: .astype(np.float32))"
+        detail += " (NumPy makes float64 unless a dtype is given: .astype(np.float32))"
     return AclError(violation.status, operator.phase_one, detail, operator=operator.name, argument=argument)
 
 

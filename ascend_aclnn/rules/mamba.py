@@ -20,7 +20,7 @@ rule(
     require("2 <= weight[0] <= 4", "weight[1] == x[-1]"),
     require("convStatesRef[1] >= weight[0] - 1", "convStatesRef[2] == x[-1]"),
     require("64 <= x[-1] <= 16384", "x[-1] % 16 == 0"),
-    # Where the sequences start is told by their starts, or by the first axis of x.
+    # Where the sequences start is given by their starts, or by the first axis of x.
     rank(1, 1, "queryStartLocOptional"),
     define(count="queryStartLocOptional[0] - 1 if queryStartLocOptional[0] > 0 else None"),
     when(

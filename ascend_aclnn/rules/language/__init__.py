@@ -9,8 +9,8 @@ A rule is a sequence of words in the order in which CANN checks, most of them wi
          output_shape(out=broadcast_shape("self", "other")),
          output_dtype(out=promoted("self", "other")))
 
-Each word checks, or tells what outputs are allocated with (``infer_shape``, ``output_dtype``), or both (``output_shape``
-and its variants, ``shape_patterns``, ``same_dtype``, ``has_dtype``, ``dtype_table``, a single dtype); where several tell of
+Each word checks, or infers what outputs are allocated with (``infer_shape``, ``output_dtype``), or both (``output_shape``
+and its variants, ``shape_patterns``, ``same_dtype``, ``has_dtype``, ``dtype_table``, a single dtype); where several infer
 one output, the last one counts. Groups (``when``, ``on_products``, ``unless_empty``, ``tiling``) leave the words in them
 their meaning. Null pointers (161001) are checked first, without a word: every pointer that the catalog does not call
 optional must be there. A check that no word says is a function of a ``Call`` that uses ``call.require(...)``.

@@ -301,10 +301,10 @@ DtypeRule = Callable[[Call], DataType]
 
 
 class Word:
-    """One statement of a rule: what it checks (by being called) and what it tells about outputs.
+    """One statement of a rule: what it checks (by being called) and what it infers about outputs.
 
-    ``shapes`` and ``dtypes`` are what it tells, by C name of an output, each with the condition under which it holds
-    (None: always). ``checks`` is False where it only tells; ``definitions`` are names that
+    ``shapes`` and ``dtypes`` are what it infers, by C name of an output, each with the condition under which it holds
+    (None: always). ``checks`` is False where it only infers; ``definitions`` are names that
     expressions of the rule may use, with their Expressions.
     """
 

@@ -89,7 +89,7 @@ class _Dtypes(Word):
 def dtypes(allowed: DtypeSet, *names: str) -> Check:
     """Tensors (or scalars, or every tensor of a list) have one of the data types; absent ones pass.
 
-    The only data type that is allowed is told of outputs.
+    The only data type that is allowed is inferred for outputs.
     """
     return _Dtypes(allowed, names)
 
@@ -182,7 +182,7 @@ def dtype_table(names: str, *rows: str, products: str = "", **families: DtypeSet
 
     A cell is a data type, several ("FLOAT16/BF16"), or a letter that stands for one of a family, the same in the whole row:
     ``dtype_table("x scale y", "T S T", T=FLOATS_OF_PRODUCT, S="FLOAT BF16")``. With ``products`` the check applies on
-    those only. The only data type that fitting rows leave to an output is told.
+    those only. The only data type that fitting rows leave to an output is inferred.
     """
     return _DtypeTable(names.split(), rows, products.split(), families)
 
@@ -216,7 +216,7 @@ class _SameDtype(Word):
 
 
 def same_dtype(first: str, *others: str, among: Optional[DtypeSet] = None) -> Check:
-    """The others have the first's data type, one ``among`` a set: checked, and told of outputs; absent ones pass."""
+    """The others have the first's data type, one ``among`` a set: checked, and inferred for outputs; absent ones pass."""
     return _SameDtype(first, others, among)
 
 
@@ -247,7 +247,7 @@ class _OutputDtypes(Word):
 
 
 def output_dtype(**rules: Union[DtypeRule, str]) -> Check:
-    """The data types of outputs: told only. Each is a data type's name, a parameter's, an expression or a DtypeRule."""
+    """The data types of outputs: inferred only. Each is a data type's name, a parameter's, an expression or a DtypeRule."""
     return _OutputDtypes({name: dtype_rule(source) for name, source in rules.items()})
 
 

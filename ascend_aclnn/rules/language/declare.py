@@ -25,7 +25,7 @@ OutputSpecs = Union[TensorSpec, list[TensorSpec], None]  # what is allocated: a 
 class Rule:
     """Checks in CANN's order, and what is known of the outputs.
 
-    Where several words tell of one output, the last one whose condition holds is believed; where none holds, an output
+    Where several words infer one output, the last one whose condition holds is believed; where none holds, an output
     that may be a null pointer is one.
     """
 
@@ -114,7 +114,7 @@ class Rule:
         }
 
     def infer(self, call: Call) -> dict[str, OutputSpecs]:
-        """Shape and dtype of the outputs whose shape is told; RuleViolation where the inputs admit none."""
+        """Shape and dtype of the outputs whose shape is inferred; RuleViolation where the inputs admit none."""
         self._begin(call)
         self._check_null(call, outputs=False)
         specs: dict[str, OutputSpecs] = {}
@@ -123,18 +123,18 @@ class Rule:
             if not left_out.isdisjoint(self._names(parameter)):
                 specs[parameter.name] = None
                 continue
-            told = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
-            for condition, rule in told:
+            inferences = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
+            for condition, rule in inferences:
                 if condition is None or condition(call):
                     specs[parameter.name] = self._specs(call, parameter, rule)
                     break
             else:
-                if told and self.may_be_null(parameter):
+                if inferences and self.may_be_null(parameter):
                     specs[parameter.name] = None
         return specs
 
     def _specs(self, call: Call, parameter: Parameter, rule: ShapeRule) -> OutputSpecs:
-        """What one rule tells of an output; where it needs an absent argument, a null pointer if the output may be one."""
+        """What one rule infers of an output; where it needs an absent argument, a null pointer if the output may be one."""
         try:
             shapes = rule(call)
         except Absent as absent:
@@ -143,7 +143,7 @@ class Rule:
             return None
         return _output_specs(shapes, self._output_dtype(call, parameter))
 
-    def tells(self, parameter: Parameter) -> bool:
+    def infers(self, parameter: Parameter) -> bool:
         """The rule can say what an output looks like, for some inputs at least."""
         return any(name in self.shapes for name in self._names(parameter))
 
@@ -156,7 +156,7 @@ class Rule:
         return found
 
     def _output_dtype(self, call: Call, parameter: Parameter) -> DataType:
-        """As told, else the only documented dtype, else the dtype of the first tensor input."""
+        """As inferred, else the only documented dtype, else the dtype of the first tensor input."""
         for condition, rule in (found for name in self._names(parameter) for found in self.dtypes.get(name, ())):
             if condition is None or condition(call):
                 return rule(call)

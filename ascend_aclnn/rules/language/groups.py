@@ -1,8 +1,8 @@
 """Words that group others: under a condition, on some products, with another status.
 
-What stands in a group keeps its meaning: checks are made where the group applies, and what is told about outputs is told
+What stands in a group keeps its meaning: checks are made where the group applies, and outputs are inferred
 there too. ``when`` and ``on_products`` hold for both; ``tiling`` and ``unless_empty`` are about checks alone, outputs are
-told in any case.
+inferred in any case.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Group(Word):
             word(call)
 
 
-def _join(into: dict[str, list[Any]], told: dict[str, list[Any]], where: Optional[Condition]) -> None:
-    for name, rules in told.items():
+def _join(into: dict[str, list[Any]], inferences: dict[str, list[Any]], where: Optional[Condition]) -> None:
+    for name, rules in inferences.items():
         into.setdefault(name, []).extend((_both(where, inner), rule) for inner, rule in rules)
 
 

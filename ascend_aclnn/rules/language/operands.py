@@ -277,7 +277,7 @@ def one_operand(
 ) -> tuple[Check, ...]:
     """Words about ``self``, and about ``out`` of its shape and (unless other arguments say more) its data type.
 
-    ``gives`` lists the output's data types; ``cast`` tells that of the result, which must be castable to the output's;
+    ``gives`` lists the output's data types; ``cast`` gives that of the result, which must be castable to the output's;
     ``makes`` is the one to allocate if that is not plain from these; ``changes`` limits what the in-place form takes.
     """
     made = makes or (cast or (floated if gives is not None else dtype_of))("self")

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class _OutputShapes(Word):
-    """Shapes of outputs: told, and checked unless only inferred."""
+    """Shapes of outputs: inferred, and checked unless only inferred."""
 
     def __init__(self, rules: dict[str, ShapeRule], checks: bool) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class _CopiedShapes(_RelaxedShapes):
 
 
 def output_shape(**rules: Union[ShapeRule, str]) -> Check:
-    """Outputs have exactly these shapes: checked, and told.
+    """Outputs have exactly these shapes: checked, and inferred.
 
     A shape is an expression (a parameter's name is its shape; one that names an absent tensor gives none), or a function.
     """
@@ -109,7 +109,7 @@ def output_shape_relaxed(**rules: Union[ShapeRule, str]) -> Check:
 
 
 def infer_shape(**rules: Union[ShapeRule, str]) -> Check:
-    """The shapes of outputs, where phase one does not compare them: told only. None is a null pointer."""
+    """The shapes of outputs, where phase one does not compare them: inferred only. None is a null pointer."""
     return _OutputShapes(_shape_rules(rules), checks=False)
 
 
@@ -362,7 +362,7 @@ class _ShapePatterns(_OutputShapes):
 
 
 def shape_patterns(leading: tuple[int, int] = (0, 99), where: str = "", **patterns: str) -> Check:
-    """Tensors fit patterns of named sizes: checked, and told of outputs.
+    """Tensors fit patterns of named sizes: checked, and inferred for outputs.
 
         shape_patterns(x="* n d", phi="n*n+2*n n*d", gamma="n d | d", out="* d", where="n in (4, 6, 8) and d % 16 == 0")
 

@@ -89,7 +89,7 @@ rule("aclnnInplaceOne", dtypes(_REAL, "selfRef"), max_rank(8, "selfRef"))
 _ZERO = f"{REAL_AND_COMPLEX} UINT16 BF16"
 rule("aclnnInplaceZero", dtypes({"950": f"{_ZERO} {FLOAT8S} {FLOAT4S}", "": _ZERO}, "selfRef"))
 
-# Of these two only the document or the registry tells which dtypes their kernels take.
+# Of these two only the document or the registry says which dtypes their kernels take.
 rule(
     "aclnnIsInf",
     only_products(_WITH_310P),
