@@ -20,7 +20,7 @@ def coverage(operator: Operator) -> Coverage:
     rule = rules.find(operator)
     pure = [p for p in operator.parameters if p.direction == "out" and not p.optional]
     return Coverage(
-        outputs=not pure or (rule is not None and all(map(rule.tells, pure))),
+        outputs=not pure or (rule is not None and all(map(rule.infers, pure))),
         checks=rule is not None,
         reference=reference.find(operator) is not None,
     )
