@@ -229,7 +229,7 @@ def test_gradients(layout: str, masked: str, drop: bool, given: bool) -> None:
 
 
 def test_gradients_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ascend_aclnn.reference.attention import flash as module
+    from ascend_aclnn.reference.attention import _dense as module
 
     rest = (None, None, None, None, None, None, None, None, None, 0.3, 1.0, WIDE, WIDE, 4, "BNSD", 0, 0)
     whole = operator("aclnnFlashAttentionScoreGrad")(Q, K, V, Q, *rest)

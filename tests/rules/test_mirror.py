@@ -8,11 +8,6 @@ import ascend_aclnn
 
 PACKAGE = Path(ascend_aclnn.__file__).parent
 SHARED = {"rules": ("language/",), "reference": ("declare", "unavailable")}  # of all families
-# Modules that still stand alone; take them off where they have found their other side.
-KNOWN = {
-    "rules": {"attention/layouts"},
-    "reference": {"attention/blocks", "attention/packed", "attention/pages", "mc2/local"},
-}
 
 
 def modules(side: str) -> set[str]:
@@ -29,5 +24,4 @@ def _private(name: str) -> bool:
 def test_rules_and_references_have_the_same_modules() -> None:
     rules, references = modules("rules"), modules("reference")
     assert len(rules & references) > 80
-    assert rules - references <= KNOWN["rules"]
-    assert references - rules <= KNOWN["reference"]
+    assert rules == references

@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.attention.blocks import paged, side, spans
+from ascend_aclnn.reference.attention._blocks import paged, side, spans
 
 _BLOCK = 128
 _INIT, _LOCAL = np.float32(1e30), np.float32(1e29)  # stand for scores of the first blocks, and of those near the query

@@ -1,8 +1,4 @@
-"""Attention with a softmax over whole rows: FlashAttentionScore and its gradient.
-
-The device multiplies probabilities that were rounded to the input's type, block by block; here everything between the
-inputs and the outputs is float32.
-"""
+"""FlashAttentionScore and its gradient in all versions: padded sequences, packed ones (TND), and both."""
 
 from __future__ import annotations
 
@@ -11,283 +7,22 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, for_blocks
+from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.attention._dense import (
+    COPIES,
+    SLOPE_TYPES,
+    Attention,
+    attention_of,
+    backward,
+    forward,
+    heads_first,
+    in_layout,
+    sink_gradient,
+    with_sink,
+)
 
-# Where batch (b), sequence (s), heads (n) and their width (d) stand in each layout; h is n and d in one axis.
-_LAYOUTS = ("BSH", "SBH", "BSND", "BNSD")
-
-# How the mask is meant: see the document of each mode.
-_DEFAULT, _ALL, _LEFT_UP, _RIGHT_DOWN, _BAND, _PREFIX, _PREFIX_COMPRESSED = range(7)
-
-# How a bias (pse) enters: type 1 before the scaling, 0 after it; 2 and 3 make it from one slope per head.
-_BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
-SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope per head
-
-_SCORES = 1 << 22  # elements of one block of scores
-COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
-
-
-def heads_first(tensor: Array, layout: str, heads: int) -> Array:
-    """A view with axes batch, head, sequence, width."""
-    if layout not in _LAYOUTS:
-        raise DataError("inputLayout", f"is {layout!r}; allowed: {', '.join(_LAYOUTS)}")
-    if layout == "BNSD":
-        return tensor
-    if layout == "SBH":
-        tensor = tensor.swapaxes(0, 1)
-    if layout != "BSND":
-        tensor = tensor.reshape(*tensor.shape[:2], heads, tensor.shape[2] // heads)
-    made: Array = tensor.swapaxes(1, 2)
-    return made
-
-
-def in_layout(tensor: Array, layout: str) -> Array:
-    """The reverse of ``heads_first``."""
-    if layout == "BNSD":
-        return tensor
-    tensor = tensor.swapaxes(1, 2)
-    if layout != "BSND":
-        tensor = tensor.reshape(*tensor.shape[:2], -1)
-    return tensor.swapaxes(0, 1) if layout == "SBH" else tensor
-
-
-class _Masking(NamedTuple):
-    """What decides which keys a query sees."""
-
-    mask: Optional[Array]  # 1: not seen; batch, heads, queries and keys, or fewer axes
-    mode: int
-    before: int
-    after: int
-    prefix: Optional[tuple[int, ...]]
-
-    def hidden(self, batch: int, heads: slice, rows: slice, queries: int, keys: int) -> Any:
-        """True where a key is not seen by a query of the rows: head, query, key, or just query and key."""
-        if self.mask is None:
-            return None
-        i, j = np.arange(queries)[rows, None], np.arange(keys)
-        late = keys - queries  # how far the last query's own key is from the first one's
-        if self.mode == _LEFT_UP:
-            return j > i
-        if self.mode == _RIGHT_DOWN:
-            return j > i + late
-        if self.mode == _BAND:
-            return (j > i + late + self.after) | (j < i + late - self.before)
-        if self.mode == _PREFIX_COMPRESSED:
-            return (j > i + late) & (j >= (self.prefix or (0,) * (batch + 1))[batch])
-        shape = (1,) * (4 - self.mask.ndim) + self.mask.shape
-        mask = self.mask.reshape(shape)[batch if shape[0] > 1 else 0]
-        part: Array = mask[heads if shape[1] > 1 else slice(None), rows] != 0
-        return part | (j > i + self.after) | (j < i - self.before) if self.mode == _DEFAULT else part
-
-
-class _Bias(NamedTuple):
-    """What is added to the scores."""
-
-    values: Optional[Array]
-    type: int
-    starts: tuple[int, int]  # positions of the first query and key, for slopes
-
-    def of(self, batch: int, heads: slice, rows: slice, queries: int, keys: int) -> Any:
-        """The bias of the rows: head, query, key."""
-        values = self.values
-        if values is None:
-            return None
-        if self.type in SLOPE_TYPES:
-            slopes = values[batch] if values.ndim == 2 else values
-            i, j = np.arange(queries)[rows, None] + self.starts[0], np.arange(keys) + self.starts[1]
-            distance = np.abs(i - j).astype(np.float32)
-            return -slopes[heads, None, None] * (distance if self.type == _SLOPES else np.sqrt(distance))
-        part = values[batch if values.shape[0] > 1 else 0][heads]
-        return part[:, rows] if part.shape[1] == queries else part
-
-
-class Attention(NamedTuple):
-    """One attention: operands with heads first, and what goes between them."""
-
-    query: Array
-    key: Array
-    value: Array
-    scale: float
-    keep: float
-    masking: _Masking
-    bias: _Bias
-    dropped: Optional[Array]  # 1 bit for each score, 1: kept
-
-    def groups(self) -> Iterator[tuple[int, int, slice]]:
-        """Batches, heads of the keys, and the queries' heads that share each of them."""
-        share = self.query.shape[1] // max(1, self.key.shape[1])
-        for batch in range(self.query.shape[0]):
-            for head in range(self.key.shape[1]):
-                yield batch, head, slice(head * share, (head + 1) * share)
-
-    def blocks(self) -> Iterator[slice]:
-        """Rows of queries whose scores fit in a block."""
-        queries, share = self.query.shape[2], self.query.shape[1] // max(1, self.key.shape[1])
-        step = max(1, _SCORES // max(1, share * self.key.shape[2]))
-        for start in range(0, queries, step):
-            yield slice(start, min(start + step, queries))
-
-    def scores(self, batch: int, head: int, heads: slice, rows: slice) -> tuple[Array, Optional[Array]]:
-        """Scaled products with bias, and where a key is not seen."""
-        queries, keys = self.query.shape[2], self.key.shape[2]
-        scores = np.matmul(self.query[batch, heads, rows], self.key[batch, head].T)
-        bias = self.bias.of(batch, heads, rows, queries, keys)
-        if bias is not None and self.bias.type == _BIAS_BEFORE:
-            scores += bias
-        scores *= np.float32(self.scale)
-        if bias is not None and self.bias.type != _BIAS_BEFORE:
-            scores += bias
-        return scores, self.masking.hidden(batch, heads, rows, queries, keys)
-
-    def kept(self, batch: int, heads: slice, rows: slice) -> Optional[Array]:
-        """What dropout multiplies the probabilities with."""
-        if self.dropped is None:
-            return None
-        queries, keys = self.query.shape[2], self.key.shape[2]
-        made = np.empty((heads.stop - heads.start, rows.stop - rows.start, keys), np.float32)
-        for number, head in enumerate(range(heads.start, heads.stop)):
-            first = ((batch * self.query.shape[1] + head) * queries + rows.start) * keys
-            count = made[number].size
-            packed = self.dropped[first // 8 : -(-(first + count) // 8)]
-            bits = np.unpackbits(packed, bitorder="little")[first % 8 : first % 8 + count]
-            made[number] = bits.reshape(made[number].shape)
-        made /= np.float32(self.keep)
-        return made
-
-
-def attention_of(
-    query: Array,
-    key: Array,
-    value: Array,
-    bias: Optional[Array],
-    drop_mask: Optional[Array],
-    mask: Optional[Array],
-    prefix: Optional[tuple[int, ...]],
-    starts: tuple[Optional[tuple[int, ...]], Optional[tuple[int, ...]]],
-    scale: float,
-    keep: float,
-    before: int,
-    after: int,
-    heads: int,
-    layout: str,
-    mode: int,
-    bias_type: Optional[int],
-) -> Attention:
-    """The attention of these arguments; a version without ``pseType`` adds its bias before the scaling."""
-    if mode not in range(7):
-        raise DataError("sparseMode", f"is {mode}; allowed: 0 to 6")
-    q = heads_first(query, layout, heads)
-    shared = key.shape[2] // max(1, q.shape[3]) if layout in ("BSH", "SBH") else 0
-    k = heads_first(key, layout, shared)
-    v = heads_first(value, layout, shared)
-    first = tuple(start[0] if start else 0 for start in starts)
-    given = None if bias is None or bias.size == 0 else bias
-    return Attention(
-        q,
-        k,
-        v,
-        scale,
-        keep,
-        _Masking(None if mask is None or mask.size == 0 else mask, mode, before, after, prefix),
-        _Bias(given, _BIAS_BEFORE if bias_type is None else bias_type, (first[0], first[1])),
-        None if drop_mask is None or drop_mask.size == 0 or keep >= 1 else drop_mask.reshape(-1).view(np.uint8),
-    )
-
-
-def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Array]:
-    query, value = attention.query, attention.value
-    output = np.zeros((*query.shape[:3], value.shape[3]), np.float32)
-    highest = np.zeros((*query.shape[:3], COPIES), np.float32)
-    total = np.zeros_like(highest)
-    groups, blocks = list(attention.groups()), list(attention.blocks())
-
-    def run(low: int, high: int) -> None:
-        for batch, head, heads in groups[low:high]:
-            for rows in blocks:
-                scores, hidden = attention.scores(batch, head, heads, rows)
-                if hidden is not None:
-                    np.copyto(scores, -np.inf, where=hidden)
-                peak = scores.max(-1, keepdims=True, initial=-np.inf)
-                np.copyto(peak, np.finfo(np.float32).min, where=np.isneginf(peak))  # a query that sees nothing: zeros
-                scores -= peak
-                np.exp(scores, out=scores)
-                added = scores.sum(-1, keepdims=True)
-                kept = attention.kept(batch, heads, rows)
-                if kept is not None:
-                    scores *= kept
-                sums = np.where(added == 0, np.float32(1), added)
-                output[batch, heads, rows] = np.matmul(scores, value[batch, head]) / sums
-                highest[batch, heads, rows] = peak
-                total[batch, heads, rows] = added
-
-    for_blocks(len(groups), 1, run)
-    return highest, total, None, in_layout(output, layout)
-
-
-def backward(
-    attention: Attention, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
-) -> tuple[Array, Array, Array, Optional[Array]]:
-    query, key, value = attention.query, attention.key, attention.value
-    dy = heads_first(grad, layout, heads)
-    dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
-    dbias = None
-    if attention.bias.values is not None and attention.bias.type in (_BIAS_BEFORE, _BIAS_AFTER):
-        dbias = np.zeros((*query.shape[:3], key.shape[2]), np.float32)
-    groups, blocks = list(attention.groups()), list(attention.blocks())
-
-    def run(low: int, high: int) -> None:
-        for batch, head, heads in groups[low:high]:
-            for rows in blocks:
-                chances, hidden = attention.scores(batch, head, heads, rows)
-                if hidden is not None:
-                    np.copyto(chances, -np.inf, where=hidden)
-                if highest is None or total is None or highest.size == 0:
-                    chances -= np.maximum(chances.max(-1, keepdims=True), np.finfo(np.float32).min)
-                    np.exp(chances, out=chances)
-                    added = chances.sum(-1, keepdims=True)
-                else:
-                    chances -= highest[batch, heads, rows, :1]
-                    np.exp(chances, out=chances)
-                    added = total[batch, heads, rows, :1]
-                chances /= np.where(added == 0, np.float32(1), added)
-                slope = np.matmul(dy[batch, heads, rows], value[batch, head].T)
-                kept = attention.kept(batch, heads, rows)
-                if kept is not None:
-                    slope *= kept
-                weights = chances if kept is None else chances * kept
-                dv[batch, head] += np.einsum("nij,nid->jd", weights, dy[batch, heads, rows], optimize=True)
-                slope -= (slope * chances).sum(-1, keepdims=True)
-                slope *= chances
-                if dbias is not None:
-                    before = attention.bias.type == _BIAS_BEFORE
-                    dbias[batch, heads, rows] = slope * np.float32(attention.scale) if before else slope
-                slope *= np.float32(attention.scale)
-                dq[batch, heads, rows] = np.matmul(slope, key[batch, head])
-                dk[batch, head] += np.einsum("nij,nid->jd", slope, query[batch, heads, rows], optimize=True)
-
-    for_blocks(len(groups), 1, run)
-    if dbias is not None and attention.bias.values is not None:
-        given = attention.bias.values.shape
-        axes = tuple(axis for axis, size in enumerate(given) if size == 1 and dbias.shape[axis] != 1)
-        dbias = dbias.sum(axes, keepdims=True)
-    return in_layout(dq, layout), in_layout(dk, layout), in_layout(dv, layout), dbias
-
-
-def with_sink(sink: Array, highest: Array, total: Array, output: Array) -> tuple[Array, Array, Array]:
-    """With one more score for each head, which takes part in the softmax and has no value; heads lie in axis -2."""
-    score = sink[:, None]
-    most = np.maximum(highest, score)
-    seen = total * np.exp(highest - most)
-    sums = seen + np.exp(score - most)
-    return most, sums, output * (seen / sums)[..., :1]
-
-
-def sink_gradient(sink: Array, highest: Array, total: Array, grad: Array, output: Array) -> Array:
-    """Of the sink's share in the softmax; heads lie in axis -2 of all."""
-    share = np.exp(sink - highest[..., 0]) / total[..., 0]
-    lost = -share * (grad * output).sum(-1)
-    return np.asarray(lost.reshape(-1, len(sink)).sum(0))
+# ------------------------------------------------------------------------------------------------- padded sequences
 
 
 def _whole(given: Given, key: Array, bias: str) -> Attention:
@@ -336,3 +71,249 @@ def flash_attention_score_grad(given: Given) -> dict[str, Any]:
         taken = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
         results["dsinkOut"] = sink_gradient(sink, *taken)
     return results
+
+
+# ------------------------------------------------------------------------------------------------- packed sequences
+
+
+class _Part(NamedTuple):
+    """One sequence: its tokens, and what of the bias and of the dropout's bits belongs to it."""
+
+    number: int
+    queries: slice
+    keys: slice
+    first_score: int  # where its scores begin among those of all sequences, head by head
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
+
+
+def _parts(given: Given, heads: int) -> Iterator[_Part]:
+    """The sequences, by their running totals."""
+    ends, key_ends = given["actualSeqQLen"] or (), given["actualSeqKvLen"] or ()
+    if len(ends) != len(key_ends):
+        raise DataError("actualSeqKvLenOptional", f"has {len(key_ends)} items; it must have {len(ends)}")
+    score, start, key_start = 0, 0, 0
+    for number, (end, key_end) in enumerate(zip(ends, key_ends)):
+        yield _Part(number, slice(start, end), slice(key_start, key_end), score)
+        score += heads * (end - start) * (key_end - key_start)
+        start, key_start = end, key_end
+
+
+def _bias(given: Given, part: _Part, heads: int, name: str) -> Optional[Array]:
+    """The bias of one sequence: slopes, a piece of a long row, or a matrix for all."""
+    values: Optional[Array] = given[name]
+    if values is None or values.size == 0:
+        return None
+    queries, keys = part.shape
+    if given["pseType"] in SLOPE_TYPES:
+        return values[part.number][None] if values.ndim == 2 else values
+    if values.ndim == 1:
+        return values[part.first_score : part.first_score + heads * queries * keys].reshape(1, heads, queries, keys)
+    if values.shape[2] < queries:
+        raise DataError(
+            name + "Optional", f"has shape {values.shape}: a bias of the last rows only is not computed here"
+        )
+    own: Array = values[part.number if len(values) > 1 else 0]
+    return own[None, :, :queries, :keys]
+
+
+def _mask(given: Given, part: _Part) -> Optional[Array]:
+    mask: Optional[Array] = given["attenMask"]
+    if mask is None or mask.ndim < 2:
+        return mask
+    queries, keys = part.shape
+    if mask.ndim == 4:
+        mask = mask[part.number if len(mask) > 1 else 0]
+    return mask[..., :queries, :keys]
+
+
+def _kept(given: Given, part: _Part, heads: int) -> Optional[Array]:
+    """The bits of one sequence."""
+    bits: Optional[Array] = given["dropMask"]
+    if bits is None or bits.size == 0:
+        return None
+    count = heads * part.shape[0] * part.shape[1]
+    first = part.first_score
+    some = np.unpackbits(bits.reshape(-1).view(np.uint8)[first // 8 : -(-(first + count) // 8)], bitorder="little")
+    return np.packbits(some[first % 8 : first % 8 + count], bitorder="little")
+
+
+def _attention(given: Given, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Attention:
+    heads = query.shape[1]
+    prefix = given["prefix"]
+    return attention_of(
+        query[None, part.queries],
+        key[None, part.keys],
+        value[None, part.keys],
+        _bias(given, part, heads, bias),
+        _kept(given, part, heads),
+        _mask(given, part),
+        prefix[part.number : part.number + 1] if prefix else None,
+        (given["qStartIdx"], given["kvStartIdx"]),
+        given["scaleValue"],
+        given["keepProb"],
+        given["preTokens"],
+        given["nextTokens"],
+        heads,
+        "BSND",
+        given["sparseMode"],
+        given["pseType"],
+    )
+
+
+def _joined(x: Array, rotated: Optional[Array]) -> Array:
+    return x if rotated is None or rotated.size == 0 else np.concatenate([x, rotated], -1)
+
+
+@reference_by_name(
+    "aclnnFlashAttentionVarLenScore",
+    "aclnnFlashAttentionVarLenScoreV2",
+    "aclnnFlashAttentionVarLenScoreV3",
+    "aclnnFlashAttentionVarLenScoreV4",
+    "aclnnFlashAttentionVarLenScoreV5",
+)
+def flash_attention_var_len_score(given: Given) -> dict[str, Array]:
+    """softmax(mask((query key^T + bias) scale)) value, for each sequence."""
+    query, key = _joined(given["query"], given["queryRope"]), _joined(given["key"], given["keyRope"])
+    value = given["value"]
+    output = np.zeros((*query.shape[:2], value.shape[2]), np.float32)
+    highest = np.zeros((*query.shape[:2], COPIES), np.float32)
+    total = np.zeros_like(highest)
+    for part in _parts(given, query.shape[1]):
+        most, sums, _, made = forward(_attention(given, part, query, key, value, "realShift"), "BSND")
+        highest[part.queries], total[part.queries] = most[0].swapaxes(0, 1), sums[0].swapaxes(0, 1)
+        output[part.queries] = made[0]
+    if given["sink"] is not None:
+        highest, total, output = with_sink(given["sink"], highest, total, output)
+    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": output}
+
+
+@reference_by_name(
+    "aclnnFlashAttentionUnpaddingScoreGrad",
+    "aclnnFlashAttentionUnpaddingScoreGradV2",
+    "aclnnFlashAttentionUnpaddingScoreGradV3",
+    "aclnnFlashAttentionUnpaddingScoreGradV4",
+    "aclnnFlashAttentionUnpaddingScoreGradV5",
+)
+def flash_attention_unpadding_score_grad(given: Given) -> dict[str, Any]:
+    query, key = _joined(given["query"], given["queryRope"]), _joined(given["keyIn"], given["keyInRope"])
+    value, grad = given["value"], given["dy"]
+    dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
+    bias = given["pseShift"]
+    dbias = None
+    if bias is not None and given["pseType"] not in SLOPE_TYPES:
+        dbias = np.zeros(bias.shape, np.float32)
+    statistics = [given["softmaxMax"], given["softmaxSum"]]
+    for part in _parts(given, query.shape[1]):
+        attention = _attention(given, part, query, key, value, "pseShift")
+        own = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
+        made = backward(attention, grad[None, part.queries], own[0], own[1], "BSND", query.shape[1])
+        dq[part.queries], dk[part.keys], dv[part.keys] = made[0][0], made[1][0], made[2][0]
+        if dbias is not None and made[3] is not None:
+            _add_bias(dbias, made[3], part)
+    wide, wide_key = given["query"].shape[2], given["keyIn"].shape[2]
+    results = {"dqOut": dq[..., :wide], "dkOut": dk[..., :wide_key], "dvOut": dv, "dpseOut": dbias}
+    if given["queryRope"] is not None and given["queryRope"].size:
+        results |= {"dqRopeOut": dq[..., wide:], "dkRopeOut": dk[..., wide_key:]}
+    if given["sinkIn"] is not None:
+        taken = (given["sinkIn"], *statistics, grad, given["attentionIn"])
+        results["dsinkOut"] = sink_gradient(*taken)
+    return results
+
+
+def _add_bias(dbias: Array, made: Array, part: _Part) -> None:
+    queries, keys = part.shape
+    if dbias.ndim == 1:
+        dbias[part.first_score : part.first_score + made.size] = made.reshape(-1)
+    else:
+        dbias[part.number if len(dbias) > 1 else 0, :, :queries, :keys] += made[0]
+
+
+# --------------------------------------------------------------------------------------------------- one version for both
+
+
+def _drawn_dropout(call: Any) -> Optional[str]:
+    bits = call["dropMaskOptional"]
+    if call["keepProb"] < 1 and (bits is None or bits.size == 0):
+        return "a dropout mask drawn from seed and offset has no reference on the NumPy backend; pass drop_mask"
+    return None
+
+
+_SCALED_TOKENS = {"Q": 128, "K": 256, "V": 512}  # tokens with one scale, of queries, keys and values
+
+
+def _dequantised(given: Given, name: str, heads: int, scale: str) -> Array:
+    """Heads first (batch, heads, tokens, width), restored by scales (batch, heads, blocks, 1)."""
+    x = heads_first(given[name], given["inputLayout"], heads)
+    factors = given[f"dScale{scale}"]
+    if factors is None or factors.size == 0:
+        return x
+    return np.asarray(x * np.repeat(factors, _SCALED_TOKENS[scale], 2)[:, :, : x.shape[2]])
+
+
+def _as_bnsd(given: Given, key: str, ropes: tuple[str, str]) -> Given:
+    """The same call in one layout: queries, keys and values with heads first, dequantised, their rotated parts joined."""
+    layout, heads = given["inputLayout"], given["headNum"]
+    query = _dequantised(given, "query", heads, "Q")
+    shared = given[key].shape[2] // max(1, query.shape[3]) if layout in ("BSH", "SBH") else 0
+    made = Given(given)
+    made.operator = given.operator
+    rotated = [given[name] for name in ropes]
+    parts = [x if x is None or not x.size else heads_first(x, layout, n) for x, n in zip(rotated, (heads, shared))]
+    made["query"], made[key] = _joined(query, parts[0]), _joined(_dequantised(given, key, shared, "K"), parts[1])
+    made["value"] = _dequantised(given, "value", shared, "V")
+    made["inputLayout"] = "BNSD"
+    return made
+
+
+@reference_by_name("aclnnFlashAttentionScoreV4", unsupported=_drawn_dropout)
+def flash_attention_score_v4(given: Given) -> dict[str, Any]:
+    """Sequences of one length or several, with rotated parts, sinks, and operands of 8 bits."""
+    layout = given["inputLayout"]
+    results: dict[str, Any]
+    if layout == "TND":
+        results = flash_attention_var_len_score(given)
+        return results
+    results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    return {**results, "attentionOutOut": in_layout(results["attentionOutOut"], layout)}
+
+
+@reference_by_name("aclnnFlashAttentionScoreGradV4", unsupported=_drawn_dropout)
+def flash_attention_score_grad_v4(given: Given) -> dict[str, Any]:
+    """Of the same: queries, keys, values, rotated parts, bias and sinks."""
+    results: dict[str, Any]
+    layout, heads = given["inputLayout"], given["headNum"]
+    if layout == "TND":
+        given["keyInRope"] = given["keyRope"]
+        results = flash_attention_unpadding_score_grad(given)
+        return results
+    made = _as_bnsd(given, "keyIn", ("queryRope", "keyRope"))
+    width = made["query"].shape[3] - (0 if given["queryRope"] is None else given["queryRope"].shape[-1])
+    if layout in ("BSH", "SBH") and given["queryRope"] is not None:
+        width = made["query"].shape[3] - given["queryRope"].shape[-1] // heads
+    for name, scale in (("dy", "Dy"), ("attentionIn", "O")):
+        x = heads_first(given[name], layout, heads)
+        factor = given[f"dScale{scale}"]
+        made[name] = x if factor is None or factor.size == 0 else x * factor.reshape(-1)[0]
+    results = flash_attention_score_grad(made)
+    for name, rope in (("dq", "queryRope"), ("dk", "keyRope")):
+        whole = results[f"{name}Out"]
+        results[f"{name}Out"] = in_layout(whole[..., :width], layout)
+        if given[rope] is not None and given[rope].size:
+            results[f"{name}RopeOut"] = in_layout(whole[..., width:], layout)
+    results["dvOut"] = in_layout(results["dvOut"], layout)
+    return results
+
+
+@reference_by_name("aclnnQuantFlashAttentionScore")
+def quant_flash_attention_score(given: Given) -> dict[str, Any]:
+    """Operands of HIFLOAT8, dequantised first; the device quantises the probabilities between its products."""
+    given |= {"keepProb": 1.0, "pseType": 1, "sparseMode": 0}
+    layout = given["inputLayout"]
+    results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    statistics = (results[name][..., :1] for name in ("softmaxMaxOut", "softmaxSumOut"))
+    row_max, row_sum = statistics
+    attended = in_layout(results["attentionOutOut"], layout)
+    return {"softmaxMaxOut": row_max, "softmaxSumOut": row_sum, "attentionOutOut": attended}

@@ -8,8 +8,8 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.attention.blocks import HIDDEN, softmax, softmax_derivative
-from ascend_aclnn.reference.attention.flash import COPIES
+from ascend_aclnn.reference.attention._blocks import HIDDEN, softmax, softmax_derivative
+from ascend_aclnn.reference.attention._dense import COPIES
 
 # Axes: batch b, heads h, two axes of queries n and m, keys k, width d.
 

@@ -13,7 +13,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, DataError, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.attention.blocks import Side, from_zero, joined, largest, seen_keys, side
+from ascend_aclnn.reference.attention._blocks import Side, from_zero, joined, largest, seen_keys, side
 from ascend_aclnn.reference.declare import reference
 
 _CAUSAL = 3  # sparseMode, maskMode

@@ -17,7 +17,7 @@ from ascend_aclnn.numerics import Array, DataError, is_integer
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.attention.flash import attention_of, forward
+from ascend_aclnn.reference.attention._dense import attention_of, forward
 
 _WIDE = 2**31 - 1
 _COMPRESSED = (2, 3, 4)  # sparse modes whose mask is the same for all

@@ -14,7 +14,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, is_integer, widen
 from ascend_aclnn.reference import _mx
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.attention.pages import lengths_of, slots_of_blocks, write_rows
+from ascend_aclnn.reference.attention._pages import lengths_of, slots_of_blocks, write_rows
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
 
 _PLAIN, _PARTIAL, _INT8, _MXFP8, _FP8, _HIF8 = range(6)  # weightQuantMode

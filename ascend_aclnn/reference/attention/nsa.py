@@ -9,7 +9,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._rows import check_range
-from ascend_aclnn.reference.attention.blocks import (
+from ascend_aclnn.reference.attention._blocks import (
     largest,
     paged,
     paired,
@@ -18,7 +18,7 @@ from ascend_aclnn.reference.attention.blocks import (
     spans,
     tokens_of_blocks,
 )
-from ascend_aclnn.reference.attention.flash import COPIES
+from ascend_aclnn.reference.attention._dense import COPIES
 from ascend_aclnn.reference.declare import reference
 
 # --------------------------------------------------------------------------------------------------- compression

@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.attention.blocks import softmax
+from ascend_aclnn.reference.attention._blocks import softmax
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale
 
 _HALF = np.float16

@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.attention.blocks import Side, side, softmax_or_zero
+from ascend_aclnn.reference.attention._blocks import Side, side, softmax_or_zero
 
 _NO_MASK, _CAUSAL, _BAND = 0, 3, 4
 _TENSOR_HIF8, _MXFP8, _TOKEN_FP8 = 0, 1, 6  # quantMode

@@ -24,8 +24,8 @@ from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._moments import inverse_deviation, mean_over
 from ascend_aclnn.reference._quantise import largest, store
 from ascend_aclnn.reference.declare import DataError
+from ascend_aclnn.reference.mc2._local import E8M0, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating
-from ascend_aclnn.reference.mc2.local import E8M0, rounded
 
 STATIC, BY_TOKEN, BY_TILE, SHARED_EXPONENTS = 1, 2, 3, 4  # quantMode
 _TILE = 128

@@ -13,8 +13,8 @@ import numpy as np
 from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference.declare import DataError
+from ascend_aclnn.reference.mc2._local import E8M0, product, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating
-from ascend_aclnn.reference.mc2.local import E8M0, product, rounded
 
 
 def _counts(given: Arguments, name: str, experts: int, rows: Optional[int] = None) -> Array:

@@ -13,8 +13,8 @@ from ascend_aclnn.numerics import Array, is_integer, matmul, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import INT4, by_row, largest, store
 from ascend_aclnn.reference.matmul.quant import integers
+from ascend_aclnn.reference.mc2._local import E8M0, columns_of, plain_product, product, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, shares
-from ascend_aclnn.reference.mc2.local import E8M0, columns_of, plain_product, product, rounded
 
 _INT8: np.dtype[Any] = np.dtype(np.int8)
 _FLOAT8_E4M3FN: np.dtype[Any] = np.dtype(ml_dtypes.float8_e4m3fn)

@@ -13,8 +13,8 @@ from ascend_aclnn.reference.gmm._groups import ENDS
 from ascend_aclnn.reference.gmm.grouped import grouped_matmul
 from ascend_aclnn.reference.matmul.quant import fixed_scale
 from ascend_aclnn.reference.matmul.weights import weight_quant_batch_matmul
+from ascend_aclnn.reference.mc2._local import E8M0, columns_of, product, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, shares
-from ascend_aclnn.reference.mc2.local import E8M0, columns_of, product, rounded
 from ascend_aclnn.reference.norm.rms_fused import add_norm
 
 

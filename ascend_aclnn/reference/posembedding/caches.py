@@ -10,8 +10,8 @@ import numpy as np
 from ascend_aclnn.numerics import Array, DataError, is_integer, round_into, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference.attention._pages import slots_of_blocks, write_rows
 from ascend_aclnn.reference.attention.mla import by_row, rms_norm, rotate
-from ascend_aclnn.reference.attention.pages import slots_of_blocks, write_rows
 
 
 def _wide(x: Array) -> Array:

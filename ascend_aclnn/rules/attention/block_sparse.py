@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR
-from ascend_aclnn.rules.attention.layouts import by_tokens
+from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
 _SCALES = ("qDequantScaleOptional", "kDequantScaleOptional", "vDequantScaleOptional")

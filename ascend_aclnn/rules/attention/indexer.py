@@ -6,7 +6,7 @@ for the chip, then at the documented data types; CANN's tiling looks at the shap
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.attention.layouts import by_tokens
+from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
 # --------------------------------------------------------------------------------------------------- choice of keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.rules.attention.layouts import by_tokens
+from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
 _LENGTHS = (
