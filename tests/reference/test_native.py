@@ -106,7 +106,7 @@ def test_scales(helper: str) -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32])
 def test_whole_numbers(helper: str, dtype: Any) -> None:
     """As the NumPy path: half to even, saturated, NaN as 0."""
-    given = bit_patterns()[::7]
+    given = bit_patterns()[::7].copy()
     out, want = (np.empty(given.shape, dtype) for _ in range(2))
     assert native.convert(given, out)
     with np.errstate(all="ignore"):

@@ -114,6 +114,8 @@ class NumpyBackend(Backend):
         return communication.HostCommunicator(info, rank, size, name)
 
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
+        from ascend_aclnn.backends.numpy import communication
+
         for device in devices:
             self.set_device(device)  # there is one
         return [communication.HostCommunicator(communication.root_info(), 0, 1, None)]

@@ -170,7 +170,7 @@ static int call_launch(emu_stream *stream, emu_task *task) {
     return status;
 }
 
-/* Drives the head of the queue: by one task, or by `launches` launches. The lock is held, and nobody drives the stream. */
+/* Drives the head of the queue: by one task, or by `launches` launches (at least one). The lock is held, and nobody drives the stream. */
 static step_result step(emu_stream *stream, bool worker, uint64_t launches, int32_t timeout) {
     emu_task *task = stream->head;
     if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
@@ -212,7 +212,7 @@ static void *work(void *argument) {
     pthread_mutex_lock(&stream->lock);
     while (!stream->ending || stream->head != NULL || stream->driven) {
         bool useful = !stream->driven && (needs_driver(stream) || (stream->ending && stream->head != NULL));
-        if (!useful || step(stream, true, (under_way(stream) + 1) / 2, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
+        if (!useful || step(stream, true, under_way(stream) / 2 + 1, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
     }
     pthread_mutex_unlock(&stream->lock);
     emu_stream_release(stream);
