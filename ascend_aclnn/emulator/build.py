@@ -108,7 +108,8 @@ _SPLIT = {
 }
 
 # Newer CANN's name of a library, and the library that answers for it: it has nothing but the names.
-_FILTERS = {"libacl_rt.so": "libascendcl.so"}
+_FILTERS = {"libacl_rt.so": "libascendcl.so", "libhcomm.so": "libhccl.so"}
+_FILTER_SINCE = {"libhcomm.so": "9.0.0"}  # torch_npu asks it for HcclGroupStart where the CANN is one of these
 
 # What a refusing stub returns, by its return type; everything else returns 0 or a null pointer.
 _REFUSALS = {
@@ -268,7 +269,8 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
             os.replace(unfinished, made)
         return made
 
-    for library in _FILTERS:
+    filters = {name: own for name, own in _FILTERS.items() if releases.has(options.cann, _FILTER_SINCE.get(name, "0.0"))}
+    for library in filters:
         path = work / f"{library.split('.')[0]}_names.c"
         path.write_text("\n".join(_name_lines(library, options.cann)), encoding="utf-8")
         sources[library] = [path]
@@ -300,7 +302,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
                 "-lm",
             ]
             _run([*link(library), "-o", str(lib64 / library), *made, *links])
-        for library, behind in _FILTERS.items():
+        for library, behind in filters.items():
             made = [str(future.result()) for future in objects[library]]
             _run([*link(library), f"-Wl,--filter={behind}", "-o", str(lib64 / library), *made])
     shutil.rmtree(work)

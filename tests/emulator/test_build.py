@@ -197,6 +197,8 @@ def test_a_cache_that_others_can_write_to_is_not_used(
 def test_libraries_that_the_package_carries_need_no_compiler(
     emulator_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    emulator_home = building.build(cann=releases.DEFAULT)
+    monkeypatch.delenv("ASCEND_EMULATOR_CANN", raising=False)
     monkeypatch.setattr(building, "PREBUILT", tmp_path / "prebuilt")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)

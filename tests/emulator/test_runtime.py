@@ -56,7 +56,7 @@ def test_the_chip_is_the_one_asked_for(cann: Cann) -> None:
         raise AssertionError("Ascend310P3 has no MoeTokenPermuteGrad")
 
 
-@client()
+@client(ASCEND_EMULATOR_CANN="8.1.RC1")
 def test_what_a_program_may_ask(cann: Cann) -> None:
     assert cann.aclrtGetSocName() == b"Ascend910B1"
     numbers = [ctypes.c_int32() for _ in range(3)]

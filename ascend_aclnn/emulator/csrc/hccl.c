@@ -577,10 +577,8 @@ API HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
 
 /* --------------------------------------------------------------------------------------------------- point to point */
 
-API HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
-    ENTER_HCCL("HcclBatchSendRecv");
-    FIND(c, comm);
-    NOT_NULL(sendRecvInfo);
+/* Queues sends and receives that are done together. */
+static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, communicator *c, aclrtStream stream) {
     const aclTensor **tensors[2] = {calloc(itemNum + 1, sizeof **tensors), calloc(itemNum + 1, sizeof **tensors)};
     int64_t *peers[2] = {calloc(itemNum + 1, sizeof **peers), calloc(itemNum + 1, sizeof **peers)};
     uint64_t many[2] = {0};
@@ -613,6 +611,69 @@ API HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNu
         free(peers[side]);
     }
     return status;
+}
+
+/* Between HcclGroupStart and HcclGroupEnd a thread's sends and receives are kept, to be done together; collectives are queued
+ * at once, as they wait for nobody. */
+typedef struct {
+    HcclSendRecvItem item;
+    communicator *comm; /* NULL: done */
+    aclrtStream stream;
+} kept_item;
+
+static _Thread_local struct {
+    uint32_t depth;
+    size_t count, room;
+    kept_item *items;
+} group;
+
+static HcclResult keep_items(const HcclSendRecvItem *items, uint32_t count, communicator *c, aclrtStream stream) {
+    if (group.count + count > group.room) {
+        size_t room = (group.count + count) * 2;
+        kept_item *more = realloc(group.items, room * sizeof *more);
+        if (more == NULL) return HCCL_E_MEMORY;
+        group.items = more;
+        group.room = room;
+    }
+    for (uint32_t i = 0; i < count; i++) group.items[group.count++] = (kept_item){items[i], c, stream};
+    return HCCL_SUCCESS;
+}
+
+API HcclResult HcclGroupStart(void) {
+    ENTER_HCCL("HcclGroupStart");
+    group.depth++;
+    return HCCL_SUCCESS;
+}
+
+API HcclResult HcclGroupEnd(void) {
+    ENTER_HCCL("HcclGroupEnd");
+    if (group.depth == 0) return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "HcclGroupEnd has no HcclGroupStart before it");
+    if (--group.depth > 0) return HCCL_SUCCESS;
+    HcclResult status = HCCL_SUCCESS;
+    HcclSendRecvItem *together = calloc(group.count + 1, sizeof *together);
+    if (together == NULL) status = HCCL_E_MEMORY;
+    for (size_t i = 0; i < group.count && status == HCCL_SUCCESS; i++) {
+        communicator *c = group.items[i].comm;
+        uint32_t count = 0;
+        for (size_t j = i; c != NULL && j < group.count; j++) {
+            if (group.items[j].comm != c || group.items[j].stream != group.items[i].stream) continue;
+            together[count++] = group.items[j].item;
+            group.items[j].comm = NULL;
+        }
+        if (count > 0) status = send_receive(together, count, c, group.items[i].stream);
+    }
+    free(together);
+    free(group.items);
+    group.items = NULL;
+    group.count = group.room = 0;
+    return status;
+}
+
+API HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
+    ENTER_HCCL("HcclBatchSendRecv");
+    FIND(c, comm);
+    NOT_NULL(sendRecvInfo);
+    return group.depth > 0 ? keep_items(sendRecvInfo, itemNum, c, stream) : send_receive(sendRecvInfo, itemNum, c, stream);
 }
 
 API HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream) {
