@@ -269,7 +269,9 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
             os.replace(unfinished, made)
         return made
 
-    filters = {name: own for name, own in _FILTERS.items() if releases.has(options.cann, _FILTER_SINCE.get(name, "0.0"))}
+    filters = {
+        name: own for name, own in _FILTERS.items() if releases.has(options.cann, _FILTER_SINCE.get(name, "0.0"))
+    }
     for library in filters:
         path = work / f"{library.split('.')[0]}_names.c"
         path.write_text("\n".join(_name_lines(library, options.cann)), encoding="utf-8")
