@@ -37,10 +37,12 @@ def overlap(a: Any, b: Any, mode: str, eps: float = 0.0) -> float:
 @pytest.mark.parametrize("eps", [0.0, 1.0])
 def test_iou(mode: str, eps: float) -> None:
     a, b = boxes(7), boxes(5)
-    expected = [[overlap(x, y, mode, eps) for y in b] for x in a]
-    np.testing.assert_allclose(ops.iou(a, b, mode, eps, False), expected, rtol=1e-5)
-    pairs = [[overlap(x, y, mode, eps)] for x, y in zip(a, b)]
-    np.testing.assert_allclose(ops.iou(a[:5], b, mode, eps, True), pairs, rtol=1e-5)
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    expected = [[overlap(x, y, mode, eps) for y in wide_b] for x in wide_a]
+    # Sides are differences of coordinates of about 10 in float32: where boxes hardly overlap, little of them is left.
+    np.testing.assert_allclose(ops.iou(a, b, mode, eps, False), expected, rtol=1e-5, atol=1e-6)
+    pairs = [[overlap(x, y, mode, eps)] for x, y in zip(wide_a, wide_b)]
+    np.testing.assert_allclose(ops.iou(a[:5], b, mode, eps, True), pairs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("trans", [False, True])
