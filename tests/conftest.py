@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
 from ascend_aclnn import catalog
@@ -38,6 +40,13 @@ if not os.access(Path(__file__).parents[1], os.W_OK):  # where Hypothesis would 
     hypothesis.settings.load_profile("read-only checkout")
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_its_own(request: pytest.FixtureRequest) -> None:
+    """A test draws the same numbers from its module's ``RNG`` whichever tests ran before it."""
+    if hasattr(request.module, "RNG"):
+        request.module.RNG = np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ import ascend_aclnn as aclnn
 from ascend_aclnn.testing import Comparison, assert_accurate, compare, thresholds
 
 FLOATS = [np.float16, ml_dtypes.bfloat16, np.float32]
-RANDOM = np.random.default_rng(7)
-GOLDEN = RANDOM.normal(0, 1, (64, 96))
+RNG = np.random.default_rng(7)
+GOLDEN = RNG.normal(0, 1, (64, 96))
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: np.dtype(d).name)
@@ -84,7 +84,7 @@ def test_which_standard_catches_which_mutant() -> None:
 
 
 def test_a_sum_in_half_precision_is_caught() -> None:
-    x = RANDOM.random((4, 4096)).astype(np.float16)
+    x = RNG.random((4, 4096)).astype(np.float16)
     half = np.zeros(4, np.float16)
     for column in x.T:
         half += column
