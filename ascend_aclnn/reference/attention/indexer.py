@@ -337,9 +337,14 @@ def _residual(given: Given, number: int) -> int:
     return 0 if given["cmpResidualK"] is None else int(given["cmpResidualK"][number])
 
 
-def _loss_sides(given: Given) -> tuple[Side, Side]:
-    found: tuple[Side, Side] = _new_sides(given, "q", "k", "layoutQ", "layoutK", _USED_OF_LOSS)
-    return found
+def _rows_of_loss(given: Given) -> Iterator[tuple[Any, Any, int, int, int]]:
+    """Each query: where its batch's queries and keys are, its row there, the keys that it sees, the batch's keys."""
+    queries, keys = _new_sides(given, "q", "k", "layoutQ", "layoutK", _USED_OF_LOSS)
+    for number in range(len(queries)):
+        sizes = queries.lengths[number], keys.lengths[number]
+        seen = seen_keys(*sizes, given["cmpRatio"], _residual(given, number), given["maskMode"] == _CAUSAL)
+        for row in range(queries.lengths[number]):
+            yield queries.at(number), keys.at(number), row, int(seen[row]), keys.lengths[number]
 
 
 @reference_by_name("aclnnSparseLightningIndexerKLLossGrad")
@@ -347,18 +352,13 @@ def sparse_lightning_indexer_kl_loss_grad(given: Given) -> dict[str, Array]:
     """Gradients of the divergence from a distribution over the chosen keys that is given, and the indexer's softmax."""
     gradients, targets = _Gradients(given["q"], given["k"], given["w"]), given["attnSoftmaxL1Norm"]
     softmax_out = np.zeros(targets.shape, np.float32)
-    queries, keys = _loss_sides(given)
-    for number in range(len(queries)):
-        at, key_at = queries.at(number), keys.at(number)
-        sizes = queries.lengths[number], keys.lengths[number]
-        seen = seen_keys(*sizes, given["cmpRatio"], _residual(given, number), given["maskMode"] == _CAUSAL)
-        for row in range(queries.lengths[number]):
-            indices = given["sparseIndices"][at][row, 0]
-            places = _chosen(indices, keys.lengths[number])
-            places = places[indices[places] < seen[row]]
-            if len(places):
-                target = targets[at][row, 0, places]
-                softmax_out[at][row, 0, places] = gradients.add(at, key_at, row, indices[places], target)
+    for at, key_at, row, seen, length in _rows_of_loss(given):
+        indices = given["sparseIndices"][at][row, 0]
+        places = _chosen(indices, length)
+        places = places[indices[places] < seen]
+        if len(places):
+            target = targets[at][row, 0, places]
+            softmax_out[at][row, 0, places] = gradients.add(at, key_at, row, indices[places], target)
     dq, dk, dw = gradients.made
     return {"dq": dq, "dk": dk, "dw": dw, "softmaxOut": softmax_out}
 
@@ -368,16 +368,11 @@ def dense_lightning_indexer_kl_loss_grad(given: Given) -> dict[str, Array]:
     """The same over all keys that a query sees; the indexer's softmax comes from its logarithm of sums."""
     gradients, targets = _Gradients(given["q"], given["k"], given["w"]), given["attnSoftmaxL1Norm"]
     softmax_out = np.zeros(targets.shape, np.float32)
-    queries, keys = _loss_sides(given)
-    for number in range(len(queries)):
-        at, key_at = queries.at(number), keys.at(number)
-        sizes = queries.lengths[number], keys.lengths[number]
-        seen = seen_keys(*sizes, given["cmpRatio"], _residual(given, number), given["maskMode"] == _CAUSAL)
-        for row in range(queries.lengths[number]):
-            tokens = np.arange(min(seen[row], targets.shape[-1]))
-            if len(tokens):
-                lse, target = _of_row(given, "softmaxLse", at, row), targets[at][row, 0, tokens]
-                softmax_out[at][row, 0, tokens] = gradients.add(at, key_at, row, tokens, target, lse)
+    for at, key_at, row, seen, _ in _rows_of_loss(given):
+        tokens = np.arange(min(seen, targets.shape[-1]))
+        if len(tokens):
+            lse, target = _of_row(given, "softmaxLse", at, row), targets[at][row, 0, tokens]
+            softmax_out[at][row, 0, tokens] = gradients.add(at, key_at, row, tokens, target, lse)
     dq, dk, dw = gradients.made
     return {"dq": dq, "dk": dk, "dw": dw, "softmaxOut": softmax_out}
 

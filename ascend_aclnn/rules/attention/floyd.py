@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from ascend_aclnn.rules.language import *
 
+_INPUTS = {
+    "query": "b h n m d",
+    "key1": "b h n k d",
+    "value1": "b h n k d",
+    "key2": "b h k m d",
+    "value2": "b h k m d",
+    "attenMaskOptional": "b 1 n 1 k",
+}
+
 rule(
     "aclnnFusedFloydAttention",
     documented_products,
     documented_dtypes(),
     tiling(
         shape_patterns(
-            query="b h n m d",
-            key1="b h n k d",
-            value1="b h n k d",
-            key2="b h k m d",
-            value2="b h k m d",
-            attenMaskOptional="b 1 n 1 k",
+            **_INPUTS,
             softmaxMaxOut="b h n m 8",
             softmaxSumOut="b h n m 8",
             attentionOutOut="b h n m d",
@@ -28,13 +32,8 @@ rule(
     documented_dtypes(),
     tiling(
         shape_patterns(
-            query="b h n m d",
-            key1="b h n k d",
-            value1="b h n k d",
-            key2="b h k m d",
-            value2="b h k m d",
+            **_INPUTS,
             dy="b h n m d",
-            attenMaskOptional="b 1 n 1 k",
             softmaxMax="b h n m 8",
             softmaxSum="b h n m 8",
             attentionIn="b h n m d",

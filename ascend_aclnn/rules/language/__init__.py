@@ -23,19 +23,6 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from ascend_aclnn.rules.language import (
-    attributes,
-    call,
-    data_types,
-    declare,
-    dtype_families,
-    expressions,
-    groups,
-    layout,
-    operands,
-    products,
-    shapes,
-)
 from ascend_aclnn.rules.language.attributes import *
 from ascend_aclnn.rules.language.call import *
 from ascend_aclnn.rules.language.data_types import *
@@ -48,7 +35,7 @@ from ascend_aclnn.rules.language.operands import *
 from ascend_aclnn.rules.language.products import *
 from ascend_aclnn.rules.language.shapes import *
 
-if not TYPE_CHECKING:  # a type checker follows the imports above; at run time ``import *`` would take the modules too
+if not TYPE_CHECKING:  # a type checker follows the imports above; at run time ``import *`` would take these modules too
     _MODULES = (
         attributes,
         call,
