@@ -189,9 +189,11 @@ def assert_nothing_left(backend: Backend) -> None:
         return
     aclnn.synchronize()
     aclnn.empty_cache()
-    if live_objects(backend):  # perhaps in reference cycles; looking for those takes longer than most tests
-        gc.collect()
-        aclnn.synchronize()
-        aclnn.empty_cache()
     left = live_objects(backend)
+    for generation in (1, 2):  # perhaps in reference cycles: looking for old ones takes longer than most tests
+        if left:
+            gc.collect(generation)
+            aclnn.synchronize()
+            aclnn.empty_cache()
+            left = live_objects(backend)
     assert not left, f"the test left on the emulated device: {left}"
