@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import stat
@@ -29,25 +30,21 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native_library.build(tmp_path_factory.mktemp("native")).parent
-
-
 @pytest.fixture(params=["plain", "avx2", "avx512"])
-def helper(request: Any, built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def helper(request: Any, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The helper with one instruction set, in this process for one test."""
-    monkeypatch.setattr(native_library, "PACKAGED", built)
+    monkeypatch.setattr(native_library, "PACKAGED", built_helper)
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
     monkeypatch.setattr(native, "_status", None)
     monkeypatch.setattr(native, "_library", None)
-    assert native.status().path == str(built / native_library.library_name())
+    assert native.status().path == str(built_helper / native_library.library_name())
     if not native.use_instructions(request.param):
         pytest.skip(f"this processor has no {request.param}")
     yield request.param
     native.use_instructions(native.status().instructions or "plain")
 
 
+@functools.lru_cache(1)
 def bit_patterns() -> Any:
     """float32: every value of 16 bits with what lies beside it and at its midpoints, and a sample of all others."""
     upper = np.arange(1 << 16, dtype=np.uint32) << 16
@@ -56,7 +53,9 @@ def bit_patterns() -> Any:
     stepped = np.arange(0, 1 << 32, 1021, dtype=np.uint64).astype(np.uint32)
     edges = [upper + np.uint32(k) for k in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)]
     edges += [halves + np.uint32(k) for k in (0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF)]
-    return np.concatenate([random, stepped, *edges]).view(np.float32)
+    patterns = np.concatenate([random, stepped, *edges]).view(np.float32)
+    patterns.flags.writeable = False
+    return patterns
 
 
 def as_numpy(values: Any, dtype: np.dtype[Any]) -> Any:
@@ -151,7 +150,16 @@ def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 TELL = "from ascend_aclnn import native; s = native.status(); print(s.mode, s.path, s.reason)"
 
 
-def test_modes(tmp_path: Path) -> None:
+@pytest.fixture
+def hasty_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that does not optimise: it needs a second instead of six."""
+    path = tmp_path / "hasty"
+    path.write_text('#!/bin/sh\nexec cc "$@" -O0\n')
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+
+
+def test_modes(tmp_path: Path, hasty_compiler: None) -> None:
     cache = tmp_path / "cache"
     done = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
     assert done.stdout.startswith("auto None not built"), done.stderr
@@ -173,13 +181,15 @@ def test_without_a_compiler(tmp_path: Path) -> None:
     assert "needs a C compiler" in done.stderr
 
 
-def test_a_library_of_other_sources_is_not_used(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_other_sources_is_not_used(
+    built_helper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources = tmp_path / "csrc"
     shutil.copytree(native_library.CSRC, sources)
     (sources / "convert.c").write_text((sources / "convert.c").read_text() + "\n")
     native_library.library_name.cache_clear()
     monkeypatch.setattr(native_library, "CSRC", sources)
-    monkeypatch.setattr(native_library, "PACKAGED", built)
+    monkeypatch.setattr(native_library, "PACKAGED", built_helper)
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE_CACHE", str(tmp_path / "none"))
     try:
         assert native_library.find() is None
@@ -187,7 +197,9 @@ def test_a_library_of_other_sources_is_not_used(built: Path, tmp_path: Path, mon
         native_library.library_name.cache_clear()
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(
+    tmp_path: Path, hasty_compiler: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(native, "_status", None)
     monkeypatch.setattr(native, "_library", None)

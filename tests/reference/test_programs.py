@@ -25,15 +25,10 @@ DTYPES = [np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat1
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-40, 3e38, -3e38, 6.1e-5, 65504.0]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return library.build(tmp_path_factory.mktemp("native")).parent
-
-
 @pytest.fixture(params=["plain", "avx2", "avx512"], autouse=True)
-def instructions(request: pytest.FixtureRequest, built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def instructions(request: pytest.FixtureRequest, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The helper with one instruction set, in this process for one test."""
-    monkeypatch.setattr(library, "PACKAGED", built)
+    monkeypatch.setattr(library, "PACKAGED", built_helper)
     monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
     monkeypatch.setattr(native, "_status", None)
     monkeypatch.setattr(native, "_library", None)
