@@ -44,6 +44,7 @@ void emu_stream_release(emu_stream *stream) {
     pthread_mutex_destroy(&stream->lock);
     pthread_cond_destroy(&stream->wake);
     pthread_cond_destroy(&stream->progress);
+    emu_buffer_free(&stream->answer);
     free(stream->error_text);
     free(stream);
 }
@@ -143,29 +144,28 @@ static void let_go(emu_stream *stream) {
     if (stream->ending) pthread_cond_signal(&stream->wake);
 }
 
-static __thread emu_buffer answer; /* kept for the next one */
-
 /* Takes in the launch at the head of the queue, and those behind it that are done. The lock is held, and nobody else
  * drives the stream. */
 static void take_in(emu_stream *stream) {
+    emu_buffer *answer = &stream->answer;
     do {
         emu_task *task = stream->head;
         emu_set_routine(task->routine);
         pthread_mutex_unlock(&stream->lock);
-        int status = emu_link_take(&stream->connection, &answer);
-        if (status != 0 || answer.size > 0) status = task->answered(task, status, &answer);
+        int status = emu_link_take(&stream->connection, answer);
+        if (status != 0 || answer->size > 0) status = task->answered(task, status, answer);
         pthread_mutex_lock(&stream->lock);
         end_head(stream, status);
     } while (under_way(stream) > 0 && emu_link_done(&stream->connection));
-    if (answer.room > (64u << 10)) emu_buffer_free(&answer);
+    if (answer->room > (64u << 10)) emu_buffer_free(answer);
 }
 
 /* A launch that does not fit into the ring. The lock is held. */
 static int call_launch(emu_stream *stream, emu_task *task) {
     pthread_mutex_unlock(&stream->lock);
-    int status = emu_link_call(stream->device, CALL_LAUNCH, &task->request, &answer);
-    status = task->answered(task, status, &answer);
-    emu_buffer_free(&answer);
+    int status = emu_link_call(stream->device, CALL_LAUNCH, &task->request, &stream->answer);
+    status = task->answered(task, status, &stream->answer);
+    emu_buffer_free(&stream->answer);
     pthread_mutex_lock(&stream->lock);
     return status;
 }
@@ -216,7 +216,6 @@ static void *work(void *argument) {
     }
     pthread_mutex_unlock(&stream->lock);
     emu_stream_release(stream);
-    emu_buffer_free(&answer);
     return NULL;
 }
 

@@ -59,6 +59,7 @@ struct emu_stream {
     emu_task *head, *tail;
     emu_task *unsent;             /* the first task that the device process does not have */
     emu_connection connection;    /* the launches before `unsent` are in its ring */
+    emu_buffer answer;            /* for whoever drives the queue; kept for the next one */
     uint64_t submitted, completed;
     uint64_t released;            /* deferred mode: tasks up to this number may run */
     bool driven;                  /* a thread is busy with the head of the queue */
