@@ -124,6 +124,8 @@ x = aclnn.ops.abs(aclnn.asarray(np.ones(4, np.float32)), stream=stream)
 x.numpy()
 pid = ctypes.CDLL(str(aclnn.backend().library_path)).aclemuDevicePid(0)
 os.kill(pid, signal.SIGSTOP)
+while open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+    time.sleep(0.01)
 aclnn.ops.abs(x, stream=stream)
 future = stream.add_callback(lambda: print("called"))
 time.sleep(0.3)

@@ -99,8 +99,8 @@ def press():
     time.sleep(0.3)
     pressed.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=press).start()
 try:
+    threading.Thread(target=press).start()
     {wait}
 except KeyboardInterrupt:
     print(time.monotonic() - pressed[0])
