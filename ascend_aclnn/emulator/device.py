@@ -9,6 +9,7 @@ socket are a length, a word (the call, or the status of the answer) and a payloa
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import gc
 import mmap
 import os
@@ -214,7 +215,8 @@ class SinglePlan(Plan):
     once = True
 
     def __init__(self, call: singles.Call, extents: Sequence[int]) -> None:
-        self.operator = catalog.get(call.operator)
+        # The type may be there on SoCs that lack the aclnn operator.
+        self.operator = dataclasses.replace(catalog.get(call.operator), products=())
         self.tensors = []
         self.arguments = []
         self.bound = {}

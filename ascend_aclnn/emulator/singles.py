@@ -248,6 +248,10 @@ def _attribute(given: Attribute, kind: str, name: str) -> Any:
             raise NotTranslated(f"{name} are {numbers}; one is needed")
         integers = tuple(int(number) for number in numbers)
         return integers[0] if kind == "1" else integers
+    if kind == "L":
+        return tuple(
+            map(float, given.split(",") if isinstance(given, str) else given if isinstance(given, list) else [given])
+        )
     if kind == "s":
         return str(given)
     if kind == "r":
@@ -288,9 +292,16 @@ def _value(token: str) -> _Value:
 
 def _row(text: str) -> Translation:
     operator, *tokens = text.split()
-    values = [_value(token) for token in tokens]
+    values = [_value(token) for token in tokens if token[0] != "!"]
+    kept = [token[1:].partition("=") for token in tokens if token[0] == "!"]
 
     def translate(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+        for name, equal, value in kept:
+            if not equal and int(name[1:]) < len(inputs) and inputs[int(name[1:])] is not None:
+                raise NotTranslated(f"input {name[1:]} is given")
+            given = attributes.get(name, value)
+            if equal and (str(int(given)) if isinstance(given, (int, float)) else given) != value:
+                raise NotTranslated(f"{name} is {given!r}; the emulator takes {value}")
         return Call(operator, [value(inputs, outputs, attributes) for value in values])
 
     return translate
@@ -306,49 +317,7 @@ _TRANSLATIONS.update((name, _same_arguments(operator)) for name, operator in sin
 _TRANSLATIONS.update((name, _row(text)) for name, text in single_types.ARGUMENTS.items())
 
 
-# ------------------------------------------------------------------------------------------------- products and recurrence
-
-
-@_single("DynamicRNN")
-def _dynamic_rnn(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    """x, w (the weights of the features above those of the state), b, seq_length, init_h, init_c."""
-    features = _given(inputs, 0).spec.shape[-1]
-    weight = _given(inputs, 1)
-    (rows, columns), steps, offset = weight.spec.shape, weight.spec.strides, weight.spec.offset
-    parts = [
-        weight.view((features, columns), steps, offset),
-        weight.view((rows - features, columns), steps, offset + features * steps[0]),
-    ]
-    return _lstm([inputs[0], *parts, *inputs[2:]], outputs, attributes, "ijfo")
-
-
-@_single("DynamicRNNV2")
-def _dynamic_rnn_v2(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    return _lstm(inputs, outputs, attributes, "ijfo")
-
-
-_RNN_SETTINGS = {
-    "cell_type": "LSTM",
-    "cell_depth": 1,
-    "use_peephole": False,
-    "num_proj": 0,
-    "time_major": True,
-    "activation": "tanh",
-}
-
-
-def _lstm(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute], order: str) -> Call:
-    x, by_input, by_state, bias, lengths, h, c = (*inputs, *[None] * 7)[:7]
-    direction = attributes.get("direction", "UNIDIRECTIONAL")
-    other = [name for name, value in _RNN_SETTINGS.items() if attributes.get(name, value) != value]
-    order = str(attributes.get("gate_order", order))
-    if lengths is not None or any(item is not None for item in inputs[7:]):
-        raise NotTranslated("sequence lengths or peephole weights")
-    if other or direction not in ("UNIDIRECTIONAL", "REDIRECTIONAL") or sorted(order.replace("c", "j")) != list("fijo"):
-        raise NotTranslated(f"attributes {other or ['direction', 'gate_order']}")
-    forget = float(_number(attributes, "forget_bias", 0))
-    settings = [order, forget, direction == "REDIRECTIONAL"]
-    return Call("aclnnSingleDynamicRNN", [x, by_input, by_state, bias, h, c, *settings, *outputs])
+# ------------------------------------------------------------------------------------------------- products
 
 
 @_single("BatchMatMul", "BatchMatMulV2")

@@ -152,7 +152,7 @@ def _weight_gradients(d_input: Array, d_state: Array, x: Array, before: Array, h
     return made + ([flat_input.sum(0), flat_state.sum(0)] if has_bias else [])
 
 
-def _lstm_gradients(
+def lstm_gradients(
     x: Array,
     run: LstmRun,
     w: LayerWeights,
@@ -233,7 +233,7 @@ def lstm_backward(
         for d in range(directions):
             k = at + d
             own = slope[..., d * hidden : (d + 1) * hidden]
-            d_input, d_h[k], d_c[k], d_params[k] = _lstm_gradients(
+            d_input, d_h[k], d_c[k], d_params[k] = lstm_gradients(
                 layer_input, runs[k], weights[k], hx[0][k], hx[1][k], own, dh[k], dc[k], d == 1, present
             )
             total = total + d_input
@@ -319,7 +319,7 @@ def bidirection_lstm_v2(x: Array, h: Array, c: Array, *rest: Any) -> Any:
 # ------------------------------------------------------------------------------------------------- GRU
 
 
-class _GruRun(NamedTuple):
+class GruRun(NamedTuple):
     """What one layer and direction gives at every step; ``hn`` is the new gate's share of the state."""
 
     r: Array
@@ -329,10 +329,10 @@ class _GruRun(NamedTuple):
     h: Array
 
 
-def _gru(x: Array, w: LayerWeights, h: Array, reverse: bool) -> _GruRun:
+def run_gru(x: Array, w: LayerWeights, h: Array, reverse: bool) -> GruRun:
     hidden = w.by_state.shape[1]
     inputs = _over(x, w.by_input, w.input_bias)
-    run = _GruRun(*(np.zeros((*x.shape[:2], hidden), np.float32) for _ in _GruRun._fields))
+    run = GruRun(*(np.zeros((*x.shape[:2], hidden), np.float32) for _ in GruRun._fields))
     for t in _times(len(x), reverse):
         reset, update, new = np.split(inputs[t], 3, 1)
         own_reset, own_update, run.hn[t] = np.split(_over(h, w.by_state, w.state_bias), 3, 1)
@@ -363,18 +363,18 @@ def gru(
     weights = LayerWeights.of_all(params, has_bias)
     x = _by_steps(x, batch_first, None)
     h = np.zeros((len(weights), x.shape[1], weights[0].by_state.shape[1]), np.float32) if hx is None else hx
-    runs: list[_GruRun] = []
+    runs: list[GruRun] = []
     for at in range(0, len(weights), directions):
-        made = [_gru(x, weights[at + d], h[at + d], d == 1) for d in range(directions)]
+        made = [run_gru(x, weights[at + d], h[at + d], d == 1) for d in range(directions)]
         runs += made
         x = np.concatenate([run.h for run in made], -1)
     last = np.stack([_last(run.h, k % directions == 1, h[k]) for k, run in enumerate(runs)])
-    kept: list[Any] = [[getattr(run, name) for run in runs] for name in _GruRun._fields] if train else [None] * 5
+    kept: list[Any] = [[getattr(run, name) for run in runs] for name in GruRun._fields] if train else [None] * 5
     return (x.swapaxes(0, 1) if batch_first else x, last, *kept)
 
 
-def _gru_gradients(
-    x: Array, run: _GruRun, w: LayerWeights, h: Array, dy: Array, dh: Array, reverse: bool
+def gru_gradients(
+    x: Array, run: GruRun, w: LayerWeights, h: Array, dy: Array, dh: Array, reverse: bool
 ) -> tuple[Array, Array, list[Array]]:
     d_input = np.zeros((*x.shape[:2], 3 * h.shape[-1]), np.float32)
     d_state, before = np.zeros_like(d_input), np.zeros_like(run.h)
@@ -421,8 +421,8 @@ def gru_backward(
         for d in range(directions):
             k = at + d
             own = slope[..., d * hidden : (d + 1) * hidden]
-            run = _GruRun(r[k], z[k], n[k], hn[k], h[k])
-            d_input, d_h[k], d_params[k] = _gru_gradients(layer_input, run, weights[k], hx[k], own, dh[k], d == 1)
+            run = GruRun(r[k], z[k], n[k], hn[k], h[k])
+            d_input, d_h[k], d_params[k] = gru_gradients(layer_input, run, weights[k], hx[k], own, dh[k], d == 1)
             total = total + d_input
         slope = total
     return slope.swapaxes(0, 1) if batch_first else slope, d_h, [value for made in d_params for value in made]

@@ -81,6 +81,11 @@ def test_npu_functions() -> None:
     run_suite("npu_functions")
 
 
+@pytest.mark.parametrize("mode", [pytest.param("0", marks=short), "1"])
+def test_single_operators(mode: str) -> None:
+    run_suite("single_operators", TASK_QUEUE_ENABLE=mode)
+
+
 @pytest.mark.parametrize("streams", ["eager", "deferred"])
 def test_stream_modes(streams: str) -> None:
     run_suite("device", "--streams", streams)

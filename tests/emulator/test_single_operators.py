@@ -352,7 +352,7 @@ def test_every_row_of_the_table_fits_its_operator(cann: Cann) -> None:
     assert single_references is not None
     for name, row in single_types.ARGUMENTS.items():
         operator, *tokens = row.split()
-        assert len(tokens) == len(catalog.get(operator).parameters), name
+        assert sum(token[0] != "!" for token in tokens) == len(catalog.get(operator).parameters), name
     same = [f"aclnn{name}" for name in single_types.SAME_NAMES.split()]
     for operator in (*same, *single_types.SAME_ARGUMENTS.values()):
         kinds = {parameter.kind for parameter in catalog.get(operator).parameters}

@@ -416,7 +416,7 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
     status = emu_handle_find(buffer, KIND_DATA_BUFFER, &data_object);
     if (status != 0) return status;
     const data_buffer *data = data_object;
-    const void *constant = desc->constant != NULL ? desc->constant : desc->placement == ACL_MEMTYPE_HOST ? data->data : NULL;
+    const void *constant = desc->constant != NULL ? desc->constant : desc->placement != ACL_MEMTYPE_DEVICE ? data->data : NULL;
     put_word(request, constant != NULL ? WHERE_CONSTANT : WHERE_DEVICE);
     put_word(request, desc->dtype);
     put_word(request, desc->storage_format);

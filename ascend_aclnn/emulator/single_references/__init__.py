@@ -1,0 +1,57 @@
+"""References of single operators that no aclnn operator does the work of; their names begin with ``aclnnSingle``.
+
+Their parameters are those of the first row of ``single_types.py`` that names them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog.headers import operator_from_prototype
+from ascend_aclnn.emulator import single_types
+
+# In C's words, by the letters of single_types.py.
+_CTYPES = {
+    "f": "double ",
+    "i": "int64_t ",
+    "1": "int64_t ",
+    "r": "int64_t ",
+    "b": "bool ",
+    "s": "const char *",
+    "I": "const aclIntArray *",
+    "L": "const aclFloatArray *",
+}
+
+
+def _register() -> None:
+    done = set()
+    for row in single_types.ARGUMENTS.values():
+        name, *tokens = row.split()
+        if not name.startswith("aclnnSingle") or name in done:
+            continue
+        done.add(name)
+        parameters, outputs, optional = [], {}, []
+        for at, token in enumerate(token for token in tokens if token[0] != "!"):
+            word, _, kind = token.partition(":")
+            known = word.rstrip("?") if word[0] != "=" else f"number{at}"
+            if word == "x*":
+                ctype, known = "const aclTensorList *", "inputs"
+            elif word[0] == "y" and word[1:].isdigit():
+                ctype, outputs[known] = "aclTensor *", "out"
+            elif word[0] == "x" and not kind:
+                ctype = "const aclTensor *"
+            else:
+                ctype = _CTYPES[kind[:1] or "i"]
+            if word.endswith("?"):
+                optional.append(known)
+            parameters.append(ctype + known)
+        text = f"aclnnStatus {name}GetWorkspaceSize({', '.join(parameters)}, uint64_t *workspaceSize, aclOpExecutor **executor);"
+        catalog.register(dataclasses.replace(operator_from_prototype(text, outputs, optional), family="single"))
+
+
+_register()
+
+from ascend_aclnn.emulator.single_references import boxes, plain, recurrence  # noqa: E402
+
+__all__ = ["boxes", "plain", "recurrence"]

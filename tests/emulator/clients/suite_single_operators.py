@@ -1,0 +1,232 @@
+"""What torch_npu runs as a single operator by its type name, against the same in CPU torch or its formula."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+from comparing import assert_same, numbers
+from torch import nn
+
+# ------------------------------------------------------------------------------------------------------------- recurrence
+
+
+def run_layer(layer: nn.Module, device: str, *inputs: Any) -> tuple[Any, ...]:
+    """Outputs, and the gradients of everything for fixed gradients of all outputs."""
+    layer = layer.to(device)
+    held = [t.detach().to(device).requires_grad_() for t in inputs]
+    x, *state = held
+    y, last = layer(x, tuple(state) if len(state) > 1 else state[0])
+    outputs = [y, *(last if isinstance(last, tuple) else (last,))]
+    weights = [torch.linspace(-1, 1, t.numel()).reshape(t.shape).to(device) for t in outputs]
+    grads = torch.autograd.grad(outputs, [*held, *layer.parameters()], weights)
+    return outputs, [g.cpu() for g in grads]
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU], ids=["lstm", "gru"])
+@pytest.mark.parametrize(
+    ("layers", "bidirectional", "bias", "batch_first"),
+    [(1, False, True, False), (2, False, True, True), (1, True, True, False), (1, False, False, False)],
+)
+def test_layers_and_their_gradients(kind: Any, layers: int, bidirectional: bool, bias: bool, batch_first: bool) -> None:
+    torch.manual_seed(0)
+    layer = kind(5, 4, layers, bias=bias, batch_first=batch_first, bidirectional=bidirectional)
+    directions = layers * (2 if bidirectional else 1)
+    x = numbers(2, 3, 5) if batch_first else numbers(3, 2, 5)
+    states = [numbers(directions, 2, 4, seed=s) for s in range(2 if kind is nn.LSTM else 1)]
+    wanted = run_layer(layer, "cpu", x, *states)
+    assert_same(run_layer(layer, "npu", x, *states), wanted)
+
+
+def test_a_cell_and_its_gradients() -> None:
+    torch.manual_seed(0)
+    cell = nn.LSTMCell(5, 4)
+    results = []
+    for device in ("cpu", "npu"):
+        cell = cell.to(device)
+        held = [t.to(device).requires_grad_() for t in (numbers(2, 5), numbers(2, 4), numbers(2, 4, seed=1))]
+        outputs = cell(held[0], (held[1], held[2]))
+        results.append((outputs, torch.autograd.grad([t.square().sum() for t in outputs], [*held, *cell.parameters()])))
+    assert_same(results[1], results[0])
+
+
+# ------------------------------------------------------------------------------------------------------------------ boxes
+
+
+def corners(boxes: torch.Tensor) -> torch.Tensor:
+    return torch.cat([boxes[:2] - boxes[2:] / 2, boxes[:2] + boxes[2:] / 2])
+
+
+def overlaps(kind: str, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Of centres and sizes (4, n), side by side; torch differentiates it."""
+    a, b = corners(first), corners(second)
+    shared = (torch.minimum(a[2:], b[2:]) - torch.maximum(a[:2], b[:2])).clamp(min=0).prod(0)
+    union = first[2:].prod(0) + second[2:].prod(0) - shared
+    enclosing = torch.maximum(a[2:], b[2:]) - torch.minimum(a[:2], b[:2])
+    overlap = shared / union
+    if kind == "giou":
+        return overlap - (enclosing.prod(0) - union) / enclosing.prod(0)
+    overlap = overlap - (first[:2] - second[:2]).square().sum(0) / enclosing.square().sum(0)
+    if kind == "ciou":
+        v = 4 / torch.pi**2 * (torch.atan(second[2] / second[3]) - torch.atan(first[2] / first[3])) ** 2
+        overlap = overlap - (v / (1 - shared / union + v)).detach() * v
+    return overlap
+
+
+@pytest.mark.parametrize("kind", ["giou", "diou", "ciou"])
+def test_overlaps_of_boxes_and_their_gradients(kind: str) -> None:
+    boxes, truth = (
+        torch.cat([numbers(2, 20, seed=s, low=0, high=8), numbers(2, 20, seed=s, low=2, high=6)]) for s in range(2)
+    )
+    ours, theirs = ([t.to(d).requires_grad_() for t in (boxes, truth)] for d in ("npu", "cpu"))
+    options = {"trans": True, "is_cross": False}
+    found = getattr(torch_npu, f"npu_{kind}")(*ours, **options).reshape(-1)
+    wanted = overlaps(kind, *theirs)
+    assert_same(found, wanted)
+    weight = torch.linspace(-1, 1, 20)
+    assert_same(torch.autograd.grad(found, ours, weight.npu()), torch.autograd.grad(wanted, theirs, weight))
+
+
+def test_encoding_and_decoding_boxes() -> None:
+    start, size = numbers(6, 2, low=0, high=20), numbers(6, 2, low=3, high=9, seed=1)
+    anchors = torch.cat([start, start + size], 1)
+    truth = anchors + numbers(6, 4, seed=2, low=-1, high=1)
+    means, stds = (0.1, 0.0, 0.2, 0.0), (0.5, 1.0, 1.0, 0.25)
+    deltas = torch_npu.npu_bounding_box_encode(anchors.npu(), truth.npu(), *means, *stds)
+    wide, true_wide = anchors[:, 2:] - anchors[:, :2] + 1, truth[:, 2:] - truth[:, :2] + 1
+    moved = ((truth[:, :2] + truth[:, 2:]) - (anchors[:, :2] + anchors[:, 2:])) / 2 / wide
+    expected = (torch.cat([moved, (true_wide / wide).log()], 1) - torch.tensor(means)) / torch.tensor(stds)
+    assert_same(deltas, expected)
+    back = torch_npu.npu_bounding_box_decode(anchors.npu(), deltas, *means, *stds, (1000, 1000), 0.016)
+    assert_same(back, truth.clamp(min=0))
+    clipped = torch_npu.npu_bounding_box_decode(anchors.npu(), deltas, *means, *stds, (10, 12), 0.016).cpu()
+    assert clipped.max(0).values.tolist() == [11, 9, 11, 9]
+
+
+def test_encoding_boxes_for_a_grid() -> None:
+    anchors, truth = torch.tensor([[0.0, 0, 10, 10]]), torch.tensor([[3.0, 3, 8, 23]])
+    found = torch_npu.npu_yolo_boxes_encode(anchors.npu(), truth.npu(), torch.tensor([16], dtype=torch.int32).npu())
+    assert_same(found, torch.tensor([[0.5 + 0.5 / 16, 1 - 1e-6, 0, 0]]).where(
+        torch.tensor([True, True, False, False]), torch.log(torch.tensor([[1, 1, 0.5, 2.0]]))
+    ))  # fmt: skip
+
+
+def test_anchors_in_charge() -> None:
+    truth = torch.tensor([[0.0, 0, 10, 10], [16, 8, 24, 24]])
+    flags = torch_npu.npu_anchor_response_flags(truth.npu(), (4, 3), (8, 8), 2).cpu().reshape(4, 3, 2)
+    expected = torch.zeros(4, 3, 2, dtype=torch.uint8)
+    expected[0, 0] = expected[2, 2] = 1  # the centres are (5, 5) and (20, 16)
+    assert_same(flags, expected)
+
+
+def test_assigning_anchors() -> None:
+    overlaps_of = torch.tensor([[0.6, 0.1, 0.3, 0.3], [0.2, 0.4, 0.3, 0.0]])
+    flags = torch.tensor([1, 1, 0, 1], dtype=torch.uint8)
+    highest, best = overlaps_of.max(0)
+    true_highest, true_best = overlaps_of.max(1)
+    for every, wanted in ((False, [1.0, 2, 0, 0]), (True, [1.0, 2, 0, 0])):
+        found = torch_npu.npu_grid_assign_positive(
+            torch.zeros(4).npu(), overlaps_of.npu(), flags.npu(), highest.npu(), best.int().npu(), true_highest.npu(),
+            true_best.int().npu(), 2, 0.5, 0.0, every,
+        )  # fmt: skip
+        assert found.cpu().tolist() == wanted
+
+
+# ------------------------------------------------------------------------------------------------------------ suppression
+
+
+def brute_force(boxes: torch.Tensor, limit: float) -> list[int]:
+    """Which of boxes in order remain."""
+    kept: list[int] = []
+    for number, (x1, y1, x2, y2) in enumerate(boxes.tolist()):
+        for other in kept:
+            u1, v1, u2, v2 = boxes[other].tolist()
+            shared = max(min(x2, u2) - max(x1, u1), 0) * max(min(y2, v2) - max(y1, v1), 0)
+            if shared / ((x2 - x1) * (y2 - y1) + (u2 - u1) * (v2 - v1) - shared) > limit:
+                break
+        else:
+            kept.append(number)
+    return kept
+
+
+def some_boxes(count: int) -> torch.Tensor:
+    start = numbers(count, 2, low=0, high=20)
+    return torch.cat([start, start + numbers(count, 2, low=4, high=12, seed=1)], 1)
+
+
+def test_suppression() -> None:
+    boxes, scores = some_boxes(40), numbers(40, low=0, high=1, seed=3).sort(descending=True).values
+    kept = brute_force(boxes, 0.3)
+    rows, index, mask = torch_npu.npu_nms_with_mask(torch.cat([boxes, scores[:, None]], 1).npu(), 0.3)
+    assert_same(rows, torch.cat([boxes, scores[:, None]], 1))
+    assert index.cpu().tolist() == list(range(40))
+    assert mask.cpu().nonzero().flatten().tolist() == kept
+
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0))
+    threshold, least = torch.tensor(0.3).npu(), torch.tensor(0.5).npu()
+    chosen, count = torch_npu.npu_nms_v4(boxes[order].npu(), scores[order].npu(), 20, threshold, least)
+    expected = [order.tolist().index(k) for k in kept if scores[k] > 0.5][:20]
+    assert int(count) == len(expected)
+    assert chosen.cpu().tolist()[: len(expected)] == expected
+
+
+def test_suppression_by_classes() -> None:
+    boxes = some_boxes(12).half()
+    scores = numbers(12, 2, low=0, high=1).half()
+    found = torch_npu.npu_batch_nms(boxes[None, :, None].npu(), scores[None].npu(), 0.3, 0.5, 4, 6)
+    rows = []
+    for group in range(2):
+        order = scores[:, group].argsort(descending=True)
+        order = order[scores[order, group] > 0.3]
+        kept = brute_force(boxes[order].float(), 0.5)[:4]
+        rows += [(float(scores[order[k], group]), group, boxes[order[k]].tolist()) for k in kept]
+    rows = sorted(rows, key=lambda row: -row[0])[:6]
+    assert int(found[3]) == len(rows)
+    for at, (score, group, box) in enumerate(rows):
+        assert found[0][0, at].tolist() == box
+        assert (float(found[1][0, at]), float(found[2][0, at])) == (score, group)
+
+
+# ----------------------------------------------------------------------------------------------------------- turned boxes
+
+
+def test_overlaps_of_turned_boxes() -> None:
+    boxes = torch.tensor([[0, 0, 4, 2, 0], [0, 0, 4, 2, 90], [0, 0, 4, 4, 45], [1, 0.5, 3, 2, 30]])
+    shared = torch_npu.npu_rotated_overlaps(boxes[None].npu(), boxes[None].npu(), trans=False).cpu()[0]
+    # A square of side 4 turned by 45 degrees holds the points with |x| + |y| <= 2 sqrt(2).
+    corner = 2 * 2**0.5
+    inside = 8 - 4 * max(3 - corner, 0) ** 2 / 2
+    exact = torch.tensor([[8, 4, inside], [4, 8, inside], [inside, inside, 16]])
+    assert torch.allclose(shared[:3, :3], exact, rtol=1e-5)
+    # by counting points of a grid
+    step = 0.01
+    axis = torch.arange(-4, 4, step) + step / 2
+    grid = torch.cartesian_prod(axis, axis)
+
+    def holds(box: torch.Tensor) -> torch.Tensor:
+        angle = torch.deg2rad(box[4])
+        x, y = (grid - box[:2]).T
+        along, across = x * angle.cos() + y * angle.sin(), y * angle.cos() - x * angle.sin()
+        return (along.abs() < box[2] / 2) & (across.abs() < box[3] / 2)
+
+    counted = torch.tensor([[float((holds(a) & holds(b)).sum()) * step**2 for b in boxes] for a in boxes])
+    assert torch.allclose(shared, counted, atol=0.05)
+    iou = torch_npu.npu_rotated_iou(boxes[None].npu(), boxes[None].npu(), False, 0, True, 0.0, 0.0).cpu()[0]
+    areas = boxes[:, 2] * boxes[:, 3]
+    assert torch.allclose(iou, shared / (areas[:, None] + areas - shared), atol=1e-5)
+
+
+def test_encoding_turned_boxes() -> None:
+    anchors = torch.tensor([[[30.69, 32.6], [45.94, 59.88], [44.53, 43.4], [59.88, 70.1], [8, 20.0]]])
+    truth = anchors + torch.tensor([1.0, 2, 3, 4, 5]).reshape(1, 5, 1)
+    weight = torch.tensor([1.0, 2, 1, 1, 3])
+    deltas = torch_npu.npu_rotated_box_encode(anchors.npu(), truth.npu(), weight.npu())
+    size, true_size = anchors[:, 2:4] - anchors[:, :2], truth[:, 2:4] - truth[:, :2]
+    moved = ((truth[:, :2] + true_size / 2) - (anchors[:, :2] + size / 2)) / size
+    turn = torch.tan(torch.deg2rad(truth[:, 4:])) - torch.tan(torch.deg2rad(anchors[:, 4:]))
+    expected = torch.cat([moved, (true_size / size).log(), turn], 1) * weight.reshape(1, 5, 1)
+    torch.testing.assert_close(deltas.cpu(), expected, rtol=1e-4, atol=1e-5)
+    back = torch_npu.npu_rotated_box_decode(anchors.npu(), deltas, weight.npu())
+    torch.testing.assert_close(back.cpu(), truth, rtol=1e-4, atol=1e-4)
