@@ -84,6 +84,7 @@ def test_a_prefix_that_cannot_be_looked_at(closed: Path) -> None:
 )
 def test_ctrl_c_ends_a_wait_and_the_process_goes_on(emulator_home: Path, wait: str) -> None:
     program = f"""
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
 aclnn.use_backend("npu")
 x = aclnn.asarray(np.ones(4, np.float32))
 stream, event = aclnn.Stream(), aclnn.Event()
