@@ -117,7 +117,7 @@ def function(name: str) -> Callable[..., Any]:
 
 if TYPE_CHECKING:
     from ascend_aclnn import ops
-    from ascend_aclnn.communicator import Communicator
+    from ascend_aclnn.communicator import Communicator, CommunicatorConfig
     from ascend_aclnn.executor import Executor
 else:
 
@@ -127,8 +127,8 @@ else:
 
         if name == "ops":
             return importlib.import_module("ascend_aclnn.ops")
-        if name == "Communicator":
-            return importlib.import_module("ascend_aclnn.communicator").Communicator
+        if name in ("Communicator", "CommunicatorConfig"):
+            return getattr(importlib.import_module("ascend_aclnn.communicator"), name)
         if name == "Executor":
             return importlib.import_module("ascend_aclnn.executor").Executor
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -137,6 +137,7 @@ else:
 __all__ = [
     "AclError",
     "Communicator",
+    "CommunicatorConfig",
     "DataType",
     "Device",
     "Event",

@@ -10,6 +10,7 @@ current stream. All ranks call the same collectives in the same order.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import time
@@ -23,12 +24,11 @@ import numpy.typing as npt
 
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import as_datatype
+from ascend_aclnn.core.hccl import DEFAULT_CONFIG, REDUCTIONS, CommunicatorConfig
 from ascend_aclnn.core.interface import Backend, Collective, CommunicatorEndpoint
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream, check_stream
 from ascend_aclnn.core.tensor import Tensor
-
-REDUCTIONS = ("sum", "prod", "max", "min")
 
 Operand = Union[Tensor, npt.NDArray[Any]]
 
@@ -57,17 +57,30 @@ class Communicator:
         return current_backend().communicator_root_info()
 
     @classmethod
-    def from_root_info(cls, info: bytes, rank: int, size: int, *, name: Optional[str] = None) -> Communicator:
-        """Meets the other ranks of a root info; returns when all have come. The current device is the rank's."""
+    def from_root_info(
+        cls,
+        info: bytes,
+        rank: int,
+        size: int,
+        *,
+        name: Optional[str] = None,
+        config: CommunicatorConfig = DEFAULT_CONFIG,
+    ) -> Communicator:
+        """Meets the other ranks of a root info; returns when all have come. The current device is the rank's.
+
+        ``name`` is short for ``config``'s; AclError 1 for a configuration that HCCL refuses.
+        """
         _check_rank(rank, size)
         backend = current_backend()
-        return cls(backend, backend.communicator(info, rank, size, name))
+        if name is not None:
+            config = dataclasses.replace(config, name=name)
+        return cls(backend, backend.communicator(info, rank, size, config))
 
     @classmethod
-    def from_rank_table(cls, path: str, rank: int) -> Communicator:
+    def from_rank_table(cls, path: str, rank: int, *, config: CommunicatorConfig = DEFAULT_CONFIG) -> Communicator:
         """Meets the ranks of a rank table (HCCL's cluster information file)."""
         backend = current_backend()
-        return cls(backend, backend.communicator_of_cluster(os.fspath(path), rank))
+        return cls(backend, backend.communicator_of_cluster(os.fspath(path), rank, config))
 
     @classmethod
     def of_devices(cls, devices: Sequence[int]) -> list[Communicator]:
@@ -82,7 +95,7 @@ class Communicator:
         return [cls(backend, endpoint) for endpoint in backend.communicators_of_devices(numbers)]
 
     @classmethod
-    def from_env(cls, *, timeout: float = 120) -> Communicator:
+    def from_env(cls, *, timeout: float = 120, config: CommunicatorConfig = DEFAULT_CONFIG) -> Communicator:
         """Meets the ranks that a launcher has started (torchrun, mpirun, srun), on device ``LOCAL_RANK``.
 
         Rank 0 hands out the root info at MASTER_ADDR (127.0.0.1), port ASCEND_ACLNN_PORT or the one after MASTER_PORT.
@@ -99,9 +112,9 @@ class Communicator:
         address = os.environ.get("MASTER_ADDR", "127.0.0.1")
         port = int(os.environ.get("ASCEND_ACLNN_PORT") or int(os.environ.get("MASTER_PORT", "29500")) + 1)
         info = _serve(cls.root_info(), size, address, port, timeout) if rank == 0 else _ask(address, port, timeout)
-        return cls.from_root_info(info, rank, size)
+        return cls.from_root_info(info, rank, size, config=config)
 
-    def split(self, ranks: Sequence[int]) -> Optional[Communicator]:
+    def split(self, ranks: Sequence[int], *, config: CommunicatorConfig = DEFAULT_CONFIG) -> Optional[Communicator]:
         """A communicator of some ranks; all ranks call this, those that are not among ``ranks`` get None."""
         members = list(ranks)
         if len(set(members)) != len(members) or not all(0 <= r < self.size for r in members):
@@ -109,7 +122,7 @@ class Communicator:
         self._splits += 1
         if self.rank not in members:
             return None
-        return Communicator(self.backend, self._endpoint.split(members, self._splits))
+        return Communicator(self.backend, self._endpoint.split(members, self._splits, config))
 
     def close(self) -> None:
         """Leaves; idempotent. Streams with collectives on them should have passed."""
@@ -145,24 +158,24 @@ class Communicator:
     ) -> Operand:
         """The reduction of all ranks' tensors, on all ranks: into ``out``, or in place."""
         target = tensor if out is None else out
-        self._run("all_reduce", tensor, target, op, stream=stream)
+        self._run(Collective("all_reduce", *self._pair(tensor, target), _reduction(op), stream=stream))
         return target
 
     def reduce(self, tensor: Operand, dst: int, op: str = "sum", *, stream: Optional[Stream] = None) -> Operand:
         """The reduction of all ranks' tensors, in place on rank ``dst``."""
-        self._run("reduce", tensor, tensor, op, root=dst, stream=stream)
+        self._run(Collective("reduce", *self._pair(tensor, tensor), _reduction(op), dst, stream=stream))
         return tensor
 
     def broadcast(self, tensor: Operand, src: int, *, stream: Optional[Stream] = None) -> Operand:
         """Rank ``src``'s tensor into every rank's."""
-        self._run("broadcast", None, tensor, root=src, stream=stream)
+        self._run(Collective("broadcast", *self._pair(None, tensor), root=src, stream=stream))
         return tensor
 
     def all_gather(self, tensor: Operand, *, out: Optional[Operand] = None, stream: Optional[Stream] = None) -> Operand:
         """All ranks' tensors one after another along axis 0: shape (size * n, ...)."""
         shape = (self.size * _rows(tensor), *tensor.shape[1:])
         target = self._output(tensor, shape, out)
-        self._run("all_gather", tensor, target, stream=stream)
+        self._run(Collective("all_gather", *self._pair(tensor, target), stream=stream))
         return target
 
     def all_gather_v(
@@ -173,7 +186,8 @@ class Communicator:
         if _rows(tensor) != rows[self.rank]:
             raise ValueError(f"the tensor has {_rows(tensor)} rows; counts[{self.rank}] is {rows[self.rank]}")
         target = self._output(tensor, (sum(rows), *tensor.shape[1:]), out)
-        self._run("all_gather", tensor, target, receive_counts=_elements(rows, tensor), stream=stream)
+        counts = _elements(rows, tensor)
+        self._run(Collective("all_gather", *self._pair(tensor, target), receive_counts=counts, stream=stream))
         return target
 
     def reduce_scatter(
@@ -183,7 +197,7 @@ class Communicator:
         if _rows(tensor) % self.size:
             raise ValueError(f"the tensor has {_rows(tensor)} rows; they must be a multiple of {self.size}, the ranks")
         target = self._output(tensor, (_rows(tensor) // self.size, *tensor.shape[1:]), out)
-        self._run("reduce_scatter", tensor, target, op, stream=stream)
+        self._run(Collective("reduce_scatter", *self._pair(tensor, target), _reduction(op), stream=stream))
         return target
 
     def reduce_scatter_v(
@@ -200,7 +214,8 @@ class Communicator:
         if sum(rows) != _rows(tensor):
             raise ValueError(f"the tensor has {_rows(tensor)} rows; the counts add up to {sum(rows)}")
         target = self._output(tensor, (rows[self.rank], *tensor.shape[1:]), out)
-        self._run("reduce_scatter", tensor, target, op, send_counts=_elements(rows, tensor), stream=stream)
+        call = Collective("reduce_scatter", *self._pair(tensor, target), _reduction(op), stream=stream)
+        self._run(call._replace(send_counts=_elements(rows, tensor)))
         return target
 
     def scatter(self, tensor: Optional[Operand], src: int, *, out: Operand, stream: Optional[Stream] = None) -> Operand:
@@ -210,7 +225,8 @@ class Communicator:
             raise ValueError(
                 f"the tensor has shape {shape}; on rank {src} it must have {self.size} times the elements of out"
             )
-        self._run("scatter", tensor if self.rank == src else None, out, root=src, stream=stream)
+        send = tensor if self.rank == src else None
+        self._run(Collective("scatter", *self._pair(send, out), root=src, stream=stream))
         return out
 
     def all_to_all(self, tensor: Operand, *, out: Optional[Operand] = None, stream: Optional[Stream] = None) -> Operand:
@@ -218,7 +234,7 @@ class Communicator:
         if _rows(tensor) % self.size:
             raise ValueError(f"the tensor has {_rows(tensor)} rows; they must be a multiple of {self.size}, the ranks")
         target = self._output(tensor, tuple(tensor.shape), out)
-        self._run("all_to_all", tensor, target, stream=stream)
+        self._run(Collective("all_to_all", *self._pair(tensor, target), stream=stream))
         return target
 
     def all_to_all_v(
@@ -235,8 +251,9 @@ class Communicator:
         if sum(sends) != _rows(tensor):
             raise ValueError(f"the tensor has {_rows(tensor)} rows; send_counts add up to {sum(sends)}")
         target = self._output(tensor, (sum(receives), *tensor.shape[1:]), out)
+        call = Collective("all_to_all", *self._pair(tensor, target), stream=stream)
         counts = _elements(sends, tensor), _elements(receives, tensor)
-        self._run("all_to_all", tensor, target, send_counts=counts[0], receive_counts=counts[1], stream=stream)
+        self._run(call._replace(send_counts=counts[0], receive_counts=counts[1]))
         return target
 
     def barrier(self, *, stream: Optional[Stream] = None) -> None:
@@ -266,30 +283,18 @@ class Communicator:
         self._endpoint.exchange(placed, stream)
 
     # ---------------------------------------------------------------------------------------- operands
-    def _run(
-        self,
-        operation: str,
-        send: Optional[Operand],
-        receive: Operand,
-        op: str = "sum",
-        *,
-        root: int = -1,
-        send_counts: Sequence[int] = (),
-        receive_counts: Sequence[int] = (),
-        stream: Optional[Stream],
-    ) -> None:
-        if op not in REDUCTIONS:
-            raise ValueError(f"op is {op!r}; it must be one of {', '.join(REDUCTIONS)}")
-        if root != -1 and not 0 <= root < self.size:
-            raise ValueError(f"the rank is {root}; it must be in [0, {self.size - 1}]")
-        self._stream(stream)
+    def _pair(self, send: Optional[Operand], receive: Operand) -> tuple[Optional[Tensor], Tensor]:
+        """What is sent and where to receive, of one data type."""
         source, target = None if send is None else self._tensor(send, False), self._tensor(receive, True)
         if source is not None and source.dtype is not target.dtype:
             raise ValueError(f"out has dtype {target.dtype.name}; it must be {source.dtype.name}, as the tensor")
-        reduction = REDUCTIONS.index(op)
-        self._endpoint.collective(
-            Collective(operation, source, target, reduction, root, send_counts, receive_counts, stream)
-        )
+        return source, target
+
+    def _run(self, call: Collective) -> None:
+        if call.root != -1 and not 0 <= call.root < self.size:
+            raise ValueError(f"the rank is {call.root}; it must be in [0, {self.size - 1}]")
+        self._stream(call.stream)
+        self._endpoint.collective(call)
 
     def _stream(self, stream: Optional[Stream]) -> None:
         if stream is not None:
@@ -333,6 +338,12 @@ class Communicator:
 def _check_rank(rank: int, size: int) -> None:
     if size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank is {rank} of {size}; it must be in [0, size - 1]")
+
+
+def _reduction(op: str) -> int:
+    if op not in REDUCTIONS:
+        raise ValueError(f"op is {op!r}; it must be one of {', '.join(REDUCTIONS)}")
+    return REDUCTIONS.index(op)
 
 
 def _check_peer(peer: int, rank: int, size: int) -> None:
@@ -385,4 +396,4 @@ def _ask(address: str, port: int, timeout: float) -> bytes:
             time.sleep(0.02)
 
 
-__all__ = ["Communicator"]
+__all__ = ["Communicator", "CommunicatorConfig"]

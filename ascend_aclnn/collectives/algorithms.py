@@ -30,9 +30,9 @@ from ascend_aclnn.collectives.interface import (
 from ascend_aclnn.collectives.network import NetworkGroup
 from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.core.hccl import REDUCTIONS
 from ascend_aclnn.numerics import round_into, widen
 
-REDUCTIONS = ("sum", "prod", "max", "min")  # in the order of HcclReduceOp
 _FUNCTIONS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 _BLOCK = 1 << 18  # elements that are reduced at a time
 
@@ -47,6 +47,22 @@ class Buffer(NamedTuple):
 
     array: Array
     location: Optional[Location] = None
+
+
+Parts = tuple[Sequence[int], Sequence[int]]  # where each rank's elements start, and how many they are
+
+
+class Call(NamedTuple):
+    """A collective as one rank calls it, by its name in ``Collectives``; parts that are None are equal ones."""
+
+    operation: str
+    dtype: DataType
+    send: Buffer
+    receive: Array
+    reduction: str = ""
+    root: int = -1
+    send_parts: Optional[Parts] = None
+    receive_parts: Optional[Parts] = None
 
 
 class _Announcement(NamedTuple):
@@ -68,10 +84,18 @@ class Collectives:
         self._resumed = 0
 
     @classmethod
-    def join(cls, root_info: bytes, rank: int, size: int, device_memory: Optional[int] = None) -> Collectives:
+    def join(
+        cls,
+        root_info: bytes,
+        rank: int,
+        size: int,
+        device_memory: Optional[int] = None,
+        timeout: float = EXECUTE_TIMEOUT,
+    ) -> Collectives:
         """Meets the ranks of a job: on this host, or on several where the root info has an address.
 
-        ``device_memory`` is a descriptor of memory in which this rank's buffers lie, for its peers on this host.
+        ``device_memory`` is a descriptor of memory in which this rank's buffers lie, for its peers on this host;
+        ``timeout`` that of collectives.
         """
         first = RootInfo.parse(root_info)
 
@@ -79,7 +103,7 @@ class Collectives:
             info = RootInfo.of(seed, first.address) if seed else first
             return NetworkGroup(info, rank, size) if info.address else HostGroup(info, rank, size, device_memory)
 
-        made = cls(meet(b""))
+        made = cls(meet(b""), timeout)
         made._meet = lambda salt: meet(hmac.digest(first.secret, salt, "sha256"))
         return made
 
@@ -90,6 +114,30 @@ class Collectives:
         self.group.close()
         self._resumed += 1
         self.group = self._meet(b"resumed %d" % self._resumed)
+
+    def run(self, call: Call) -> None:
+        """The collective that a call names."""
+        send, receive, dtype, root = call.send, call.receive, call.dtype, call.root
+        size, is_root = self.group.size, self.group.rank == root
+        if call.operation == "barrier":
+            self.barrier()
+        elif call.operation == "all_reduce":
+            self.all_reduce(send, receive, dtype, call.reduction)
+        elif call.operation == "reduce":
+            self.reduce(send, receive if is_root else None, dtype, root, call.reduction)
+        elif call.operation == "broadcast":
+            self.broadcast(send, dtype, root)
+        elif call.operation == "scatter":
+            self.scatter(send if is_root else None, receive, dtype, root)
+        elif call.operation == "reduce_scatter":
+            starts, counts = _parts(call.send_parts, size, send.array)
+            self.reduce_scatter(send, receive, dtype, counts, call.reduction, starts)
+        elif call.operation == "all_gather":
+            starts, counts = _parts(call.receive_parts, size, receive)
+            self.all_gather(send, [receive[s : s + n] for s, n in zip(starts, counts)], dtype, counts)
+        else:
+            targets = [receive[s : s + n] for s, n in zip(*_parts(call.receive_parts, size, receive))]
+            self.all_to_all(send, *_parts(call.send_parts, size, send.array), targets, dtype)
 
     # ---------------------------------------------------------------------------------------- one for all
     def barrier(self) -> None:
@@ -319,9 +367,8 @@ def _reduction(number: int) -> str:
 
 
 def _numpy(dtype: DataType) -> np.dtype[Any]:
-    if dtype.numpy is None:
-        raise TypeError(f"{dtype.name} has no host type to compute with")
-    return dtype.numpy
+    """What elements travel as: bytes where the host has no such type (FLOAT8 ones are only moved)."""
+    return np.dtype(np.uint8) if dtype.numpy is None else dtype.numpy
 
 
 def _element(dtype: DataType) -> int:
@@ -335,6 +382,18 @@ def _chunk(count: int, rank: int, size: int) -> tuple[int, int]:
         step = (step + 63) & ~63
     low = min(rank * step, count)
     return low, min(step, count - low)
+
+
+def _parts(given: Optional[Parts], size: int, array: Array) -> Parts:
+    if given is not None:
+        return given
+    part = array.size // size
+    return [part * rank for rank in range(size)], [part] * size
+
+
+def parts_of(counts: Sequence[int]) -> Optional[Parts]:
+    """Parts that follow each other; None of no counts."""
+    return (_starts(counts), list(counts)) if counts else None
 
 
 def _starts(counts: Sequence[int]) -> list[int]:

@@ -16,7 +16,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,7 @@ class RootInfo(NamedTuple):
     @classmethod
     def new(cls) -> RootInfo:
         ip = os.environ.get("HCCL_IF_IP", "")
-        return cls(secrets.token_bytes(_SECRET_BYTES), f"{ip}:{_free_port(ip)}" if ip else "")
+        return cls(secrets.token_bytes(_SECRET_BYTES), f"{ip}:{free_port(ip)}" if ip else "")
 
     @classmethod
     def of(cls, secret: bytes, address: str = "") -> RootInfo:
@@ -89,7 +89,7 @@ def rank_table_info(path: Path) -> tuple[RootInfo, int]:
     return RootInfo.of(text, address), ranks
 
 
-def _free_port(ip: str) -> int:
+def free_port(ip: str) -> int:
     """A port of this host that nobody listens at: of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
     base = int(os.environ.get("HCCL_IF_BASE_PORT", "0"))
     for port in range(base, base + _PORTS) if base else [0]:
@@ -166,10 +166,24 @@ class Group(abc.ABC):
         if self.failure is not None:
             raise CommunicationError(self.failure)
 
-    @abc.abstractmethod
-    def fail(self, text: str) -> CommunicationError:
-        """Ends the communicator for this rank, and as they notice for the others."""
+    def fail(self, reason: Union[str, CommunicationError]) -> CommunicationError:
+        """Ends the communicator for this rank, and as they notice for the others; the error to raise. The first counts."""
+        error = CommunicationError(reason) if isinstance(reason, str) else reason
+        if self.failure is None:
+            self.failure = str(error)
+        self._disconnect()
+        return error
 
-    @abc.abstractmethod
     def close(self) -> None:
         """Leaves; idempotent. The others see it at their next message."""
+        if self.failure is None:
+            self.failure = "the communicator is closed"
+        self._release()
+
+    @abc.abstractmethod
+    def _disconnect(self) -> None:
+        """Closes the connections, so that the others learn it; idempotent."""
+
+    @abc.abstractmethod
+    def _release(self) -> None:
+        """Frees the connections and what is held beside them; idempotent."""

@@ -144,8 +144,8 @@ class NetworkGroup(Group):
             return run(self._gloo)
         except RuntimeError as error:
             if "imed out" in str(error):
-                raise self._fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
-            raise self._fail(CommunicationError(f"rank {peer} is lost")) from None
+                raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
+            raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
 
     # ---------------------------------------------------------------------------------------- data of collectives
     def publish(self, array: Array) -> Location:
@@ -189,20 +189,12 @@ class NetworkGroup(Group):
         return array
 
     # ---------------------------------------------------------------------------------------- the end
-    def fail(self, text: str) -> CommunicationError:
-        return self._fail(CommunicationError(text))
-
-    def _fail(self, error: CommunicationError) -> CommunicationError:
-        if self.failure is None:
-            self.failure = str(error)
+    def _disconnect(self) -> None:
         gloo, self._gloo = self._gloo, None
         if gloo is not None and hasattr(gloo, "abort"):
-            gloo.abort()  # closes the connections, so that the others learn it
-        return error
+            gloo.abort()
 
-    def close(self) -> None:
-        if self.failure is None:
-            self.failure = "the communicator is closed"
+    def _release(self) -> None:
         self._given.clear()
         self._gloo = None
 

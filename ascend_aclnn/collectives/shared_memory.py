@@ -101,19 +101,21 @@ class HostGroup(Group):
     ) -> None:
         """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie."""
         super().__init__(rank, size)
-        self.own = [Segment.create() for _ in (SCRATCH, RESULTS, POINTS)]
-        self._descriptors = [*(s.descriptor for s in self.own), *([] if device_memory is None else [device_memory])]
+        self.own: list[Segment] = []
         self.lock_of_points = threading.Lock()
         self.points_used = 0  # bytes of POINTS
         self._batches = 0
         self._peers: dict[tuple[int, int], socket.socket] = {}
         self._segments: dict[tuple[int, int], Segment] = {}
-        if device_memory is not None:
-            self._segments[rank, DEVICE] = Segment(os.dup(device_memory))
         self._secret = info.secret
-        deadline = time.monotonic() + timeout
         try:
-            self._meet(deadline)
+            for _ in (SCRATCH, RESULTS, POINTS):
+                self.own.append(Segment.create())
+            self._descriptors = [s.descriptor for s in self.own]
+            if device_memory is not None:
+                self._descriptors.append(device_memory)
+                self._segments[rank, DEVICE] = Segment(os.dup(device_memory))
+            self._meet(time.monotonic() + timeout)
         except BaseException:
             self.close()
             raise
@@ -226,7 +228,7 @@ class HostGroup(Group):
         try:
             self._peers[peer, channel].sendall(_LENGTH.pack(len(message)) + message)
         except OSError:
-            raise self._fail(CommunicationError(f"rank {peer} is lost")) from None
+            raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         self.check()
@@ -235,9 +237,9 @@ class HostGroup(Group):
             (length,) = _LENGTH.unpack(self._read(connection, _LENGTH.size, deadline))
             return self._read(connection, length, deadline)
         except TimedOut:
-            raise self._fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
+            raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
         except (OSError, EOFError):
-            raise self._fail(CommunicationError(f"rank {peer} is lost")) from None
+            raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
 
     @staticmethod
     def _read(connection: socket.socket, length: int, deadline: float) -> bytes:
@@ -255,16 +257,6 @@ class HostGroup(Group):
                 raise EOFError
             data += part
         return data
-
-    def fail(self, text: str) -> CommunicationError:
-        return self._fail(CommunicationError(text))
-
-    def _fail(self, error: CommunicationError) -> CommunicationError:
-        if self.failure is None:
-            self.failure = str(error)
-        for connection in self._peers.values():
-            connection.close()
-        return error
 
     # ---------------------------------------------------------------------------------------- memory
     def _view(self, rank: int, place: Location, dtype: np.dtype[Any], start: int, count: int) -> Array:
@@ -311,11 +303,12 @@ class HostGroup(Group):
                 if self._batches == 0:
                     self.points_used = 0
 
-    def close(self) -> None:
-        if self.failure is None:
-            self.failure = "the communicator is closed"
+    def _disconnect(self) -> None:
         for connection in self._peers.values():
             connection.close()
+
+    def _release(self) -> None:
+        self._disconnect()
         for segment in self._segments.values():
             segment.close()
         self._segments.clear()

@@ -15,6 +15,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from ascend_aclnn.catalog import Operator
     from ascend_aclnn.core.dtypes import DataType, Format
+    from ascend_aclnn.core.hccl import CommunicatorConfig
     from ascend_aclnn.core.spec import TensorSpec
     from ascend_aclnn.core.streams import Stream
     from ascend_aclnn.core.tensor import Tensor
@@ -158,7 +159,7 @@ class CommunicatorEndpoint(abc.ABC):
     name: str  # what the operators' group arguments want
 
     @abc.abstractmethod
-    def split(self, ranks: Sequence[int], number: int) -> CommunicatorEndpoint:
+    def split(self, ranks: Sequence[int], number: int, config: CommunicatorConfig) -> CommunicatorEndpoint:
         """An endpoint of some ranks, this one among them; ``number`` is the same on all and new."""
 
     @abc.abstractmethod
@@ -228,7 +229,7 @@ class Backend(abc.ABC):
         """What identifies a new communicator."""
 
     @abc.abstractmethod
-    def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> CommunicatorEndpoint:
+    def communicator(self, info: bytes, rank: int, size: int, config: CommunicatorConfig) -> CommunicatorEndpoint:
         """Meets the other ranks of a root info."""
 
     @abc.abstractmethod
@@ -236,7 +237,7 @@ class Backend(abc.ABC):
         """Ranks that are devices of this process."""
 
     @abc.abstractmethod
-    def communicator_of_cluster(self, path: str, rank: int) -> CommunicatorEndpoint:
+    def communicator_of_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> CommunicatorEndpoint:
         """Meets the ranks of a rank table."""
 
     # memory

@@ -208,7 +208,7 @@ def prebuilt(options: Options) -> Path | None:
 
 def _inputs() -> Iterator[Path]:
     own = (f"emulator/{name}.py" for name in ("build", "hardware", "headers", "protocol", "releases"))
-    data = ("catalog/*.py", "catalog/*.json", "catalog/data/*", "core/socs.py")
+    data = ("catalog/*.py", "catalog/*.json", "catalog/data/*", "core/hccl.py", "core/socs.py")
     for pattern in ("emulator/csrc/*", "emulator/include/**/*.h", *own, *data):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
 
@@ -239,6 +239,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
     headers.write(include)
     (work / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
     (work / "socs.h").write_text(hardware.c_header(), encoding="utf-8")
+    (work / "hccl_data.h").write_text(hardware.hccl_header(), encoding="utf-8")
     # Without optimisation: it compiles in a quarter of the time.
     sanitize = [f"-fsanitize={','.join(options.sanitize)}", "-g", "-O0"] if options.sanitize else []
     sources: dict[str, list[Path]] = {}

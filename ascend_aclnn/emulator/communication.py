@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,19 @@ import numpy.typing as npt
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog.headers import operator_from_prototype
 from ascend_aclnn.collectives import groups
-from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.interface import DEVICE, CommunicationError, Location, RootInfo, TimedOut, rank_table_info
-from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.collectives.algorithms import Buffer, Call, Collectives
+from ascend_aclnn.collectives.interface import (
+    DEVICE,
+    EXECUTE_TIMEOUT,
+    CommunicationError,
+    Location,
+    RootInfo,
+    TimedOut,
+    rank_table_info,
+)
+from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.core.hccl import DEFAULT_CONFIG, REDUCTIONS, CommunicatorConfig
 from ascend_aclnn.emulator.protocol import Collective, Communication, Descriptor
 from ascend_aclnn.reference import reference
 
@@ -44,17 +53,40 @@ _CHANGED = ("receive", "receives")
 Array = npt.NDArray[Any]
 
 
+class _Request(NamedTuple):
+    """What hccl.c asks for: the name is that of a communicator that is there; text is a root info, a path, ranks."""
+
+    rank: int
+    size: int
+    number: int
+    name: str
+    config: CommunicatorConfig
+    text: bytes
+
+
+class Queued(NamedTuple):
+    """What ``aclnnHcclCollective`` has beside the communicator's name; counts are starts and counts of each rank's part."""
+
+    operation: int
+    reduction: int
+    root: int
+    counts: Sequence[int]
+    send: Array
+    receive: Array
+
+
 class Communicators:
     """The communicators of one device, by name."""
 
-    def __init__(self, memory: npt.NDArray[np.uint8]) -> None:
+    def __init__(self, memory: npt.NDArray[np.uint8], product: str) -> None:
         self._base = memory.ctypes.data
+        self._product = product
         self._members: dict[str, Collectives] = {}
         self._ranks: dict[str, groups.Ranks] = {}
         self._secrets: dict[str, bytes] = {}
         self._lock = threading.Lock()
-        self._actions: dict[int, Callable[[int, int, int, str, bytes], bytes]] = {
-            Communication.JOIN: self._join,
+        self._actions: dict[int, Callable[[_Request], bytes]] = {
+            Communication.JOIN: lambda request: self._join(request, request.text),
             Communication.CLUSTER: self._join_cluster,
             Communication.SPLIT: self._split,
             Communication.LEAVE: self._leave,
@@ -66,10 +98,13 @@ class Communicators:
 
     def act(self, payload: bytes) -> tuple[int, bytes]:
         """One request of hccl.c: a HcclResult, and what came of it or what went wrong."""
-        action, rank, size, _, number, name = _ACTION.unpack_from(payload)
+        action, rank, size, config_size, number, name = _ACTION.unpack_from(payload)
+        config, text = payload[_ACTION.size :][:config_size], payload[_ACTION.size + config_size :]
         try:
-            text = payload[_ACTION.size :]
-            return 0, self._actions[action](rank, size, number, name.rstrip(b"\0").decode(), text)
+            chosen = CommunicatorConfig.unpack(config) if config else DEFAULT_CONFIG
+            return 0, self._actions[action](_Request(rank, size, number, name.rstrip(b"\0").decode(), chosen, text))
+        except AclError as error:
+            return error.status, error.detail.encode()
         except TimedOut as error:
             return TIMEOUT, str(error).encode()
         except CommunicationError as error:
@@ -79,9 +114,11 @@ class Communicators:
         except (ValueError, OSError) as error:
             return PARAMETER, str(error).encode()
 
-    def _join(self, rank: int, size: int, number: int, name: str, root_info: bytes) -> bytes:
-        collectives = Collectives.join(root_info, rank, size, device_memory=Descriptor.MEMORY)
-        name = name or "hccl_" + hashlib.sha256(b"name" + root_info).hexdigest()[:16]
+    def _join(self, request: _Request, root_info: bytes, default_name: str = "") -> bytes:
+        config, rank, size = request.config, request.rank, request.size
+        config.check(self._product)
+        name = config.name or default_name or "hccl_" + hashlib.sha256(b"name" + root_info).hexdigest()[:16]
+        collectives = Collectives.join(root_info, rank, size, Descriptor.MEMORY, config.timeout(EXECUTE_TIMEOUT))
         with self._lock:
             if name in self._members:
                 collectives.group.close()
@@ -91,40 +128,39 @@ class Communicators:
             self._secrets[name] = root_info
         return struct.pack("<II", rank, size) + name.encode()
 
-    def _join_cluster(self, rank: int, size: int, number: int, name: str, path: bytes) -> bytes:
-        info, ranks = rank_table_info(Path(os.fsdecode(path)))
-        return self._join(rank, ranks, number, name, info.pack())
+    def _join_cluster(self, request: _Request) -> bytes:
+        info, ranks = rank_table_info(Path(os.fsdecode(request.text)))
+        return self._join(request._replace(size=ranks), info.pack())
 
-    def _split(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
-        parent = text[:128].rstrip(b"\0").decode()
-        members = struct.unpack(f"<{size}I", text[128:])
-        if len(set(members)) != size or max(members) >= self._members[parent].group.size:
+    def _split(self, request: _Request) -> bytes:
+        parent, ranks = request.text[:128].rstrip(b"\0").decode(), request.text[128:]
+        members = struct.unpack(f"<{request.size}I", ranks)
+        if len(set(members)) != request.size or max(members) >= self._members[parent].group.size:
             raise ValueError(f"rankIds are {members}; they must be different ranks of {parent}")
-        seed = hmac.digest(self._secrets[parent], b"sub %d " % number + text[128:], "sha256")
-        return self._join(
-            rank, size, number, name, RootInfo.of(seed, RootInfo.parse(self._secrets[parent]).address).pack()
-        )
+        seed = hmac.digest(self._secrets[parent], b"sub %d " % request.number + ranks, "sha256")
+        info = RootInfo.of(seed, RootInfo.parse(self._secrets[parent]).address)
+        return self._join(request, info.pack(), f"{parent}_sub_{request.number}")
 
-    def _leave(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
+    def _leave(self, request: _Request) -> bytes:
         with self._lock:
-            self._secrets.pop(name, None)
-            members = self._members.pop(name)
-            groups.leave(self._ranks.pop(name))
+            self._secrets.pop(request.name, None)
+            members = self._members.pop(request.name)
+            groups.leave(self._ranks.pop(request.name))
             members.group.close()
         return b""
 
-    def _state(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
-        failure = self._members[name].group.failure
+    def _state(self, request: _Request) -> bytes:
+        failure = self._members[request.name].group.failure
         if failure is not None:
             raise CommunicationError(failure)
         return b""
 
-    def _abort(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
-        self._members[name].group.fail("the communicator was aborted")
+    def _abort(self, request: _Request) -> bytes:
+        self._members[request.name].group.fail("the communicator was aborted")
         return b""
 
-    def _resume(self, rank: int, size: int, number: int, name: str, text: bytes) -> bytes:
-        self._members[name].resume()
+    def _resume(self, request: _Request) -> bytes:
+        self._members[request.name].resume()
         return b""
 
     # ---------------------------------------------------------------------------------------- collectives
@@ -138,39 +174,23 @@ class Communicators:
         """Device memory where peers can read it in place."""
         return Buffer(array, Location(DEVICE, array.ctypes.data - self._base))
 
-    def run(
-        self, comm: str, operation: int, reduction: int, root: int, counts: Sequence[int], send: Array, receive: Array
-    ) -> None:
+    def run(self, comm: str, queued: Queued) -> None:
         member = self.find(comm)
-        size, dtype = member.group.size, as_datatype(receive.dtype)
-        name = REDUCTIONS[reduction]
-        if operation == Collective.BARRIER:
-            member.barrier()
-        elif operation == Collective.ALL_REDUCE:
-            member.all_reduce(self.buffer(send), receive, dtype, name)
-        elif operation == Collective.REDUCE:
-            member.reduce(self.buffer(send), receive if member.group.rank == root else None, dtype, root, name)
-        elif operation == Collective.BROADCAST:
-            member.broadcast(self.buffer(receive), dtype, root)
-        elif operation == Collective.SCATTER:
-            member.scatter(self.buffer(send), receive, dtype, root)
-        elif operation == Collective.REDUCE_SCATTER:
-            self._reduce_scatter(member, counts, send, receive, dtype, name)
-        elif operation == Collective.ALL_GATHER:
-            starts, sizes = _parts(counts, size, receive.size)
-            targets = [receive[s : s + n] for s, n in zip(starts, sizes)]
-            member.all_gather(self.buffer(send), targets, dtype, sizes)
-        else:
-            starts, sizes = _parts(counts[: 2 * size], size, send.size)
-            targets_at = _parts(counts[2 * size :], size, receive.size)
-            targets = [receive[s : s + n] for s, n in zip(*targets_at)]
-            member.all_to_all(self.buffer(send), starts, sizes, targets, dtype)
-
-    def _reduce_scatter(
-        self, member: Collectives, counts: Sequence[int], send: Array, receive: Array, dtype: DataType, reduction: str
-    ) -> None:
-        starts, sizes = _parts(counts, member.group.size, send.size)
-        member.reduce_scatter(self.buffer(send), receive, dtype, sizes, reduction, starts)
+        operation = Collective(queued.operation)
+        size, receive = member.group.size, queued.receive
+        numbers = [queued.counts[low : low + size] for low in range(0, len(queued.counts), size)]
+        parts = [(starts, counts) for starts, counts in zip(numbers[::2], numbers[1::2])]
+        call = Call(
+            operation.name.lower(),
+            as_datatype(receive.dtype),
+            self.buffer(receive if operation == Collective.BROADCAST else queued.send),
+            receive,
+            REDUCTIONS[queued.reduction],
+            queued.root,
+            None if operation == Collective.ALL_GATHER or not parts else parts[0],
+            parts[-1] if parts else None,
+        )
+        member.run(call)
 
     def exchange(
         self,
@@ -184,14 +204,6 @@ class Communicators:
         self.find(comm).send_receive(outgoing, list(zip(sources, receives)))
 
 
-def _parts(counts: Sequence[int], size: int, total: int) -> tuple[list[int], list[int]]:
-    """Starts and sizes of each rank's part: as given, else equal ones."""
-    if counts:
-        return list(counts[:size]), list(counts[size : 2 * size])
-    part = total // size
-    return [part * rank for rank in range(size)], [part] * size
-
-
 def _register(communicators: Communicators) -> None:
     """Makes the two operators known to this process."""
     for prototype in _PROTOTYPES:
@@ -201,19 +213,18 @@ def _register(communicators: Communicators) -> None:
         catalog.register(dataclasses.replace(operator, family="hccl"))
 
     @reference("aclnnHcclCollective", raw=True, communicates=True)
-    def collective(
-        comm: str, operation: int, reduction: int, root: int, counts: Any, send: Array, receive: Array, out: Any
-    ) -> None:
-        _told(comm, lambda: communicators.run(comm, operation, reduction, root, counts or (), send, receive))
+    def collective(comm: str, *values: Any, out: Any) -> None:
+        queued = Queued(*values)
+        _as_stream_error(comm, lambda: communicators.run(comm, queued._replace(counts=queued.counts or ())))
 
     @reference("aclnnHcclPointToPoint", raw=True, communicates=True)
     def point_to_point(comm: str, destinations: Any, sends: Any, sources: Any, receives: Any, out: Any) -> None:
-        _told(
+        _as_stream_error(
             comm, lambda: communicators.exchange(comm, destinations or (), sends or (), sources or (), receives or ())
         )
 
 
-def _told(comm: str, run: Callable[[], None]) -> None:
+def _as_stream_error(comm: str, run: Callable[[], None]) -> None:
     """A failed collective is the stream's error, as a card reports one of a remote rank."""
     try:
         run()

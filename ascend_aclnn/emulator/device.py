@@ -463,7 +463,7 @@ class Device:
             if self._communicators is None:
                 from ascend_aclnn.emulator.communication import Communicators
 
-                self._communicators = Communicators(self.memory)
+                self._communicators = Communicators(self.memory, self.soc.product)
         return self._communicators.act(payload)
 
     def drop(self, payload: bytes) -> tuple[int, bytes]:

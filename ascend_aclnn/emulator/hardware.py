@@ -1,9 +1,11 @@
-"""What the emulated device says of each SoC: sizes and limits. ``c_header`` makes csrc's table of it."""
+"""What the emulated device says of each SoC: sizes, limits, data types. The headers are csrc's tables of it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.hccl import CONFIG_BYTES, PRODUCTS, REDUCTIONS, HcclDataType, hccl_type, supports
 from ascend_aclnn.core.socs import KNOWN, soc
 
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -48,6 +50,13 @@ _HARDWARE = {
     "Ascend950": Hardware(128 * _GIB, 32, 64, 128 * _MIB),
 }
 
+# What collectives compute with; other types are only moved, and travel as bytes.
+_COMPUTED = (
+    *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64),
+    *(DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64),
+    *(DataType.FLOAT16, DataType.BF16, DataType.FLOAT, DataType.DOUBLE),
+)
+
 # Lines of SoCs whose names are not all known.
 _LINES = ("Ascend950",)
 
@@ -67,4 +76,29 @@ def c_header() -> str:
             continue
         values = ", ".join(f"{value}ull" if type(value) is int else str(value).lower() for value in found)
         lines.append(f'    {{"{name}", "{soc(name).product}", {str(name in _LINES).lower()}, {values}}},')
+    return "\n".join([*lines, "};", "", "#endif", ""])
+
+
+def hccl_header() -> str:
+    """``hccl_data.h``: for each HCCL data type the aclDataType that its elements travel as, and the products that take it."""
+    lines = [
+        "/* hccl_data.h: made by ascend_aclnn from core/hccl.py. */",
+        "#ifndef EMU_HCCL_DATA_H",
+        "#define EMU_HCCL_DATA_H",
+        "",
+    ]
+    lines += [f"#define HCCL_CONFIG_BYTES {CONFIG_BYTES}", ""]
+    lines += ["/* products: those whose collectives move it, then those that reduce it by each HcclReduceOp. */"]
+    lines += [
+        "static const struct {",
+        "    int hccl, acl;",
+        f"    const char *products[{len(REDUCTIONS) + 1}];",
+        "} hccl_types[] = {",
+    ]
+    carriers = {hccl_type(dtype): dtype for dtype in _COMPUTED}
+    for kind in HcclDataType:
+        carrier = carriers.get(kind, DataType.COMPLEX128 if kind is HcclDataType.INT128 else DataType.UINT8)
+        takers = [[p for p in PRODUCTS if supports(p, kind, reduction)] for reduction in (None, *REDUCTIONS)]
+        texts = ", ".join(f'" {" ".join(products)} "' for products in takers)
+        lines.append(f"    {{{int(kind)}, {int(carrier)}, {{{texts}}}}}, /* {kind.name} */")
     return "\n".join([*lines, "};", "", "#endif", ""])

@@ -21,7 +21,7 @@ import pytest
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.interface import CommunicationError, RootInfo, TimedOut, _free_port
+from ascend_aclnn.collectives.interface import CommunicationError, RootInfo, TimedOut, free_port
 from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 
@@ -65,7 +65,7 @@ def new_root_info(transport: str = "host") -> bytes:
         import torch.distributed  # once, and not in each of the processes that are forked
 
         assert torch.distributed.is_gloo_available()
-    address = "" if transport == "host" else f"127.0.0.1:{_free_port('127.0.0.1')}"
+    address = "" if transport == "host" else f"127.0.0.1:{free_port('127.0.0.1')}"
     return RootInfo(os.urandom(32), address).pack()
 
 

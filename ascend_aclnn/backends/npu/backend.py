@@ -26,6 +26,7 @@ from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.core.hccl import CommunicatorConfig
 from ascend_aclnn.core.interface import (
     Backend,
     CommunicatorEndpoint,
@@ -132,14 +133,14 @@ class NpuBackend(Backend):
     def communicator_root_info(self) -> bytes:
         return self.hccl.root_info()
 
-    def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> HcclCommunicator:
-        return self.hccl.join(info, rank, size, name)
+    def communicator(self, info: bytes, rank: int, size: int, config: CommunicatorConfig) -> HcclCommunicator:
+        return self.hccl.join(info, rank, size, config)
 
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
         return list(self.hccl.join_devices(devices))
 
-    def communicator_of_cluster(self, path: str, rank: int) -> HcclCommunicator:
-        return self.hccl.join_cluster(path, rank)
+    def communicator_of_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
+        return self.hccl.join_cluster(path, rank, config)
 
     # ------------------------------------------------------------------------------------------ memory
     def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import StreamState
-from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
+from ascend_aclnn.core.hccl import DEFAULT_CONFIG, CommunicatorConfig, hccl_type
 from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
@@ -20,27 +20,6 @@ if TYPE_CHECKING:
 
 ROOT_INFO_BYTES = 4108
 NAME_BYTES = 128
-
-# aclDataType -> HcclDataType
-_TYPES = {
-    DataType.INT8: 0,
-    DataType.INT16: 1,
-    DataType.INT32: 2,
-    DataType.FLOAT16: 3,
-    DataType.FLOAT: 4,
-    DataType.INT64: 5,
-    DataType.UINT64: 6,
-    DataType.UINT8: 7,
-    DataType.UINT16: 8,
-    DataType.UINT32: 9,
-    DataType.DOUBLE: 10,
-    DataType.BF16: 11,
-    DataType.BOOL: 7,
-    DataType.HIFLOAT8: 14,
-    DataType.FLOAT8_E4M3FN: 15,
-    DataType.FLOAT8_E5M2: 16,
-    DataType.FLOAT8_E8M0: 17,
-}
 
 
 class _SendRecvItem(ctypes.Structure):
@@ -98,62 +77,95 @@ class Hccl:
         self.call("HcclGetRootInfo", ctypes.addressof(info))
         return info.raw
 
-    def join(self, info: bytes, rank: int, size: int, name: Optional[str]) -> HcclCommunicator:
+    def join(self, info: bytes, rank: int, size: int, config: CommunicatorConfig) -> HcclCommunicator:
         if len(info) != ROOT_INFO_BYTES:
             raise ValueError(f"info has {len(info)} bytes; a root info has {ROOT_INFO_BYTES}")
-        if name is not None:
-            raise ValueError("a communicator's name cannot be chosen on the npu backend; leave name=None")
         self.backend.target(None)
         made, root = ctypes.c_void_p(), ctypes.create_string_buffer(info, ROOT_INFO_BYTES)
-        about = f"rank {rank} of {size}"
-        self.call("HcclCommInitRootInfo", size, ctypes.addressof(root), rank, ctypes.addressof(made), about=about)
-        return HcclCommunicator(self, made, rank, size)
+        about, arguments = f"rank {rank} of {size}", (size, ctypes.addressof(root), rank)
+        if config == DEFAULT_CONFIG:
+            self.call("HcclCommInitRootInfo", *arguments, ctypes.addressof(made), about=about)
+        else:
+            given = self._configuration(config)
+            addresses = ctypes.addressof(given), ctypes.addressof(made)
+            self.call("HcclCommInitRootInfoConfig", *arguments, *addresses, about=about)
+        return self._owned([made], [rank])[0]
 
     def join_devices(self, devices: Sequence[int]) -> list[HcclCommunicator]:
         self.backend.target(None)
         numbers, handles = (ctypes.c_int32 * len(devices))(*devices), (ctypes.c_void_p * len(devices))()
         self.call("HcclCommInitAll", len(devices), ctypes.addressof(numbers), ctypes.addressof(handles))
-        return [
-            HcclCommunicator(self, ctypes.c_void_p(handle), rank, len(devices)) for rank, handle in enumerate(handles)
-        ]
+        return self._owned([ctypes.c_void_p(handle) for handle in handles], range(len(devices)))
 
-    def join_cluster(self, path: str, rank: int) -> HcclCommunicator:
+    def join_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
         self.backend.target(None)
-        made, size = ctypes.c_void_p(), ctypes.c_uint32()
-        self.call(
-            "HcclCommInitClusterInfo", path.encode(), rank, ctypes.addressof(made), about=f"rank {rank} of {path}"
-        )
-        self.call("HcclGetRankSize", made, ctypes.addressof(size))
-        return HcclCommunicator(self, made, rank, size.value)
+        made, about, arguments = ctypes.c_void_p(), f"rank {rank} of {path}", (path.encode(), rank)
+        if config == DEFAULT_CONFIG:
+            self.call("HcclCommInitClusterInfo", *arguments, ctypes.addressof(made), about=about)
+        else:
+            given = self._configuration(config)
+            addresses = ctypes.addressof(given), ctypes.addressof(made)
+            self.call("HcclCommInitClusterInfoConfig", *arguments, *addresses, about=about)
+        return self._owned([made], [rank])[0]
+
+    def split(
+        self, parent: HcclCommunicator, ranks: Sequence[int], number: int, config: CommunicatorConfig
+    ) -> HcclCommunicator:
+        made, handle = ctypes.c_void_p(), ctypes.c_void_p(parent.handle.value)
+        members, place = (ctypes.c_uint32 * len(ranks))(*ranks), list(ranks).index(parent.rank)
+        given = self._configuration(config)  # HCCL wants one
+        arguments = (ctypes.addressof(handle), len(ranks), ctypes.addressof(members), number, place)
+        addresses = ctypes.addressof(given), ctypes.addressof(made)
+        self.call("HcclCreateSubCommConfig", *arguments, *addresses, about=f"rank {parent.rank} of {parent.size}")
+        return self._owned([made], [place])[0]
+
+    def _configuration(self, config: CommunicatorConfig) -> Any:
+        """HcclCommConfig, which older HCCL reads as far as it knows it; ValueError for an item that it does not know."""
+        missing = config.missing(self.function("HcclGetCommConfigCapability")())
+        if missing is not None:
+            raise ValueError(f"{missing} cannot be chosen: this CANN's HCCL does not have it yet")
+        data = config.pack()
+        return ctypes.create_string_buffer(data, len(data))
+
+    def _owned(self, handles: Sequence[ctypes.c_void_p], ranks: Sequence[int]) -> list[HcclCommunicator]:
+        """The communicators of handles; where one of them cannot be asked for its size and name, all are destroyed."""
+        made = [HcclCommunicator(self, handle, rank) for handle, rank in zip(handles, ranks)]
+        try:
+            for communicator in made:
+                communicator.identify()
+        except BaseException:
+            for communicator in made:
+                communicator.close()
+            raise
+        return made
 
 
 class HcclCommunicator(CommunicatorEndpoint):
     """One HcclComm."""
 
-    def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int, size: int) -> None:
+    def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int) -> None:
         self._hccl = hccl
         self._handle: Optional[ctypes.c_void_p] = handle
-        self.rank, self.size = rank, size
-        name = ctypes.create_string_buffer(NAME_BYTES)
-        hccl.call("HcclGetCommName", handle, name)
-        self.name = name.value.decode()
+        self.rank = rank
 
-    def split(self, ranks: Sequence[int], number: int) -> HcclCommunicator:
-        made, parent = ctypes.c_void_p(), ctypes.c_void_p(self._open().value)
-        members = (ctypes.c_uint32 * len(ranks))(*ranks)
-        place = list(ranks).index(self.rank)
-        arguments = (ctypes.addressof(parent), len(ranks), ctypes.addressof(members), number, place)
-        self._call("HcclCreateSubCommConfig", *arguments, None, ctypes.addressof(made))
-        return HcclCommunicator(self._hccl, made, place, len(ranks))
+    def identify(self) -> None:
+        """Asks for the number of ranks and the name."""
+        size, name = ctypes.c_uint32(), ctypes.create_string_buffer(NAME_BYTES)
+        self._hccl.call("HcclGetRankSize", self.handle, ctypes.addressof(size))
+        self._hccl.call("HcclGetCommName", self.handle, name)
+        self.size, self.name = size.value, name.value.decode()
+
+    def split(self, ranks: Sequence[int], number: int, config: CommunicatorConfig) -> HcclCommunicator:
+        return self._hccl.split(self, ranks, number, config)
 
     def collective(self, call: Collective) -> None:
-        target, comm = self._hccl.backend.target(call.stream), self._open()
+        target, comm = self._hccl.backend.target(call.stream), self.handle
         if call.operation == "barrier" or call.receive is None:
             self._call("HcclBarrier", comm, target.handle)
             return
         operation, send, receive = call.operation, call.send, call.receive
         reduction, root, end = call.reduction, call.root, (comm, target.handle)
-        to, dtype = self._address(receive, target, True), self._type(receive.dtype)
+        to, dtype = self._address(receive, target, True), hccl_type(receive.dtype)
         source = None if send is None else self._address(send, target, False)
         count = receive.size if send is None else send.size
         if operation == "all_reduce":
@@ -182,23 +194,23 @@ class HcclCommunicator(CommunicatorEndpoint):
             self._call("HcclAlltoAllV", source, *sends, dtype, to, *receives, dtype, *end)
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
-        target, comm = self._hccl.backend.target(stream), self._open()
+        target, comm = self._hccl.backend.target(stream), self.handle
         rows = (_SendRecvItem * len(items))()
         for row, (is_send, tensor, peer) in zip(rows, items):
             address = self._address(tensor, target, not is_send)
             row.kind, row.buffer, row.count, row.peer = int(not is_send), address, tensor.size, peer
-            row.dtype = self._type(tensor.dtype)
+            row.dtype = hccl_type(tensor.dtype)
         self._call("HcclBatchSendRecv", ctypes.addressof(rows), len(items), comm, target.handle)
 
     def abort(self) -> None:
-        self._call("HcclCommSuspend", self._open())
+        self._call("HcclCommSuspend", self.handle)
 
     def resume(self) -> None:
-        self._call("HcclCommResume", self._open())
+        self._call("HcclCommResume", self.handle)
 
     def check(self) -> None:
         status = ctypes.c_int32()
-        self._call("HcclGetCommAsyncError", self._open(), ctypes.addressof(status))
+        self._call("HcclGetCommAsyncError", self.handle, ctypes.addressof(status))
         if status.value:
             text = self._hccl.function("HcclGetErrorString")(status.value)
             text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
@@ -211,7 +223,8 @@ class HcclCommunicator(CommunicatorEndpoint):
             self._hccl.function("HcclCommDestroy")(handle)
 
     # ---------------------------------------------------------------------------------------- helpers
-    def _open(self) -> ctypes.c_void_p:
+    @property
+    def handle(self) -> ctypes.c_void_p:
         if self._handle is None:
             raise ValueError("the communicator is closed")
         return self._handle
@@ -227,12 +240,6 @@ class HcclCommunicator(CommunicatorEndpoint):
         if written:
             storage.writer = stream
         return tensor.data_ptr
-
-    @staticmethod
-    def _type(dtype: DataType) -> int:
-        if dtype not in _TYPES:
-            raise ValueError(f"the tensor has dtype {dtype.name}, which HCCL does not have")
-        return _TYPES[dtype]
 
 
 def _counts(counts: Sequence[int]) -> tuple[Any, Any]:

@@ -40,6 +40,7 @@ from ascend_aclnn.core.tensor import Tensor
 
 if TYPE_CHECKING:  # imported by who communicates
     from ascend_aclnn.backends.numpy import communication
+    from ascend_aclnn.core.hccl import CommunicatorConfig
 
 
 class NumpyBackend(Backend):
@@ -108,22 +109,26 @@ class NumpyBackend(Backend):
 
         return communication.root_info()
 
-    def communicator(self, info: bytes, rank: int, size: int, name: Optional[str]) -> communication.HostCommunicator:
+    def communicator(
+        self, info: bytes, rank: int, size: int, config: CommunicatorConfig
+    ) -> communication.HostCommunicator:
         from ascend_aclnn.backends.numpy import communication
 
-        return communication.HostCommunicator(info, rank, size, name)
+        return communication.HostCommunicator(info, rank, size, self._soc.product, config)
 
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
         from ascend_aclnn.backends.numpy import communication
 
         for device in devices:
             self.set_device(device)  # there is one
-        return [communication.HostCommunicator(communication.root_info(), 0, 1, None)]
+        return [communication.HostCommunicator(communication.root_info(), 0, 1, self._soc.product)]
 
-    def communicator_of_cluster(self, path: str, rank: int) -> communication.HostCommunicator:
+    def communicator_of_cluster(
+        self, path: str, rank: int, config: CommunicatorConfig
+    ) -> communication.HostCommunicator:
         from ascend_aclnn.backends.numpy import communication
 
-        return communication.cluster(path, rank)
+        return communication.cluster(path, rank, self._soc.product, config)
 
     # memory
     def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.backends.numpy.storage import host_view
 from ascend_aclnn.collectives import groups
-from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.interface import CommunicationError, RootInfo, TimedOut, rank_table_info
+from ascend_aclnn.collectives.algorithms import Buffer, Call, Collectives, parts_of
+from ascend_aclnn.collectives.interface import (
+    EXECUTE_TIMEOUT,
+    CommunicationError,
+    RootInfo,
+    TimedOut,
+    rank_table_info,
+)
 from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.core.hccl import DEFAULT_CONFIG, NOT_SUPPORTED, REDUCTIONS, CommunicatorConfig, hccl_type, supports
 from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
@@ -29,60 +36,58 @@ def root_info() -> bytes:
     return RootInfo.new().pack()
 
 
-def cluster(path: str, rank: int) -> HostCommunicator:
+def cluster(path: str, rank: int, product: str, config: CommunicatorConfig) -> HostCommunicator:
     info, ranks = rank_table_info(Path(path))
-    return HostCommunicator(info.pack(), rank, ranks, None)
+    return HostCommunicator(info.pack(), rank, ranks, product, config)
 
 
 class HostCommunicator(CommunicatorEndpoint):
     """Collectives on host memory; everything is done when a call returns."""
 
-    def __init__(self, info: bytes, rank: int, size: int, name: Optional[str]) -> None:
+    def __init__(
+        self, info: bytes, rank: int, size: int, product: str, config: CommunicatorConfig = DEFAULT_CONFIG
+    ) -> None:
+        config.pack()  # what does not fit there cannot be chosen
+        config.check(product)
         self.rank, self.size = rank, size
-        self.name = name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
-        self._info = info
+        self.name = config.name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
+        self._info, self._product = info, product
         self._collectives: Collectives = self._reporting(
-            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size)
+            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=config.timeout(EXECUTE_TIMEOUT))
         )
         self._ranks = groups.enter(self.name, self._collectives)
 
-    def split(self, ranks: Sequence[int], number: int) -> HostCommunicator:
+    def split(self, ranks: Sequence[int], number: int, config: CommunicatorConfig) -> HostCommunicator:
         seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
         info = RootInfo.of(seed, RootInfo.parse(self._info).address)
-        return HostCommunicator(info.pack(), list(ranks).index(self.rank), len(ranks), None)
+        config = dataclasses.replace(config, name=config.name or f"{self.name}_sub_{number}")
+        return HostCommunicator(info.pack(), list(ranks).index(self.rank), len(ranks), self._product, config)
 
     def collective(self, call: Collective) -> None:
-        self._reporting(f"Hccl{call.operation.title().replace('_', '')}", lambda: self._run(call))
+        routine = f"Hccl{call.operation.title().replace('_', '')}"
+        if call.receive is not None:
+            reduction = REDUCTIONS[call.reduction] if "reduce" in call.operation else None
+            self._check(routine, call.receive, reduction)
+        self._reporting(routine, lambda: self._run(call))
+
+    def _check(self, routine: str, tensor: Tensor, reduction: Optional[str] = None) -> None:
+        if not supports(self._product, hccl_type(tensor.dtype), reduction):
+            text = f"{tensor.dtype.name} cannot be {'sent' if reduction is None else 'reduced by ' + reduction}"
+            raise self._error(routine, NOT_SUPPORTED, f"{text} on {self._product}")
 
     def _run(self, call: Collective) -> None:
-        collectives = self._collectives
-        if call.operation == "barrier" or call.receive is None:
-            collectives.barrier()
+        if call.receive is None:
+            self._collectives.barrier()
             return
-        operation, root, reduction = call.operation, call.root, REDUCTIONS[call.reduction]
-        receive, dtype = _flat(call.receive), call.receive.dtype
-        buffer = Buffer(receive if call.send is None else _flat(call.send))
-        if operation == "all_reduce":
-            collectives.all_reduce(buffer, receive, dtype, reduction)
-        elif operation == "reduce":
-            collectives.reduce(buffer, receive if self.rank == root else None, dtype, root, reduction)
-        elif operation == "broadcast":
-            collectives.broadcast(buffer, dtype, root)
-        elif operation == "scatter":
-            collectives.scatter(buffer if call.send is not None else None, receive, dtype, root)
-        elif operation == "reduce_scatter":
-            counts = list(call.send_counts) or [receive.size] * self.size
-            collectives.reduce_scatter(buffer, receive, dtype, counts, reduction)
-        elif operation == "all_gather":
-            counts = list(call.receive_counts) or [buffer.array.size] * self.size
-            collectives.all_gather(buffer, _split(receive, counts), dtype, counts)
-        else:
-            counts = list(call.send_counts) or [buffer.array.size // self.size] * self.size
-            parts = list(call.receive_counts) or [receive.size // self.size] * self.size
-            starts = [sum(counts[:rank]) for rank in range(self.size)]
-            collectives.all_to_all(buffer, starts, counts, _split(receive, parts), dtype)
+        receive = _flat(call.receive)
+        send = Buffer(receive if call.send is None else _flat(call.send))
+        parts = parts_of(call.send_counts), parts_of(call.receive_counts)
+        reduction = REDUCTIONS[call.reduction]
+        self._collectives.run(Call(call.operation, call.receive.dtype, send, receive, reduction, call.root, *parts))
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
+        for _, tensor, _ in items:
+            self._check("HcclBatchSendRecv", tensor)
         sends = [(peer, Buffer(_flat(tensor))) for is_send, tensor, peer in items if is_send]
         receives = [(peer, _flat(tensor)) for is_send, tensor, peer in items if not is_send]
         self._reporting("HcclBatchSendRecv", lambda: self._collectives.send_receive(sends, receives))
@@ -117,7 +122,3 @@ class HostCommunicator(CommunicatorEndpoint):
 
 def _flat(tensor: Tensor) -> Array:
     return host_view(tensor).reshape(-1)
-
-
-def _split(array: Array, counts: Sequence[int]) -> list[Array]:
-    return np.split(array, np.cumsum(counts)[:-1])

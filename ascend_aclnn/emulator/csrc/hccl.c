@@ -6,9 +6,11 @@
 #include "calls.h"
 #include "executor.h"
 #include "link.h"
+#include "settings.h"
 #include "stream.h"
 
 #include "hccl/hccl.h"
+#include "hccl_data.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,8 +60,9 @@ API HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue) {
     return status;
 }
 
-/* What of HcclCommConfig counts here: buffer size, deterministic, name. */
-API uint32_t HcclGetCommConfigCapability(void) { return HCCL_COMM_CONFIG_COMM_NAME + 1; }
+/* The items of HcclCommConfig that are read: all of them. What counts here is the name and the timeout; core/hccl.py refuses
+ * the rest as HCCL does. */
+API uint32_t HcclGetCommConfigCapability(void) { return HCCL_COMM_CONFIG_BUFFER_NAME + 1; }
 
 API const char *HcclGetErrorString(HcclResult code) {
     switch ((int)code) {
@@ -106,9 +109,9 @@ static int this_device(emu_device **device) {
 }
 
 typedef struct {
-    uint32_t action, rank, size, reserved;
+    uint32_t action, rank, size, config_size; /* bytes of a HcclCommConfig that lie before the text */
     uint64_t number;
-    char name[COMM_NAME_MAX_LENGTH]; /* wanted, or of the communicator that is meant */
+    char name[COMM_NAME_MAX_LENGTH]; /* of the communicator that is meant */
 } action;
 
 /* Asks the device process; text is what the action takes beside (a secret, a path). Status: a HcclResult. */
@@ -123,12 +126,27 @@ static int ask(emu_device *device, const action *what, const void *text, size_t 
     return status > 1041 ? HCCL_E_INTERNAL : status;
 }
 
-static HcclResult join(emu_device *device, action *what, const char *name, const void *text, size_t size, HcclComm *comm) {
+/* What HcclCommConfigInit fills; the structure grew with CANN's releases, this is how all versions begin. */
+typedef struct {
+    size_t size;
+    uint32_t magic, version;
+} config_head;
+
+static HcclResult join(emu_device *device, action *what, const HcclCommConfig *config, const void *text, size_t size,
+                       HcclComm *comm) {
+    if (config != NULL) {
+        const config_head *head = (const config_head *)config;
+        if (head->magic != HCCL_COMM_CONFIG_MAGIC_WORD)
+            return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "config begins with %#x; HcclCommConfigInit must have filled it", head->magic);
+        what->config_size = (uint32_t)(head->size < HCCL_CONFIG_BYTES ? head->size : HCCL_CONFIG_BYTES);
+    }
     communicator *made = calloc(1, sizeof *made);
     if (made == NULL) return HCCL_E_MEMORY;
-    if (name != NULL) strncpy(what->name, name, sizeof what->name - 1);
-    emu_buffer answer = {0};
-    int status = ask(device, what, text, size, &answer);
+    emu_buffer answer = {0}, request = {0};
+    if (config != NULL) emu_buffer_put(&request, config, what->config_size);
+    emu_buffer_put(&request, text, size);
+    int status = ask(device, what, request.data, request.size, &answer);
+    emu_buffer_free(&request);
     if (status == 0) {
         uint32_t ranks[2] = {0};
         memcpy(ranks, answer.data, answer.size < sizeof ranks ? answer.size : sizeof ranks);
@@ -142,11 +160,6 @@ static HcclResult join(emu_device *device, action *what, const char *name, const
     }
     emu_buffer_free(&answer);
     return (HcclResult)status;
-}
-
-/* The name that a configuration gives; every version of the structure begins alike. */
-static const char *configured_name(const HcclCommConfig *config) {
-    return config != NULL && config->hcclCommName[0] != 0 ? config->hcclCommName : NULL;
 }
 
 /* Where ranks on other hosts reach rank 0: "ip:port" at the address that HCCL_IF_IP gives this host; "" without it. */
@@ -182,55 +195,74 @@ API HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo) {
     return (HcclResult)own_address(rootInfo->internal + sizeof MAGIC - 1 + SECRET_BYTES);
 }
 
-static HcclResult join_root(emu_device *device, uint32_t size, const HcclRootInfo *root, uint32_t rank, const char *name,
+static HcclResult join_root(emu_device *device, uint32_t size, const HcclRootInfo *root, uint32_t rank, const HcclCommConfig *config,
                             HcclComm *comm) {
     action what = {.action = COMMUNICATION_JOIN, .rank = rank, .size = size};
-    return join(device, &what, name, root->internal, HCCL_ROOT_INFO_BYTES, comm);
+    return join(device, &what, config, root->internal, HCCL_ROOT_INFO_BYTES, comm);
+}
+
+static HcclResult init_root(uint32_t size, const HcclRootInfo *rootInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm) {
+    emu_device *device;
+    NOT_NULL(rootInfo);
+    NOT_NULL(comm);
+    int status = this_device(&device);
+    return status != 0 ? (HcclResult)status : join_root(device, size, rootInfo, rank, config, comm);
 }
 
 API HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank,
                                           const HcclCommConfig *config, HcclComm *comm) {
     ENTER_HCCL("HcclCommInitRootInfoConfig");
-    emu_device *device;
-    NOT_NULL(rootInfo);
-    NOT_NULL(comm);
-    int status = this_device(&device);
-    return status != 0 ? (HcclResult)status : join_root(device, nRanks, rootInfo, rank, configured_name(config), comm);
+    NOT_NULL(config);
+    return init_root(nRanks, rootInfo, rank, config, comm);
 }
 
 API HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm) {
-    return HcclCommInitRootInfoConfig(nRanks, rootInfo, rank, NULL, comm);
+    ENTER_HCCL("HcclCommInitRootInfo");
+    return init_root(nRanks, rootInfo, rank, NULL, comm);
 }
 
-API HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm) {
-    ENTER_HCCL("HcclCommInitClusterInfoConfig");
+static HcclResult init_cluster(const char *clusterInfo, uint32_t rank, const HcclCommConfig *config, HcclComm *comm) {
     emu_device *device;
     NOT_NULL(clusterInfo);
     NOT_NULL(comm);
     int status = this_device(&device);
     if (status != 0) return (HcclResult)status;
     action what = {.action = COMMUNICATION_CLUSTER, .rank = rank};
-    return join(device, &what, configured_name(config), clusterInfo, strlen(clusterInfo), comm);
+    return join(device, &what, config, clusterInfo, strlen(clusterInfo), comm);
+}
+
+API HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank, HcclCommConfig *config, HcclComm *comm) {
+    ENTER_HCCL("HcclCommInitClusterInfoConfig");
+    NOT_NULL(config);
+    return init_cluster(clusterInfo, rank, config, comm);
 }
 
 API HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm) {
-    return HcclCommInitClusterInfoConfig(clusterInfo, rank, NULL, comm);
+    ENTER_HCCL("HcclCommInitClusterInfo");
+    return init_cluster(clusterInfo, rank, NULL, comm);
 }
+
+#define NO_SUB_COMMUNICATOR 0xFFFFFFFFull /* subCommId of the ranks that are not in it */
 
 API HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *rankIds, uint64_t subCommId,
                                        uint32_t subCommRankId, HcclCommConfig *config, HcclComm *subComm) {
     ENTER_HCCL("HcclCreateSubCommConfig");
-    NOT_NULL(comm);
-    FIND(parent, *comm);
     NOT_NULL(subComm);
     *subComm = NULL;
-    if (rankIds == NULL && subCommId == 0xFFFFFFFFull) return HCCL_SUCCESS; /* this rank is not in it */
-    NOT_NULL(rankIds);
+    if (rankIds == NULL && subCommId == NO_SUB_COMMUNICATOR) return HCCL_SUCCESS;
+    if (rankIds == NULL || subCommId == NO_SUB_COMMUNICATOR)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "rankIds is %p and subCommId %#llx; both must tell that the rank is in it, or neither",
+                                    (void *)rankIds, (unsigned long long)subCommId);
+    if (subCommRankId >= rankNum)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "subCommRankId is %u; rankNum is %u", subCommRankId, rankNum);
+    NOT_NULL(config);
+    NOT_NULL(comm);
+    FIND(parent, *comm);
     emu_buffer text = {0};
     emu_buffer_put(&text, parent->name, sizeof parent->name);
     emu_buffer_put(&text, rankIds, rankNum * sizeof *rankIds);
     action what = {.action = COMMUNICATION_SPLIT, .rank = subCommRankId, .size = rankNum, .number = subCommId};
-    HcclResult status = join(parent->device, &what, configured_name(config), text.data, text.size, subComm);
+    HcclResult status = join(parent->device, &what, config, text.data, text.size, subComm);
     emu_buffer_free(&text);
     return status;
 }
@@ -273,6 +305,10 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(members[i].thread, NULL);
         if (status == HCCL_SUCCESS) status = members[i].status;
+    }
+    for (uint32_t i = 0; i < started && status != HCCL_SUCCESS; i++) {
+        if (members[i].status == HCCL_SUCCESS) HcclCommDestroy(comms[i]);
+        comms[i] = NULL;
     }
     free(members);
     return status;
@@ -343,28 +379,16 @@ API HcclResult HcclGetCommName(HcclComm comm, char *commName) {
 
 /* ----------------------------------------------------------------------------------------------------- collectives */
 
-/* Elements that are only moved travel as unsigned integers of their size. */
-static const struct {
-    HcclDataType hccl;
-    aclDataType acl;
-    uint32_t size;
-    bool computes;
-} types[] = {
-    {HCCL_DATA_TYPE_INT8, ACL_INT8, 1, true},       {HCCL_DATA_TYPE_INT16, ACL_INT16, 2, true},
-    {HCCL_DATA_TYPE_INT32, ACL_INT32, 4, true},     {HCCL_DATA_TYPE_FP16, ACL_FLOAT16, 2, true},
-    {HCCL_DATA_TYPE_FP32, ACL_FLOAT, 4, true},      {HCCL_DATA_TYPE_INT64, ACL_INT64, 8, true},
-    {HCCL_DATA_TYPE_UINT64, ACL_UINT64, 8, true},   {HCCL_DATA_TYPE_UINT8, ACL_UINT8, 1, true},
-    {HCCL_DATA_TYPE_UINT16, ACL_UINT16, 2, true},   {HCCL_DATA_TYPE_UINT32, ACL_UINT32, 4, true},
-    {HCCL_DATA_TYPE_FP64, ACL_DOUBLE, 8, true},     {HCCL_DATA_TYPE_BFP16, ACL_BF16, 2, true},
-    {HCCL_DATA_TYPE_HIF8, ACL_UINT8, 1, false},     {HCCL_DATA_TYPE_FP8E4M3, ACL_UINT8, 1, false},
-    {HCCL_DATA_TYPE_FP8E5M2, ACL_UINT8, 1, false},  {HCCL_DATA_TYPE_FP8E8M0, ACL_UINT8, 1, false},
-};
-
-/* The row of a data type, -1 with a message where there is none. */
-static int type_of(HcclDataType type, bool computes) {
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i].hccl == type && (types[i].computes || !computes)) return (int)i;
-    emu_fail(computes ? HCCL_E_NOT_SUPPORT : HCCL_E_PARA, NULL, "dataType is %d; it is not supported here", (int)type);
+/* type_of: the row of a data type in hccl_types (hccl_data.h); -1 with a message where this product's collectives do not take it.
+ * Without a reduction elements are only moved. */
+static int type_of(HcclDataType type, int reduction) {
+    char product[16];
+    snprintf(product, sizeof product, " %s ", emu_config()->soc.product);
+    size_t rows = sizeof hccl_types / sizeof *hccl_types;
+    for (size_t i = 0; i < rows; i++)
+        if (hccl_types[i].hccl == (int)type && strstr(hccl_types[i].products[reduction + 1], product) != NULL) return (int)i;
+    emu_fail(HCCL_E_NOT_SUPPORT, NULL, "dataType is %d; %s cannot %s it", (int)type, emu_config()->soc.name,
+             reduction < 0 ? "send" : "reduce by this op");
     return -1;
 }
 
@@ -388,7 +412,7 @@ static const emu_operator point_to_point = {
 /* A vector of elements, which the executor holds from phase two on. */
 static aclTensor *vector(const void *buffer, uint64_t count, int type) {
     int64_t dims = (int64_t)count, stride = 1;
-    return aclCreateTensor(&dims, 1, types[type].acl, &stride, 0, ACL_FORMAT_ND, &dims, 1, (void *)buffer);
+    return aclCreateTensor(&dims, 1, hccl_types[type].acl, &stride, 0, ACL_FORMAT_ND, &dims, 1, (void *)buffer);
 }
 
 static HcclResult queue(const emu_operator *operator, const emu_value *values_, aclrtStream stream) {
@@ -414,8 +438,6 @@ typedef struct {
 static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
     if (r->root != UINT32_MAX && r->root >= c->size)
         return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "root is %u; the communicator has %u ranks", r->root, c->size);
-    if ((unsigned)r->reduction > HCCL_REDUCE_MIN)
-        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "op is %d; it must be in [0, 3]", (int)r->reduction);
     aclIntArray *counts = aclCreateIntArray(r->counts, r->count_count);
     aclTensor *send = vector(r->send, r->send_count, r->type), *receive = vector(r->receive, r->receive_count, r->type);
     HcclResult status = HCCL_E_PARA;
@@ -430,36 +452,40 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
     return status;
 }
 
-#define BEGIN(routine, data_type, computes)                     \
-    ENTER_HCCL(routine);                                        \
-    FIND(c, comm);                                              \
-    int type = type_of(data_type, computes);                    \
-    if (type < 0) return computes ? HCCL_E_NOT_SUPPORT : HCCL_E_PARA
+/* reduction: HcclReduceOp, MOVED without one. */
+#define MOVED (-1)
+#define BEGIN(routine, data_type, reduction)                                                              \
+    ENTER_HCCL(routine);                                                                                  \
+    FIND(c, comm);                                                                                        \
+    if ((int)(reduction) > HCCL_REDUCE_MIN || (int)(reduction) < MOVED)                                   \
+        return (HcclResult)emu_fail(HCCL_E_NOT_SUPPORT, NULL, "op is %d; it must be in [0, 3]", (int)(reduction)); \
+    int type = type_of(data_type, (int)(reduction));                                                      \
+    if (type < 0) return HCCL_E_NOT_SUPPORT
 
 API HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm,
                              aclrtStream stream) {
-    BEGIN("HcclAllReduce", dataType, true);
+    BEGIN("HcclAllReduce", dataType, op);
     request r = {COLLECTIVE_ALL_REDUCE, type, op, UINT32_MAX, sendBuf, count, recvBuf, count, NULL, 0};
     return run(c, &r, stream);
 }
 
 API HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root,
                           HcclComm comm, aclrtStream stream) {
-    BEGIN("HcclReduce", dataType, true);
+    BEGIN("HcclReduce", dataType, op);
     uint64_t receive = c->rank == root ? count : 0;
     request r = {COLLECTIVE_REDUCE, type, op, root, sendBuf, count, recvBuf, receive, NULL, 0};
     return run(c, &r, stream);
 }
 
 API HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream) {
-    BEGIN("HcclBroadcast", dataType, false);
+    BEGIN("HcclBroadcast", dataType, MOVED);
     request r = {COLLECTIVE_BROADCAST, type, 0, root, NULL, 0, buf, count, NULL, 0};
     return run(c, &r, stream);
 }
 
 API HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm,
                            aclrtStream stream) {
-    BEGIN("HcclScatter", dataType, false);
+    BEGIN("HcclScatter", dataType, MOVED);
     uint64_t send = c->rank == root ? recvCount * c->size : 0;
     request r = {COLLECTIVE_SCATTER, type, 0, root, sendBuf, send, recvBuf, recvCount, NULL, 0};
     return run(c, &r, stream);
@@ -467,14 +493,14 @@ API HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, Hcc
 
 API HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op,
                                  HcclComm comm, aclrtStream stream) {
-    BEGIN("HcclReduceScatter", dataType, true);
+    BEGIN("HcclReduceScatter", dataType, op);
     request r = {COLLECTIVE_REDUCE_SCATTER, type, op, UINT32_MAX, sendBuf, recvCount * c->size, recvBuf, recvCount, NULL, 0};
     return run(c, &r, stream);
 }
 
 API HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm,
                              aclrtStream stream) {
-    BEGIN("HcclAllGather", dataType, false);
+    BEGIN("HcclAllGather", dataType, MOVED);
     request r = {COLLECTIVE_ALL_GATHER, type, 0, UINT32_MAX, sendBuf, sendCount, recvBuf, sendCount * c->size, NULL, 0};
     return run(c, &r, stream);
 }
@@ -498,7 +524,7 @@ static int64_t *numbers(uint32_t size, const uint64_t *a, const uint64_t *b, con
 
 API HcclResult HcclReduceScatterV(void *sendBuf, const void *sendCounts, const void *sendDispls, void *recvBuf, uint64_t recvCount,
                                   HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream) {
-    BEGIN("HcclReduceScatterV", dataType, true);
+    BEGIN("HcclReduceScatterV", dataType, op);
     NOT_NULL(sendCounts);
     NOT_NULL(sendDispls);
     int64_t *counts = numbers(c->size, sendDispls, sendCounts, NULL, NULL);
@@ -511,7 +537,7 @@ API HcclResult HcclReduceScatterV(void *sendBuf, const void *sendCounts, const v
 
 API HcclResult HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, const void *recvCounts, const void *recvDispls,
                               HcclDataType dataType, HcclComm comm, aclrtStream stream) {
-    BEGIN("HcclAllGatherV", dataType, false);
+    BEGIN("HcclAllGatherV", dataType, MOVED);
     NOT_NULL(recvCounts);
     NOT_NULL(recvDispls);
     int64_t *counts = numbers(c->size, recvDispls, recvCounts, NULL, NULL);
@@ -525,7 +551,7 @@ API HcclResult HcclAllGatherV(void *sendBuf, uint64_t sendCount, void *recvBuf, 
 API HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const void *sdispls, HcclDataType sendType,
                              const void *recvBuf, const void *recvCounts, const void *rdispls, HcclDataType recvType, HcclComm comm,
                              aclrtStream stream) {
-    BEGIN("HcclAlltoAllV", sendType, false);
+    BEGIN("HcclAlltoAllV", sendType, MOVED);
     NOT_NULL(sendCounts);
     NOT_NULL(sdispls);
     NOT_NULL(recvCounts);
@@ -561,7 +587,7 @@ API HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, 
 
 API HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount,
                             HcclDataType recvType, HcclComm comm, aclrtStream stream) {
-    BEGIN("HcclAlltoAll", sendType, false);
+    BEGIN("HcclAlltoAll", sendType, MOVED);
     if (sendType != recvType || sendCount != recvCount)
         return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "recvType and recvCount must be sendType and sendCount");
     request r = {COLLECTIVE_ALL_TO_ALL, type, 0, UINT32_MAX, sendBuf, sendCount * c->size, recvBuf, recvCount * c->size, NULL, 0};
@@ -585,8 +611,10 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
     HcclResult status = tensors[0] && tensors[1] && peers[0] && peers[1] ? HCCL_SUCCESS : HCCL_E_MEMORY;
     for (uint32_t i = 0; i < itemNum && status == HCCL_SUCCESS; i++) {
         const HcclSendRecvItem *item = &sendRecvInfo[i];
-        int type = type_of(item->dataType, false), side = item->sendRecvType == HCCL_RECV;
-        if (type < 0 || item->remoteRank >= c->size)
+        int type = type_of(item->dataType, MOVED), side = item->sendRecvType == HCCL_RECV;
+        if (type < 0)
+            status = HCCL_E_NOT_SUPPORT;
+        else if (item->remoteRank >= c->size)
             status = (HcclResult)emu_fail(HCCL_E_PARA, NULL, "item %u: remoteRank is %u; the communicator has %u ranks", i, item->remoteRank, c->size);
         else if ((tensors[side][many[side]] = vector(item->buf, item->count, type)) == NULL)
             status = HCCL_E_PARA;

@@ -208,6 +208,30 @@ def _write_info(given: Arguments, info: Array) -> None:
         given.store_front("assistInfoForCombine", info.reshape(-1))
 
 
+def _exchange(given: Arguments, ranks: Ranks, layout: Layout, rows: Rows) -> tuple[Received, Array]:
+    """Sends the rows with their scales and weights, and stores what comes; then as ``_receive``."""
+    codes, scales = _quantised(given["x"], given["scales"], rows, given["quantMode"], given.out["expandX"].dtype)
+    received, info = _receive(ranks, layout, rows)
+
+    def bring(x: Array) -> Array:
+        return received.sorted(ranks.all_to_all(_split(x, rows.target, layout.size)))
+
+    given.store_front("expandX", bring(codes))
+    if scales is not None:
+        given.store_front("dynamicScales", _like(bring(scales), given, "dynamicScales"))
+    if given["expertScales"] is not None:
+        ones = np.ones((len(given["x"]), max(layout.shared, 1)), np.float32)
+        weights = np.append(given["expertScales"], ones, axis=1)
+        given.store_front("expandScales", bring(weights[rows.token, rows.slot]))
+    return received, info
+
+
+def _like(scales: Array, given: Arguments, name: str) -> Array:
+    """Scales of rows in the shape in which the output has them, one or several for each row."""
+    target = given.out.get(name)
+    return scales if target is None else scales.reshape(len(scales), *target.shape[1:])
+
+
 @communicating(
     "aclnnMoeDistributeDispatchV2",
     "aclnnMoeDistributeDispatchV3",
@@ -219,26 +243,9 @@ def moe_distribute_dispatch(given: Arguments) -> None:
     ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
     layout = Layout.of(given, ranks)
     rows = _outgoing(given, layout)
-    codes, scales = _quantised(given["x"], given["scales"], rows, given["quantMode"], given.out["expandX"].dtype)
-    received, info = _receive(ranks, layout, rows)
-    given.store_front("expandX", received.sorted(ranks.all_to_all(_split(codes, rows.target, layout.size))))
-    if scales is not None:
-        given.store_front(
-            "dynamicScales",
-            _like(received.sorted(ranks.all_to_all(_split(scales, rows.target, layout.size))), given, "dynamicScales"),
-        )
-    if given["expertScales"] is not None:
-        weights = np.append(given["expertScales"], np.ones((len(given["x"]), layout.shared), np.float32), axis=1)
-        parts = ranks.all_to_all(_split(weights[rows.token, rows.slot], rows.target, layout.size))
-        given.store_front("expandScales", received.sorted(parts))
+    received, info = _exchange(given, ranks, layout, rows)
     _write_info(given, info)
     _write_counts(given, received.counts)
-
-
-def _like(scales: Array, given: Arguments, name: str) -> Array:
-    """Scales of rows in the shape in which the output has them, one or several for each row."""
-    target = given.out.get(name)
-    return scales if target is None else scales.reshape(len(scales), *target.shape[1:])
 
 
 # ---------------------------------------------------------------------------------------------------- version 1
@@ -277,15 +284,7 @@ def moe_distribute_dispatch_v1(given: Arguments) -> None:
     ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
     layout = Layout.of(given, ranks)
     rows = _outgoing_v1(given, layout)
-    codes, scales = _quantised(given["x"], given["scales"], rows, given["quantMode"], given.out["expandX"].dtype)
-    received, _ = _receive(ranks, layout, rows)
-    given.store_front("expandX", received.sorted(ranks.all_to_all(_split(codes, rows.target, layout.size))))
-    if scales is not None:
-        given.store_front("dynamicScales", received.sorted(ranks.all_to_all(_split(scales, rows.target, layout.size))))
-    if given["expertScales"] is not None:
-        weights = np.append(given["expertScales"], np.ones((len(given["x"]), 1), np.float32), axis=1)
-        parts = ranks.all_to_all(_split(weights[rows.token, rows.slot], rows.target, layout.size))
-        given.store_front("expandScales", received.sorted(parts))
+    received, _ = _exchange(given, ranks, layout, rows)
     given.store_front("expandIdx", _places(given["expertIds"]))
     counts = received.counts
     if layout.rank < layout.shared_ranks:  # its own tokens count as if all ranks of the shared expert had sent them

@@ -240,7 +240,7 @@ def pipeline(gloo: Any) -> None:
     stages = [nn.Sequential(nn.Linear(16, 16), nn.GELU(approximate="tanh")) for _ in range(SIZE)]
     whole = nn.Sequential(*[nn.Sequential(nn.Linear(16, 16), nn.GELU(approximate="tanh")) for _ in range(SIZE)])
     whole.load_state_dict(nn.Sequential(*stages).state_dict())
-    x, target = torch.randn(16, 16), torch.randn(16, 16)
+    x, target = torch.randn(4 * SIZE, 16), torch.randn(4 * SIZE, 16)  # micro-batches of 2
     mean = nn.functional.mse_loss
     golden = sum(mean(whole(a), b) for a, b in zip(x.chunk(SIZE * 2), target.chunk(SIZE * 2))) / (SIZE * 2)
     golden.backward()
