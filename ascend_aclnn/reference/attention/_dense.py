@@ -6,7 +6,7 @@ inputs and the outputs is float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -24,6 +24,7 @@ _BIAS_AFTER, _BIAS_BEFORE, _SLOPES, _ROOT_SLOPES = range(4)
 SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope per head
 
 _SCORES = 1 << 22  # elements of one block of scores
+_TOGETHER = 1 << 17  # elements of scores up to which heads, and then batches, are computed together
 COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
 
 
@@ -51,6 +52,20 @@ def in_layout(tensor: Array, layout: str) -> Array:
     return tensor.swapaxes(0, 1) if layout == "SBH" else tensor
 
 
+def _grouped(x: Array, heads: int) -> Array:
+    """A view with the queries' heads beside the heads of the keys that they share: batch, keys' heads, share, ..."""
+    share = x.shape[1] // max(1, heads)
+    return x[:, : heads * share].reshape(x.shape[0], heads, share, *x.shape[2:])
+
+
+class _Block(NamedTuple):
+    """What is computed together: several batches with all heads, or heads of one batch, or rows of what shares one head."""
+
+    batches: slice
+    heads: slice  # of the keys
+    rows: slice
+
+
 class _Masking(NamedTuple):
     """What decides which keys a query sees."""
 
@@ -60,11 +75,11 @@ class _Masking(NamedTuple):
     after: int
     prefix: Optional[tuple[int, ...]]
 
-    def hidden(self, batch: int, heads: slice, rows: slice, queries: int, keys: int) -> Any:
-        """True where a key is not seen by a query of the rows: head, query, key, or just query and key."""
+    def hidden(self, block: _Block, queries: int, heads: int, keys: int) -> Any:
+        """True where a key is not seen by a query of the block; broadcasts to the scores."""
         if self.mask is None:
             return None
-        i, j = np.arange(queries)[rows, None], np.arange(keys)
+        i, j = np.arange(queries)[block.rows, None], np.arange(keys)
         late = keys - queries  # how far the last query's own key is from the first one's
         if self.mode == _LEFT_UP:
             return j > i
@@ -73,10 +88,14 @@ class _Masking(NamedTuple):
         if self.mode == _BAND:
             return (j > i + late + self.after) | (j < i + late - self.before)
         if self.mode == _PREFIX_COMPRESSED:
-            return (j > i + late) & (j >= (self.prefix or (0,) * (batch + 1))[batch])
+            if self.prefix is None:
+                return j > i + late
+            prefix = np.asarray(self.prefix)[block.batches, None, None, None, None]
+            return (j > i + late) & (j >= prefix)
         shape = (1,) * (4 - self.mask.ndim) + self.mask.shape
-        mask = self.mask.reshape(shape)[batch if shape[0] > 1 else 0]
-        part: Array = mask[heads if shape[1] > 1 else slice(None), rows] != 0
+        mask = self.mask.reshape(shape)[block.batches if shape[0] > 1 else slice(None)]
+        mask = _grouped(mask, heads)[:, block.heads] if shape[1] > 1 else mask[:, None]
+        part: Array = mask[..., block.rows, :] != 0
         return part | (j > i + self.after) | (j < i - self.before) if self.mode == _DEFAULT else part
 
 
@@ -87,18 +106,20 @@ class _Bias(NamedTuple):
     type: int
     starts: tuple[int, int]  # positions of the first query and key, for slopes
 
-    def of(self, batch: int, heads: slice, rows: slice, queries: int, keys: int) -> Any:
-        """The bias of the rows: head, query, key."""
+    def of(self, block: _Block, queries: int, heads: int, keys: int) -> Any:
+        """The bias of the block; broadcasts to the scores."""
         values = self.values
         if values is None:
             return None
         if self.type in SLOPE_TYPES:
-            slopes = values[batch] if values.ndim == 2 else values
-            i, j = np.arange(queries)[rows, None] + self.starts[0], np.arange(keys) + self.starts[1]
+            slopes = _grouped(values if values.ndim == 2 else values[None], heads)
+            if len(slopes) > 1:
+                slopes = slopes[block.batches]
+            i, j = np.arange(queries)[block.rows, None] + self.starts[0], np.arange(keys) + self.starts[1]
             distance = np.abs(i - j).astype(np.float32)
-            return -slopes[heads, None, None] * (distance if self.type == _SLOPES else np.sqrt(distance))
-        part = values[batch if values.shape[0] > 1 else 0][heads]
-        return part[:, rows] if part.shape[1] == queries else part
+            return -slopes[:, block.heads, :, None, None] * (distance if self.type == _SLOPES else np.sqrt(distance))
+        part = _grouped(values[block.batches] if len(values) > 1 else values, heads)[:, block.heads]
+        return part[..., block.rows, :] if part.shape[3] == queries else part
 
 
 class Attention(NamedTuple):
@@ -113,44 +134,52 @@ class Attention(NamedTuple):
     bias: _Bias
     dropped: Optional[Array]  # 1 bit for each score, 1: kept
 
-    def groups(self) -> Iterator[tuple[int, int, slice]]:
-        """Batches, heads of the keys, and the queries' heads that share each of them."""
-        share = self.query.shape[1] // max(1, self.key.shape[1])
-        for batch in range(self.query.shape[0]):
-            for head in range(self.key.shape[1]):
-                yield batch, head, slice(head * share, (head + 1) * share)
+    def blocks(self) -> list[list[_Block]]:
+        """All scores; the blocks of one list have their keys in common, and are computed one after the other."""
+        batches, queries, heads, keys = len(self.query), self.query.shape[2], self.key.shape[1], self.key.shape[2]
+        size = max(1, self.query.shape[1] // max(1, heads) * queries * keys)  # scores that share a head of the keys
+        together = min(max(1, _TOGETHER // size), max(1, heads))
+        several = max(1, _TOGETHER // (size * heads)) if together == heads else 1
+        step = max(1, min(queries, _SCORES * queries // size))
+        return [
+            [
+                _Block(
+                    slice(batch, min(batch + several, batches)),
+                    slice(head, min(head + together, heads)),
+                    slice(row, min(row + step, queries)),
+                )
+                for row in range(0, queries, step)
+            ]
+            for batch in range(0, batches, several)
+            for head in range(0, heads, together)
+        ]
 
-    def blocks(self) -> Iterator[slice]:
-        """Rows of queries whose scores fit in a block."""
-        queries, share = self.query.shape[2], self.query.shape[1] // max(1, self.key.shape[1])
-        step = max(1, _SCORES // max(1, share * self.key.shape[2]))
-        for start in range(0, queries, step):
-            yield slice(start, min(start + step, queries))
-
-    def scores(self, batch: int, head: int, heads: slice, rows: slice) -> tuple[Array, Optional[Array]]:
-        """Scaled products with bias, and where a key is not seen."""
-        queries, keys = self.query.shape[2], self.key.shape[2]
-        scores = np.matmul(self.query[batch, heads, rows], self.key[batch, head].T)
-        bias = self.bias.of(batch, heads, rows, queries, keys)
+    def scores(self, block: _Block) -> tuple[Array, Optional[Array]]:
+        """Scaled products with bias (batch, head of the keys, share, query, key), and where a key is not seen."""
+        queries, heads, keys = self.query.shape[2], self.key.shape[1], self.key.shape[2]
+        query = _grouped(self.query, heads)[block.batches, block.heads, :, block.rows]
+        scores = np.matmul(query, self.key[block.batches, block.heads, None].swapaxes(-1, -2))
+        bias = self.bias.of(block, queries, heads, keys)
         if bias is not None and self.bias.type == _BIAS_BEFORE:
             scores += bias
         scores *= np.float32(self.scale)
         if bias is not None and self.bias.type != _BIAS_BEFORE:
             scores += bias
-        return scores, self.masking.hidden(batch, heads, rows, queries, keys)
+        return scores, self.masking.hidden(block, queries, heads, keys)
 
-    def kept(self, batch: int, heads: slice, rows: slice) -> Optional[Array]:
-        """What dropout multiplies the probabilities with."""
+    def kept(self, block: _Block, shape: tuple[int, ...]) -> Optional[Array]:
+        """What dropout multiplies the probabilities of a block with."""
         if self.dropped is None:
             return None
-        queries, keys = self.query.shape[2], self.key.shape[2]
-        made = np.empty((heads.stop - heads.start, rows.stop - rows.start, keys), np.float32)
-        for number, head in enumerate(range(heads.start, heads.stop)):
-            first = ((batch * self.query.shape[1] + head) * queries + rows.start) * keys
-            count = made[number].size
-            packed = self.dropped[first // 8 : -(-(first + count) // 8)]
-            bits = np.unpackbits(packed, bitorder="little")[first % 8 : first % 8 + count]
-            made[number] = bits.reshape(made[number].shape)
+        heads, queries, keys = self.query.shape[1], self.query.shape[2], self.key.shape[2]
+        made = np.empty(shape, np.float32)
+        # The bits lie in one row, but where the block has only some rows of each head.
+        runs = made.reshape(1 if shape[3] == queries else shape[2], -1)
+        head = block.batches.start * heads + block.heads.start * shape[2]
+        for number, run in enumerate(runs):
+            first = ((head + number) * queries + block.rows.start) * keys
+            packed = self.dropped[first // 8 : -(-(first + run.size) // 8)]
+            run[:] = np.unpackbits(packed, bitorder="little")[first % 8 : first % 8 + run.size]
         made /= np.float32(self.keep)
         return made
 
@@ -195,32 +224,33 @@ def attention_of(
 
 
 def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Array]:
-    query, value = attention.query, attention.value
+    query, value, heads = attention.query, attention.value, attention.key.shape[1]
     output = np.zeros((*query.shape[:3], value.shape[3]), np.float32)
     highest = np.zeros((*query.shape[:3], COPIES), np.float32)
     total = np.zeros_like(highest)
-    groups, blocks = list(attention.groups()), list(attention.blocks())
+    outputs, peaks, totals = (_grouped(x, heads) for x in (output, highest, total))
+    blocks = attention.blocks()
 
     def run(low: int, high: int) -> None:
-        for batch, head, heads in groups[low:high]:
-            for rows in blocks:
-                scores, hidden = attention.scores(batch, head, heads, rows)
-                if hidden is not None:
-                    np.copyto(scores, -np.inf, where=hidden)
-                peak = scores.max(-1, keepdims=True, initial=-np.inf)
-                np.copyto(peak, np.finfo(np.float32).min, where=np.isneginf(peak))  # a query that sees nothing: zeros
-                scores -= peak
-                np.exp(scores, out=scores)
-                added = scores.sum(-1, keepdims=True)
-                kept = attention.kept(batch, heads, rows)
-                if kept is not None:
-                    scores *= kept
-                sums = np.where(added == 0, np.float32(1), added)
-                output[batch, heads, rows] = np.matmul(scores, value[batch, head]) / sums
-                highest[batch, heads, rows] = peak
-                total[batch, heads, rows] = added
+        for block in itertools.chain(*blocks[low:high]):
+            at = (block.batches, block.heads, slice(None), block.rows)
+            scores, hidden = attention.scores(block)
+            if hidden is not None:
+                np.copyto(scores, -np.inf, where=hidden)
+            peak = scores.max(-1, keepdims=True, initial=-np.inf)
+            np.copyto(peak, np.finfo(np.float32).min, where=np.isneginf(peak))  # a query that sees nothing: zeros
+            scores -= peak
+            np.exp(scores, out=scores)
+            added = scores.sum(-1, keepdims=True)
+            kept = attention.kept(block, scores.shape)
+            if kept is not None:
+                scores *= kept
+            sums = np.where(added == 0, np.float32(1), added)
+            outputs[at] = np.matmul(scores, value[block.batches, block.heads, None]) / sums
+            peaks[at] = peak
+            totals[at] = added
 
-    for_blocks(len(groups), 1, run)
+    for_blocks(len(blocks), 1, run)
     return highest, total, None, in_layout(output, layout)
 
 
@@ -228,49 +258,57 @@ def backward(
     attention: Attention, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
 ) -> tuple[Array, Array, Array, Optional[Array]]:
     query, key, value = attention.query, attention.key, attention.value
-    dy = heads_first(grad, layout, heads)
+    shared = key.shape[1]
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
     dbias = None
     if attention.bias.values is not None and attention.bias.type in (_BIAS_BEFORE, _BIAS_AFTER):
         dbias = np.zeros((*query.shape[:3], key.shape[2]), np.float32)
-    groups, blocks = list(attention.groups()), list(attention.blocks())
+    queries, dqs, dys = (_grouped(x, shared) for x in (query, dq, heads_first(grad, layout, heads)))
+    blocks = attention.blocks()
 
     def run(low: int, high: int) -> None:
-        for batch, head, heads in groups[low:high]:
-            for rows in blocks:
-                chances, hidden = attention.scores(batch, head, heads, rows)
-                if hidden is not None:
-                    np.copyto(chances, -np.inf, where=hidden)
-                if highest is None or total is None or highest.size == 0:
-                    chances -= np.maximum(chances.max(-1, keepdims=True), np.finfo(np.float32).min)
-                    np.exp(chances, out=chances)
-                    added = chances.sum(-1, keepdims=True)
-                else:
-                    chances -= highest[batch, heads, rows, :1]
-                    np.exp(chances, out=chances)
-                    added = total[batch, heads, rows, :1]
-                chances /= np.where(added == 0, np.float32(1), added)
-                slope = np.matmul(dy[batch, heads, rows], value[batch, head].T)
-                kept = attention.kept(batch, heads, rows)
-                if kept is not None:
-                    slope *= kept
-                weights = chances if kept is None else chances * kept
-                dv[batch, head] += np.einsum("nij,nid->jd", weights, dy[batch, heads, rows], optimize=True)
-                slope -= (slope * chances).sum(-1, keepdims=True)
-                slope *= chances
-                if dbias is not None:
-                    before = attention.bias.type == _BIAS_BEFORE
-                    dbias[batch, heads, rows] = slope * np.float32(attention.scale) if before else slope
-                slope *= np.float32(attention.scale)
-                dq[batch, heads, rows] = np.matmul(slope, key[batch, head])
-                dk[batch, head] += np.einsum("nij,nid->jd", slope, query[batch, heads, rows], optimize=True)
+        for block in itertools.chain(*blocks[low:high]):
+            at, own = (block.batches, block.heads, slice(None), block.rows), (block.batches, block.heads)
+            chances, hidden = attention.scores(block)
+            if hidden is not None:
+                np.copyto(chances, -np.inf, where=hidden)
+            if highest is None or total is None or highest.size == 0:
+                chances -= np.maximum(chances.max(-1, keepdims=True), np.finfo(np.float32).min)
+                np.exp(chances, out=chances)
+                added = chances.sum(-1, keepdims=True)
+            else:
+                chances -= _grouped(highest, shared)[at][..., :1]
+                np.exp(chances, out=chances)
+                added = _grouped(total, shared)[at][..., :1]
+            chances /= np.where(added == 0, np.float32(1), added)
+            slope = np.matmul(dys[at], value[own][:, :, None].swapaxes(-1, -2))
+            kept = attention.kept(block, slope.shape)
+            if kept is not None:
+                slope *= kept
+            weights = chances if kept is None else chances * kept
+            dv[own] += _over_queries(weights, dys[at])
+            slope -= (slope * chances).sum(-1, keepdims=True)
+            slope *= chances
+            if dbias is not None:
+                before = attention.bias.type == _BIAS_BEFORE
+                _grouped(dbias, shared)[at] = slope * np.float32(attention.scale) if before else slope
+            slope *= np.float32(attention.scale)
+            dqs[at] = np.matmul(slope, key[own][:, :, None])
+            dk[own] += _over_queries(slope, queries[at])
 
-    for_blocks(len(groups), 1, run)
+    for_blocks(len(blocks), 1, run)
     if dbias is not None and attention.bias.values is not None:
         given = attention.bias.values.shape
         axes = tuple(axis for axis, size in enumerate(given) if size == 1 and dbias.shape[axis] != 1)
         dbias = dbias.sum(axes, keepdims=True)
     return in_layout(dq, layout), in_layout(dk, layout), in_layout(dv, layout), dbias
+
+
+def _over_queries(weights: Array, x: Array) -> Array:
+    """The sum over all queries that share a head: of (..., share, query, key) and (..., share, query, width)."""
+    weights, x = (a.reshape(*a.shape[:2], a.shape[2] * a.shape[3], a.shape[4]) for a in (weights, x))
+    made: Array = np.matmul(x.swapaxes(-1, -2), weights).swapaxes(-1, -2)
+    return made
 
 
 def with_sink(sink: Array, highest: Array, total: Array, output: Array) -> tuple[Array, Array, Array]:
