@@ -161,18 +161,6 @@ def _decode_half(source: Array, out: Array) -> None:
     np.multiply(out, np.float32(2.0**112), out=out)
 
 
-# ------------------------------------------------------------------------------------------------------- products
-
-
-def matmul(a: Array, b: Array) -> Array:
-    """np.matmul of operands that are first made contiguous.
-
-    BLAS sums in another order for other strides, and a result must not depend on how its operands lie in memory. The
-    number of BLAS threads may still change a large product's last bits.
-    """
-    return np.asarray(np.matmul(np.asarray(a, order="C"), np.asarray(b, order="C")))
-
-
 # ------------------------------------------------------------------------------------------------------- rounding
 
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ascend_aclnn import ops
+from ascend_aclnn import numerics, ops
 
 RNG = np.random.default_rng(5)
 DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
@@ -202,3 +202,30 @@ def test_products_do_not_depend_on_memory_order(dtype: Any) -> None:
         plain = getattr(ops, name)(*(np.ascontiguousarray(t) for t in tensors), *attributes)
         other = getattr(ops, name)(*map(strided, tensors), *attributes)
         assert plain.tobytes() == np.ascontiguousarray(other).tobytes(), name
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m,k,n", [(200, 170, 130), (64, 64, 256), (2, 3000, 200), (65, 1, 20000)])
+def test_bits_do_not_depend_on_the_layout(m: int, k: int, n: int, dtype: Any) -> None:
+    """Of products that are large enough to go to BLAS without a copy."""
+    a, b = numbers(m, k, dtype=dtype), numbers(k, n, dtype=dtype)
+    expected = np.matmul(a, b)
+
+    def layouts(x: np.ndarray) -> list[np.ndarray]:
+        wide = np.zeros((x.shape[0] * 2, x.shape[1] + 3), dtype)
+        padded, every_other = wide[: len(x), 3:], np.zeros_like(wide)[::2, 3:]
+        padded[...] = every_other[...] = x
+        spread = np.zeros((x.shape[0], x.shape[1] * 2), dtype)[:, ::2]
+        spread[...] = x
+        backwards = np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+        return [x, np.asfortranarray(x), padded, every_other, spread, backwards]
+
+    pairs = [*((left, b) for left in layouts(a)), *((a, right) for right in layouts(b)), (layouts(a)[1], layouts(b)[1])]
+    for left, right in pairs:
+        assert numerics.matmul(left, right).tobytes() == expected.tobytes()
+
+
+def test_a_matrix_with_its_own_transpose_is_a_product_like_others() -> None:
+    a = numbers(300, 200)
+    assert numerics.matmul(a, a.T).tobytes() == np.matmul(a, np.ascontiguousarray(a.T)).tobytes()
+    assert numerics.matmul(a.T, a).tobytes() == np.matmul(np.ascontiguousarray(a.T), a.copy()).tobytes()

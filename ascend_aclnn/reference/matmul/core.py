@@ -16,17 +16,22 @@ from ascend_aclnn.reference.declare import reference
 _USE_FP16 = 2  # cubeMathType
 
 
-def operand(x: Array, cube_math_type: int) -> Array:
-    """An operand as the cube unit takes it, in the precision to accumulate in; contiguous, as sums depend on strides."""
+def _taken(x: Array, cube_math_type: int) -> Array:
+    """An operand as the cube unit takes it, in the precision to accumulate in."""
     if cube_math_type == _USE_FP16 and x.dtype == np.float32:
         with np.errstate(over="ignore"):
             x = x.astype(np.float16)
-    return np.asarray(widen(x), order="C")
+    return widen(x)
+
+
+def operand(x: Array, cube_math_type: int) -> Array:
+    """The same, contiguous, for sums that depend on strides."""
+    return np.asarray(_taken(x, cube_math_type), order="C")
 
 
 def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
-    return matmul(operand(a, cube_math_type), operand(b, cube_math_type))
+    return matmul(_taken(a, cube_math_type), _taken(b, cube_math_type))
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -40,12 +45,19 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
     total = term if alpha == 1 else term * alpha
     if addend is None or beta == 0:
         return total
-    return addend + total if beta == 1 else addend * beta + total
+    scaled = addend if beta == 1 else addend * beta
+    in_place = scaled.dtype == total.dtype and np.broadcast_shapes(scaled.shape, total.shape) == total.shape
+    return np.add(scaled, total, out=total if in_place else None)
 
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
-    round_into(out[0], product(a, b, cube_math_type))
+    a, b, target = _taken(a, cube_math_type), _taken(b, cube_math_type), out[0]
+    fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
+    if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
+        matmul(a, b, target)
+    else:
+        round_into(target, product(a, b))
 
 
 @reference("aclnnMatmulWeightNz", "aclnnBatchMatMulWeightNz", "aclnnMv")
