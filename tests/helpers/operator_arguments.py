@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from pathlib import Path
+from typing import Any, Callable, Optional
 
 import numpy as np
 
@@ -114,6 +115,23 @@ def copied(value: Any) -> Any:
     if isinstance(value, list):
         return [copied(item) for item in value]
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def changed(value: Any, change: Callable[[Any], Any], shape: Optional[tuple[int, ...]] = None) -> Any:
+    """An array, or the arrays of a list, changed; with ``shape``, where they have it."""
+    if isinstance(value, list):
+        return [changed(item, change, shape) for item in value]
+    return change(value) if isinstance(value, np.ndarray) and shape in (None, value.shape) else value
+
+
+def shapes(arguments: list[Any]) -> str:
+    """The arguments in words, arrays by data type and shape."""
+    return ", ".join(f"{a.dtype} {a.shape}" if isinstance(a, np.ndarray) else repr(a) for a in arguments)
+
+
+def listed(path: Path) -> set[str]:
+    """The operators of a list of gaps: the first word of each line that is no comment."""
+    return {line.split()[0] for line in path.read_text().splitlines() if line[0] != "#"}
 
 
 def spread(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import numpy as np
 import pytest
-from operator_arguments import Search, copied
+from operator_arguments import Search, copied, listed, shapes
 
 import ascend_aclnn as aclnn
 import samples
@@ -21,9 +21,7 @@ from ascend_aclnn.catalog import Operator
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]
 FAMILIES = sorted({operator.family for operator in OPERATORS})
-GAPS = {
-    line.split()[0] for line in (Path(__file__).parent / "empty_gaps.txt").read_text().splitlines() if line[0] != "#"
-}
+GAPS = listed(Path(__file__).parent / "empty_gaps.txt")
 UNSUPPORTED = "has no elements"
 
 
@@ -76,11 +74,6 @@ def argument_sets(operator: Operator) -> Iterator[list[Any]]:
             yield from Search(operator).find(1)
         except Exception:
             return
-
-
-def shapes(arguments: list[Any]) -> str:
-    words = [f"{a.dtype} {a.shape}" if isinstance(a, np.ndarray) else repr(a) for a in arguments]
-    return ", ".join(words)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -335,6 +335,12 @@ def test_vector_norm(p: float, dims: Any, keep: bool) -> None:
     check(ops.norm(x, p, dims, keep), wanted, 2)
 
 
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.5, np.inf])
+def test_vector_norm_of_a_tensor_without_axes(p: float) -> None:
+    given = np.array(-3, np.float32)
+    assert ops.linalg_vector_norm(given, p, (), False, F32) == (1 if p == 0 else 3)
+
+
 def test_vector_norm_does_not_overflow() -> None:
     assert ops.linalg_vector_norm(np.array([3e30, 4e30], np.float32), 2.0, (), False, F32) == np.float32(5e30)
     assert np.isnan(ops.norm(np.array([1, np.nan], np.float32), 2.0, (), False))

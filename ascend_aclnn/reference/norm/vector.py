@@ -25,7 +25,7 @@ def _norm(x: Array, p: float, axes: tuple[int, ...]) -> Any:
         return np.sum(size != 0, axes, np.float64, keepdims=True)
     if p == 1:
         return np.sum(size, axes, np.float64, keepdims=True)
-    wide = size.astype(np.float64)
+    wide = np.asarray(size, np.float64)  # of a tensor without axes, too, whose absolute value is a number
     if p == 2:
         return np.sqrt(np.sum(np.square(wide, out=wide), axes, keepdims=True))
     return np.sum(np.power(wide, p), axes, keepdims=True) ** (1 / p)
