@@ -31,7 +31,7 @@ def shorter(axis: int) -> Callable[[Any], Any]:
 
 
 def without_first_axis(array: Any) -> Any:
-    return array[0] if array.ndim and len(array) else array
+    return array[0, ...] if array.ndim and len(array) else array
 
 
 def variants(arguments: list[Any]) -> Iterator[list[Any]]:
