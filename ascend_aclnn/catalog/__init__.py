@@ -206,6 +206,12 @@ class Operator:
         return names.get(self.name, ())
 
     @functools.cached_property
+    def idle_if_empty(self) -> Sequence[str]:
+        """The inputs without whose elements CANN computes nothing: outputs are 0, in-place tensors stay as they are."""
+        names: dict[str, list[str]] = _rows()["idle_if_empty"]["operators"]
+        return names.get(self.name, ())
+
+    @functools.cached_property
     def needs_workspace(self) -> bool:
         return not _has_trait("no_workspace", self)
 

@@ -160,5 +160,13 @@ rule(
         windows="exact_div(x.size, max(headNum * seqLength * window, 0))",
         heads="(windows, headNum, window, seqLength)",
     ),
+    tiling(
+        rank(3, 3, "x"),
+        has_shape(
+            weight="(3 * x[2], x[2])",
+            **dict.fromkeys(("gamma", "beta", "quantScale", "quantOffset"), "(x[2],)"),
+            **dict.fromkeys(("bias", "dequantScale"), "(3 * x[2],)"),
+        ),
+    ),
     infer_shape(queryOutputOut="heads", keyOutputOut="heads", valueOutputOut="heads"),
 )

@@ -152,12 +152,20 @@ rule(
     "aclnnBackgroundReplace",
     only_products("310P"),
     dtype_table("bkg src mask out", "FLOAT16 FLOAT16 FLOAT16 FLOAT16", "UINT8 UINT8 FLOAT16 UINT8"),
+    tiling(same_shape("bkg", "src"), require("mask in (bkg, (*bkg[:-1], 1))")),
     infer_shape(out="bkg"),
 )
 rule(
     "aclnnBlendImagesCustom",
     only_products("310P"),
     dtypes("UINT8", "rgb", "alpha", "frame", "out"),
+    tiling(same_shape("frame", "rgb"), require("alpha == (*rgb[:-1], 1)")),
     infer_shape(out="frame"),
 )
-rule("aclnnMrgbaCustom", only_products("310P"), dtypes("UINT8", "rgb", "alpha", "out"), infer_shape(out="rgb"))
+rule(
+    "aclnnMrgbaCustom",
+    only_products("310P"),
+    dtypes("UINT8", "rgb", "alpha", "out"),
+    tiling(require("alpha == (*rgb[:-1], 1)")),
+    infer_shape(out="rgb"),
+)

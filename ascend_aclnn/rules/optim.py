@@ -123,6 +123,7 @@ rule(
     dtypes("FLOAT INT64", "stateSteps"),
     same_dtype("stateSteps", "stateSteps"),
     has_shape(**dict.fromkeys(_ADAMW, "paramsRef")),
+    tiling(require("all(prod(step) == 1 for step in stateSteps)")),
 )
 rule(
     "aclnnFusedSgd",

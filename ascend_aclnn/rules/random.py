@@ -118,6 +118,7 @@ rule(
     only_products("950"),
     dtypes(FLOATS, "prob"),
     dtypes(f"{INTEGERS} {UNSIGNED} BOOL {FLOATS}", "out"),
+    tiling(require("prob.size in (1, prod(shape))")),
     output_shape(out="shape"),
     output_dtype(out="dtype"),
 )

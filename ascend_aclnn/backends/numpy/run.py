@@ -68,7 +68,7 @@ def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleVio
 class Runner:
     """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
 
-    __slots__ = ("_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_widened")
+    __slots__ = ("_idle", "_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_widened")
 
     def __init__(self, operator: Operator, found: Reference) -> None:
         directions = [parameter.direction for parameter in operator.parameters]
@@ -78,6 +78,7 @@ class Runner:
         self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
         self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
         self._pure = [i for i, direction in enumerate(directions) if direction == "out"]
+        self._idle = [operator.positions[name] for name in operator.idle_if_empty]
         self._widened: frozenset[int] = frozenset()  # what ``_run_small`` has to widen
 
     @property
@@ -94,6 +95,10 @@ class Runner:
                 inputs = [arguments[i] for i in self._inputs]
                 outputs = [arguments[i] for i in self._outputs]
                 if _nothing_to_write(outputs) and not found.communicates:
+                    return
+                if self._is_idle(arguments):
+                    for array in _all_arrays([arguments[i] for i in self._pure]):
+                        array[...] = 0
                     return
                 if found.raw:
                     written = [arguments[i] for i in self._pure]
@@ -119,7 +124,7 @@ class Runner:
         ``new``: the outputs lie in memory of their own.
         """
         found = self._reference
-        if _nothing_to_write([arguments[i] for i in self._outputs]):
+        if _nothing_to_write([arguments[i] for i in self._outputs]) or self._is_idle(arguments):
             return self.run
         if found.raw:
             return self._run_raw if new else self.run
@@ -128,6 +133,10 @@ class Runner:
         low = (i for i in self._inputs if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
         self._widened = frozenset(low)
         return self._run_small
+
+    def _is_idle(self, arguments: Sequence[Any]) -> bool:
+        """True where an input without elements ends the operator before any kernel."""
+        return any(array.size == 0 for i in self._idle for array in _all_arrays([arguments[i]]))
 
     def _run_raw(self, arguments: Sequence[Any]) -> None:
         try:

@@ -278,11 +278,15 @@ def _fused(given: Given, layouts: str) -> dict[str, Any]:
     layout, _, out = layouts.partition("_")
     out = out or layout
     heads = given["numHeads"]
+    packed = "T" in layout
+    tokens = query.shape[layout.index("T" if packed else "S")]
+    if not all(any(x.size for x in given[name]) for name in ("key", "value")):  # zeros, of no weight
+        batch = query.shape[layout.index("B")] if "B" in layout else 1
+        lse = np.full((tokens, heads, 1) if packed else (batch, heads, tokens, 1), np.inf, np.float32)
+        return {"attentionOut": None, "softmaxLse": lse if given["softmaxLseFlag"] else None}
     reader, scales = _Reader.of(given, layout), [_scales(given, side) for side in (0, 1)]
     parts = [reader.sequence(number, scales) for number in range(reader.many)]
     width = parts[0].value.shape[2] if parts else 0
-    packed = "T" in layout
-    tokens = query.shape[layout.index("T" if packed else "S")]
     shape = (heads, tokens) if packed else (max(len(parts), 1), heads, tokens)
     result, sums = np.zeros((*shape, width), np.float32), np.full((*shape, 1), np.inf, np.float32)
     start = 0

@@ -263,6 +263,11 @@ _NONE, _MEAN, _SUM, _BATCH_MEAN = range(4)
 def kl_div(x: Array, target: Array, reduction: int, log_target: bool, *, out: tuple[Array]) -> None:
     """target * (log(target) - x), 0 for a target of 0 (as the kernel and torch have it; the document says NaN)."""
     x, target = widen(x), widen(target)
+    if not x.size or not target.size:  # they need not broadcast
+        if reduction != _NONE:
+            mean = reduction == _MEAN or (reduction == _BATCH_MEAN and not all(x.shape[:1]))
+            out[0][...] = np.nan if mean else 0
+        return
     if log_target:
         loss = np.exp(target) * (target - x)
     else:
@@ -270,8 +275,7 @@ def kl_div(x: Array, target: Array, reduction: int, log_target: bool, *, out: tu
     if reduction != _NONE:
         divisor = {_MEAN: loss.size, _SUM: 1, _BATCH_MEAN: loss.shape[0] if loss.ndim else 1}[reduction]
         loss = np.broadcast_to(np.true_divide(total(loss), divisor), out[0].shape)
-    if reduction != _NONE or loss.size:
-        round_into(out[0], loss)
+    round_into(out[0], loss)
 
 
 @reference("aclnnPrecisionCompare")

@@ -52,6 +52,9 @@ def batch_norm(
 ) -> Any:
     """Training normalises by the batch's moments, keeps them and blends them (the variance as a sample's) into the
     running ones; inference normalises by the running ones, 0 and 1 where there are none, and keeps nothing."""
+    if x.size == 0:
+        nothing = np.zeros(x.shape[1], np.float32)
+        return running_mean, running_var, x, nothing, np.full_like(nothing, np.nan)
     if not training:
         mean = np.zeros(x.shape[1], np.float32) if running_mean is None else running_mean
         variance = np.ones(x.shape[1], np.float32) if running_var is None else running_var
@@ -59,9 +62,6 @@ def batch_norm(
         return running_mean, running_var, output, None, None
     axes = _others(x)
     n = count(x, axes)
-    if n == 0:
-        nothing = np.zeros(x.shape[1], np.float32)
-        return running_mean, running_var, x, nothing, nothing
     apart, wide_mean, wide_variance = centred(x, axes)
     mean, variance = wide_mean.reshape(-1), wide_variance.reshape(-1)
     factor = inverse_deviation(variance, eps)

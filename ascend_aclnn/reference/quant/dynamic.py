@@ -6,6 +6,7 @@ between two steps may come out one step away on the device.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -197,7 +198,7 @@ def dequant_swiglu_quant(
     y = clamped_gate(wide, swiglu_mode, limit, alpha, glu_bias, activate_left, axis)
     if axis % x.ndim != x.ndim - 1:
         groups, inside = 0, np.ones(1, bool)
-    result = y.reshape(-1, y.shape[-1])
+    result = y.reshape(math.prod(y.shape[:-1]), y.shape[-1])
     factors = parameter(quant_scale, True)
     if mode == "dynamic":
         result, scales = by_row(result if factors is None else result * factors, largest(out[0].dtype))

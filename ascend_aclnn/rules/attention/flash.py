@@ -53,6 +53,12 @@ _COPIED = (
         ),
     ),
 )
+_ATTENDED = (
+    require("value[:2] == key[:2]", "len(value) < 4 or value[2] == key[2]"),
+    require("'B' not in layout or by_letter(key, layout).B == q.B", argument="key"),
+    require("attenMaskOptional.size > 0"),
+    has_shape(sinkOptional="(headNum,)"),
+)
 _INFERRED = infer_shape(softmaxMaxOut="statistics", softmaxSumOut="statistics", attentionOutOut="attended")
 _RESULT = "BF16 if query.dtype in FLOAT8S else query.dtype"
 rule(
@@ -79,6 +85,8 @@ rule(
         *_ROPE,
         *_COPIED,
         documented_products,
+        # Queries or keys without elements, and values on Ascend 950's own version, need only a kernel that writes zeros.
+        when("not (query.empty or key.empty or (softmaxOutOut is not None and value.empty))", tiling(*_ATTENDED)),
     ),
     _INFERRED,
     # The scores themselves are not put out; Ascend 950's version wants an (empty) tensor all the same.
@@ -122,6 +130,12 @@ rule(
         same_dtype("rotatedQuery", "dqRopeOut"),
         same_dtype("rotatedKey", "dkRopeOut"),
         _WIDTHS,
+        when(
+            "dqOut.size and dkOut.size and dvOut.size",
+            tiling(
+                has_shape(softmaxMaxOptional="statistics", softmaxSumOptional="statistics", sinkInOptional="(headNum,)")
+            ),
+        ),
         when(
             "sinkInOptional is not None and dsinkOut is not None",
             dtypes("FLOAT", "sinkInOptional", "dsinkOut"),

@@ -101,6 +101,7 @@ rule(
         require("numHeads > 0", "numKeyValueHeads >= 0"),
         require("numKeyValueHeads == 0 or numHeads % numKeyValueHeads == 0"),
         *_KEYS_FIT,
+        require("len(value) == len(key)", "all(v == k for v, k in zip(value, key))"),
         # ProcessPageAttentionFlag of CANN's tiling, which a shortened path (innerPrecise 2) does without.
         when(
             "blockTable is not None and layout != 'BNSD' and innerPrecise != 2",

@@ -177,5 +177,6 @@ rule(
         I=INDICES,
         V="FLOAT INT32 FLOAT16",
     ),
+    tiling(require("uniqueIndices == indices[:1]", "values[0] == indices[0]")),  # as the kernel pairs them
     infer_shape(newIndicesOut="(uniqueLen[0], indices[1])", newValuesOut="(uniqueLen[0], *values[1:])"),
 )

@@ -73,6 +73,7 @@ rule(
     same_shape("gammma", "beta"),
     has_shape(scale="(1,)"),
     rank(1, 1, "zeroPointsOptional"),
+    tiling(unless_empty("x", has_shape(zeroPointsOptional="(1,)"))),
     output_shape(res="x"),
     infer_shape(scaleOut="x[:-1]"),
     output_dtype(scaleOut="FLOAT"),
@@ -99,6 +100,7 @@ rule(
         same_shape("x1", "x2"),
         same_shape("gamma", "beta"),
         require("gamma == x1[len(x1) - len(gamma):]"),
+        require("biasOptional in (gamma, x1)"),  # which the document says
         output_shape(yOut="x1", meanOut=per_row("x1"), rstdOut=per_row("x1")),
     ),
     infer_shape(xOut="x1"),
@@ -190,6 +192,7 @@ rule(
             "not dynamic",
             require("scales1Optional == gamma or (scales1Optional == (1,) and gamma == (1, *x1[-1:]))"),
         ),
+        tiling(require("gamma[-1] == x1[-1]"), when("dynamic", same_shape("gamma", "scales1Optional"))),
         same_shape("scales1Optional", "zeroPoints1Optional"),
         same_shape("scales2Optional", "zeroPoints2Optional"),
     ),

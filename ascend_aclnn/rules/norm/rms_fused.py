@@ -270,7 +270,12 @@ rule(
     "aclnnRmsNormGradQuant",
     only_products("950"),
     documented_dtypes(),
-    tiling(GAMMA_IS_TAIL, same_shape("x", "dy")),
+    tiling(
+        GAMMA_IS_TAIL,
+        same_shape("x", "dy"),
+        require("rstd.size == prod(x[: len(x) - len(gamma)])"),
+        has_shape(scalesX="(1,)", offsetXOptional="(1,)"),
+    ),
     infer_shape(dxOut="x", dgammaOut="gamma"),
     output_dtype(dxOut="INT8", dgammaOut="FLOAT"),
 )

@@ -51,6 +51,7 @@ rule(
         rank(4, 5, "x"),
         require(
             "relativePosBias.size == prod(x[-3:])",
+            "attenMaskOptional.size > 0",
             "attenMaskOptional.size % prod(x[-2:]) == 0",
             "attenMaskOptional.size == x[1] * prod(x[-2:]) or len(x) == 4",
         ),

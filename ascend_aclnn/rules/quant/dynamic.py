@@ -64,6 +64,7 @@ rule(
         output_shape(yOut="half", scaleOut="half[:-1]"),
         one_of("quantModeOptional", "static", "dynamic"),
         one_of("swigluMode", 0, 1),
+        on_products("950", require("all(n > 0 for n in x)")),
         # Scales and bias of the columns of x, scales of its rows, scales and offsets of the columns of y.
         require("groupIndexOptional[0] > 0", "groupIndexOptional[1:] in ((), (2,))"),
         _GROUPS,
@@ -119,6 +120,7 @@ rule(
         rank(2, 8, "x"),
         define(half="with_size(x, -1, exact_div(x[-1], 2))"),
         output_shape(yOut="half", scaleOut="x[:-1]"),
+        require("x[-1] > 0"),
         one_of("quantModeOptional", "static", "dynamic", "dynamic_msd"),
         require("len(groupIndexOptional) == 1", "groupIndexOptional[0] > 0"),
         _GROUPS,
