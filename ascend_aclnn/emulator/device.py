@@ -9,7 +9,6 @@ socket are a length, a word (the call, or the status of the answer) and a payloa
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import gc
 import mmap
 import os
@@ -205,8 +204,12 @@ class Plan:
         changed = b""
         for number, (tensor, planned) in enumerate(zip(tensors, self.tensors)):
             if tensor is not None and planned is not None and tensor.shape is not planned.spec.shape:
-                changed += struct.pack(f"<{2 + tensor.ndim}q", number, tensor.ndim, *tensor.shape)
+                changed += struct.pack(f"<{2 + tensor.ndim}q", self._told_as(number), tensor.ndim, *tensor.shape)
         return changed
+
+    def _told_as(self, number: int) -> int:
+        """Which tensor the client knows as this one."""
+        return number
 
 
 class SinglePlan(Plan):
@@ -215,8 +218,7 @@ class SinglePlan(Plan):
     once = True
 
     def __init__(self, call: singles.Call, extents: Sequence[int]) -> None:
-        # The type may be there on SoCs that lack the aclnn operator.
-        self.operator = dataclasses.replace(catalog.get(call.operator), products=())
+        self.operator = catalog.get(call.operator)
         self.tensors = []
         self.arguments = []
         self.bound = {}
@@ -243,6 +245,9 @@ class SinglePlan(Plan):
 
     def settle(self, soc: Soc) -> None:
         self._placed = None  # some of its tensors are in no device memory
+
+    def _told_as(self, number: int) -> int:
+        return self.items[number].number or 0
 
     def _on(self, backend: NumpyBackend, memory: Memory, offsets: Sequence[int]) -> list[Optional[Tensor]]:
         tensors: list[Optional[Tensor]] = []

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.scalar import Scalar
-from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.emulator import single_types
 
 Attribute = Union[bool, int, float, str, list[Any]]
@@ -133,7 +133,8 @@ def _slice(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attrib
     if not all(b >= 0 and n >= 0 and b + n <= whole for b, n, whole in zip(begin, lengths, spec.shape)):
         raise NotTranslated(f"offsets {begin} with size {size} reach outside shape {spec.shape}")
     offset = spec.offset + sum(b * step for b, step in zip(begin, spec.strides))
-    return Call("aclnnInplaceCopy", [outputs[0], source.view(lengths, spec.strides, offset)])
+    target = outputs[0].view(lengths, contiguous_strides(tuple(lengths)), outputs[0].spec.offset)  # may have fewer axes
+    return Call("aclnnInplaceCopy", [target, source.view(lengths, spec.strides, offset)])
 
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -223,7 +224,6 @@ def _pad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribut
 
 # ------------------------------------------------------------------------------------------------------- rows of the table
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 _Value = Callable[[Inputs, Sequence[Item], dict[str, Attribute]], Any]
 
 
@@ -237,6 +237,8 @@ def _constant(item: Item, kind: str, name: str) -> Any:
     value = values[0].item()
     if kind == "F":
         return Scalar(value, item.spec.dtype)
+    if kind == "last":
+        return int(values[-1])
     return int(value) if kind == "i" else 1.0 - float(value)
 
 
@@ -254,14 +256,20 @@ def _attribute(given: Attribute, kind: str, name: str) -> Any:
         )
     if kind == "s":
         return str(given)
-    if kind == "r":
-        if given not in _REDUCTIONS:
-            raise NotTranslated(f"{name} is {given!r}; allowed: {', '.join(_REDUCTIONS)}")
-        return _REDUCTIONS[str(given)]
+    if "|" in kind:
+        if given not in kind.split("|"):
+            raise NotTranslated(f"{name} is {given!r}; allowed: {kind.replace('|', ', ')}")
+        return kind.split("|").index(str(given))
     if isinstance(given, list):
         raise NotTranslated(f"{name} is {given!r}; a number is needed")
     number = float(given)
-    return {"f": number, "i": int(number), "b": bool(number), "F": Scalar(number, DataType.FLOAT)}[kind]
+    return {
+        "f": number,
+        "i": int(number),
+        "b": bool(number),
+        "F": Scalar(number, DataType.FLOAT),
+        "N": Scalar(number, DataType.INT64),
+    }[kind]
 
 
 def _value(token: str) -> _Value:
@@ -271,16 +279,28 @@ def _value(token: str) -> _Value:
     if token == "x*":
         return lambda inputs, outputs, attributes: list(inputs)
     if token.startswith("="):
-        return lambda inputs, outputs, attributes: int(token[1:])
+        numbers = tuple(map(int, token[1:].split(",")))
+        fixed: Any = tuple(map(bool, numbers)) if len(numbers) > 1 else numbers[0]
+        return lambda inputs, outputs, attributes: fixed
     if name[0] == "y" and number.isdigit():
         at = int(number)
         if rest == "dtype":
             return lambda inputs, outputs, attributes: int(outputs[at].spec.dtype)
+        if rest == "number":
+            return lambda inputs, outputs, attributes: (
+                outputs[at].view((), (), 0) if outputs[at].spec.size == 1 else outputs[at]
+            )
+        if rest == "count":
+            return lambda inputs, outputs, attributes: outputs[at].spec.size
+        if rest == "shape":
+            return lambda inputs, outputs, attributes: outputs[at].spec.shape
         return lambda inputs, outputs, attributes: outputs[at]
     if name[0] == "x" and number.isdigit():
         at = int(number)
         if rest == "shape":
             return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape
+        if rest == "spatial":
+            return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape[2:]
         if rest:
             return lambda inputs, outputs, attributes: _constant(_given(inputs, at), rest, f"input {at}")
         if name.endswith("?"):
@@ -320,31 +340,205 @@ _TRANSLATIONS.update((name, _row(text)) for name, text in single_types.ARGUMENTS
 # ------------------------------------------------------------------------------------------------- products
 
 
+def _turned(item: Item, turn: Any) -> Item:
+    """With the last two axes the other way round, if asked for."""
+    if not turn:
+        return item
+    shape, strides = item.spec.shape, item.spec.strides
+    return item.view((*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]), item.spec.offset)
+
+
 @_single("BatchMatMul", "BatchMatMulV2")
 def _batch_matmul(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
     if any(item is not None for item in inputs[2:]):
         raise NotTranslated("a bias")
-    sides = []
-    for item, flag in ((_given(inputs, 0), "adj_x1"), (_given(inputs, 1), "adj_x2")):
-        shape, strides = item.spec.shape, item.spec.strides
-        if attributes.get(flag, False):
-            item = item.view(
-                (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]), item.spec.offset
-            )
-        sides.append(item)
+    sides = [_turned(_given(inputs, at), attributes.get(f"adj_x{at + 1}")) for at in (0, 1)]
     return Call("aclnnBatchMatMul", [*sides, outputs[0], 1])
 
 
 @_single("MatMul", "MatMulV2")
 def _matmul(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    if any(item is not None for item in inputs[2:]):
-        raise NotTranslated("a bias")
-    sides = []
-    for item, flag in ((_given(inputs, 0), "transpose_x1"), (_given(inputs, 1), "transpose_x2")):
-        turned = attributes.get(flag, False)
-        spec = item.spec
-        sides.append(item.view(spec.shape[::-1], spec.strides[::-1], spec.offset) if turned else item)
-    return Call("aclnnMm", [*sides, outputs[0], 1])
+    sides = [_turned(_given(inputs, at), attributes.get(f"transpose_x{at + 1}")) for at in (0, 1)]
+    bias = inputs[2] if len(inputs) > 2 else None
+    if any(item is not None for item in inputs[3:]):
+        raise NotTranslated("an offset")
+    if bias is None:
+        return Call("aclnnMm", [*sides, outputs[0], 1])
+    one = Scalar(1, DataType.FLOAT)
+    return Call("aclnnAddmm", [bias, *sides, one, one, outputs[0], 1])
+
+
+# ------------------------------------------------------------------------------------------------------------- convolutions
+
+
+def _last(attributes: dict[str, Attribute], name: str, axes: int, otherwise: int) -> tuple[int, ...]:
+    """Numbers for the axes after the channels; some clients give others before them."""
+    given = attributes.get(name)
+    return tuple(given[-axes:]) if isinstance(given, list) else (otherwise,) * axes
+
+
+def _settings(item: Item, attributes: dict[str, Attribute]) -> tuple[list[Any], int]:
+    """Stride, padding and dilation of a convolution, and the groups."""
+    if attributes.get("data_format") in ("NHWC", "NDHWC"):
+        raise NotTranslated("channels last")
+    axes = len(item.spec.shape) - 2
+    pads = _last(attributes, "pads", 2 * axes, 0)
+    if pads[::2] != pads[1::2]:
+        raise NotTranslated(f"pads are {pads}; both sides of an axis must be alike")
+    settings = [_last(attributes, "strides", axes, 1), pads[::2], _last(attributes, "dilations", axes, 1)]
+    return settings, int(_number(attributes, "groups", 1))
+
+
+def _convolve(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute], transposed: bool) -> Call:
+    x, weight = inputs[0], inputs[1]
+    bias = inputs[2] if len(inputs) > 2 else None
+    settings, groups = _settings(outputs[0], attributes)
+    extra = _last(attributes, "output_padding", len(settings[0]), 0)
+    return Call("aclnnConvolution", [x, weight, bias, *settings, transposed, extra, groups, outputs[0], 0])
+
+
+@_single("Conv2D", "Conv3D")
+def _conv(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return _convolve(inputs, outputs, attributes, False)
+
+
+@_single("Conv2DTranspose", "Conv3DTranspose")
+def _conv_transpose(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return _convolve(inputs[1:], outputs, attributes, True)
+
+
+def _slope(call_for: int, dy: Any, x: Any, weight: Any, output: Item, attributes: dict[str, Attribute]) -> Call:
+    """The gradient of the input (0) or of the weight (1) of a convolution."""
+    settings, groups = _settings(output, attributes)
+    nothing = (0,) * len(settings[0])
+    asked = call_for == 0, call_for == 1, False
+    made = [output if wanted else None for wanted in asked]
+    return Call("aclnnConvolutionBackward", [dy, x, weight, (), *settings, False, nothing, groups, asked, 0, *made])
+
+
+@_single("Conv2DBackpropInput", "Conv3DBackpropInput")
+def _conv_input(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return _slope(0, inputs[2], outputs[0], inputs[1], outputs[0], attributes)
+
+
+@_single("Conv2DBackpropFilter", "Conv3DBackpropFilter")
+def _conv_filter(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return _slope(1, inputs[2], inputs[0], outputs[0], outputs[0], attributes)
+
+
+def _by_channel(item: Item, channels: int) -> tuple[Item, dict[str, Attribute]]:
+    """A depthwise filter (1, channels, ...) as an ordinary one (channels, 1, ...), and its groups."""
+    shape, strides = item.spec.shape, item.spec.strides
+    if shape[0] == 1 and shape[1] != 1:
+        item = item.view((shape[1], 1, *shape[2:]), (strides[1], strides[0], *strides[2:]), item.spec.offset)
+    return item, {"groups": channels}
+
+
+@_single("DepthwiseConv2D")
+def _depthwise(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    weight, groups = _by_channel(_given(inputs, 1), _given(inputs, 0).spec.shape[1])
+    return _convolve([inputs[0], weight, *inputs[2:]], outputs, {**attributes, **groups}, False)
+
+
+@_single("DepthwiseConv2DBackpropInput")
+def _depthwise_input(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    weight, groups = _by_channel(_given(inputs, 1), outputs[0].spec.shape[1])
+    return _slope(0, inputs[2], outputs[0], weight, outputs[0], {**attributes, **groups})
+
+
+@_single("DepthwiseConv2DBackpropFilter")
+def _depthwise_filter(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    weight, groups = _by_channel(outputs[0], _given(inputs, 0).spec.shape[1])
+    return _slope(1, inputs[2], inputs[0], weight, weight, {**attributes, **groups})
+
+
+@_single("Col2im")
+def _col2im(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    """The places in a window have an axis of their own, after the channels."""
+    item = _given(inputs, 0)
+    batch, channels, places, windows = item.spec.shape
+    joined = item.view((batch, channels * places, windows), (channels * places * windows, windows, 1), item.spec.offset)
+    names = ("kernel_size", "dilation", "padding", "stride")
+    settings = [tuple(_given(inputs, 1).integers("output_size")), *(_last(attributes, name, 2, 0) for name in names)]
+    return Call("aclnnIm2colBackward", [joined, *settings, outputs[0]])
+
+
+# ------------------------------------------------------------------------------------------------------------------ pooling
+
+
+def _pool(attributes: dict[str, Attribute], axes: int) -> list[Any]:
+    """Kernel, stride, padding, whether sizes are rounded up, whether padding counts, and the divisor, 0 for none."""
+    if attributes.get("global_pooling") or attributes.get("padding_mode", "CALCULATED") != "CALCULATED":
+        raise NotTranslated("a padding mode or pooling of the whole")
+    pads = _last(attributes, "pads", 2 * axes, 0)
+    counted = not attributes.get("exclusive", True) if "exclusive" in attributes or axes == 2 else None
+    if counted is None:
+        counted = bool(attributes.get("count_include_pad", True))
+    sizes = [_last(attributes, "ksize", axes, 1), _last(attributes, "strides", axes, 1), pads[::2]]
+    return [*sizes, bool(attributes.get("ceil_mode", False)), counted, int(_number(attributes, "divisor_override", 0))]
+
+
+@_single("AvgPoolV2")
+def _avg_pool(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnAvgPool2d", [inputs[0], *_pool(attributes, 2), 0, outputs[0]])
+
+
+@_single("AvgPoolV2Grad")
+def _avg_pool_grad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnAvgPool2dBackward", [inputs[1], outputs[0], *_pool(attributes, 2), 0, outputs[0]])
+
+
+@_single("AvgPool3D")
+def _avg_pool_3d(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnAvgPool3d", [inputs[0], *_pool(attributes, 3), outputs[0]])
+
+
+@_single("AvgPool3DGrad")
+def _avg_pool_3d_grad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnAvgPool3dBackward", [inputs[1], outputs[0], *_pool(attributes, 3), outputs[0]])
+
+
+@_single("ResizeD")
+def _resize(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    way = attributes.get("coordinate_transformation_mode")
+    if attributes.get("mode") != "cubic" or way not in ("align_corners", "pytorch_half_pixel", "half_pixel"):
+        raise NotTranslated(f"mode {attributes.get('mode')!r} with {way!r}")
+    sizes = outputs[0].spec.shape[2:]
+    return Call("aclnnUpsampleBicubic2d", [inputs[0], sizes, way == "align_corners", 0.0, 0.0, outputs[0]])
+
+
+# ------------------------------------------------------------------------------------------------------------------ indices
+
+
+_EVERY = Item(TensorSpec((0,), DataType.INT64), None, np.zeros(0, np.int64))  # indices of an axis that is taken whole
+
+
+def _by_axis(masks: Item, indices: Inputs) -> list[Item]:
+    """The indices at the axes that the masks name."""
+    left = [index for index in indices if index is not None]
+    return [left.pop(0) if mask else _EVERY for mask in masks.integers("indexed_sizes")]
+
+
+@_single("NonZero")
+def _non_zero(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnNonzeroV2" if attributes.get("transpose") else "aclnnNonzero", [inputs[0], outputs[0]])
+
+
+@_single("Index")
+def _index(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    return Call("aclnnIndex", [inputs[0], _by_axis(_given(inputs, 1), inputs[3:]), outputs[0]])
+
+
+@_single("IndexPutV2")
+def _index_put(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    indices = _by_axis(_given(inputs, 2), inputs[4:])
+    return Call("aclnnIndexPutImpl", [outputs[0], indices, inputs[1], bool(attributes.get("accumulate")), True])
+
+
+@_single("NPUClearFloatStatusV2", "NPUClearFloatDebugStatus")
+def _nothing(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    """No overflow is kept that could be forgotten."""
+    return Call("aclnnInplaceZero", [Item(TensorSpec((1,), DataType.FLOAT), None, np.zeros(1, np.float32))])
 
 
 # ------------------------------------------------------------------------------------------------ reading csrc/op.c's words

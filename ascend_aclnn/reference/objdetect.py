@@ -140,19 +140,19 @@ def _regions(
         yield rows, _interpolations(left, wide, bins[1], samples, size[1])
 
 
-def _align(
+def align(
     x: Array,
     boxes: Array,
     batch: Array,
     bins: tuple[int, int],
     scale: float,
     samples: int,
-    aligned: bool,
+    kind: int,
     largest: bool = False,
 ) -> Any:
     """The mean (or the largest) of the samples of each bin of each region."""
     made = np.empty((len(boxes), x.shape[1], *bins), np.float32)
-    regions = _regions(boxes, scale, _CENTRES if aligned else _CONTINUOUS, bins, samples, (x.shape[2], x.shape[3]))
+    regions = _regions(boxes, scale, kind, bins, samples, (x.shape[2], x.shape[3]))
     for number, (rows, columns) in enumerate(regions):
         image = x[int(batch[number])]
         if largest:
@@ -172,13 +172,13 @@ def roi_align(
     So does the kernel of Atlas A2 (impl/roi_align.py of CANN 8.1): samples are interpolated first, unlike in opset 10 of
     ONNX, whose runtime takes the largest of the weighted corners. A sample outside the image counts as 0.
     """
-    return _align(x, rois, batch, (height, width), scale, samples, False, mode == "max")
+    return align(x, rois, batch, (height, width), scale, samples, _CONTINUOUS, mode == "max")
 
 
 @reference("aclnnRoiAlignV2")
 def roi_align_v2(x: Array, boxes: Array, height: int, width: int, scale: float, samples: int, aligned: bool) -> Any:
     """Boxes have their batch in front; ``aligned`` ones are half a pixel further up and left, and may be thin."""
-    return _align(x, boxes[:, 1:], boxes[:, 0], (height, width), scale, samples, aligned)
+    return align(x, boxes[:, 1:], boxes[:, 0], (height, width), scale, samples, _CENTRES if aligned else _CONTINUOUS)
 
 
 @reference("aclnnRoiAlignV2Backward")

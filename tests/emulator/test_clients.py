@@ -86,6 +86,12 @@ def test_single_operators(mode: str) -> None:
     run_suite("single_operators", TASK_QUEUE_ENABLE=mode)
 
 
+def test_operators_as_single_operators() -> None:
+    """Without complex numbers, masks of maxima, what op-plugin sorts in half precision, and gradients without an epsilon."""
+    left_out = "complex or imaginary or max_pool2d or kthvalue or linear] or (gradients and layer_norm)"
+    run_suite("operators", chosen=f"not ({left_out})", TASK_QUEUE_ENABLE="0", SINGLE_OPERATORS="1")
+
+
 @pytest.mark.parametrize("streams", ["eager", "deferred"])
 def test_stream_modes(streams: str) -> None:
     run_suite("device", "--streams", streams)

@@ -383,7 +383,8 @@ API aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int 
 typedef struct {
     emu_task task;
     emu_device *device;
-    uint32_t count;
+    description **told; /* by the numbers of the items in device memory, for who waits for shapes; or NULL */
+    uint32_t items, count;
     void *addresses[]; /* pinned */
 } single_launch;
 
@@ -391,11 +392,22 @@ static void finish_single(emu_task *task) {
     single_launch *l = (single_launch *)task;
     for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(l->device, l->addresses[i]);
     emu_buffer_free(&l->task.request);
+    free(l->told);
     free(l);
 }
 
+/* A message; or new shapes of outputs: number of the item, rank, dims; and so on. */
 static int answer_single(emu_task *task, int status, emu_buffer *answer) {
-    (void)task;
+    single_launch *l = (single_launch *)task;
+    const int64_t *words = (const int64_t *)answer->data;
+    size_t count = status == 0 && l->told != NULL ? answer->size / sizeof *words : 0;
+    for (size_t at = 0; at + 2 <= count;) {
+        uint64_t which = (uint64_t)words[at], rank = (uint64_t)words[at + 1];
+        at += 2;
+        if (which >= l->items || rank > MOST_DIMS || at + rank > count) break;
+        set_shape((int)rank, words + at, &l->told[which]->rank, l->told[which]->dims);
+        at += rank;
+    }
     if (status != 0 && answer->size > 0) {
         emu_buffer_put(answer, "", 1);
         emu_fail_with(status, (const char *)answer->data);
@@ -427,6 +439,8 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
         return 0;
     }
     put_word(request, (int64_t)data->size);
+    if (l->told != NULL) l->told[l->items] = object;
+    l->items++;
     uint64_t offset = 0;
     if (data->size > 0) {
         status = emu_memory_pin(l->device, data->data, data->size, what);
@@ -477,6 +491,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     single_launch *l = calloc(1, sizeof *l + most * sizeof l->addresses[0]);
     if (l == NULL) abort();
     l->device = emu_stream_device(stream);
+    if (single->tell_shapes && (l->told = calloc(most + 1, sizeof *l->told)) == NULL) abort();
     l->task = (emu_task){.finish = finish_single, .answered = answer_single, .routine = emu_routine()};
     emu_buffer request = {0};
     uint64_t number = ++numbers | 1ull << 63; /* the operators' plans have the lower numbers */
@@ -487,6 +502,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     emu_buffer_free(&request);
     if (status == 0) status = emu_stream_enqueue(stream, &l->task);
     else finish_single(&l->task);
+    if (status == 0 && single->tell_shapes) status = emu_stream_wait(stream, -1, 0);
     emu_stream_release(stream);
     return status;
 }
@@ -494,7 +510,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
 API aclError aclopExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
                           const aclDataBuffer *const inputs[], int numOutputs, const aclTensorDesc *const outputDesc[],
                           aclDataBuffer *const outputs[], const aclopAttr *attr, aclrtStream stream) {
-    emu_single single = {opType, numInputs, numOutputs, inputDesc, outputDesc, inputs, (const aclDataBuffer *const *)outputs, attr};
+    emu_single single = {opType, numInputs, numOutputs, inputDesc, outputDesc, inputs, (const aclDataBuffer *const *)outputs, attr, false};
     return emu_run_single("aclopExecute", &single, stream);
 }
 
@@ -502,6 +518,6 @@ API aclError aclopExecuteV2(const char *opType, int numInputs, aclTensorDesc *in
                             int numOutputs, aclTensorDesc *outputDesc[], aclDataBuffer *outputs[], aclopAttr *attr,
                             aclrtStream stream) {
     emu_single single = {opType, numInputs, numOutputs, (const aclTensorDesc *const *)inputDesc, (const aclTensorDesc *const *)outputDesc,
-                         (const aclDataBuffer *const *)inputs, (const aclDataBuffer *const *)outputs, attr};
+                         (const aclDataBuffer *const *)inputs, (const aclDataBuffer *const *)outputs, attr, true};
     return emu_run_single("aclopExecuteV2", &single, stream);
 }

@@ -13,6 +13,7 @@ typedef struct {
     const aclTensorDesc *const *in_descs, *const *out_descs;
     const aclDataBuffer *const *ins, *const *outs;
     const aclopAttr *attributes;
+    bool tell_shapes; /* waits, and writes the outputs' shapes into their descriptions */
 } emu_single;
 
 /* Runs it in a stream; refuses, with its name, what no aclnn operator stands for. */

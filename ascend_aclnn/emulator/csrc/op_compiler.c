@@ -73,7 +73,7 @@ API aclError aclopCompileAndExecute(const char *opType, int numInputs, const acl
                                     const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag,
                                     const char *opPath, aclrtStream stream) {
     (void)engineType, (void)compileFlag, (void)opPath;
-    emu_single single = {opType, numInputs, numOutputs, inputDesc, outputDesc, inputs, (const aclDataBuffer *const *)outputs, attr};
+    emu_single single = {opType, numInputs, numOutputs, inputDesc, outputDesc, inputs, (const aclDataBuffer *const *)outputs, attr, false};
     return emu_run_single("aclopCompileAndExecute", &single, stream);
 }
 
@@ -83,6 +83,6 @@ API aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTens
                                       aclrtStream stream) {
     (void)engineType, (void)compileFlag, (void)opPath;
     emu_single single = {opType, numInputs, numOutputs, (const aclTensorDesc *const *)inputDesc, (const aclTensorDesc *const *)outputDesc,
-                         (const aclDataBuffer *const *)inputs, (const aclDataBuffer *const *)outputs, attr};
+                         (const aclDataBuffer *const *)inputs, (const aclDataBuffer *const *)outputs, attr, true};
     return emu_run_single("aclopCompileAndExecuteV2", &single, stream);
 }

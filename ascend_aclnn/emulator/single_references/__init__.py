@@ -22,6 +22,7 @@ _CTYPES = {
     "I": "const aclIntArray *",
     "L": "const aclFloatArray *",
 }
+_FORMS = {"shape": "I", "spatial": "I", "count": "i", "dropped": "f"}
 
 
 def _register() -> None:
@@ -37,12 +38,14 @@ def _register() -> None:
             known = word.rstrip("?") if word[0] != "=" else f"number{at}"
             if word == "x*":
                 ctype, known = "const aclTensorList *", "inputs"
-            elif word[0] == "y" and word[1:].isdigit():
+            elif word[0] == "y" and word[1:].isdigit() and kind in ("", "number"):
                 ctype, outputs[known] = "aclTensor *", "out"
             elif word[0] == "x" and not kind:
                 ctype = "const aclTensor *"
             else:
-                ctype = _CTYPES[kind[:1] or "i"]
+                kind = kind.partition("=")[0] or "i"
+                known += "" if kind not in _FORMS else kind
+                ctype = _CTYPES["i" if "|" in kind or kind in ("first", "last") else _FORMS.get(kind, kind[:1])]
             if word.endswith("?"):
                 optional.append(known)
             parameters.append(ctype + known)
@@ -52,6 +55,6 @@ def _register() -> None:
 
 _register()
 
-from ascend_aclnn.emulator.single_references import boxes, plain, recurrence  # noqa: E402
+from ascend_aclnn.emulator.single_references import attention, boxes, indexing, norms, plain, recurrence  # noqa: E402
 
-__all__ = ["boxes", "plain", "recurrence"]
+__all__ = ["attention", "boxes", "indexing", "norms", "plain", "recurrence"]

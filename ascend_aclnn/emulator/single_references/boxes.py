@@ -372,6 +372,13 @@ def grid_assign_positive(
     return made
 
 
+@reference("aclnnSingleROIAlign")
+def roi_align(x: Array, rois: Array, scale: float, height: int, width: int, samples: int, end_mode: int) -> Array:
+    """As aclnnRoiAlignV2, with any kind of box."""
+    made: Array = objdetect.align(x, rois[:, 1:], rois[:, 0], (height, width), scale, samples, end_mode)
+    return made
+
+
 # ------------------------------------------------------------------------------------------------------------- suppression
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference import optim
 from ascend_aclnn.reference.declare import reference
 
 _INFINITE = 2.0**31 - 128  # p of this size, rounded to float32, stands for infinity
@@ -68,3 +69,122 @@ def lp_norm_reduce(x: Array, p: float, axes: Sequence[int], keep_dims: bool) -> 
 @reference("aclnnSingleLpNormUpdate")
 def lp_norm_update(x: Array, p: float) -> Array:
     return x if p in (0, 1) or abs(p) >= _INFINITE else np.asarray(x.astype(np.float64) ** (1 / p))
+
+
+@reference("aclnnSingleReduceProd")
+def reduce_prod(x: Array, axes: Sequence[int], keep_dims: bool) -> Array:
+    kind = np.float64 if x.dtype.kind == "f" else np.int64
+    return np.asarray(np.prod(x, tuple(axes) or None, kind, keepdims=keep_dims))
+
+
+@reference("aclnnSingleRangeD")
+def range_d(places: Array, start: float, step: float) -> Array:
+    return np.asarray(start + places.astype(np.float64) * step)
+
+
+@reference("aclnnSingleBiasAddGrad")
+def bias_add_grad(dy: Array, layout: str) -> Array:
+    channels = dy.ndim - 1 if layout == "NHWC" else 1
+    return np.asarray(dy.sum(tuple(axis for axis in range(dy.ndim) if axis != channels), dtype=np.float64))
+
+
+@reference("aclnnSingleFillDiagonal")
+def fill_diagonal(x: Array, value: float, wrap: bool) -> Array:
+    made = x.copy()
+    np.fill_diagonal(made, value, wrap)
+    return made
+
+
+@reference("aclnnSingleConfusionTranspose")
+def confusion_transpose(x: Array, order: Sequence[int], shape: Sequence[int], transpose_first: bool) -> Array:
+    return x.transpose(order).reshape(shape) if transpose_first else x.reshape(shape).transpose(order)
+
+
+@reference("aclnnSingleStrideAdd")
+def stride_add(x1: Array, x2: Array, offset1: int, offset2: int, length: int) -> Array:
+    """Sums of blocks of 16 channels, from an offset in blocks on; channels that an input lacks are 0."""
+    count = 16 * length
+    made = np.zeros((x1.shape[0], count, *x1.shape[2:]), np.float32)
+    for x, offset in ((x1, offset1), (x2, offset2)):
+        part = x[:, 16 * offset : 16 * offset + count]
+        made[:, : part.shape[1]] += part
+    return made
+
+
+@reference("aclnnSingleSlogdet")
+def slogdet(x: Array) -> tuple[Any, Any]:
+    return np.linalg.slogdet(x.astype(np.float64))
+
+
+@reference("aclnnSingleQr")
+def qr(x: Array, full: bool) -> tuple[Any, Any]:
+    return np.linalg.qr(x.astype(np.float64), "complete" if full else "reduced")
+
+
+@reference("aclnnSingleMatrixTriangularSolve")
+def matrix_triangular_solve(a: Array, b: Array, lower: bool, adjoint: bool) -> Array:
+    kept = (np.tril if lower else np.triu)(a.astype(np.float64))
+    return np.linalg.solve(kept.swapaxes(-1, -2) if adjoint else kept, b.astype(np.float64))
+
+
+def _one(x: Array) -> float:
+    return float(x.reshape(-1)[0])
+
+
+@reference("aclnnSingleApplyAdamV2")
+def apply_adam_v2(
+    var: Array,
+    m: Array,
+    v: Array,
+    lr: Array,
+    beta1: Array,
+    beta2: Array,
+    epsilon: Array,
+    grad: Array,
+    most: Array,
+    norm: Array,
+    decay: Array,
+    step_size: Any,
+    mode: str,
+) -> tuple[Any, ...]:
+    """BertAdam: without correction of the moments; the gradient is divided by its norm where that is above 1."""
+    if mode != "mbart_adam" and _one(most) > 0 and np.ceil(_one(norm)) > 1:
+        grad = grad / _one(norm)
+    m = m * _one(beta1) + grad * (1 - _one(beta1))
+    v = v * _one(beta2) + grad * grad * (1 - _one(beta2))
+    update = m / (np.sqrt(v) + _one(epsilon))
+    if mode == "mbart_adam":
+        update = update * _one(step_size) + (_one(decay) * _one(lr) * var if _one(decay) > 0 else 0)
+        return var - update, m, v
+    if _one(decay) > 0:
+        update = update + _one(decay) * var
+    return var - _one(lr) * update, m, v
+
+
+@reference("aclnnSingleApplyAdamW")
+def apply_adam_w(*arguments: Any) -> Any:
+    return optim.apply_adam_w(*arguments)
+
+
+@reference("aclnnSingleLog")
+def log(x: Array, base: float, scale: float, shift: float) -> Array:
+    """Of scale x + shift, to a base; -1 is e."""
+    return np.asarray(np.log(x * np.float32(scale) + np.float32(shift)) / (1 if base == -1 else np.log(base)))
+
+
+@reference("aclnnSingleExp")
+def exp(x: Array, base: float, scale: float, shift: float) -> Array:
+    """The base, -1 for e, to the power of scale x + shift."""
+    return np.asarray(np.exp((x * np.float32(scale) + np.float32(shift)) * (1 if base == -1 else np.log(base))))
+
+
+@reference("aclnnSingleIm2col")
+def im2col(
+    x: Array, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
+) -> Array:
+    """What a window sees, window after window, as aclnnIm2col: (batch, channels * places in a window, windows)."""
+    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[1]), (pads[2], pads[3])))
+    spans = [d * (n - 1) + 1 for n, d in zip(sizes, dilations)]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))
+    seen = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+    return seen.transpose(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * sizes[0] * sizes[1], -1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import torch_npu
 from comparing import assert_same, numbers
 from torch import nn
@@ -230,3 +231,140 @@ def test_encoding_turned_boxes() -> None:
     torch.testing.assert_close(deltas.cpu(), expected, rtol=1e-4, atol=1e-5)
     back = torch_npu.npu_rotated_box_decode(anchors.npu(), deltas, weight.npu())
     torch.testing.assert_close(back.cpu(), truth, rtol=1e-4, atol=1e-4)
+
+
+# ----------------------------------------------------------------------------------------------------------- convolutions
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_and_their_gradients(groups: int) -> None:
+    x, weight, bias = numbers(2, 4, 7, 6), numbers(6, 4 // groups, 3, 2), numbers(6)
+    results = []
+    for device in ("cpu", "npu"):
+        held = [t.to(device).requires_grad_() for t in (x, weight, bias)]
+        if device == "npu":
+            y = torch_npu.npu_convolution(*held, [2, 1], [1, 1], [1, 1], groups)
+        else:
+            y = F.conv2d(*held, (2, 1), (1, 1), (1, 1), groups)
+        results.append((y, torch.autograd.grad(y.square().sum(), held)))
+    assert_same(results[1], results[0])
+
+
+def test_transposed_and_three_dimensional_convolutions() -> None:
+    x, weight = numbers(2, 4, 5, 6), numbers(4, 3, 3, 3)
+    found = torch_npu.npu_conv_transpose2d(x.npu(), weight.npu(), None, [1, 1], [1, 0], [2, 2], [1, 1], 1)
+    assert_same(found, F.conv_transpose2d(x, weight, None, 2, (1, 1), (1, 0)))
+    volume, weight = numbers(1, 2, 4, 5, 6), numbers(3, 2, 2, 3, 3)
+    found = torch_npu.npu_conv3d(volume.npu(), weight.npu(), None, [1, 1, 1], [0, 1, 1], [1, 1, 1], 1)
+    assert_same(found, F.conv3d(volume, weight, None, 1, (0, 1, 1)))
+
+
+# -------------------------------------------------------------------------------------------------------------- attention
+
+
+def attend(query: Any, key: Any, value: Any, mask: Any) -> Any:
+    weights = torch.softmax(query.float() @ key.float().mT * 0.25 + mask.float(), -1)
+    y = (weights @ value.float()).half()
+    return y.permute(0, 2, 1, 3).reshape(y.shape[0] * y.shape[2], -1)
+
+
+def test_fused_attention_and_its_gradients() -> None:
+    inputs = [numbers(2, 3, 16, 16, seed=s).half() for s in range(3)]
+    mask = numbers(2, 3, 16, 16, seed=4).half()
+    results = []
+    for device in ("cpu", "npu"):
+        held = [t.to(device).requires_grad_() for t in inputs]
+        if device == "npu":
+            y = torch_npu.npu_fused_attention_score(*held, mask.npu(), 0.25, 1.0)
+        else:
+            y = attend(*held, mask)
+        weight = torch.linspace(-1, 1, y.numel()).reshape(y.shape).half().to(device)
+        results.append((y, torch.autograd.grad(y, held, weight)))
+    (wanted, wanted_grads), (found, found_grads) = results
+    assert_same(found, wanted)
+    for ours, theirs in zip(found_grads, wanted_grads):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-2, atol=1e-2)
+
+
+def test_softmax_with_dropout() -> None:
+    x1, x2 = numbers(4, 8, 32), numbers(4, 8, 32, seed=1)
+    mask, plain, _ = torch_npu.npu_dropout_with_add_softmax(x2.npu(), x1.npu(), 0.5, 0.25, -1)
+    softmax = torch.softmax(x1 + 0.5 * x2, -1)
+    assert_same(plain, softmax)
+    torch.npu.synchronize()  # the mask is made on another stream, which the function does not wait for
+    kept = mask.cpu()[: softmax.numel()].reshape(softmax.shape) != 0
+    assert 0.65 < kept.float().mean() < 0.85
+    dy = numbers(4, 8, 32, seed=2)
+    found, _ = torch_npu.npu_dropout_with_add_softmax_backward(dy.npu(), mask, plain, 0.5, 0.25, -1)
+    slope = torch.where(kept, dy / 0.75, torch.zeros(()))
+    assert_same(found, 0.5 * softmax * (slope - (slope * softmax).sum(-1, keepdim=True)))
+
+
+def test_layer_norm_with_three_products() -> None:
+    x, weights = numbers(32, 64).half(), [numbers(64, 64, seed=s).half() / 8 for s in range(1, 4)]
+    gamma, beta, bias = numbers(64, seed=5).half(), numbers(64, seed=6).half(), numbers(64, seed=7).half()
+    found = torch_npu.npu_fused_attention_layernorm_qkv_fwd(
+        x.npu(), *(w.npu() for w in weights), gamma.npu(), beta.npu(), bias.npu(), bias.npu(), bias.npu(), 16, 4, 1e-5
+    )
+    norm = F.layer_norm(x.float(), (64,), gamma.float(), beta.float())
+    torch.testing.assert_close(found[0].cpu(), norm.half(), rtol=2e-3, atol=2e-3)
+    for ours, weight in zip(found[1:4], weights):
+        expected = (norm @ weight.float() + bias.float()).reshape(2, 16, 4, 16).permute(0, 2, 1, 3)
+        torch.testing.assert_close(ours.cpu(), expected.half(), rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(found[4].cpu().float(), x.float().mean(1), rtol=2e-3, atol=2e-3)
+
+
+# ----------------------------------------------------------------------------------------------------------------- others
+
+
+def test_a_step_of_bert_adam() -> None:
+    var, m, v, grad = (numbers(4, 8, seed=s, low=0.1) for s in range(4))
+    ours = torch_npu.npu_bert_apply_adam(
+        0.1, 0.9, 0.99, 1e-6, grad.npu(), 1.0, 4.0, 0.01, out=(var.npu(), m.npu(), v.npu())
+    )
+    small = grad / 4
+    new_m, new_v = 0.9 * m + 0.1 * small, 0.99 * v + 0.01 * small**2
+    assert_same(ours, (var - 0.1 * (new_m / (new_v.sqrt() + 1e-6) + 0.01 * var), new_m, new_v))
+
+
+def test_filling_ranges() -> None:
+    x = numbers(3, 4, 10)
+    start, end = torch.tensor([[1, 2, 3]], dtype=torch.int32), torch.tensor([[4, 6, 3]], dtype=torch.int32)
+    found = torch_npu.npu_masked_fill_range(x.npu(), start.npu(), end.npu(), torch.tensor([7.0]).npu(), 2)
+    expected = x.clone()
+    expected[0, :, 1:4] = expected[1, :, 2:6] = 7
+    assert_same(found, expected)
+
+
+def test_scattering_at_an_axis() -> None:
+    x, indices, updates = torch.zeros(3, 4), torch.tensor([1, 0, 3], dtype=torch.int32), torch.tensor([1.0, 2, 3])
+    found = torch_npu.npu_scatter(x.npu(), indices.npu(), updates.npu(), 1)
+    assert_same(found, x.scatter(1, indices[:, None].long(), updates[:, None]))
+
+
+def test_normalising_batches_of_several_lengths() -> None:
+    x, lengths = numbers(2, 3, 8), torch.tensor([8, 5], dtype=torch.int32)
+    found = torch_npu.npu_normalize_batch(x.npu(), lengths.npu(), normalize_type=0).cpu()
+    for sample, length in enumerate(lengths.tolist()):
+        own = x[sample, :, :length]
+        expected = (own - own.mean(1, keepdim=True)) / (own.std(1, keepdim=True) + 1e-5)
+        torch.testing.assert_close(found[sample, :, :length], expected)
+        assert not found[sample, :, length:].any()
+
+
+def test_adding_blocks_of_channels() -> None:
+    x1, x2 = numbers(2, 32, 3, 3), numbers(2, 48, 3, 3, seed=1)
+    found = torch_npu.npu_stride_add(x1.npu(), x2.npu(), 0, 1, 1)
+    assert_same(found, x1[:, :16] + x2[:, 16:32])
+
+
+def test_no_overflow_is_reported() -> None:
+    status = torch_npu.npu_alloc_float_status(torch.ones(1).npu())
+    assert not torch_npu.npu_get_float_status(status).cpu().any()
+    torch_npu.npu_clear_float_status(status)
+
+
+def test_layer_norm_without_training() -> None:
+    x, weight, bias = numbers(3, 4, 6), numbers(6, seed=1), numbers(6, seed=2)
+    found = torch_npu.npu_layer_norm_eval(x.npu(), (6,), weight.npu(), bias.npu(), 1e-5)
+    assert_same(found, F.layer_norm(x, (6,), weight, bias))

@@ -1,0 +1,166 @@
+"""Single operators that choose, fill, sort or repeat elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.reference.declare import reference
+
+
+def _checked(indices: Array, size: int, name: str) -> Array:
+    """Whole numbers within an axis."""
+    if indices.size and (indices.min() < -size or indices.max() >= size):
+        raise DataError(name, f"has {int(indices.min())} to {int(indices.max())}; allowed: {-size} to {size - 1}")
+    return indices.astype(np.int64)
+
+
+# ------------------------------------------------------------------------------------------------------------------- masks
+
+
+@reference("aclnnSingleMaskedFill")
+def masked_fill(x: Array, mask: Array, value: Array) -> Array:
+    return np.where(mask != 0, value.reshape(-1)[0], x)
+
+
+@reference("aclnnSingleMaskedFillRange")
+def masked_fill_range(x: Array, start: Array, end: Array, value: Array, axis: int) -> Array:
+    """Each row of starts and ends fills ranges along an axis; of several rows each belongs to one batch."""
+    made, axis = x.copy(), axis % x.ndim
+    places = np.arange(x.shape[axis])
+    shape = [1] * x.ndim
+    shape[axis] = x.shape[axis]
+    starts, ends = start.reshape(len(value.reshape(-1)), -1), end.reshape(len(value.reshape(-1)), -1)
+    for row, filled in enumerate(value.reshape(-1)):
+        for batch, (low, high) in enumerate(zip(starts[row], ends[row])):
+            inside = ((places >= low) & (places < high)).reshape(shape)
+            if starts.shape[1] > 1:
+                made[batch] = np.where(inside[0], filled, made[batch])
+            else:
+                made = np.where(inside, filled, made)
+    return made
+
+
+@reference("aclnnSingleMaskedScatter")
+def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
+    chosen, made = np.broadcast_to(mask != 0, x.shape), x.copy()
+    count = np.count_nonzero(chosen)
+    if count > source.size:
+        raise DataError("source", f"has {source.size} elements; the mask chooses {count}")
+    made[chosen] = source.reshape(-1)[:count]
+    return made
+
+
+# ----------------------------------------------------------------------------------------------------------------- indices
+
+
+@reference("aclnnSingleArgMaxGrad")
+def arg_max_grad(x: Array, indices: Array, updates: Array, dimension: int) -> Array:
+    """The updates at their places along an axis."""
+    axis = dimension % x.ndim
+    places = np.arange(x.shape[axis]).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
+    shape = [1 if a == axis else n for a, n in enumerate(x.shape)]
+    if indices.size == np.prod(shape):
+        indices, updates = indices.reshape(shape), updates.reshape(shape)
+    return np.where(indices == places, updates, x)
+
+
+@reference("aclnnSingleScatterNdAdd")
+def scatter_nd_add(x: Array, indices: Array, updates: Array) -> Array:
+    made, depth = x.copy(), indices.shape[-1]
+    rows = tuple(_checked(indices[..., axis], x.shape[axis], "indices") for axis in range(depth))
+    np.add.at(made, rows, updates)
+    return made
+
+
+@reference("aclnnSingleScatterUpdate")
+def scatter_update(x: Array, indices: Array, updates: Array) -> Array:
+    made = x.copy()
+    made[_checked(indices, len(x), "indices")] = updates
+    return made
+
+
+@reference("aclnnSingleIndexFillD")
+def index_fill_d(x: Array, factors: Array, terms: Array) -> Array:
+    """The factors are 0, and the terms the value, where an element is filled."""
+    return np.where(factors != 0, x, terms)
+
+
+# --------------------------------------------------------------------------------------------------------- order, repetition
+
+
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    """A stable order."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    return np.asarray(x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis))
+
+
+@reference("aclnnSingleSortWithIndices")
+def sort_with_indices(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
+    order = _order(x, axis, descending)
+    return np.take_along_axis(x, order, axis), order
+
+
+@reference("aclnnSingleTopK")
+def top_k(x: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    order = np.take(_order(x, axis, largest), np.arange(count), axis)
+    return np.take_along_axis(x, order, axis), order
+
+
+@reference("aclnnSingleSearchSorted")
+def search_sorted(sequence: Array, x: Array, right: bool) -> Array:
+    side: Any = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, x, side)
+    rows = zip(sequence.reshape(-1, sequence.shape[-1]), x.reshape(-1, x.shape[-1]))
+    return np.stack([np.searchsorted(row, own, side) for row, own in rows]).reshape(x.shape)
+
+
+@reference("aclnnSingleRepeatInterleave")
+def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
+    counts = repeats.reshape(-1).astype(np.int64)
+    return np.repeat(x, counts if counts.size > 1 else int(counts[0]), axis)
+
+
+# ----------------------------------------------------------------------------------------------------------------- padding
+
+
+def _pairs(x: Array, paddings: Sequence[int]) -> list[tuple[int, int]]:
+    """Two numbers for each axis, the outermost first."""
+    return [(paddings[2 * axis], paddings[2 * axis + 1]) for axis in range(x.ndim)]
+
+
+def _cut(x: Array, pairs: Sequence[tuple[int, int]]) -> tuple[Array, list[tuple[int, int]]]:
+    """Without what negative paddings take away."""
+    inside = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pairs))
+    return x[inside], [(max(a, 0), max(b, 0)) for a, b in pairs]
+
+
+@reference("aclnnSinglePadV3")
+def pad_v3(x: Array, paddings: Sequence[int], value: Array, mode: str) -> Array:
+    x, pairs = _cut(x, _pairs(x, paddings))
+    if mode == "constant":
+        return np.pad(x, pairs, constant_values=value.reshape(-1)[0])
+    return np.pad(x, pairs, mode=mode)  # type: ignore[call-overload, no-any-return]
+
+
+@reference("aclnnSingleMirrorPad")
+def mirror_pad(x: Array, paddings: Sequence[int], mode: str) -> Array:
+    kind: Any = mode.lower()
+    return np.pad(x, _pairs(x, paddings), mode=kind)
+
+
+@reference("aclnnSinglePadV3Grad")
+def pad_v3_grad(dy: Array, paddings: Sequence[int], mode: str) -> Array:
+    """What lands on each element of the array that was padded."""
+    pairs = _pairs(dy, paddings)
+    shape = [n - a - b for n, (a, b) in zip(dy.shape, pairs)]
+    kind: Any = mode
+    sources = np.pad(np.arange(int(np.prod(shape))).reshape(shape), pairs, mode=kind)
+    made = np.zeros(int(np.prod(shape)), np.float64)
+    np.add.at(made, sources.reshape(-1), dy.reshape(-1))
+    return made.reshape(shape)
