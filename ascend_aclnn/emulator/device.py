@@ -29,7 +29,7 @@ from ascend_aclnn.backends.numpy.placed import Memory, PlacedCall, Tensors
 from ascend_aclnn.backends.numpy.storage import HostStorage
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, PARAM_INVALID, AclError
+from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, OUT_OF_MEMORY, PARAM_INVALID, AclError
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import DEFAULT_SOC, Soc
 from ascend_aclnn.core.socs import soc as find_soc
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 KNOWN = 1024  # accepted phase ones that are remembered
 BOUND = 1 << 14  # plans on addresses that are kept ready
+MAP_FIXED = 0x10
 
 
 class BadArgument(ValueError):
@@ -315,6 +316,7 @@ class Device:
             Call.DROP: self.drop,
             Call.COMMUNICATE: self.communicate,
             Call.SINGLE: self.prepare_single,
+            Call.MAP: self.map,
         }
         self.memory = memory
         self.plans: dict[int, Plan] = {}
@@ -471,11 +473,37 @@ class Device:
                 self._communicators = Communicators(self.memory, self.soc.product)
         return self._communicators.act(payload)
 
+    def map(self, payload: bytes) -> tuple[int, bytes]:
+        """Maps a file that a process has open, or the device's own again, at an offset in the device memory."""
+        offset, size, process, descriptor, start = struct.unpack("<5q", payload)
+        try:
+            if descriptor < 0:
+                _map_at(self.memory.ctypes.data + offset, size, Descriptor.MEMORY, offset)
+                return 0, b""
+            opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
+            try:
+                _map_at(self.memory.ctypes.data + offset, size, opened, start)
+            finally:
+                os.close(opened)
+        except OSError as error:
+            return OUT_OF_MEMORY, f"the device process cannot map it: {error}".encode()
+        return 0, b""
+
     def drop(self, payload: bytes) -> tuple[int, bytes]:
         """Forgets plans: their numbers."""
         for (number,) in struct.iter_unpack("<Q", payload):
             self.plans.pop(number, None)
         return 0, b""
+
+
+def _map_at(address: int, size: int, descriptor: int, offset: int) -> None:
+    """mmap with MAP_FIXED, which Python's module does not have."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
+    protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | MAP_FIXED
+    if libc.mmap(address, size, protection, flags, descriptor, offset) != address:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def _item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:

@@ -28,6 +28,7 @@ class Call(IntEnum):
     DROP = 3  # forgets plans
     COMMUNICATE = 4  # does something to a communicator
     SINGLE = 5  # phase one of a single operator, by its type name; its plan runs once
+    MAP = 6  # maps a part of a file of the client's at addresses of the device
 
 
 class Record(IntEnum):

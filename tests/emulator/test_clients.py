@@ -108,6 +108,18 @@ def test_a_newer_release() -> None:
     run_suite("training", chosen="test_language_model", ASCEND_EMULATOR_CANN="9.1.0")
 
 
+@pytest.mark.parametrize(
+    "release, allocator",
+    [
+        pytest.param("8.1.RC1", "expandable_segments:True", id="physical-memory"),
+        pytest.param("8.5.0", "", id="keys", marks=short),
+        pytest.param("9.0.0", "expandable_segments:True", id="newer"),
+    ],
+)
+def test_tensors_go_to_other_processes(release: str, allocator: str) -> None:
+    assert "shared" in run(["sharing.py"], "--cann", release, PYTORCH_NPU_ALLOC_CONF=allocator)
+
+
 def test_a_chip_for_inference() -> None:
     """It lacks the gradients of some operators, and bfloat16."""
     run_suite("operators", "--soc", "Ascend310P3", chosen="test_float32 and (softmax or relu or layer_norm or cat)")

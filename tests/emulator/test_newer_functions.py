@@ -94,6 +94,14 @@ def test_memory_is_mapped_to_reserved_addresses(cann: Cann) -> None:
 
 
 @client()
+def test_addresses_are_reserved_before_a_device_is_set(cann: Cann) -> None:
+    cann.aclrtResetDevice(0)
+    base = cann.create("aclrtReserveMemAddress", 512, 0, None, 1)
+    cann.aclrtReleaseMemAddress(base)
+    cann.aclrtSetDevice(0)
+
+
+@client()
 def test_physical_memory_keeps_its_bytes_where_it_is_mapped_next(cann: Cann) -> None:
     base = cann.create("aclrtReserveMemAddress", 8 * MIB, 0, None, 0)
     first, second = physical(cann, 2 * MIB), physical(cann, 2 * MIB)

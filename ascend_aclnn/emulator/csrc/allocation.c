@@ -1,6 +1,7 @@
 /* The functions that allocate and free, and what can be asked about memory. */
 #include "calls.h"
 #include "host_memory.h"
+#include "ipc.h"
 #include "link.h"
 #include "memory.h"
 #include "settings.h"
@@ -36,7 +37,8 @@ static int free_device(const void *address) {
     if (device == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
     if (emu_memory_pinned(device, address)) emu_streams_poll(device); /* the work may have ended without anybody having looked */
-    return emu_memory_free(device, address);
+    int status = emu_ipc_freeing(device, address);
+    return status != 0 ? status : emu_memory_free(device, address);
 }
 
 API aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {

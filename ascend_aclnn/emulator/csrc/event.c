@@ -2,10 +2,12 @@
 #include "calls.h"
 #include "handles.h"
 #include "settings.h"
+#include "sharing.h"
 #include "stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -------------------------------------------------------------------------------------------------------------- events */
 
@@ -17,6 +19,8 @@ typedef struct {
     uint64_t sequence;
     _Atomic bool done;
     _Atomic uint64_t time;
+    emu_shared *shared; /* of an event that other processes may know, */
+    uint64_t number;    /* and the recording's number there */
 } recording;
 
 typedef struct {
@@ -26,6 +30,7 @@ typedef struct {
     enum { EVENT_PLAIN, EVENT_FLAG, EVENT_EX } made;
     recording *latest; /* NULL: not recorded, or reset; under events_lock */
     uint32_t id;
+    emu_shared *shared; /* of an event that other processes may know: its recordings are in a table that they see */
 } event;
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,6 +39,7 @@ static _Atomic uint32_t event_ids = 1;
 static void drop_recording(recording *record) {
     if (record == NULL || --record->references > 0) return;
     emu_stream_release(record->stream);
+    emu_shared_release(record->shared);
     free(record);
 }
 
@@ -62,9 +68,9 @@ static int find_event(aclrtEvent handle, event **result) {
     return status;
 }
 
-static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
+/* The event takes over what is shared, unless it fails. */
+static int add_event(aclrtEvent *handle, uint32_t flags, int made, emu_shared *shared) {
     emu_context *context;
-    if (handle == NULL) return emu_null_argument("event");
     int status = emu_current_context(&context);
     if (status != 0) return status;
     emu_device *device = context->device;
@@ -78,7 +84,7 @@ static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
     } else {
         made_event = calloc(1, sizeof *made_event);
         if (made_event != NULL) {
-            *made_event = (event){device, context, flags, made, NULL, event_ids++};
+            *made_event = (event){device, context, flags, made, NULL, event_ids++, shared};
             *handle = emu_handle_new(KIND_EVENT, made_event);
             if (*handle == NULL) status = ACL_ERROR_RT_NO_EVENT_RESOURCE;
         } else {
@@ -91,6 +97,15 @@ static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
         device->events--;
         pthread_mutex_unlock(&emu_world);
     }
+    return status;
+}
+
+static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
+    emu_shared *shared = NULL;
+    if (handle == NULL) return emu_null_argument("event");
+    int status = (flags & ACL_EVENT_IPC) != 0 ? emu_shared_new(SHARED_EVENT, true, -1, 0, 0, &shared) : 0;
+    if (status == 0) status = add_event(handle, flags, made, shared);
+    if (status != 0) emu_shared_release(shared);
     return status;
 }
 
@@ -129,6 +144,7 @@ API aclError aclrtDestroyEvent(aclrtEvent handle) {
         pthread_mutex_lock(&emu_world);
         old->device->events--;
         pthread_mutex_unlock(&emu_world);
+        emu_shared_release(old->shared);
         free(old);
     }
     LEAVE(status);
@@ -149,6 +165,7 @@ static int run_record(emu_task *task, emu_stream *stream) {
     recording *record = ((event_task *)task)->record;
     record->time = emu_now();
     record->done = true;
+    if (record->shared != NULL) emu_shared_recorded(record->shared, record->number);
     return 0;
 }
 
@@ -183,11 +200,17 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
     record->references = 2; /* the event's and the task's */
     record->stream = stream;
     stream->references++;
+    if (which->shared != NULL) {
+        record->shared = which->shared;
+        emu_shared_hold(record->shared);
+        record->number = emu_shared_record(record->shared);
+    }
     emu_task *task = make_event_task(record, run_record, false);
     task->number = &record->sequence;
     status = emu_stream_enqueue(stream, task);
     if (status == 0) set_latest(which, record);
-    else drop_recording(record);
+    if (status == 0 && record->shared != NULL) emu_stream_let_run(stream, record->sequence); /* others may wait for it */
+    if (status != 0) drop_recording(record);
     emu_stream_release(stream);
     return status;
 }
@@ -203,6 +226,44 @@ API aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint
     return record_event(event, stream);
 }
 
+/* Whether the latest recording is another process's. */
+static bool is_elsewhere(const event *which, const recording *record) {
+    return which->shared != NULL && emu_shared_latest(which->shared) > (record != NULL ? record->number : 0);
+}
+
+typedef struct {
+    emu_task task;
+    emu_shared *shared;
+    uint64_t number;
+} shared_task;
+
+static void finish_shared(emu_task *task) {
+    emu_shared_release(((shared_task *)task)->shared);
+    free(task);
+}
+
+static int check_recorder(int passed) {
+    if (passed >= 0) return 0;
+    return emu_fail(ACL_ERROR_RT_IPC_ERROR, "EMULATOR_NOT_SHARED", "the process that recorded the event has ended, and the event never passes");
+}
+
+static int run_wait_elsewhere(emu_task *task, emu_stream *stream) {
+    const shared_task *wait = (shared_task *)task;
+    int passed = 0;
+    while (passed == 0 && !stream->dropping) passed = emu_shared_wait(wait->shared, wait->number, 1000);
+    return check_recorder(passed);
+}
+
+static int wait_elsewhere(emu_stream *stream, const event *which) {
+    shared_task *made = calloc(1, sizeof *made);
+    if (made == NULL) abort();
+    made->task = (emu_task){.run = run_wait_elsewhere, .slow = true, .finish = finish_shared, .routine = emu_routine()};
+    made->shared = which->shared;
+    emu_shared_hold(made->shared);
+    made->number = emu_shared_latest(made->shared);
+    return emu_stream_enqueue(stream, &made->task);
+}
+
 static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
     event *which;
     emu_stream *stream;
@@ -214,7 +275,12 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", which->flags);
     }
     recording *record = latest_of(which);
-    if (record != NULL) status = emu_stream_enqueue(stream, make_event_task(record, run_wait, true));
+    if (is_elsewhere(which, record)) {
+        drop_recording(record);
+        status = wait_elsewhere(stream, which);
+    } else if (record != NULL) {
+        status = emu_stream_enqueue(stream, make_event_task(record, run_wait, true));
+    }
     emu_stream_release(stream);
     return status;
 }
@@ -250,6 +316,12 @@ static int query_event(aclrtEvent handle, bool *done) {
     int status = find_event(handle, &which);
     if (status != 0) return status;
     recording *record = latest_of(which);
+    if (is_elsewhere(which, record)) {
+        drop_recording(record);
+        int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), 0);
+        *done = passed != 0;
+        return check_recorder(passed);
+    }
     *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : which->made == EVENT_EX;
     drop_recording(record);
     return 0;
@@ -298,7 +370,11 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
     int status = find_event(handle, &which);
     if (status != 0) return status;
     recording *record = latest_of(which);
-    if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout))
+    if (is_elsewhere(which, record)) {
+        int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), timeout);
+        status = passed != 0 ? check_recorder(passed)
+                             : emu_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, NULL, "the event has not passed after %d ms", timeout);
+    } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout))
         status = emu_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, NULL, "the event has not passed after %d ms", timeout);
     drop_recording(record);
     return status;
@@ -367,5 +443,33 @@ API aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
     if (eventCount == NULL) return emu_null_argument("eventCount");
     int status = emu_current_context(&context);
     if (status == 0) *eventCount = (uint32_t)emu_config()->soc.events - context->device->events;
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------- other processes */
+
+API aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *result) {
+    ENTER("aclrtIpcGetEventHandle");
+    event *which;
+    if (result == NULL) return emu_null_argument("handle");
+    int status = find_event(handle, &which);
+    if (status != 0) return status;
+    if (which->shared == NULL || !emu_shared_mine(which->shared))
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_IPC, or by another process", which->flags);
+    uint64_t name = emu_shared_name(which->shared);
+    memset(result, 0, sizeof *result);
+    memcpy(result, &name, sizeof name);
+    return 0;
+}
+
+API aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *result) {
+    ENTER("aclrtIpcOpenEventHandle");
+    uint64_t name;
+    emu_shared *shared = NULL;
+    if (result == NULL) return emu_null_argument("event");
+    memcpy(&name, &handle, sizeof name);
+    int status = emu_shared_open(name, SHARED_EVENT, &shared);
+    if (status == 0) status = add_event(result, ACL_EVENT_IPC, EVENT_EX, shared);
+    if (status != 0) emu_shared_release(shared);
     return status;
 }

@@ -38,14 +38,26 @@ static void *map_aligned(int fd, uint64_t window) {
     return base;
 }
 
+static int new_file(void) {
+    int low = memfd_create("ascend-device-memory", MFD_CLOEXEC);
+    return low < 0 ? -1 : emu_move_up(low);
+}
+
+bool emu_memory_place(emu_device *device, const void *address, uint64_t size, int fd, uint64_t offset) {
+    if (fd < 0) fd = device->memory_fd, offset = emu_memory_offset(device, address);
+    void *at = device->base + emu_memory_offset(device, address);
+    bool placed = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)offset) == at;
+    if (placed) (void)madvise(at, size, MADV_DONTFORK); /* a forked child must not reach it */
+    return placed;
+}
+
 int emu_memory_open(emu_device *device) {
     if (device->base != NULL) return 0;
     uint64_t capacity = round_up(emu_config()->soc.memory, 2u << 20);
     /* More addresses than memory: freed ranges are used again late, so that their use after free is noticed, fragmentation
      * does not look like a full device, and clients reserve addresses for more than there is. */
     uint64_t window = capacity * ADDRESS_FACTOR;
-    int low = memfd_create("ascend-device-memory", MFD_CLOEXEC);
-    int fd = low < 0 ? -1 : emu_move_up(low);
+    int fd = new_file();
     if (fd < 0) return emu_fail(ACL_ERROR_RT_DEV_SETUP_ERROR, NULL, "memfd_create failed: %s", strerror(errno));
     void *base = MAP_FAILED;
     for (;; window /= 2) {
@@ -82,7 +94,7 @@ void emu_memory_close(emu_device *device) {
         emu_blocks_close(&device->blocks);
         device->base = NULL;
         device->memory_fd = -1;
-        device->used = 0;
+        device->used = device->homes = 0;
     }
     pthread_mutex_unlock(&device->lock);
 }
@@ -131,16 +143,26 @@ static void remember_freed(const emu_block *block, void *argument) {
     device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
 }
 
-void emu_memory_clear(emu_device *device) {
+/* Another file in the place of the device's, at the same addresses. */
+static void replace_file(emu_device *device) {
+    int fd = new_file();
+    if (fd < 0 || ftruncate(fd, (off_t)device->window) != 0 || dup3(fd, device->memory_fd, O_CLOEXEC) < 0 ||
+        !emu_memory_place(device, device->base, device->window, -1, 0))
+        abort();
+    close(fd);
+}
+
+void emu_memory_clear(emu_device *device, bool kept) {
     pthread_mutex_lock(&device->lock);
     if (device->base != NULL) {
         emu_blocks_each(&device->blocks, remember_freed, device);
         emu_blocks_close(&device->blocks);
         if (!emu_blocks_open(&device->blocks, ALIGNMENT, device->window)) abort();
         device->cleared++;
-        punch(device, 0, device->window);
+        if (kept) replace_file(device);
+        else punch(device, 0, device->window);
     }
-    device->used = 0;
+    device->used = device->homes = 0;
     device->dirty_count = device->dirty_bytes = 0;
     pthread_mutex_unlock(&device->lock);
 }
@@ -223,7 +245,7 @@ int emu_memory_check(emu_device *device, const void *address, uint64_t size, con
     pthread_mutex_lock(&device->lock);
     emu_block *block = emu_blocks_at(&device->blocks, offset);
     uint64_t inside = block != NULL ? offset - block->start : 0;
-    bool good = block != NULL && inside <= block->size && size <= block->size - inside;
+    bool good = block != NULL && inside >= block->lead && inside <= block->size && size <= block->size - inside;
     if (good && block->mapped != NULL && !all_granules(block, inside, size, true)) {
         pthread_mutex_unlock(&device->lock);
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%s (%p, %llu bytes) is reserved, but no memory is mapped there",
@@ -255,7 +277,15 @@ void emu_memory_unpin(emu_device *device, const void *address) {
     pthread_mutex_unlock(&device->lock);
 }
 
-uint64_t emu_memory_live(const emu_device *device) { return device->blocks.count; }
+uint64_t emu_memory_live(const emu_device *device) { return device->blocks.count - device->homes; }
+
+bool emu_memory_same_block(emu_device *device, const void *address, const void *other) {
+    pthread_mutex_lock(&device->lock);
+    const emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
+    bool same = block != NULL && block == emu_blocks_at(&device->blocks, emu_memory_offset(device, other));
+    pthread_mutex_unlock(&device->lock);
+    return same;
+}
 
 bool emu_memory_pinned(emu_device *device, const void *address) {
     uint64_t offset = emu_memory_offset(device, address);
@@ -270,7 +300,7 @@ int emu_memory_free(emu_device *device, const void *address) {
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
     emu_block *block = emu_blocks_at(&device->blocks, offset);
-    bool inside = block != NULL && (block->start != offset || block->mapped != NULL);
+    bool inside = block != NULL && (block->start != offset || block->mapped != NULL || block->foreign);
     bool in_use = block != NULL && block->pins > 0;
     bool was_freed = block == NULL && freed_lately(device, offset);
     if (block != NULL && !inside && !in_use) {
@@ -290,6 +320,41 @@ int emu_memory_free(emu_device *device, const void *address) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, was_freed ? "EMULATOR_DOUBLE_FREE" : "EMULATOR_INVALID_ADDRESS",
                         was_freed ? "%p has been freed" : "%p is in no allocation", address);
     return 0;
+}
+
+int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, void **address) {
+    uint64_t first = 0, span = round_up(lead + size, PAGE) + PAGE; /* so that a page can begin where one is due */
+    emu_block *block = NULL;
+    pthread_mutex_lock(&device->lock);
+    if (size <= device->window && span <= device->window) block = emu_blocks_reserve(&device->blocks, 0, span, span);
+    if (block != NULL) {
+        first = round_up(block->start, PAGE);
+        block->foreign = true;
+        block->lead = first - block->start + lead;
+        block->size = block->lead + size;
+        *address = device->base + first;
+    }
+    pthread_mutex_unlock(&device->lock);
+    return block != NULL ? 0 : emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no %llu addresses in a row are free on device %d",
+                                        (unsigned long long)size, device->id);
+}
+
+void emu_memory_release_foreign(emu_device *device, const void *address) {
+    pthread_mutex_lock(&device->lock);
+    emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
+    if (block != NULL && block->foreign) {
+        device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
+        emu_blocks_release(&device->blocks, block);
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+bool emu_memory_own(emu_device *device, const void *address) {
+    pthread_mutex_lock(&device->lock);
+    const emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
+    bool own = block != NULL && !block->foreign && block->mapped == NULL;
+    pthread_mutex_unlock(&device->lock);
+    return own;
 }
 
 int emu_memory_reserve_addresses(emu_device *device, uint64_t size, void **address) {
@@ -373,10 +438,23 @@ void emu_memory_discharge(emu_device *device, uint64_t size) {
     pthread_mutex_unlock(&device->lock);
 }
 
-void emu_memory_forget(emu_device *device, const void *address, uint64_t size) {
-    uint64_t offset = emu_memory_offset(device, address);
+int emu_memory_find_home(emu_device *device, uint64_t size, void **address) {
+    int status = emu_memory_charge(device, size);
+    if (status != 0) return status;
+    status = emu_memory_reserve_addresses(device, size, address);
+    if (status != 0) emu_memory_discharge(device, size);
     pthread_mutex_lock(&device->lock);
-    if (device->base != NULL) punch(device, offset, offset + size);
+    if (status == 0) device->homes++;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+void emu_memory_release_home(emu_device *device, const void *address) {
+    uint64_t size = 0;
+    if (emu_memory_reserved(device, address, &size) != 0 || emu_memory_release_addresses(device, address) != 0) abort();
+    emu_memory_discharge(device, size);
+    pthread_mutex_lock(&device->lock);
+    device->homes--;
     pthread_mutex_unlock(&device->lock);
 }
 

@@ -6,17 +6,28 @@
 
 int emu_memory_open(emu_device *device);
 void emu_memory_close(emu_device *device);
-/* Frees every allocation; the mapping stays. */
-void emu_memory_clear(emu_device *device);
+/* Frees every allocation; the mapping stays. What was there stays with other processes that have mapped it (`kept`): the
+ * device then has another file. */
+void emu_memory_clear(emu_device *device, bool kept);
 /* Addresses without memory, and back: virtual_memory.c. Mapping turns granules of a reserved block on and off; memory is
- * charged to the device by itself, and forgetting gives the bytes of a place back to the system. */
+ * charged to the device by itself. A home is such a block, and nobody's allocation: physical memory has its bytes there. */
+int emu_memory_find_home(emu_device *device, uint64_t size, void **address);
+void emu_memory_release_home(emu_device *device, const void *address);
 int emu_memory_reserve_addresses(emu_device *device, uint64_t size, void **address);
 int emu_memory_reserved(emu_device *device, const void *address, uint64_t *size);
 int emu_memory_release_addresses(emu_device *device, const void *address);
 int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool on);
 int emu_memory_charge(emu_device *device, uint64_t size);
 void emu_memory_discharge(emu_device *device, uint64_t size);
-void emu_memory_forget(emu_device *device, const void *address, uint64_t size);
+
+/* Addresses for `size` bytes of other memory, which begin `lead` bytes into a page; and back. */
+int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, void **address);
+void emu_memory_release_foreign(emu_device *device, const void *address);
+/* Whether an address lies in an allocation of the device's own memory. */
+bool emu_memory_own(emu_device *device, const void *address);
+bool emu_memory_same_block(emu_device *device, const void *address, const void *other);
+/* Maps a part of a file, or the device's own memory again (-1), at addresses of the device: this process's side. */
+bool emu_memory_place(emu_device *device, const void *address, uint64_t size, int fd, uint64_t offset);
 
 uint64_t emu_memory_live(const emu_device *device);
 /* The device in whose memory an address lies, NULL for a host address. */

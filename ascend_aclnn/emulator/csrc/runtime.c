@@ -1,7 +1,9 @@
 /* Initialisation, devices and contexts, options, and what a program may ask about the device. */
+#include "aliases.h"
 #include "calls.h"
 #include "handles.h"
 #include "inspect.h"
+#include "ipc.h"
 #include "link.h"
 #include "memory.h"
 #include "settings.h"
@@ -142,8 +144,10 @@ static int clear_device(emu_device *device) {
     device->streams = 0;
     device->peers = 0;
     pthread_mutex_unlock(&emu_world);
-    emu_memory_clear(device);
-    if (device->lost) emu_link_stop(device); /* the next aclrtSetDevice starts another process */
+    bool shared = emu_ipc_clear(device);
+    emu_alias_clear(device);
+    emu_memory_clear(device, shared);
+    if (device->lost || shared) emu_link_stop(device); /* the next aclrtSetDevice starts another process */
     return status;
 }
 

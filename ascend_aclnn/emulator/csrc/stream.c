@@ -539,6 +539,16 @@ void emu_streams_poll(emu_device *device) {
     }
 }
 
+void emu_streams_drain(emu_device *device) {
+    emu_stream *streams[MOST_STREAMS];
+    size_t count = all_streams(device, streams);
+    for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
+    for (size_t i = 0; i < count; i++) {
+        emu_stream_wait_for(streams[i], last_submitted(streams[i]), -1);
+        emu_stream_release(streams[i]);
+    }
+}
+
 static int synchronize_device(int32_t timeout) {
     emu_context *context;
     int status = emu_current_context(&context);

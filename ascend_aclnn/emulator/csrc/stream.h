@@ -30,6 +30,8 @@ LINK emu_device *emu_stream_device(const emu_stream *stream);
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
 /* Takes in the answers that have come, so that what finished launches used is free. */
 void emu_streams_poll(emu_device *device);
+/* Waits for all that has been queued so far on the device; its streams keep their errors. */
+void emu_streams_drain(emu_device *device);
 /* Waits for what has been queued so far (timeout in ms, negative: for ever), and hands out the stream's error. */
 int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status);
 int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **stream);

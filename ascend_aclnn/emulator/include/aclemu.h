@@ -20,7 +20,8 @@
  *   EMULATOR_OUT_OF_BOUNDS      the range leaves its allocation
  *   EMULATOR_USE_AFTER_FREE     the range has been freed
  *   EMULATOR_DOUBLE_FREE        the memory is freed a second time
- *   EMULATOR_FREE_IN_USE        queued work still uses the memory
+ *   EMULATOR_FREE_IN_USE        queued work, or another process, still uses the memory
+ *   EMULATOR_NOT_SHARED         a key or handle of another process that is not shared, not with this process, or no longer
  *   EMULATOR_COPY_DIRECTION     the kind of a copy contradicts its addresses
  *   EMULATOR_OUT_OF_MEMORY      the device's (or host's) memory is used up
  *   EMULATOR_OUT_OF_DESCRIPTORS the program has no file descriptor left for a connection to the device
