@@ -92,6 +92,7 @@ _LIBRARIES = {
     "libge_runner.so": _Library(),
     "libgraph.so": _Library(),
     "libacl_tdt_channel.so": _Library(),
+    "libc_sec.so": _Library(("securec.c",)),
     # asnumpy links against the first; others ask for the rest when they are loaded and use nothing of them here.
     "libruntime.so": _Library(),
     "libplatform.so": _Library(functions=("libplatform.so",), needs=("libascendcl.so",)),

@@ -187,3 +187,60 @@ def test_aggregates_older_paths_and_other_libraries(compiler: str, emulator_home
     libraries = ("-lruntime", "-lplatform", "-lmsprofiler", "-lascend_hal")
     flags = ("-Wall", "-Wextra", "-Werror", f"-L{emulator_home / 'lib64'}", "-Wl,--no-as-needed", *libraries)
     assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
+
+
+SECURE = r"""
+#include "securec.h"
+#include <cstdio>
+#include <cstring>
+#define EXPECT(condition) if (!(condition)) { std::printf("line %d\n", __LINE__); return 1; }
+#define HOLDS(text) EXPECT(std::strcmp(d, text) == 0)
+int main() {
+    char d[8] = "1234567", overlapping[16] = "abcdefgh";
+    // Memory: the result, and what is cleared when it fails.
+    EXPECT(memset_s(d, 8, 'x', 8) == EOK && d[7] == 'x');
+    EXPECT(memset_s(d, 4, 'y', 5) == ERANGE_AND_RESET && d[3] == 'y' && d[4] == 'x');
+    EXPECT(memset_s(nullptr, 8, 0, 8) == EINVAL && memset_s(d, 0, 0, 0) == ERANGE);
+    EXPECT(memcpy_s(d, 8, "abc", 4) == EOK); HOLDS("abc");
+    EXPECT(memcpy_s(d, 8, "abcdefghi", 9) == ERANGE_AND_RESET && d[0] == 0 && d[7] == 0);
+    EXPECT(memcpy_s(d, 8, nullptr, 1) == EINVAL_AND_RESET && memcpy_s(nullptr, 8, d, 1) == EINVAL);
+    EXPECT(memcpy_s(overlapping, 16, overlapping + 2, 4) == EOVERLAP_AND_RESET && overlapping[2] == 0);
+    EXPECT(memcpy_s(d, SECUREC_MEM_MAX_LEN + 1, "a", 1) == ERANGE);
+    std::strcpy(overlapping, "abcdefgh");
+    EXPECT(memmove_s(overlapping, 16, overlapping + 2, 7) == EOK && std::strcmp(overlapping, "cdefgh") == 0);
+    // Strings.
+    EXPECT(strcpy_s(d, 8, "1234567") == EOK); HOLDS("1234567");
+    EXPECT(strcpy_s(d, 8, "12345678") == ERANGE_AND_RESET); HOLDS("");
+    EXPECT(strncpy_s(d, 8, "12345678", 3) == EOK); HOLDS("123");
+    EXPECT(strcat_s(d, 8, "4567") == EOK); HOLDS("1234567");
+    EXPECT(strcat_s(d, 8, "8") == ERANGE_AND_RESET); HOLDS("");
+    EXPECT(strcpy_s(d, 8, "12") == EOK && strncat_s(d, 8, "345", 2) == EOK); HOLDS("1234");
+    EXPECT(strcpy_s(d, 8, d + 1) == EOVERLAP_AND_RESET && strcpy_s(d, 8, nullptr) == EINVAL_AND_RESET);
+    std::memset(d, 'z', 8);
+    EXPECT(strcat_s(d, 8, "") == EINVAL_AND_RESET && d[0] == 0);  // it had no end
+    wchar_t w[4];
+    EXPECT(wcscpy_s(w, 4, L"abc") == EOK && wcscat_s(w, 4, L"d") == ERANGE_AND_RESET && w[0] == 0);
+    EXPECT(wmemcpy_s(w, 4, L"abc", 4) == EOK && w[2] == L'c' && wmemcpy_s(w, 4, L"abcd", 5) == ERANGE_AND_RESET && w[3] == 0);
+    // Printing.
+    EXPECT(sprintf_s(d, 8, "%d", 1234567) == 7); HOLDS("1234567");
+    EXPECT(sprintf_s(d, 8, "%d", 12345678) == -1); HOLDS("");
+    EXPECT(snprintf_s(d, 8, 3, "%d", 12345) == -1); HOLDS("123");
+    EXPECT(snprintf_s(d, 8, 7, "%d", 12345) == 5); HOLDS("12345");
+    EXPECT(snprintf_s(d, 8, 8, "%d", 12345678) == -1); HOLDS("");
+    EXPECT(snprintf_truncated_s(d, 8, "%d", 123456789) == 7); HOLDS("1234567");
+    EXPECT(snprintf_truncated_s(d, 8, "%d", 12) == 2); HOLDS("12");
+    char text[] = "a,b", *rest = nullptr;
+    EXPECT(std::strcmp(strtok_s(text, ",", &rest), "a") == 0 && std::strcmp(strtok_s(nullptr, ",", &rest), "b") == 0);
+    EXPECT(strtok_s(nullptr, ",", &rest) == nullptr);
+    return 0;
+}
+"""
+
+
+def test_secure_functions(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    """The results that libc_sec's header documents, and what a failure leaves in the destination."""
+    source = tmp_path / "secure.cpp"
+    source.write_text(SECURE)
+    flags = ("-Wall", "-Wextra", "-Wno-misleading-indentation")
+    flags += (f"-L{emulator_home / 'lib64'}", "-Wl,--no-as-needed", "-lc_sec")
+    assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
