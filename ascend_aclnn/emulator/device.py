@@ -9,6 +9,7 @@ socket are a length, a word (the call, or the status of the answer) and a payloa
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import mmap
 import os
@@ -25,7 +26,7 @@ import numpy as np
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
-from ascend_aclnn.backends.numpy.placed import Memory, PlacedCall, Tensors
+from ascend_aclnn.backends.numpy.placed import Layout, Memory, PlacedCall, Tensors, layout_of
 from ascend_aclnn.backends.numpy.storage import HostStorage
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -52,38 +53,43 @@ class BadArgument(ValueError):
 
 
 class PlannedTensor(NamedTuple):
-    """A tensor argument without its address: the spec, and the bytes of its allocation that the tensor can reach."""
+    """A tensor argument without its address."""
 
     spec: TensorSpec
-    extent: int
+    extent: int  # the bytes of its allocation that it can reach
+    is_within: bool  # whether it keeps to its extent, as the client's checks say
+    layout: Optional[Layout]
 
-    @property
-    def is_within(self) -> bool:
-        """Whether it keeps to its extent, as the client's checks say."""
+    @classmethod
+    def of(cls, spec: TensorSpec, extent: int) -> PlannedTensor:
         try:
-            self.spec.check_within(self.extent)
+            spec.check_within(extent)
         except ValueError:
-            return False
-        return True
+            return cls(spec, extent, False, None)
+        return cls(spec, extent, True, layout_of(spec))
 
     @classmethod
     def read(cls, words: Sequence[int], position: int) -> tuple[PlannedTensor, int]:
         """From the words of executor.c at a position; how many words it took beside."""
-        dtype, format, offset, extent, rank, storage_rank = words[position : position + 6]
-        try:
-            data_type = DataType(dtype)
-        except ValueError:
-            raise BadArgument(f"has data type {dtype}, which CANN does not have") from None
-        try:
-            known_format = Format(format)
-        except ValueError:
-            raise BadArgument(f"has format {format}, which CANN does not have") from None
-        at = position + 6
-        shape = tuple(words[at : at + rank])
-        strides = tuple(words[at + rank : at + 2 * rank])
-        storage_shape = tuple(words[at + 2 * rank : at + 2 * rank + storage_rank])
-        spec = TensorSpec(shape, data_type, strides, offset, known_format, storage_shape)
-        return cls(spec, extent), 6 + 2 * rank + storage_rank
+        rank, storage_rank = words[position + 4 : position + 6]
+        count = 6 + 2 * rank + storage_rank
+        return _described(tuple(words[position : position + count])), count
+
+
+@functools.lru_cache(KNOWN)
+def _described(words: tuple[int, ...]) -> PlannedTensor:
+    dtype, format, offset, extent, rank, _ = words[:6]
+    try:
+        data_type = DataType(dtype)
+    except ValueError:
+        raise BadArgument(f"has data type {dtype}, which CANN does not have") from None
+    try:
+        known_format = Format(format)
+    except ValueError:
+        raise BadArgument(f"has format {format}, which CANN does not have") from None
+    shape, strides = words[6 : 6 + rank], words[6 + rank : 6 + 2 * rank]
+    spec = TensorSpec(shape, data_type, strides, offset, known_format, words[6 + 2 * rank :])
+    return PlannedTensor.of(spec, extent)
 
 
 # What a plan runs on some addresses, and what there is to say afterwards: new shapes of outputs.
@@ -151,12 +157,7 @@ class Plan:
     def _scalar(self) -> Optional[Scalar]:
         if not self._next():
             return None
-        number, *raw = self._take(3)
-        dtype = DataType(number)
-        if dtype.numpy is None:
-            raise BadArgument(f"has data type {dtype.name}, for which the emulator has no host type")
-        value = np.frombuffer(struct.pack("<2q", *raw), dtype.numpy, 1)[0]
-        return Scalar(value.item(), dtype)
+        return _scalar(tuple(self._take(3)))
 
     # -- values
     def values(self, tensors: Sequence[Optional[TensorSpec]]) -> list[Any]:
@@ -176,7 +177,8 @@ class Plan:
         """Finds out, once phase one has passed, whether the plan can run without Tensors of its own."""
         within = all(planned is None or planned.is_within for planned in self.tensors)
         if within and PlacedCall.possible(self.operator, self.specs(), soc):
-            self._placed = PlacedCall(self.operator, self.arguments, self.specs())
+            layouts = [None if planned is None else planned.layout for planned in self.tensors]
+            self._placed = PlacedCall(self.operator, self.arguments, layouts)
 
     def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
         """What runs the plan on tensors at these offsets in the device memory."""
@@ -241,7 +243,7 @@ class SinglePlan(Plan):
         except ValueError as error:
             raise BadArgument(str(error)) from None
         self.items.append(item)
-        self.tensors.append(PlannedTensor(item.spec, extent))
+        self.tensors.append(PlannedTensor.of(item.spec, extent))
         return len(self.tensors) - 1
 
     def settle(self, soc: Soc) -> None:
@@ -265,6 +267,16 @@ class SinglePlan(Plan):
 
 
 _COUNTED = (Kind.TENSOR_LIST, Kind.SCALAR_LIST, Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.STRING)
+
+
+@functools.lru_cache(KNOWN)
+def _scalar(words: tuple[int, ...]) -> Scalar:
+    number, *raw = words
+    dtype = DataType(number)
+    if dtype.numpy is None:
+        raise BadArgument(f"has data type {dtype.name}, for which the emulator has no host type")
+    value = np.frombuffer(struct.pack("<2q", *raw), dtype.numpy, 1)[0]
+    return Scalar(value.item(), dtype)
 
 
 def _array(kind: Kind, words: Sequence[int]) -> tuple[Union[int, float, bool], ...]:

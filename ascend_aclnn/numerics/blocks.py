@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional
@@ -108,15 +109,13 @@ def _by_table(function: Callable[..., Any], inputs: Sequence[Any], array: Array,
 
 def _each(function: Callable[..., Any], inputs: Sequence[Any], outputs: list[Array]) -> bool:
     """An element-wise function of lists of arrays, whose result is a list: one item of all lists after the other."""
-    places = [number for number, item in enumerate(inputs) if isinstance(item, list)]
+    places = tuple([number for number, item in enumerate(inputs) if isinstance(item, list)])
     if not places or any(len(inputs[number]) != len(outputs) for number in places):
         return False
     if not any(output.size > SMALL for output in outputs):
         return False
 
-    def one(*arguments: Any) -> Any:
-        return function(*([item] if number in places else item for number, item in enumerate(arguments)))[0]
-
+    one = _of_items(function, places)
     for i, output in enumerate(outputs):
         items = [item[i] if number in places else item for number, item in enumerate(inputs)]
         if not elementwise(one, items, [output]):
@@ -125,6 +124,16 @@ def _each(function: Callable[..., Any], inputs: Sequence[Any], outputs: list[Arr
                 raise ValueError(f"the result has shape {result.shape}, the output {output.shape}")
             round_into(output, result)
     return True
+
+
+@functools.lru_cache(64)
+def _of_items(function: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., Any]:
+    """A function of lists as one of their items; the same each time, as its programs are kept with it."""
+
+    def one(*arguments: Any) -> Any:
+        return function(*([item] if number in places else item for number, item in enumerate(arguments)))[0]
+
+    return one
 
 
 def _compute(
@@ -258,7 +267,7 @@ def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int) -> Iterator[tu
             for inner in _cuts(shape, free[1:], size // n):
                 yield (*inner[:axis], slice(i, i + 1), *inner[axis + 1 :])
         return
-    step = max(1, min(convert.BLOCK * n // size, -(-n // 8)))
+    step = max(1, min(convert.BLOCK * n // size, max(SMALL * n // size, -(-n // 8))))
     for i in range(0, n, step):
         yield (*whole[:axis], slice(i, min(i + step, n)), *whole[axis + 1 :])
 

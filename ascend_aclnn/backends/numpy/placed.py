@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -19,7 +20,7 @@ from ascend_aclnn.core.spec import TensorSpec
 Memory = npt.NDArray[np.uint8]
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """How a tensor's elements lie from its address on, in bytes."""
 
     shape: tuple[int, ...]
@@ -44,16 +45,20 @@ class PlacedCall:
     no Tensors, and nothing is asked twice that specs can answer.
     """
 
-    def __init__(self, operator: Operator, values: Sequence[Any], specs: Sequence[Optional[TensorSpec]]) -> None:
+    def __init__(self, operator: Operator, values: Sequence[Any], layouts: Sequence[Optional[Layout]]) -> None:
         found = reference.find(operator)
         if found is None:
             raise LookupError(f"{operator.name} has no reference")
         self._runner = Runner(operator, found)
-        self._values = [_host_value(value) for value in values]
-        self._layouts = [None if spec is None else _layout(spec) for spec in specs]
+        self._layouts = layouts
+        self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors
+        self._tensors = [(at, value) for at, value in enumerate(values) if type(value) is Tensors]
         self._raw = found.raw
-        self._read = self._numbers(operator, lambda direction: direction != "out")
-        self._written = self._numbers(operator, lambda direction: direction == "out")
+        self._read = self._reach(operator, lambda direction: direction != "out")
+        self._written = self._reach(operator, lambda direction: direction == "out")
+        self._settled: dict[
+            bool, Callable[[Sequence[Any]], None]
+        ] = {}  # by whether the outputs have memory of their own
 
     @staticmethod
     def possible(operator: Operator, specs: Sequence[Optional[TensorSpec]], soc: Soc) -> bool:
@@ -77,32 +82,34 @@ class PlacedCall:
             None if layout is None else _array(memory, address, layout)
             for layout, address in zip(self._layouts, addresses)
         ]
-        arguments = [
-            ([arrays[number] for number in value.numbers] if value.is_list else arrays[value.numbers[0]])
-            if type(value) is Tensors
-            else value
-            for value in self._values
-        ]
-        run = self._runner.settle(arguments, self._raw and not self._overlap(addresses))
-        return lambda: run(arguments)
+        arguments = self._arguments.copy()
+        for at, (numbers, is_list) in self._tensors:
+            arguments[at] = [arrays[number] for number in numbers] if is_list else arrays[numbers[0]]
+        new = self._raw and not self._overlap(addresses)
+        run = self._settled.get(new)
+        if run is None:
+            run = self._settled[new] = self._runner.settle(arguments, new)
+        return functools.partial(run, arguments)
 
-    def _numbers(self, operator: Operator, belongs: Callable[[str], bool]) -> list[int]:
-        return [
+    def _reach(self, operator: Operator, belongs: Callable[[str], bool]) -> list[tuple[int, int, int]]:
+        """The tensors of such parameters, and the bytes that they touch."""
+        numbers = [
             number
-            for parameter, value in zip(operator.parameters, self._values)
-            if isinstance(value, Tensors) and belongs(parameter.direction)
+            for at, value in self._tensors
+            if belongs(operator.parameters[at].direction)
             for number in value.numbers
         ]
+        layouts = ((number, self._layouts[number]) for number in numbers)
+        return [(number, layout.low, layout.high) for number, layout in layouts if layout is not None]
 
     def _overlap(self, addresses: Sequence[int]) -> bool:
         """Whether something that is written could be something that is read."""
-
-        def touched(number: int) -> tuple[int, int]:
-            layout, address = self._layouts[number], addresses[number]
-            return (0, 0) if layout is None else (address + layout.low, address + layout.high)
-
-        written = [touched(number) for number in self._written]
-        return any(low < end and start < high for low, high in map(touched, self._read) for start, end in written)
+        for number, low, high in self._written:
+            start, end = addresses[number] + low, addresses[number] + high
+            for other, first, last in self._read:
+                if addresses[other] + first < end and start < addresses[other] + last:
+                    return True
+        return False
 
 
 def _host_value(value: Any) -> Any:
@@ -113,16 +120,18 @@ def _host_value(value: Any) -> Any:
     return value
 
 
-def _layout(spec: TensorSpec) -> _Layout:
+def layout_of(spec: TensorSpec) -> Optional[Layout]:
+    """How a tensor lies; None where its data type has no host type."""
     dtype = spec.dtype.numpy
-    assert dtype is not None
+    if dtype is None:
+        return None
     size = dtype.itemsize
     strides = tuple(s * size if n > 1 else 0 for n, s in zip(spec.shape, spec.strides))  # of one element: any number
     low, high = spec.span
-    return _Layout(spec.shape, dtype, spec.offset * size, strides, low * size, high * size)
+    return Layout(spec.shape, dtype, spec.offset * size, strides, low * size, high * size)
 
 
-def _array(memory: Memory, address: int, layout: _Layout) -> npt.NDArray[Any]:
+def _array(memory: Memory, address: int, layout: Layout) -> npt.NDArray[Any]:
     if layout.low == layout.high:
         return np.empty(layout.shape, layout.dtype)
     return np.ndarray(layout.shape, layout.dtype, memory, address + layout.offset, layout.strides)

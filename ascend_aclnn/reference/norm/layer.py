@@ -68,6 +68,17 @@ def gradients(
     return through, grad * normed
 
 
+def _through(grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int) -> Array:
+    normed = (x - mean) * rstd
+    through: Array = through_moments(grad if weight is None else grad * weight, normed, _last(x, axes)) * rstd
+    return through
+
+
+def _slope(grad: Array, x: Array, mean: Array, rstd: Array) -> Array:
+    slope: Array = grad * ((x - mean) * rstd)
+    return slope
+
+
 def _in_blocks(
     grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int, out: Sequence[Optional[Array]]
 ) -> bool:
@@ -75,16 +86,11 @@ def _in_blocks(
     kept = x.shape[: x.ndim - axes] + (1,) * axes
     given = [grad, x, mean.reshape(kept), rstd.reshape(kept)]
     behind = _last(x, axes)
-
-    def through(grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array]) -> Array:
-        normed = (x - mean) * rstd
-        return through_moments(grad if weight is None else grad * weight, normed, behind) * rstd
-
-    if out[0] is not None and not numerics.along(through, lambda *_: behind, [*given, weight], out[:1]):
+    if out[0] is not None and not numerics.along(_through, lambda *_: behind, [*given, weight, axes], out[:1]):
         return False
     if out[1] is not None:
         slope = np.empty(x.shape, np.float32)
-        if not numerics.elementwise(lambda grad, x, mean, rstd: grad * ((x - mean) * rstd), given, [slope]):
+        if not numerics.elementwise(_slope, given, [slope]):
             return False
         round_into(out[1], sum_over(slope, first_axes(x, axes)))
     if out[2] is not None:
