@@ -164,6 +164,8 @@ def round_off_number(x: Arrays, round_mode: Union[int, Array]) -> Arrays:
 
 def _norm(x: Array, order: float) -> Any:
     """(sum of |x|^order)^(1 / order), summed in float64; the largest and smallest for the infinities."""
+    if order == 2 and x.dtype.kind == "f":
+        return np.sqrt(np.square(x, dtype=np.float64).sum())  # without further arrays of its size
     magnitudes = np.abs(x).astype(np.float64)
     if math.isinf(order):
         extreme = np.max if order > 0 else np.min

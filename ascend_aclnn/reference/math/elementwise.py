@@ -126,6 +126,8 @@ def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
 def between(start: Array, end: Array, weight: Any, from_start: Any) -> Any:
     """end weighted with ``weight`` and start with the rest; which of them the sum begins with decides about infinities."""
     step = end - start
+    if isinstance(from_start, (bool, np.bool_)):  # of one weight for all
+        return start + weight * step if from_start else end + (weight - 1) * step
     return where(from_start, start + weight * step, end + (weight - 1) * step)
 
 
