@@ -78,7 +78,10 @@ def zeros_like(x: Tensor, dtype: Optional[DTypeLike] = None) -> Tensor:
 
 
 def asarray(x: npt.ArrayLike, dtype: Optional[DTypeLike] = None, format: FormatLike = "auto") -> Tensor:
-    """A tensor on the current device with the values of an array-like. A Tensor is returned unchanged."""
+    """A tensor on the current device with the values of an array-like. A Tensor is returned unchanged.
+
+    Values are rounded to ``dtype``, also to those that NumPy lacks: ``asarray(x, "HIFLOAT8")``.
+    """
     if isinstance(x, Tensor):
         if dtype is not None and as_datatype(dtype) is not x.dtype:
             raise TypeError(f"the tensor is {x.dtype.name}, not {as_datatype(dtype).name}; convert it with ops.cast")

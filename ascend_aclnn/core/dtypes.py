@@ -10,6 +10,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.core import hifloat8
+
 
 class DataType(enum.IntEnum):
     """aclDataType: CANN's values and names, less the ``ACL_`` prefix."""
@@ -139,7 +141,7 @@ _PRIVATE = frozenset(
     }
 )
 
-# Host stand-ins. Types without a NumPy type of their own (COMPLEX32, HIFLOAT8, FLOAT4_E1M2) have none.
+# Host stand-ins. COMPLEX32 and FLOAT4_E1M2 have none; HIFLOAT8 has its codes in a dtype of this package.
 _NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.FLOAT: np.dtype(np.float32),
     DataType.FLOAT16: np.dtype(np.float16),
@@ -157,6 +159,7 @@ _NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.COMPLEX128: np.dtype(np.complex128),
     DataType.BF16: np.dtype(ml_dtypes.bfloat16),
     DataType.INT4: np.dtype(ml_dtypes.int4),
+    DataType.HIFLOAT8: hifloat8.DTYPE,
     DataType.FLOAT8_E5M2: np.dtype(ml_dtypes.float8_e5m2),
     DataType.FLOAT8_E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
 }
@@ -179,7 +182,6 @@ _BITS.update(
         DataType.INT4: 4,
         DataType.UINT1: 1,
         DataType.COMPLEX32: 32,
-        DataType.HIFLOAT8: 8,
         DataType.FLOAT8_E8M0: 8,
         DataType.FLOAT6_E3M2: 6,
         DataType.FLOAT6_E2M3: 6,
@@ -213,6 +215,8 @@ def as_datatype(dtype: DTypeLike) -> DataType:
         known = np.dtype(dtype)
     except TypeError:
         raise TypeError(_unknown_dtype(dtype)) from None
+    if known.type is np.void:  # bytes, which equal the dtype of HIFLOAT8 where they come one by one
+        raise TypeError(f"CANN has no data type for NumPy's {known}")
     found = _FROM_NUMPY.get(known)
     if found is None:
         found = _FROM_NUMPY.get(known.newbyteorder("="))  # of a foreign byte order: its values are copied

@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 import ml_dtypes
 import numpy as np
 
+from ascend_aclnn.core import hifloat8
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 
 Number = Union[numbers.Number, bool, int, float, complex, np.generic]
@@ -35,7 +36,7 @@ class Scalar:
         """The value as aclCreateScalar reads it; ValueError where the data type has no NumPy counterpart."""
         if self.dtype.numpy is None:
             raise ValueError(f"no host representation of a {self.dtype.name} scalar")
-        return bytes(np.array(self.value).astype(self.dtype.numpy).tobytes())
+        return bytes(hifloat8.convert(np.array(self.value), self.dtype.numpy).tobytes())
 
     def __repr__(self) -> str:
         return f"Scalar({self.value!r}, {self.dtype.name})"
@@ -60,7 +61,7 @@ def _held(value: Any, dtype: DataType) -> Any:
     limits = _limits(dtype)
     if limits is None:
         with np.errstate(over="ignore"):
-            return float(np.array(value, np.float64).astype(wanted))
+            return float(hifloat8.convert(np.array(value, np.float64), wanted)[()])
     if not limits[0] <= value <= limits[1]:
         raise ValueError(f"{value} is outside {dtype.name}: [{limits[0]}, {limits[1]}]")
     return int(value)

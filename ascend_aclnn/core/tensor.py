@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.core import dlpack, torch_interop
+from ascend_aclnn.core import dlpack, hifloat8, torch_interop
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
@@ -130,7 +130,7 @@ class Tensor(TensorSpec):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(f"the truth of a tensor of {self.size} elements is not defined")
-        return bool(self.numpy().item())
+        return bool(self.item())
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.backend.name}:{self.device})"
@@ -261,7 +261,11 @@ class Tensor(TensorSpec):
 
     # -------------------------------------------------------------------------------------------- data
     def numpy(self) -> npt.NDArray[Any]:
-        """The elements as a new ndarray; waits for the stream that wrote last."""
+        """The elements as a new ndarray; waits for the stream that wrote last.
+
+        Its dtype is ``tensor.dtype.numpy``. HIFLOAT8, which NumPy lacks, comes as codes of one byte (``.view(np.uint8)``)
+        that ``.astype(np.float32)`` turns into values.
+        """
         dtype = host_dtype(self.dtype)
         if self.size == 0:
             return np.empty(self.shape, dtype)
@@ -280,14 +284,12 @@ class Tensor(TensorSpec):
         if copy is False:
             raise ValueError("the data of a Tensor cannot be used as an ndarray without a copy")
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
+        return array if dtype is None else hifloat8.convert(array, np.dtype(dtype))
 
     def assign(self, values: npt.ArrayLike) -> None:
         """Copies host values (broadcast, cast to dtype) into the tensor."""
         dtype = host_dtype(self.dtype)
-        array = np.asarray(values)
-        if array.dtype != dtype:
-            array = array.astype(dtype)
+        array = hifloat8.convert(np.asarray(values), dtype)
         if self.size == 0:
             return
         array = np.broadcast_to(array, self.shape)
@@ -353,11 +355,16 @@ class Tensor(TensorSpec):
         """The value of a tensor of one element, as a Python number."""
         if self.size != 1:
             raise ValueError(f"item() needs a tensor of one element; the shape is {self.shape}")
-        return self.numpy().item()
+        return self._values().item()
 
     def tolist(self) -> Any:
         """The elements as (nested) lists of Python numbers."""
-        return self.numpy().tolist()
+        return self._values().tolist()
+
+    def _values(self) -> npt.NDArray[Any]:
+        """``numpy()``, of HIFLOAT8 as numbers."""
+        array = self.numpy()
+        return hifloat8.decode(array) if array.dtype == hifloat8.DTYPE else array
 
     def cpu(self) -> npt.NDArray[Any]:
         """The elements as a new ndarray, like ``numpy()``."""

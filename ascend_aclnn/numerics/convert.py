@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn import native
+from ascend_aclnn.core import hifloat8
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 # Elements in one block: 512 KB of float32. Several such arrays fit a core's second-level cache, and one NumPy call on a
@@ -33,7 +34,7 @@ def widened(dtype: np.dtype[Any]) -> np.dtype[Any]:
 @functools.cache
 def is_low_precision(dtype: np.dtype[Any]) -> bool:
     """True for float16, bfloat16 and the floats of 8 bits and less."""
-    if dtype == np.float16:
+    if dtype in (np.float16, hifloat8.DTYPE):
         return True
     return _is_ml_dtype(dtype) and dtype.name.startswith(("bfloat", "float"))
 
@@ -57,7 +58,7 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
         return array
     if out is None:
         out = np.empty(array.shape, np.float32)
-    if array.size <= _FEW:
+    if array.size <= _FEW and array.dtype != hifloat8.DTYPE:
         np.copyto(out, array, casting="unsafe")
     elif array.size <= BLOCK:
         _widen_part(out, array)
@@ -126,6 +127,8 @@ def _widen_part(out: Array, array: Array) -> None:
         return
     if array.dtype == np.float16:
         _decode_half(array, out)
+    elif array.dtype == hifloat8.DTYPE:
+        np.take(hifloat8.values(), array.view(np.uint8), out=out, mode="clip")
     else:
         np.copyto(out, array, casting="unsafe")
 
@@ -172,6 +175,8 @@ def workplace(dst: Array, name: str) -> Array:
 def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     """Stores computed values, rounded once, half to even; to an integer dst also saturated, with NaN as 0.
 
+    To HIFLOAT8 halves are rounded away from zero, as Cast and the operators that quantise do (CAST_ROUND).
+
     ``work``: contiguous float32 memory of the same shape that the caller no longer needs; it saves allocating some.
     """
     if src is dst:
@@ -187,6 +192,13 @@ def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:
         np.copyto(dst, src)
         return
     few = dst.size <= _FEW
+    if hifloat8.DTYPE in (dst.dtype, src.dtype):  # NumPy casts neither way
+        src = widen(src)
+        if dst.dtype == hifloat8.DTYPE:
+            np.copyto(dst, hifloat8.encode(src))
+        else:
+            _round_part(dst, src)
+        return
     if not few and _by_helper(src, dst):
         return
     with np.errstate(all="ignore"):

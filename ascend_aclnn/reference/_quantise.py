@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 import ml_dtypes
 import numpy as np
 
+from ascend_aclnn.core import hifloat8
 from ascend_aclnn.numerics import Array, is_integer, is_low_precision, round_into, widen
 
 INT8_MAX = 127
@@ -18,6 +19,8 @@ _ROUND: dict[str, Callable[[Array], Array]] = {"floor": np.floor, "ceil": np.cei
 
 def largest(dtype: np.dtype[Any]) -> float:
     """The largest value of a data type to quantise to."""
+    if dtype == hifloat8.DTYPE:
+        return hifloat8.LARGEST
     limits: Any = ml_dtypes.iinfo if is_integer(dtype) else ml_dtypes.finfo
     return float(limits(dtype).max)
 

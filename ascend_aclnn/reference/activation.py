@@ -14,6 +14,8 @@ import numpy as np
 from ascend_aclnn.numerics import Array, DataError, round_into, row_maximum, sum_over, where, widen
 from ascend_aclnn.reference import _special as special
 from ascend_aclnn.reference._pointwise import floats, is_whole, number, on_floats, rows
+from ascend_aclnn.reference._quantise import largest as largest_value
+from ascend_aclnn.reference._quantise import store
 from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
 
@@ -555,8 +557,6 @@ def swiglu_group_quant_grad(
 
 # ------------------------------------------------------------------------------------------------------ quantised
 
-_LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
-
 
 def _only_fp8(call: Any) -> Optional[str]:
     """The document describes blocks of FLOAT8 elements; how FLOAT4 ones are scaled it does not say."""
@@ -592,7 +592,7 @@ def swiglu_group_quant(
     made, scales, origin = out
     mx_blocks = quant_mode == 1
     blocks = y.reshape(*y.shape[:-1], -1, 32 if mx_blocks else 128)
-    most = np.float32(_LARGEST[made.dtype.name])
+    most = np.float32(largest_value(made.dtype))
     sizes = np.abs(blocks) if mx_blocks else np.where(np.isfinite(blocks), np.abs(blocks), 0)
     largest = np.maximum(sizes.max(-1), np.float32(1e-4))
     factor = most / largest
@@ -627,13 +627,13 @@ def gelu_quant(
     if scale is not None:
         values = values * widen(scale)
     if quant_mode == "dynamic":
-        scales = np.abs(values).max(axis=-1) * np.float32(1 / _LARGEST[y.dtype.name])
+        scales = np.abs(values).max(axis=-1) * np.float32(1 / largest_value(y.dtype))
         values = values / scales[..., None]
         if row_scale is not None:
             round_into(row_scale, scales)
     elif offset is not None:
         values = values + widen(offset)
-    round_into(y, values.astype(np.float16) if y.dtype == np.int8 else values)  # kernels make INT8 from FLOAT16
+    store(y, values.astype(np.float16) if y.dtype == np.int8 else values)  # kernels make INT8 from FLOAT16
 
 
 # ------------------------------------------------------------------------------------------------------ experimental

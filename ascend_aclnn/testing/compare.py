@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import catalog
-from ascend_aclnn.core import notebook
+from ascend_aclnn.core import hifloat8, notebook
 from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.testing.standards import EPSILON, MATCHED_RATIO, RATIOS, STANDARDS, ULPS, Thresholds, thresholds
@@ -176,7 +176,7 @@ def _array(value: Any) -> Array:
 
 
 def _bit_equal(actual: Array, golden: Array, dtype: DataType) -> Comparison:
-    expected = golden.astype(actual.dtype)
+    expected = hifloat8.convert(golden, actual.dtype)
     equal = (actual == expected) | (_isnan(actual) & _isnan(expected))
     if dtype.numpy is not None and _is_float(expected):
         equal &= np.signbit(_wide(actual).real) == np.signbit(_wide(expected).real)
@@ -298,7 +298,7 @@ def _rounded(golden: Array, dtype: DataType) -> Array:
     if dtype.numpy is None:
         return golden
     with np.errstate(all="ignore"):
-        return _wide(golden.astype(dtype.numpy))
+        return _wide(hifloat8.convert(golden, dtype.numpy))
 
 
 def _ulp(value: Any, dtype: DataType) -> Any:

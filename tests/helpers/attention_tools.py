@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import catalog
 from ascend_aclnn.reference import find
 
@@ -15,6 +16,10 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 
 def numbers(rng: Any, *shape: int, dtype: Any = BF16) -> Any:
     return rng.standard_normal(shape).astype(np.float32).astype(dtype)
+
+
+def hifloat8_numbers(rng: Any, *shape: int) -> Any:
+    return aclnn.asarray(numbers(rng, *shape, dtype=np.float32), "HIFLOAT8").numpy()
 
 
 def wide(x: Any) -> Any:

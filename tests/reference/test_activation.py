@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, catalog, ops, reference
 
 torch = pytest.importorskip("torch", reason="torch is the oracle of activations; without it they are not tested")
@@ -424,3 +425,10 @@ def test_gelu_quant() -> None:
     gelu_quant(x, None, None, "none", "dynamic", "rint", 36, out=(small, scales))
     np.testing.assert_allclose(scales, np.abs(activated).max(1) / 448, rtol=1e-5)
     np.testing.assert_allclose(small.astype(np.float64) * scales[:, None], activated, rtol=0.07, atol=1e-5)
+    codes = np.empty(x.shape, aclnn.DataType.HIFLOAT8.numpy)
+    gelu_quant(x, None, None, "none", "dynamic", "round", 34, out=(codes, scales))
+    np.testing.assert_allclose(scales, np.abs(activated).max(1) / 32768, rtol=1e-5)
+    np.testing.assert_allclose(codes.astype(np.float64) * scales[:, None], activated, rtol=0.26, atol=1e-5)
+    gelu_quant(x, np.array([1e6], np.float32), None, "none", "static", "round", 34, out=(codes, None))
+    largest = np.clip(activated * 1e6, -32768, 32768)
+    np.testing.assert_array_equal(codes.astype(np.float64), np.asarray(aclnn.asarray(largest, "HIFLOAT8"), np.float64))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attention_tools import BF16, close, numbers, wide
+from attention_tools import BF16, close, hifloat8_numbers, numbers, wide
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, ops
@@ -81,6 +81,41 @@ def test_sequence_in_two_calls(coff: int, mode: int) -> None:
         assert not wide(result[done:]).any()
     for own, wanted in zip(made, expected):
         close(np.concatenate(own), wanted)
+
+
+@pytest.mark.parametrize("coff", [1, 2])
+def test_operands_of_hifloat8(coff: int) -> None:
+    """x is codes times one scale, the weights are codes times a scale for each row."""
+    ratio, width = 4, 8
+    codes = [hifloat8_numbers(RNG, *shape) for shape in ((2, 9, 16), (coff * width, 16), (coff * width, 16))]
+    scales = [np.array([0.75], F32), *(np.exp2(RNG.normal(-2, 0.5, coff * width)).astype(F32) for _ in range(2))]
+    x, wkv, wgate = (wide(c) * (s if s.size == 1 else s[:, None]) for c, s in zip(codes, scales))
+    ape = numbers(RNG, ratio, coff * width, dtype=F32)
+    cache = np.zeros((7, 4, 2 * coff * width), F32)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        state, out = ops.quant_compressor(
+            *codes,
+            cache,
+            ape,
+            *scales,
+            i32([1, 2, 3], [4, 5, 6]),
+            None,
+            None,
+            None,
+            1,
+            ratio,
+            coff,
+            1,
+            cache[0].size,
+        )
+    for number in range(2):
+        expected = formula(x[number], wkv, wgate, ape, ratio, coff)
+        close(out[number, :2], expected)
+        assert not wide(out[number, 2:]).any()
+        kept = np.concatenate([x[number] @ wkv.T, x[number] @ wgate.T + ape[np.arange(9) % ratio]], 1)
+        pages = state[1 + 3 * number : 4 + 3 * number].reshape(12, -1)
+        close(pages[:9], kept, 2.0**-16)
+        assert not pages[9:].any()
 
 
 @pytest.mark.parametrize("coff", [1, 2])

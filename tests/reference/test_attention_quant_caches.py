@@ -46,6 +46,51 @@ def test_kv_compress_epilog(mode: int) -> None:
     assert (untouched == 7).all()
 
 
+@pytest.mark.parametrize("group", [16, 32, 64])
+def test_kv_compress_epilog_of_hifloat8(group: int) -> None:
+    """64 columns in HIFLOAT8, 128 of four bits in pairs, a scale of BF16 for each group, filled up to 32 bytes."""
+    x = numbers(RNG, 4, 192)
+    x[0, :group] = 0
+    x[0, -1] = 1e6
+    cache = np.full((3, 4, 1, 192), 7, np.uint8)
+    with aclnn.use_backend("numpy", soc=A5):
+        ops.kv_compress_epilog(cache, x, SLOTS, group, 2, True, 0.5)
+    rows = cache.reshape(12, 192)
+    scales = 128 // group
+    for number in (0, 2, 3):
+        row = rows[SLOTS[number]]
+        rope = wide(row[:64].view(aclnn.DataType.HIFLOAT8.numpy))
+        np.testing.assert_array_equal(rope, hifloat8_of(np.minimum(wide(x[number, 128:]) * 0.5, 32768)))
+        pairs = np.stack([row[64:128] & 15, row[64:128] >> 4], -1).reshape(scales, group)
+        kept = wide(pairs.view(ml_dtypes.float4_e2m1fn))
+        scale = wide(row[128 : 128 + 2 * scales].view(ml_dtypes.bfloat16))
+        plain = wide(x[number, :128]).reshape(scales, group)
+        np.testing.assert_allclose(scale, np.abs(plain).max(1) / 6, rtol=2**-8)
+        assert (
+            np.abs(kept * scale[:, None] - plain) <= scale[:, None] * (np.maximum(0.25, np.abs(kept) / 4) + 0.05)
+        ).all()
+        end = 128 + 2 * scales
+        filled = -(-end // 32) * 32
+        assert not row[end:filled].any() and (row[filled:] == 7).all()
+    assert (np.delete(rows, SLOTS[SLOTS >= 0], 0) == 7).all()
+
+
+def hifloat8_of(values: Any) -> Any:
+    return wide(aclnn.asarray(values, "HIFLOAT8").numpy())
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, FP8])
+def test_indexer_quant_cache_of_hifloat8(dtype: Any) -> None:
+    x = numbers(RNG, 4, 64)
+    cache, scales = np.zeros((3, 4, 1, 64), dtype), np.ones((3, 4, 1, 1), np.float32)
+    with aclnn.use_backend("numpy", soc=A5):
+        ops.indexer_quant_cache(cache, scales, x, SLOTS, 2, False, 1.5)
+    rows = wide(cache.reshape(12, 64).view(aclnn.DataType.HIFLOAT8.numpy))
+    for number in (0, 2, 3):
+        np.testing.assert_array_equal(rows[SLOTS[number]], hifloat8_of(wide(x[number]) * 1.5))
+    assert not np.delete(rows, SLOTS[SLOTS >= 0], 0).any()
+
+
 @pytest.mark.parametrize("mode", [0, 1])
 def test_indexer_quant_cache(mode: int) -> None:
     x: Any = numbers(RNG, 4, 64)

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from attention_tools import BF16, attend, close, numbers, wide
+from attention_tools import BF16, attend, close, hifloat8_numbers, numbers, wide
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, ops
@@ -314,6 +314,46 @@ def test_sparse_flash_mla_with_keys_of_8_bits(mode: int) -> None:
     for i in range(2):
         for head in range(4):
             close(out[0, i, head], attend(q[0, i, head], keys[: 19 + i], keys[: 19 + i], 0.02, sinks[head])[0])
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_sparse_flash_mla_of_hifloat8(chosen: bool) -> None:
+    """Queries, keys and compressed keys are codes times one scale each."""
+    ratio, left, scale, residual, position = 4, 3, 0.03, 2, 16  # of the first of two queries
+    shapes = (1, 2, 4, 512), (1, 18, 1, 512), (1, 4, 1, 512)
+    codes, scales = [hifloat8_numbers(RNG, *shape) for shape in shapes], [0.5, 1.5, 0.75]
+    q, ori, cmp = (wide(x) * s for x, s in zip(codes, scales))
+    indices = np.array([[[[2, 0, -1]], [[3, 1, -1]]]], np.int32) if chosen else None
+    sinks = numbers(RNG, 4, dtype=F32)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        out, lse = ops.quant_sparse_flash_mla(
+            *codes,
+            *(np.array([s], F32) for s in scales),
+            cmp_sparse_indices=indices,
+            cmp_residual_kv=i32(residual),
+            sinks=sinks,
+            metadata=np.zeros(1024, np.int32),
+            quant_mode=1,
+            softmax_scale=scale,
+            cmp_ratio=ratio,
+            ori_mask_mode=4,
+            cmp_mask_mode=3,
+            ori_win_left=left,
+            ori_win_right=0,
+            layout_q="BSND",
+            layout_kv="BSND",
+            topk_value_mode=1,
+            return_softmax_lse=True,
+        )
+    for i in range(2):
+        seen = [ori[0, j, 0] for j in range(position + i - left, position + i + 1)]
+        some = range(4) if indices is None else indices[0, i, 0]
+        seen += [cmp[0, j, 0] for j in some if j >= 0 and (j + 1) * ratio - 1 <= position + i]
+        for head in range(4):
+            result, _ = attend(q[0, i, head], np.stack(seen), np.stack(seen), scale, sinks[head])
+            close(out[0, i, head], result)
+            s = np.append([q[0, i, head] @ k * scale for k in seen], sinks[head])
+            assert lse[0, 0, i, head] == pytest.approx(np.log(np.exp(s - s.max()).sum()) + s.max(), rel=1e-4)
 
 
 def test_a_block_that_is_not_there() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from attention_tools import BF16, attend, close, numbers, wide
+from attention_tools import BF16, attend, close, hifloat8_numbers, numbers, wide
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
@@ -211,3 +211,29 @@ def test_flash_attention_score_v4_and_its_gradients(layout: str) -> None:
     for found, tensor in pairs:
         close(found, lay(tensor.grad.numpy()), 2.0**-6)
     np.testing.assert_allclose(gradients.dsink, ts.grad.numpy(), rtol=0.05, atol=1e-2)
+
+
+def test_quant_flash_attention_score() -> None:
+    """Codes times scales of 128 queries, 256 keys and 512 values; the device rounds its probabilities to HIFLOAT8 as well."""
+    batch, heads, kv_heads, queries, keys, width, scale = 1, 2, 1, 130, 600, 128, 0.05
+    q, k, v = (
+        hifloat8_numbers(RNG, batch, n, h, width) for n, h in ((queries, heads), (keys, kv_heads), (keys, kv_heads))
+    )
+    scales = [
+        np.exp2(RNG.normal(0, 0.5, (batch, h, -(-n // block), 1))).astype(F32)
+        for h, n, block in ((heads, queries, 128), (kv_heads, keys, 256), (kv_heads, keys, 512))
+    ]
+    with aclnn.use_backend("numpy", soc=A5):
+        row_max, row_sum, nothing, out = ops.quant_flash_attention_score(
+            q, k, v, None, *scales, np.ones(1, F32), scale, 2**31 - 1, 2**31 - 1, heads, "BSND", 0
+        )
+    assert nothing.size == 0 and row_max.shape == row_sum.shape == (batch, heads, queries, 1)
+    for i in (0, 127, 128, 129):
+        for head in range(heads):
+            query = wide(q)[0, i, head] * scales[0][0, head, i // 128]
+            key = wide(k)[0, :, 0] * scales[1][0, 0, np.arange(keys) // 256]
+            value = wide(v)[0, :, 0] * scales[2][0, 0, np.arange(keys) // 512]
+            close(out[0, i, head], attend(query, key, value, scale)[0])
+            scores = key @ query * scale
+            assert row_max[0, head, i, 0] == pytest.approx(scores.max(), rel=1e-5)
+            assert row_sum[0, head, i, 0] == pytest.approx(np.exp(scores - scores.max()).sum(), rel=1e-5)

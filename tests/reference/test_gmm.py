@@ -161,6 +161,47 @@ def test_swiglu_quant() -> None:
     assert np.abs(y - np.rint(gated / expected[:, None])).max() <= 1
 
 
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+@pytest.mark.parametrize("list_type", [0, 1])
+def test_swiglu_quant_v2(list_type: int, single: bool, blocked: bool) -> None:
+    """Three groups, the second empty, of seven of the eight rows; weights in one tensor or a list, plain or in FRACTAL_NZ."""
+    ends = [3, 3, 7]
+    groups = np.array(ends if list_type == 0 else [3, 0, 4])
+    x, weight = int8(8, 64), int8(3, 64, 128)
+    scale, rows = np.abs(floats(3, 128, scale=0.01)), np.abs(floats(8)) + 0.1
+    with aclnn.use_backend("numpy"):
+        weights = [aclnn.asarray(w) for w in ([weight] if single else weight)]
+        if blocked:
+            weights = [w.to_format("FRACTAL_NZ") for w in weights]
+        scales = [aclnn.asarray(s) for s in ([scale] if single else scale)]
+        function = ops.grouped_matmul_swiglu_quant_weight_nz_v2 if blocked else ops.grouped_matmul_swiglu_quant_v2
+        made = function(
+            aclnn.asarray(x),
+            weights,
+            scales,
+            None,
+            None,
+            aclnn.asarray(rows),
+            None,
+            aclnn.asarray(groups),
+            0,
+            0,
+            0,
+            list_type,
+        )
+        y, y_scale = made.output.numpy()[:7], made.output_scale.numpy()[:7]
+    products = np.einsum("rk,rkn->rn", x[:7].astype(float), weight.astype(float)[[0, 0, 0, 2, 2, 2, 2]])
+    total = products * scale.astype(float)[[0, 0, 0, 2, 2, 2, 2]] * rows[:7].astype(float)[:, None]
+    a, b = np.split(total, 2, -1)
+    with np.errstate(over="ignore"):
+        gated = a / (1 + np.exp(-a)) * b
+    expected = np.abs(gated).max(-1) / 127
+    near(y_scale, expected, 1e-4)
+    difference = np.abs(y - np.rint(gated / expected[:, None]))
+    assert difference.max() <= 1 and (difference > 0).mean() < 0.02
+
+
 def test_dequantised_again() -> None:
     x, weight, scale = floats(6, 64, dtype=np.float16), int8(2, 16, 64), np.abs(floats(2, 16, scale=0.01))
     with aclnn.use_backend("numpy", soc="Ascend310P3"):

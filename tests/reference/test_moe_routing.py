@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, catalog, ops, reference
 
 torch = pytest.importorskip("torch", reason="torch is the oracle of the experts' routing; without it it is not tested")
@@ -273,6 +274,62 @@ def test_finalize_with_experts_that_compute_nothing() -> None:
     )
     check(made[0], scales[0, 0] * expanded[0], 2)
     check(made[1], scales[1, 0] * x[1] + scales[1, 1] * (a1[0] * x[1] + a2[0] * v[0]), 4)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("with_x", [False, True])
+def test_finalize_v4(mode: int, scaled: bool, with_x: bool) -> None:
+    """Copy by copy: of dropped copies nothing counts, of those after the last row neither; ranges need x."""
+    tokens, top_k, width, count, capacity = 7, 3, 8, 8, 4
+    rng = np.random.default_rng([mode, scaled, with_x])
+    experts = np.stack([rng.permutation(count)[:top_k] for _ in range(tokens)]).astype(I32)
+    zero, copy, constant = (2, 4), (4, 5), (5, 7)
+    shape = (count, capacity, width) if mode in (1, 3) else (tokens * top_k - 4, width)  # the last 4 copies have no row
+    expanded, x = some(shape, 1, np.float16), some((tokens, width), 2, np.float16)
+    rows = rng.permutation(count * capacity if mode in (1, 3) else tokens * top_k)[: tokens * top_k].astype(I32)
+    if mode in (1, 3):
+        rows[rng.permutation(tokens * top_k)[:6]] = -1
+    scales = some((tokens, top_k), 3, np.float16) if scaled else None
+    bias = some((count, width), 4, np.float16)
+    a1, a2, v = (some((2, width), seed, np.float16) for seed in (5, 6, 7))
+    x1, x2 = some((tokens, width), 8, np.float16), some((tokens, width), 9, np.float16)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        made = ops.moe_finalize_routing_v4(
+            expanded,
+            rows,
+            x1,
+            x2,
+            bias,
+            scales,
+            experts,
+            x if with_x else None,
+            a1,
+            a2,
+            v,
+            mode,
+            zero,
+            copy,
+            constant,
+            top_k,
+        )
+    flat = expanded.reshape(-1, width).astype(np.float64)
+    wanted = x1.astype(np.float64) + x2.astype(np.float64)
+    for i, k in np.ndindex(tokens, top_k):
+        row, expert = rows[i + k * tokens] if mode < 2 else rows[i * top_k + k], experts[i, k]
+        if row < 0 or row >= len(flat):
+            continue
+        term = flat[row]
+        if with_x:
+            if zero[0] <= expert < zero[1]:
+                continue
+            if copy[0] <= expert < copy[1]:
+                term = x[i].astype(np.float64)
+            elif constant[0] <= expert < constant[1]:
+                at = expert - constant[0]
+                term = a1[at].astype(np.float64) * x[i] + a2[at].astype(np.float64) * v[at]
+        wanted[i] += (1 if scales is None else float(scales[i, k])) * (term + bias[expert])
+    check(made, wanted, 8)
 
 
 @pytest.mark.parametrize("biased", [False, True])

@@ -448,3 +448,39 @@ def test_add_rms_norm_with_an_empty_gamma_launches_no_kernel() -> None:
     x, out = np.ones((3, 16), np.float32), tuple(np.full(shape, 7, np.float32) for shape in ((3, 16), (3, 1), (3, 16)))
     ops.add_rms_norm(x, x, np.ones(0, np.float32), EPS, out=out)
     assert all(np.all(target == 7) for target in out)
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "HIFLOAT8"])
+@pytest.mark.parametrize("divide", [False, True])
+@pytest.mark.parametrize("offset", [None, 3])
+@pytest.mark.parametrize("gamma_rank", [1, 2])
+def test_rms_norm_grad_quant(dtype: str, divide: bool, offset: Any, gamma_rank: int) -> None:
+    """Through the norm by float64's formulas of the document; the largest gradients saturate."""
+    dy, x = some((5, 4, 8), np.float16, seed=1), some((5, 4, 8), np.float16, seed=2)
+    gamma = some((5, 4, 8)[-gamma_rank:], seed=3)
+    dy[0, 0] *= 16
+    axes = tuple(range(3 - gamma_rank, 3))
+    wide = x.astype(np.float64)
+    rstd = (1 / np.sqrt(np.mean(wide**2, axes) + EPS)).astype(F32)
+    scale = np.float32(2.0**-6 if divide else 64) if dtype == "INT8" else np.float32(2.0**-11 if divide else 2048)
+    with acl.use_backend("numpy", soc="Ascend950PR_9599"):
+        out = acl.empty(x.shape, dtype), acl.empty(gamma.shape, F32)
+        given = [acl.asarray(v) for v in (dy, x, rstd, gamma, np.array([scale]))]
+        offsets = None if offset is None else acl.asarray(np.array([offset], np.int32))
+        ops.rms_norm_grad_quant(*given, offsets, "static", divide, out=out)
+    inverse = rstd.astype(np.float64).reshape(*rstd.shape, *[1] * gamma_rank)
+    scaled = dy.astype(np.float64) * gamma
+    dx = (scaled - wide * inverse * np.mean(scaled * wide * inverse, axes, keepdims=True)) * inverse
+    quotients = (dx / scale if divide else dx * scale) + (offset or 0)
+    made = np.asarray(out[0], np.float64)
+    if dtype == "INT8":
+        assert np.abs(quotients).max() > 128  # saturates somewhere
+        assert np.abs(made - np.clip(np.rint(quotients), -128, 127)).max() <= 1
+        assert np.mean(made == np.clip(np.rint(quotients), -128, 127)) > 0.99
+    else:
+        assert np.abs(quotients).max() > 40960 and np.abs(made).max() == 32768
+        wanted = np.asarray(acl.asarray(np.clip(quotients, -32768, 32768), "HIFLOAT8"), np.float64)
+        assert np.mean(made == wanted) > 0.99  # others lie at a limit between two codes
+        np.testing.assert_allclose(made, wanted, rtol=0.5)
+    sums = (dy.astype(np.float64) * wide * inverse).sum(tuple(range(3 - gamma_rank)))
+    np.testing.assert_allclose(out[1].numpy(), sums, rtol=1e-4, atol=1e-5)

@@ -152,6 +152,39 @@ def test_dynamic_block_quant() -> None:
         one_step(y[:, block * 128 : (block + 1) * 128], np.rint(part / expected[:, None]))
 
 
+@pytest.mark.parametrize(
+    "kind, most",
+    [("INT8", 0.0), ("FLOAT8_E5M2", 0.0), ("FLOAT8_E4M3FN", 0.0), *(("HIFLOAT8", m) for m in (0.0, 15.0, 56.0, 224.0))],
+)
+@pytest.mark.parametrize("min_scale", [0.0, 500.0])
+def test_dynamic_block_quant_v2(kind: str, most: float, min_scale: float) -> None:
+    """Blocks of 128 rows by 64 columns of each matrix; dstTypeMax says what the largest of a block becomes."""
+    largest = {"INT8": 127.0, "HIFLOAT8": 32768.0, "FLOAT8_E5M2": 57344.0, "FLOAT8_E4M3FN": 448.0}[kind]
+    x = numbers(2, 200, 100, dtype=np.float16)
+    x[1, 128:, :64] = 0
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        y, scales = ops.dynamic_block_quant_v2(
+            x, min_scale, "round" if kind == "HIFLOAT8" else "rint", DataType[kind], 128, 64, most
+        )
+    assert scales.shape == (2, 2, 2) and y.dtype == DataType[kind]
+    for batch, row, column in np.ndindex(2, 2, 2):
+        part = np.s_[batch, row * 128 : row * 128 + 128, column * 64 : column * 64 + 64]
+        block = x[part].astype(np.float64)
+        scale = np.abs(block).max() / (most or largest)
+        scale = np.float32(min(scale, 1 / min_scale) if min_scale else scale)
+        assert scales[batch, row, column] == pytest.approx(scale, rel=1e-6)
+        quotients = np.clip(block / np.where(scale == 0, 1, scale), -128 if kind == "INT8" else -largest, largest)
+        if kind == "INT8":
+            one_step(y[part], np.rint(quotients))
+        else:
+            wanted = aclnn.asarray(quotients.astype(np.float32), kind).numpy()
+            same = y[part].astype(np.float32) == wanted.astype(np.float32)
+            assert np.mean(same) > 0.999
+            np.testing.assert_allclose(y[part].astype(float), wanted.astype(float), rtol=0.5, atol=1e-6)
+        if not min_scale:
+            assert np.abs(y[part].astype(np.float64)).max() == ((most or largest) if scale else 0)
+
+
 def test_flat_quant() -> None:
     x, left, right = (numbers(*s, dtype=np.float16, scale=1) for s in [(3, 4, 8), (4, 4), (8, 8)])
     y, scale = ops.flat_quant(x, left, right, 0.5)

@@ -49,6 +49,8 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
                 return f"{parameter.python_name} has dtype {spec.dtype.name}, which has no host type"
             if spec.format.private and spec.format is not Format.FRACTAL_NZ:
                 return f"{parameter.python_name} has format {spec.format.name}, whose layout is not known"
+        if isinstance(value, str) and parameter.name.startswith("roundMode") and value == "hybrid":
+            return f"{parameter.python_name} is 'hybrid', which rounds to HIFLOAT8 by random bits of the device"
     return None if found.unsupported is None else found.unsupported(Call(operator, values, soc))
 
 

@@ -7,7 +7,8 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, round_into, widen
+from ascend_aclnn.core import hifloat8
+from ascend_aclnn.numerics import BFLOAT16, Array, DataError, round_into, widen
 from ascend_aclnn.reference import _mx
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._quantise import largest
@@ -49,34 +50,41 @@ def _bytes(x: Array) -> Array:
     return np.ascontiguousarray(x).view(np.uint8).reshape(len(x), -1)
 
 
-def _needs_hif8(call: Any) -> Optional[str]:
-    if call["quantMode"] == 2:
-        return "HIFLOAT8 has no host type"
-    if (
-        call.operator.name == "aclnnIndexerQuantCache"
-        and call["quantMode"] == 1
-        and call["cacheRef"].dtype.name == "UINT8"
-    ):
-        return "what a cache of UINT8 holds in quant_mode 1 is not documented"
-    return None
+def _hifloat8(x: Array) -> Array:
+    return _rounded(np.clip(x, -hifloat8.LARGEST, hifloat8.LARGEST), hifloat8.DTYPE)
 
 
-@reference_by_name("aclnnKvCompressEpilog", raw=True, unsupported=_needs_hif8)
+def _of_four_bits(plain: Array) -> tuple[Array, Array]:
+    """Groups in FLOAT4_E2M1, two to a byte, and their scales; the products are made in BF16, as the kernel's are."""
+    most = np.abs(plain).max(-1, keepdims=True)
+    factors = widen(_rounded(np.where(most > 0, 6 / np.where(most > 0, most, 1), 0), BFLOAT16))
+    quotients = widen(_rounded(plain * factors, BFLOAT16))
+    codes = _rounded(np.clip(quotients, -6, 6), np.dtype(ml_dtypes.float4_e2m1fn)).view(np.uint8)
+    codes = codes.reshape(len(plain), -1, 2)
+    return codes[..., 0] & 15 | codes[..., 1] << 4, _rounded(most[..., 0] * np.float32(1 / 6), BFLOAT16)
+
+
+@reference_by_name("aclnnKvCompressEpilog", raw=True)
 def kv_compress_epilog(given: Given) -> dict[str, Any]:
     """Bytes of a row: the last 64 columns as they are, the others in 8 bits, a scale for each 64 of them.
 
-    The scales are BF16, filled up to 32 bytes, or FLOAT8_E8M0 (mode 1); the order is the kernel's.
+    The scales are BF16, filled up to 32 bytes, or FLOAT8_E8M0 (mode 1); the order is the kernel's. Mode 2 has the last 64
+    columns times xScale in HIFLOAT8, the others in FLOAT4_E2M1, a scale for each group.
     """
     x, mode = widen(given["x"]).astype(np.float32).reshape(-1, given["x"].shape[-1]), given["quantMode"]
+    if mode == 2:
+        rope = _hifloat8(x[:, -_ROPE:] * np.float32(given["xScale"]))
+        pairs, scale = _of_four_bits(x[:, :-_ROPE].reshape(len(x), -1, given["quantGroupSize"]))
+        row = np.concatenate([_bytes(part) for part in (rope, pairs, scale)], 1)
+        _write(given["cacheRef"], np.pad(row, ((0, 0), (0, -row.shape[1] % 32))), given["slotMapping"], "cacheRef")
+        return {"cacheRef": given["cacheRef"]}
     plain = x[:, :-_ROPE].reshape(len(x), -1, 64)
     scale = np.maximum(np.abs(plain).max(-1), _LEAST) * np.float32(1 / 448)
     if given["roundScale"]:
         scale = _of_exponent(_power_above(scale))
     quantised = _rounded(np.clip(plain / scale[..., None], -448, 448), _FP8)
     rotated = np.ascontiguousarray(given["x"].reshape(x.shape)[:, -_ROPE:])
-    stored = (
-        (scale.view(np.uint32) >> 23).astype(np.uint8) if mode == 1 else _rounded(scale, np.dtype(ml_dtypes.bfloat16))
-    )
+    stored = (scale.view(np.uint32) >> 23).astype(np.uint8) if mode == 1 else _rounded(scale, BFLOAT16)
     row = np.concatenate([_bytes(part) for part in (rotated, quantised, stored)], 1)
     if mode == 0:
         row = np.pad(row, ((0, 0), (0, -row.shape[1] % 32)))
@@ -84,11 +92,25 @@ def kv_compress_epilog(given: Given) -> dict[str, Any]:
     return {"cacheRef": given["cacheRef"]}
 
 
-@reference_by_name("aclnnIndexerQuantCache", raw=True, unsupported=_needs_hif8)
+def _undocumented(call: Any) -> Optional[str]:
+    if call["quantMode"] == 1 and call["cacheRef"].dtype.name == "UINT8":
+        return "what a cache of UINT8 holds in quant_mode 1 is not documented"
+    return None
+
+
+@reference_by_name("aclnnIndexerQuantCache", raw=True, unsupported=_undocumented)
 def indexer_quant_cache(given: Given) -> dict[str, Any]:
-    """Rows and their scales: a power of two for each 32 elements (modes 0 and 3) or one float32 (mode 1)."""
+    """Rows and their scales: a power of two for each 32 elements (modes 0 and 3) or one float32 (mode 1).
+
+    Mode 2 is x * xScale in HIFLOAT8, whatever the cache's data type; its scales, which the kernel fills with what its
+    memory holds, stay as they are.
+    """
     x, mode, cache = widen(given["x"]).astype(np.float32), given["quantMode"], given["cacheRef"]
     x = x.reshape(-1, x.shape[-1])
+    if mode == 2:
+        codes = _hifloat8(x * np.float32(given["xScale"])).view(cache.dtype)
+        _write(cache, codes, given["slotMapping"], "cacheRef")
+        return {"cacheRef": cache, "cacheScaleRef": given["cacheScaleRef"]}
     if mode == 3:
         made, field = _mx.quantised(x, cache.dtype)
         scale = np.ascontiguousarray(field[:, : x.shape[1] // 32]).view(ml_dtypes.float8_e8m0fnu)

@@ -46,11 +46,15 @@ def finalize_routing_v4(
     constant_range: Optional[Sequence[int]],
     k: int,
 ) -> Any:
-    """x1 + x2 + sum over k of scale * (row + bias), where some experts add nothing, x itself, or a1 * x + a2 * v."""
+    """x1 + x2 + sum over k of scale * (row + bias), where some experts add nothing, x itself, or a1 * x + a2 * v.
+
+    Ranges of experts count where x is given, the first that holds; a dropped copy adds nothing whatever its expert. Rows
+    may end before the last copies, which then add nothing either (activeNum of Ascend950's kernel).
+    """
     top_k = k if scales is None else scales.shape[1]
     picks = _picks(row_idx, max(top_k, 1), mode)
     rows = expanded.reshape(-1, expanded.shape[-1])
-    check_range("expandedRowIdx", picks, -1 if mode in _DROPS else 0, len(rows))
+    check_range("expandedRowIdx", picks, -1 if mode in _DROPS else 0, len(rows) if mode in _DROPS else picks.size)
     total = np.zeros((len(picks), rows.shape[1]), np.float32)
     for part in (x1, x2):
         if part is not None:
@@ -58,26 +62,17 @@ def finalize_routing_v4(
     if bias is not None and experts is not None:
         check_range("expertIdxOptional", experts, 0, len(bias))
     for j in range(picks.shape[1]):
-        own = picks[:, j] >= 0
-        term = np.where(own[:, None], rows[picks[:, j]], 0)
+        own = (picks[:, j] >= 0) & (picks[:, j] < len(rows))
+        term = rows[np.where(own, picks[:, j], 0)] if own.any() else np.zeros_like(total)
         if experts is not None:
             expert = experts[:, j]
             if x is not None:
+                if a1 is not None and a2 is not None and v is not None and constant_range:
+                    constant = _in_range(expert, constant_range)
+                    which = expert[constant] - constant_range[0]
+                    term[constant] = a1[which] * x[constant] + a2[which] * v[which]
                 term = np.where(_in_range(expert, copy_range)[:, None], x, term)
-                own = own | _in_range(expert, copy_range)
-            constant = _in_range(expert, constant_range)
-            if (
-                x is not None
-                and a1 is not None
-                and a2 is not None
-                and v is not None
-                and constant_range
-                and constant.any()
-            ):
-                which = expert[constant] - constant_range[0]
-                term[constant] = a1[which] * x[constant] + a2[which] * v[which]
-                own = own | constant
-            own = own & ~_in_range(expert, zero_range)
+                own = own & ~_in_range(expert, zero_range)
             if bias is not None:
                 term = term + bias[expert]
         if scales is not None:

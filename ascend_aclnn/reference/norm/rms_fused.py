@@ -11,7 +11,7 @@ from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._moments import affine, inverse_deviation, mean_over, sum_over
-from ascend_aclnn.reference._quantise import by_row, by_scale, largest
+from ascend_aclnn.reference._quantise import by_row, by_scale, largest, store
 from ascend_aclnn.reference.declare import reference
 
 
@@ -124,7 +124,7 @@ def rms_norm_quant_v3(
     return by_scale(y, scale, offset, div_mode), rstd if output_rstd else None
 
 
-@reference("aclnnRmsNormGradQuant")
+@reference("aclnnRmsNormGradQuant", raw=True)
 def rms_norm_grad_quant(
     dy: Array,
     x: Array,
@@ -134,15 +134,19 @@ def rms_norm_grad_quant(
     offset: Optional[Array],
     quant_mode: str,
     div_mode: bool,
-) -> Any:
-    """The gradient through the norm, quantised, and gamma's gradient."""
+    *,
+    out: tuple[Array, Array],
+) -> None:
+    """The gradient through the norm, quantised (which saturates HIFLOAT8 too), and gamma's gradient."""
+    dy, x, gamma, scales = widen(dy), widen(x), widen(gamma), widen(scales)
     width = gamma.size
     normed = x.reshape(-1, width) * rstd.reshape(-1, 1)
     grad = dy.reshape(-1, width)
     scaled = grad * gamma.reshape(width)
     slope = mean_over(scaled * normed, (1,)).astype(np.float32)
     dx = ((scaled - normed * slope) * rstd.reshape(-1, 1)).reshape(x.shape)
-    return by_scale(dx, scales, offset, div_mode), sum_over(grad * normed, (0,)).reshape(gamma.shape)
+    store(out[0], by_scale(dx, scales, offset, div_mode))
+    round_into(out[1], sum_over(grad * normed, (0,)).reshape(gamma.shape))
 
 
 # ------------------------------------------------------------------------------------------------- each row's scale

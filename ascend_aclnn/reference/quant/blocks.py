@@ -19,7 +19,7 @@ def _over_blocks(wide: Array, min_scale: float, most: float, row_block: int, col
     cut = np.pad(np.abs(wide), padding).reshape(*wide.shape[:-2], blocks[0], row_block, blocks[1], col_block)
     scales = cut.max(axis=(-3, -1), initial=0) / np.float32(most)
     if min_scale > 0:
-        scales = np.minimum(scales, np.float32(1 / min_scale))
+        scales = np.where(np.isfinite(scales), np.minimum(scales, np.float32(1 / min_scale)), scales)
     spread = scales.repeat(row_block, axis=-2)[..., :rows, :].repeat(col_block, axis=-1)[..., :columns]
     return np.where(spread == 0, 0, wide / np.where(spread == 0, 1, spread)), scales
 

@@ -13,8 +13,8 @@ _SIZES = define(
     keyWidth="by_letter(key, layout, keyHeads).D if keyHeads > 0 or 'D' in layout else q.D",
     valueWidth="by_letter(value, layout, keyHeads).D if keyHeads > 0 or 'D' in layout else q.D",
     attended="(*query[:-1], valueWidth if 'D' in layout else q.N * valueWidth)",
-    # A maximum (or sum) for each row of scores, eight times.
-    statistics="(q.T, q.N, 8) if layout == 'TND' else (q.B, q.N, q.S, 8)",
+    # A maximum (or sum) for each row of scores, eight times; once where queries are HIFLOAT8 (which come in BSND).
+    statistics="(q.T, q.N, 8) if layout == 'TND' else (q.B, q.N, q.S, 1 if query.dtype == HIFLOAT8 else 8)",
 )
 _WIDTHS = require("keyWidth == q.D", "valueWidth <= q.D")
 _OF_SEVERAL_LENGTHS = when(
