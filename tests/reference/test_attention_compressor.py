@@ -86,9 +86,9 @@ def test_sequence_in_two_calls(coff: int, mode: int) -> None:
 @pytest.mark.parametrize("coff", [1, 2])
 def test_operands_of_hifloat8(coff: int) -> None:
     """x is codes times one scale, the weights are codes times a scale for each row."""
-    ratio, width = 4, 8
-    codes = [hifloat8_numbers(RNG, *shape) for shape in ((2, 9, 16), (coff * width, 16), (coff * width, 16))]
-    scales = [np.array([0.75], F32), *(np.exp2(RNG.normal(-2, 0.5, coff * width)).astype(F32) for _ in range(2))]
+    ratio, width, hidden = 4, 128, 1024
+    codes = [hifloat8_numbers(RNG, *s) for s in ((2, 9, hidden), (coff * width, hidden), (coff * width, hidden))]
+    scales = [np.array([0.75], F32), *(np.exp2(RNG.normal(-6, 0.5, coff * width)).astype(F32) for _ in range(2))]
     x, wkv, wgate = (wide(c) * (s if s.size == 1 else s[:, None]) for c, s in zip(codes, scales))
     ape = numbers(RNG, ratio, coff * width, dtype=F32)
     cache = np.zeros((7, 4, 2 * coff * width), F32)

@@ -26,7 +26,32 @@ rule(
 )
 
 rule(
-    "aclnnQuantCompressor", documented_products, documented_dtypes(), *_GROUPS, infer_shape(cmpKvOut="(*groups, width)")
+    "aclnnQuantCompressor",
+    documented_products,
+    documented_dtypes(),
+    *_GROUPS,
+    tiling(
+        required("xDescaleOptional", "wkvDescaleOptional", "wgateDescaleOptional", "stateBlockTableOptional"),
+        rank(2, 3, "x"),
+        rank(2, 2, "wkv", "wgate", "ape"),
+        rank(3, 3, "stateCacheRef"),
+        rank(1, 1, "xDescaleOptional", "wkvDescaleOptional", "wgateDescaleOptional"),
+        rank(1, 1, "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
+        require("(len(x) == 2) == (cuSeqlensOptional is not None)", why="packed tokens need their ends"),
+        one_of("quantMode", 1),
+        one_of("coff", 1, 2),
+        one_of("cacheMode", 1, 2),
+        require("2 <= cmpRatio <= 128", "x[-1] % 512 == 0", "1024 <= x[-1] <= 10240"),
+        require("width in (128, 512)", argument="wkv"),
+        require("1 <= stateCacheRef[1] <= 1024", "stateCacheRef[-1] == 2 * wkv[0]"),
+        require("wkv[1] == x[-1]", "wgate == wkv", "ape == (cmpRatio, wkv[0])"),
+        has_shape(xDescaleOptional="(1,)", wkvDescaleOptional="(wkv[0],)", wgateDescaleOptional="(wkv[0],)"),
+        define(batch="x[0] if batched else sequences"),
+        has_shape(sequsedOptional="(batch,)", startPosOptional="(batch,)"),
+        require("len(stateBlockTableOptional) == 3 - cacheMode", "stateBlockTableOptional[0] == batch"),
+        when("cacheMode == 2", require("stateCacheRef[0] >= batch")),
+    ),
+    infer_shape(cmpKvOut="(*groups, width)"),
 )
 
 rule(

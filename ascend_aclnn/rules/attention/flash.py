@@ -97,7 +97,30 @@ rule(
 rule(
     "aclnnQuantFlashAttentionScore",
     _SIZES,
-    when(_SOME_OUTPUT, only_products("950"), dtypes(FLOAT8S, "query", "key", "value"), *_COPIED),
+    when(
+        _SOME_OUTPUT,
+        only_products("950"),
+        dtypes(FLOAT8S, "query", "key", "value"),
+        *_COPIED,
+        # What tiling has kernels of HIFLOAT8 for.
+        tiling(
+            when(
+                "query.dtype == HIFLOAT8",
+                require("layout == 'BSND'", argument="inputLayout"),
+                require("len(query) == 4", "value == key", "query[2] == headNum"),
+                require(
+                    "query == (1, 57600, 5, 128) and key == query or"
+                    " query == (1, 7200, 40, 128) and key == (1, 512, 40, 128)",
+                    argument="query",
+                ),
+            ),
+        ),
+        has_shape(
+            dScaleQ="(q.B, q.N, ceil_div(q.S, 128), 1)",
+            dScaleK="(q.B, keyHeads, ceil_div(key[1], 256), 1)",
+            dScaleV="(q.B, keyHeads, ceil_div(value[1], 512), 1)",
+        ),
+    ),
     _INFERRED,
     infer_shape(softmaxOutout="(0,)"),
     output_dtype(softmaxMaxOut="FLOAT", softmaxSumOut="FLOAT", softmaxOutout="BF16", attentionOutOut="BF16"),

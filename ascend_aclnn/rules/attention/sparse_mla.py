@@ -29,6 +29,17 @@ rule(
         require("oriTopkLengthOptional[:-1] == q[:-2]", "cmpTopkLengthOptional[:-1] == q[:-2]"),
         has_shape(sinksOptional="(q[-2],)"),
         *_LENGTHS,
+        on_operators(
+            "aclnnSparseFlashMla aclnnQuantSparseFlashMla",
+            require("oriKvOptional[-1] == q[-1]", "cmpKvOptional[-1] == q[-1]"),
+        ),
+        on_operators(
+            "aclnnQuantSparseFlashMla",
+            required("oriKvOptional", "qDescaleOptional", "oriKvDescaleOptional"),
+            when("cmpKvOptional is not None", required("cmpKvDescaleOptional")),
+            has_shape(qDescaleOptional="(1,)", oriKvDescaleOptional="(1,)", cmpKvDescaleOptional="(1,)"),
+            not_empty("q", "oriKvOptional", "cmpKvOptional"),
+        ),
     ),
     infer_shape(
         attnOutOut="q",
