@@ -330,7 +330,7 @@ def _fresnel_double(x: Array) -> Array:
 
 def fresnel(x: Array) -> tuple[Array, Array]:
     """The integrals from 0 to x of cos and of sin of pi / 2 * t^2, in the precision of x."""
-    magnitude = _fresnel_double(np.abs(np.asarray(x, np.float64)))
+    magnitude = _fresnel_double(np.abs(np.asarray(x, np.float64)).reshape(-1)).reshape(np.shape(x))
     cosine, sine = (np.copysign(part, x).astype(x.dtype) for part in (magnitude.real, magnitude.imag))
     return cosine, sine
 

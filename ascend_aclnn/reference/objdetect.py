@@ -8,6 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, matmul
+from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
 # --------------------------------------------------------------------------------------------------- boxes
@@ -172,12 +173,14 @@ def roi_align(
     So does the kernel of Atlas A2 (impl/roi_align.py of CANN 8.1): samples are interpolated first, unlike in opset 10 of
     ONNX, whose runtime takes the largest of the weighted corners. A sample outside the image counts as 0.
     """
+    check_range("batchIndices", batch, 0, len(x))
     return align(x, rois, batch, (height, width), scale, samples, _CONTINUOUS, mode == "max")
 
 
 @reference("aclnnRoiAlignV2")
 def roi_align_v2(x: Array, boxes: Array, height: int, width: int, scale: float, samples: int, aligned: bool) -> Any:
     """Boxes have their batch in front; ``aligned`` ones are half a pixel further up and left, and may be thin."""
+    check_range("boxes", boxes[:, 0], 0, len(x))
     return align(x, boxes[:, 1:], boxes[:, 0], (height, width), scale, samples, _CENTRES if aligned else _CONTINUOUS)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- modulation
@@ -85,6 +86,12 @@ def _corners(location: Array, level: int, shapes: Array, starts: Array) -> Itera
             yield _Corner(x, y, dx, dy, width, height, int(starts[level]))
 
 
+def _check_maps(value: Array, shapes: Array, starts: Array) -> None:
+    """The maps lie within the keys of ``value``."""
+    check_range("levelStartIndex", starts, 0, None)
+    check_range("levelStartIndex", starts + shapes.prod(1), 0, value.shape[1] + 1)
+
+
 def _values(value: Array, keys: Array) -> Array:
     """Rows of one sample's (keys, heads, channels) for (queries, heads, points)."""
     return value[keys, np.arange(value.shape[1])[:, None]]
@@ -95,6 +102,7 @@ def multi_scale_deformable_attn_function(
     value: Array, shapes: Array, starts: Array, location: Array, weight: Array
 ) -> Any:
     """Weighted sums of bilinear samples of feature maps of several sizes."""
+    _check_maps(value, shapes, starts)
     batch, _, heads, channels = value.shape
     queries, levels = location.shape[1], location.shape[3]
     output = np.zeros((batch, queries, heads, channels), np.float32)
@@ -111,6 +119,7 @@ def multi_scale_deformable_attention_grad(
     value: Array, shapes: Array, starts: Array, location: Array, weight: Array, grad: Array
 ) -> Any:
     """Gradients of the values, the places and the weights."""
+    _check_maps(value, shapes, starts)
     batch, keys, heads, channels = value.shape
     queries, levels = location.shape[1], location.shape[3]
     grad = grad.reshape(batch, queries, heads, channels)

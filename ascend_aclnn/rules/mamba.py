@@ -19,9 +19,10 @@ rule(
     rank(3, 3, "convStatesRef"),
     require("2 <= weight[0] <= 4", "weight[1] == x[-1]"),
     require("convStatesRef[1] >= weight[0] - 1", "convStatesRef[2] == x[-1]"),
+    has_shape(biasOptional="x[-1:]"),
     require("64 <= x[-1] <= 16384", "x[-1] % 16 == 0"),
     # Where the sequences start is given by their starts, or by the first axis of x.
-    rank(1, 1, "queryStartLocOptional"),
+    rank(1, 1, "queryStartLocOptional", "initialStateModeOptional"),
     define(count="queryStartLocOptional[0] - 1 if queryStartLocOptional[0] > 0 else None"),
     when(
         "len(x) == 2",
@@ -40,6 +41,11 @@ rule(
         define(batch="x[0] if len(x) == 3 and count is None else count"),
     ),
     require("1 <= batch <= 1024", "batch <= convStatesRef[0]", argument="convStatesRef"),
+    tiling(
+        rank(1, 2, "cacheIndicesOptional"),
+        require("cacheIndicesOptional[0] == batch"),
+        has_shape(initialStateModeOptional="(batch,)"),
+    ),
     require("len(y) == len(x)"),
     one_of("activation", "silu", "none", ""),
     documented_products,

@@ -85,6 +85,7 @@ rule(
     unless_empty(
         "gradOutput self gradInput",
         when("product not in ('A2', 'A3', '950') and not one_window", in_range("divisorOverride", -255, 255)),
+        tiling(require("gradOutput[:-2] == self[:-2]")),
     ),
 )
 
@@ -245,6 +246,7 @@ _ADAPTIVE_GRADIENT = (
     same_shape("gradOutput", "indices"),
     output_shape(gradInput="self"),
 )
+_SAME_PLANES = require("gradOutput[:2] == self[:2] if len(self) == 5 else gradOutput[0] == self[0]")
 rule("aclnnAdaptiveMaxPool2dBackward", *_ADAPTIVE_GRADIENT, *_SAME_LAYOUT, rank(3, 4, "self"), _PLANE_FITS_INT32)
 rule(
     "aclnnAdaptiveMaxPool3dBackward",
@@ -253,6 +255,7 @@ rule(
     *_SAME_LAYOUT,
     rank(4, 5, "self"),
     on_products("A2 A3", dtypes("INT32", "indices")),
+    tiling(_SAME_PLANES),
 )
 
 # ------------------------------------------------------------------------------------------------- maximum

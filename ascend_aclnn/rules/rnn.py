@@ -279,7 +279,7 @@ rule(
     only_products("310P"),
     dtype_table(f"{_HALF} batchSizeOptional", "FLOAT16 " * 14 + "INT32"),
     tiling(
-        rank(3, 3, "initH", "initC"),
+        rank(3, 3, "x", "initH", "initC"),
         rank(2, 2, "wIh", "wHh", "wIhReverseOptional", "wHhReverseOptional"),
         rank(1, 1, "bIhOptional", "bHhOptional", "bIhReverseOptional", "bHhReverseOptional"),
         rank(2, 3, "x"),

@@ -24,6 +24,7 @@ rule(
     "aclnnModulateBackward",
     dtypes(FLOATS, "grad_output", "input", "scale", "shift", "grad_scale", "grad_shift", "grad_input"),
     rank(3, 3, "grad_output", "input"),
+    same_shape("grad_output", "input"),
     require("not (grad_output.empty or input.empty) or scale.empty", argument="scale"),
     require("scale == (grad_output[0], grad_output[2])"),
     require("not (grad_output.empty or input.empty) or shift.empty", argument="shift"),
@@ -97,6 +98,10 @@ rule(
     *_LIMITS,
     has_shape(spatialShape="(location[3], 2)"),
     require("attnWeight[3] == location[3]"),
+    tiling(
+        require("attnWeight == location[:-1]", "location[0] == value[0]", "location[2] == value[2]"),
+        has_shape(levelStartIndex="(location[3],)"),
+    ),
     infer_shape(output="(value[0], location[1], value[2] * value[3])"),
 )
 rule(

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, DataError, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import store
 from ascend_aclnn.reference.declare import reference
@@ -47,6 +47,8 @@ class Parameters:
         self.single = len(weights) == 1 and weights[0].ndim > 2
 
     def weight(self, group: int) -> Array:
+        if self.single and not 0 <= group < len(self.weights[0]):  # phase one takes any list for a weight of one group
+            raise DataError("groupListOptional", f"has group {group}; weight has {len(self.weights[0])}")
         return self.weights[0][group] if self.single else self.weights[min(group, len(self.weights) - 1)]
 
     def of(self, name: str, group: int) -> Optional[Array]:

@@ -12,6 +12,7 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import Array, is_integer, matmul, widen
 from ascend_aclnn.reference._gates import activated
 from ascend_aclnn.reference._quantise import INT4, by_row, largest, store
+from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.matmul.quant import integers
 from ascend_aclnn.reference.mc2._local import E8M0, columns_of, plain_product, product, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, shares
@@ -59,12 +60,19 @@ def _rows_for_columns(ranks: Ranks, x: Array, name: str) -> Array:
     return np.concatenate(ranks.all_to_all(shares(ranks, x, name)), axis=1)
 
 
+def _after_exchange(given: Arguments, exchanged: Array) -> Array:
+    """x2 as (k, n). How long k must be, only the communicator knows."""
+    x2 = columns_of(given["x2"], exchanged.shape[1], given["transposeX2"])
+    if len(x2) != exchanged.shape[1]:
+        raise DataError("x2", f"has {len(x2)} rows; x1 has {exchanged.shape[1]} columns after the exchange")
+    return x2
+
+
 @communicating("aclnnAlltoAllMatmul", "aclnnAlltoAllMatmulV2")
 def all_to_all_matmul(given: Arguments) -> None:
     """Rows are exchanged for columns, then multiplied."""
     exchanged = _rows_for_columns(given.ranks(), given["x1"], "x1")
-    x2 = columns_of(given["x2"], exchanged.shape[1], given["transposeX2"])
-    given.store("output", plain_product(exchanged, x2, given["bias"]))
+    given.store("output", plain_product(exchanged, _after_exchange(given, exchanged), given["bias"]))
     given.store("alltoAll", exchanged)
 
 
@@ -82,7 +90,7 @@ def all_to_all_quant_matmul(given: Arguments) -> None:
     """
     ranks, x1, scale = given.ranks(), integers(given["x1"]), given["x1Scale"]
     exchanged = _rows_for_columns(ranks, x1, "x1")
-    x2 = integers(columns_of(given["x2"], exchanged.shape[1], given["transposeX2"]))
+    x2 = integers(_after_exchange(given, exchanged))
     left: Array = exchanged
     if given["x1QuantMode"] == 7:
         wide = widen(exchanged) if scale is None else widen(exchanged) * widen(scale)

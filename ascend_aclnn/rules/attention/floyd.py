@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ascend_aclnn.rules.language import *
 
-_INPUTS = {
+_INPUTS: dict[str, Any] = {
     "query": "b h n m d",
     "key1": "b h n k d",
     "value1": "b h n k d",

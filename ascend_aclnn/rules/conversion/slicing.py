@@ -178,5 +178,10 @@ rule(
         V="FLOAT INT32 FLOAT16",
     ),
     tiling(require("uniqueIndices == indices[:1]", "values[0] == indices[0]")),  # as the kernel pairs them
+    tiling(
+        rank(1, 1, "uniqueLen", "uniqueIndices"),
+        rank(2, 2, "indices"),
+        require("uniqueIndices[0] == indices[0]", "values[0] == indices[0]"),
+    ),
     infer_shape(newIndicesOut="(uniqueLen[0], indices[1])", newValuesOut="(uniqueLen[0], *values[1:])"),
 )

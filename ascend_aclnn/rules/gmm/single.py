@@ -82,6 +82,10 @@ rule(
             when("weight.format != FRACTAL_NZ", formats("ND NCL", "weight"), rank(3, 3, "weight")),
         ),
     ),
-    tiling(rank(2, 2, "x", "weightScale")),
+    tiling(
+        rank(2, 2, "x", "weightScale"),
+        rank(1, 1, "groupList"),
+        when("len(weight) == 3", require("weight[2] == x[1]", "weight[:2] == weightScale")),
+    ),
     infer_shape(out="(x[0], weightScale[1])"),
 )

@@ -67,6 +67,7 @@ rule(
         "T INT32 T FLOAT FLOAT FLOAT INT32 INT32",
         T="FLOAT BF16",
     ),
+    tiling(shape_patterns(vocabParallelLogits="n v", target="n", globalLogitsMax="n")),
     infer_shape(
         predictedLogitsOut="target",
         sumExpLogitsOut="target",

@@ -202,6 +202,7 @@ rule(
         out="(m, 1, batch * n) if scale is not None else (m, batch, n) if batchSplitFactor == 1 else "
         "(batchSplitFactor, m, batch * n // batchSplitFactor)"
     ),
+    tiling(require("x2[0] == batch")),
     on_operators(
         "aclnnTransposeBatchMatMulWeightNz",
         formats("FRACTAL_NZ", "x2"),

@@ -93,6 +93,7 @@ _QUANT_SHAPES = (
             rank(1, 1, "offset"),
             require("offset[0] in (1, n)"),
         ),
+        when("x1Scale is None or len(x1Scale) < 2", tiling(require("x2Scale.size in (1, n)"))),
         require("bias == (n,) or (len(batch) == 1 and bias == (*batch, 1, n))"),
         when(
             "int4",
@@ -214,7 +215,7 @@ rule(
         when("weight.format == ND", rank(2, 2, "weight"), require("weight[0] % 16 == 0", "weight[1] % 16 == 0")),
         when("weight.format == FRACTAL_NZ", rank(4, 4, "weight")),
     ),
-    tiling(rank(2, 2, "x")),
+    tiling(rank(2, 2, "x"), when("len(weight) == 2", require("weight[1] == x[1]", "weightScale.size == weight[0]"))),
     infer_shape(out="(x[0], weight[0] if len(weight) == 2 else weightScale[0])"),
 )
 rule(

@@ -8,12 +8,16 @@ from ascend_aclnn.rules.mc2.common import communicator, optional_communicator
 
 # --------------------------------------------------------------------------------------------------- there and back
 
+# ``local``: the experts of this rank.
+_LOCAL = define(
+    moe_ranks="epWorldSize - sharedExpertRankNum",
+    is_shared="epRankId < sharedExpertRankNum",
+    local="1 if is_shared else moeExpertNum // moe_ranks if moe_ranks > 0 else 0",
+)
 # Room for the rows that may come at most: those of shared experts are divided between the ranks that have copies.
 _ROOM = (
+    _LOCAL,
     define(
-        moe_ranks="epWorldSize - sharedExpertRankNum",
-        is_shared="epRankId < sharedExpertRankNum",
-        local="1 if is_shared else moeExpertNum // moe_ranks if moe_ranks > 0 else 0",
         tokens="globalBs if globalBs > 0 else x[0] * epWorldSize",
         room="tokens * max(sharedExpertNum, 1) // sharedExpertRankNum if is_shared else tokens * min(local, expertIds[1])",
         scale_rows="(room, 2 * ceil_div(x[1], 64)) if quantMode == 4 else (room, ceil_div(x[1], 128)) if quantMode == 3 "
@@ -56,6 +60,7 @@ rule(
     on_operators(_SECOND, when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional"))),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
+    tiling(rank(2, 2, "x", "expertIds"), require("expertIds[0] == x[0]")),
     *_ROOM,
     nullable="groupEp groupTp dynamicScales dynamicScalesOut expandScales expandScalesOut tpRecvCounts tpRecvCountsOut",
     aliases=_RESULTS,
@@ -63,11 +68,21 @@ rule(
 
 # As many rows as there are lists of experts, of the width of what comes back.
 _TOKENS = "(expertIds[0], expandX[1])"
+_RETURNED = (
+    _LOCAL,
+    tiling(
+        rank(2, 2, "expandX", "expertIds"),
+        rank(1, 1, "assistInfoForCombine", "epSendCounts"),
+        has_shape(expertScales="expertIds", expandIdx="(prod(expertIds),)"),
+        require("epSendCounts[0] >= epWorldSize * local"),
+    ),
+)
 rule(
     "aclnnMoeDistributeCombine aclnnMoeDistributeCombineV2 aclnnMoeDistributeCombineV3 aclnnMoeDistributeCombineV4",
     *communicator("groupEp"),
     optional_communicator("groupTp"),
     documented_dtypes(),
+    *_RETURNED,
     infer_shape(x=_TOKENS, xOut=_TOKENS),
     nullable="groupEp groupTp",
 )
@@ -77,6 +92,8 @@ rule(
     only_products("A3 950"),
     optional_communicator("groupTp"),
     documented_dtypes(),
+    *_RETURNED,
+    tiling(rank(3, 3, "residualX"), require("residualX == (expertIds[0], 1, expandX[1])", "gamma == expandX[1:]")),
     infer_shape(yOut="residualX", rstdOut="(*residualX[:-1], 1)", xOut="residualX"),
     output_dtype(rstdOut="FLOAT"),
     nullable="groupEp groupTp yOut rstdOut residualX gamma",

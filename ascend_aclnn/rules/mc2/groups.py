@@ -24,6 +24,12 @@ rule(
     not_empty("recvCounts"),
     *COMM_MODE_WITHOUT_AIV,
     documented_dtypes(),
+    tiling(
+        rank(2, 2, "gmmX", "mmXOptional", "mmWeightOptional"),
+        rank(3, 3, "gmmWeight"),
+        require("(gmmWeight[2] if transGmmWeight else gmmWeight[1]) == gmmX[1]"),
+        require("(mmWeightOptional[1] if transMmWeight else mmWeightOptional[0]) == mmXOptional[1]"),
+    ),
     define(
         received="sum(recvCounts)",
         columns="gmmWeight[1] if transGmmWeight else gmmWeight[2]",

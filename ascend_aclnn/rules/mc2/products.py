@@ -168,6 +168,7 @@ rule(
         when("x1QuantMode == 7", same_dtype("x1", "x1Scale")),
         when("x1QuantMode == 3", dtypes("FLOAT", "x1Scale")),
         same_dtype("x1", "alltoAllOutOptional"),
+        tiling(rank(2, 2, "x1"), *_SCALES),
     ),
     no_private_format("x1", "x2", "biasOptional", "x2Scale", "output", "alltoAllOutOptional"),
     *_BEFORE,

@@ -21,7 +21,7 @@ rule(
             x2Optional="n h",
             expandedX="r h",
             bias="e h",
-            expandedRowIdx="r",
+            expandedRowIdx="n*k",
         ),
         require("bias[0] > 0", "scales[1] > 0"),
     ),
@@ -106,6 +106,8 @@ rule(
         when("dropPadMode == 1", positive("expertNum", "expertCapacity")),
         rank(2, 2, "gradY"),
         rank(1, 1, "expandedRowIdx"),
+        rank(2, 2, "scalesOptional"),
+        when("dropPadMode == 0", rank(2, 2, "expandedXOptional")),
         when("scalesOptional is None", require("expandedRowIdx[0] == gradY[0]")),
         when(
             "scalesOptional is not None",

@@ -57,7 +57,7 @@ rule(
     array_length("normalizedShape", 1),
     rank(2, 8, "x"),
     require("normalizedShape[0] == x[-1]"),
-    rank(1, 1, "weightOptional", "biasOptional"),
+    has_shape(weightOptional="x[-1:]", biasOptional="x[-1:]"),
     *_MODULATION,
     has_shape(mean="(*x[:-1], 1)", gradInputOut="x", gradScaleOut="scale", gradShiftOut="shift"),
     require("gradWeightOut.size == x[-1]", "gradBiasOut.size == x[-1]"),

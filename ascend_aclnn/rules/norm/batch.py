@@ -133,6 +133,7 @@ rule(
     no_private_format("gradOut", "input", "mean", "invstd", *_SUMS),
     rank(2, 8, "gradOut", "input"),
     require("input[1] != 0"),
+    tiling(same_shape("gradOut", "input")),
     output_shape(**dict.fromkeys(_SUMS, "(input[1],)")),
     tiling(require("mean.size == input[1]", "invstd.size == input[1]", "weight.size == input[1]")),
     output_dtype(**dict.fromkeys(_SUMS, "mean")),

@@ -126,6 +126,11 @@ rule(
     "aclnnGroupNormSwishGrad",
     only_products("A2 A3 950"),
     dtype_table("dy mean rstd x gamma beta dxOut dgammaOut dbetaOut", "T T T T T T T T T", T=FLOATS),
-    tiling(*_SWISH, same_shape("x", "dy"), output_shape(dxOut="x")),
+    tiling(
+        *_SWISH,
+        same_shape("x", "dy"),
+        has_shape(mean="(x[0], numGroups)", rstd="(x[0], numGroups)"),
+        output_shape(dxOut="x"),
+    ),
     infer_shape(dgammaOut="gamma", dbetaOut="beta"),
 )

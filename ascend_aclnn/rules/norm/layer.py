@@ -195,6 +195,10 @@ rule(
         tiling(require("gamma[-1] == x1[-1]"), when("dynamic", same_shape("gamma", "scales1Optional"))),
         same_shape("scales1Optional", "zeroPoints1Optional"),
         same_shape("scales2Optional", "zeroPoints2Optional"),
+        tiling(
+            require("gamma in (x1[len(x1) - len(gamma):], (1, *x1[-1:]))"),
+            when("dynamic", require("scales1Optional.size == gamma.size", "scales2Optional.size == gamma.size")),
+        ),
     ),
     # What is not computed has a stand-in of one element.
     infer_shape(

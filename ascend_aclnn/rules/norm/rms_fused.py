@@ -123,7 +123,12 @@ rule(
     "aclnnRmsNormDynamicQuant",
     only_products("A2 A3"),
     dtype_table("x gamma smoothScalesOptional betaOptional yOut scaleOut", "T T T T INT8 FLOAT", T=HALVES),
-    tiling(GAMMA_IS_TAIL, same_shape("gamma", "smoothScalesOptional", "betaOptional"), output_shape(yOut="x")),
+    tiling(
+        rank(1, 8, "x", "gamma"),
+        GAMMA_IS_TAIL,
+        same_shape("gamma", "smoothScalesOptional", "betaOptional"),
+        output_shape(yOut="x"),
+    ),
     infer_shape(scaleOut="x[:len(x) - len(gamma)]"),
 )
 

@@ -54,6 +54,7 @@ rule(
             "attenMaskOptional.size > 0",
             "attenMaskOptional.size % prod(x[-2:]) == 0",
             "attenMaskOptional.size == x[1] * prod(x[-2:]) or len(x) == 4",
+            "x[0] * prod(x[-2:]) % attenMaskOptional.size == 0 or len(x) == 5",
         ),
         output_shape(out="x"),
     ),
