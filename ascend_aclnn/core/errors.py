@@ -35,14 +35,21 @@ def status_hint(status: int) -> str:
     return _statuses().get(status, ("", ""))[1]
 
 
-class RuleViolation(Exception):
-    """Phase one would refuse a call: the status CANN returns, the C parameter it is about, what came and what is allowed."""
+Cause = tuple[str, dict[str, Any]]
 
-    def __init__(self, status: int, argument: Optional[str], detail: str) -> None:
+
+class RuleViolation(Exception):
+    """Phase one would refuse a call: the status CANN returns, the C parameter it is about, what came and what is allowed.
+
+    ``cause`` tells the same in values, where CANN has a common check for it: the kind of check, and what it prints.
+    """
+
+    def __init__(self, status: int, argument: Optional[str], detail: str, cause: Optional[Cause] = None) -> None:
         super().__init__(detail)
         self.status = status
         self.argument = argument
         self.detail = detail
+        self.cause = cause
 
 
 class DataError(ValueError):

@@ -36,7 +36,7 @@ from ascend_aclnn.core.socs import DEFAULT_SOC, Soc
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.emulator import singles
+from ascend_aclnn.emulator import refusals, singles
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
@@ -417,7 +417,8 @@ class Device:
         except Exception:
             return INNER_ERROR, _unexpected(name)
         if violation is not None:
-            return violation.status, f"{name}: {violation.detail}".encode()
+            own = refusals.lines(name, violation)
+            return violation.status, f"{name}: {violation.detail}{'' if own is None else chr(0) + own}".encode()
         if unsupported is not None:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {unsupported}".encode()
         plan.settle(self.soc)

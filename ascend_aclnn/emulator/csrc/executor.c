@@ -199,7 +199,7 @@ static int make_plan(const emu_operator *operator, emu_device *device, uint64_t 
         if (status == 0) status = ACLNN_ERR_INNER;
         if (answer.size > 0) {
             emu_buffer_put(&answer, "", 1);
-            emu_fail_with(status, (const char *)answer.data);
+            emu_refuse(status, (const char *)answer.data, answer.size);
         }
         free(p);
     }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 typedef struct {
     const char *routine;
@@ -71,6 +73,22 @@ int emu_fail(int status, const char *error, const char *format, ...) {
 int emu_null_argument(const char *name) { return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%s is a null pointer", name); }
 
 int emu_fail_with(int status, const char *text) { return set_message(status, strdup(text)); }
+
+int emu_refuse(int status, const char *text, size_t size) {
+    size_t length = strlen(text) + 1;
+    if (length >= size) return emu_fail_with(status, text);
+    struct timespec now;
+    struct tm local;
+    char date[40], *message = NULL;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(date, sizeof date, "%Y-%m-%d-%H:%M:%S", &local);
+    long micros = now.tv_nsec / 1000;
+    if (asprintf(&message, "%s\nEZ1001: [PID: %d] %s.%03ld.%03ld %s", text, (int)getpid(), date, micros / 1000, micros % 1000,
+                 text + length) < 0)
+        message = NULL;
+    return set_message(status, message);
+}
 
 char *emu_take_message(void) {
     thread_state *state = self();

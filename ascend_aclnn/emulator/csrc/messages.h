@@ -12,6 +12,8 @@ LINK int emu_fail(int status, const char *error, const char *format, ...) EMU_CH
 LINK int emu_null_argument(const char *name);
 /* Sets the message to a text as it is, and returns the status. */
 LINK int emu_fail_with(int status, const char *text);
+/* The same with what CANN itself would print, if it stands behind the text's end: `size` counts both ends. */
+LINK int emu_refuse(int status, const char *text, size_t size);
 /* Takes this thread's message away; the caller frees it. NULL when there is none. */
 LINK char *emu_take_message(void);
 /* Says for which function the following messages are. */

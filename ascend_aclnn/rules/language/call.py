@@ -7,7 +7,7 @@ from typing import Any, Callable, NoReturn, Optional, SupportsIndex, Union, over
 
 from ascend_aclnn.catalog import Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import PARAM_INVALID, RuleViolation
+from ascend_aclnn.core.errors import PARAM_INVALID, Cause, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
@@ -276,18 +276,23 @@ class Call:
                 self.refuse(name, text)
         return shapes
 
-    def refuse(self, argument: Optional[str], detail: str, status: Optional[int] = None) -> NoReturn:
+    def refuse(
+        self, argument: Optional[str], detail: str, status: Optional[int] = None, cause: Optional[Cause] = None
+    ) -> NoReturn:
         """Fails phase one. ``detail`` follows the argument's name: "has dtype X; it must be Y"."""
         gap = "" if detail.startswith("[") else " "
         text = f"{self.python_name(argument)}{gap}{detail}" if argument else detail
-        position = self.positions.get(argument or "")
-        name = argument if position is None else self.operator.parameters[position].name
-        raise RuleViolation(self.status if status is None else status, name, text)
+        name = self.c_name(argument) if argument else argument
+        raise RuleViolation(self.status if status is None else status, name, text, cause)
 
     def require(self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None) -> None:
         """Fails phase one unless the condition holds."""
         if not condition:
             self.refuse(argument, detail, status)
+
+    def c_name(self, argument: str) -> str:
+        position = self.positions.get(argument)
+        return argument if position is None else self.operator.parameters[position].name
 
     def python_name(self, argument: str) -> str:
         position = self.positions.get(argument)

@@ -83,7 +83,8 @@ class _Dtypes(Word):
             value = call.get(name)
             for item in value if isinstance(value, list) else (value,):
                 if item is not None and item.dtype not in members:
-                    call.refuse(name, f"has dtype {item.dtype.name}; on {call.soc.name} it must be {_listed(members)}")
+                    text = f"has dtype {item.dtype.name}; on {call.soc.name} it must be {_listed(members)}"
+                    call.refuse(name, text, cause=("dtype", {"came": item.dtype, "allowed": sorted(members)}))
 
 
 def dtypes(allowed: DtypeSet, *names: str) -> Check:
@@ -109,7 +110,7 @@ def documented_dtypes(*names: str) -> Check:
             for tensor in call.tensors(name):
                 if tensor.dtype not in allowed:
                     text = f"has dtype {tensor.dtype.name}; on {call.soc.name} it must be {_listed(allowed)}"
-                    call.refuse(name, text)
+                    call.refuse(name, text, cause=("dtype", {"came": tensor.dtype, "allowed": allowed}))
 
     return check
 
@@ -150,7 +151,8 @@ class _DtypeTable(Word):
                     f"{call.python_name(k)} {call.dtype(k).name}" for k in self.keys[:position] if call.is_present(k)
                 )
                 given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
-                call.refuse(key, f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}")
+                text = f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}"
+                call.refuse(key, text, cause=("dtype", {"came": came, "allowed": sorted(allowed)}))
             left = fitting
         self.known.add(combination)
 
@@ -212,7 +214,8 @@ class _SameDtype(Word):
             for tensor in call.tensors(name):
                 if tensor.dtype is not wanted:
                     text = f"has dtype {tensor.dtype.name}; it must be {wanted.name}, as {call.python_name(self.first)}"
-                    call.refuse(name, text)
+                    values = {"other": call.c_name(self.first), "allowed": wanted, "came": tensor.dtype}
+                    call.refuse(name, text, cause=("same dtype", values))
 
 
 def same_dtype(first: str, *others: str, among: Optional[DtypeSet] = None) -> Check:
@@ -228,7 +231,9 @@ class _HasDtype(Word):
 
     def __call__(self, call: Call) -> None:
         if call.is_present(self.name) and call.dtype(self.name) is not self.rule(call):
-            call.refuse(self.name, f"has dtype {call.dtype(self.name).name}; it must be {self.rule(call).name}")
+            came, wanted = call.dtype(self.name), self.rule(call)
+            text = f"has dtype {came.name}; it must be {wanted.name}"
+            call.refuse(self.name, text, cause=("expected dtype", {"came": came, "allowed": wanted}))
 
 
 def has_dtype(name: str, source: Union[DtypeRule, str]) -> Check:
@@ -310,7 +315,8 @@ def castable(source: Union[DtypeRule, str], *names: str) -> Check:
         for name in names:
             for tensor in call.tensors(name):
                 if not can_cast(come, tensor.dtype):
-                    call.refuse(name, f"has dtype {tensor.dtype.name}; a {come.name} result cannot be cast to it")
+                    text = f"has dtype {tensor.dtype.name}; a {come.name} result cannot be cast to it"
+                    call.refuse(name, text, cause=("cast", {"came": come, "allowed": tensor.dtype}))
 
     return check
 

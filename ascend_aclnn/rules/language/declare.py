@@ -99,7 +99,10 @@ class Rule:
             self._needed[call.operator, outputs] = needed
         for position, name in needed:
             if call.values[position] is None:
-                call.refuse(name, "is None (a null pointer); it is required", self.null_status)
+                kind = call.operator.parameters[position].ctype.replace("const ", "").rstrip("* ")
+                call.refuse(
+                    name, "is None (a null pointer); it is required", self.null_status, ("null", {"kind": kind})
+                )
 
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required

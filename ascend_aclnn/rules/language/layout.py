@@ -30,7 +30,10 @@ def rank(least: int, most: int, *names: str) -> Check:
         for name in names:
             for tensor in call.tensors(name):
                 if not least <= tensor.ndim <= most:
-                    call.refuse(name, f"has rank {tensor.ndim} (shape {dims_text(tensor.shape)}); it must be {wanted}")
+                    text = f"has rank {tensor.ndim} (shape {dims_text(tensor.shape)}); it must be {wanted}"
+                    kind = "rank" if least == most else "most axes" if tensor.ndim > most else "least axes"
+                    limit = most if tensor.ndim > most else least
+                    call.refuse(name, text, cause=(kind, {"count": limit, "came": tensor.shape}))
 
     return check
 

@@ -192,7 +192,9 @@ def takes_dtype(source: Union[DtypeRule, str], *names: str) -> Check:
         target = computed_in(call)
         for name in names:
             if call.is_present(name) and not can_cast(call.dtype(name), target):
-                call.refuse(name, f"has dtype {call.dtype(name).name}, which cannot be cast to {target.name}")
+                came = call.dtype(name)
+                text = f"has dtype {came.name}, which cannot be cast to {target.name}"
+                call.refuse(name, text, cause=("cast", {"came": came, "allowed": target}))
 
     return check
 

@@ -67,7 +67,8 @@ class _OutputShapes(Word):
                 call.refuse(name, f"has {count_text(len(tensors), 'tensor')}; it must have {len(shapes)}")
             for tensor, shape in zip(tensors, shapes):
                 if tensor.shape != tuple(shape) and not self.admits(tensor, shape):
-                    call.refuse(name, f"has shape {dims_text(tensor.shape)}; it must be {dims_text(shape)}")
+                    text = f"has shape {dims_text(tensor.shape)}; it must be {dims_text(shape)}"
+                    call.refuse(name, text, cause=("shape", {"came": tensor.shape, "allowed": tuple(shape)}))
 
     def admits(self, tensor: TensorSpec, shape: Shape) -> bool:
         """Whether a tensor of another shape will do."""
@@ -173,9 +174,10 @@ def broadcast_shape(*names: str) -> Callable[[Call], Shape]:
                 continue
             both = broadcast_shapes(total, call.shape(name))
             if both is None:
-                call.refuse(
-                    name, f"has shape {dims_text(call.shape(name))}, which does not broadcast with {dims_text(total)}"
-                )
+                text = f"has shape {dims_text(call.shape(name))}, which does not broadcast with {dims_text(total)}"
+                first = next(other for other in names if call.is_present(other))
+                values = {"other": call.c_name(first), "came": call.shape(name), "allowed": total}
+                call.refuse(name, text, cause=("broadcast", values))
             total = both
         return total
 
@@ -238,7 +240,8 @@ def same_shape(first: str, *others: str) -> Check:
             for tensor in call.tensors(name):
                 if tensor.shape != wanted:
                     text = f"has shape {dims_text(tensor.shape)}; it must be {dims_text(wanted)}, as {call.python_name(first)}"
-                    call.refuse(name, text)
+                    values = {"other": call.c_name(first), "came": tensor.shape, "allowed": wanted}
+                    call.refuse(name, text, cause=("same shape", values))
 
     return check
 
@@ -251,7 +254,8 @@ def broadcastable(name: str, target: str) -> Check:
             both = broadcast_shapes(call.shape(name), call.shape(target))
             if both != call.shape(target):
                 text = f"has shape {dims_text(call.shape(name))}, which does not broadcast to {dims_text(call.shape(target))}"
-                call.refuse(name, text)
+                values = {"other": call.c_name(target), "came": call.shape(name), "allowed": call.shape(target)}
+                call.refuse(name, text, cause=("broadcast", values))
 
     return check
 
