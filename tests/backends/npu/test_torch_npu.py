@@ -44,7 +44,7 @@ def run(home: Path, program: str, mode: str, *, head: str = HEAD, delay: str = "
             del variables[key]
     variables["ASCEND_EMULATOR_LEAKS"] = "0"  # torch_npu keeps a stream and its memory to the end
     done = subprocess.run(
-        [sys.executable, "-c", head + program], env=variables, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", head + program], env=variables, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     return done.stdout + done.stderr
