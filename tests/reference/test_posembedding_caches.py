@@ -80,6 +80,20 @@ def test_joined_keys_and_values(mode: str) -> None:
     assert (wide(v_cache) == 9).sum() >= v_cache.size - written * dv
 
 
+def test_a_cache_whose_batches_and_heads_are_cut_otherwise() -> None:
+    kv, gamma, cos = numbers(RNG, 2, 1, 3, 96), numbers(RNG, 64), numbers(RNG, 2, 1, 3, 32)
+    index = np.array([[0, 4, 2], [3, 1, 0]])
+    caches = []
+    for lead in ((2, 1), (1, 2)):
+        keys, latent = np.zeros((*lead, 5, 32), BF16), np.zeros((*lead, 5, 64), BF16)
+        ops.kv_rms_norm_rope_cache(kv, gamma, cos, cos, index, keys, latent)
+        caches.append((keys.reshape(2, 5, 32), latent.reshape(2, 5, 64)))
+    assert np.any(caches[0][0]) and all(np.array_equal(a, b) for a, b in zip(*caches))
+    with pytest.raises(AclError, match=r"k_cache has shape \(1, 1, 5, 32\)") as error:
+        ops.kv_rms_norm_rope_cache(kv, gamma, cos, cos, index, keys[:, :1], latent)
+    assert error.value.status == 561002
+
+
 def test_keys_and_values_of_their_own() -> None:
     batch, heads, tokens, dk, dv, rope = 1, 2, 3, 96, 64, 32
     kv, value, gamma = numbers(RNG, batch, heads, tokens, dk), numbers(RNG, batch, heads, tokens, dv), numbers(RNG, dk)

@@ -46,12 +46,15 @@ def _into_cache(given: Given, cache: Array, x: Array) -> None:
     batch, heads, tokens, width = x.shape
     if mode == "Norm":
         check_range("index", index, -1, cache.shape[2])
+        view = cache.reshape(-1, *cache.shape[2:])  # heads of all batches
         for number in range(batch):
             slots = index.reshape(batch, tokens)[number]
             there = np.flatnonzero(slots >= 0)
             kept = np.empty((heads, len(there), width), cache.dtype)
             round_into(kept, np.ascontiguousarray(x[number][:, there]))
-            cache[number][:, slots[there]] = kept
+            view[number * heads : (number + 1) * heads, slots[there]] = kept
+        if not np.may_share_memory(view, cache):
+            cache[...] = view.reshape(cache.shape)
         return
     size = cache.shape[1]
     if "BLK" in mode:  # where each block of a sequence begins

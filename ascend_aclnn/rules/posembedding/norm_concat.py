@@ -44,6 +44,7 @@ rule(
             for plain, encoded in zip(_PLAIN, _ENCODED)
         ),
         _TABLES,
+        require("ropeCos[0] <= queryOutput[2]", "ropeCos[0] <= keyOutput[2]"),
         has_shape(**{name: "(query[-1],)" if "Query" in name else "(key[-1],)" for name in _PARAMETERS}),
     ),
     infer_shape(
@@ -72,6 +73,7 @@ rule(
             gradQueryOutput=_joined("query", "encoderQuery"),
             gradKeyOutput=_joined("key", "encoderKey"),
         ),
+        require(*(f"ropeCos[0] <= {name}[2]" for name in ("gradQueryOutput", "gradKeyOutput", "gradValueOutput"))),
         *(
             require(f"encoder{name}[2:] == {own}[2:]", f"encoder{name}[0] == {own}[0]")
             for name, own in (("Query", "query"), ("Key", "key"))

@@ -51,6 +51,8 @@ rule(
             not_empty("x"),
             require("x[3] == 64", "cos[0] == x[0]", "cos[1] == 1", "cos[2] in (1, x[2])", "cos[3] == 64"),
         ),
+        broadcastable("cos", "x"),
+        require("cos[-1] == x[-1]", "x[-1] % 2 == 0"),
         output_shape(out="x"),
     ),
 )
@@ -68,6 +70,9 @@ rule(
             "partialSlice[1] - partialSlice[0] == cos[-1]",
             argument="partialSlice",
         ),
+        rank(4, 4, "cos"),
+        # One table of cosines, or one for each batch, head or token.
+        require(*(f"cos[{axis}] in (1, x[{axis}])" for axis in range(3))),
     ),
     aliases={"x": "xRef dyRef"},
 )
@@ -80,8 +85,15 @@ rule(
         rank(3, 4, "queryRef", "keyRef", "cos", "sin"),
         same_shape("cos", "sin"),
         one_of("layout", 1, 2, 3, 4),
+        define(heads="{1: 2, 2: 2, 3: 1, 4: 1}[layout]", tokens="{1: 1, 2: 0, 3: 2, 4: 0}[layout]"),
+        require("len(queryRef) == (3 if layout == 4 else 4)", "len(cos) == len(queryRef)"),
         require("len(keyRef) == len(queryRef)", "keyRef[-1] == queryRef[-1]"),
+        # Heads apart, keys are as queries; one table serves all heads, and on Ascend 950 all batches.
+        require("keyRef[:heads] == queryRef[:heads]", "keyRef[tokens] == queryRef[tokens]"),
+        require("cos[heads] == 1", "cos[tokens] == queryRef[tokens]", "cos[-1] <= queryRef[-1]"),
+        when("layout != 4", define(batch="1 if layout == 2 else 0"), require("cos[batch] in (1, queryRef[batch])")),
         one_of("rotaryMode", "half", "interleave", "quarter", "interleave-half", ""),
+        require("cos[-1] % (4 if rotaryMode is not None and rotaryMode == 'quarter' else 2) == 0"),
     ),
 )
 
@@ -98,10 +110,19 @@ rule(
     rank(2, 2, "queryIn", "keyIn", "cosSinCache"),
     not_empty("queryIn", "keyIn", "cosSinCache", "positions"),
     require("keyIn[0] == queryIn[0]"),
+    rank(1, 2, "positions"),
     output_shape(queryOut="queryIn", keyOut="keyIn"),
     array_length("mropeSection", 3, 4),
     not_negative("mropeSection"),
     when("mropeSection[0] > 0", require("sum(mropeSection) * 2 == cosSinCache[1]", f"mropeSection in {_SECTIONS}")),
     require("headSize != 0", "queryIn[-1] % headSize == 0", "keyIn[-1] % headSize == 0"),
     require("cosSinCache[-1] % 2 == 0", "cosSinCache[-1] <= headSize"),
+    # A position for each token; with sections for text, height, width (and time), a row of them for each.
+    tiling(
+        require("positions[-1] == queryIn[0]"),
+        when(
+            "mropeSection is not None and len(mropeSection) and sum(mropeSection) > 0",
+            has_shape(positions="(len(mropeSection), queryIn[0])"),
+        ),
+    ),
 )
