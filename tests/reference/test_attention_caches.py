@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+import ascend_aclnn as aclnn
 from ascend_aclnn import ops
 from ascend_aclnn.core.errors import UnsupportedOperator
 
@@ -108,6 +110,35 @@ def test_pages_with_heads_first() -> None:
     np.testing.assert_array_equal(cache[2, :, 4], key[3])
     with pytest.raises(UnsupportedOperator, match="compressed"):
         ops.scatter_pa_kv_cache(key, cache, SLOTS, None, filled(0), scatter_mode="Omni")
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_pages_with_scales_of_keys(dtype: Any, index: Any) -> None:
+    """Token by token and head by head; slots below 0 and behind the cache take nothing."""
+    rng = np.random.default_rng(5)
+    tokens, heads, blocks, size = 6, 3, 4, 8
+    key, value = (rng.standard_normal((tokens, heads, width)).astype(dtype) for width in (32, 16))
+    scale = rng.standard_normal((heads, tokens)).astype(np.float32).T
+    slots = np.array([5, -1, 31, 8, 32, 17], index)
+    caches = [np.ones((blocks, heads, size, width), dtype) for width in (32, 16)]
+    caches.append(np.ones((blocks, heads, size, 1), np.float32))
+    expected = [cache.copy() for cache in caches]
+    for i, slot in enumerate(slots):
+        if 0 <= slot < blocks * size:
+            for head in range(heads):
+                for cache, rows in zip(expected, (key, value, scale[..., None])):
+                    cache[slot // size, head, slot % size] = rows[i, head]
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        ops.scatter_pa_kv_cache_with_k_scale(key, value, caches[0], caches[1], slots, scale, caches[2], "BNBD")
+    for made, wanted in zip(caches, expected):
+        np.testing.assert_array_equal(made.astype(np.float32), wanted.astype(np.float32))
+
+
+def test_a_slot_behind_the_cache_is_refused() -> None:
+    key, cache = np.ones((1, 2, 32), np.float16), np.zeros((2, 4, 2, 32), np.float16)
+    with pytest.raises(aclnn.AclError, match="slot_mapping element"):
+        ops.scatter_pa_kv_cache(key, cache, np.array([8], np.int32), None, np.zeros_like(cache), cache_mode="Norm")
 
 
 @pytest.mark.parametrize("cumulative", [False, True])

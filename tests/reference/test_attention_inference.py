@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from attention_tools import call
 
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
 from ascend_aclnn.core.errors import UnsupportedOperator
 
 BATCH, HEADS, KEY_HEADS, QUERIES, KEYS, WIDTH = 2, 4, 2, 5, 7, 8
@@ -240,6 +242,58 @@ def test_masks_of_single_tokens(shape: tuple[int, ...]) -> None:
         near(found[number], expected)
 
 
-def test_queries_of_eight_bits_have_no_reference() -> None:
-    with pytest.raises(UnsupportedOperator, match="8 bits"):
-        fused("BNSD", query=np.zeros(Q.shape, np.int8))
+def v5(*operands: Any, **more: Any) -> Any:
+    given = {
+        "num_heads": HEADS, "scale_value": ATTRIBUTES["scaleValue"], "pre_tokens": 2**31 - 1, "next_tokens": 2**31 - 1,
+        "input_layout": "BNSD", "num_key_value_heads": KEY_HEADS, "sparse_mode": 0, "inner_precise": 0, "block_size": 0,
+        "antiquant_mode": 0, "softmax_lse_flag": True, "key_antiquant_mode": 0, "value_antiquant_mode": 0,
+        "query_quant_mode": 0, "pse_type": 0,
+    }  # fmt: skip
+    query, key, value = operands
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        return ops.fused_infer_attention_score_v5(query, [key], [value], **{**given, **more})
+
+
+def test_version_5() -> None:
+    """Bias, mask and sink together, of several heads to a head of keys; and a cache of 8 bits."""
+    query, key, value = (x.astype(np.float16) for x in (Q, K, V))
+    bias = numbers(1, HEADS, QUERIES, KEYS, seed=4).astype(np.float16)
+    mask = np.random.default_rng(3).random((BATCH, 1, QUERIES, KEYS)) < 0.3
+    mask[..., 0] = False
+    sink = numbers(HEADS, seed=7).astype(np.float16)
+    out, lse = v5(query, key, value, pse_shift=bias, atten_mask=mask, learnable_sink=sink)
+    wide = [x.astype(np.float64) for x in (query, key, value, bias, sink)]
+    for number in range(BATCH):
+        result, sums = attention(*(x[number] for x in wide[:3]), mask[number], wide[3][0])
+        column = wide[4][:, None, None]
+        near(out[number], result / (1 + np.exp(column - sums)), 2.0**-9)
+        near(lse[number], np.logaddexp(sums, column), 1e-4)
+    scales = [
+        np.abs(numbers(KEY_HEADS, 1, WIDTH, seed=seed)).astype(np.float16) * 0.01 + np.float16(0.01) for seed in (8, 9)
+    ]
+    for dtype in ("INT8", "HIFLOAT8"):
+        cache = [
+            quantised(x, s.astype(np.float64)) if dtype == "INT8" else aclnn.asarray(x / s, dtype).numpy()
+            for x, s in zip((K, V), scales)
+        ]
+        out, _ = v5(query, *cache, key_antiquant_scale=scales[0], value_antiquant_scale=scales[1])
+        for number in range(BATCH):
+            k, v = (c[number].astype(np.float64) * s.astype(np.float64) for c, s in zip(cache, scales))
+            near(out[number], attention(wide[0][number], k, v)[0], 2.0**-8)
+
+
+def test_what_has_no_reference_is_said_in_phase_one() -> None:
+    key, value = (x.astype(np.float16) for x in (K, V))
+    for dtype in ("HIFLOAT8", "FLOAT8_E4M3FN", "INT8"):
+        low = [aclnn.asarray(x, dtype).numpy() for x in (Q, K, V)]
+        with pytest.raises(UnsupportedOperator, match="8 bits"):
+            v5(*low)
+    with pytest.raises(UnsupportedOperator, match="in pages or for groups"):
+        scale = np.ones((BATCH, KEYS), np.float32)
+        v5(
+            Q.astype(np.float16), K.astype(np.int8), V.astype(np.int8), key_antiquant_scale=scale,
+            value_antiquant_scale=scale, key_antiquant_mode=4, value_antiquant_mode=4,
+        )  # fmt: skip
+    with pytest.raises(aclnn.AclError) as caught:
+        v5(Q.astype(np.float16), key, value, pse_type=2)
+    assert caught.value.status == 561002

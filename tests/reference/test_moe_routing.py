@@ -216,6 +216,54 @@ def test_routing_to_a_range_of_experts(kind: int, scatter: int) -> None:
         np.testing.assert_array_equal(made[2], counts if kind else np.cumsum(counts))
 
 
+@pytest.mark.parametrize("kind", [0, 1, 2])
+@pytest.mark.parametrize("scatter", [0, 1])
+@pytest.mark.parametrize("quant_mode", [-1, 1])
+@pytest.mark.parametrize("active", [None, N * K])
+def test_routing_with_weights(kind: int, scatter: int, quant_mode: int, active: Any) -> None:
+    """Version 4: the weight of each copy lies where its row does."""
+    x, experts, weights, first, last = some((N, H)), chosen(), some((N, K), 1), 1, 4
+    number = None if active is None else np.array(active)
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        made = ops.moe_init_routing_v4(
+            x, experts, None, None, number, weights, 0, E, 0, kind, True, quant_mode, (first, last), scatter
+        )
+    order = [c for c in copies_of(experts) if first <= c[0] < last]
+    rows = np.array([x[t] for _, _, t in order])
+    if quant_mode < 0:
+        np.testing.assert_array_equal(made[0][: len(order)], rows)
+    else:
+        check(made[3][: len(order)], np.abs(rows.astype(np.float64)).max(1) / 127)
+        assert (
+            np.abs(made[0][: len(order)] * made[3][: len(order), None] - rows) <= made[3][: len(order), None] * 0.51
+        ).all()
+    assert made[4].shape == (N * K, 1)
+    np.testing.assert_array_equal(made[4][: len(order), 0], [weights.reshape(-1)[c] for _, c, _ in order])
+    copies = [c for _, c, _ in order]
+    places = range(len(order))
+    np.testing.assert_array_equal(made[1][places if scatter else copies], copies if scatter else places)
+    counts = np.bincount(experts.reshape(-1), minlength=E)[first:last]
+    if kind == 2:
+        np.testing.assert_array_equal(made[2][: last - first], np.stack([np.arange(first, last), counts], 1))
+    else:
+        np.testing.assert_array_equal(made[2], counts if kind else np.cumsum(counts))
+
+
+def test_routing_with_drops_and_weights() -> None:
+    """Each expert has a block of weights, as of rows; zero where it got no copy."""
+    x, experts, weights, capacity = some((N, H)), chosen(), some((N, K), 1), 3
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        made = ops.moe_init_routing_v4(x, experts, None, None, None, weights, capacity, E, 1, 1, False, -1, (0, E), 0)
+    expanded, rows = blocks(x, experts, capacity)
+    wanted = np.zeros((E * capacity, 1), np.float32)
+    for copy, row in enumerate(rows):
+        if row >= 0:
+            wanted[row] = weights.reshape(-1)[copy]
+    np.testing.assert_array_equal(made[0], expanded)
+    np.testing.assert_array_equal(made[1], rows)
+    np.testing.assert_array_equal(made[4], wanted)
+
+
 def test_counting_expert_tokens() -> None:
     np.testing.assert_array_equal(ops.moe_compute_expert_tokens(np.array([0, 0, 2, 2, 2, 4], I32), 5), [2, 2, 5, 5, 6])
 
@@ -230,6 +278,39 @@ def test_re_routing(idx_type: int) -> None:
     np.testing.assert_array_equal(new_scales, scales[order])
     np.testing.assert_array_equal(idx, np.argsort(order) if idx_type else order)
     np.testing.assert_array_equal(counts, [3, 3, 3])
+
+
+@pytest.mark.parametrize("idx_type", [0, 1])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_re_routing_with_weights(idx_type: int, weighted: bool) -> None:
+    """Version 2, row by row: rank r's rows of expert e lie behind those of lower experts of the rank, and go behind
+    those of lower experts, and of lower ranks of the same expert. Two rows belong to nobody."""
+    rng = np.random.default_rng(3)
+    per_rank = rng.integers(0, 5, (3, 4))
+    count = int(per_rank.sum()) + 2
+    tokens = some((count, H), 0, np.float16)
+    scales, weights = some((count, 2), 1), some((count,), 2) if weighted else None
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        permuted, new_scales, idx, counts, new_weights = ops.moe_re_routing_v2(
+            tokens, per_rank.astype(np.int64), scales, weights, 1, idx_type
+        )
+    source, at = {}, 0
+    for rank in range(3):
+        for expert in range(4):
+            source[rank, expert] = range(at, at + per_rank[rank, expert])
+            at += per_rank[rank, expert]
+    order = [row for expert in range(4) for rank in range(3) for row in source[rank, expert]]
+    np.testing.assert_array_equal(permuted[: len(order)], tokens[order])
+    np.testing.assert_array_equal(new_scales[: len(order)], scales[order])
+    np.testing.assert_array_equal(counts, per_rank.sum(0))
+    if idx_type == 0:
+        np.testing.assert_array_equal(idx[: len(order)], order)
+    else:
+        np.testing.assert_array_equal(idx[order], np.arange(len(order)))
+    if weights is None:
+        assert new_weights is None
+    else:
+        np.testing.assert_array_equal(new_weights[: len(order)], weights[order])
 
 
 # ------------------------------------------------------------------------------------------------- finalize

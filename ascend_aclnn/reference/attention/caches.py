@@ -58,6 +58,7 @@ def _write(cache: Array, rows: Array, slots: Array, heads_first: bool = False) -
     slots, rows = slots[there], rows[there]
     fractal = not heads_first and (cache.ndim == 5 or cache.shape[2:] != rows.shape[1:])
     axis = -2 if fractal or heads_first else 1
+    check_range("slotMapping", slots, 0, len(cache) * cache.shape[axis])
     page, token = np.divmod(slots, cache.shape[axis])
     if axis == 1:
         cache[page, token] = rows
@@ -138,7 +139,8 @@ def scatter_pa_kv_cache_with_k_scale(
     *,
     out: tuple[Array, Array, Array],
 ) -> None:
-    """The keys' scales too; pages have their heads first."""
+    """The keys' scales too; pages have their heads first. The kernel leaves out slots behind the cache."""
+    slots = np.where(slots < len(key_cache) * key_cache.shape[2], slots, -1)
     for cache, rows in zip(out, (key, value, scale[..., None])):
         _write(cache, rows, slots, heads_first=True)
 

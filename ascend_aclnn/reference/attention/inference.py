@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, DataError, is_integer
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
@@ -271,10 +270,18 @@ def _with_prefix(
     return joined[0], joined[1], slice(where.start, where.stop + length)
 
 
+def _not_computed(call: Any) -> Optional[str]:
+    if call["query"] is not None and call["query"].dtype.bits == 8:
+        return "the NumPy backend has no reference for queries of 8 bits"
+    modes = [call.get(f"{side}AntiquantMode") or 0 for side in ("key", "value")]
+    scaled = call.get("keyAntiquantScaleOptional") is not None
+    if scaled and max(modes) > _OF_BOTH:
+        return f"the NumPy backend has no reference for scales in pages or for groups (key_antiquant_mode {modes[0]})"
+    return None
+
+
 def _fused(given: Given, layouts: str) -> dict[str, Any]:
     query = given["query"]
-    if is_integer(query.dtype):
-        raise UnsupportedOperator(given.operator, "the NumPy backend has no reference for queries of 8 bits")
     layout, _, out = layouts.partition("_")
     out = out or layout
     heads = given["numHeads"]
@@ -330,13 +337,19 @@ def _arranged(result: Array, layout: str) -> Array:
     "aclnnFusedInferAttentionScoreV3",
     "aclnnFusedInferAttentionScoreV4",
     "aclnnFusedInferAttentionScoreV5",
+    unsupported=_not_computed,
 )
 def fused_infer_attention_score(given: Given) -> dict[str, Any]:
     """softmax(mask(query key^T scale + bias)) value, for each sequence."""
     return _fused(given, given["inputLayout"] or "BSH")
 
 
-@reference_by_name("aclnnPromptFlashAttention", "aclnnPromptFlashAttentionV2", "aclnnPromptFlashAttentionV3")
+@reference_by_name(
+    "aclnnPromptFlashAttention",
+    "aclnnPromptFlashAttentionV2",
+    "aclnnPromptFlashAttentionV3",
+    unsupported=_not_computed,
+)
 def prompt_flash_attention(given: Given) -> dict[str, Any]:
     """The first version does not look at the bias."""
     given |= {"key": [given["key"]], "value": [given["value"]]}
@@ -350,6 +363,7 @@ def prompt_flash_attention(given: Given) -> dict[str, Any]:
     "aclnnIncreFlashAttentionV2",
     "aclnnIncreFlashAttentionV3",
     "aclnnIncreFlashAttentionV4",
+    unsupported=_not_computed,
 )
 def incre_flash_attention(given: Given) -> dict[str, Any]:
     """One query for each sequence; the lengths are those of the keys."""

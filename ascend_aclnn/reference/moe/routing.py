@@ -270,11 +270,10 @@ def moe_init_routing_v4(
     *rest: Any,
     out: Sequence[Array],
 ) -> None:
-    """V3 whose number of active tokens is a tensor: experts of the tokens after them count as none. The weights of the
-    copies come in the order of the rows."""
-    if active is not None and active.size:
-        experts = experts.copy()
-        experts[int(active.reshape(-1)[0]) :] = np.iinfo(np.int32).max
+    """V3 with the weights of the copies in the order of the rows.
+
+    The number of active rows is a tensor, of which tiling takes shape and dtype only: all rows are filled.
+    """
     places = init_routing_v3(x, experts, scale, offset, 0, *rest, out=out[:4])
     if weights is not None and out[4] is not None:
         out[4][...] = 0

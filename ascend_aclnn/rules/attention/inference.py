@@ -134,7 +134,7 @@ rule(
     ),
     unless_empty(
         "attentionOut",
-        on_operators("aclnnFusedInferAttentionScoreV5", _runs_on("950")),
+        on_operators("aclnnFusedInferAttentionScoreV5", _runs_on("950"), tiling(one_of("pseType", 0))),
         when(lambda call: call.operator.name != "aclnnFusedInferAttentionScoreV5", _runs_on("A2 A3")),
         documented_dtypes("query", "key", "value"),
         tiling(

@@ -135,7 +135,7 @@ rule(
         copies="expertIdx.size",
         start="0 if activeExpertRangeOptional is None else activeExpertRangeOptional[0]",
         end="expertNum if activeExpertRangeOptional is None else activeExpertRangeOptional[1]",
-        # V4's number of active rows is a tensor.
+        # V4's number of active rows is a tensor, whose value tiling leaves alone.
         active="copies if activeNum is None or activeNum <= 0 else min(activeNum, copies)",
         rows="expertNum * expertCapacity if dropPadMode == 1 else active",
         # How many values share a scale; 0: a whole row does.
@@ -172,7 +172,7 @@ rule(
             "(rows, ceil_div(x[1], 64), 2) if copied else (rows,) if block == 0 else (rows, blocks, 2) "
             "if quantMode in (9, 11, 12) else (rows, blocks + blocks % 2) if block == 32 else (rows, blocks)"
         ),
-        expandedTopkWeightOut="None if topkWeightOptional is None else (copies, 1)",
+        expandedTopkWeightOut="None if topkWeightOptional is None else (rows, 1)",
     ),
     output_dtype(
         expandedXOut=(
