@@ -10,7 +10,7 @@ import contextlib
 import hmac
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -80,7 +80,8 @@ class Collectives:
     def __init__(self, group: Group, timeout: float = EXECUTE_TIMEOUT) -> None:
         self.group = group
         self.timeout = timeout
-        self._meet: Optional[Callable[[bytes], Group]] = None  # the same ranks once more, by another secret
+        # Some of these ranks once more, by a salt.
+        self._meet: Optional[Callable[[bytes, int, int, Optional[Mapping[int, int]]], Group]] = None
         self._resumed = 0
 
     @classmethod
@@ -91,21 +92,30 @@ class Collectives:
         size: int,
         device_memory: Optional[int] = None,
         timeout: float = EXECUTE_TIMEOUT,
+        known: Optional[Mapping[int, int]] = None,
     ) -> Collectives:
         """Meets the ranks of a job: on this host, or on several where the root info has an address.
 
         ``device_memory`` is a descriptor of memory in which this rank's buffers lie, for its peers on this host;
-        ``timeout`` that of collectives.
+        ``timeout`` that of collectives; ``known`` the processes of ranks that were met before (see ``processes``).
         """
         first = RootInfo.parse(root_info)
 
-        def meet(seed: bytes) -> Group:
-            info = RootInfo.of(seed, first.address) if seed else first
-            return NetworkGroup(info, rank, size) if info.address else HostGroup(info, rank, size, device_memory)
+        def meet(info: RootInfo, rank: int, size: int, known: Optional[Mapping[int, int]]) -> Group:
+            if info.address:
+                return NetworkGroup(info, rank, size)
+            return HostGroup(info, rank, size, device_memory, known=known)
 
-        made = cls(meet(b""), timeout)
-        made._meet = lambda salt: meet(hmac.digest(first.secret, salt, "sha256"))
+        made = cls(meet(first, rank, size, known), timeout)
+        made._meet = lambda salt, rank, size, known: meet(
+            RootInfo.of(hmac.digest(first.secret, salt, "sha256"), first.address), rank, size, known
+        )
         return made
+
+    def processes(self, members: Sequence[int]) -> dict[int, int]:
+        """Those of some ranks, by their numbers among these, as far as they are known."""
+        known = self.group.processes
+        return {number: known[rank] for number, rank in enumerate(members) if rank in known}
 
     def resume(self) -> None:
         """Meets the other ranks anew after a failure or an abort; all of them call it, as often as each other."""
@@ -113,7 +123,15 @@ class Collectives:
             raise CommunicationError("the communicator was not made by join and cannot meet its ranks again")
         self.group.close()
         self._resumed += 1
-        self.group = self._meet(b"resumed %d" % self._resumed)
+        self.group = self._meet(b"resumed %d" % self._resumed, self.group.rank, self.group.size, None)
+
+    def among(self, members: Sequence[int]) -> Collectives:
+        """Some of the ranks as a group of their own, which all of them make together; the others may be lost."""
+        if self._meet is None:
+            raise CommunicationError("the communicator was not made by join and cannot be divided")
+        salt = f"{list(members)} after {self._resumed}".encode()
+        own = list(members).index(self.group.rank)
+        return Collectives(self._meet(salt, own, len(members), self.processes(members)), self.timeout)
 
     def run(self, call: Call) -> None:
         """The collective that a call names."""
@@ -140,9 +158,9 @@ class Collectives:
             self.all_to_all(send, *_parts(call.send_parts, size, send.array), targets, dtype)
 
     # ---------------------------------------------------------------------------------------- one for all
-    def barrier(self) -> None:
+    def barrier(self, timeout: Optional[float] = None) -> None:
         with self.group.lock:
-            self._announce("barrier", DataType.DT_UNDEFINED, (), Location(SCRATCH, 0))
+            self._announce("barrier", DataType.DT_UNDEFINED, (), Location(SCRATCH, 0), timeout=timeout)
 
     def all_reduce(self, send: Buffer, receive: Array, dtype: DataType, reduction: str = "sum") -> None:
         """``receive`` gets the reduction of all ranks' ``send``; both may be the same memory."""
@@ -326,9 +344,11 @@ class Collectives:
         reduction: str = "",
         root: int = -1,
         compared: int = 5,
+        timeout: Optional[float] = None,
     ) -> list[_Announcement]:
         number = REDUCTIONS.index(reduction) if reduction else -1
-        messages = self.group.exchange(_pack(operation, dtype, number, root, counts, location), self.timeout)
+        message = _pack(operation, dtype, number, root, counts, location)
+        messages = self.group.exchange(message, self.timeout if timeout is None else timeout)
         peers = [_unpack(message) for message in messages]
         rows = [(p.operation, DataType(p.dtype).name, _reduction(p.reduction), p.root, p.counts) for p in peers]
         difference = check_equal(rows, _FIELDS[:compared])

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.collectives.algorithms import Buffer, Collectives
-from ascend_aclnn.collectives.interface import CommunicationError
+from ascend_aclnn.collectives.interface import CommunicationError, TimedOut
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.errors import RUNTIME_ERROR, AclError
 
 REMOTE_ERROR = 507057  # how a card's stream reports that another rank failed
+KERNEL_ERROR = 507035  # how it reports that a kernel on vector cores stopped at an assertion
 
 Array = npt.NDArray[Any]
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -47,15 +48,34 @@ class Ranks:
         self.kept: dict[str, Array] = {}  # what an operator leaves in the group's memory for another one
         self._collectives = collectives
         self._thread = threading.get_ident()
+        self._divided: dict[tuple[int, ...], Ranks] = {}
 
     @property
     def is_of_this_thread(self) -> bool:
         return self._thread == threading.get_ident()
 
     @_reported
-    def barrier(self) -> None:
-        """Returns when all ranks have come."""
-        self._collectives.barrier()
+    def among(self, members: Sequence[int]) -> Ranks:
+        """Some of the ranks, this one among them, as a group of their own: all of them call it, the others need not be alive."""
+        key = tuple(members)
+        if key not in self._divided:
+            self._divided[key] = Ranks(self.name, self._collectives.among(key))
+        return self._divided[key]
+
+    def close_divided(self) -> None:
+        for ranks in self._divided.values():
+            ranks._collectives.group.close()
+        self._divided.clear()
+
+    @_reported
+    def barrier(self, timeout: Optional[float] = None) -> None:
+        """Returns when all ranks have come; AclError 507035 where they have not within a time that is given."""
+        try:
+            self._collectives.barrier(timeout)
+        except TimedOut as error:
+            if timeout is None:
+                raise
+            raise AclError(KERNEL_ERROR, "barrier", f"group {self.name}: {error}") from None
 
     @_reported
     def all_gather(self, x: Array) -> Array:
@@ -109,6 +129,7 @@ def enter(name: str, collectives: Collectives) -> Ranks:
 
 def leave(ranks: Ranks) -> None:
     """The communicator is no more; idempotent."""
+    ranks.close_divided()
     with _lock:
         left = [other for other in _groups.get(ranks.name, ()) if other is not ranks]
         if left:

@@ -115,6 +115,7 @@ class Group(abc.ABC):
         self.rank, self.size = rank, size
         self.lock = threading.Lock()  # one collective at a time,
         self.peer_locks = [threading.Lock() for _ in range(size)]  # and one batch of sends and receives with each rank
+        self.processes: dict[int, int] = {}  # of other ranks on this host, where they are known
         self.failure: Optional[str] = None
 
     # ---------------------------------------------------------------------------------------- messages

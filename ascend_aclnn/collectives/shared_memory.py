@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -45,6 +45,8 @@ from ascend_aclnn.collectives.interface import (
 
 _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
 _LENGTH = struct.Struct("<I")
+# In the place of a length: the sender has met all, or has lost one before that.
+_HAS_MET, _GAVE_UP = 0xFFFFFFFE, 0xFFFFFFFF
 
 
 class Segment:
@@ -88,6 +90,74 @@ class Segment:
             self.descriptor = -1
 
 
+class _Meeting:
+    """What a rank watches while it meets the others: a rank whose process ends, or that gives up, is not waited for."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._processes: dict[int, int] = {}  # by the descriptor of a process: rank
+        self._connections: dict[int, tuple[int, socket.socket]] = {}
+        self.ready: set[int] = set()  # the ranks that have met all
+
+    def __enter__(self) -> _Meeting:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for descriptor in self._processes:
+            os.close(descriptor)
+
+    def watch_process(self, rank: int, process: int) -> None:
+        if process <= 0:
+            return  # in a namespace that this one does not see
+        try:
+            descriptor = os.pidfd_open(process)
+        except ProcessLookupError:
+            raise CommunicationError(f"rank {rank} is lost") from None
+        except (AttributeError, OSError):
+            return  # a kernel before Linux 5.3, or no descriptor left: a lost rank is missed later
+        self._processes[descriptor] = rank
+        self._poll.register(descriptor, select.POLLIN)
+
+    def watch_connection(self, rank: int, connection: socket.socket) -> None:
+        self._connections[connection.fileno()] = rank, connection
+        self._poll.register(connection, select.POLLIN)
+
+    def wait(self, seconds: float, listener: Optional[socket.socket] = None) -> bool:
+        """Waits until something happens, or some seconds: whether someone connects.
+
+        CommunicationError once a rank is known to be lost.
+        """
+        if listener is not None:
+            self._poll.register(listener, select.POLLIN)
+        connects = False
+        for descriptor, _ in self._poll.poll(seconds * 1000):
+            if descriptor in self._processes:
+                raise CommunicationError(f"rank {self._processes[descriptor]} is lost")
+            if descriptor in self._connections:
+                self._hear(descriptor)
+            else:
+                connects = True
+        return connects
+
+    def _hear(self, descriptor: int) -> None:
+        """A rank says that it has met all or gives up, or goes on already, or has left."""
+        rank, connection = self._connections[descriptor]
+        try:
+            word = connection.recv(_LENGTH.size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            word = b""
+        if word == _LENGTH.pack(_GAVE_UP):
+            raise CommunicationError(f"rank {rank} has lost another rank")
+        if word == _LENGTH.pack(_HAS_MET):
+            connection.recv(_LENGTH.size)
+            self.ready.add(rank)
+        elif rank in self.ready:
+            self._poll.unregister(descriptor)
+            del self._connections[descriptor]
+        else:
+            raise CommunicationError(f"rank {rank} is lost")
+
+
 class HostGroup(Group):
     """The connections of one rank to all ranks of a communicator."""
 
@@ -98,8 +168,12 @@ class HostGroup(Group):
         size: int,
         device_memory: Optional[int] = None,
         timeout: float = CONNECT_TIMEOUT,
+        known: Optional[Mapping[int, int]] = None,
     ) -> None:
-        """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie."""
+        """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie.
+
+        ``known``: processes of ranks, met before in another group; none of them may end before all have met.
+        """
         super().__init__(rank, size)
         self.own: list[Segment] = []
         self.lock_of_points = threading.Lock()
@@ -115,8 +189,15 @@ class HostGroup(Group):
             if device_memory is not None:
                 self._descriptors.append(device_memory)
                 self._segments[rank, DEVICE] = Segment(os.dup(device_memory))
-            self._meet(time.monotonic() + timeout)
+            with _Meeting() as meeting:
+                for other, process in (known or {}).items():
+                    meeting.watch_process(other, process)
+                self._meet(time.monotonic() + timeout, meeting)
         except BaseException:
+            for (_, channel), connection in self._peers.items():
+                if channel == COLLECTIVE:
+                    with contextlib.suppress(OSError):
+                        connection.send(_LENGTH.pack(_GAVE_UP), socket.MSG_DONTWAIT)
             self.close()
             raise
 
@@ -127,7 +208,7 @@ class HostGroup(Group):
     def _proof(self, rank: int, channel: int) -> bytes:
         return hmac.digest(self._secret, b"rank %d of %d channel %d" % (rank, self.size, channel), "sha256")
 
-    def _meet(self, deadline: float) -> None:
+    def _meet(self, deadline: float, meeting: _Meeting) -> None:
         above = (self.size - 1 - self.rank) * CHANNELS
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             if above:
@@ -138,15 +219,26 @@ class HostGroup(Group):
                 listener.listen(above)
             for rank in range(self.rank):
                 for channel in range(CHANNELS):
-                    self._greet(self._connect(rank, deadline), deadline, expected=(rank, channel))
+                    self._greet(self._connect(rank, deadline, meeting), deadline, meeting, (rank, channel))
             while above:
-                if not select.select([listener], [], [], max(deadline - time.monotonic(), 0))[0]:
+                connects = meeting.wait(max(deadline - time.monotonic(), 0), listener)
+                if not connects and time.monotonic() < deadline:
+                    continue
+                if not connects:
                     missing = sorted(set(range(self.rank + 1, self.size)) - {rank for rank, _ in self._peers})
                     raise TimedOut(f"rank {self.rank} waited in vain for the ranks {missing} to connect")
                 connection, _ = listener.accept()
-                above -= self._greet(connection, deadline)
+                above -= self._greet(connection, deadline, meeting)
+        for (_, channel), connection in self._peers.items():
+            if channel == COLLECTIVE:
+                connection.sendall(_LENGTH.pack(_HAS_MET))
+        while len(meeting.ready) < self.size - 1:  # so nobody leaves who could tell the others of a lost rank
+            meeting.wait(max(deadline - time.monotonic(), 0))
+            if time.monotonic() >= deadline:
+                waiting = sorted(set(range(self.size)) - {self.rank} - meeting.ready)
+                raise TimedOut(f"rank {self.rank} waited in vain for the ranks {waiting} to meet all")
 
-    def _connect(self, rank: int, deadline: float) -> socket.socket:
+    def _connect(self, rank: int, deadline: float, meeting: _Meeting) -> socket.socket:
         pause = 1e-3
         while True:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -157,15 +249,21 @@ class HostGroup(Group):
                 connection.close()
                 if time.monotonic() > deadline:
                     raise TimedOut(f"rank {self.rank} waited in vain for rank {rank}") from None
-                time.sleep(pause)
+                meeting.wait(pause)
                 pause = min(pause * 1.5, 0.05)
 
-    def _greet(self, connection: socket.socket, deadline: float, expected: Optional[tuple[int, int]] = None) -> bool:
+    def _greet(
+        self,
+        connection: socket.socket,
+        deadline: float,
+        meeting: _Meeting,
+        expected: Optional[tuple[int, int]] = None,
+    ) -> bool:
         """Proves this rank to a peer and asks the same of it. A stranger who connected is turned away."""
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         try:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            _, user, _ = struct.unpack("3i", credentials)
+            process, user, _ = struct.unpack("3i", credentials)
             if user != os.getuid():
                 raise CommunicationError(f"a process of user {user} tried to join")
             if expected is not None:
@@ -177,13 +275,21 @@ class HostGroup(Group):
                 if rank <= self.rank or (rank, channel) in self._peers:
                     raise CommunicationError(f"rank {rank} connected twice")
                 self._say_hello(connection, channel)
-        except (CommunicationError, OSError, struct.error):
+        except (CommunicationError, OSError, struct.error) as error:
             connection.close()
             if expected is None:
                 return False
-            raise
+            if isinstance(error, CommunicationError):
+                raise
+            if isinstance(error, socket.timeout):
+                raise TimedOut(f"rank {self.rank} waited in vain for rank {expected[0]}") from None
+            raise CommunicationError(f"rank {expected[0]} is lost") from None
         connection.settimeout(None)
         self._peers[rank, channel] = connection
+        self.processes[rank] = process
+        if channel == COLLECTIVE:
+            meeting.watch_process(rank, process)
+            meeting.watch_connection(rank, connection)
         return True
 
     def _say_hello(self, connection: socket.socket, channel: int) -> None:
@@ -235,6 +341,8 @@ class HostGroup(Group):
         connection = self._peers[peer, channel]
         try:
             (length,) = _LENGTH.unpack(self._read(connection, _LENGTH.size, deadline))
+            if length == _GAVE_UP:
+                raise EOFError
             return self._read(connection, length, deadline)
         except TimedOut:
             raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None

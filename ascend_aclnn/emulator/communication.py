@@ -14,7 +14,7 @@ import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -114,11 +114,14 @@ class Communicators:
         except (ValueError, OSError) as error:
             return PARAMETER, str(error).encode()
 
-    def _join(self, request: _Request, root_info: bytes, default_name: str = "") -> bytes:
+    def _join(
+        self, request: _Request, root_info: bytes, default_name: str = "", known: Optional[dict[int, int]] = None
+    ) -> bytes:
         config, rank, size = request.config, request.rank, request.size
         config.check(self._product)
         name = config.name or default_name or "hccl_" + hashlib.sha256(b"name" + root_info).hexdigest()[:16]
-        collectives = Collectives.join(root_info, rank, size, Descriptor.MEMORY, config.timeout(EXECUTE_TIMEOUT))
+        timeout = config.timeout(EXECUTE_TIMEOUT)
+        collectives = Collectives.join(root_info, rank, size, Descriptor.MEMORY, timeout, known)
         with self._lock:
             if name in self._members:
                 collectives.group.close()
@@ -139,7 +142,8 @@ class Communicators:
             raise ValueError(f"rankIds are {members}; they must be different ranks of {parent}")
         seed = hmac.digest(self._secrets[parent], b"sub %d " % request.number + ranks, "sha256")
         info = RootInfo.of(seed, RootInfo.parse(self._secrets[parent]).address)
-        return self._join(request, info.pack(), f"{parent}_sub_{request.number}")
+        known = self._members[parent].processes(members)
+        return self._join(request, info.pack(), f"{parent}_sub_{request.number}", known)
 
     def _leave(self, request: _Request) -> bytes:
         with self._lock:

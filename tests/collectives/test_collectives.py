@@ -6,6 +6,7 @@ import importlib.util
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -222,6 +223,63 @@ def test_a_killed_rank_is_an_error_on_the_others(transport: str) -> None:
     for child in children:
         child.join(10)
         assert not child.is_alive()
+
+
+def _meet_and_die(info: bytes, rank: int, size: int, dying: int, after: int, results: Any) -> None:
+    """One rank is killed when it has met so many others, while they wait for all."""
+    if rank == dying:
+        greet = HostGroup._greet
+
+        def last_greeting(self: Any, *arguments: Any, **options: Any) -> bool:
+            if sum((other, 1) in self._peers and (other, 0) in self._peers for other in range(size)) == after:
+                time.sleep(1)  # until all have met rank 0, who tells them
+                os.kill(os.getpid(), signal.SIGKILL)
+            return greet(self, *arguments, **options)
+
+        HostGroup._greet = last_greeting  # type: ignore[method-assign]
+    try:
+        HostGroup(RootInfo.parse(info), rank, size).close()
+        results.put((rank, None))
+    except BaseException as error:
+        results.put((rank, error))
+
+
+@pytest.mark.parametrize(("dying", "after"), [(0, 2), (1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)])
+def test_a_rank_that_dies_while_all_meet(dying: int, after: int) -> None:
+    """The others do not wait for HCCL_CONNECT_TIMEOUT (120 s): those that had met it tell those that had not."""
+    info, results = new_root_info(), FORK.Queue()
+    arguments = [(info, rank, 4, dying, after, results) for rank in range(4)]
+    children = [FORK.Process(target=_meet_and_die, args=row) for row in arguments]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=30) for _ in range(3))
+    for child in children:
+        child.join(10)
+        assert not child.is_alive()
+    assert set(found) == set(range(4)) - {dying}
+    for rank, error in found.items():
+        assert isinstance(error, CommunicationError) and not isinstance(error, TimedOut), (rank, error)
+        assert re.search(rf"rank {dying} is lost|rank \d is lost|has lost another rank", str(error)), (rank, error)
+
+
+def _divide(collectives: Collectives, dying: int) -> Any:
+    collectives.barrier()
+    if collectives.group.rank == dying:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return collectives.among(range(collectives.group.size))
+
+
+@pytest.mark.parametrize("dying", [0, 1, 2])
+def test_a_rank_that_dies_before_it_meets_those_it_knows(dying: int) -> None:
+    info, results = new_root_info(), FORK.Queue()
+    children = [FORK.Process(target=_child, args=(_divide, info, r, 3, results, (dying,))) for r in range(3)]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=30) for _ in range(2))
+    for child in children:
+        child.join(10)
+    for rank, error in found.items():
+        assert isinstance(error, CommunicationError) and not isinstance(error, TimedOut), (rank, error)
 
 
 def test_a_missing_rank_is_a_timeout() -> None:

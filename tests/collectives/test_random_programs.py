@@ -65,7 +65,7 @@ def until_it_fails(world: Communicator, seed: int) -> tuple[str, str]:
 def test_a_rank_killed_at_any_moment(seed: int, backend: str, request: pytest.FixtureRequest) -> None:
     choice = random.Random(seed)
     size = choice.randrange(2, 5)
-    # A rank that is lost before it has met the others of a new communicator is missed after this time only.
+    # A rank that is lost before anyone has met it in a communicator by a root info is missed after this time only.
     crew, lost = start(size, backend, request, HCCL_CONNECT_TIMEOUT="5"), choice.randrange(size)
     try:
         crew.run(programs, [])  # all have met

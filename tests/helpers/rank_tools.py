@@ -112,6 +112,16 @@ class Crew:
             found.append(connection.recv())
         return found
 
+    def run_on(self, ranks: list[int], body: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """As ``run``, on some ranks only."""
+        for rank in ranks:
+            self._connections[rank].send((body, arguments))
+        found = []
+        for rank in ranks:
+            assert self._connections[rank].poll(120), f"rank {rank} does not answer"
+            found.append(self._connections[rank].recv())
+        return found
+
     @contextlib.contextmanager
     def answers(self, body: Callable[..., Any], *arguments: Any) -> Iterator[Callable[[int, float], Any]]:
         """Starts a function on all ranks; what is given waits for one rank's answer."""

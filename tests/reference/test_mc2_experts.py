@@ -539,6 +539,257 @@ def test_barriers_and_rows_by_rank(crew: Crew) -> None:
         assert y == [[2 * ((rank - s) % size) + 10 * s, 2 * ((rank - s) % size) + 1 + 10 * s] for s in range(size)]
 
 
+# --------------------------------------------------------------------------------------------------- fewer ranks
+
+
+def _elastic_info(size: int, members: list[int], shared_ranks: int, experts: int) -> Any:
+    numbers = [members.index(rank) if rank in members else -1 for rank in range(size)]
+    return np.array(
+        [1, len(members), shared_ranks, experts, *numbers, *members, *[-1] * (size - len(members))], np.int32
+    )
+
+
+def _without_some(comm: Any, version: int, layer: Layer, members: list[int]) -> Any:
+    """Dispatch, experts and combine of those ranks that are left, by the layer in which they are numbered anew."""
+    if comm.rank not in members:
+        return None
+    rank, size = members.index(comm.rank), comm.size
+    info = _elastic_info(size, members, layer.shared_ranks, layer.experts)
+    common = {"group_ep": comm.name, "ep_world_size": size, "ep_rank_id": comm.rank}
+    common.update(moe_expert_num=layer.per_rank * (size - layer.shared_ranks), elastic_info=info)
+    common.update(shared_expert_num=layer.shared, shared_expert_rank_num=layer.shared_ranks)
+    extra, rest, late = {}, {}, {}
+    if version == 4:
+        extra = dict.fromkeys(("zero_expert_num", "copy_expert_num", "const_expert_num"), 0)
+        extra.update(group_tp="", tp_world_size=0, tp_rank_id=0, expert_shard_type=0, global_bs=0, comm_alg="")
+        rest = {"performance_info": None, "quant_mode": 0, "expert_token_nums_type": 1}
+        late = {"performance_info": None, "out_dtype": 0, "comm_quant_mode": 0, "group_list_type": 0}
+    a, local = layer.room(), layer.per_rank  # as many as before
+    out = (
+        *(np.zeros((a, HIDDEN), BF16), np.zeros(a, np.float32), np.zeros(a * 128, np.int32)),
+        *(np.zeros(local, np.int64), np.zeros(size * local, np.int32), None, np.zeros(a, np.float32)),
+    )
+    dispatch = getattr(ops, f"moe_distribute_dispatch_v{version}")
+    rows, _, places, counts, received, *_ = dispatch(
+        layer.x[rank], layer.ids[rank], None, None, layer.weights[rank], **common, **extra, **rest, out=out
+    )
+
+    class Renumbered:
+        pass
+
+    own: Any = Renumbered()
+    own.rank = rank
+    worked = expert_work(own, rows, counts, layer.per_rank, layer.shared_ranks)
+    combine = getattr(ops, f"moe_distribute_combine_v{version}")
+    y = combine(
+        *(worked, layer.ids[rank], places, received, layer.weights[rank]),
+        **common,
+        **extra,
+        **late,
+        out=np.zeros((TOKENS, HIDDEN), BF16),
+    )
+    return {"y": y, "rows": rows, "info": places}
+
+
+def check_remaining(found: Any, layer: Layer, rank: int) -> None:
+    assert not isinstance(found, BaseException), found
+    check(found, layer, rank)
+    rows = layer.rows(rank)
+    np.testing.assert_array_equal(found["rows"][: len(rows)], np.stack([layer.x[s][t] for s, t, _, _ in rows]))
+    assert found["info"][: 3 * len(rows)].reshape(-1, 3).tolist() == [list(row[:3]) for row in rows]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("backend", ["numpy 4", "emulator 4"])
+def test_ranks_that_were_taken_out(backend: str, version: int, crews: Any, request: pytest.FixtureRequest) -> None:
+    """Three of four ranks, twice with other ones; nothing asks the fourth. Then all four."""
+    home = str(request.getfixturevalue("emulator_home")) if backend.startswith("emulator") else ""
+    if backend not in crews:
+        crews[backend] = Crew(4, "npu" if home else "numpy", "" if home else A3, home)
+    crew = crews[backend]
+    for seed, (members, shared, shared_ranks) in enumerate((([0, 1, 3], 0, 0), ([3, 2, 0], 1, 1), ([1, 2, 3], 0, 0))):
+        layer = Layer(3, 2 * (3 - shared_ranks), seed, shared, shared_ranks)
+        found = crew.run(_without_some, version, layer, members)
+        for rank, member in enumerate(members):
+            check_remaining(found[member], layer, rank)
+        assert [answer for rank, answer in enumerate(found) if rank not in members] == [None]
+    layer = Layer(4, 8)
+    for rank, found in enumerate(run(crew, version, layer)):
+        check(found, layer, rank)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "emulator"])
+def test_ranks_go_on_without_one_that_died(backend: str, request: pytest.FixtureRequest) -> None:
+    home = str(request.getfixturevalue("emulator_home")) if backend == "emulator" else ""
+    crew = Crew(3, "npu" if home else "numpy", "" if home else A3, home)
+    try:
+        whole = Layer(3, 6)
+        for rank, found in enumerate(run(crew, 3, whole)):
+            check(found, whole, rank)
+        crew.children[1].kill()
+        crew.children[1].join()
+        layer = Layer(2, 4, seed=5)
+        for rank, found in enumerate(crew.run_on([0, 2], _without_some, 3, layer, [0, 2])):
+            check_remaining(found, layer, rank)
+    finally:
+        crew.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({8: 2}, "one must undo the other"),
+        ({1: 5}, "one must undo the other"),
+        ({4: -1}, "one must undo the other"),
+    ],
+)
+def test_wrong_tables_are_refused(crews: Any, change: dict[int, int], text: str) -> None:
+    if "numpy 4" not in crews:
+        crews["numpy 4"] = Crew(4, "numpy", A3)
+    for found in crews["numpy 4"].run(_wrong_tables, Layer(4, 8), change):
+        assert text in found
+
+
+def _wrong_tables(comm: Any, layer: Layer, change: dict[int, int]) -> str:
+    info = _elastic_info(4, [0, 1, 2, 3], 0, 8)
+    for place, value in change.items():
+        info[place] = value
+    try:
+        ops.moe_distribute_dispatch_v3(
+            *(layer.x[0], layer.ids[0], None, None, layer.weights[0], info, comm.name, 4, comm.rank, 8),
+            shared_expert_num=0,
+        )
+        aclnn.synchronize()
+    except BaseException as error:
+        return str(error)
+    return "accepted"
+
+
+# --------------------------------------------------------------------------------------------------- tensor groups
+
+
+def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int) -> Any:
+    """Ranks 2 n + t hold part t of expert n; each part t sends its own tokens."""
+    size, part = comm.size // 2, comm.rank % 2
+    groups = [[2 * n + t for n in range(size)] for t in range(2)], [[2 * n, 2 * n + 1] for n in range(size)]
+    made = [[comm.split(ranks) for ranks in kind] for kind in groups]
+    (ep,), (tp,) = ([group for group in kind if group is not None] for kind in made)
+    layer, number = layers[part], comm.rank // 2
+    common = {"group_ep": ep.name, "ep_world_size": size, "ep_rank_id": number, "moe_expert_num": size}
+    common.update(group_tp=tp.name, tp_world_size=2, tp_rank_id=part, shared_expert_num=0, shared_expert_rank_num=0)
+    extra, rest, late = {}, {}, {}
+    if version == 4:
+        extra = dict.fromkeys(("zero_expert_num", "copy_expert_num", "const_expert_num"), 0)
+        extra.update(expert_shard_type=0, global_bs=0, comm_alg="")
+        rest = {"expert_token_nums_type": 1}
+        late = {"out_dtype": 0, "comm_quant_mode": 0, "group_list_type": 0}
+    dispatch = getattr(ops, f"moe_distribute_dispatch_v{version}")
+    rows, scales, places, counts, received, halves, _ = dispatch(
+        layer.x[number],
+        layer.ids[number],
+        None,
+        None,
+        layer.weights[number],
+        **common,
+        **extra,
+        **rest,
+        quant_mode=quant,
+    )
+    dense = rows if not quant else (rows.astype(np.float32) * scales[:, None]).astype(BF16)
+    share = np.float32(0.25 + 0.5 * part)  # of the expert's factor; exact, as are the sums of both
+    worked = np.zeros_like(dense)
+    worked[: counts[0]] = (dense[: counts[0]].astype(np.float32) * ((number + 2) * share)).astype(dense.dtype)
+    combine = getattr(ops, f"moe_distribute_combine_v{version}")
+    given = (worked, layer.ids[number], places, received, layer.weights[number], halves)
+    y = combine(*given, **common, **extra, **late)
+    for group in (ep, tp):
+        group.close()
+    return {
+        "y": np.asarray(y),
+        "rows": dense,
+        "halves": halves.tolist(),
+        "received": received.tolist(),
+        "count": counts,
+    }
+
+
+@pytest.mark.parametrize("quant", [0, 2])
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_experts_that_lie_on_two_ranks(crews: dict[Any, Crew], version: int, quant: int) -> None:
+    """Each rank gets the rows of both parts; the parts of what comes out are added before the rows go back."""
+    if "numpy 4" not in crews:
+        crews["numpy 4"] = Crew(4, "numpy", A3)
+    layers = [Layer(2, 2, seed) for seed in (1, 2)]
+    for layer in layers:
+        layer.ids = [ids[:, :1] for ids in layer.ids]
+        layer.weights = [weights[:, :1] for weights in layer.weights]
+    answers = crews["numpy 4"].run(_with_tensor_groups, version, layers, quant)
+    for place, found in enumerate(answers):
+        assert not isinstance(found, BaseException), found
+        number, part = divmod(place, 2)
+        x = layers[part].x[number].astype(np.float64)
+        expected = x * (layers[part].weights[number] * (layers[part].ids[number] + 2))
+        np.testing.assert_allclose(found["y"].astype(np.float64), expected, atol=0.03 * np.abs(expected).max())
+        own, other = (_rows_of(layers[t], number) for t in (part, 1 - part))
+        assert found["halves"] == [len(_rows_of(layers[t], number)) for t in (0, 1)] and found["count"] == [
+            sum(found["halves"])
+        ]
+        tolerance = 0.02 if quant else 0
+        np.testing.assert_allclose(
+            found["rows"][: len(own) + len(other)].astype(np.float32),
+            np.stack(own + other).astype(np.float32),
+            atol=tolerance * 4,
+        )
+        assert found["received"] == [end for t in (part, 1 - part) for end in _ends(layers[t], number)]
+
+
+def _rows_of(layer: Layer, expert: int) -> list[Any]:
+    return [layer.x[s][t] for s in range(2) for t in range(TOKENS) if layer.ids[s][t, 0] == expert]
+
+
+def _ends(layer: Layer, expert: int) -> list[int]:
+    return np.cumsum([(ids == expert).sum() for ids in layer.ids]).tolist()
+
+
+# --------------------------------------------------------------------------------------------------- barriers
+
+
+def _late(comm: Any, limit: int) -> Any:
+    """Rank 1 comes only once rank 0 has given up, if it does."""
+    made = comm.split([0, 1])
+    x, wait = np.zeros(1, np.float16), np.array([limit], np.int32)
+    try:
+        if comm.rank == 0 or limit > 1_000_000:
+            ops.distribute_barrier_v2(x, wait, None, made.name, 2)
+            aclnn.synchronize()
+    except aclnn.AclError as error:
+        return error.status, str(error)
+    finally:
+        comm.barrier()
+        aclnn.synchronize()
+        made.close()
+    return 0, ""
+
+
+def _barrier_of(comm: Any, members: list[int]) -> Any:
+    if comm.rank in members:
+        info = _elastic_info(comm.size, members, 0, 0)
+        ops.distribute_barrier_v2(np.zeros(1, np.float16), None, info, comm.name, comm.size)
+        aclnn.synchronize()
+    return comm.rank in members
+
+
+def test_a_barrier_with_a_limit_and_with_fewer_ranks(crews: dict[Any, Crew]) -> None:
+    if "numpy 2" not in crews:
+        crews["numpy 2"] = Crew(2, "numpy", A3)
+    (status, text), other = crews["numpy 2"].run(_late, 100_000)
+    assert status == 507035 and "rank 1 did not answer rank 0 in time" in text and other == (0, "")
+    assert crews["numpy 2"].run(_late, 60_000_000) == [(0, "")] * 2
+    if "numpy 4" not in crews:
+        crews["numpy 4"] = Crew(4, "numpy", A3)
+    assert crews["numpy 4"].run(_barrier_of, [3, 1]) == [False, True, False, True]
+
+
 def _links(comm: Any, servers: int) -> Any:
     per_server = comm.size // servers
     for server in range(servers if comm.rank else 1):  # rank 0 sends to the first server only

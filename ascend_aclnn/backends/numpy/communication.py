@@ -45,15 +45,22 @@ class HostCommunicator(CommunicatorEndpoint):
     """Collectives on host memory; everything is done when a call returns."""
 
     def __init__(
-        self, info: bytes, rank: int, size: int, product: str, config: CommunicatorConfig = DEFAULT_CONFIG
+        self,
+        info: bytes,
+        rank: int,
+        size: int,
+        product: str,
+        config: CommunicatorConfig = DEFAULT_CONFIG,
+        known: Optional[dict[int, int]] = None,
     ) -> None:
         config.pack()  # what does not fit there cannot be chosen
         config.check(product)
         self.rank, self.size = rank, size
         self.name = config.name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
         self._info, self._product = info, product
+        timeout = config.timeout(EXECUTE_TIMEOUT)
         self._collectives: Collectives = self._reporting(
-            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=config.timeout(EXECUTE_TIMEOUT))
+            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=timeout, known=known)
         )
         self._ranks = groups.enter(self.name, self._collectives)
 
@@ -61,7 +68,8 @@ class HostCommunicator(CommunicatorEndpoint):
         seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
         info = RootInfo.of(seed, RootInfo.parse(self._info).address)
         config = dataclasses.replace(config, name=config.name or f"{self.name}_sub_{number}")
-        return HostCommunicator(info.pack(), list(ranks).index(self.rank), len(ranks), self._product, config)
+        known = self._collectives.processes(ranks)
+        return HostCommunicator(info.pack(), list(ranks).index(self.rank), len(ranks), self._product, config, known)
 
     def collective(self, call: Collective) -> None:
         routine = f"Hccl{call.operation.title().replace('_', '')}"

@@ -51,6 +51,32 @@ class Arguments(Given):
         round_into(target[: len(values)], values)
 
 
+# elasticInfo begins with: whether ranks were taken out, how many are left, how many of them have shared experts, how many
+# other experts there are.
+_ELASTIC_HEAD = 4
+
+
+def remaining(given: Arguments, ranks: Ranks, info: Array) -> tuple[Ranks, int, int]:
+    """The ranks that were not taken out, with new numbers; those that have shared experts, and the number of the others.
+
+    elasticInfo goes on with the new number of each rank (-1: taken out) and the old one of each new number.
+    """
+    if (given["tpWorldSize"] or 0) > 1:
+        raise DataError("elasticInfo", "is given; ranks can be taken out only if tpWorldSize is 0 or 1")
+    if len(info) != _ELASTIC_HEAD + 2 * ranks.size:
+        raise DataError("elasticInfo", f"has {len(info)} numbers; it must have 4 + 2 * {ranks.size}")
+    _, left, shared_ranks, experts = info[:_ELASTIC_HEAD].tolist()
+    renumbered, members = np.split(info[_ELASTIC_HEAD:], 2)
+    members = members[: max(left, 0)]
+    expected = np.full(ranks.size, -1)
+    if 0 < left <= ranks.size and members.min() >= 0 and members.max() < ranks.size:
+        expected[members] = np.arange(left)
+    if not np.array_equal(renumbered, expected) or renumbered[ranks.rank] < 0:
+        text = f"has the tables {renumbered.tolist()} and {members.tolist()}; one must undo the other, with this rank in it"
+        raise DataError("elasticInfo", text)
+    return ranks.among(members.tolist()), shared_ranks, experts
+
+
 def communicating(
     *names: str, unsupported: Optional[Callable[[Any], Optional[str]]] = None
 ) -> Callable[[Callable[[Arguments], None]], Callable[[Arguments], None]]:

@@ -25,7 +25,7 @@ from ascend_aclnn.reference._moments import inverse_deviation, mean_over
 from ascend_aclnn.reference._quantise import largest, store
 from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.mc2._local import E8M0, rounded
-from ascend_aclnn.reference.mc2.common import Arguments, communicating
+from ascend_aclnn.reference.mc2.common import Arguments, communicating, remaining
 
 STATIC, BY_TOKEN, BY_TILE, SHARED_EXPONENTS = 1, 2, 3, 4  # quantMode
 _TILE = 128
@@ -34,10 +34,7 @@ _COMMUNICATION_BLOCK = 8  # commQuantMode 2
 
 def _unsupported(call: Any) -> Optional[str]:
     if (call.get("tpWorldSize") or 0) > 1:
-        return "the NumPy backend has no tensor parallelism inside of dispatch and combine (tp_world_size above 1)"
-    for name in ("elasticInfoOptional", "elasticInfo"):
-        if call.get(name) is not None:
-            return "the NumPy backend has no groups with ranks that were taken out (elastic_info)"
+        return "the NumPy backend has tensor groups (tp_world_size 2) from version 2 on, not in two halves"
     return None
 
 
@@ -52,9 +49,17 @@ class Layout(NamedTuple):
     special: int  # zero, copy and constant experts, which no rank has
 
     @classmethod
-    def of(cls, given: Arguments, ranks: Ranks) -> Layout:
+    def place(cls, given: Arguments) -> tuple[Ranks, Layout]:
+        """The ranks that take part and where their experts lie: those of the group, or those that elasticInfo leaves."""
+        ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
+        shared_ranks, experts, elastic = given["sharedExpertRankNum"] or 0, given["moeExpertNum"], given["elasticInfo"]
+        if elastic is not None and elastic.reshape(-1)[:1].any():
+            ranks, shared_ranks, experts = remaining(given, ranks, elastic.reshape(-1))
+        return ranks, cls.of(given, ranks, shared_ranks, experts)
+
+    @classmethod
+    def of(cls, given: Arguments, ranks: Ranks, shared_ranks: int, experts: int) -> Layout:
         special = sum(given[f"{kind}ExpertNum"] or 0 for kind in ("zero", "copy", "const"))
-        shared_ranks, experts = given["sharedExpertRankNum"] or 0, given["moeExpertNum"]
         shared = (given["sharedExpertNum"] or 0) if shared_ranks else 0
         if not 0 <= shared_ranks < ranks.size or (shared and shared_ranks % shared):
             raise DataError(
@@ -236,16 +241,72 @@ def _like(scales: Array, given: Arguments, name: str) -> Array:
     "aclnnMoeDistributeDispatchV2",
     "aclnnMoeDistributeDispatchV3",
     "aclnnMoeDistributeDispatchV4",
-    unsupported=_unsupported,
 )
 def moe_distribute_dispatch(given: Arguments) -> None:
     """Each token to the ranks of its experts, quantised if asked. performanceInfo is not written."""
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
-    rows = _outgoing(given, layout)
-    received, info = _exchange(given, ranks, layout, rows)
+    ranks, layout = Layout.place(given)
+    received, info = _exchange(given, ranks, layout, _outgoing(given, layout))
     _write_info(given, info)
     _write_counts(given, received.counts)
+    tensor_group = _tensor_group(given, layout)
+    if tensor_group is not None:
+        _gather_rows(given, tensor_group, received.counts)
+
+
+# ---------------------------------------------------------------------------------------------------- tensor groups
+
+
+def _tensor_group(given: Arguments, layout: Layout) -> Optional[Ranks]:
+    """The two ranks that hold the same expert in parts; None where each is held by one."""
+    if (given["tpWorldSize"] or 0) < 2:
+        return None
+    if given["tpWorldSize"] != 2 or layout.per_rank > 1:
+        text = (
+            f"is {given['tpWorldSize']} with {layout.per_rank} experts on a rank; it must be 2 at most, and then with 1"
+        )
+        raise DataError("tpWorldSize", text)
+    if given["commQuantMode"]:
+        raise DataError("commQuantMode", f"is {given['commQuantMode']}; it must be 0 if tpWorldSize is 2")
+    return given.ranks("groupTp", "tpWorldSize", "tpRankId")
+
+
+def _swap(ranks: Ranks, x: Array) -> Array:
+    """What the other one of two ranks has in this place."""
+    parts = [x[:0], x[:0]]
+    parts[1 - ranks.rank] = x
+    return ranks.all_to_all(parts)[1 - ranks.rank]
+
+
+def _gather_rows(given: Arguments, ranks: Ranks, counts: Array) -> None:
+    """The other rank's rows and their ends behind this one's; each multiplies all of them by its part of the expert."""
+    own = int(counts.sum())
+    for name in ("expandX", "dynamicScales"):
+        if given.wants(name):
+            target = given.out[name]
+            other = _swap(ranks, target[:own])
+            if own + len(other) > len(target):
+                raise DataError(name, f"has {len(target)} rows; {own} and the {len(other)} of the other rank are there")
+            target[own : own + len(other)] = other
+    ends = np.cumsum(counts)
+    other_ends = _swap(ranks, ends)
+    given.store_front("epRecvCounts", np.append(ends, other_ends))
+    totals = [own, int(other_ends[-1])]
+    given.store_front("expertTokenNums", np.array([sum(totals)]))
+    given.store_front("tpRecvCounts", np.array(totals if ranks.rank == 0 else totals[::-1]))
+
+
+def _sum_of_parts(given: Arguments, ranks: Optional[Ranks], rows: int) -> Array:
+    """This rank's rows, with what the other rank of its tensor group has made of them added and rounded."""
+    x = given["expandX"]
+    if ranks is None:
+        return np.asarray(x[:rows])
+    others = int(given["tpSendCounts"][1 - ranks.rank])
+    if rows + others > len(x):
+        raise DataError("tpSendCounts", f"has {others} rows of the other rank behind {rows}; expandX has {len(x)}")
+    part = _swap(ranks, x[rows : rows + others])
+    if len(part) != rows:
+        raise DataError("tpSendCounts", f"of the other rank has {len(part)} rows of this one, which has {rows}")
+    return rounded(widen(x[:rows]) + widen(part), x.dtype)
 
 
 # ---------------------------------------------------------------------------------------------------- version 1
@@ -281,8 +342,7 @@ def _outgoing_v1(given: Arguments, layout: Layout) -> Rows:
 @communicating("aclnnMoeDistributeDispatch", unsupported=_unsupported)
 def moe_distribute_dispatch_v1(given: Arguments) -> None:
     """As version 2; expandIdx tells the combine where a token's rows are."""
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
+    ranks, layout = Layout.place(given)
     rows = _outgoing_v1(given, layout)
     received, _ = _exchange(given, ranks, layout, rows)
     given.store_front("expandIdx", _places(given["expertIds"]))
@@ -325,9 +385,8 @@ def _sent_back(x: Array, mode: int) -> Array:
     return rounded(back.reshape(len(wide), -1)[:, : wide.shape[1]], x.dtype)
 
 
-def _window(ranks: Ranks, given: Arguments, info: Array, slots: int) -> Array:
-    """(tokens, slots, columns): the rows that belong to this rank's tokens, from the ranks that have computed them."""
-    x = given["expandX"]
+def _window(ranks: Ranks, given: Arguments, x: Array, info: Array, slots: int) -> Array:
+    """(tokens, slots, columns): the rows x that belong to this rank's tokens, from the ranks that have computed them."""
     tokens, size = len(given["expertIds"]), ranks.size
     if len(info) and (info.min() < 0 or info[:, 0].max() >= size):
         raise DataError("assistInfoForCombine", "is not what a dispatch of this group has written")
@@ -409,25 +468,23 @@ def _finish(given: Arguments, total: Array) -> None:
     "aclnnMoeDistributeCombineV4",
     "aclnnMoeDistributeCombineAddRmsNorm",
     "aclnnMoeDistributeCombineAddRmsNormV2",
-    unsupported=_unsupported,
 )
 def moe_distribute_combine(given: Arguments) -> None:
     """The rows back to their tokens' ranks, added up by expertScales; then the residual and the norm, where there are."""
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
+    ranks, layout = Layout.place(given)
     rows = int(given["epSendCounts"][layout.local * layout.size - 1])
     if not 0 <= rows <= len(given["expandX"]):
         raise DataError("epSendCounts", f"has {rows} rows; expandX has {len(given['expandX'])}")
     info = given["assistInfoForCombine"][: 3 * rows].reshape(-1, 3)
-    window = _window(ranks, given, info, given["expertIds"].shape[1] + layout.shared)
+    x = _sum_of_parts(given, _tensor_group(given, layout), rows)
+    window = _window(ranks, given, x, info, given["expertIds"].shape[1] + layout.shared)
     _finish(given, _combined(given, layout, window))
 
 
 @communicating("aclnnMoeDistributeCombine", unsupported=_unsupported)
 def moe_distribute_combine_v1(given: Arguments) -> None:
     """As version 2; rows are found by expandIdx behind those of this rank's experts before."""
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
+    ranks, layout = Layout.place(given)
     ids, x = given["expertIds"], _sent_back(given["expandX"], given["commQuantMode"] or 0)
     ends = given["epSendCounts"][: layout.local * layout.size].astype(np.int64)
     counts = np.diff(ends, prepend=0).reshape(layout.local, layout.size)
@@ -471,8 +528,7 @@ def moe_distribute_dispatch_setup(given: Arguments) -> None:
     A row of yOut has the elements, then at the next multiple of 128 (of 32 with quantMode 2) the bytes of its scales; a
     row of commCmdInfo has rank, expert of that rank, token and place: CANN's own are different and described nowhere.
     """
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
+    _, layout = Layout.place(given)
     rows = _outgoing(given, layout)
     y, commands = given.out["y"], given.out["commCmdInfo"]
     codes, scales = _quantised(given["x"], given["scales"], rows, given["quantMode"], y.dtype)
@@ -504,8 +560,7 @@ def _bytes(x: Array) -> Array:
 @communicating("aclnnMoeDistributeDispatchTeardown", unsupported=_unsupported)
 def moe_distribute_dispatch_teardown(given: Arguments) -> None:
     """Receives what the Setup half of all ranks has prepared."""
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
+    ranks, layout = Layout.place(given)
     table = given["commCmdInfo"][: len(given["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
     table = table[table[:, 0] >= 0][:, :4].astype(np.int64)
     rows = Rows(table[:, 2], table[:, 3], table[:, 0], table[:, 1], table[:, 1])
@@ -542,9 +597,8 @@ def moe_distribute_combine_setup(given: Arguments) -> None:
 @communicating("aclnnMoeDistributeCombineTeardown", unsupported=_unsupported)
 def moe_distribute_combine_teardown(given: Arguments) -> None:
     """Brings the rows back and adds them up."""
-    ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-    layout = Layout.of(given, ranks)
+    ranks, layout = Layout.place(given)
     table = given["commCmdInfo"][: len(given["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
     info = table[table[:, 0] >= 0][:, :3]
-    window = _window(ranks, given, info, given["expertIds"].shape[1] + layout.shared)
+    window = _window(ranks, given, given["expandX"], info, given["expertIds"].shape[1] + layout.shared)
     _finish(given, _combined(given, layout, window))

@@ -7,15 +7,23 @@ import numpy as np
 from ascend_aclnn.numerics import Array, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference.declare import DataError
-from ascend_aclnn.reference.mc2.common import Arguments, communicating
+from ascend_aclnn.reference.mc2.common import Arguments, communicating, remaining
 
 _LINKS = "links that were tested"
 
 
 @communicating("aclnnDistributeBarrier", "aclnnDistributeBarrierV2")
 def distribute_barrier(given: Arguments) -> None:
-    """Returns when all ranks have come; x is left as it is. Lateness is HCCL_EXEC_TIMEOUT's matter here, not timeOut's."""
-    given.ranks(size="worldSize").barrier()
+    """Returns when all ranks have come, those that elasticInfo leaves; x is left as it is.
+
+    A rank that waits longer than timeOut (microseconds, if above 0) stops, as the kernel's assertion does; then the group
+    has failed for all.
+    """
+    ranks, elastic, limit = given.ranks(size="worldSize"), given["elasticInfo"], given["timeOut"]
+    if elastic is not None and elastic.reshape(-1)[:1].any():
+        ranks, _, _ = remaining(given, ranks, elastic.reshape(-1))
+    microseconds = 0 if limit is None else int(limit.reshape(-1)[0])
+    ranks.barrier(microseconds / 1e6 if microseconds > 0 else None)
 
 
 @communicating("aclnnMoeDistributeBufferReset")

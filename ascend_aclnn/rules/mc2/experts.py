@@ -14,25 +14,27 @@ _LOCAL = define(
     is_shared="epRankId < sharedExpertRankNum",
     local="1 if is_shared else moeExpertNum // moe_ranks if moe_ranks > 0 else 0",
 )
-# Room for the rows that may come at most: those of shared experts are divided between the ranks that have copies.
+# Room for the rows that may come at most: those of shared experts are divided between the ranks that have copies. Each of
+# the ``parts`` of a tensor group gets the rows of all.
 _ROOM = (
     _LOCAL,
     define(
         tokens="globalBs if globalBs > 0 else x[0] * epWorldSize",
         room="tokens * max(sharedExpertNum, 1) // sharedExpertRankNum if is_shared else tokens * min(local, expertIds[1])",
-        scale_rows="(room, 2 * ceil_div(x[1], 64)) if quantMode == 4 else (room, ceil_div(x[1], 128)) if quantMode == 3 "
-        "else (room,)",
+        rows="room * parts",
+        scale_rows="(rows, 2 * ceil_div(x[1], 64)) if quantMode == 4 else (rows, ceil_div(x[1], 128)) if quantMode == 3 "
+        "else (rows,)",
         scale_type="FLOAT8_E8M0 if quantMode == 4 else FLOAT",
         sent="FLOAT8_E4M3FN if quantMode in (3, 4) else INT8 if quantMode in (1, 2) else x.dtype",
     ),
     infer_shape(
-        expandXOut="(room, x[1])",
+        expandXOut="(rows, x[1])",
         dynamicScalesOut="scale_rows",
         expandIdx="(expertIds[0] * expertIds[1],)",
         assistInfoForCombineOut="(room * 128,)",
         expertTokenNumsOut="(local,)",
-        epRecvCountsOut="(epWorldSize * local,)",
-        tpRecvCountsOut="None",
+        epRecvCountsOut="(epWorldSize * local * parts,)",
+        tpRecvCountsOut="(parts,) if parts > 1 else None",
         expandScalesOut="(room,)",
     ),
     output_dtype(
@@ -42,6 +44,7 @@ _ROOM = (
         assistInfoForCombineOut="INT32",
         expertTokenNumsOut="INT64",
         epRecvCountsOut="INT32",
+        tpRecvCountsOut="INT32",
         expandScalesOut="FLOAT",
     ),
 )
@@ -61,6 +64,7 @@ rule(
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
     tiling(rank(2, 2, "x", "expertIds"), require("expertIds[0] == x[0]")),
+    define(parts="max(tpWorldSize, 1)"),
     *_ROOM,
     nullable="groupEp groupTp dynamicScales dynamicScalesOut expandScales expandScalesOut tpRecvCounts tpRecvCountsOut",
     aliases=_RESULTS,
@@ -104,6 +108,7 @@ rule(
     only_products("950"),
     *communicator("groupEp", long=PARAM_NULLPTR),
     documented_dtypes(),
+    define(parts="1"),
     *_ROOM,
     nullable="groupEp",
 )
