@@ -387,8 +387,9 @@ def _reduction(number: int) -> str:
 
 
 def _numpy(dtype: DataType) -> np.dtype[Any]:
-    """What elements travel as: bytes where the host has no such type (FLOAT8 ones are only moved)."""
-    return np.dtype(np.uint8) if dtype.numpy is None else dtype.numpy
+    if dtype.numpy is None:
+        raise TypeError(f"{dtype.name} has no host type to compute with")
+    return dtype.numpy
 
 
 def _element(dtype: DataType) -> int:
