@@ -9,9 +9,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer, widen
-from ascend_aclnn.reference._gates import activated
+from ascend_aclnn.numerics import Array, is_integer, matmul, widen
+from ascend_aclnn.reference._gates import activated, swiglu
 from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.gmm._groups import parts
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
@@ -100,3 +101,18 @@ def swin_transformer_ln_qkv_quant(given: Given) -> dict[str, Any]:
     split = made.reshape(*made.shape[:2], 3, given["headNum"], -1)
     names = "queryOutputOut", "keyOutputOut", "valueOutputOut"
     return {name: split[:, :, number].swapaxes(1, 2) for number, name in enumerate(names)}
+
+
+# --------------------------------------------------------------------------------------------------- experimental
+
+
+@reference("aclnnMatmulSwiglu")
+def matmul_swiglu(x: Array, weight: Array, bias: Array, transpose_weight: bool) -> Array:
+    """silu(gate) * up of [gate | up] = x @ weight + bias."""
+    return swiglu(matmul(x, weight.T if transpose_weight else weight) + bias, True)
+
+
+@reference("aclnnSwigluGatedMlp")
+def swiglu_gated_mlp(x: Array, gate_up: Array, down: Array, cube_math_type: int) -> Array:
+    """(silu(gate) * up) @ down of [gate | up] = x @ gateUp."""
+    return matmul(swiglu(matmul(x, gate_up), True), down)

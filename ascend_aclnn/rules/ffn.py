@@ -170,3 +170,34 @@ rule(
     ),
     infer_shape(queryOutputOut="heads", keyOutputOut="heads", valueOutputOut="heads"),
 )
+
+
+# --------------------------------------------------------------------------------------------------- experimental, A2 and A3
+
+rule(
+    "aclnnMatmulSwiglu",
+    documented_products,
+    documented_dtypes(),
+    required("bias"),  # a null pointer is refused by the generated interface
+    same_dtype("x", "weight", "out"),
+    tiling(
+        rank(2, 8, "x"),
+        rank(2, 2, "weight"),
+        define(k="weight[1] if transposeWeight else weight[0]", doubled="weight[0] if transposeWeight else weight[1]"),
+        require("doubled % 2 == 0", "k == x[-1]", argument="weight"),
+        has_shape(bias="(doubled,)"),
+        output_shape(out="(*x[:-1], doubled // 2)"),
+    ),
+)
+rule(
+    "aclnnSwigluGatedMlp",
+    documented_products,
+    dtypes(FLOATS, "x"),
+    same_dtype("x", "gateUpWeight", "downWeight", "y"),
+    rank(2, 8, "x"),
+    rank(2, 2, "gateUpWeight", "downWeight"),
+    require("x[-1] > 0", "gateUpWeight[0] > 0", "gateUpWeight[1] > 0", "downWeight[0] > 0", "downWeight[1] > 0"),
+    require("gateUpWeight[0] == x[-1]", "gateUpWeight[1] % 2 == 0", "downWeight[0] == gateUpWeight[1] // 2"),
+    output_shape(y="(*x[:-1], downWeight[1])"),
+    one_of("cubeMathType", 0, 1),
+)

@@ -477,3 +477,79 @@ def test_indices() -> None:
 def test_bfloat16_is_rounded_once() -> None:
     x = sample(BF16, -3, 3, special=False)
     check(on_its_soc("Softsign", "A2", x), oracle(F.softsign, x))
+
+
+# ------------------------------------------------------------------------------------------------- products
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("turned", [False, True])
+def test_matmul_swiglu(dtype: Any, turned: bool) -> None:
+    x, bias = normal(2, 3, 16, dtype=dtype), normal(24, seed=5)
+    weight = normal(*((24, 16) if turned else (16, 24)), dtype=dtype, seed=6)
+    made = on_its_soc("MatmulSwiglu", "A2", x, weight, bias, turned)
+
+    def formula(x: Any, weight: Any, bias: Any) -> Any:
+        gate, up = (x @ (weight.T if turned else weight) + bias).chunk(2, -1)
+        return F.silu(gate) * up
+
+    check(made, oracle(formula, x, weight, bias), 8)
+    with pytest.raises(AclError) as caught:
+        on_its_soc("MatmulSwiglu", "A2", x, weight, None, turned)
+    assert caught.value.status == 161001
+
+
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+def test_swiglu_gated_mlp(dtype: Any) -> None:
+    x, up, down = (normal(*s, dtype=dtype, seed=i) for i, s in enumerate([(2, 3, 16), (16, 24), (12, 10)]))
+    made = on_its_soc("SwigluGatedMlp", "A2", x, up, down, 1)
+
+    def formula(x: Any, up: Any, down: Any) -> Any:
+        gate, rest = (x @ up).chunk(2, -1)
+        return (F.silu(gate) * rest) @ down
+
+    check(made, oracle(formula, x, up, down), 16)
+    with pytest.raises(AclError, match="cube_math_type"):
+        on_its_soc("SwigluGatedMlp", "A2", x, up, down, 2)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_fused_matmul_gelu(dtype: Any, biased: bool) -> None:
+    x, weight = normal(2, 3, 16, dtype=dtype), normal(10, 16, dtype=dtype, seed=5)
+    bias = normal(10, dtype=dtype, seed=6) if biased else None
+    made = on_its_soc("FusedMatmulGelu", "A2", x, weight, bias, 1)
+    check(
+        made, oracle(lambda x, w, *b: F.gelu(F.linear(x, w, *b), approximate="tanh"), x, weight, *([bias] * biased)), 8
+    )
+    with pytest.raises(AclError, match="approximate"):
+        on_its_soc("FusedMatmulGelu", "A2", x, weight, bias, 0)
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+def test_fused_patch_mlp(dtype: Any, layers: int) -> None:
+    """Each layer's matrix lies transposed behind that of the one before."""
+    hidden, patch = 32, 6
+    x = normal(2, 4, patch, dtype=dtype)
+    matrices = [normal(hidden, patch if i == 0 else hidden, seed=i + 5) / np.float32(4) for i in range(layers)]
+    weights = np.concatenate([m.T.reshape(-1) for m in matrices]).astype(dtype)
+    biases = normal(layers * hidden, dtype=F32 if dtype == BF16 else dtype, seed=9)
+    made = on_its_soc("FusedPatchMlp", "A2", x, weights, biases, layers)
+    y = tensor(x).double()
+    for i, matrix in enumerate(matrices):
+        rounded = tensor(matrix.astype(dtype)).double()
+        y = F.linear(y, rounded, tensor(biases).double()[i * hidden : (i + 1) * hidden])
+        y = F.gelu(y, approximate="tanh") if i < layers - 1 else y
+    check(made, y.numpy(), 16)
+
+
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_matmul_fp32(turned: tuple[bool, bool], biased: bool) -> None:
+    x1 = normal(*((8, 5) if turned[0] else (5, 8)))
+    x2 = normal(*((6, 8) if turned[1] else (8, 6)), seed=5)
+    bias = normal(6, seed=6) if biased else None
+    made = on_its_soc("MatmulFp32", "A2", x1, x2, bias, *turned)
+    wide = [(x.T if t else x).astype(np.float64) for x, t in zip((x1, x2), turned)]
+    check(made, wide[0] @ wide[1] + (0 if bias is None else bias), 8)

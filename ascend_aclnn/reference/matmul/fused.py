@@ -188,3 +188,35 @@ def rotate_quant(
         y = np.clip(cut, -limits, limits).reshape(y.shape)
     how = mx.Scaling(algorithm, round_mode or "rint", type_max=type_max)
     mx.store(*out, *mx.along(y, -1, out[0].dtype, how))
+
+
+# --------------------------------------------------------------------------------------------------- experimental
+
+
+@reference("aclnnFusedMatmulGelu")
+def fused_matmul_gelu(x: Array, weight: Array, bias: Optional[Array], approximate: int) -> Array:
+    """gelu(x @ weight^T + bias), by tanh."""
+    product = matmul(x, weight.T)
+    return activated(product if bias is None else product + bias, "gelu_tanh")
+
+
+@reference("aclnnFusedPatchMlp")
+def fused_patch_mlp(x: Array, weights: Array, biases: Array, layers: int) -> Array:
+    """Linear layers with gelu (by tanh) between them; weights has their matrices (inputs, outputs) one after the other.
+
+    Between the layers everything is float32; the device rounds the rows to the type of x.
+    """
+    hidden, start, y = len(biases) // layers, 0, x
+    for layer, bias in enumerate(biases.reshape(layers, hidden)):
+        stop = start + y.shape[-1] * hidden
+        y = matmul(y, weights[start:stop].reshape(-1, hidden)) + bias
+        y = activated(y, "gelu_tanh") if layer < layers - 1 else y
+        start = stop
+    return y
+
+
+@reference("aclnnMatmulFp32")
+def matmul_fp32(x1: Array, x2: Array, bias: Optional[Array], transpose_x1: bool, transpose_x2: bool) -> Array:
+    """x1 @ x2 + bias, each matrix optionally transposed."""
+    product = matmul(x1.T if transpose_x1 else x1, x2.T if transpose_x2 else x2)
+    return product if bias is None else product + bias

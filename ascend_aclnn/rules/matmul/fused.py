@@ -224,3 +224,50 @@ rule(
     not_empty("x", "wHigh"),
     shape_patterns(x="m k", wHigh="k n", wLow="k n", y="m n"),
 )
+
+# --------------------------------------------------------------------------------------------------- experimental
+
+rule(
+    "aclnnFusedMatmulGelu",
+    only_products("A2 A3 950"),
+    dtypes(HALVES, "x"),
+    same_dtype("x", "weight", "bias", "y"),
+    rank(2, 8, "x"),
+    rank(2, 2, "weight"),
+    require("weight[1] == x[-1]", "weight[0] > 0", "weight[1] > 0"),
+    has_shape(bias="(weight[0],)"),
+    output_shape(y="(*x[:-1], weight[0])"),
+    one_of("approximate", 1),
+    nullable="bias",
+)
+rule(
+    "aclnnFusedPatchMlp",
+    documented_products,
+    documented_dtypes(),
+    dtype_table(
+        "x weights biases out", "FLOAT16 FLOAT16 FLOAT16 FLOAT16", "BF16 BF16 FLOAT BF16", "FLOAT FLOAT FLOAT FLOAT"
+    ),
+    tiling(
+        positive("numLayers"),
+        rank(2, 8, "x"),
+        rank(1, 1, "weights", "biases"),
+        require("biases[0] > 0", "biases[0] % numLayers == 0"),
+        define(hidden="biases[0] // numLayers if numLayers > 0 else 0"),
+        require("weights[0] == (x[-1] + (numLayers - 1) * hidden) * hidden"),
+        not_empty("x"),
+        output_shape(out="(*x[:-1], hidden)"),
+    ),
+)
+rule(
+    "aclnnMatmulFp32",
+    only_products("A2"),
+    dtypes("FLOAT", "x1", "x2", "biasOptional", "out"),
+    formats("ND", "x1", "x2", "biasOptional", "out"),
+    tiling(
+        rank(2, 2, "x1", "x2"),
+        define(k="x1[0] if transposeX1 else x1[1]", n="x2[0] if transposeX2 else x2[1]"),
+        require("k == (x2[1] if transposeX2 else x2[0])", argument="x2"),
+        has_shape(biasOptional="(n,)"),
+        output_shape(out="(x1[1] if transposeX1 else x1[0], n)"),
+    ),
+)
