@@ -44,7 +44,8 @@ rule(
     tiling(
         rank(1, 2, "cacheIndicesOptional"),
         require("cacheIndicesOptional[0] == batch"),
-        has_shape(initialStateModeOptional="(batch,)"),
+        has_shape(biasOptional="(x[-1],)", initialStateModeOptional="(batch,)"),
+        require("numComputedTokensOptional[0] == batch", "numAcceptedTokensOptional[0] == batch"),
     ),
     require("len(y) == len(x)"),
     one_of("activation", "silu", "none", ""),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
+import samples
 from ascend_aclnn import AclError, catalog, ops
 
 F32, F16 = np.float32, np.float16
@@ -141,6 +142,55 @@ def test_fused_inference_over_no_keys_has_no_weight() -> None:
     assert np.isposinf(lse).all()
 
 
+# ------------------------------------------------------------------------------------------------- no tokens
+
+
+def example(name: str, **emptied: int) -> dict[str, Any]:
+    """The arguments of an operator's example by C name, some without elements on an axis."""
+    operator = catalog.get(name)
+    given = dict(zip((p.name for p in operator.inputs), samples.call(operator).arguments))
+    return given | {key: given[key].take([], axis) for key, axis in emptied.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "caches"),
+    [
+        ("aclnnMlaProlog", "cacheIndex", ("kvCacheRef", "krCacheRef")),
+        ("aclnnMlaPrologV3", "cacheIndexOptional", ("kvCacheRef", "krCacheRef")),
+    ],
+)
+def test_no_tokens_leave_the_caches_of_latent_attention_alone(name: str, index: str, caches: tuple[str, str]) -> None:
+    tokens = {"tokenX": 0, "ropeSin": 0, "ropeCos": 0, index: 0}
+    if name == "aclnnMlaPrologV3":
+        tokens["dequantScaleXOptional"] = 0
+    given = example(name, **tokens)
+    for number, cache in enumerate(caches):
+        given[cache] = np.full_like(given[cache], number + 1)
+    heads, _, latent = given["weightUk"].shape
+    with aclnn.use_backend("numpy", soc=samples.soc(catalog.get(name))):
+        made = getattr(ops, catalog.get(name).python_name)(*given.values())
+    for number, cache in enumerate(caches):
+        assert (given[cache] == number + 1).all()
+    assert [x.shape for x in made if x is not None and x.shape[1:] == (heads, latent)] == [(0, heads, latent)]
+
+
+def test_no_tokens_are_routed_with_counts_of_zero() -> None:
+    given = example("aclnnMoeInitRoutingV3", x=0, expertIdx=0, scaleOptional=0)
+    expanded, rows, counts, scales = ops.moe_init_routing_v3(*given.values())
+    assert (expanded.shape, rows.shape, scales.shape) == ((0, 12), (0,), (0,))
+    assert counts.tolist() == [0, 0, 0]
+
+
+def test_rows_without_width_are_routed_all_the_same() -> None:
+    """Where the rows of each token would go depends on the experts alone."""
+    whole = example("aclnnMoeInitRoutingV2")
+    assert whole["x"].shape[1] > 0
+    wanted = ops.moe_init_routing_v2(*whole.values())
+    made = ops.moe_init_routing_v2(*example("aclnnMoeInitRoutingV2", x=1).values())
+    assert made[0].shape == (*wanted[0].shape[:-1], 0)
+    np.testing.assert_array_equal(made[1], wanted[1])
+
+
 # ------------------------------------------------------------------------------------------------- refused
 
 
@@ -156,6 +206,15 @@ def test_shapes_that_only_an_empty_tensor_has_are_refused() -> None:
     assert refused(lambda: ops.add_layer_norm(x, x, ones(64), ones(64), ones(0, 64), 1e-5, False)) == (561002, "bias")
     query = ones(1, 1, 16, 16, dtype=F16)
     assert refused(lambda: attend(query, query, query[:, :, :0])) == (561002, "value")
+    for name, emptied, wanted in (
+        ("aclnnMoeDistributeCombineV2", {"expandX": 1}, (561002, "expand_x")),
+        ("aclnnMoeDistributeDispatchV2", {"x": 0}, (561002, "x")),
+        ("aclnnKvRmsNormRopeCache", {"kCacheRef": 0}, (561002, "k_cache")),
+        ("aclnnNsaSelectedAttention", {"topkIndices": 0}, (561002, "topk_indices")),
+        ("aclnnMlaProlog", {"weightUk": 0}, (561002, "weight_uk")),
+    ):
+        function = getattr(ops, catalog.get(name).python_name)
+        assert refused(lambda: function(*example(name, **emptied).values())) == wanted  # noqa: B023
 
 
 @pytest.mark.parametrize("operator", sorted(catalog.names()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Optional
 
 import numpy as np
@@ -31,7 +32,7 @@ def write_rows(cache: Array, rows: Array, slots: Array, name: str, nz: bool = Fa
     check_range(name, slots, -1 if skip else 0, len(cache) * size)
     there = np.flatnonzero(slots >= 0)
     page, place = np.divmod(slots[there], size)
-    kept = rows.reshape(len(rows), -1)[there]
+    kept = rows.reshape(len(rows), math.prod(rows.shape[1:]))[there]
     target = np.empty((len(there), int(np.prod(cache.shape[2:]))), cache.dtype)
     if kept.shape != target.shape:
         raise DataError(name, f"addresses rows of {target.shape[1]} elements; the results have {kept.shape[1]}")

@@ -65,7 +65,7 @@ class _Choice(NamedTuple):
     def _sequence(self, number: int, where: Any) -> tuple[Array, Array]:
         query, weights = self.query[where], self.weights[where]
         key = self.keys.take(self.key, number)[:, 0]
-        residual = 0 if self.residual is None else int(self.residual[number])
+        residual = int(self.residual[number]) if self.residual is not None and self.residual.size else 0
         seen = seen_keys(len(query), len(key), self.ratio, residual, self.causal)
         indices = np.full((len(query), self.top), -1, np.int32)
         values = np.full(indices.shape, -np.inf, np.float32)
@@ -334,7 +334,8 @@ def dense_lightning_indexer_grad_kl_loss(given: Given) -> dict[str, Any]:
 
 
 def _residual(given: Given, number: int) -> int:
-    return 0 if given["cmpResidualK"] is None else int(given["cmpResidualK"][number])
+    residual = given["cmpResidualK"]
+    return int(residual[number]) if residual is not None and residual.size else 0
 
 
 def _rows_of_loss(given: Given) -> Iterator[tuple[Any, Any, int, int, int]]:

@@ -6,6 +6,7 @@ products to BF16.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional
 
 import ml_dtypes
@@ -72,7 +73,7 @@ class _Prologue:
             same = is_integer(given["kvCacheRef"].dtype)
             cache = (_TENSOR if self.mode == _INT8 else _CHANNEL) if same else 0
         self.cache = cache
-        self.x = x.reshape(-1, x.shape[-1])
+        self.x = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
     def wide(self, name: str) -> Array:
         return widen(self.given[name]).astype(np.float32)
@@ -119,14 +120,15 @@ class _Prologue:
         else:
             product = self._scaled(normed, weight, scale, self.given["dequantScaleWUqQr"])
         heads, width = up.shape[:2]
-        product = product.reshape(len(product), heads, -1)
+        product = product.reshape(len(product), heads, product.shape[1] // heads)
         return np.einsum("tnd,ndc->tnc", product[..., :width], up, optimize=True), product[..., width:]
 
     def rotated(self, x: Array) -> Array:
         """Tokens (and heads), rotated unless that is left to others."""
         if self.given["doRope"] is False:
             return x
-        cos, sin = (self.wide(name).reshape(len(x), *(1,) * (x.ndim - 2), -1) for name in ("ropeCos", "ropeSin"))
+        cos, sin = (self.wide(name) for name in ("ropeCos", "ropeSin"))
+        cos, sin = (part.reshape(len(x), *(1,) * (x.ndim - 2), part.shape[-1]) for part in (cos, sin))
         return rotate(x, cos, sin)
 
     def run(self) -> dict[str, Any]:
@@ -143,10 +145,10 @@ class _Prologue:
         return {
             "kvCacheRef": given["kvCacheRef"],
             "krCacheRef": given["krCacheRef"],
-            "queryOut": nope.reshape(*self.lead, heads, -1),
-            "queryRopeOut": rope.reshape(*self.lead, heads, -1),
+            "queryOut": nope.reshape(*self.lead, heads, nope.shape[-1]),
+            "queryRopeOut": rope.reshape(*self.lead, heads, rope.shape[-1]),
             "dequantScaleQNopeOut": dequant,
-            "queryNormOut": normed.reshape(*self.lead, -1),
+            "queryNormOut": normed.reshape(*self.lead, normed.shape[-1]),
             "dequantScaleQNormOut": scale,
         }
 
@@ -176,7 +178,7 @@ class _Prologue:
     def _tiles(self, latent: Array, key: Array, dtype: np.dtype[Any]) -> Array:
         """Elements of 8 bits, the rotated part in BF16, and a float32 scale for each tile, byte by byte."""
         size = self.given["tileSize"] or 128
-        tiles = latent.reshape(len(latent), -1, size)
+        tiles = latent.reshape(len(latent), latent.shape[1] // size, size)
         alpha = self.given["kNopeClipAlpha"]
         most = np.max(np.abs(tiles), -1, keepdims=True)
         if alpha is not None:
@@ -184,7 +186,7 @@ class _Prologue:
             tiles = np.clip(tiles, -most, most)
         scale = most / np.float32(127 if is_integer(dtype) else 448)
         elements = _rounded(np.where(scale == 0, 0, tiles / np.where(scale == 0, 1, scale)), dtype).astype(dtype)
-        parts = elements.reshape(len(latent), -1), key.astype(ml_dtypes.bfloat16), scale[..., 0].astype(np.float32)
+        parts = elements.reshape(latent.shape), key.astype(ml_dtypes.bfloat16), scale[..., 0].astype(np.float32)
         joined = np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in parts], -1)
         return joined.view(dtype)
 
@@ -263,12 +265,13 @@ def mla_preprocess(given: Given) -> dict[str, Any]:
     down = _projected(_quantised(x, given, 0), given, "wdqkv", 0)
     latent, key, query = np.split(down, [width, width + rope_width], -1)
     query = _normed(query, given, 1)
-    made = _projected(_quantised(query, given, 1), given, "wuq", 1).reshape(len(x), up.shape[0], -1)
+    made = _projected(_quantised(query, given, 1), given, "wuq", 1)
+    made = made.reshape(len(x), up.shape[0], made.shape[1] // up.shape[0])
     nope = np.einsum("tnd,ndc->tnc", made[..., : up.shape[1]], up, optimize=True)
     rope = made[..., up.shape[1] :]
     latent = rms_norm(latent, widen(given["gamma2"]), given["epsilon"])
     if given["cos"] is not None:
-        cos, sin = (widen(given[name]).reshape(len(x), -1)[:, :rope_width] for name in ("cos", "sin"))
+        cos, sin = (widen(given[name])[..., :rope_width].reshape(len(x), rope_width) for name in ("cos", "sin"))
         key, rope = rotate(key, cos, sin, False), rotate(rope, cos[:, None], sin[:, None], False)
     kv, slots = np.array(given["kvCache"]), given["slotMapping"]
     results = {"qDownOut": query if given["qDownOutFlag"] else None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -136,7 +137,7 @@ def finalize_routing_v2_grad(
     check_range("expandedRowIdx", picks, -1, None)
     d_rows = np.zeros((count, hidden), np.float32)
     d_scales = None if scales is None else np.zeros(scales.shape, np.float32)
-    rows = None if expanded is None else expanded.reshape(-1, hidden)
+    rows = None if expanded is None else expanded.reshape(math.prod(expanded.shape[:-1]), hidden)
     for j in range(top_k):
         there = (picks[:, j] >= 0) & (picks[:, j] < count)
         at = picks[there, j]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -58,7 +59,7 @@ def _blocks(route: _Route, count: int, capacity: int) -> _Places:
 
 def _fill(out: Array, values: Array, places: _Places, source: Array) -> None:
     """Rows of values, each where it goes; zeros elsewhere. Moves bits, does not compute."""
-    flat = codes(out.reshape(-1, out.shape[-1]))
+    flat = codes(out.reshape(math.prod(out.shape[:-1]), out.shape[-1]))
     flat[...] = 0
     flat[places.rows] = codes(values)[source[places.kept]]
     if not np.may_share_memory(flat, out):
@@ -114,7 +115,7 @@ def _quantise_copies(
     if smooth is not None:
         rows = rows * (smooth if len(smooth) == 1 else smooth[route.experts[places.kept] - first])
     values, scales = by_row(rows)
-    flat = expanded.reshape(-1, expanded.shape[-1])
+    flat = expanded.reshape(math.prod(expanded.shape[:-1]), expanded.shape[-1])
     made = np.zeros(flat.shape, np.float32)
     made[places.rows] = values
     round_into(expanded, made.reshape(expanded.shape))
@@ -247,8 +248,8 @@ def init_routing_v3(
         return places
     _fill(expanded, x, places, kept_route.tokens)
     if scale is not None:
-        values = scale.reshape(len(x), -1)
-        flat = row_scales.reshape(-1, values.shape[1])
+        values = scale.reshape(len(x), math.prod(scale.shape[1:]))
+        flat = row_scales.reshape(len(row_scales), values.shape[1])
         _fill(flat, values, places, kept_route.tokens)
         np.copyto(codes(row_scales), codes(flat).reshape(row_scales.shape))
     return places

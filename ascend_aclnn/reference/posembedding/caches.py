@@ -246,7 +246,7 @@ def dequant_rope_quant_kvcache(given: Given) -> dict[str, Any]:
         x = rows if bias is None else rows + _wide(bias)
     kv_heads, width = given["kCacheRef"].shape[2:]
     split = np.split(_wide(x), np.cumsum(given["sizeSplits"])[:2], -1)
-    q, k, v = (part.reshape(*lead, -1, width) for part in split)
+    q, k, v = (part.reshape(*lead, part.shape[-1] // width, width) for part in split)
     if len(lead) == 1:
         cos, sin = cos[:, None], sin[:, None]
     q, k = rotate(q, cos, sin, False), rotate(k, cos, sin, False)
@@ -255,13 +255,14 @@ def dequant_rope_quant_kvcache(given: Given) -> dict[str, Any]:
         scale, offset = given[f"scale{name}"], given[f"offset{name}"]
         scale, offset = (None if p is None else p.reshape(kv_heads, width) for p in (scale, offset))
         rows = _scaled(part, scale, offset, divide=True)
+        rows = rows.reshape(rows.size // (kv_heads * width), kv_heads, width)
         if (given["cacheMode"] or "contiguous") == "page":
-            write_rows(cache, rows.reshape(-1, kv_heads, width), given["indices"], "indices", skip=False)
+            write_rows(cache, rows, given["indices"], "indices", skip=False)
             continue
         tokens = lead[1] if len(lead) == 2 else 1
         check_range("indices", given["indices"], 0, cache.shape[1] - tokens + 1)
         slots = np.arange(len(x))[:, None] * cache.shape[1] + given["indices"].reshape(-1, 1) + np.arange(tokens)
-        write_rows(cache, rows.reshape(-1, kv_heads, width), slots, "indices", skip=False)
+        write_rows(cache, rows, slots, "indices", skip=False)
     wanted = given["kvOutput"]
     return {
         "kCacheRef": given["kCacheRef"],

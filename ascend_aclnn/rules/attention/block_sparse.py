@@ -69,7 +69,8 @@ rule(
     documented_products,
     tiling(
         require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
-        require("key[-1] == query[-1]", "value[:-1] == key[:-1]"),
+        require("key[-1] == query[-1]", "value == key"),
+        require(*(f"{name}.size > 0" for name in _SCALES)),
         rank(2, 2, "blockTableOptional"),
         *_HEADS,
         *_MASK,
@@ -87,7 +88,7 @@ rule(
     documented_products,
     tiling(
         require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
-        require("key[-1] == query[-1]", "value[:-1] == key[:-1]"),
+        require("key[-1] == query[-1]", "value == key", "selectIdx.size > 0", "selectNumIdx.size > 0"),
         *_HEADS,
     ),
     infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1)"),

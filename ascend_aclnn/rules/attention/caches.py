@@ -83,6 +83,7 @@ rule(
         same_dtype("blockTables", "seqLens"),
         dtypes(INDICES, "seqOffsetOptional"),
         same_dtype("blockTables", "seqOffsetOptional"),
+        tiling(require("seqOffsetOptional.size > 0")),
         documented_products,
     ),
     nullable="cacheMode",

@@ -21,6 +21,7 @@ rule(
     documented_products,
     documented_dtypes(),
     *_GROUPS,
+    tiling(require("x[-1] > 0")),
     # What the gradient needs: a row for each token of a group.
     infer_shape(cmpKvOut="(*groups, width)", softmaxScoreOut="kept", kvOut="kept"),
 )

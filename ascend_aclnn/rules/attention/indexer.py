@@ -49,6 +49,7 @@ rule(
         require("k[-1] == q[-1]", "k[-2] == 1", "topk > 0", "cmpRatio > 0"),
         rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional"),
         rank(1, 1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
+        require("outputIdxOffsetOptional[0] == (q[0] if len(q) == 4 else cuSeqlensQOptional[0] - 1)"),
         rank(2, 2, "blockTableOptional"),
     ),
     infer_shape(sparseIndices="(*q[:-2], k[-2], topk)", sparseValues="(*q[:-2], k[-2], topk) if returnValue else None"),
@@ -132,7 +133,8 @@ rule(
         has_shape(
             softmaxMaxIndex="(*query[:-3], keyIndex[-2], query[-3])",
             softmaxSumIndex="(*query[:-3], keyIndex[-2], query[-3])",
-        )
+        ),
+        require("queryRope[-1] > 0", "keyRope[-1] == queryRope[-1]"),
     ),
     *_OLD_RESULTS,
 )
@@ -141,11 +143,18 @@ rule(
     documented_products,
     documented_dtypes(),
     _OLD_LOSS,
-    tiling(require("len(sparseIndices) == len(query)", "sparseIndices[:-2] == query[:-2]")),
+    tiling(
+        require(
+            "len(sparseIndices) == len(query)", "sparseIndices[:-2] == query[:-2]", "sparseIndices[-2] == keyIndex[-2]"
+        ),
+        require("keyIndex[-2] > 0", "queryRope[-1] > 0", "keyRope[-1] == queryRope[-1]"),
+    ),
     *_OLD_RESULTS,
 )
 
+_OF_SEQUENCES = require("cmpResidualKOptional[0] == (q[0] if len(q) == 4 else cuSeqLensQOptional[0] - 1)")
 _NEW_LOSS = (
+    _OF_SEQUENCES,
     by_tokens("layoutQ", "q"),
     by_tokens("layoutK", "k"),
     has_shape(w="q[:-1]"),
@@ -182,6 +191,7 @@ rule(
         by_tokens("layoutQ", "queryIndex"),
         by_tokens("layoutK", "keyIndex"),
         *_SCORES,
+        require("len(queryIndex) == 3 or len(keyIndex) == 3 or keyIndex[0] == queryIndex[0]", argument="keyIndex"),
         require("cmpRatio > 0"),
         rank(
             1,

@@ -51,7 +51,9 @@ _QUANT_MODES = (
     one_of("queryQuantMode", 0, 1),
 )
 
-_DOCUMENTED = (documented_products, documented_dtypes(), _WEIGHTS)
+# Scales of the tokens have a row for each.
+_ROWS = tiling(require("dequantScaleXOptional[0] == prod(tokenX[:-1])", "dequantScaleXOptional[-1] > 0"))
+_DOCUMENTED = (documented_products, documented_dtypes(), _WEIGHTS, _ROWS)
 
 rule("aclnnMlaProlog", *_DOCUMENTED, *_QUERIES, output_dtype(queryOut="BF16", queryRopeOut="BF16"))
 
@@ -117,6 +119,8 @@ rule(
         has_shape(gamma0="(input[1],)", beta0="(input[1],)", slotMapping="(input[0],)", gamma2="(wuk[2],)"),
         define(latent="gamma1[0]", both="wuk[2] + (kRopeDim or 64) + latent", heads="wuk[0]"),
         rank(1, 1, "gamma1", "beta1"),
+        same_shape("gamma1", "beta1"),
+        require("wuk[1] > 0"),
         require("wdqkv.size == both * input[1]", "descale0.size == both", "wuq.size % (heads * latent) == 0"),
         require(
             "latent > 0", "heads > 0", "wuq.size // latent // heads > wuk[1]", "descale1.size == wuq.size // latent"

@@ -56,6 +56,10 @@ rule(
         one_of("inputLayout", "TND"),
         documented_products,
         documented_dtypes(),
+        tiling(
+            rank(3, 3, "query", "key", "value"),
+            require("key[-1] == query[-1]", "value[:2] == key[:2]", "key.size > 0", "attenMaskOptional.size > 0"),
+        ),
     ),
     infer_shape(
         softmaxMaxOut="(*query[:2], 8)",
@@ -72,6 +76,7 @@ rule(
     dtypes("INT32", "blockTableOptional", "topKOutput"),
     when("output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products),
     positive("numKeyValueHeads"),
+    tiling(require("query.size > 0", "key.size > 0", "value.size > 0")),
     infer_shape(
         output="(*query[:-1], value[2] // numKeyValueHeads)",
         topKOutput="(*query[:-2], numKeyValueHeads, selectBlockCount)",
@@ -94,6 +99,7 @@ rule(
     require("key[-1] == query[-1]", "value[-1] <= query[-1]", "query[-1] <= 768"),
     not_empty("query", "key", "value"),
     _few_sequences("actualSeqQLenOptional", "actualSeqKvLenOptional"),
+    tiling(has_shape(topkIndices="(query[0], key[1], selectedBlockCount)")),
     documented_products,
     documented_dtypes(),
     infer_shape(
@@ -141,6 +147,7 @@ rule(
     *_PAGED,
     _few_sequences("actualQSeqLenOptional", "actualKvSeqLenOptional"),
     not_empty("query", "value"),
+    tiling(require("key.size > 0")),
     documented_products,
     infer_shape(
         output="(*query[:-1], value[3] if layoutOptional == 'BSND' else 128 * numHeads if layoutOptional == 'BSH' else 128)"

@@ -61,6 +61,7 @@ rule(
         require("oriSparseIndicesOptional[:-2] == query[:-2]", "cmpSparseIndicesOptional[:-2] == query[:-2]"),
         require("oriTopkLengthOptional[:-1] == query[:-2]", "cmpTopkLengthOptional[:-1] == query[:-2]"),
         has_shape(sinksOptional="(query[-2],)"),
+        require("cmpResidualKvOptional[0] == (query[0] if len(query) == 4 else cuSeqlensQOptional[0] - 1)"),
         *_LENGTHS,
     ),
     infer_shape(
@@ -82,6 +83,7 @@ rule(
         require("k[-2] == 1", "k[-1] == q[-1]", "cmpRatio > 0"),
         has_shape(softmaxLse="(*q[:-3], k[-2], q[-3], q[-2] // k[-2])"),
         require("sparseIndicesOptional[:-2] == q[:-2]"),
+        require("cmpResidualKOptional[0] == (q[0] if len(q) == 4 else cuSeqlensQOptional[0] - 1)"),
         rank(
             1,
             1,

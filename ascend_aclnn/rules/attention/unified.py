@@ -27,6 +27,7 @@ rule(
     ),
     documented_products,
     on_operators("aclnnFlashAttn", same_dtype("q", "k", "v")),
+    tiling(not_empty("q", "k", "v", "qDescale", "kDescale", "vDescale")),
     tiling(
         output_shape(attnOut="result"),
         rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKvOptional", "sequsedQOptional", "sequsedKvOptional"),

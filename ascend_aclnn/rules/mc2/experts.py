@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ascend_aclnn.core.errors import PARAM_NULLPTR
+from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR
 from ascend_aclnn.rules.language import *
 from ascend_aclnn.rules.mc2.common import communicator, optional_communicator
 
@@ -53,6 +53,11 @@ _RESULTS = {
     f"{name}Out": name
     for name in ("expandX", "dynamicScales", "expertTokenNums", "epRecvCounts", "tpRecvCounts", "expandScales")
 }
+# What comes back to the tokens of this rank; their weights alone may be empty.
+_BACK = with_status(
+    TILING_ERROR,
+    require("expandX.size > 0", "expertIds.size > 0", "epSendCounts.size > 0", "assistInfoForCombine.size > 0"),
+)
 _SECOND = "aclnnMoeDistributeDispatchV2 aclnnMoeDistributeDispatchV3 aclnnMoeDistributeDispatchV4"
 
 # Scales of what is quantised come out; from version 2 on, an INT32 x (packed) brings its own.
@@ -63,7 +68,7 @@ rule(
     on_operators(_SECOND, when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional"))),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
-    tiling(rank(2, 2, "x", "expertIds"), require("expertIds[0] == x[0]")),
+    tiling(rank(2, 2, "x", "expertIds"), require("expertIds[0] == x[0]", "x.size > 0", "expertIds[1] > 0")),
     define(parts="max(tpWorldSize, 1)"),
     *_ROOM,
     nullable="groupEp groupTp dynamicScales dynamicScalesOut expandScales expandScalesOut tpRecvCounts tpRecvCountsOut",
@@ -87,6 +92,7 @@ rule(
     optional_communicator("groupTp"),
     documented_dtypes(),
     *_RETURNED,
+    _BACK,
     infer_shape(x=_TOKENS, xOut=_TOKENS),
     nullable="groupEp groupTp",
 )
@@ -97,7 +103,9 @@ rule(
     optional_communicator("groupTp"),
     documented_dtypes(),
     *_RETURNED,
-    tiling(rank(3, 3, "residualX"), require("residualX == (expertIds[0], 1, expandX[1])", "gamma == expandX[1:]")),
+    _BACK,
+    tiling(rank(3, 3, "residualX")),
+    with_status(TILING_ERROR, require("residualX == (expertIds[0], 1, expandX[1])", "gamma == expandX[1:]")),
     infer_shape(yOut="residualX", rstdOut="(*residualX[:-1], 1)", xOut="residualX"),
     output_dtype(rstdOut="FLOAT"),
     nullable="groupEp groupTp yOut rstdOut residualX gamma",

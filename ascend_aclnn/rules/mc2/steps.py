@@ -12,6 +12,7 @@ rule(
     "aclnnElasticReceivableTest aclnnElasticReceivableInfoCollect",
     *communicator("group", null=PARAM_INVALID),
     documented_dtypes(),
+    tiling(require("dstRank.size > 0")),
     infer_shape(y="(worldSize, worldSize)"),
     output_dtype(y="INT32"),
 )

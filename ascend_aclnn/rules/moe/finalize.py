@@ -23,7 +23,7 @@ rule(
             bias="e h",
             expandedRowIdx="n*k",
         ),
-        require("bias[0] > 0", "scales[1] > 0"),
+        require("bias[0] > 0", "scales[1] > 0", "r == n * k"),
     ),
 )
 
@@ -116,6 +116,7 @@ rule(
                 "scalesOptional[0] == gradY[0]",
                 "expandedXOptional[-1] == gradY[1]",
                 "scalesOptional.size == expandedRowIdx[0]",
+                "expandedXOptional.size > 0 or gradY.empty",
             ),
             when(
                 "biasOptional is not None",

@@ -87,7 +87,7 @@ rule(
             array_length("restoreShapeOptional", 2),
             require("restoreShapeOptional[1] == permutedTokens[1]", "count > 0"),
             rank(2, 2, "probsOptional"),
-            require("probsOptional[0] == count"),
+            require("probsOptional[0] == count", "probsOptional[1] > 0"),
             when("paddedMode", require("sortedIndices[0] == permutedTokens[0]")),
             when(
                 "not paddedMode",

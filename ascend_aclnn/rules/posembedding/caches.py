@@ -108,6 +108,10 @@ rule(
 # Queries are quantised for each token and head unless the mode says otherwise.
 rule(
     "aclnnQkvRmsNormRopeCacheWithKScale",
+    not_empty("qkv", "qGamma", "kGamma", "cosSin", "slotMapping", "kCacheRef", "vCacheRef", "kScaleCacheRef"),
+    not_empty(
+        "queryStartLocOptional", "seqLensOptional", "rotationOptional", "vScaleOptional", "mropePositionOptional"
+    ),
     one_of("qQuantMode", "PerTokenPerHead", "NoQuant", ""),
     one_of("layoutQkv", "TND", "NTD", ""),
     one_of("layoutQOut", "TND", "NTD", ""),
@@ -152,6 +156,9 @@ rule(
 rule(
     "aclnnUndGenQkvRmsNormRopeCache",
     when("genQkvOptional is not None", required("genWeightsQOptional", "genWeightsKOptional")),
+    not_empty(
+        "undQkv", "undWeightsQ", "undWeightsK", "cosSinCache", "kCacheRef", "vCacheRef", "slotMapping", "positions"
+    ),
     contiguous("kCacheRef", "vCacheRef"),
     documented_dtypes(),
     documented_products,

@@ -56,6 +56,8 @@ rule(
         output_shape(out="x"),
     ),
 )
+# One table of cosines, or one for each batch, head or token.
+_TABLE_FITS = require(*(f"cos[{axis}] in (1, x[{axis}])" for axis in range(3)))
 rule(
     "aclnnInplacePartialRotaryMul aclnnInplacePartialRotaryMulGrad",
     documented_products,
@@ -71,8 +73,8 @@ rule(
             argument="partialSlice",
         ),
         rank(4, 4, "cos"),
-        # One table of cosines, or one for each batch, head or token.
-        require(*(f"cos[{axis}] in (1, x[{axis}])" for axis in range(3))),
+        on_operators("aclnnInplacePartialRotaryMul", _TABLE_FITS),
+        on_operators("aclnnInplacePartialRotaryMulGrad", unless_empty("x cos sin", _TABLE_FITS)),
     ),
     aliases={"x": "xRef dyRef"},
 )
