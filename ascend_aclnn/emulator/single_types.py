@@ -5,10 +5,11 @@
     x1:i x1:I   the values of an input that is known at the call: a number, numbers; x1:F an aclScalar of its data type,
                 x1:last its last number, x1:dropped what it lacks to 1
     scale:f=1   an attribute and what it is where it is not given: f a number, i an integer, b a truth value, s a text,
-                I integers, L numbers, 1 the only one of several integers, F an aclScalar of FLOAT, N of INT64,
-                none|mean|sum the place of a text among these
+                I integers, M those in the middle, 1 the only one of several integers, L numbers, F an aclScalar of FLOAT,
+                N of INT64, none|mean|sum the place of a text among these
     y0:dtype    the data type of an output; x1:shape, x1:spatial the shape of an input or output, and that after the channels;
-                y0:count its number of elements, y0:number it without axes
+                y0:count its number of elements, y0:number it without axes; y1:raw, x2:raw its storage as
+                words of 16 bits, and y1:words their number
     =1 =1,1     a number, truth values
     !name=value, !x7   no argument: refused where the attribute is given and is not this (1 for true), or where the input is given
 
@@ -251,6 +252,12 @@ ARGUMENTS = {
     "MaxPool3D": (
         "aclnnMaxPool3D x0 ksize:I= strides:I= padding:s=CALCULATED pads:I= dilation:I= ceil_mode:i=0 "
         "data_format:s=NCDHW y0"
+    ),
+    "MaxPoolGradWithArgmaxV1": (
+        "aclnnSingleMaxPoolGradWithArgmaxV1 x0 x1 x2:raw ksize:M= strides:M= pads:M= dilations:M= y0"
+    ),
+    "MaxPoolWithArgmaxV1": (
+        "aclnnSingleMaxPoolWithArgmaxV1 x0 ksize:M= strides:M= pads:M= dilation:M= y0:shape y1:words y0 y1:raw"
     ),
     "MirrorPad": "aclnnSingleMirrorPad x0 x1:I mode:s=REFLECT y0",
     "MlaProlog": (

@@ -244,6 +244,8 @@ def _constant(item: Item, kind: str, name: str) -> Any:
 
 def _attribute(given: Attribute, kind: str, name: str) -> Any:
     """The value of an attribute, given or by default."""
+    if kind == "M":
+        return tuple(given[1:-1]) if isinstance(given, list) else ()
     if kind == "I" or kind == "1":
         numbers = given if isinstance(given, list) else [given] if given != "" else []
         if kind == "1" and len(numbers) != 1:
@@ -272,6 +274,11 @@ def _attribute(given: Attribute, kind: str, name: str) -> Any:
     }[kind]
 
 
+def _raw(item: Item) -> Item:
+    """The storage of a private layout, as words of 16 bits."""
+    return item._replace(spec=TensorSpec((int(np.prod(item.spec.storage_shape)),), DataType.UINT16))
+
+
 def _value(token: str) -> _Value:
     """What one word of a row stands for."""
     name, _, rest = token.partition(":")
@@ -290,6 +297,10 @@ def _value(token: str) -> _Value:
             return lambda inputs, outputs, attributes: (
                 outputs[at].view((), (), 0) if outputs[at].spec.size == 1 else outputs[at]
             )
+        if rest == "raw":
+            return lambda inputs, outputs, attributes: _raw(outputs[at])
+        if rest == "words":
+            return lambda inputs, outputs, attributes: _raw(outputs[at]).spec.size
         if rest == "count":
             return lambda inputs, outputs, attributes: outputs[at].spec.size
         if rest == "shape":
@@ -299,6 +310,8 @@ def _value(token: str) -> _Value:
         at = int(number)
         if rest == "shape":
             return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape
+        if rest == "raw":
+            return lambda inputs, outputs, attributes: _raw(_given(inputs, at))
         if rest == "spatial":
             return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape[2:]
         if rest:

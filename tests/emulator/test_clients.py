@@ -87,9 +87,10 @@ def test_single_operators(mode: str) -> None:
 
 
 def test_operators_as_single_operators() -> None:
-    """Without complex numbers, masks of maxima, what op-plugin sorts in half precision, and gradients without an epsilon."""
-    left_out = "complex or imaginary or max_pool2d or kthvalue or linear] or (gradients and layer_norm)"
+    """Without complex numbers, what op-plugin sorts in half precision, and gradients without an epsilon."""
+    left_out = "complex or imaginary or kthvalue or linear] or (gradients and layer_norm)"
     run_suite("operators", chosen=f"not ({left_out})", TASK_QUEUE_ENABLE="0", SINGLE_OPERATORS="1")
+    run_suite("training", TASK_QUEUE_ENABLE="0", SINGLE_OPERATORS="1")
 
 
 @pytest.mark.parametrize("streams", ["eager", "deferred"])

@@ -20,9 +20,10 @@ _CTYPES = {
     "b": "bool ",
     "s": "const char *",
     "I": "const aclIntArray *",
+    "M": "const aclIntArray *",
     "L": "const aclFloatArray *",
 }
-_FORMS = {"shape": "I", "spatial": "I", "count": "i", "dropped": "f"}
+_FORMS = {"shape": "I", "words": "i", "spatial": "I", "count": "i", "dropped": "f"}
 
 
 def _register() -> None:
@@ -38,9 +39,9 @@ def _register() -> None:
             known = word.rstrip("?") if word[0] != "=" else f"number{at}"
             if word == "x*":
                 ctype, known = "const aclTensorList *", "inputs"
-            elif word[0] == "y" and word[1:].isdigit() and kind in ("", "number"):
+            elif word[0] == "y" and word[1:].isdigit() and kind in ("", "number", "raw"):
                 ctype, outputs[known] = "aclTensor *", "out"
-            elif word[0] == "x" and not kind:
+            elif word[0] == "x" and kind in ("", "raw"):
                 ctype = "const aclTensor *"
             else:
                 kind = kind.partition("=")[0] or "i"

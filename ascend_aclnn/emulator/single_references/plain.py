@@ -188,3 +188,81 @@ def im2col(
     windows = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))
     seen = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
     return seen.transpose(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * sizes[0] * sizes[1], -1)
+
+
+# ------------------------------------------------------------------------------------------------------- maxima with masks
+
+
+def _windows(
+    x: Array,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    shape: Sequence[int],
+) -> Array:
+    """What windows of an image see: (batch, channels, rows, columns, window rows, window columns)."""
+    spans = [d * (n - 1) + 1 for n, d in zip(sizes, dilations)]
+    after = [
+        max((n - 1) * s + span - size - pad, 0)
+        for n, s, span, size, pad in zip(shape, strides, spans, x.shape[2:], pads)
+    ]
+    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], after[0]), (pads[1], after[1])), constant_values=-np.inf)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))[:, :, :: strides[0], :: strides[1]]
+    return seen[:, :, : shape[0], : shape[1], :: dilations[0], :: dilations[1]]
+
+
+@reference("aclnnSingleMaxPoolWithArgmaxV1")
+def max_pool_with_argmax_v1(
+    x: Array,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    shape: Sequence[int],
+    words: int,
+) -> tuple[Array, Array]:
+    """The largest of each window; and, of 16 channels in the bits of a word, whether a place in the window holds it."""
+    seen = _windows(x.astype(np.float32), sizes, strides, pads, dilations, shape[2:])
+    batch, channels, rows, columns = seen.shape[:4]
+    seen = seen.reshape(batch, channels, rows * columns, -1)
+    best, blocks = seen.argmax(-1), -(-channels // 16)
+    found = np.zeros((batch, blocks * 16, seen.shape[-1], rows * columns), np.uint16)
+    found[:, :channels] = best[:, :, None] == np.arange(seen.shape[-1])[:, None]
+    bits = (
+        found.reshape(batch, blocks, 16, seen.shape[-1], rows * columns)
+        << np.arange(16, dtype=np.uint16)[:, None, None]
+    )
+    mask = np.zeros((batch, blocks, seen.shape[-1], words // (batch * blocks * seen.shape[-1])), np.uint16)
+    mask[..., : rows * columns] = bits.sum(2, dtype=np.uint16)
+    return np.take_along_axis(seen, best[..., None], -1).reshape(batch, channels, rows, columns), mask.reshape(-1)
+
+
+@reference("aclnnSingleMaxPoolGradWithArgmaxV1")
+def max_pool_grad_with_argmax_v1(
+    x: Array,
+    dy: Array,
+    mask: Array,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+) -> Array:
+    """Each gradient goes to the place that the mask names."""
+    batch, channels, rows, columns = dy.shape
+    blocks, places = -(-channels // 16), sizes[0] * sizes[1]
+    words = mask.reshape(batch, blocks, 1, places, -1)[..., : rows * columns]
+    held = (words >> np.arange(16, dtype=np.uint16)[:, None, None]) & 1
+    held = held.reshape(batch, blocks * 16, places, rows, columns)[:, :channels]
+    ends = [p + (n - 1) * s + d * (k - 1) + 1 for n, s, d, k, p in zip(dy.shape[2:], strides, dilations, sizes, pads)]
+    wide = np.zeros((batch, channels, *(max(e, n + 2 * p) for e, n, p in zip(ends, x.shape[2:], pads))), np.float32)
+    for place in range(places):
+        top, left = (place // sizes[1]) * dilations[0], (place % sizes[1]) * dilations[1]
+        part = wide[
+            :,
+            :,
+            top : top + (rows - 1) * strides[0] + 1 : strides[0],
+            left : left + (columns - 1) * strides[1] + 1 : strides[1],
+        ]
+        part += dy * held[:, :, place]
+    return wide[:, :, pads[0] : pads[0] + x.shape[2], pads[1] : pads[1] + x.shape[3]]
