@@ -343,7 +343,9 @@ class Device:
         records = memoryview(memory)[Ring.HEAD : Ring.HEAD + Ring.RECORDS]
         words = records.cast("Q")
         size, header = Ring.RECORDS // 8, Ring.HEADER // 8
+        filler, after = int(Record.FILLER), int(Record.AFTER)
         at = done = 0
+        failed = False  # the last launch, or it was skipped
         while True:
             sent = ring.wait(address, at, fd)
             if sent == at and not self._answer_call(connection):
@@ -352,9 +354,13 @@ class Device:
                 start = at % size
                 count = words[start]
                 at += count
-                if words[start + 1] == Record.FILLER:
+                kind = words[start + 1]
+                if kind == filler:
                     continue
-                outcome = self.launch(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
+                outcome = None
+                if not (failed and kind == after):
+                    outcome = self.launch(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
+                    failed = outcome is not None and outcome[0] != 0
                 done += 1
                 if outcome is None:
                     ring.done(address, done, fd)

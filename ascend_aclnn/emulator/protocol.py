@@ -32,11 +32,12 @@ class Call(IntEnum):
 
 
 class Record(IntEnum):
-    """The second word of a record in the ring: what has become of it."""
+    """The second word of a record in the ring: what it is, and what has become of it."""
 
     PLAIN = 0  # not done yet, or done with nothing to say
     ANSWERED = 1  # done, and an answer is on the socket
     FILLER = 2  # no launch: the ring's end comes before the next one
+    AFTER = 3  # as PLAIN; skipped where the launch before it has failed, or was skipped
 
 
 class Ring(IntEnum):

@@ -207,6 +207,32 @@ def test_a_stream_may_stop_at_its_first_error(cann: Cann) -> None:
 
 
 @client()
+def test_nothing_of_a_long_queue_runs_behind_an_error(cann: Cann) -> None:
+    """Though the device process has hundreds of its launches already; what comes after the error was told runs again."""
+    stream = cann.create("aclrtCreateStream")
+    cann.aclrtSetStreamFailureMode(stream, 1)
+    weight, out = cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((1, 2), np.float32))
+    rows = {row: cann.tensor(np.array([row], np.int64)) for row in (0, 1, 9)}
+    workspace = cann.malloc(1 << 20)
+
+    def launch(row: int) -> None:
+        executor, size = cann.prepare("aclnnEmbedding", weight, rows[row], out)
+        cann.aclnnEmbedding(workspace, size, executor, stream)
+
+    for behind in (1, 20, 700):
+        for row in (*[1] * 40, 0, 9, *[1] * behind):
+            launch(row)
+        assert cann.failure("aclrtSynchronizeStream", stream).status == 161002
+        assert cann.read(out).tolist() == [[1, 0]]
+        for row in (0, 1):
+            launch(row)
+        cann.aclrtSynchronizeStream(stream)
+        assert cann.read(out).tolist() == [[0, 1]]
+    cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(workspace)
+
+
+@client()
 def test_streams_are_limited_as_on_the_chip(cann: Cann) -> None:
     streams = [cann.create("aclrtCreateStream") for _ in range(1983)]
     error = cann.failure("aclrtCreateStream", ctypes.byref(ctypes.c_void_p()))

@@ -491,7 +491,7 @@ static void wake(emu_ring *ring, int socket) {
     if (atomic_exchange(&ring->state, RING_BUSY) != RING_BUSY) send_frame(socket, (uint32_t)CALL_WAKE, NULL);
 }
 
-bool emu_link_launch(emu_connection *connection, const emu_buffer *request) {
+bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after) {
     emu_ring *ring = connection->channel.ring;
     uint64_t count = (RING_HEADER + request->size + 15) / 16 * 2; /* an even number: a filler always has room for its header */
     uint64_t at = connection->end % RING_WORDS, rest = RING_WORDS - at, filler = rest < count ? rest : 0;
@@ -502,7 +502,7 @@ bool emu_link_launch(emu_connection *connection, const emu_buffer *request) {
         at = 0;
     }
     ring->words[at] = count;
-    ring->words[at + 1] = RECORD_PLAIN;
+    ring->words[at + 1] = after ? RECORD_AFTER : RECORD_PLAIN;
     memcpy(&ring->words[at + 2], request->data, request->size);
     connection->end += filler + count;
     connection->launched++;

@@ -42,8 +42,8 @@ bool emu_link_current(const emu_connection *connection);
 /* What a launch may need in the ring; a longer one is a call of its own. */
 #define EMU_LAUNCH_BYTES (RING_RECORDS / 4)
 
-/* Puts a launch into the ring; false when there is no room. */
-bool emu_link_launch(emu_connection *connection, const emu_buffer *request);
+/* Puts a launch into the ring; false when there is no room. `after`: it is skipped where the one before failed, or was. */
+bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after);
 /* Waits until so many launches are done (timeout in ms, negative: for ever). True, too, when the device is lost. */
 bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout);
 /* Whether the next launch is done. */

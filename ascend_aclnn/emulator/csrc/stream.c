@@ -105,6 +105,7 @@ static void end_head(emu_stream *stream, int status) {
     pthread_mutex_unlock(&stream->lock);
     task->finish(task);
     pthread_mutex_lock(&stream->lock);
+    if (status != 0) stream->stumbled = stream->failure_mode == ACL_STOP_ON_FAILURE;
     if (status != 0 && stream->error == 0) {
         stream->error = status;
         stream->error_text = text;
@@ -123,15 +124,17 @@ static bool fits_ring(const emu_task *task) { return task->answered != NULL && t
 
 /* Puts into the ring what may be there. The lock is held. */
 static int send_launches(emu_stream *stream) {
-    uint32_t window = stream->failure_mode == ACL_STOP_ON_FAILURE ? 1 : WINDOW;
+    bool stops = stream->failure_mode == ACL_STOP_ON_FAILURE;
     while (!drops(stream) && stream->unsent != NULL && fits_ring(stream->unsent) && stream->unsent->sequence <= stream->released) {
-        if (under_way(stream) >= window) return 0;
-        if (under_way(stream) == 0 && !emu_link_current(&stream->connection)) {
+        uint64_t before = under_way(stream);
+        if (before == 0) stream->stumbled = false;
+        if (before >= WINDOW || stream->stumbled) return 0;
+        if (before == 0 && !emu_link_current(&stream->connection)) {
             emu_link_close(&stream->connection);
             int status = emu_link_open(stream->device, &stream->connection);
             if (status != 0) return status;
         }
-        if (!emu_link_launch(&stream->connection, &stream->unsent->request)) return 0;
+        if (!emu_link_launch(&stream->connection, &stream->unsent->request, stops && before > 0)) return 0;
         stream->unsent = stream->unsent->next;
     }
     return 0;

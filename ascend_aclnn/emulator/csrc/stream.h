@@ -64,6 +64,7 @@ struct emu_stream {
     emu_buffer answer;            /* for whoever drives the queue; kept for the next one */
     uint64_t submitted, completed;
     uint64_t released;            /* deferred mode: tasks up to this number may run */
+    bool stumbled;                /* one has failed, and the device process skips those that it has; then it may have more */
     bool driven;                  /* a thread is busy with the head of the queue */
     bool worker, ending, dropping;
     int waiters;
