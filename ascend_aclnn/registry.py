@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,6 +32,8 @@ def find(package: str, operator: Operator, registry: Mapping[str, Found]) -> Opt
 
 def load_all(package: str) -> None:
     """Imports every module of ``rules`` or ``reference``."""
+    import pkgutil
+
     for item in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
         importlib.import_module(item.name)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import platform
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Optional
@@ -76,6 +75,8 @@ def show_config() -> None:
 
 def _config() -> Iterator[tuple[str, object]]:
     yield "ascend_aclnn", __version__
+    import platform
+
     yield "python", platform.python_version()
     for package in ("numpy", "ml_dtypes"):
         yield package, importlib.import_module(package).__version__

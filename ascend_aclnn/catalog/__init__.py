@@ -14,7 +14,6 @@ corrected, alone:
 
 from __future__ import annotations
 
-import difflib
 import enum
 import functools
 import json
@@ -386,6 +385,8 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
 
 def unknown_name(name: str) -> str:
     """The message about a C name that no operator has."""
+    import difflib  # of mistakes alone
+
     close = difflib.get_close_matches(name, list(names()), 1, 0.6)
     hint = f"did you mean {close[0]!r}?" if close else "names are as in C, like 'aclnnRmsNormGrad'"
     return f"no operator {name!r} in the catalog; {hint}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 from typing import Any, Optional, Union
 
@@ -238,6 +237,8 @@ def _of_torch(dtype: object) -> DataType:
 
 def _unknown_dtype(dtype: object) -> str:
     names = [*DataType.__members__, *(d.name for d in _NUMPY.values())]
+    import difflib  # of mistakes alone
+
     close = difflib.get_close_matches(_ALIASES.get(str(dtype).lower(), str(dtype)), names, 1, 0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     return f"dtype is {dtype!r}; it must be a NumPy or ml_dtypes dtype, or a DataType{hint}"

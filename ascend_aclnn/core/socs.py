@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import warnings
@@ -56,6 +55,8 @@ def soc(name: str) -> Soc:
 def known_soc(name: str) -> str:
     """A name that a user gives, checked: one of ``KNOWN``, or of the Ascend950 line."""
     if name not in KNOWN and not re.fullmatch(r"Ascend950\w*", name):
+        import difflib  # of mistakes alone
+
         close = difflib.get_close_matches(name, (*KNOWN, "Ascend950"), 1)
         hint = f"did you mean {close[0]}? The " if close else "the "
         raise ValueError(

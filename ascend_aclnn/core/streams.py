@@ -7,15 +7,17 @@ import math
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 import numpy.typing as npt
 
 from ascend_aclnn.core.current import current_backend, entered_streams
 from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
 from ascend_aclnn.core.interface import Backend, DeviceProperties, MemoryBlock, MemoryInfo, MemoryStatistics
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Result = TypeVar("Result")
 
@@ -141,6 +143,8 @@ class Stream:
         stream waits for it, and with torch_npu's queue before it the two could wait for each other. The program does not
         end before its callbacks have.
         """
+        from concurrent.futures import ThreadPoolExecutor
+
         event = self.record_event()
         if self._callbacks is None:
             self._callbacks = ThreadPoolExecutor(1, "ascend-aclnn-callbacks")

@@ -36,11 +36,12 @@ from ascend_aclnn.core.socs import DEFAULT_SOC, Soc
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.emulator import refusals, singles
+from ascend_aclnn.emulator import refusals
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported by who needs it: the process should start soon
+    from ascend_aclnn.emulator import singles
     from ascend_aclnn.emulator.communication import Communicators
 
 KNOWN = 1024  # accepted phase ones that are remembered
@@ -50,6 +51,10 @@ MAP_FIXED = 0x10
 
 class BadArgument(ValueError):
     """An argument that no tensor or scalar can be made of."""
+
+
+class NotSupported(ValueError):
+    """What no operator stands for here."""
 
 
 class PlannedTensor(NamedTuple):
@@ -227,8 +232,10 @@ class SinglePlan(Plan):
         self.bound = {}
         self.items: list[singles.Item] = []  # of each tensor
         self.addresses = len(extents)
+        from ascend_aclnn.emulator.singles import Item
+
         for argument in call.arguments:
-            if isinstance(argument, singles.Item):
+            if isinstance(argument, Item):
                 self.arguments.append(Tensors([self._add(argument, extents)], False))
             elif isinstance(argument, list):
                 self.arguments.append(Tensors([self._add(item, extents) for item in argument], True))
@@ -359,7 +366,9 @@ class Device:
                     continue
                 outcome = None
                 if not (failed and kind == after):
-                    outcome = self.launch(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
+                    outcome = self.launch(
+                        words[start + header], records[(start + header + 1) * 8 : (start + count) * 8]
+                    )
                     failed = outcome is not None and outcome[0] != 0
                 done += 1
                 if outcome is None:
@@ -414,7 +423,7 @@ class Device:
             values = plan.values(plan.specs())
             violation = self.backend.check(plan.operator, values)
             unsupported = self.backend.unsupported(plan.operator, values) if violation is None else None
-        except singles.NotTranslated as error:
+        except NotSupported as error:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {error}".encode()
         except BadArgument as error:
             return PARAM_INVALID, f"{name}: {error}".encode()
@@ -432,6 +441,8 @@ class Device:
 
     def prepare_single(self, payload: bytes) -> tuple[int, bytes]:
         """Phase one of a single operator: the plan, its type, inputs, outputs and attributes, as csrc/op.c writes them."""
+        from ascend_aclnn.emulator import singles
+
         reader = singles.Reader(payload)
         number, name = reader.integer() % (1 << 64), reader.text()
         extents: list[int] = []
@@ -441,7 +452,11 @@ class Device:
 
         def make() -> Plan:
             inputs, outputs = items(), [item for item in items() if item is not None]
-            return SinglePlan(singles.translate(name, inputs, outputs, reader.attributes()), extents)
+            try:
+                call = singles.translate(name, inputs, outputs, reader.attributes())
+            except singles.NotTranslated as error:
+                raise NotSupported(str(error)) from None
+            return SinglePlan(call, extents)
 
         plan = self._checked(name, make)
         if not isinstance(plan, Plan):
@@ -487,6 +502,9 @@ class Device:
         """Something about a communicator; the first request brings the module that knows of them."""
         with self._communicators_lock:
             if self._communicators is None:
+                import site
+
+                site.main()  # torch, whose gloo may be wanted, need not lie beside NumPy; the process starts without
                 from ascend_aclnn.emulator.communication import Communicators
 
                 self._communicators = Communicators(self.memory, self.soc.product)
@@ -527,6 +545,8 @@ def _map_at(address: int, size: int, descriptor: int, offset: int) -> None:
 
 def _item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
     """An input or output of a single operator; notes the extent of one in device memory."""
+    from ascend_aclnn.emulator.singles import Item
+
     where = reader.integer()
     if where == Where.ABSENT:
         return None
@@ -536,11 +556,11 @@ def _item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
     spec = PlannedTensor.read(words, 0)[0].spec
     if where == Where.DEVICE:
         extents.append(reader.integer())
-        return singles.Item(spec, len(extents) - 1)
+        return Item(spec, len(extents) - 1)
     if spec.dtype.numpy is None:
         raise BadArgument(f"has data type {spec.dtype.name}, for which the emulator has no host type")
     raw = reader.raw()
-    return singles.Item(spec, None, np.frombuffer(raw, spec.dtype.numpy, spec.size).reshape(shape))
+    return Item(spec, None, np.frombuffer(raw, spec.dtype.numpy, spec.size).reshape(shape))
 
 
 def _prepared(operator: Operator) -> bytes:

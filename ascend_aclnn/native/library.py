@@ -7,14 +7,9 @@ from, so that one of another state of the sources is never used.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
-import platform
-import shutil
 import stat
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Optional
 
@@ -51,10 +46,12 @@ def cache_directory() -> Path:
 @functools.cache
 def library_name(machine: Optional[str] = None) -> str:
     """The file name that a build of these sources for a processor family (default: this host's) has."""
+    import hashlib
+
     digest = hashlib.sha256("\0".join(_FLAGS).encode())
     for path in sorted(CSRC.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return f"native-{sys.platform}-{machine or platform.machine()}-{digest.hexdigest()[:16]}.so"
+    return f"native-{sys.platform}-{machine or os.uname().machine}-{digest.hexdigest()[:16]}.so"
 
 
 def find() -> Optional[Path]:
@@ -81,6 +78,10 @@ def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Pa
     ``machine`` is what the compiler compiles for, where that is not this host. The helper appears under its name when it is
     complete, so that processes may build at the same time.
     """
+    import shutil
+    import subprocess
+    import tempfile
+
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise BuildError("the compiled helper needs a C compiler (cc, gcc or clang) on PATH, or its name in CC")

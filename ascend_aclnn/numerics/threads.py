@@ -9,11 +9,13 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Array = npt.NDArray[Any]
 
@@ -47,6 +49,10 @@ def thread_count() -> int:
 def _start_helpers(work: Callable[[], None], count: int) -> list[Future[None]]:
     global _pool, _pool_size
     futures: list[Future[None]] = []
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+    except RuntimeError:  # the interpreter is shutting down
+        return futures
     with _lock:
         if _pool_size < count:
             if _pool is not None:

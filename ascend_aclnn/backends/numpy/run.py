@@ -12,7 +12,6 @@ import numpy as np
 from ascend_aclnn import numerics, reference, rules
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.collectives import groups
 from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.core.errors import (
     OUT_OF_MEMORY,
@@ -56,6 +55,8 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
 
 def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
     """What phase one says where an argument names a communicator that does not exist; None if all do."""
+    from ascend_aclnn.collectives import groups  # by who communicates
+
     for position in operator.groups:
         parameter = operator.parameters[position]
         name = parameter.name

@@ -41,12 +41,11 @@ extern char **environ;
 #define SYS_pidfd_send_signal 424
 #endif
 
-/* The package's directories go after the standard library and before the interpreter's own site-packages. */
+/* The package's directories go after the standard library; the interpreter's own site-packages are not looked at. */
 #define BOOT                                                                                                             \
     "import gc, sys\n"                                                                                                   \
     "gc.disable()\n" /* nothing of what is imported goes; main() enables it */                                            \
-    "at = [i for i, p in enumerate(sys.path) if p.endswith(('site-packages', 'dist-packages'))] or [len(sys.path)]\n"    \
-    "sys.path[at[0]:at[0]] = sys.argv[1].split(':')\n"                                                                   \
+    "sys.path += sys.argv[1].split(':')\n"                                                                               \
     "from ascend_aclnn.emulator.device import main\n"                                                                    \
     "main()\n"
 
@@ -146,7 +145,7 @@ static int spawn(emu_device *device, int control) {
     if (python[0] == 0)
         return lose(device, "no emulator.conf lies beside the libraries, and ASCEND_EMULATOR_PYTHON is not set");
     snprintf(ring, sizeof ring, "%s/libaclemu_ring.so", emu_directory());
-    char *arguments[] = {python, "-I", "-c", BOOT, path, ring, NULL};
+    char *arguments[] = {python, "-I", "-S", "-c", BOOT, path, ring, NULL};
     char **environment = clean_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
