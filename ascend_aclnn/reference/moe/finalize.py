@@ -141,6 +141,8 @@ def finalize_routing_v2_grad(
     for j in range(top_k):
         there = (picks[:, j] >= 0) & (picks[:, j] < count)
         at = picks[there, j]
+        if d_scales is not None and rows is not None:
+            check_range("expandedRowIdx", at, 0, len(rows))
         d_rows[at] = grad[there] if scales is None else grad[there] * scales[there, j, None]
         if d_scales is not None and rows is not None:
             match = rows[at] if bias is None or experts is None else rows[at] + bias[experts[there, j]]

@@ -84,7 +84,7 @@ rule(
     ),
     tiling(
         rank(2, 2, "x", "weightScale"),
-        rank(1, 1, "groupList"),
+        has_shape(groupList="weightScale[:1]"),
         when("len(weight) == 3", require("weight[2] == x[1]", "weight[:2] == weightScale")),
     ),
     infer_shape(out="(x[0], weightScale[1])"),

@@ -67,7 +67,10 @@ rule(
         "T INT32 T FLOAT FLOAT FLOAT INT32 INT32",
         T="FLOAT BF16",
     ),
-    tiling(shape_patterns(vocabParallelLogits="n v", target="n", globalLogitsMax="n")),
+    tiling(
+        shape_patterns(vocabParallelLogits="n v", target="n", globalLogitsMax="n"),
+        require("vocabParallelLogits[1] == vocabEndIndex - vocabStartIndex"),
+    ),
     infer_shape(
         predictedLogitsOut="target",
         sumExpLogitsOut="target",

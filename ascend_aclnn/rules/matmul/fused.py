@@ -164,6 +164,7 @@ PERMUTED_SIZES = (
     one_of("permY", (1, 0, 2)),
     define(batch="x1[permX1[0]]", m="x1[permX1[1]]", k="x1[permX1[2]]", n="x2[permX2[2]]"),
     require("x2[permX2[1]] == k"),
+    tiling(require("x2[permX2[0]] == batch")),
 )
 
 _HALF_OUT = "FLOAT16 BF16 INT8"
@@ -202,7 +203,6 @@ rule(
         out="(m, 1, batch * n) if scale is not None else (m, batch, n) if batchSplitFactor == 1 else "
         "(batchSplitFactor, m, batch * n // batchSplitFactor)"
     ),
-    tiling(require("x2[0] == batch")),
     on_operators(
         "aclnnTransposeBatchMatMulWeightNz",
         formats("FRACTAL_NZ", "x2"),

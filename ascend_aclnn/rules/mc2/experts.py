@@ -83,7 +83,7 @@ _RETURNED = (
         rank(2, 2, "expandX", "expertIds"),
         rank(1, 1, "assistInfoForCombine", "epSendCounts"),
         has_shape(expertScales="expertIds", expandIdx="(prod(expertIds),)"),
-        require("epSendCounts[0] >= epWorldSize * local"),
+        require("epSendCounts[0] >= epWorldSize * local", "assistInfoForCombine[0] >= 3 * expandX[0]"),
     ),
 )
 rule(

@@ -226,6 +226,7 @@ rule(
     *_VALUES,
     no_private_format("x", "scales", "output"),
     *communicator("group"),
+    tiling(rank(2, 3, "x"), rank(2, 4, "scales"), require("scales[:len(x) - 1] == x[:-1]")),
     infer_shape(output="x"),
     output_dtype(output="FLOAT16"),
 )

@@ -217,6 +217,7 @@ rule(
     rank(4, 4, "x"),
     rank(1, 1, "gamma", "beta"),
     require("gamma[0] == (x[3] if channels_last else x[1])"),
+    tiling(same_shape("gamma", "beta")),
     # One number for every image and channel.
     define(per_image="(x[0], 1, 1, x[3]) if channels_last else (x[0], x[1], 1, 1)"),
     infer_shape(y="x", mean="per_image", variance="per_image"),

@@ -106,6 +106,7 @@ rule(
         documented_dtypes("x1", "gamma"),
     ),
     tiling(
+        rank(1, 8, "x1"),
         require("x2 == x1", "gamma == x1[-1:]"),
         same_shape("gamma", "smoothScale1Optional", "smoothScale2Optional", "betaOptional"),
     ),
@@ -223,6 +224,7 @@ rule(
     on_products("950", require("y[:-1] == x[:-1]"), when("y.dtype == INT4", require("x[-1] % 2 == 0"))),
     same_shape("gamma", "beta"),
     same_shape("scale", "offset"),
+    tiling(require("gamma in (x[-1:], (1, *x[-1:]))", "scale.size in (1, x[-1])")),
     infer_shape(y="x"),
     output_dtype(y="INT8"),
 )
@@ -234,7 +236,7 @@ rule(
     when("y.dtype == INT32", require("y[-1] * 8 == x[-1]")),
     only_products("950"),
     documented_dtypes(),
-    tiling(GAMMA_IS_TAIL, same_shape("gamma", "beta")),
+    tiling(GAMMA_IS_TAIL, same_shape("gamma", "beta"), require("scale.size in (1, gamma.size)")),
     infer_shape(y="x", rstd=per_row("x")),
     output_dtype(y="INT8", rstd="FLOAT"),
     nullable="rstd",
