@@ -553,3 +553,14 @@ def test_matmul_fp32(turned: tuple[bool, bool], biased: bool) -> None:
     made = on_its_soc("MatmulFp32", "A2", x1, x2, bias, *turned)
     wide = [(x.T if t else x).astype(np.float64) for x, t in zip((x1, x2), turned)]
     check(made, wide[0] @ wide[1] + (0 if bias is None else bias), 8)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.5])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+def test_renorm_of_matrices(dtype: Any, dim: int, p: float) -> None:
+    x = normal(5, 7, dtype=dtype)
+    x[2] = 0
+    check(on_its_soc("RenormV2", "A2", x, p, dim, 2.5), oracle(torch.renorm, x, p, dim, 2.5), 4)
+    with pytest.raises(AclError, match="dim"):
+        on_its_soc("RenormV2", "A2", x, p, 2, 2.5)

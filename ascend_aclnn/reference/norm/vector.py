@@ -48,7 +48,7 @@ def linalg_vector_norm(x: Array, p: float, dims: Optional[Sequence[int]], keep_d
     return norm(x, p, dims, keep_dims)
 
 
-@reference("aclnnRenorm", "aclnnInplaceRenorm")
+@reference("aclnnRenorm", "aclnnInplaceRenorm", "aclnnRenormV2")
 def renorm(x: Array, p: float, dim: int, max_norm: float) -> Any:
     """Slices along an axis whose norm is larger than the limit, scaled down to it."""
     axes = tuple(axis for axis in range(x.ndim) if axis != dim % x.ndim)

@@ -35,6 +35,17 @@ in_both_forms(
     valid_axis("dim", "self"),
     not_negative("maxNorm"),
 )
+# Experimental: matrices only; what else the kernel leaves as it was.
+rule(
+    "aclnnRenormV2",
+    only_products("A2"),
+    dtypes("FLOAT FLOAT16", "x"),
+    same_dtype("x", "out"),
+    formats("ND", "x", "out"),
+    tiling(not_empty("x"), rank(2, 2, "x"), output_shape(out="x")),
+    require("p > 0", "maxNorm >= 0"),
+    one_of("dim", 0, 1),
+)
 rule(
     "aclnnEmbeddingRenorm",
     dtypes(FLOATS_OF_PRODUCT, "selfRef"),
