@@ -126,7 +126,7 @@ ARGUMENTS = {
     "BoundingBoxEncode": "aclnnSingleBoundingBoxEncode x0 x1 means:L=0,0,0,0 stds:L=1,1,1,1 y0",
     "CIoU": "aclnnSingleCIoU x0 x1 trans:b=0 mode:s=iou y0 y1 !is_cross=0",
     "CIoUGrad": "aclnnSingleCIoUGrad x0 x1 x2 x3 trans:b=0 y0 y1 !is_cross=0 !mode=iou",
-    "CTCLossV2": "aclnnCtcLoss x0 x1 x2:I x3:I blank:i=0 zero_infinity:b=0 y0 y1",
+    "CTCLossV2Grad": "aclnnSingleCTCLossV2Grad x0 x1 x2 x3 x4 x5 x6 blank:i=0 zero_infinity:b=0 y0",
     "Cast": "aclnnCast x0 y0:dtype y0",
     "Cdist": "aclnnSingleCdist x0 x1 p:f=2 y0",
     "CdistGrad": "aclnnSingleCdistGrad x0 x1 x2 x3 p:f=2 y0",
@@ -296,6 +296,7 @@ ARGUMENTS = {
         "aclnnROIAlignGrad x0 x1 x2? xdiff_shape:I= pooled_width:i=1 pooled_height:i=1 spatial_scale:f=1 "
         "sample_num:i=2 roi_end_mode:i=1 y0"
     ),
+    "RandomChoiceWithMask": "aclnnSingleRandomChoiceWithMask x0 count:i=0 seed:i=0 seed2:i=0 y0 y1",
     "Range": "aclnnArange x0:F x1:F x2:F y0",
     "RangeD": "aclnnSingleRangeD x0 start:f=0 delta:f=1 y0",
     "ReduceAll": "aclnnAll x0 x1:I keep_dims:b=0 y0",
@@ -371,6 +372,7 @@ ARGUMENTS = {
     "StatelessRandperm": "aclnnRandperm x0:i x1:i x2:i y0",
     "StrideAdd": "aclnnSingleStrideAdd x0 x1 x1_c1_offset:i=0 x2_c1_offset:i=0 c1_len:i=0 y0",
     "Sub": "aclnnSub x0 x1 one:N=1 y0",
+    "SubSample": "aclnnSingleSubSample x0 batch_size_per_images:i=0 positive_fraction:f=0 y0",
     "Swish": "aclnnSwish x0 scale:F=1 y0",
     "SwishGrad": "aclnnSwishBackward x0 x1 scale:F=1 y0",
     "SyncBNTrainingUpdate": "aclnnSingleSyncBNTrainingUpdate x0 x1 momentum:f=0.1 y0",

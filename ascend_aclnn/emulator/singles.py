@@ -548,6 +548,15 @@ def _index_put(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, At
     return Call("aclnnIndexPutImpl", [outputs[0], indices, inputs[1], bool(attributes.get("accumulate")), True])
 
 
+@_single("CTCLossV2")
+def _ctc_loss(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    """op-plugin adds the longest target, in terms of the symbols, to the blank."""
+    blank = int(_number(attributes, "blank", 0)) % _given(inputs, 0).spec.shape[-1]
+    lengths = [tuple(_given(inputs, at).integers("a length")) for at in (2, 3)]
+    settings = [blank, bool(attributes.get("zero_infinity", False))]
+    return Call("aclnnCtcLoss", [inputs[0], inputs[1], *lengths, *settings, *outputs])
+
+
 @_single("NPUClearFloatStatusV2", "NPUClearFloatDebugStatus")
 def _nothing(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
     """No overflow is kept that could be forgotten."""

@@ -89,6 +89,28 @@ def index_fill_d(x: Array, factors: Array, terms: Array) -> Array:
     return np.where(factors != 0, x, terms)
 
 
+@reference("aclnnSingleRandomChoiceWithMask")
+def random_choice_with_mask(x: Array, count: int, seed: int, seed2: int) -> tuple[Array, Array]:
+    """The places of some elements that are true, in any order, and which rows hold one; the device's choice is not public."""
+    places = np.random.Generator(np.random.Philox(key=[seed % 2**64, seed2 % 2**64])).permutation(np.argwhere(x))[
+        :count
+    ]
+    made, mask = np.zeros((count, x.ndim), np.int32), np.zeros(count, np.bool_)
+    made[: len(places)], mask[: len(places)] = places, True
+    return made, mask
+
+
+@reference("aclnnSingleSubSample")
+def sub_sample(labels: Array, count: int, fraction: float) -> Array:
+    """So many labels stay, positive ones up to a fraction of them and then 0; all others become -1. The choice is not public."""
+    random = np.random.Generator(np.random.Philox(key=[0, 0]))
+    positive = random.permutation(np.flatnonzero((labels != -1) & (labels != 0)))[: int(count * fraction)]
+    negative = random.permutation(np.flatnonzero(labels == 0))[: count - len(positive)]
+    made = np.full_like(labels, -1)
+    made[positive], made[negative] = labels[positive], 0
+    return made
+
+
 # --------------------------------------------------------------------------------------------------------- order, repetition
 
 

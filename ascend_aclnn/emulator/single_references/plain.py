@@ -10,6 +10,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import optim
 from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.loss import labels
 
 _INFINITE = 2.0**31 - 128  # p of this size, rounded to float32, stands for infinity
 
@@ -188,6 +189,26 @@ def im2col(
     windows = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))
     seen = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
     return seen.transpose(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * sizes[0] * sizes[1], -1)
+
+
+@reference("aclnnSingleCTCLossV2Grad", raw=True)
+def ctc_loss_v2_grad(
+    grad: Array,
+    log_probs: Array,
+    targets: Array,
+    steps: Array,
+    lengths: Array,
+    loss: Array,
+    log_alpha: Array,
+    blank: int,
+    zero_infinity: bool,
+    *,
+    out: tuple[Array],
+) -> None:
+    """As aclnnCtcLossBackward, with the lengths in tensors."""
+    sizes = [tuple(array.reshape(-1).tolist()) for array in (steps, lengths)]
+    blank %= log_probs.shape[-1]
+    labels.ctc_loss_backward(grad, log_probs, targets, *sizes, loss, log_alpha, blank, zero_infinity, out=out)
 
 
 # ------------------------------------------------------------------------------------------------------- maxima with masks

@@ -368,3 +368,32 @@ def test_layer_norm_without_training() -> None:
     x, weight, bias = numbers(3, 4, 6), numbers(6, seed=1), numbers(6, seed=2)
     found = torch_npu.npu_layer_norm_eval(x.npu(), (6,), weight.npu(), bias.npu(), 1e-5)
     assert_same(found, F.layer_norm(x, (6,), weight, bias))
+
+
+def test_choosing_at_random() -> None:
+    x = torch.rand(6, 5, generator=torch.Generator().manual_seed(0)) > 0.5
+    places, mask = (t.cpu() for t in torch_npu.npu_random_choice_with_mask(x.npu(), 40, 1, 2))
+    chosen = places[mask].tolist()
+    assert sorted(chosen) == x.nonzero().tolist()
+    assert int(mask.sum()) == int(x.sum())
+
+    labels = torch.tensor([-1, 1, 1, 0, 0, 1, 0, -1, 0], dtype=torch.int32)
+    kept = torch_npu.npu_sub_sample(labels.npu(), 4, 0.5).cpu()
+    assert [(kept == value).sum().item() for value in (1, 0, -1)] == [2, 2, 5]
+    assert torch.equal(kept[kept != -1], labels[kept != -1])
+
+
+def test_the_gradient_of_ctc_loss() -> None:
+    x = numbers(8, 2, 5)
+    targets, lengths = torch.tensor([[1, 2, 3], [4, 1, 0]]), torch.tensor([3, 2])
+    results = []
+    torch.npu.set_compile_mode(jit_compile=True)
+    try:
+        for device in ("cpu", "npu"):
+            held = x.to(device).requires_grad_()
+            steps, sizes = torch.tensor([8, 7]).to(device), lengths.to(device)
+            loss = F.ctc_loss(held.log_softmax(-1), targets.to(device), steps, sizes)
+            results.append((loss, torch.autograd.grad(loss, held)))
+    finally:
+        torch.npu.set_compile_mode(jit_compile=False)
+    assert_same(results[1], results[0])
