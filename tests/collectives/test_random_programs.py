@@ -12,6 +12,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Callable
 
 import numpy as np
 import pytest
@@ -85,6 +86,70 @@ def test_a_rank_killed_at_any_moment(seed: int, backend: str, request: pytest.Fi
     while processes(crew.mark) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not processes(crew.mark)
+
+
+def make(world: Communicator) -> None:
+    info = np.zeros(4108, np.uint8)
+    if world.rank == 0:
+        info[:] = np.frombuffer(Communicator.root_info(), np.uint8)
+    given = np.asarray(world.broadcast(aclnn.asarray(info), 0)).tobytes()
+    aclnn.synchronize()
+    Communicator.from_root_info(given, world.rank, world.size).close()
+
+
+def divide(world: Communicator) -> None:
+    part = world.split(list(range(world.size)))
+    assert part is not None
+    part.close()
+
+
+def destroy(world: Communicator) -> None:
+    """Mostly spends its time with leaving."""
+    parts = [world.split(list(range(world.size))) for _ in range(3)]
+    for number, part in enumerate(parts):
+        assert part is not None
+        part.barrier()
+        aclnn.synchronize()
+        time.sleep(0.01 * ((world.rank + number) % 3))
+        part.close()
+
+
+def again_until_it_fails(world: Communicator, body: Callable[[Communicator], None]) -> tuple[str, str]:
+    try:
+        for _ in range(10_000):
+            body(world)
+    except AclError as error:
+        return "lost", str(error)
+    return "finished", ""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("body", [make, divide, destroy])
+@pytest.mark.parametrize("seed", range(max(PROGRAMS // 200, 1)))
+def test_a_rank_killed_while_communicators_come_and_go(
+    seed: int, body: Callable[[Communicator], None], backend: str, request: pytest.FixtureRequest
+) -> None:
+    """Ranks that know each other do not wait for HCCL_CONNECT_TIMEOUT, which is 120 s where it is not set."""
+    choice = random.Random(f"{seed} {body.__name__} {backend}")
+    size = choice.randrange(2, 7)
+    lost, settings = choice.randrange(size), {"HCCL_CONNECT_TIMEOUT": "5"} if body is make else {}
+    crew, shared = start(size, backend, request, **settings), set(os.listdir("/dev/shm"))
+    try:
+        crew.run(programs, [])  # all have met
+        with crew.answers(again_until_it_fails, body) as answers:
+            time.sleep(0.2 + choice.random() * 0.6)
+            os.kill(crew.children[lost].pid, signal.SIGKILL)
+            for rank in range(size):
+                if rank != lost:
+                    kind, text = answers(rank, 40)
+                    assert kind == "lost", text
+    finally:
+        crew.close()
+    deadline = time.monotonic() + 15
+    while processes(crew.mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not processes(crew.mark)
+    assert not [name for name in set(os.listdir("/dev/shm")) - shared if "ascend" in name or "aclnn" in name]
 
 
 # --------------------------------------------------------------------------------------------------- many of them
