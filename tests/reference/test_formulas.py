@@ -126,6 +126,25 @@ def test_add_rms_norm_quant_with_beta() -> None:
     near(got[2], wide(x1) + wide(x2))
 
 
+@pytest.mark.parametrize("dtype", ["HIFLOAT8", "FLOAT8_E4M3FN", "FLOAT8_E5M2"])
+@pytest.mark.parametrize("added", [False, True])
+def test_rms_norm_quantised_to_eight_bit_floats_saturates(dtype: str, added: bool) -> None:
+    largest = {"HIFLOAT8": 32768.0, "FLOAT8_E4M3FN": 448.0, "FLOAT8_E5M2": 57344.0}[dtype]
+    x1, x2, gamma, scales = random(8, 64), random(8, 64, seed=4), random(64), np.array([1 / largest], np.float16)
+    out = np.empty((8, 64), aclnn.DataType[dtype].numpy)
+    with aclnn.use_backend("numpy", soc=NEW_950):
+        if added:
+            scales = np.repeat(scales, 64)
+            ops.add_rms_norm_quant_v2(x1, x2, gamma, scales, axis=-1, epsilon=1e-6, out=(out, None, None, None))
+        else:
+            ops.rms_norm_quant_v3(x1, gamma, scales, epsilon=1e-6, div_mode=True, output_rstd=False, out=(out, None))
+    quotients = rms_norm(wide(x1) + (wide(x2) if added else 0), gamma) / wide(scales)
+    assert np.abs(quotients).max() > 1.3 * largest
+    wanted = aclnn.asarray(np.clip(quotients, -largest, largest), dtype).numpy().astype(np.float64)
+    assert np.mean(out.astype(np.float64) == wanted) > 0.98  # others lie at a limit between two codes
+    assert np.abs(out.astype(np.float64)).max() == largest
+
+
 def test_batch_norm_reduce() -> None:
     x = random(3, 5, 4, 6, dtype=FLOAT)
     total, squares = ops.batch_norm_reduce(x)

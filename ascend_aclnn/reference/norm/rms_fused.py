@@ -94,8 +94,11 @@ def add_rms_norm_quant_v2(
     for scales, points in ((scales1, zero_points1), (scales2, zero_points2)):
         wide = None if points is None else widen(points)
         quantised.append(None if scales is None else by_scale(y, widen(scales), wide, div_mode))
-    for value, target in zip((*quantised, x, normed), out):
+    for value, target in zip(quantised, out):
         if value is not None and target is not None:
+            store(target, value)
+    for value, target in zip((x, normed), out[2:]):
+        if target is not None:
             round_into(target, value)
 
 
@@ -109,7 +112,7 @@ def rms_norm_quant(x: Array, gamma: Array, beta: Array, scale: Array, offset: Ar
     return by_scale(_norm(x, _row(gamma, x), epsilon, _row(beta, x))[0], scale, offset, True)
 
 
-@reference("aclnnRmsNormQuantV3")
+@reference("aclnnRmsNormQuantV3", raw=True)
 def rms_norm_quant_v3(
     x: Array,
     gamma: Array,
@@ -119,9 +122,18 @@ def rms_norm_quant_v3(
     epsilon: float,
     div_mode: bool,
     output_rstd: bool,
-) -> Any:
-    y, rstd = _norm(x, _row(gamma, x), epsilon, None if beta is None else _row(beta, x))
-    return by_scale(y, scale, offset, div_mode), rstd if output_rstd else None
+    *,
+    out: Sequence[Optional[Array]],
+) -> None:
+    x, target = widen(x), out[0]
+    y, rstd = _norm(x, _row(widen(gamma), x), epsilon, None if beta is None else _row(widen(beta), x))
+    assert target is not None
+    store(target, by_scale(y, widen(scale), None if offset is None else widen(offset), div_mode))
+    if out[1] is not None:
+        if output_rstd:
+            round_into(out[1], rstd)
+        else:
+            out[1][...] = 0
 
 
 @reference("aclnnRmsNormGradQuant", raw=True)
