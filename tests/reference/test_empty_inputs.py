@@ -191,6 +191,20 @@ def test_rows_without_width_are_routed_all_the_same() -> None:
     np.testing.assert_array_equal(made[1], wanted[1])
 
 
+@pytest.mark.parametrize("version", ["V2", "V3", "V4"])
+def test_rows_of_experts_are_added_up_where_they_have_no_weights(version: str) -> None:
+    """As the documents of Ascend 950 have it; elsewhere weights are required."""
+    name = f"aclnnMoeDistributeCombine{version}"
+    function, given = getattr(ops, catalog.get(name).python_name), example(name)
+    assert given["expertScales"].size
+    given["expertScales"] = np.ones_like(given["expertScales"])
+    with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
+        wanted = function(*given.values())
+        made = function(*example(name, expertScales=0).values())
+    np.testing.assert_array_equal(made, wanted)
+    assert refused(lambda: function(*example(name, expertScales=0).values())) == (561002, "expert_scales")
+
+
 # ------------------------------------------------------------------------------------------------- refused
 
 
@@ -208,7 +222,7 @@ def test_shapes_that_only_an_empty_tensor_has_are_refused() -> None:
     assert refused(lambda: attend(query, query, query[:, :, :0])) == (561002, "value")
     for name, emptied, wanted in (
         ("aclnnMoeDistributeCombineV2", {"expandX": 1}, (561002, "expand_x")),
-        ("aclnnMoeDistributeDispatchV2", {"x": 0}, (561002, "x")),
+        ("aclnnMoeDistributeDispatchV2", {"x": 0}, (561002, "expert_ids")),
         ("aclnnKvRmsNormRopeCache", {"kCacheRef": 0}, (561002, "k_cache")),
         ("aclnnNsaSelectedAttention", {"topkIndices": 0}, (561002, "topk_indices")),
         ("aclnnMlaProlog", {"weightUk": 0}, (561002, "weight_uk")),

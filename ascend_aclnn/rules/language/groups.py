@@ -117,11 +117,16 @@ def unless_empty(names: str, *words: Check) -> Check:
 
 
 def tiling(*words: Check) -> Check:
-    """Checks that CANN makes when it tiles the kernel: status 561002, skipped when every output is empty."""
-    return _Unless((_WithStatus(words, TILING_ERROR),), _outputs_empty)
+    """Checks that CANN makes when it tiles the kernel: status 561002.
+
+    Skipped where there is no kernel: every output is empty, or an input without which nothing is computed (a trait).
+    """
+    return _Unless((_WithStatus(words, TILING_ERROR),), _without_kernel)
 
 
-def _outputs_empty(call: Call) -> bool:
+def _without_kernel(call: Call) -> bool:
+    if any(call.is_empty(name) for name in call.operator.idle_if_empty):
+        return True
     outputs = [t for p in call.operator.outputs for t in call.tensors(p.name)]
     return bool(outputs) and all(t.size == 0 for t in outputs)
 
