@@ -100,6 +100,9 @@ _LIBRARIES = {
     "libascend_hal.so": _Library(),
 }
 
+# Headers that are made of what the device process knows.
+GENERATED = {"protocol.h": protocol.c_header, "socs.h": hardware.c_header, "hccl_data.h": hardware.hccl_header}
+
 # The operators lie in one library, or, in newer CANN, in one for each repository.
 _REPOSITORIES = ("ops-math", "ops-nn", "ops-cv", "ops-transformer")
 _BASE = ("libnnopbase.so", "libascendcl.so")
@@ -241,9 +244,8 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
     lib64.mkdir(parents=True)
     work.mkdir()
     headers.write(include)
-    (work / "protocol.h").write_text(protocol.c_header(), encoding="utf-8")
-    (work / "socs.h").write_text(hardware.c_header(), encoding="utf-8")
-    (work / "hccl_data.h").write_text(hardware.hccl_header(), encoding="utf-8")
+    for name, text in GENERATED.items():
+        (work / name).write_text(text(), encoding="utf-8")
     # Without optimisation: it compiles in a quarter of the time.
     sanitize = [f"-fsanitize={','.join(options.sanitize)}", "-g", "-O0"] if options.sanitize else []
     sources: dict[str, list[Path]] = {}

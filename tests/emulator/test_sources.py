@@ -10,9 +10,7 @@ import pytest
 
 from ascend_aclnn.core.socs import KNOWN, soc
 from ascend_aclnn.emulator import hardware, headers, protocol
-from ascend_aclnn.emulator.build import CSRC, find_compiler
-
-GENERATED = {"protocol.h": protocol.c_header, "socs.h": hardware.c_header}
+from ascend_aclnn.emulator.build import CSRC, GENERATED, find_compiler
 
 
 def own_includes(path: Path) -> set[str]:
