@@ -66,10 +66,13 @@ _LIBRARIES = {
                 "stream.c",
                 "event.c",
                 "callback.c",
+                "stream_memory.c",
+                "profiling.c",
                 "allocation.c",
                 "copies.c",
                 "virtual_memory.c",
                 "ipc.c",
+                "host_mapping.c",
                 "sharing.c",
                 "aliases.c",
                 "limits.c",
@@ -96,7 +99,6 @@ _LIBRARIES = {
     # asnumpy links against the first; others ask for the rest when they are loaded and use nothing of them here.
     "libruntime.so": _Library(),
     "libplatform.so": _Library(functions=("libplatform.so",), needs=("libascendcl.so",)),
-    "libmsprofiler.so": _Library(),
     "libascend_hal.so": _Library(),
 }
 
@@ -114,8 +116,8 @@ _SPLIT = {
     for name in _REPOSITORIES
 }
 
-# Newer CANN's name of a library, and the library that answers for it: it has nothing but the names.
-_FILTERS = {"libacl_rt.so": "libascendcl.so", "libhcomm.so": "libhccl.so"}
+# Other names of a library, most of them newer CANN's, and the library that answers for it: it has nothing but the names.
+_FILTERS = {"libacl_rt.so": "libascendcl.so", "libmsprofiler.so": "libascendcl.so", "libhcomm.so": "libhccl.so"}
 _FILTER_SINCE = {"libhcomm.so": "9.0.0"}  # torch_npu asks it for HcclGroupStart where the CANN is one of these
 
 # What a refusing stub returns, by its return type; everything else returns 0 or a null pointer.
@@ -375,7 +377,7 @@ def _stub_lines(libraries: tuple[str, ...], cann: str) -> Iterator[str]:
 def _name_lines(library: str, cann: str) -> Iterator[str]:
     """The functions of a library whose code lies in another one, which the dynamic linker asks first."""
     absent = absent_functions(cann)
-    for name, row in headers.runtime_functions().items():
+    for name, row in {**headers.runtime_functions(), **headers.single_operator_functions()}.items():
         if library in (row["library"], row.get("newest_library")) and name not in absent:
             yield f'__attribute__((visibility("default"))) void {name}(void) {{}}'
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import json
 import mmap
 import os
 import resource
@@ -18,6 +19,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
@@ -336,7 +338,10 @@ class Device:
             Call.COMMUNICATE: self.communicate,
             Call.SINGLE: self.prepare_single,
             Call.MAP: self.map,
+            Call.PROFILE: self.profile,
         }
+        self.run = self.launch  # or launch_timed, while it is profiled
+        self._times: list[tuple[str, int, int, int]] = []
         self.memory = memory
         self.plans: dict[int, Plan] = {}
         self._communicators: Optional[Communicators] = None
@@ -366,9 +371,7 @@ class Device:
                     continue
                 outcome = None
                 if not (failed and kind == after):
-                    outcome = self.launch(
-                        words[start + header], records[(start + header + 1) * 8 : (start + count) * 8]
-                    )
+                    outcome = self.run(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
                     failed = outcome is not None and outcome[0] != 0
                 done += 1
                 if outcome is None:
@@ -496,7 +499,30 @@ class Device:
 
     def launch_alone(self, payload: bytes) -> tuple[int, bytes]:
         """Phase two of a launch that is too long for the ring: u64 plan, addresses."""
-        return self.launch(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
+        return self.run(int.from_bytes(payload[:8], "little"), memoryview(payload)[8:]) or (0, b"")
+
+    def launch_timed(self, number: int, addresses: memoryview) -> Optional[tuple[int, bytes]]:
+        """The same, and notes when it ran."""
+        name, begin = self.plans[number].operator.name, time.monotonic_ns()
+        try:
+            return self.launch(number, addresses)
+        finally:
+            self._times.append((name, begin, time.monotonic_ns(), threading.get_native_id()))
+
+    def profile(self, payload: bytes) -> tuple[int, bytes]:
+        """Begins to note when operators run, or ends and gives the trace events, a comma behind each."""
+        if any(payload):
+            self._times = []
+            self.run = self.launch_timed
+            return 0, b""
+        self.run = self.launch
+        place = {"ph": "X", "pid": f"device process {os.getpid()}"}
+        events = [
+            {"name": name, **place, "tid": thread, "ts": begin / 1000, "dur": (end - begin) / 1000}
+            for name, begin, end, thread in self._times
+        ]
+        self._times = []
+        return 0, "".join(f"{json.dumps(event)},\n" for event in events).encode()
 
     def communicate(self, payload: bytes) -> tuple[int, bytes]:
         """Something about a communicator; the first request brings the module that knows of them."""

@@ -55,13 +55,21 @@ def runtime_functions() -> dict[str, Any]:
     return data
 
 
+# Their libraries; aclprof's code lies in the first one here, where torch_npu asks for it too.
+_HAND_WRITTEN = (
+    ("acl_op.h", "libascendcl.so", "libascendcl.so"),
+    ("acl_prof.h", "libascendcl.so", "libmsprofiler.so"),
+    ("acl_op_compiler.h", "libacl_op_compiler.so", "libacl_op_compiler.so"),
+)
+
+
 def single_operator_functions() -> dict[str, Any]:
-    """The functions of the headers that are written by hand: name -> what it returns, and its library."""
+    """The functions of the headers that are written by hand: name -> what it returns, and its libraries."""
     found: dict[str, Any] = {}
-    for header, library in (("acl_op.h", "libascendcl.so"), ("acl_op_compiler.h", "libacl_op_compiler.so")):
+    for header, library, newest in _HAND_WRITTEN:
         text = (INCLUDE / "acl" / header).read_text(encoding="utf-8")
         for returns, name in re.findall(r"^(?!typedef|static)(\w[\w ]*[ *])(\w+)\([^;{]*\);", text, re.M):
-            found[name] = {"returns": returns.strip(), "library": library}
+            found[name] = {"returns": returns.strip(), "library": library, "newest_library": newest}
     return found
 
 

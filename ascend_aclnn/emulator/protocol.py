@@ -29,6 +29,7 @@ class Call(IntEnum):
     COMMUNICATE = 4  # does something to a communicator
     SINGLE = 5  # phase one of a single operator, by its type name; its plan runs once
     MAP = 6  # maps a part of a file of the client's at addresses of the device
+    PROFILE = 7  # records when operators run, or hands over what has been recorded
 
 
 class Record(IntEnum):

@@ -121,6 +121,15 @@ def test_tensors_go_to_other_processes(release: str, allocator: str) -> None:
     assert "shared" in run(["sharing.py"], "--cann", release, PYTORCH_NPU_ALLOC_CONF=allocator)
 
 
+def test_the_profiler() -> None:
+    assert "profiled" in run(["profiled.py"])
+
+
+@pytest.mark.parametrize("release", ["8.1.RC1", "9.0.0"])
+def test_tensors_in_host_memory(release: str) -> None:
+    assert "swapped" in run(["swapped.py"], "--cann", release)
+
+
 def test_a_chip_for_inference() -> None:
     """It lacks the gradients of some operators, and bfloat16."""
     run_suite("operators", "--soc", "Ascend310P3", chosen="test_float32 and (softmax or relu or layer_norm or cat)")

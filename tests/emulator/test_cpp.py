@@ -189,6 +189,43 @@ def test_aggregates_older_paths_and_other_libraries(compiler: str, emulator_home
     assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
 
 
+PROFILED = r"""
+#include "acl/acl.h"
+#include "acl/acl_prof.h"
+#include <dlfcn.h>
+#include <cstdio>
+#include <initializer_list>
+int main() {
+    void *library = dlopen("libmsprofiler.so", RTLD_LAZY);
+    for (const char *name : {"aclprofInit", "aclprofCreateConfig", "aclprofStart", "aclprofStop", "aclprofFinalize",
+                             "aclprofDestroyConfig", "aclprofCreateStepInfo", "aclprofGetStepTimestamp",
+                             "aclprofDestroyStepInfo"}) {
+        if (library == nullptr || dlsym(library, name) == nullptr) return std::printf("%s\n", name), 1;
+    }
+    uint32_t device = 0;
+    aclprofConfig *config = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, nullptr, ACL_PROF_TASK_TIME);
+    if (config == nullptr || aclprofStart(config) != ACL_ERROR_PROF_NOT_RUN) return 2;
+    return aclprofDestroyConfig(config);
+}
+"""
+
+
+def test_programs_link_and_load_the_profiler(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    """MindSpore looks these names up in libmsprofiler; C++ programs are linked against it, without libascendcl before it."""
+    source = tmp_path / "profiled.cpp"
+    source.write_text(PROFILED)
+    flags = (
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-L{emulator_home / 'lib64'}",
+        "-Wl,--no-as-needed",
+        "-lmsprofiler",
+        "-ldl",
+    )
+    assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
+
+
 SECURE = r"""
 #include "securec.h"
 #include <cstdio>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -216,7 +217,7 @@ def test_asking_for_an_errors_details_leaves_its_text(cann: Cann) -> None:
 def test_what_is_refused_is_an_error_for_every_client(cann: Cann) -> None:
     """torch_npu takes 207000 for a warning."""
     stream = cann.create("aclrtCreateStream")
-    for name, arguments in (("aclmdlRICaptureBegin", (stream, 0)), ("aclrtCmoAsync", (None, 0, 0, stream))):
+    for name, arguments in (("aclmdlRICaptureBegin", (stream, 0)), ("aclrtMemUceRepair", (0, None, 0))):
         error = cann.failure(name, *arguments)
         assert (error.status, error.error) == (200006, "EMULATOR_NOT_SUPPORTED"), name
         assert cann.failure("aclrtPeekAtLastError", 0).status == 200006
@@ -240,3 +241,158 @@ def test_visible_devices_count_when_devices_are_first_asked_for(emulator_home: P
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(emulator_home), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# ------------------------------------------------------------------------------------------------- registered host memory
+
+
+def at(address: int, count: int) -> np.ndarray:
+    """Host memory at an address."""
+    return np.frombuffer((ctypes.c_float * count).from_address(address), np.float32)
+
+
+def negate_at(cann: Cann, address: int, count: int) -> None:
+    x = cann.describe((count,), np.float32, address)
+    cann.run("aclnnNeg", x, x)
+    cann.aclDestroyTensor(x)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_operators_work_on_registered_host_memory(cann: Cann) -> None:
+    count = 3000  # three pages, the last one not full
+    host, mapped = cann.create("aclrtMallocHost", 4 * count), ctypes.c_void_p()
+    at(host, count)[:] = np.arange(count)
+    x = cann.describe((count,), np.float32, host)
+    executor, size = cann.prepare("aclnnNeg", x, x)
+    workspace = cann.malloc(max(size, 1))
+    error = cann.failure("aclnnNeg", workspace, size, executor, None)  # pinned memory alone is not the device's
+    assert (error.status, error.error) == (161002, "EMULATOR_INVALID_ADDRESS")
+    assert "aclrtHostGetDevicePointer" in error.message
+    cann.aclDestroyTensor(x)
+    cann.aclrtFree(workspace)
+    cann.aclrtHostRegister(host, 4 * count, 0, ctypes.byref(mapped))
+    assert cann.failure("aclrtHostRegister", host, 4 * count, 0, ctypes.byref(ctypes.c_void_p())).status == 507910
+    assert mapped.value is not None
+    found = ctypes.c_void_p()
+    cann.aclrtHostGetDevicePointer(host + 400, ctypes.byref(found), 0)
+    assert found.value == mapped.value + 400
+    negate_at(cann, mapped.value, count)
+    assert at(host, count).tolist() == (-np.arange(count)).tolist()
+    at(host, count)[:] = 5  # the host's writes reach the device
+    negate_at(cann, mapped.value + 400, 10)
+    assert at(host, 111).tolist() == [5] * 100 + [-5] * 10 + [5]
+    assert cann.live("allocation") == 0
+    cann.aclrtHostUnregister(host)
+    x = cann.describe((count,), np.float32, mapped.value)
+    executor, size = cann.prepare("aclnnNeg", x, x)
+    workspace = cann.malloc(max(size, 1))
+    assert cann.failure("aclnnNeg", workspace, size, executor, None).error == "EMULATOR_USE_AFTER_FREE"
+    cann.aclDestroyTensor(x)
+    cann.aclrtFree(workspace)
+    assert at(host, 111).tolist() == [5] * 100 + [-5] * 10 + [5]  # private again
+    assert "ascend-host-memory" not in Path("/proc/self/maps").read_text()
+    cann.aclrtFreeHost(host)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_memory_of_the_program_is_mapped_where_it_can_be(cann: Cann) -> None:
+    import mmap
+    import tempfile
+
+    found = ctypes.c_void_p()
+    private = mmap.mmap(-1, 8192, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(private))
+    at(address, 4)[:] = np.arange(4)
+    cann.aclrtHostRegisterV2(address, 8192, 2)
+    cann.aclrtHostGetDevicePointer(address, ctypes.byref(found), 0)
+    assert found.value is not None
+    negate_at(cann, found.value, 4)
+    assert at(address, 4).tolist() == [0, -1, -2, -3]
+    cann.aclrtResetDevice(0)  # takes the mapping away
+    assert "ascend-host-memory" not in Path("/proc/self/maps").read_text()
+    assert at(address, 4).tolist() == [0, -1, -2, -3]
+    cann.aclrtSetDevice(0)
+    cann.aclrtHostUnregister(address)
+    # A file's pages stay the file's.
+    with tempfile.TemporaryFile() as file:
+        file.truncate(8192)
+        shared = mmap.mmap(file.fileno(), 8192)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(shared))
+        cann.aclrtHostRegister(address, 8192, 0, ctypes.byref(found))
+        assert found.value == address
+        at(address, 1)[:] = 3
+        cann.aclrtHostUnregister(address)
+        assert np.frombuffer(os.pread(file.fileno(), 4, 0), np.float32).tolist() == [3]
+
+
+# ---------------------------------------------------------------------------------------- values in memory, hints, aborting
+
+
+def value_at(cann: Cann, address: int) -> int:
+    out = np.zeros(1, np.uint64)
+    cann.aclrtMemcpy(out.ctypes.data, 8, address, 8, D2H)
+    return int(out[0])
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_streams_wait_for_values(cann: Cann) -> None:
+    block = cann.malloc(64)
+    cann.aclrtMemset(block, 64, 0, 64)
+    waiting, writing = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    status = ctypes.c_int32()
+    # What the value is at first, what is waited for and how, and a value that satisfies it.
+    for first, value, flag, last in ((4, 5, 0, 5), ((1 << 63) + 5, 1, 0, 7), (0, 9, 1, 9), (2, 1, 2, 3), (-1, 0, 3, 1)):
+        cann.aclrtValueWrite(block, first % (1 << 64), 0, writing)
+        cann.aclrtSynchronizeStream(writing)
+        cann.aclrtValueWait(block, value, flag, waiting)
+        cann.aclrtValueWrite(block + 8, 100 + flag, 0, waiting)
+        cann.aclrtStreamQuery(waiting, ctypes.byref(status))
+        assert status.value != 0, flag
+        assert cann.failure("aclrtFree", block).error == "EMULATOR_FREE_IN_USE"
+        cann.aclrtValueWrite(block, last, 0, writing)
+        cann.aclrtSynchronizeStream(waiting)
+        assert (value_at(cann, block), value_at(cann, block + 8)) == (last, 100 + flag)
+    for name, arguments in (
+        ("aclrtValueWrite", (block + 4, 0, 0, None)),
+        ("aclrtValueWrite", (block, 0, 1, None)),
+        ("aclrtValueWait", (block, 0, 4, None)),
+        ("aclrtValueWait", (block + 64, 0, 0, None)),
+    ):
+        assert cann.failure(name, *arguments).status == 107000
+    for stream in (waiting, writing):
+        cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(block)
+
+
+@client()
+def test_a_cache_hint_needs_memory_and_does_nothing(cann: Cann) -> None:
+    block = cann.malloc(64)
+    cann.aclrtCmoAsync(block, 64, 0, None)
+    assert cann.failure("aclrtCmoAsync", block, 65, 0, None).error == "EMULATOR_OUT_OF_BOUNDS"
+    assert cann.failure("aclrtCmoAsync", block, 64, 3, None).status == 107000
+    cann.aclrtFree(block)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_aborting_drops_what_is_queued_and_the_device_goes_on(cann: Cann) -> None:
+    block = cann.malloc(64)
+    cann.aclrtMemset(block, 64, 0, 64)
+    first, second = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream")
+    event = cann.create("aclrtCreateEventExWithFlag", 1)
+    cann.aclrtValueWait(block, 1, 1, second)  # for ever
+    cann.aclrtRecordEvent(event, second)
+    cann.aclrtStreamWaitEvent(first, event)
+    cann.aclrtValueWrite(block + 8, 5, 0, first)
+    cann.aclrtDeviceTaskAbort(0, 0)
+    for stream in (first, second):
+        assert cann.failure("aclrtSynchronizeStream", stream).status == 107022
+    assert value_at(cann, block + 8) == 0
+    cann.aclrtValueWrite(block + 8, 6, 0, first)
+    cann.aclrtSynchronizeStream(first)
+    assert value_at(cann, block + 8) == 6
+    cann.aclrtDeviceTaskAbort(0, 1000)  # nothing is queued: nobody is told
+    cann.aclrtSynchronizeDevice()
+    cann.aclrtDestroyEvent(event)
+    for stream in (first, second):
+        cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(block)

@@ -1,5 +1,6 @@
 /* The functions that allocate and free, and what can be asked about memory. */
 #include "calls.h"
+#include "host_mapping.h"
 #include "host_memory.h"
 #include "ipc.h"
 #include "link.h"
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAGE 4096u
 #define TAIL 32u /* aclrtMalloc's padding after a block */
 
 static int current_device(emu_device **device) {
@@ -82,7 +84,9 @@ static int malloc_host(void **address, size_t size) {
     int status = emu_current_context(&context);
     if (status != 0) return status;
     void *memory = NULL;
-    if (posix_memalign(&memory, 64, size) != 0 || !emu_host_add(memory, size, false)) {
+    /* Whole pages, so that they can be registered and nothing else lies in them. */
+    uint64_t pages = size <= SIZE_MAX - PAGE ? (size + PAGE - 1) / PAGE * PAGE : size;
+    if (posix_memalign(&memory, PAGE, pages) != 0 || !emu_host_add(memory, size, false)) {
         free(memory);
         return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "%zu bytes of host memory", size);
     }
@@ -107,7 +111,10 @@ API aclError aclrtMallocHost(void **hostPtr, size_t size) {
 
 API aclError aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg) {
     ENTER("aclrtMallocHostWithCfg");
-    (void)cfg;
+    for (size_t i = 0; cfg != NULL && cfg->attrs != NULL && i < cfg->numAttrs; i++) {
+        if (cfg->attrs[i].attr == ACL_RT_MEM_ATTR_VA_FLAG && cfg->attrs[i].value.vaFlag != 0)
+            return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "EMULATOR_NOT_SUPPORTED", "host memory has other addresses on the device here");
+    }
     return malloc_host(ptr, size);
 }
 
@@ -124,28 +131,38 @@ API aclError aclrtFreeHostWithDevSync(void *hostPtr) {
     LEAVE(freed != 0 ? freed : status);
 }
 
-static int register_host(void *ptr, uint64_t size, void **devPtr) {
+/* Registers a range; operators can work on what is mapped. */
+static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
+    emu_context *context;
     if (ptr == NULL || size == 0 || devPtr == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ptr and devPtr must not be null and size not 0");
     if ((uint64_t)(uintptr_t)ptr > UINT64_MAX - size)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes from %p on are beyond any memory",
                         (unsigned long long)size, ptr);
-    if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
     *devPtr = ptr;
-    return 0;
+    if (mapped && emu_host_mapped(ptr) != NULL)
+        return emu_fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, NULL, "%p has been registered", ptr);
+    uint64_t pages = emu_host_allocated(ptr, size) && size <= UINT64_MAX - PAGE ? (size + PAGE - 1) / PAGE * PAGE : size;
+    if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
+    if (!mapped) return 0;
+    if (emu_current_context(&context) != 0) {
+        free(emu_take_message()); /* without a device there is nowhere to map it */
+        return 0;
+    }
+    int status = emu_host_map(emu_context_device(context), ptr, pages, devPtr);
+    if (status != 0) (void)emu_host_remove(ptr, true);
+    return status;
 }
 
 API aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr) {
     ENTER("aclrtHostRegister");
-    (void)type;
-    return register_host(ptr, size, devPtr);
+    return register_host(ptr, size, type == ACL_HOST_REGISTER_MAPPED, devPtr);
 }
 
 API aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
     ENTER("aclrtHostRegisterV2");
-    (void)flag;
     void *mapped;
-    return register_host(ptr, size, &mapped);
+    return register_host(ptr, size, (flag & ACL_HOST_REG_MAPPED) != 0, &mapped);
 }
 
 API aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag) {
@@ -154,13 +171,16 @@ API aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t fla
     if (pHost == NULL || pDevice == NULL) return emu_null_argument(pHost == NULL ? "pHost" : "pDevice");
     if (!emu_host_pin(pHost, 0))
         return emu_fail(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "EMULATOR_INVALID_ADDRESS", "%p is not registered host memory", pHost);
-    *pDevice = pHost;
+    void *mapped = emu_host_mapped(pHost);
+    *pDevice = mapped != NULL ? mapped : pHost;
     return 0;
 }
 
 API aclError aclrtHostUnregister(void *ptr) {
     ENTER_RELEASE("aclrtHostUnregister");
-    LEAVE(emu_host_remove(ptr, true));
+    int status = emu_host_remove(ptr, true);
+    if (status == 0) emu_host_unmap(ptr);
+    LEAVE(status);
 }
 
 API aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free_bytes, size_t *total) {

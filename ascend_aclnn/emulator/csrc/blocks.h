@@ -14,6 +14,7 @@ struct emu_block {
     uint64_t span;  /* as reserved */
     uint64_t lead;  /* bytes at its start that nobody may use */
     bool foreign;   /* other memory is mapped at its addresses: aliases.c */
+    bool hidden;    /* it does not count as an allocation */
     uint32_t pins;  /* queued work that uses it */
     uint8_t *mapped; /* of reserved addresses: a flag for each granule that has memory; otherwise NULL */
     /* of the tree */

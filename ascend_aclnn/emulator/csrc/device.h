@@ -53,7 +53,7 @@ struct emu_device {
     uint8_t *base;
     uint64_t window, capacity, used, peak, cursor;
     emu_blocks blocks;
-    uint64_t homes;                 /* blocks that are no allocations: of physical memory */
+    uint64_t hidden;                /* blocks that are no allocations */
     uint64_t cleared;               /* how often everything has been taken from it */
     emu_range freed[EMU_FREED];     /* the last ones, for messages */
     size_t freed_at;

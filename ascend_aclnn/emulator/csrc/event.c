@@ -250,7 +250,7 @@ static int check_recorder(int passed) {
 static int run_wait_elsewhere(emu_task *task, emu_stream *stream) {
     const shared_task *wait = (shared_task *)task;
     int passed = 0;
-    while (passed == 0 && !stream->dropping) passed = emu_shared_wait(wait->shared, wait->number, 1000);
+    while (passed == 0 && !emu_stream_drops(stream)) passed = emu_shared_wait(wait->shared, wait->number, 1000);
     return check_recorder(passed);
 }
 

@@ -13,6 +13,7 @@
 #include "link.h"
 #include "memory.h"
 #include "objects.h"
+#include "profiling.h"
 #include "protocol.h"
 #include "rewriting.h"
 #include "settings.h"
@@ -681,6 +682,7 @@ static int check_thread(const executor *e) {
 
 int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *handle, aclrtStream stream) {
     ENTER_RELEASE(operator->name);
+    uint64_t begin = emu_profile_begin();
     void *object;
     if (handle == NULL) LEAVE(emu_fail(ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer"));
     int status = emu_handle_find(handle, KIND_EXECUTOR, &object);
@@ -697,6 +699,7 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     if (status == 0 && entered_ == 0 && !e->repeatable && e->plan != NULL) emu_cache_keep(e->plan->id);
     /* It works once, whatever came of it. */
     if (!e->repeatable && emu_handle_drop(handle, KIND_EXECUTOR, &object) == 0) free_executor(e);
+    emu_profile_end(operator->name, begin);
     LEAVE(status);
 }
 

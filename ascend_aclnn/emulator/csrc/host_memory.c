@@ -91,13 +91,17 @@ bool emu_host_pin(const void *address, uint32_t pins) {
     return block != NULL;
 }
 
-bool emu_host_has(const void *address, uint64_t size) {
+static bool has(const void *address, uint64_t size, bool registered) {
     pthread_mutex_lock(&host_lock);
     const host_block *block = host_at(address);
-    bool has = block != NULL && size <= block->size - ((uint64_t)(uintptr_t)address - block->start);
+    bool found = block != NULL && size <= block->size - ((uint64_t)(uintptr_t)address - block->start) && (registered || !block->registered);
     pthread_mutex_unlock(&host_lock);
-    return has;
+    return found;
 }
+
+bool emu_host_has(const void *address, uint64_t size) { return has(address, size, true); }
+
+bool emu_host_allocated(const void *address, uint64_t size) { return has(address, size, false); }
 
 void emu_host_unpin(const void *address) {
     pthread_mutex_lock(&host_lock);

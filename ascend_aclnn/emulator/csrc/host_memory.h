@@ -10,8 +10,9 @@ bool emu_host_add(const void *address, uint64_t size, bool registered);
 int emu_host_remove(const void *address, bool registered);
 /* Whether an address lies in a known block, which queued work then uses this many times more. */
 bool emu_host_pin(const void *address, uint32_t pins);
-/* Whether a range lies in one known block. */
+/* Whether a range lies in one known block; in one of aclrtMallocHost. */
 bool emu_host_has(const void *address, uint64_t size);
+bool emu_host_allocated(const void *address, uint64_t size);
 void emu_host_unpin(const void *address);
 /* How many uses by queued work the block of an address has. */
 uint32_t emu_host_pins(const void *address);

@@ -124,7 +124,7 @@ static int import(emu_device *device, uint64_t name, entry **result) {
     int fd = emu_shared_file(made->shared, &offset);
     uint64_t lead = offset % PAGE, size = emu_shared_size(made->shared);
     void *address = NULL;
-    status = fd < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_reserve_foreign(device, size, lead, &address);
+    status = fd < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_reserve_foreign(device, size, lead, false, &address);
     if (status == 0) {
         made->address = address;
         made->size = (lead + size + PAGE - 1) / PAGE * PAGE;

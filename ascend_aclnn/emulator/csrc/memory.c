@@ -2,6 +2,7 @@
 #include "memory.h"
 
 #include "calls.h"
+#include "host_memory.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ void emu_memory_close(emu_device *device) {
         emu_blocks_close(&device->blocks);
         device->base = NULL;
         device->memory_fd = -1;
-        device->used = device->homes = 0;
+        device->used = device->hidden = 0;
     }
     pthread_mutex_unlock(&device->lock);
 }
@@ -162,7 +163,7 @@ void emu_memory_clear(emu_device *device, bool kept) {
         if (kept) replace_file(device);
         else punch(device, 0, device->window);
     }
-    device->used = device->homes = 0;
+    device->used = device->hidden = 0;
     device->dirty_count = device->dirty_bytes = 0;
     pthread_mutex_unlock(&device->lock);
 }
@@ -264,8 +265,8 @@ int emu_memory_pin(emu_device *device, const void *address, uint64_t size, const
         if (other != NULL)
             return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_WRONG_CONTEXT", "%s (%p) is on device %d, not on device %d",
                             what, address, other->id, device->id);
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%s (%p) is not in device memory", what,
-                        address);
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%s (%p) is not in device memory%s", what, address,
+                        emu_host_pin(address, 0) ? "; registered host memory has an address there (aclrtHostGetDevicePointer)" : "");
     }
     return emu_memory_check(device, address, size, what, 1);
 }
@@ -277,7 +278,7 @@ void emu_memory_unpin(emu_device *device, const void *address) {
     pthread_mutex_unlock(&device->lock);
 }
 
-uint64_t emu_memory_live(const emu_device *device) { return device->blocks.count - device->homes; }
+uint64_t emu_memory_live(const emu_device *device) { return device->blocks.count - device->hidden; }
 
 bool emu_memory_same_block(emu_device *device, const void *address, const void *other) {
     pthread_mutex_lock(&device->lock);
@@ -322,7 +323,7 @@ int emu_memory_free(emu_device *device, const void *address) {
     return 0;
 }
 
-int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, void **address) {
+int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, bool hidden, void **address) {
     uint64_t first = 0, span = round_up(lead + size, PAGE) + PAGE; /* so that a page can begin where one is due */
     emu_block *block = NULL;
     pthread_mutex_lock(&device->lock);
@@ -330,6 +331,8 @@ int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead,
     if (block != NULL) {
         first = round_up(block->start, PAGE);
         block->foreign = true;
+        block->hidden = hidden;
+        device->hidden += hidden;
         block->lead = first - block->start + lead;
         block->size = block->lead + size;
         *address = device->base + first;
@@ -344,6 +347,7 @@ void emu_memory_release_foreign(emu_device *device, const void *address) {
     emu_block *block = emu_blocks_at(&device->blocks, emu_memory_offset(device, address));
     if (block != NULL && block->foreign) {
         device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
+        device->hidden -= block->hidden;
         emu_blocks_release(&device->blocks, block);
     }
     pthread_mutex_unlock(&device->lock);
@@ -444,7 +448,7 @@ int emu_memory_find_home(emu_device *device, uint64_t size, void **address) {
     status = emu_memory_reserve_addresses(device, size, address);
     if (status != 0) emu_memory_discharge(device, size);
     pthread_mutex_lock(&device->lock);
-    if (status == 0) device->homes++;
+    if (status == 0) device->hidden++;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -454,7 +458,7 @@ void emu_memory_release_home(emu_device *device, const void *address) {
     if (emu_memory_reserved(device, address, &size) != 0 || emu_memory_release_addresses(device, address) != 0) abort();
     emu_memory_discharge(device, size);
     pthread_mutex_lock(&device->lock);
-    device->homes--;
+    device->hidden--;
     pthread_mutex_unlock(&device->lock);
 }
 

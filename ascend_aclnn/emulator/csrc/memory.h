@@ -20,8 +20,9 @@ int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool 
 int emu_memory_charge(emu_device *device, uint64_t size);
 void emu_memory_discharge(emu_device *device, uint64_t size);
 
-/* Addresses for `size` bytes of other memory, which begin `lead` bytes into a page; and back. */
-int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, void **address);
+/* Addresses for `size` bytes of other memory, which begin `lead` bytes into a page, and whether they are hidden from the count of
+ * allocations; and back. */
+int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, bool hidden, void **address);
 void emu_memory_release_foreign(emu_device *device, const void *address);
 /* Whether an address lies in an allocation of the device's own memory. */
 bool emu_memory_own(emu_device *device, const void *address);

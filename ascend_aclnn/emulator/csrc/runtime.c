@@ -2,6 +2,7 @@
 #include "aliases.h"
 #include "calls.h"
 #include "handles.h"
+#include "host_mapping.h"
 #include "inspect.h"
 #include "ipc.h"
 #include "link.h"
@@ -145,6 +146,7 @@ static int clear_device(emu_device *device) {
     device->peers = 0;
     pthread_mutex_unlock(&emu_world);
     bool shared = emu_ipc_clear(device);
+    emu_host_unmap_all(device);
     emu_alias_clear(device);
     emu_memory_clear(device, shared);
     if (device->lost || shared) emu_link_stop(device); /* the next aclrtSetDevice starts another process */

@@ -117,7 +117,14 @@ static void end_head(emu_stream *stream, int status) {
 
 /* Tasks that have not begun are dropped: the stream is being destroyed by force, or stops at its first error. */
 static bool drops(const emu_stream *stream) {
-    return stream->dropping || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
+    return stream->dropping || stream->aborts > 0 || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
+}
+
+bool emu_stream_drops(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    bool result = drops(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return result;
 }
 
 static bool fits_ring(const emu_task *task) { return task->answered != NULL && task->request.size <= EMU_LAUNCH_BYTES; }
@@ -570,6 +577,39 @@ static int synchronize_device(int32_t timeout) {
         emu_stream_release(streams[i]);
     }
     return status;
+}
+
+/* From now on what has not begun is dropped; whoever synchronizes the stream is told so. Up to which task. */
+static uint64_t begin_abort(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    uint64_t last = stream->submitted;
+    stream->aborts++;
+    if (stream->completed < last && stream->error == 0) {
+        stream->error = ACL_ERROR_RT_DEVICE_TASK_ABORT;
+        stream->error_text = strdup("aclrtDeviceTaskAbort has dropped what was queued");
+    }
+    pthread_mutex_unlock(&stream->lock);
+    emu_stream_let_run(stream, last);
+    return last;
+}
+
+API aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+    ENTER("aclrtDeviceTaskAbort");
+    int status = emu_check_device(deviceId);
+    if (status != 0) return status;
+    emu_stream *streams[MOST_STREAMS];
+    uint64_t last[MOST_STREAMS];
+    size_t count = all_streams(&emu_devices[deviceId], streams);
+    bool ended = true;
+    for (size_t i = 0; i < count; i++) last[i] = begin_abort(streams[i]); /* all of them: they may wait for each other */
+    for (size_t i = 0; i < count; i++) {
+        ended = emu_stream_wait_for(streams[i], last[i], timeout == 0 ? -1 : (int32_t)(timeout < INT32_MAX ? timeout : INT32_MAX)) && ended;
+        pthread_mutex_lock(&streams[i]->lock);
+        streams[i]->aborts--;
+        pthread_mutex_unlock(&streams[i]->lock);
+        emu_stream_release(streams[i]);
+    }
+    return ended ? 0 : emu_fail(ACL_ERROR_RT_WAIT_TIMEOUT, NULL, "what has begun on device %d has not ended after %u ms", deviceId, timeout);
 }
 
 API aclError aclrtSynchronizeDevice(void) {

@@ -30,6 +30,8 @@ LINK emu_device *emu_stream_device(const emu_stream *stream);
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
 /* Takes in the answers that have come, so that what finished launches used is free. */
 void emu_streams_poll(emu_device *device);
+/* Tasks that have not begun are dropped, so one that waits for something should end. */
+bool emu_stream_drops(emu_stream *stream);
 /* Waits for all that has been queued so far on the device; its streams keep their errors. */
 void emu_streams_drain(emu_device *device);
 /* Waits for what has been queued so far (timeout in ms, negative: for ever), and hands out the stream's error. */
@@ -67,6 +69,7 @@ struct emu_stream {
     bool stumbled;                /* one has failed, and the device process skips those that it has; then it may have more */
     bool driven;                  /* a thread is busy with the head of the queue */
     bool worker, ending, dropping;
+    uint32_t aborts;              /* aclrtDeviceTaskAbort that are under way */
     int waiters;
     int error;
     char *error_text;

@@ -63,6 +63,7 @@ typedef struct aclrtIpcEventHandle {
 typedef union {
     uint16_t moduleId;
     uint32_t deviceId;
+    uint32_t vaFlag;
     uint8_t rsv[8];
 } aclrtMallocAttrValue;
 
