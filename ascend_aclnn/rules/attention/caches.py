@@ -47,6 +47,17 @@ rule(
     ),
     no_private_format("prevAttnOut", "curAttnOut", *_STATISTICS, "attnOutOut", "softmaxMaxOut", "softmaxSumOut"),
     documented_products,
+    tiling(
+        same_shape("prevAttnOut", "curAttnOut"),
+        same_shape(*_STATISTICS),
+        # (tokens, heads, 8) beside (tokens, heads, width), or (batch, heads, tokens, 8) beside (tokens, batch, heads * width).
+        when("packed", require("prevSoftmaxMax[:2] == prevAttnOut[:2]")),
+        when(
+            "not packed",
+            require("prevSoftmaxMax[0] == prevAttnOut[1]", "prevSoftmaxMax[2] == prevAttnOut[0]"),
+            require("prevAttnOut[2] % prevSoftmaxMax[1] == 0"),
+        ),
+    ),
     infer_shape(attnOutOut="prevAttnOut", softmaxMaxOut="prevSoftmaxMax", softmaxSumOut="prevSoftmaxSum"),
 )
 rule(
@@ -82,6 +93,7 @@ rule(
         same_dtype("valueCache", "valueRef"),
         same_dtype("blockTables", "seqLens"),
         dtypes(INDICES, "seqOffsetOptional"),
+        tiling(require("seqOffsetOptional[0] == blockTables[0]"), rank(1, 1, "seqOffsetOptional")),
         same_dtype("blockTables", "seqOffsetOptional"),
         tiling(require("seqOffsetOptional.size > 0")),
         documented_products,
@@ -126,8 +138,43 @@ rule(
         dtypes("FLOAT", "keyScale", "keyScaleCacheRef"),
         same_dtype(*_TENSORS),
         documented_products,
+        # Pages have their heads before their tokens.
+        tiling(
+            has_shape(
+                value="(*key[:2], value[2])",
+                keyCacheRef="(keyCacheRef[0], key[1], *keyCacheRef[2:3], key[2])",
+                valueCacheRef="(*keyCacheRef[:3], value[2])",
+                slotMapping="key[:1]",
+                keyScale="key[:2]",
+                keyScaleCacheRef="(*keyCacheRef[:3], 1)",
+            )
+        ),
     ),
 )
-rule("aclnnScatterPaCache", documented_products, documented_dtypes(), _LIKE_SLOTS)
+rule(
+    "aclnnScatterPaCache",
+    documented_products,
+    documented_dtypes(),
+    _LIKE_SLOTS,
+    # Tokens (tokens, heads, width) into pages of such, or, compressed, (batch, tokens, heads, width) into pages of single heads.
+    when(
+        "key.size and keyCacheRef.size",
+        tiling(
+            rank(3, 4, "key"),
+            rank(4, 4, "keyCacheRef"),
+            when("len(key) == 3", has_shape(slotMapping="key[:1]", keyCacheRef="(*keyCacheRef[:2], *key[1:])")),
+            when(
+                "len(key) == 4",
+                has_shape(
+                    slotMapping="(key[0], key[2])",
+                    keyCacheRef="(*keyCacheRef[:2], 1, key[3])",
+                    seqLensOptional="key[:1]",
+                ),
+                require("compressLensOptional.size == key[0] * key[2]"),
+                require("compressSeqOffsetOptional.size == key[0] * key[2]"),
+            ),
+        ),
+    ),
+)
 
 # --------------------------------------------------------------------------------------------------- compression

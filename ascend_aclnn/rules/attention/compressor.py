@@ -16,12 +16,30 @@ _GROUPS = (
     ),
 )
 
+_SEQUENCES = tiling(
+    rank(1, 1, "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
+    define(batch="x[0] if batched else sequences"),
+    require("sequsedOptional[0] == batch", "startPosOptional[0] == batch"),
+)
 rule(
     "aclnnCompressor",
     documented_products,
     documented_dtypes(),
     *_GROUPS,
-    tiling(require("x[-1] > 0")),
+    _SEQUENCES,
+    tiling(
+        rank(2, 3, "x"),
+        rank(3, 3, "stateCacheRef"),
+        rank(1, 2, "stateBlockTableOptional"),
+        require("x[-1] > 0", "wkv[0] % coff == 0"),
+        has_shape(
+            wkv="(wkv[0], x[-1])",
+            wgate="(wkv[0], x[-1])",
+            stateCacheRef="(*stateCacheRef[:2], 2 * wkv[0])",
+            ape="(cmpRatio, wkv[0])",
+        ),
+        require("stateBlockTableOptional[0] == batch"),
+    ),
     # What the gradient needs: a row for each token of a group.
     infer_shape(cmpKvOut="(*groups, width)", softmaxScoreOut="kept", kvOut="kept"),
 )
@@ -59,5 +77,18 @@ rule(
     "aclnnCompressorGrad",
     documented_products,
     documented_dtypes(),
+    *_GROUPS,
+    _SEQUENCES,
+    tiling(
+        rank(2, 3, "x"),
+        require("wkv[0] % coff == 0"),
+        has_shape(
+            wkv="(wkv[0], x[-1])",
+            wgate="(wkv[0], x[-1])",
+            dCmpKv="(*groups, width)",
+            softmaxScore="kept",
+            kv="kept",
+        ),
+    ),
     infer_shape(dXOut="x", dWkvOut="wkv", dWgateOut="wgate", dApeOut="(cmpRatio, wkv[0])"),
 )
