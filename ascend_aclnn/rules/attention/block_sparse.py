@@ -69,11 +69,29 @@ rule(
     documented_products,
     tiling(
         require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
-        require("key[-1] == query[-1]", "value == key"),
+        require("key[-1] == query[-1]"),
+        has_shape(value="key"),
         require(*(f"{name}.size > 0" for name in _SCALES)),
         rank(2, 2, "blockTableOptional"),
         *_HEADS,
         *_MASK,
+        # One scale for so many tokens of a head, of 8-bit numbers.
+        when(
+            "quantMode is None or quantMode == 1",
+            define(
+                longestKey="max((0, *actualSeqLengthsKvOptional)) if qInputLayout == 'TND' else"
+                " key[1] if qInputLayout == 'BSND' else key[2]",
+            ),
+            has_shape(qDequantScaleOptional="(sequences, heads, ceil_div(longest, 128), 1)"),
+            *(
+                require(
+                    f"{name} in tuple((sequences, key_heads, ceil_div(longestKey, n), 1) for n in (256, 512))",
+                    argument=name,
+                    why="a scale for each 256 or 512 tokens of each head",
+                )
+                for name in ("kDequantScaleOptional", "vDequantScaleOptional")
+            ),
+        ),
     ),
     infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1) if softmaxLseFlag else None"),
     output_dtype(attentionOut="query.dtype if query.dtype in HALVES else BF16", softmaxLseOptional="FLOAT"),
@@ -88,8 +106,19 @@ rule(
     documented_products,
     tiling(
         require(*(f"len({name}) == (3 if qInputLayout == 'TND' else 4)" for name in ("query", "key", "value"))),
-        require("key[-1] == query[-1]", "value == key", "selectIdx.size > 0", "selectNumIdx.size > 0"),
+        require("key[-1] == query[-1]"),
+        has_shape(value="key"),
         *_HEADS,
+        # Rows for the blocks of queries of all sequences.
+        define(
+            lengths="actualSeqLengthsOptional if actualSeqLengthsOptional is not None and len(actualSeqLengthsOptional)"
+            " else (query[0],) if qInputLayout == 'TND' else tuple(query[2] for _ in range(query[0]))",
+            blocks="sum(ceil_div(n, blockShape[0]) for n in lengths)",
+        ),
+        require("selectIdx.size > 0", "selectNumIdx.size > 0"),
+        rank(3, 3, "selectIdx"),
+        require("selectIdx[0] >= blocks", "selectIdx[1] == heads"),
+        has_shape(selectNumIdx="selectIdx[:2]"),
     ),
     infer_shape(attentionOut="query", softmaxLseOptional="(*query[:-1], 1)"),
     output_dtype(softmaxLseOptional="FLOAT"),
@@ -118,6 +147,13 @@ rule(
     required("blockShapeOptional", status=PARAM_NULLPTR),
     require("len(blockShapeOptional) >= 2", "blockShapeOptional[0] > 0", "blockShapeOptional[1] > 0"),
     documented_products,
+    tiling(
+        when("qInputLayout == 'TND'", require(*(f"len({name}) == 3" for name in ("query", "key")))),
+        has_shape(value="(*key[:-1], value[-1])", attentionOut="(*query[:-1], value[-1])", dout="attentionOut"),
+        require("softmaxLse[: len(query) - 1] == query[:-1]", "softmaxLse.size == prod(query[:-1])"),
+        *_HEADS,
+        *_MASK,
+    ),
     infer_shape(dq="query", dk="key", dv="value"),
     required="blockSparseMaskOptional",
 )

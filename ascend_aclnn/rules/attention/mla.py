@@ -17,6 +17,27 @@ _WEIGHTS = tiling(
     require("ropeSin.size == tokenX.size // tokenX[-1] * rotated", "ropeCos.size == ropeSin.size", "rotated % 2 == 0"),
 )
 
+# One factor for each column of a product or a row of the cache; of everything in 8 bits, for each token too.
+_COLUMNS = {
+    "dequantScaleWDqOptional": "weightDq",
+    "dequantScaleWUqQrOptional": "weightUqQr",
+    "dequantScaleWDkvKrOptional": "weightDkvKr",
+}
+_SCALES = (
+    require("dequantScaleXOptional.size == tokens"),
+    require(*(f"{scale}.size == {weight}[1]" for scale, weight in _COLUMNS.items())),
+)
+# MXFP8 has a factor for each 32 numbers.
+_SCALES_OF_32 = require(
+    "dequantScaleXOptional.size * 32 == tokenX.size",
+    *(f"{scale}.size * 32 == {weight}[0] * {weight}[1]" for scale, weight in _COLUMNS.items()),
+)
+_CACHE_SCALES = require(
+    "quantScaleCkvOptional.size in (1, weightUk[2])",
+    "quantScaleCkrOptional.size == rotated",
+    "smoothScalesCqOptional.size == weightDq[1]",
+)
+
 # The query, absorbed or rotated: tokens, heads, width. Without tables nothing is rotated; then the width is what
 # weightDkvKr has beside the latent.
 _QUERIES = (
@@ -62,8 +83,12 @@ rule(
     *_DOCUMENTED,
     *_QUERIES,
     define(quantised="tokenX.dtype == INT8 and kvCacheRef.dtype == INT8"),
+    tiling(*_SCALES, _CACHE_SCALES),
     infer_shape(dequantScaleQNopeOutOptional=_NOPE_SCALE),
     _QUERY_DTYPES,
+)
+_SCALES_BY_MODE = tiling(
+    when("weightQuantMode in (1, 2)", *_SCALES), when("weightQuantMode == 3", _SCALES_OF_32), _CACHE_SCALES
 )
 
 rule(
@@ -72,6 +97,7 @@ rule(
     *_DOCUMENTED,
     *_QUERIES,
     _QUANTISED,
+    _SCALES_BY_MODE,
     # The normalised query is put out if its flag asks for it.
     infer_shape(
         dequantScaleQNopeOut=_NOPE_SCALE,
@@ -98,6 +124,7 @@ rule(
     present_if("queryNormOutOptional is not None and weightQuantMode != 0", "dequantScaleQNormOutOptional"),
     *_DOCUMENTED,
     *_QUERIES,
+    _SCALES_BY_MODE,
     # Whoever wants the normalised query gives a tensor for it: that is the flag.
     infer_shape(
         dequantScaleQNopeOutOptional=_NOPE_SCALE, queryNormOutOptional="None", dequantScaleQNormOutOptional="None"
@@ -118,13 +145,17 @@ rule(
         ),
         has_shape(gamma0="(input[1],)", beta0="(input[1],)", slotMapping="(input[0],)", gamma2="(wuk[2],)"),
         define(latent="gamma1[0]", both="wuk[2] + (kRopeDim or 64) + latent", heads="wuk[0]"),
-        rank(1, 1, "gamma1", "beta1"),
-        same_shape("gamma1", "beta1"),
+        rank(1, 1, "gamma1"),
+        has_shape(beta1="gamma1"),
         require("wuk[1] > 0"),
         require("wdqkv.size == both * input[1]", "descale0.size == both", "wuq.size % (heads * latent) == 0"),
         require(
-            "latent > 0", "heads > 0", "wuq.size // latent // heads > wuk[1]", "descale1.size == wuq.size // latent"
+            "latent > 0",
+            "heads > 0",
+            "wuq.size == heads * (wuk[1] + (qRopeDim or 64)) * latent",
+            "descale1.size == wuq.size // latent",
         ),
+        require("bias0.size in (0, both)", "bias1.size in (0, descale1.size)"),
         require("cos.size >= input[0] * (kRopeDim or 64)", "sin.size == cos.size", "cacheMode in (0, 1, 2, 3)"),
         require("quantScale0.size > 0", "quantOffset0.size > 0", "quantScale1.size > 0", "quantOffset1.size > 0"),
     ),

@@ -49,16 +49,35 @@ rule(
 
 # --------------------------------------------------------------------------------------------------- compressed keys
 
+
+def _longest(ends: str) -> str:
+    """Of sequences whose lengths are running totals."""
+    return f"max((0, *(b - a for a, b in zip((0, *{ends}), {ends}))))"
+
+
+_MASKS = ("attenMaskOptional", "topkMaskOptional")
 rule(
     "aclnnNsaCompressAttention",
     when(
         "softmaxMaxOut.size or softmaxSumOut.size or attentionOutOut.size or topkIndicesOut.size",
         one_of("inputLayout", "TND"),
+        rank(3, 3, "query", "key", "value"),
+        not_empty("query"),
+        require("key[0] > 0", "key[1] > 0", "value[2] > 0"),
         documented_products,
         documented_dtypes(),
         tiling(
-            rank(3, 3, "query", "key", "value"),
-            require("key[-1] == query[-1]", "value[:2] == key[:2]", "key.size > 0", "attenMaskOptional.size > 0"),
+            require("key[2] == query[2]", "value[:2] == key[:2]", "value[2] <= key[2]"),
+            require("query[1] == headNum", "query[1] % key[1] == 0", "attenMaskOptional.size > 0"),
+            # Masks serve all sequences: each reads the first rows and columns.
+            rank(2, 2, "attenMaskOptional", "topkMaskOptional"),
+            require(*(f"{mask}[0] >= {_longest('actualSeqQLenOptional')}" for mask in _MASKS)),
+            require(
+                *(
+                    f"{mask}[1] >= {_longest(ends)}"
+                    for mask, ends in zip(_MASKS, ("actualCmpSeqKvLenOptional", "actualSelSeqKvLenOptional"))
+                )
+            ),
         ),
     ),
     infer_shape(
@@ -77,6 +96,20 @@ rule(
     when("output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products),
     positive("numKeyValueHeads"),
     tiling(require("query.size > 0", "key.size > 0", "value.size > 0")),
+    # Keys are paged: (blocks, tokens, heads * width). Packed queries are one for each sequence unless their lengths say more.
+    when(
+        "output.size or topKOutput.size",
+        tiling(
+            require("len(query) == len(layoutOptional)", "query[-2] == numHeads", "numHeads % numKeyValueHeads == 0"),
+            rank(3, 3, "key", "value"),
+            require("key[1] == pageBlockSize", "key[2] == numKeyValueHeads * query[-1]"),
+            require("value[:2] == key[:2]", "value[2] % numKeyValueHeads == 0"),
+            rank(2, 2, "blockTableOptional"),
+            require("blockTableOptional[0] == len(actualCmpKvSeqLenOptional)"),
+            when("layoutOptional == 'BSND'", require("query[0] == blockTableOptional[0]")),
+            when("layoutOptional == 'TND'", require("query[0] >= blockTableOptional[0]")),
+        ),
+    ),
     infer_shape(
         output="(*query[:-1], value[2] // numKeyValueHeads)",
         topKOutput="(*query[:-2], numKeyValueHeads, selectBlockCount)",
@@ -99,9 +132,12 @@ rule(
     require("key[-1] == query[-1]", "value[-1] <= query[-1]", "query[-1] <= 768"),
     not_empty("query", "key", "value"),
     _few_sequences("actualSeqQLenOptional", "actualSeqKvLenOptional"),
-    tiling(has_shape(topkIndices="(query[0], key[1], selectedBlockCount)")),
     documented_products,
     documented_dtypes(),
+    tiling(
+        require("value[:2] == key[:2]", "query[1] == headNum", "query[1] % key[1] == 0"),
+        has_shape(topkIndices="(query[0], key[1], selectedBlockCount)"),
+    ),
     infer_shape(
         softmaxMaxOut="(query[0], headNum, 8)",
         softmaxSumOut="(query[0], headNum, 8)",
@@ -149,6 +185,18 @@ rule(
     not_empty("query", "value"),
     tiling(require("key.size > 0")),
     documented_products,
+    tiling(
+        define(
+            heads="numHeads if layoutOptional == 'BSH' else query[-2]",
+            tokens="query[:2] if layoutOptional[0] == 'B' else query[:1]",
+        ),
+        require(*(f"len({name}) == (4 if layoutOptional == 'BSND' else 3)" for name in ("key", "value"))),
+        require("value[:2] == key[:2]", "heads == numHeads", "heads % numKeyValueHeads == 0"),
+        when("layoutOptional == 'BSND'", require("key[2] == numKeyValueHeads", "value[2] == key[2]")),
+        has_shape(topkIndices="(*tokens, numKeyValueHeads, topkIndices[-1])"),
+        rank(2, 2, "blockTableOptional"),
+        require("blockTableOptional[0] == len(actualKvSeqLenOptional)"),
+    ),
     infer_shape(
         output="(*query[:-1], value[3] if layoutOptional == 'BSND' else 128 * numHeads if layoutOptional == 'BSH' else 128)"
     ),
