@@ -38,7 +38,7 @@ rule(
     dtypes("FLOAT", "kScaleCacheOptional", "vScaleOptional"),
     # (blocks, tokens, heads, width), tokens and heads changed over in layout BNBD; scales without the width.
     rank(4, 4, *_CACHES),
-    require("kScaleCacheOptional[:3] == kCache[:3]", "vCache[:] == kCache[:]"),
+    require("kScaleCacheOptional[:3] == kCache[:3]", "kScaleCacheOptional[3] == 1", "vCache[:] == kCache[:]"),
     define(
         tokens="kCache[1] if kvLayout == 'BBND' else kCache[2]", heads="kCache[2] if kvLayout == 'BBND' else kCache[1]"
     ),

@@ -85,9 +85,9 @@ rule(
             has_shape(qDequantScaleOptional="(sequences, heads, ceil_div(longest, 128), 1)"),
             *(
                 require(
-                    f"{name} in tuple((sequences, key_heads, ceil_div(longestKey, n), 1) for n in (256, 512))",
+                    f"{name} in ((sequences, key_heads, ceil_div(longestKey, 256), 1),"
+                    " (sequences, key_heads, ceil_div(longestKey, 512), 1))",
                     argument=name,
-                    why="a scale for each 256 or 512 tokens of each head",
                 )
                 for name in ("kDequantScaleOptional", "vDequantScaleOptional")
             ),

@@ -17,6 +17,13 @@ _SIZES = define(
     statistics="(q.T, q.N, 8) if layout == 'TND' else (q.B, q.N, q.S, 1 if query.dtype == HIFLOAT8 else 8)",
 )
 _WIDTHS = require("keyWidth == q.D", "valueWidth <= q.D")
+# Without a mode, and in mode 1, a mask has a number for each pair of tokens; the others take one of a fixed size.
+_MASK = when(
+    "layout != 'TND' and (sparseMode is None or sparseMode in (0, 1))",
+    define(lengths="(q.S, by_letter(key, layout).S)"),
+    require("len(attenMaskOptional) in (2, 4)", "attenMaskOptional[-2:] == lengths"),
+    require("broadcasts(attenMaskOptional[:-2], (q.B, q.N))", argument="attenMaskOptional"),
+)
 _OF_SEVERAL_LENGTHS = when(
     lambda call: "VarLen" in call.operator.name or "Unpadding" in call.operator.name, require("inputLayout == 'TND'")
 )
@@ -56,7 +63,10 @@ _COPIED = (
 _ATTENDED = (
     require("value[:2] == key[:2]", "len(value) < 4 or value[2] == key[2]"),
     require("'B' not in layout or by_letter(key, layout).B == q.B", argument="key"),
+    require("q.N == headNum", argument="query"),
+    require("keyHeads > 0", "q.N % keyHeads == 0", argument="key"),
     require("attenMaskOptional.size > 0"),
+    _MASK,
     has_shape(sinkOptional="(headNum,)"),
 )
 _INFERRED = infer_shape(softmaxMaxOut="statistics", softmaxSumOut="statistics", attentionOutOut="attended")
@@ -156,7 +166,13 @@ rule(
         when(
             "dqOut.size and dkOut.size and dvOut.size",
             tiling(
-                has_shape(softmaxMaxOptional="statistics", softmaxSumOptional="statistics", sinkInOptional="(headNum,)")
+                has_shape(
+                    softmaxMaxOptional="statistics", softmaxSumOptional="statistics", sinkInOptional="(headNum,)"
+                ),
+                has_shape(dy="attended"),
+                require("q.N == headNum", argument="query"),
+                require("keyHeads > 0", "q.N % keyHeads == 0", argument="key"),
+                _MASK,
             ),
         ),
         when(

@@ -66,6 +66,14 @@ rule(
         require("key[-1] == query[-1]", "key[-2] == 1", "topk > 0", "cmpRatioOptional > 0"),
         # One scale for each head, or one for each 32 elements.
         require("queryDequantScale[:len(query) - 1] == query[:-1]", "keyDequantScale[:len(key) - 1] == key[:-1]"),
+        *(
+            require(
+                f"{name}DequantScale.size * {name}[-1] in ({name}.size, {name}.size * {name}[-1] // 32)",
+                argument=f"{name}DequantScale",
+                why="a scale for each head, or for each 32 elements",
+            )
+            for name in ("query", "key")
+        ),
         rank(1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "sequsedQOptional", "sequsedKOptional"),
         rank(1, 1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
         rank(2, 2, "blockTableOptional"),
@@ -93,6 +101,7 @@ rule(
             ),
             require("weights[:len(query) - 1] == query[:-1]", "sparseIndices[:len(query) - 2] == query[:-2]"),
             rank(1, 1, "actualSeqQLenOptional", "actualSeqKvLenOptional"),
+            has_shape(actualSeqKvLenOptional="actualSeqQLenOptional"),
         ),
     ),
     infer_shape(dqOut="query", dkOut="key", dweightsOut="weights"),
@@ -118,7 +127,7 @@ _OLD_LOSS = tiling(
     require("key[-2] > 0", "query[-2] % key[-2] == 0", "key[-1] == query[-1]"),
     require("queryIndex[:-2] == query[:-2]", "keyIndex[:-2] == key[:-2]", "keyIndex[-1] == queryIndex[-1]"),
     has_shape(weights="queryIndex[:-1]", softmaxMax=_STATISTICS, softmaxSum=_STATISTICS),
-    require("queryRope[:-1] == query[:-1]", "keyRope[:-1] == key[:-1]"),
+    require("queryRope[:-1] == query[:-1]", "keyRope[:-1] == key[:-1]", "keyRope[-1] == queryRope[-1]"),
 )
 _OLD_RESULTS = (
     infer_shape(dQueryIndex="queryIndex", dKeyIndex="keyIndex", dWeights="weights", loss="(1,)"),

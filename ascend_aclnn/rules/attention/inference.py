@@ -53,6 +53,10 @@ rule(
         require("numHeads > 0"),
         require("len(key) == len(layout)"),
         require("q.D <= 512", "width <= 512"),
+        tiling(
+            require("by_letter(key, layout, keyHeads).D == q.D", "value[:-1] == key[:-1]"),
+            when("'B' in layout", require("by_letter(key, layout).B == q.B", argument="key")),
+        ),
         require("q.D <= width or attentionOut.dtype != INT8", argument="attentionOut"),
         when(
             "q.D % (32 if INT8 in (query.dtype, attentionOut.dtype) else 16) != 0 or q.D > width",
@@ -85,6 +89,12 @@ _KEYS_FIT = (
             ),
         )
         for name in ("key", "value")
+    ),
+    when(
+        "blockTable is None",
+        define(keyWidths="tuple(by_letter(x, layout, keyHeads).D * (8 if x.dtype == INT32 else 1) for x in key)"),
+        require("all(width == q.D for width in keyWidths)", argument="key"),
+        require("all(v[:-1] == k[:-1] for v, k in zip(value, key))"),
     ),
 )
 

@@ -72,11 +72,18 @@ _QUANT_MODES = (
     one_of("queryQuantMode", 0, 1),
 )
 
+# A slot of the cache for each token, unless batches are stored whole or page by page.
+_INDEX = {"cacheIndex": "cacheIndexOptional"}
+_SLOTS = when(
+    "cacheModeOptional is None or cacheModeOptional in ('', 'PA_BSND', 'PA_NZ')",
+    tiling(require("cacheIndex.size == tokens")),
+)
+
 # Scales of the tokens have a row for each.
 _ROWS = tiling(require("dequantScaleXOptional[0] == prod(tokenX[:-1])", "dequantScaleXOptional[-1] > 0"))
 _DOCUMENTED = (documented_products, documented_dtypes(), _WEIGHTS, _ROWS)
 
-rule("aclnnMlaProlog", *_DOCUMENTED, *_QUERIES, output_dtype(queryOut="BF16", queryRopeOut="BF16"))
+rule("aclnnMlaProlog", *_DOCUMENTED, *_QUERIES, _SLOTS, output_dtype(queryOut="BF16", queryRopeOut="BF16"))
 
 rule(
     "aclnnMlaPrologV2 aclnnMlaPrologV2WeightNz",
@@ -84,8 +91,10 @@ rule(
     *_QUERIES,
     define(quantised="tokenX.dtype == INT8 and kvCacheRef.dtype == INT8"),
     tiling(*_SCALES, _CACHE_SCALES),
+    _SLOTS,
     infer_shape(dequantScaleQNopeOutOptional=_NOPE_SCALE),
     _QUERY_DTYPES,
+    aliases=_INDEX,
 )
 _SCALES_BY_MODE = tiling(
     when("weightQuantMode in (1, 2)", *_SCALES), when("weightQuantMode == 3", _SCALES_OF_32), _CACHE_SCALES
@@ -98,6 +107,7 @@ rule(
     *_QUERIES,
     _QUANTISED,
     _SCALES_BY_MODE,
+    _SLOTS,
     # The normalised query is put out if its flag asks for it.
     infer_shape(
         dequantScaleQNopeOut=_NOPE_SCALE,
@@ -108,6 +118,7 @@ rule(
     _QUERY_DTYPES,
     output_dtype(queryNormOut="BF16 if weightQuantMode == 0 else weightUqQr.dtype", dequantScaleQNormOut="FLOAT"),
     nullable="dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
+    aliases=_INDEX,
 )
 
 rule(
@@ -125,12 +136,14 @@ rule(
     *_DOCUMENTED,
     *_QUERIES,
     _SCALES_BY_MODE,
+    _SLOTS,
     # Whoever wants the normalised query gives a tensor for it: that is the flag.
     infer_shape(
         dequantScaleQNopeOutOptional=_NOPE_SCALE, queryNormOutOptional="None", dequantScaleQNormOutOptional="None"
     ),
     _QUERY_DTYPES,
     nullable="ropeSin ropeCos",
+    aliases=_INDEX,
 )
 
 # The latent and the rotated part are in one tensor with cache mode 0, in two with the others.

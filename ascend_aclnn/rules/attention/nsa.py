@@ -70,14 +70,14 @@ rule(
             require("key[2] == query[2]", "value[:2] == key[:2]", "value[2] <= key[2]"),
             require("query[1] == headNum", "query[1] % key[1] == 0", "attenMaskOptional.size > 0"),
             # Masks serve all sequences: each reads the first rows and columns.
-            rank(2, 2, "attenMaskOptional", "topkMaskOptional"),
-            require(*(f"{mask}[0] >= {_longest('actualSeqQLenOptional')}" for mask in _MASKS)),
-            require(
-                *(
-                    f"{mask}[1] >= {_longest(ends)}"
-                    for mask, ends in zip(_MASKS, ("actualCmpSeqKvLenOptional", "actualSelSeqKvLenOptional"))
-                )
+            rank(2, 2, *_MASKS),
+            define(
+                longestQuery=_longest("actualSeqQLenOptional"),
+                longestKey=_longest("actualCmpSeqKvLenOptional"),
+                longestChoice=_longest("actualSelSeqKvLenOptional"),
             ),
+            require(*(f"{mask}[0] >= longestQuery" for mask in _MASKS)),
+            require("attenMaskOptional[1] >= longestKey", "topkMaskOptional[1] >= longestChoice"),
         ),
     ),
     infer_shape(

@@ -8,6 +8,9 @@ from ascend_aclnn.rules.language import *
 # By head of keys: (heads, tokens, group), with the batch before.
 _STATISTICS = "(*query[:-3], key[-2], query[-3], query[-2] // key[-2])"
 _LENGTHS = (rank(1, 1, "actualSeqLengthsQueryOptional", "actualSeqLengthsKvOptional"), rank(2, 2, "blockTableOptional"))
+_SAME_COUNT = when(
+    "layoutQueryOptional == 'TND'", has_shape(actualSeqLengthsKvOptional="actualSeqLengthsQueryOptional")
+)
 _GROUPED = (
     require("key[-2] > 0", "query[-2] % key[-2] == 0"),
     require("len(sparseIndices) == len(query)", "sparseIndices[:-2] == query[:-2]", "sparseIndices[-2] == key[-2]"),
@@ -32,6 +35,7 @@ rule(
         require("key[-1] == query[-1]", "value[:] == key[:]", "sparseBlockSizeOptional > 0"),
         *_ROPES,
         *_LENGTHS,
+        _SAME_COUNT,
         has_shape(sinksOptional="(query[-2],)"),
     ),
     infer_shape(
@@ -51,6 +55,7 @@ rule(
         has_shape(value="key", dOut="query", out="query", softmaxMax=_STATISTICS, softmaxSum=_STATISTICS),
         *_ROPES,
         *_LENGTHS,
+        when("layoutOptional == 'TND'", has_shape(actualSeqLengthsKvOptional="actualSeqLengthsQueryOptional")),
     ),
     infer_shape(
         dQueryOut="query",

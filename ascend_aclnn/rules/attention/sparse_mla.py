@@ -12,6 +12,11 @@ _LENGTHS = (
 )
 # The heads of keys: the original ones', or without them the compressed ones'.
 _KEYS = define(kvHeads="cmpKvOptional[-2] if oriKvOptional is None else oriKvOptional[-2]")
+# Batches are those of the queries; caches have a row of pages for each.
+_OF_BATCH = (
+    when("layoutKvOptional == 'BSND'", require("oriKvOptional[0] == q[0]", "cmpKvOptional[0] == q[0]")),
+    require("oriBlockTableOptional[0] == q[0]", "cmpBlockTableOptional[0] == q[0]"),
+)
 _EITHER = when("cmpKvOptional is None", require("oriKvOptional is not None"))
 
 rule(
@@ -29,6 +34,9 @@ rule(
         require("oriTopkLengthOptional[:-1] == q[:-2]", "cmpTopkLengthOptional[:-1] == q[:-2]"),
         has_shape(sinksOptional="(q[-2],)"),
         *_LENGTHS,
+        when("layoutQOptional == 'BSND'", *_OF_BATCH),
+        # Nothing else than 448 elements of 8 bits and 64 rotated ones; the keys are packed, with their scales.
+        on_operators("aclnnMixedQuantSparseFlashMla", require("q[-1] == 512", "0 <= ropeHeadDim < q[-1]")),
         on_operators(
             "aclnnSparseFlashMla aclnnQuantSparseFlashMla",
             require("oriKvOptional[-1] == q[-1]", "cmpKvOptional[-1] == q[-1]"),

@@ -21,6 +21,7 @@ rule(
     define(
         queries=f"by_letter(q, {_layout('layoutQ')})",
         kvLayout=_layout("layoutKv", *_PAGED),
+        keys=f"by_letter(k, {_PAGED}.get(kvLayout, kvLayout))",
         values=f"by_letter(v, {_PAGED}.get(kvLayout, kvLayout))",
         width="values.D * (values.C if 'C' in values else 1)",
         result=f"arranged({_layout('layoutOut')}, queries, width)",
@@ -30,6 +31,18 @@ rule(
     tiling(not_empty("q", "k", "v", "qDescale", "kDescale", "vDescale")),
     tiling(
         output_shape(attnOut="result"),
+        define(keyWidth="keys.D * (keys.C if 'C' in keys else 1)"),
+        require("keyWidth == queries.D", "keys.N > 0", "queries.N % keys.N == 0"),
+        require(*(f"values.{letter} == keys.{letter}" for letter in "BTPNS")),
+        when("'B' in queries and 'B' in keys", require("keys.B == queries.B")),
+        on_operators(
+            "aclnnQuantFlashAttn",
+            when(
+                "quantMode == 6",
+                has_shape(qDescale="(queries.N, queries.T)", kDescale="k[:-1]"),
+                require("vDescale.size in (1, keys.N)"),
+            ),
+        ),
         rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKvOptional", "sequsedQOptional", "sequsedKvOptional"),
         rank(2, 2, "blockTableOptional"),
     ),
