@@ -58,7 +58,7 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     if program is not None and (len(sizes) > programs.DIMS or (len(sizes) > 1 and sizes[-1] < NARROW)):
         program = None
     # One phase needs no memory but the first-level cache's: larger pieces cost less on the way.
-    pieces = parts(sizes, None if stepwise else 4 * convert.BLOCK)
+    pieces = parts(sizes, None if stepwise else 8 * convert.BLOCK)
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:

@@ -180,6 +180,15 @@ INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
     }
 }
 
+/* True where the next instruction only copies the result of this one. Its memory may be an operand's, which FMOD and
+ * REMAINDER read once more after they have written. */
+INLINE int stored_as_is(const struct instruction *p, const struct operand *operands)
+{
+    if (p[1].operation != STORE || p[1].a != p->target || p->operation == FMOD || p->operation == REMAINDER) return 0;
+    const struct operand *o = &operands[p[1].target];
+    return o->type == FLOAT32 && o->steps[DIMS - 1] == 4;
+}
+
 INLINE void one_row(const struct instruction *code, size_t instructions, const struct operand *operands, char *const *at,
                     float (*tiles)[TILE], float **registers, size_t width, float *row, Sum *sum_of_row,
                     const float *constants, size_t constant_count)
@@ -192,7 +201,14 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
             const float *a = p->a < 0 ? 0 : registers[p->a], *b = p->b < 0 ? 0 : registers[p->b];
             const float *c = p->c < 0 ? 0 : registers[p->c];
             float *d = 0;
-            if (p->operation >= ADD && p->operation < ROW_SUM) d = registers[p->target] = tiles[p->target];
+            if (p->operation >= ADD && p->operation < ROW_SUM) {
+                d = tiles[p->target];
+                if (number + 1 < instructions && stored_as_is(p, operands)) {  /* into the result itself */
+                    const struct operand *o = &operands[p[1].target];
+                    d = (float *)(at[p[1].target] + (ptrdiff_t)start * (ptrdiff_t)o->steps[DIMS - 1]);
+                }
+                registers[p->target] = d;
+            }
             switch (p->operation) {
             case LOAD: {
                 const struct operand *o = &operands[p->target];
