@@ -36,6 +36,8 @@ _CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
     (_FLOAT32, np.dtype(np.uint8)): 9,
     (_FLOAT32, np.dtype(np.int16)): 10,
     (_FLOAT32, np.dtype(np.int32)): 11,
+    (np.dtype(np.float64), np.dtype(np.float16)): 12,
+    (np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16)): 13,
 }
 _INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 
@@ -89,13 +91,18 @@ def _load() -> Status:
     library.ascend_native_look_up.restype = None
     number = ctypes.c_int
     text = ctypes.c_char_p
-    library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, pointer]
+    library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, size]
     library.ascend_native_run.restype = None
     library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
     library.ascend_native_sum.restype = None
     runs = library.ascend_native_add_runs
     runs.argtypes = [pointer, number, pointer, size, step, pointer, pointer, size, size, pointer]
     runs.restype = None
+    rows = library.ascend_native_add_rows
+    rows.argtypes = [number, pointer, pointer, pointer, size, pointer, pointer, size, size, pointer]
+    rows.restype = None
+    library.ascend_native_running_sum.argtypes = [pointer, pointer, size, size]
+    library.ascend_native_running_sum.restype = None
     library.ascend_native_exp.argtypes = [pointer, pointer, size]
     library.ascend_native_exp.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
@@ -182,11 +189,11 @@ _EDGES = (
 
 
 def run_program(
-    phase: tuple[bytes, int, bytes, int, int], operands: bytes, operand_count: int, sizes: bytes, row: int
+    phase: tuple[bytes, int, bytes, int, int], operands: bytes, operand_count: int, sizes: bytes, sums: int
 ) -> None:
     """Runs one phase of a program, as csrc/program.c has it; only where ``runs_programs``."""
     assert _library is not None
-    _library.ascend_native_run(*phase, operands, operand_count, sizes, row)
+    _library.ascend_native_run(*phase, operands, operand_count, sizes, sums)
 
 
 def add_up(source: Array, target: Array, of_columns: bool) -> bool:
@@ -198,6 +205,17 @@ def add_up(source: Array, target: Array, of_columns: bool) -> bool:
         return False
     at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
     _library.ascend_native_sum(at, to, *source.shape, source.strides[0], of_columns)
+    return True
+
+
+def running_sum(source: Array, target: Array) -> bool:
+    """Running float64 sums along the rows of a contiguous float32 matrix; False, and nothing done, where the helper cannot."""
+    if not runs_programs() or _library is None or source.dtype != _FLOAT32 or target.dtype != np.float64:
+        return False
+    if not (source.flags.c_contiguous and source.flags.aligned and target.flags.c_contiguous):
+        return False
+    at, to = source.__array_interface__["data"][0], target.__array_interface__["data"][0]
+    _library.ascend_native_running_sum(at, to, *source.shape)
     return True
 
 
@@ -222,6 +240,26 @@ def add_runs(target: Array, values: Array, order: Array, starts: Array, rows: Ar
     return True
 
 
+_FLOATS = {_FLOAT32: 0, np.dtype(np.float16): 1, np.dtype(ml_dtypes.bfloat16): 2}
+
+
+def add_rows(target: Array, x: Array, values: Array, order: Array, starts: Array, rows: Array) -> bool:
+    """target[rows[i]] = x[rows[i]] + sum of values[order[starts[i]:starts[i + 1]]] for contiguous rows of one data type.
+
+    The sums are float64, rounded once. ``order``, ``starts`` and ``rows`` are contiguous int64. False, and nothing done, where
+    the helper cannot.
+    """
+    arrays = (x, values, target)
+    if not runs_programs() or _library is None or target.dtype not in _FLOATS:
+        return False
+    if any(array.dtype != target.dtype or not array.flags.c_contiguous or not array.flags.aligned for array in arrays):
+        return False
+    places = [array.__array_interface__["data"][0] for array in (*arrays, order, starts, rows)]
+    kind, columns = _FLOATS[target.dtype], target.shape[1]
+    _library.ascend_native_add_rows(kind, *places[:3], columns, *places[3:5], len(rows), len(order), places[5])
+    return True
+
+
 def look_up(codes: Array, table: Array, target: Array) -> bool:
     """target[...] = table[codes] for contiguous codes of 16 bits and a table of 65,536 entries of at most 4 bytes.
 
@@ -239,6 +277,7 @@ def look_up(codes: Array, table: Array, target: Array) -> bool:
 __all__ = [
     "BuildError",
     "Status",
+    "add_rows",
     "add_runs",
     "add_up",
     "build",
@@ -248,6 +287,7 @@ __all__ = [
     "has_exp",
     "look_up",
     "run_program",
+    "running_sum",
     "runs_programs",
     "status",
     "use_instructions",

@@ -27,9 +27,10 @@ from ascend_aclnn.numerics.convert import (
     workplace,
 )
 from ascend_aclnn.numerics.products import matmul
-from ascend_aclnn.numerics.programs import Traced
-from ascend_aclnn.numerics.sums import row_maximum, sum_over, sum_type
+from ascend_aclnn.numerics.rows import add_rows
+from ascend_aclnn.numerics.sums import row_maximum, running_sum, sum_of_squares, sum_over, sum_type
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
+from ascend_aclnn.numerics.tracing import Traced
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -41,6 +42,7 @@ __all__ = [
     "Axes",
     "DataError",
     "Traced",
+    "add_rows",
     "along",
     "codes",
     "elementwise",
@@ -53,7 +55,9 @@ __all__ = [
     "round_into",
     "row_maximum",
     "rows_per_block",
+    "running_sum",
     "scratch",
+    "sum_of_squares",
     "sum_over",
     "sum_type",
     "thread_count",

@@ -185,8 +185,9 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     cut = {id(a) for a in arrays if a.ndim == first.ndim and all(a.shape[x] in (1, first.shape[x]) for x in free)}
     if any(_overlap(array, target) for array in arrays for target in targets):
         return False
-    pieces = list(_cuts(first.shape, free, first.size))
     rows = _row_program(function, inputs, outputs, along_axes)
+    block = 8 * convert.BLOCK if rows is not None and rows.single else convert.BLOCK
+    pieces = list(_cuts(first.shape, free, first.size, block))
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -258,16 +259,16 @@ def _kept(piece: tuple[slice, ...], lost: Optional[set[int]]) -> tuple[slice, ..
     return tuple(part for axis, part in enumerate(piece) if not lost or axis not in lost)
 
 
-def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int) -> Iterator[tuple[slice, ...]]:
-    """Pieces of about BLOCK elements, cut along the free axes, the first ones first."""
+def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int, block: int) -> Iterator[tuple[slice, ...]]:
+    """Pieces of about ``block`` elements, cut along the free axes, the first ones first."""
     whole = [slice(None)] * len(shape)
     axis, n = free[0], shape[free[0]]
-    if size // n > convert.BLOCK and len(free) > 1:
+    if size // n > block and len(free) > 1:
         for i in range(n):
-            for inner in _cuts(shape, free[1:], size // n):
+            for inner in _cuts(shape, free[1:], size // n, block):
                 yield (*inner[:axis], slice(i, i + 1), *inner[axis + 1 :])
         return
-    step = max(1, min(convert.BLOCK * n // size, max(SMALL * n // size, -(-n // 8))))
+    step = max(1, min(block * n // size, max(SMALL * n // size, -(-n // 8))))
     for i in range(0, n, step):
         yield (*whole[:axis], slice(i, min(i + step, n)), *whole[axis + 1 :])
 

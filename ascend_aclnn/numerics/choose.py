@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics.programs import Traced
 from ascend_aclnn.numerics.threads import Array
+from ascend_aclnn.numerics.tracing import Traced
 
 _BITS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 _FEW = 1 << 10  # elements up to which np.where is as fast

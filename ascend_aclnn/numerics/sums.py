@@ -13,8 +13,8 @@ import numpy as np
 
 from ascend_aclnn import native
 from ascend_aclnn.numerics import convert
-from ascend_aclnn.numerics.programs import Traced
 from ascend_aclnn.numerics.threads import Array
+from ascend_aclnn.numerics.tracing import Traced
 
 _reduce: Any = np.add.reduce  # np.sum takes twice as long on a few elements
 _maximum: Any = np.maximum.reduce
@@ -33,7 +33,8 @@ def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = Fals
     Rows of contiguous float32 are added up pairwise as NumPy adds up contiguous float64, columns from the first row on.
     """
     if isinstance(x, Traced):
-        return x.sum(None if axes is None else tuple(axes), np.float64, None, keepdims)
+        return x.row_sum(axes, keepdims)
+    x = np.asarray(x)
     if x.size <= _FEW and x.ndim:
         return _reduce(x, None if axes is None else tuple(axes), sum_type(x.dtype), None, keepdims)
     every = tuple(range(x.ndim)) if axes is None else tuple([axis % x.ndim for axis in axes]) if x.ndim else ()
@@ -47,6 +48,24 @@ def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = Fals
             shape = (1,) * count + x.shape[count:] if keepdims else x.shape[count:]
             return _of_columns(x.reshape(math.prod(x.shape[:count]), -1)).reshape(shape)
     return _reduce(x, every, sum_type(x.dtype), None, keepdims)
+
+
+def sum_of_squares(x: Array, axes: Sequence[int], keepdims: bool = False) -> Any:
+    """The sum of squares in ``sum_type``; those of float32 are exact."""
+    if isinstance(x, Traced):
+        return x.row_sum(axes, keepdims, squared=True)
+    wide = np.asarray(x, sum_type(x.dtype))
+    return _reduce(np.square(wide), tuple(axes), None, None, keepdims)
+
+
+def running_sum(x: Array, axis: int) -> Array:
+    """The sums of all elements up to each one along an axis, in ``sum_type``, from the first on."""
+    if x.dtype == _FLOAT32 and x.size > _FEW and axis % x.ndim == x.ndim - 1:
+        sums = np.empty(x.shape)
+        rows = (-1, x.shape[-1])
+        if native.running_sum(x.reshape(rows), sums.reshape(rows)):
+            return sums
+    return np.asarray(np.add.accumulate(x, axis, sum_type(x.dtype)))
 
 
 def row_maximum(x: Any, axis: int) -> Any:
@@ -75,4 +94,4 @@ def _of_columns(x: Array) -> Array:
 
 _FEW = 1 << 10  # elements up to which NumPy is as fast
 
-__all__ = ["row_maximum", "sum_over", "sum_type"]
+__all__ = ["row_maximum", "running_sum", "sum_of_squares", "sum_over", "sum_type"]

@@ -671,7 +671,7 @@ for _names, _made in _EXPERIMENTAL:
 def log_softmax_v2(x: Array, dim: int) -> Any:
     axis = dim if x.ndim else None
     shifted = x - np.max(x, axis, keepdims=True, initial=-np.inf)
-    return shifted - np.log(np.sum(np.exp(shifted), axis, np.float64, keepdims=True))
+    return shifted - np.log(sum_over(np.exp(shifted), None if axis is None else (axis,), True))
 
 
 @reference("aclnnReluGradV3")

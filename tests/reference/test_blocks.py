@@ -16,6 +16,7 @@ from ascend_aclnn import numerics
 from ascend_aclnn.numerics import blocks, elementwise, round_into, widen
 from ascend_aclnn.reference import count
 from ascend_aclnn.reference.declare import REFERENCES
+from ascend_aclnn.reference.index import scatter
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(np.float32), np.dtype(np.float16), BF16, np.dtype(np.int32), np.dtype(np.float64)]
@@ -264,13 +265,16 @@ ALONG = {name: found for name, found in REFERENCES.items() if found.along is not
 
 def run_both(name: str, x: Any, *attributes: Any) -> None:
     """The reference at once and cut, on float32: the same bits."""
-    found = ALONG[name]
+    run_cut(ALONG[name].function, ALONG[name].along, name, x, *attributes)
+
+
+def run_cut(function: Any, axes: Any, name: str, x: Any, *attributes: Any) -> None:
     with np.errstate(all="ignore"):
-        results = found.function(x, *attributes)
+        results = function(x, *attributes)
     several = [np.asarray(r) for r in (results if isinstance(results, tuple) else (results,))]
     several = [r.astype(np.float32) if r.dtype == np.float64 else r for r in several]  # as the outputs are
     outs = [np.full(r.shape, 1, r.dtype) for r in several]
-    assert numerics.along(found.function, found.along, [x, *attributes], outs), name
+    assert numerics.along(function, axes, [x, *attributes], outs), name
     for result, out in zip(several, outs):
         np.testing.assert_array_equal(out, result, err_msg=name)
 
@@ -306,8 +310,7 @@ def test_references_that_work_along_axes(shape: tuple[int, ...]) -> None:
         run_both("aclnnScatterAdd", x, dim, index, source)
         run_both("aclnnScatterReduce", x, dim, index, source, 3, True)
         entries = np.random.default_rng(2).integers(0, shape[dim], shape[dim])
-        run_both("aclnnIndexAdd", x, dim, entries, source, 2.0)
-        run_both("aclnnIndexAddV2", x, dim, entries, source, 2.0, 1)
+        run_cut(scatter._index_added, scatter._same_rows, "aclnnIndexAdd", x, dim, entries, source, 2.0)
     half = np.concatenate([x, x * 2], -1)
     for name in ("Glu", "SwiGlu"):
         run_both(f"aclnn{name}", half, -1)

@@ -379,6 +379,24 @@ def test_entries_of_an_axis(torch: Any, dtype: Any, dim: int) -> None:
             equal(changed, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_index_add_of_whole_rows(dtype: str) -> None:
+    """Rows of several and of no values, added up in float64 and rounded once."""
+    rng = np.random.default_rng(0)
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    x, source = (rng.standard_normal((1, rows, 700)).astype(np.float32).astype(kind) for rows in (50, 90))
+    index = rng.integers(0, 40, 90)
+    wanted = x.astype(np.float64)
+    for i, row in enumerate(index):
+        wanted[0, row] += source[0, i].astype(np.float64)
+    result = ops.index_add(x, 1, index, source, 1)
+    assert result.dtype == kind and np.array_equal(result[:, 40:], x[:, 40:])
+    eps = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
+    assert np.all(np.abs(result.astype(np.float64) - wanted) <= 0.501 * eps * np.abs(wanted) + 1e-7)
+    alike = x.copy()
+    assert np.array_equal(ops.index_add(alike, 1, index, source, 1, out=alike), result)  # in place, the other way
+
+
 def test_index_add_v2_index_fill_and_0d() -> None:
     x, source = np.zeros(3, np.float32), np.float32([1, 2])
     assert ops.index_add_v2(x, 0, np.array([1, 1]), source, 2, 1).tolist() == [0, 6, 0]

@@ -58,6 +58,22 @@ def bit_patterns() -> Any:
     return patterns
 
 
+@pytest.mark.parametrize("dtype", [HALF, BF16], ids=str)
+def test_rounding_of_float64_is_numpys(helper: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Midpoints of 16-bit floats, what lies next to them in float64, random numbers and NaN of all kinds."""
+    with np.errstate(all="ignore"):
+        near = np.arange(1 << 16, dtype=np.uint16).view(dtype).astype(np.float64)
+        middle = (near[:-1] + near[1:]) / 2
+    random = np.random.default_rng(0).integers(0, 1 << 64, 1 << 18, dtype=np.uint64).view(np.float64)
+    odd = np.array([1e-45, 2e-45, 7e-46, 5e-324, 65519.999999, 65520.0, 3.4e38, 3.5e38, 1e300, np.nan, -np.nan])
+    x = np.concatenate([near, middle, np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf), random, odd])
+    found, wanted = np.empty(x.shape, dtype), np.empty(x.shape, dtype)
+    round_into(found, x)
+    monkeypatch.setattr(native, "converts", lambda *_: False)
+    round_into(wanted, x)
+    assert np.array_equal(found.view(np.uint16), wanted.view(np.uint16))
+
+
 def as_numpy(values: Any, dtype: np.dtype[Any]) -> Any:
     with np.errstate(all="ignore"):
         cast = values.astype(dtype)

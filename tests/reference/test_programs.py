@@ -13,9 +13,10 @@ import pytest
 
 from ascend_aclnn import native
 from ascend_aclnn.native import library
-from ascend_aclnn.numerics import programs, sum_over, where
+from ascend_aclnn.numerics import add_rows, convert, programs, running_sum, sum_of_squares, sum_over, where
 from ascend_aclnn.numerics.blocks import along, elementwise
-from ascend_aclnn.numerics.programs import Untraceable, program, trace
+from ascend_aclnn.numerics.programs import program, trace
+from ascend_aclnn.numerics.tracing import Untraceable
 
 pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler to build the helper with"
@@ -185,6 +186,36 @@ def test_rows(width: int, dtype: np.dtype[Any]) -> None:
     )
 
 
+def _numbers(x: Any, s: Any) -> Any:
+    """All that is computed with numbers of rows, in float32 and float64."""
+    most, whole = np.max(x, axis=-1, keepdims=True), sum_over(x, (-1,), True)
+    single = whole.astype(np.float32)
+    finite = np.where(np.isfinite(most), most, np.float32(0))
+    first = np.maximum(single, 0.1) / np.sqrt(np.abs(most)) - np.minimum(most, s) * 3
+    second = (np.square(whole) + 1 / (whole - 0.1)).astype(np.float32) * np.reciprocal(single)
+    third = np.where(single < most, -single, np.where(single >= s, s, np.where(single == most, 0.5, most)))
+    return (x - finite) * first + second, third, np.squeeze(whole != 0, -1), np.squeeze(np.log(np.abs(single)) + s, -1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_numbers_of_rows(dtype: np.dtype[Any]) -> None:
+    rows, width = 900, 65
+    x, s = values((rows, width), dtype, 0), values((rows, 1), dtype, 1)
+    outputs: list[Any] = [np.zeros((rows, width), dtype), np.zeros((rows, 1), np.float32)]
+    check_same(_numbers, [x, s], [*outputs, np.zeros(rows, bool), np.zeros(rows, np.float32)], 1)
+
+
+@pytest.mark.parametrize("width", [1032, 8200, 20000, 33333])
+def test_long_rows(width: int) -> None:
+    """Sums that depend on their order: numbers of many sizes, in rows that NumPy's own sums would cut at 8,192."""
+    rng = np.random.default_rng(width)
+    shape = (80_000 // width + 2, width)
+    x = (rng.standard_normal(shape) * 10.0 ** rng.integers(-15, 15, shape)).astype(np.float32)
+    check_same(lambda x: sum_over(x, (-1,)), [x], [np.zeros(shape[0])], 1)
+    check_same(lambda x: sum_of_squares(x, (-1,), True), [x], [np.zeros((shape[0], 1))], 1)
+    check_same(_norm, [x, x[0], 1e-5], [np.zeros_like(x), *np.zeros((2, shape[0], 1), np.float32)], 1)
+
+
 @pytest.mark.parametrize("width", [200, 3000])
 def test_several_sums_of_one_phase(width: int) -> None:
     x, y = (values((100_000 // width, width), DTYPES[0], seed)[3:] for seed in (0, 1))
@@ -219,6 +250,7 @@ def test_halves_of_rows_and_several_axes() -> None:
         lambda x: 1.0,
         lambda x: np.asarray(x) * 2,
         lambda x: list(x),
+        lambda x: np.sum(x, -1, np.float64),  # in another order than sum_over
     ],
 )
 def test_what_is_no_program_is_left_to_numpy(formula: Any) -> None:
@@ -259,6 +291,48 @@ def test_sums_are_the_same_with_the_helper_and_without(shape: tuple[int, int], m
         assert a.shape == b.shape and np.array_equal(bits(np.asarray(a)), bits(np.asarray(b)))
     exact = x.astype(np.longdouble).sum(1)
     np.testing.assert_allclose(sum_over(x, (1,)), exact.astype(np.float64), rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 5000), (7, 129), (64, 100), (2000, 1), (3, 5, 200)])
+def test_running_sums_are_the_same_with_the_helper_and_without(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = values(shape, np.dtype(np.float32), 3)
+    with np.errstate(all="ignore"):
+        found = [running_sum(x, axis) for axis in range(-1, len(shape))]
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    for axis, sums in zip(range(-1, len(shape)), found):
+        with np.errstate(all="ignore"):
+            wanted = np.cumsum(x.astype(np.float64), axis)
+            assert np.array_equal(running_sum(x, axis), wanted, equal_nan=True)
+        assert np.array_equal(sums, wanted, equal_nan=True) and np.array_equal(np.signbit(sums), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_added_rows(dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row by itself, in Python; the same bits with the helper and without."""
+    rng = np.random.default_rng(0)
+    x, terms = values((40, 1500), dtype, 0), values((300, 1500), dtype, 1)
+    rows = np.sort(rng.integers(0, 30, 300))
+    order = rng.permutation(300)
+    found, other = np.empty_like(x), np.empty_like(x)
+    monkeypatch.setattr(convert, "BLOCK", 1 << 12)  # runs that are longer than a block
+    with np.errstate(all="ignore"):
+        add_rows(found, x, order, rows, terms)
+        monkeypatch.setattr(native, "runs_programs", lambda: False)
+        monkeypatch.setattr(native, "converts", lambda *_: False)
+        add_rows(other, x, order, rows, terms)
+        for row in range(40):
+            wanted = x[row].astype(np.float64)
+            if (rows == row).any():
+                sums = np.cumsum(terms[order[rows == row]].astype(np.float64), 0)[-1]
+                wanted = wanted + sums
+                # of bfloat16 by way of float32 with an odd last bit
+                wanted = wanted if dtype != DTYPES[2] else convert._round_to_odd(wanted)
+            wanted = wanted.astype(dtype)
+            assert np.array_equal(found[row], wanted, equal_nan=True), row
+    assert np.array_equal(bits(found)[~(found != found)], bits(other)[~(found != found)])
+    assert np.array_equal(found != found, other != other)
 
 
 def test_exp_is_numpys() -> None:

@@ -40,6 +40,28 @@ INLINE uint16_t round_bf16(float x)
     return (uint16_t)((b & 0x7fffffff) > 0x7f800000u ? (b >> 16 & 0x8000) | 0x7fc0 : rounded);
 }
 
+/* float64 to float32, inexact values to their neighbour with an odd last bit: rounding that again is like rounding once. */
+INLINE float to_odd(double x)
+{
+    float near = (float)x;
+    double back = (double)near, size = fabs(x);
+    uint32_t b = bits_of(near), finite = size < (double)INFINITY;
+    b -= (fabs(back) > size) & finite;
+    b |= (back != x) & finite;
+    return float_of(b);
+}
+
+INLINE uint16_t round_double_bf16(double x) { return round_bf16(to_odd(x)); }
+
+INLINE uint16_t round_double_half(double x)
+{
+    uint64_t b;
+    memcpy(&b, &x, 8);
+    uint32_t payload = (uint32_t)(b >> 42) & 0x3ff, sign = (uint32_t)(b >> 48) & 0x8000;  /* NaN keeps its bits, as NumPy's does */
+    uint32_t nan = sign | 0x7c00 | payload | (payload == 0);
+    return (uint16_t)(x != x ? nan : round_half(to_odd(x)));
+}
+
 /* To a float of 8 bits with `mantissa` bits and the least normal exponent `least`: the code, without the sign, of the
  * rounded magnitude; `largest` is the largest finite value, `beyond` and `nan` the codes of what is larger or no number. */
 INLINE uint8_t round_small(float x, int mantissa, int least, float largest, uint8_t beyond, uint8_t nan)
@@ -110,7 +132,9 @@ WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
     attribute static void round_int8_##name(ARGUMENTS) { ROWS(float, int8_t, round_int8) }                     \
     attribute static void round_uint8_##name(ARGUMENTS) { ROWS(float, uint8_t, round_uint8) }                  \
     attribute static void round_int16_##name(ARGUMENTS) { ROWS(float, int16_t, round_int16) }                  \
-    attribute static void round_int32_##name(ARGUMENTS) { ROWS(float, int32_t, round_int32) }
+    attribute static void round_int32_##name(ARGUMENTS) { ROWS(float, int32_t, round_int32) }                  \
+    attribute static void round_double_half_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_half) }    \
+    attribute static void round_double_bf16_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_bf16) }
 
 FAMILY(plain, )
 static void widen_half_plain(ARGUMENTS) { ROWS(uint16_t, float, widen_half) }
@@ -193,7 +217,8 @@ AVX512 static void round_half_f16c512(ARGUMENTS)
 
 #define REST(name)                                                                                                  \
     widen_bf16_##name, round_bf16_##name, round_e4m3fn_##name, round_e5m2_##name, widen_e8m0_##name, round_e8m0_##name, \
-        round_int8_##name, round_uint8_##name, round_int16_##name, round_int32_##name
+        round_int8_##name, round_uint8_##name, round_int16_##name, round_int32_##name,                                     \
+        round_double_half_##name, round_double_bf16_##name
 
 static const struct instruction_set {
     const char *name;

@@ -18,42 +18,48 @@ enum {
     IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
     EXP,                                                     /* where it is NumPy's to the bit: see exp_of */
     ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
-    ROW_SUM, ROW_MAX,                                        /* into an operand that has one number for each row */
+    ROW_SUM, ROW_SQUARES, ROW_MAX,                           /* into an operand that has one number for each row */
+    NEXT,                                                    /* from the row's first element again; from here on of numbers: */
+    NUMBER_COPY, NUMBER_ADD, NUMBER_SUB, NUMBER_MUL, NUMBER_DIV, NUMBER_MAXIMUM, NUMBER_MINIMUM,
+    NUMBER_LESS, NUMBER_LESS_EQUAL, NUMBER_EQUAL, NUMBER_NOT_EQUAL, NUMBER_SELECT,
+    NUMBER_NEGATIVE, NUMBER_ABSOLUTE, NUMBER_SQRT, NUMBER_IS_FINITE,
 };
 
 enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, FLOAT64 };
-enum { TILE = 1024, DIMS = 4 };
+enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles whose addresses end alike would hold up each other */
 
 struct instruction { int32_t operation, target, a, b, c; };
 struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
 
-/* The sum of a row as NumPy adds up contiguous float64: pairs of runs of at most 128, eight sums in each. Whoever calls it
- * adds 0.0, so that a sum of negative zeros is 0. */
-INLINE double sum_of_run(const float *restrict a, size_t n)
+/* The sum of a row, or of its squares, as NumPy adds up contiguous float64: pairs of runs of at most 128, eight sums in each.
+ * Whoever calls it adds 0.0, so that a sum of negative zeros is 0. */
+INLINE double term(float x, int squares) { return squares ? (double)x * (double)x : (double)x; }
+
+INLINE double sum_of_run(const float *restrict a, size_t n, int squares)
 {
     if (n < 8) {
         double sum = -0.0;
-        for (size_t i = 0; i < n; i++) sum += (double)a[i];
+        for (size_t i = 0; i < n; i++) sum += term(a[i], squares);
         return sum;
     }
     double r[8];
-    for (int k = 0; k < 8; k++) r[k] = (double)a[k];
+    for (int k = 0; k < 8; k++) r[k] = term(a[k], squares);
     size_t i = 8;
     for (; i < n - n % 8; i += 8)
-        for (int k = 0; k < 8; k++) r[k] += (double)a[i + k];
+        for (int k = 0; k < 8; k++) r[k] += term(a[i + k], squares);
     double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    for (; i < n; i++) sum += (double)a[i];
+    for (; i < n; i++) sum += term(a[i], squares);
     return sum;
 }
 
-#define PAIRWISE(name, attribute)                                          \
-    attribute static double sum_##name(const float *a, size_t n)           \
-    {                                                                      \
-        if (n <= 128) return sum_of_run(a, n);                             \
-        size_t half = n / 2;                                               \
-        half -= half % 8;                                                  \
-        double first = sum_##name(a, half);                                \
-        return first + sum_##name(a + half, n - half);                     \
+#define PAIRWISE(name, attribute)                                                          \
+    attribute static double sum_##name(const float *a, size_t n, int squares)              \
+    {                                                                                      \
+        if (n <= 128) return squares ? sum_of_run(a, n, 1) : sum_of_run(a, n, 0);          \
+        size_t half = n / 2;                                                               \
+        half -= half % 8;                                                                  \
+        double first = sum_##name(a, half, squares);                                       \
+        return first + sum_##name(a + half, n - half, squares);                            \
     }
 
 /* An operation may write over one of its operands: element by element, so that no turn of the loop needs another's result. */
@@ -136,7 +142,52 @@ INLINE float largest(const float *a, size_t n)
     return none[0] ? NAN : most;
 }
 
-typedef double Sum(const float *, size_t);
+/* Sums longer than a tile: the tiles are nodes of the same tree. `start` is where one begins; its size. */
+INLINE size_t tile_size(size_t start, size_t width)
+{
+    while (width > TILE) {
+        size_t half = width / 2;
+        half -= half % 8;
+        if (start < half) {
+            width = half;
+        } else {
+            start -= half;
+            width -= half;
+        }
+    }
+    return width;
+}
+
+enum { DEPTH = 64 };
+struct sum { double firsts[DEPTH]; };  /* of the halves that wait for the other one, by their depth in the tree */
+
+/* Puts the sum of a tile into the tree; the last one completes that of the row. */
+INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, double *result)
+{
+    size_t first = 0, n = width, depth = 0;
+    uint64_t seconds = 0;  /* a bit for each half on the way to the tile */
+    for (; n > TILE; depth++) {
+        size_t half = n / 2;
+        half -= half % 8;
+        if (start < first + half) {
+            n = half;
+        } else {
+            seconds |= (uint64_t)1 << depth;
+            first += half;
+            n -= half;
+        }
+    }
+    for (; depth > 0; depth--) {
+        if (!(seconds >> (depth - 1) & 1)) {
+            sum->firsts[depth - 1] = made;
+            return;
+        }
+        made = sum->firsts[depth - 1] + made;
+    }
+    *result = made + 0.0;
+}
+
+typedef double Sum(const float *, size_t, int);
 
 INLINE void load(const struct operand *o, const char *at, float *d, size_t n)
 {
@@ -189,21 +240,22 @@ INLINE int stored_as_is(const struct instruction *p, const struct operand *opera
     return o->type == FLOAT32 && o->steps[DIMS - 1] == 4;
 }
 
-INLINE void one_row(const struct instruction *code, size_t instructions, const struct operand *operands, char *const *at,
-                    float (*tiles)[TILE], float **registers, size_t width, float *row, Sum *sum_of_row,
-                    const float *constants, size_t constant_count)
+/* Some instructions on the elements of a row, from `first` to `end`. */
+INLINE void one_part(const struct instruction *code, size_t first, size_t end, const struct operand *operands,
+                     char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, Sum *sum_of_row,
+                     const float *constants, size_t constant_count)
 {
     float tile[TILE];
-    for (size_t start = 0; start < width; start += TILE) {
-        size_t n = width - start < TILE ? width - start : TILE;
-        for (size_t number = 0; number < instructions; number++) {
+    for (size_t start = 0, n; start < width; start += n) {
+        n = tile_size(start, width);
+        for (size_t number = first; number < end; number++) {
             const struct instruction *p = &code[number];
             const float *a = p->a < 0 ? 0 : registers[p->a], *b = p->b < 0 ? 0 : registers[p->b];
             const float *c = p->c < 0 ? 0 : registers[p->c];
             float *d = 0;
             if (p->operation >= ADD && p->operation < ROW_SUM) {
                 d = tiles[p->target];
-                if (number + 1 < instructions && stored_as_is(p, operands)) {  /* into the result itself */
+                if (number + 1 < end && stored_as_is(p, operands)) {  /* into the result itself */
                     const struct operand *o = &operands[p[1].target];
                     d = (float *)(at[p[1].target] + (ptrdiff_t)start * (ptrdiff_t)o->steps[DIMS - 1]);
                 }
@@ -218,7 +270,7 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
                     registers[p->c] = (float *)from;
                 } else if (step != 0 || start == 0) {  /* a number for the whole row keeps its register */
                     registers[p->c] = tiles[p->c];
-                    load(o, from, tiles[p->c], n);
+                    load(o, from, tiles[p->c], step != 0 ? n : width < TILE ? width : TILE);  /* later tiles may be larger */
                 }
                 break;
             }
@@ -295,12 +347,10 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
             case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
             case EXP: FOR d[i] = exp_of(a[i]); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
-            case ROW_SUM: {  /* of a row that is longer than a tile once all of it is there: b numbers the memory, -2 and down */
-                float *whole = row + (size_t)(-2 - p->b) * width;
-                if (width > TILE) memcpy(whole + start, a, 4 * n);
-                if (start + n == width) *(double *)at[p->target] = sum_of_row(width > TILE ? whole : a, width) + 0.0;
+            case ROW_SUM:
+            case ROW_SQUARES:
+                add_tile(&sums[-2 - p->b], sum_of_row(a, n, p->operation == ROW_SQUARES), start, width, (double *)at[p->target]);
                 break;
-            }
             case ROW_MAX: {
                 float *result = (float *)at[p->target], most = largest(a, n);
                 if (start == 0 || most > *result || most != most) *result = most;
@@ -311,12 +361,49 @@ INLINE void one_row(const struct instruction *code, size_t instructions, const s
     }
 }
 
-/* Runs a program over an array of four axes. `constants` fill the first registers; `row` is memory for a row of floats for each sum. */
+INLINE double number_of(const struct operand *o, const char *at)
+{
+    return o->type == FLOAT64 ? *(const double *)at : o->type == FLOAT32 ? (double)*(const float *)at : *(const uint8_t *)at != 0;
+}
+
+/* An operation on numbers of a row. Of float32 float64 gives the same results: rounding them a second time changes nothing
+ * where the first has at least twice the bits and two. */
+INLINE void numbers(const struct instruction *p, const struct operand *operands, char *const *at)
+{
+    double x = p->a < 0 ? 0 : number_of(&operands[p->a], at[p->a]), y = p->b < 0 ? 0 : number_of(&operands[p->b], at[p->b]);
+    double z = p->c < 0 ? 0 : number_of(&operands[p->c], at[p->c]), made = 0;
+    switch (p->operation) {
+    case NEXT: return;
+    case NUMBER_COPY: made = x; break;
+    case NUMBER_ADD: made = x + y; break;
+    case NUMBER_SUB: made = x - y; break;
+    case NUMBER_MUL: made = x * y; break;
+    case NUMBER_DIV: made = x / y; break;
+    case NUMBER_MAXIMUM: made = x > y || x != x ? x : y; break;
+    case NUMBER_MINIMUM: made = x < y || x != x ? x : y; break;
+    case NUMBER_LESS: made = x < y; break;
+    case NUMBER_LESS_EQUAL: made = x <= y; break;
+    case NUMBER_EQUAL: made = x == y; break;
+    case NUMBER_NOT_EQUAL: made = x != y; break;
+    case NUMBER_SELECT: made = x != 0 ? y : z; break;
+    case NUMBER_NEGATIVE: made = -x; break;
+    case NUMBER_ABSOLUTE: made = fabs(x); break;
+    case NUMBER_SQRT: made = sqrt(x); break;
+    case NUMBER_IS_FINITE: made = fabs(x) < INFINITY; break;
+    }
+    const struct operand *o = &operands[p->target];
+    if (o->type == FLOAT64) *(double *)at[p->target] = made;
+    else if (o->type == FLOAT32) *(float *)at[p->target] = (float)made;
+    else *(uint8_t *)at[p->target] = made != 0;
+}
+
+/* Runs a program over an array of four axes. `constants` fill the first registers. */
 INLINE void run(const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,
                 size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes,
-                float *row, Sum *sum_of_row)
+                size_t sum_count, Sum *sum_of_row)
 {
-    float tiles[register_count][TILE] __attribute__((aligned(64)));
+    struct sum sums[sum_count + 1];
+    float tiles[register_count][TILE + APART] __attribute__((aligned(64)));
     float *registers[register_count];
     char *at[operand_count];
     size_t width = (size_t)sizes[DIMS - 1], used = width < TILE ? width : TILE;
@@ -330,19 +417,23 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
                     const struct operand *o = &operands[k];
                     at[k] = (char *)(intptr_t)(o->address + x * o->steps[0] + y * o->steps[1] + z * o->steps[2]);
                 }
-                one_row(code, instructions, operands, at, tiles, registers, width, row, sum_of_row, constants,
-                        constant_count);
+                for (size_t first = 0, end = 0; first < instructions; first = end) {
+                    while (end < instructions && code[end].operation < NEXT) end++;
+                    one_part(code, first, end, operands, at, tiles, registers, width, sums, sum_of_row, constants,
+                             constant_count);
+                    for (; end < instructions && code[end].operation >= NEXT; end++) numbers(&code[end], operands, at);
+                }
             }
 }
 
 #define RUN_ARGUMENTS                                                                                                    \
     const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,                  \
-        size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes, float *row
+        size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes, size_t sum_count
 #define RUN(name, attribute)                                                                                             \
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
-        run(code, instructions, constants, constant_count, register_count, operands, operand_count, sizes, row,          \
+        run(code, instructions, constants, constant_count, register_count, operands, operand_count, sizes, sum_count,    \
             sum_##name);                                                                                                 \
     }
 
@@ -361,7 +452,7 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
 #endif
     };
     runs[ascend_native_chosen()](code, instructions, constants, constant_count, register_count, operands, operand_count,
-                                 sizes, row);
+                                 sizes, sum_count);
 }
 
 /* The program's exp, to be compared with NumPy's. */
@@ -390,7 +481,7 @@ EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
 #define SUMS(name, attribute)                                                                                            \
     attribute static void rows_##name(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step)   \
     {                                                                                                                    \
-        for (size_t r = 0; r < rows; r++) target[r] = sum_##name((const float *)(source + (ptrdiff_t)r * step), columns) + 0.0; \
+        for (size_t r = 0; r < rows; r++) target[r] = sum_##name((const float *)(source + (ptrdiff_t)r * step), columns, 0) + 0.0; \
     }                                                                                                                    \
     attribute static void columns_##name(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step) \
     {                                                                                                                    \
@@ -403,6 +494,26 @@ EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
             }                                                                                                            \
         }                                                                                                                \
     }
+
+/* Running float64 sums along contiguous rows of float32; several rows at a time, for each addition waits for the one before. */
+EXPORT void ascend_native_running_sum(const float *source, double *target, size_t rows, size_t columns)
+{
+    enum { SIDE = 8 };
+    size_t r = 0;
+    for (; r + SIDE <= rows; r += SIDE) {
+        double sums[SIDE];
+        for (size_t k = 0; k < SIDE; k++) sums[k] = -0.0;
+        for (size_t i = 0; i < columns; i++)
+            for (size_t k = 0; k < SIDE; k++) {
+                sums[k] += (double)source[(r + k) * columns + i];
+                target[(r + k) * columns + i] = sums[k];
+            }
+    }
+    for (; r < rows; r++) {
+        double sum = -0.0;
+        for (size_t i = 0; i < columns; i++) target[r * columns + i] = sum += (double)source[r * columns + i];
+    }
+}
 
 /* To a row of target for each run the sum of the rows of source that `order` names from starts[run] on, in that order. */
 #define RUNS(name, attribute)                                                                                            \
@@ -449,6 +560,53 @@ EXPORT void ascend_native_add_runs(RUNS_ARGUMENTS)
 #endif
     };
     adds[ascend_native_chosen()](source, wide, target, columns, step, order, starts, runs, count, rows);
+}
+
+/* target[rows[run]] = x[rows[run]] + the sum of a run of rows of values, as above: float64 sums of floats of one type. */
+#define ADD_ROWS(name, attribute)                                                                                        \
+    attribute static void add_rows_##name(ADD_ROWS_ARGUMENTS)                                                            \
+    {                                                                                                                    \
+        static const int widen[] = {0, WIDEN_HALF, WIDEN_BF16}, round[] = {0, ROUND_DOUBLE_HALF, ROUND_DOUBLE_BF16};     \
+        size_t size = type == FLOAT32 ? 4 : 2;                                                                           \
+        double sums[TILE];                                                                                               \
+        float wide[TILE];                                                                                                \
+        for (size_t run = 0; run < runs; run++)                                                                          \
+            for (size_t start = 0; start < columns; start += TILE) {                                                     \
+                size_t n = columns - start < TILE ? columns - start : TILE;                                              \
+                size_t first = (size_t)starts[run], end = run + 1 < runs ? (size_t)starts[run + 1] : count;              \
+                for (size_t k = first; k <= end; k++) {                                                                  \
+                    const char *row = k < end ? values + (size_t)order[k] * columns * size : x + (size_t)rows[run] * columns * size; \
+                    const float *s = (const float *)(row + start * size);                                                \
+                    if (type != FLOAT32) ascend_native_convert(widen[type], s, wide, 1, n, 0, 0), s = wide;              \
+                    if (k == first) FOR sums[i] = (double)s[i];                                                          \
+                    else FOR sums[i] += (double)s[i];                                                                    \
+                }                                                                                                        \
+                char *t = target + ((size_t)rows[run] * columns + start) * size;                                         \
+                if (type == FLOAT32) FOR ((float *)t)[i] = (float)sums[i];                                               \
+                else ascend_native_convert(round[type], sums, t, 1, n, 0, 0);                                            \
+            }                                                                                                            \
+    }
+
+#define ADD_ROWS_ARGUMENTS                                                                                               \
+    int type, const char *x, const char *values, char *target, size_t columns, const int64_t *order,                     \
+        const int64_t *starts, size_t runs, size_t count, const int64_t *rows
+
+ADD_ROWS(plain, )
+#if defined(__x86_64__)
+ADD_ROWS(avx2, AVX2)
+ADD_ROWS(avx512, AVX512)
+#endif
+
+/* Contiguous rows of float32, float16 or bfloat16; `starts` and `count` are places in `order`. */
+EXPORT void ascend_native_add_rows(ADD_ROWS_ARGUMENTS)
+{
+    static void (*const adds[])(ADD_ROWS_ARGUMENTS) = {
+        add_rows_plain,
+#if defined(__x86_64__)
+        add_rows_avx2, add_rows_avx512,
+#endif
+    };
+    adds[ascend_native_chosen()](type, x, values, target, columns, order, starts, runs, count, rows);
 }
 
 SUMS(plain, )

@@ -6,12 +6,14 @@ Sums and products of floats are float64, rounded once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, is_integer, round_into, sum_type, widen
+from ascend_aclnn.numerics import Array, DataError, add_rows, is_integer, round_into, sum_type, widen
+from ascend_aclnn.numerics import along as run_along
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import number, trunc_quotient
 from ascend_aclnn.reference._quantise import by_scale, largest
@@ -111,9 +113,35 @@ def _into_axis(
     return np.moveaxis(changed.reshape(lines.shape), 0, axis).reshape(x.shape)
 
 
-@reference("aclnnIndexAdd", along=_same_rows)
-def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Any:
+def _whole_rows(x: Array, dim: int, source: Array, out: Array) -> bool:
+    """True where the entries of an axis are rows of a contiguous matrix of floats, and the output is other memory."""
+    arrays = (x, source, out)
+    if (
+        x.ndim == 0
+        or math.prod(x.shape[: dim % x.ndim]) != 1
+        or x.ndim != source.ndim
+        or widen(x[:0]).dtype != np.float32
+    ):
+        return False
+    if any(array.dtype != x.dtype or not array.flags.c_contiguous or array.itemsize == 1 for array in arrays):
+        return False
+    return not np.may_share_memory(out, x) and not np.may_share_memory(out, source)
+
+
+@reference("aclnnIndexAdd", raw=True)
+def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any, *, out: tuple[Array]) -> None:
     """Adds alpha * source to entries of an axis."""
+    one = alpha == 1 and not isinstance(alpha, bool)
+    if one and x.size and index.size and _whole_rows(x, dim, source, out[0]):
+        size = x.shape[dim]
+        rows = places("index", index.reshape(-1), size)
+        order = stable_order(rows).astype(np.int64, copy=False)
+        add_rows(out[0].reshape(size, -1), x.reshape(size, -1), order, rows[order], source.reshape(len(rows), -1))
+    elif not run_along(_index_added, _same_rows, (x, dim, index, source, alpha), out):
+        round_into(out[0], np.asarray(_index_added(widen(x), dim, index, widen(source), alpha)))
+
+
+def _index_added(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> Any:
     if x.size == 0 or index.size == 0:
         return x
     scaled = source
@@ -122,10 +150,10 @@ def index_add(x: Array, dim: int, index: Array, source: Array, alpha: Any) -> An
     return _into_axis(x, dim, index, scaled, lambda x, rows, v: _reduced(x, rows, v, ADD))
 
 
-@reference("aclnnIndexAddV2", along=_same_rows)
-def index_add_v2(x: Array, dim: int, index: Array, source: Array, alpha: Any, mode: int) -> Any:
+@reference("aclnnIndexAddV2", raw=True)
+def index_add_v2(x: Array, dim: int, index: Array, source: Array, alpha: Any, mode: int, *, out: tuple[Array]) -> None:
     """As IndexAdd; in mode 0, the fast one, alpha is not used."""
-    return index_add(x, dim, index, source, 1 if mode == 0 else alpha)
+    index_add(x, dim, index, source, 1 if mode == 0 else alpha, out=out)
 
 
 @reference("aclnnInplaceIndexCopy", raw=True)

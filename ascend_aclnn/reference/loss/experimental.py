@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, sum_over
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
@@ -18,7 +18,7 @@ _NAMES = {"none": NONE, "mean": MEAN, "sum": SUM, None: MEAN}
 reference("aclnnBinaryCrossEntropyV2")(lambda x, y: -(y * np.log(x) + (1 - y) * np.log(1 - x)))
 reference("aclnnHingeLoss")(lambda x, target: np.maximum(0, 1 - target * x))
 reference("aclnnHingeLossGrad")(lambda x, target, grad: np.where(1 - target * x > 0, -target * grad, 0))
-reference("aclnnSoftmaxGrad")(lambda y, grad: y * (grad - np.sum(grad * y, -1, np.float64, keepdims=True)))
+reference("aclnnSoftmaxGrad")(lambda y, grad: y * (grad - sum_over(grad * y, (-1,), True)))
 
 
 @reference("aclnnHuberLoss")
@@ -64,7 +64,7 @@ def cross_entropy_grad(logits: Array, target: Array) -> Any:
     """softmax of each row, less 1 at its class."""
     check_range("target", target, 0, logits.shape[-1])
     grown = np.exp(logits - logits.max(-1, keepdims=True, initial=-np.inf))
-    result = grown / np.sum(grown, -1, np.float64, keepdims=True)
+    result = grown / sum_over(grown, (-1,), True)
     np.put_along_axis(
         result, target[..., None].astype(np.int64), np.take_along_axis(result, target[..., None], -1) - 1, -1
     )

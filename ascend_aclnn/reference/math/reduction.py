@@ -40,7 +40,7 @@ def _reduction(
                     dst[...] = converted(empty, dst.dtype)
                 return
             if typed_sum and DataType(attributes[-1]).numpy == x.dtype and is_low_precision(x.dtype):
-                attributes = (*attributes[:-1], DataType.FLOAT)  # widened values are what the cast would leave
+                attributes = (*attributes[:-1], int(DataType.FLOAT))  # widened values are what the cast would leave
             if along(function, axes, (x, *attributes), out):
                 return
             if typed_sum and attributes[-1] == DataType.FLOAT and _sum_all(x, function is mean, out[0]):

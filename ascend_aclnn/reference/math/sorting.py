@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.numerics import Array, sum_type
+from ascend_aclnn.numerics import Array, running_sum, sum_type
 from ascend_aclnn.reference._arrays import cast
 from ascend_aclnn.reference._rows import check_range, stable_order
 from ascend_aclnn.reference.declare import reference
@@ -104,6 +104,8 @@ def search_sorted_number(sequence: Array, value: Any, out_int32: bool, right: bo
 
 def _running(function: Any, x: Array, dim: int) -> Any:
     """A running sum or product, added up as ``total`` does."""
+    if function is np.add and x.ndim:
+        return running_sum(x, dim)
     return function.accumulate(x, dim, sum_type(x.dtype)) if x.ndim else x
 
 

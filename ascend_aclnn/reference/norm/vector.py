@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, sum_of_squares, sum_over
 from ascend_aclnn.reference._arrays import reduced_axes
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
@@ -24,10 +24,10 @@ def _norm(x: Array, p: float, axes: tuple[int, ...]) -> Any:
     if p == 0:
         return np.sum(size != 0, axes, np.float64, keepdims=True)
     if p == 1:
-        return np.sum(size, axes, np.float64, keepdims=True)
-    wide = np.asarray(size, np.float64)  # of a tensor without axes, too, whose absolute value is a number
+        return sum_over(size, axes, True)
     if p == 2:
-        return np.sqrt(np.sum(np.square(wide, out=wide), axes, keepdims=True))
+        return np.sqrt(sum_of_squares(size, axes, True))
+    wide = np.asarray(size, np.float64)  # of a tensor without axes, too, whose absolute value is a number
     return np.sum(np.power(wide, p), axes, keepdims=True) ** (1 / p)
 
 

@@ -1,0 +1,45 @@
+"""Rows added to rows that indices name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ascend_aclnn import native
+from ascend_aclnn.numerics import convert
+from ascend_aclnn.numerics.convert import codes, in_parts, move, round_into, rows_per_block, widen
+from ascend_aclnn.numerics.threads import Array, for_blocks
+
+
+def add_rows(out: Array, x: Array, order: Array, rows: Array, values: Array) -> None:
+    """out = x with values[order[i]] added to row rows[i]; rows ascend. Contiguous matrices of float32 or 16-bit floats.
+
+    The values of one row are added up in float64 in their order, then to the row, and rounded once.
+    """
+    in_parts(move, out, x)
+    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+    hit = rows[starts]
+    columns = x.shape[1]
+    # A block has the runs whose first place lies in a stretch of places.
+    cuts = np.searchsorted(starts, np.arange(0, len(rows), rows_per_block(columns, 2 * convert.BLOCK)))
+    cuts = np.append(cuts, len(starts))
+    ends = np.append(starts, len(rows))[cuts]
+
+    def add(block: int, _: int) -> None:
+        here = slice(cuts[block], cuts[block + 1])
+        if here.start == here.stop:
+            return
+        first, last = ends[block], ends[block + 1]
+        taken, runs, targets = order[first:last], starts[here] - first, hit[here]
+        if native.add_rows(out, x, values, taken, runs, targets):
+            return
+        terms = widen(np.take(codes(values), taken, 0).view(values.dtype))
+        sums = np.add.reduceat(terms, runs, 0, np.float64) if len(runs) < len(taken) else terms
+        base = widen(np.take(codes(x), targets, 0).view(x.dtype))
+        made = np.empty(base.shape, out.dtype)
+        round_into(made, np.add(base, sums, dtype=np.float64))
+        codes(out)[targets] = codes(made)
+
+    for_blocks(len(cuts) - 1, 1, add)
+
+
+__all__ = ["add_rows"]
