@@ -20,6 +20,7 @@ from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which all at once is as fast
 NARROW = 64  # elements in a row below which a program spends its time between rows
+LOOKED_UP = 20  # operations of a program that take longer than finding the result in a table
 TABLED = 1 << 18  # elements from which a table of all results of 16 bits is worth it
 
 
@@ -47,7 +48,8 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     large = len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
     program = programs.program(function, inputs, outputs)
     stepwise = program is None or not program.single
-    if large and stepwise and _by_table(function, inputs, arrays[0], targets):
+    long = program is None or not program.single or program.operations > LOOKED_UP
+    if large and long and _by_table(function, inputs, arrays[0], targets):
         return True
     views, sizes = _merged(shape, [*targets, *arrays])
     if any(view.shape != sizes for view in views[: len(targets)]):

@@ -31,6 +31,9 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Tr
 DIMS = 4
 
 
+_COSTS = {"exp": 9, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}  # in additions
+
+
 class _Step(NamedTuple):
     """A function of NumPy between two phases."""
 
@@ -75,6 +78,7 @@ class Program:
         self._find_direct()
         self.phases: list[Union[Phase, list[_Step]]] = self._made()
         self.single = len(self.phases) == 1 and isinstance(self.phases[0], Phase)
+        self.operations = sum(_COSTS.get(node.what, 1) for node in self._nodes if node.kind == "tile")
         self._row_inputs = [number for number, node in enumerate(self._nodes) if node.kind == "row_input"]
         self._memory = self._memory_sizes()
         self.width = notes.width
