@@ -169,7 +169,7 @@ rule(
             "descale1.size == wuq.size // latent",
         ),
         require("bias0.size in (0, both)", "bias1.size in (0, descale1.size)"),
-        require("cos.size >= input[0] * (kRopeDim or 64)", "sin.size == cos.size", "cacheMode in (0, 1, 2, 3)"),
+        require("cos.size == input[0] * (kRopeDim or 64)", "sin.size == cos.size", "cacheMode in (0, 1, 2, 3)"),
         require("quantScale0.size > 0", "quantOffset0.size > 0", "quantScale1.size > 0", "quantOffset1.size > 0"),
     ),
     infer_shape(
