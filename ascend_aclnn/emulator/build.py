@@ -135,13 +135,17 @@ class CompilerError(RuntimeError):
     """There is no C compiler, or it failed."""
 
 
+class NoCompilerError(CompilerError):
+    """There is no C compiler."""
+
+
 def find_compiler() -> str:
-    """The C compiler: ``CC``, cc or gcc; CompilerError when there is none."""
+    """The C compiler: ``CC``, cc or gcc; NoCompilerError when there is none."""
     for name in filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")):
         found = shutil.which(name)
         if found:
             return found
-    raise CompilerError(
+    raise NoCompilerError(
         "the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found. "
         f"The wheels for manylinux need none for CANN {releases.DEFAULT} without --split and --sanitize"
     )

@@ -56,6 +56,17 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-rs", *PLUGIN, *arguments)
 
 
+def test_a_compiler_that_fails_is_an_error_and_one_that_is_missing_a_skip(
+    pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "false")
+    run(pytester, "--aclnn-backend=emulator", "-k", "exp").assert_outcomes(errors=1)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    run(pytester, "--aclnn-backend=emulator", "-k", "exp").assert_outcomes(skipped=1)
+
+
 def test_numpy(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--aclnn-backend=numpy", "--aclnn-soc=Ascend910_9391")
     result.assert_outcomes(passed=2, skipped=2)
