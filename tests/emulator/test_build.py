@@ -240,7 +240,7 @@ def test_builds_share_what_they_have_in_common(
     kept = emulator_home.parent / cache.OBJECTS
     building.compile_libraries(work, building.find_compiler(), building.Options("8.2.RC1"), kept)
     assert not [name for name in compiled if not name.endswith(("_stubs.c", "_names.c"))]
-    monkeypatch.setattr(building.protocol, "c_header", lambda: "#error another protocol\n")
+    monkeypatch.setitem(building.GENERATED, "protocol.h", lambda: "#error another protocol\n")
     with pytest.raises(building.CompilerError, match="another protocol"):
         again = tmp_path / "again"
         again.mkdir()

@@ -107,12 +107,19 @@ class Tensor(NamedTuple):
     array: np.ndarray  # what it was made from: shape and dtype
 
 
+@functools.cache
+def _prototypes() -> dict[str, Any]:
+    """Read once: what was forked and became another user may not read it any more."""
+    rows: dict[str, Any] = json.loads((catalog.DATA / "runtime_functions.json").read_text())
+    return rows
+
+
 class Cann:
     """The libraries, with argument types from the package's data; a call that fails raises CannError."""
 
     def __init__(self, initialise: bool = True) -> None:
         self.libraries = [ctypes.CDLL(name) for name in ("libascendcl.so", "libnnopbase.so", "libopapi.so")]
-        rows = json.loads((catalog.DATA / "runtime_functions.json").read_text())
+        rows = _prototypes()
         self._returns = {name: row["returns"] for name, row in rows.items()}
         self._types = {name: [_ctype(t) for _, t in row["params"]] for name, row in rows.items()}
         self._functions: dict[str, Any] = {}
