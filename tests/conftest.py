@@ -19,6 +19,7 @@ import pytest
 
 from ascend_aclnn import catalog
 from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.emulator.build import NoCompilerError, find_compiler
 
 
 def _installed() -> bool:
@@ -63,6 +64,15 @@ def registered_operators_are_forgotten() -> Iterator[None]:
         catalog._registered.update(before)
         catalog.get.cache_clear()
         catalog.python_names.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def compiler() -> str:
+    """The C compiler; tests that need it are skipped where there is none."""
+    try:
+        return find_compiler()
+    except NoCompilerError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

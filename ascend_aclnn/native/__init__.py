@@ -158,6 +158,17 @@ def exp(source: Array, target: Array) -> None:
     _library.ascend_native_exp(at, to, source.size)
 
 
+LONG_ROW = 8192
+
+
+@functools.cache
+def adds_long_rows() -> bool:
+    """True where NumPy adds up rows of more than LONG_ROW float64 pairwise as a whole, as the helper does: from NumPy 2 on."""
+    row = np.random.default_rng(0).standard_normal(20_000)
+    quarters = np.add.reduce(row.reshape(4, -1), axis=1)
+    return bool(np.add.reduce(row) == (quarters[0] + quarters[1]) + (quarters[2] + quarters[3]))
+
+
 @functools.cache
 def has_exp() -> bool:
     """True where the programs' exp gives the bits of NumPy's, which depend on its version and on the processor."""

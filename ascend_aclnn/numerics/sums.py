@@ -76,7 +76,8 @@ def row_maximum(x: Any, axis: int) -> Any:
 def _of_rows(x: Array) -> Array:
     rows, columns = x.shape
     sums = np.empty(rows)
-    if x.size > _FEW and native.runs_programs() and native.add_up(x, sums, False):
+    same = columns <= native.LONG_ROW or native.adds_long_rows()
+    if x.size > _FEW and same and native.runs_programs() and native.add_up(x, sums, False):
         return sums
     step = convert.rows_per_block(columns)
     for lo in range(0, rows, step):

@@ -294,6 +294,8 @@ def _of_rows(operation: str, x: Traced, axis: Any, keepdims: bool) -> Traced:
         raise Untraceable(f"{operation} along other axes")
     notes.check_width(shape)
     kind = FLOAT32 if operation == "row_max" else FLOAT64
+    if kind == FLOAT64 and notes.width > native.LONG_ROW and not native.adds_long_rows():
+        raise Untraceable("rows that this NumPy adds up in parts")
     number = notes.add(Node("reduce", operation, (x._node,), kind, len(shape)), (operation, x._node))
     made = Traced(notes, number, (1,) * len(shape), np.ones((1,) * len(shape), kind))
     return made if keepdims else _squeezed(made, tuple(rows))

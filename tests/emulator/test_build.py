@@ -52,6 +52,7 @@ def test_every_function_of_the_catalog_is_exported(emulator_home: Path) -> None:
     assert not cache & exported(lib64 / "libnnopbase.so")
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("release", [releases.DEFAULT, "8.3.RC1", releases.KNOWN[-1]])
 def test_the_runtimes_functions_are_those_of_the_release(release: str) -> None:
     lib64 = building.build(cann=release) / "lib64"
@@ -101,6 +102,7 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["include"]
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("earlier", [False, True])
 def test_a_directory_of_ours_is_built_again_and_keeps_what_others_put_there(tmp_path: Path, earlier: bool) -> None:
     building.build(tmp_path, split=True)
@@ -271,6 +273,7 @@ def test_aliases_of_an_interpreter_share_a_build(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
+@pytest.mark.usefixtures("compiler")
 def test_operators_can_be_split_as_newer_cann_has_them(tmp_path: Path) -> None:
     home = building.build(tmp_path, split=True)
     assert not (home / "lib64" / "libopapi.so").exists()

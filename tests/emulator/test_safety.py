@@ -467,6 +467,7 @@ def test_known_arguments_are_bounded_by_their_size(cann: Cann) -> None:
     assert sizes[-1] - sizes[20] < 32 << 20
 
 
+@pytest.mark.usefixtures("compiler")
 def test_threads_at_once_have_no_data_races(tmp_path: Path) -> None:
     """What ThreadSanitizer sees of a program whose threads use streams, events and memory at the same time."""
     compiler = find_compiler()

@@ -10,7 +10,7 @@ import pytest
 
 from ascend_aclnn.core.socs import KNOWN, soc
 from ascend_aclnn.emulator import hardware, headers, protocol
-from ascend_aclnn.emulator.build import CSRC, GENERATED, find_compiler
+from ascend_aclnn.emulator.build import CSRC, GENERATED
 
 
 def own_includes(path: Path) -> set[str]:
@@ -58,9 +58,9 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CSRC.glob("*.c")))
-def test_sources_compile_without_warnings(name: str, include: Path) -> None:
+def test_sources_compile_without_warnings(name: str, include: Path, compiler: str) -> None:
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-    command = [find_compiler(), *flags, f"-I{include}", f"-I{CSRC}", str(CSRC / name)]
+    command = [compiler, *flags, f"-I{include}", f"-I{CSRC}", str(CSRC / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
