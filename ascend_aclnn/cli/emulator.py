@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -131,11 +132,11 @@ def _run(options: argparse.Namespace) -> int:
         **sanitizer_variables(options.sanitize),
     }
     variables = environment(_built(options), **{key: value for key, value in given.items() if value is not None})
+    found = shutil.which(program[0], path=variables.get("PATH"))
+    if found is None:
+        raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
-    try:
-        os.execvpe(program[0], program, variables)
-    except FileNotFoundError:
-        raise ValueError(f"emulator run: {program[0]} was not found") from None
+    os.execvpe(found, program, variables)
 
 
 def _doctor(options: argparse.Namespace) -> int:
