@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace) -> int:
     if found is None:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
-    os.execvpe(found, program, variables)
+    return os.execve(found, program, variables)  # which never returns
 
 
 def _doctor(options: argparse.Namespace) -> int:
