@@ -36,9 +36,11 @@ pytest_plugins = [] if _installed() else ["ascend_aclnn.testing.plugin"]
 # Tests that do not ask for `each_backend` run on the NumPy backend, whatever device this host or an earlier test has.
 os.environ["ASCEND_ACLNN_BACKEND"] = "numpy"
 
-if not os.access(Path(__file__).parents[1], os.W_OK):  # where Hypothesis would keep what it has found
-    hypothesis.settings.register_profile("read-only checkout", database=None)
-    hypothesis.settings.load_profile("read-only checkout")
+# How long an example takes says nothing on a machine that others use; what was found is kept where the checkout can be written.
+_slow = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+_kept = {} if os.access(Path(__file__).parents[1], os.W_OK) else {"database": None}
+hypothesis.settings.register_profile("suite", **_slow, **_kept)
+hypothesis.settings.load_profile("suite")
 
 SHARED = Path(__file__).parents[2] / "shared"
 
