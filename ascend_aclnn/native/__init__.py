@@ -101,6 +101,9 @@ def _load() -> Status:
     rows = library.ascend_native_add_rows
     rows.argtypes = [number, pointer, pointer, pointer, size, pointer, pointer, size, size, pointer]
     rows.restype = None
+    combine = library.ascend_native_combine
+    combine.argtypes = [number, pointer, size, pointer, pointer, pointer, size, size, size]
+    combine.restype = None
     library.ascend_native_running_sum.argtypes = [pointer, pointer, size, size]
     library.ascend_native_running_sum.restype = None
     library.ascend_native_exp.argtypes = [pointer, pointer, size]
@@ -271,6 +274,25 @@ def add_rows(target: Array, x: Array, values: Array, order: Array, starts: Array
     return True
 
 
+def combine_rows(target: Array, source: Array, picks: Array, weights: Optional[Array]) -> bool:
+    """target[t] = sum over j of source[picks[t, j]] * weights[t, j] in float32, j by j, rounded once; rows of one data type.
+
+    ``picks`` is contiguous int64, none of them negative, ``weights`` contiguous float32. An index past the end and a weight of
+    zero add nothing. False, and nothing done, where the helper cannot.
+    """
+    if not runs_programs() or _library is None or target.dtype not in _FLOATS or not picks.shape[1]:
+        return False
+    if any(a.dtype != target.dtype or not a.flags.c_contiguous or not a.flags.aligned for a in (source, target)):
+        return False
+    if np.may_share_memory(source, target):
+        return False
+    places = [a.__array_interface__["data"][0] if a is not None else None for a in (source, picks, weights, target)]
+    rows, columns = target.shape
+    kind = _FLOATS[target.dtype]
+    _library.ascend_native_combine(kind, places[0], len(source), *places[1:], rows, columns, picks.shape[1])
+    return True
+
+
 def look_up(codes: Array, table: Array, target: Array) -> bool:
     """target[...] = table[codes] for contiguous codes of 16 bits and a table of 65,536 entries of at most 4 bytes.
 
@@ -292,6 +314,7 @@ __all__ = [
     "add_runs",
     "add_up",
     "build",
+    "combine_rows",
     "convert",
     "converts",
     "exp",

@@ -21,8 +21,12 @@ BLOCK = 1 << 17
 _FEW = 1 << 11  # elements up to which one conversion of NumPy's own is the fastest
 
 
-def rows_per_block(width: int, elements: int = BLOCK) -> int:
-    """Rows of a given width that make a block of about so many elements."""
+def rows_per_block(width: int, elements: int = 2 * BLOCK) -> int:
+    """Rows of a given width that make a block of about so many elements.
+
+    The default is for references that cut their work themselves: they keep few arrays, and longer calls let two threads
+    meet less often at the interpreter lock.
+    """
     return max(1, elements // max(1, width))
 
 

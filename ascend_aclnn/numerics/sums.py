@@ -79,7 +79,7 @@ def _of_rows(x: Array) -> Array:
     same = columns <= native.LONG_ROW or native.adds_long_rows()
     if x.size > _FEW and same and native.runs_programs() and native.add_up(x, sums, False):
         return sums
-    step = convert.rows_per_block(columns)
+    step = convert.rows_per_block(columns, convert.BLOCK)
     for lo in range(0, rows, step):
         _reduce(x[lo : lo + step].astype(np.float64), 1, None, sums[lo : lo + step])
     sums += 0.0  # no negative zeros

@@ -49,7 +49,7 @@ def take_wide(source: Array, rows: Array, out: Array) -> None:
 
 def gather(source: Array, rows: Array, out: Array) -> None:
     """take_rows in blocks, on several threads."""
-    step = rows_per_block(source.shape[1], 4 * BLOCK)
+    step = rows_per_block(source.shape[1], 8 * BLOCK)
     for_blocks(len(rows), step, lambda lo, hi: take_rows(source, rows[lo:hi], out[lo:hi]))
 
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ascend_aclnn import native
+from ascend_aclnn import native, ops
 from ascend_aclnn.native import library
 from ascend_aclnn.numerics import add_rows, convert, programs, running_sum, sum_of_squares, sum_over, where
 from ascend_aclnn.numerics.blocks import along, elementwise
@@ -336,6 +336,40 @@ def test_added_rows(dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch) -> No
             assert np.array_equal(found[row], wanted, equal_nan=True), row
     assert np.array_equal(bits(found)[~(found != found)], bits(other)[~(found != found)])
     assert np.array_equal(found != found, other != other)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_combined_rows(dtype: np.dtype[Any], weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row by row in Python; indices past the end and weights of zero add nothing, not even of an infinity or NaN."""
+    rng = np.random.default_rng(0)
+    source = values((120, 1500), dtype, 0)
+    picks = rng.permutation(120).astype(np.int32)
+    picks[:6], picks[20:40] = 125, 130  # some tokens without any row
+    weights = rng.choice([0.0, -0.5, 0.3, 2.0], 120).astype(np.float32).reshape(40, 3) if weighted else None
+    if weights is not None:
+        weights[3:6] = 0.0
+
+    def combined() -> Any:
+        if weights is None:
+            return ops.moe_token_permute_grad(source, picks, 3)
+        return ops.moe_token_unpermute(source, picks, weights.astype(dtype))
+
+    found = combined()
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    other = combined()
+    for token, row in enumerate(picks.reshape(40, 3)):
+        wanted = np.zeros(1500, np.float32)
+        for j, pick in enumerate(row):
+            weight = np.float32(1) if weights is None else weights.astype(dtype).astype(np.float32)[token, j]
+            if pick < 120 and weight != 0:
+                with np.errstate(all="ignore"):
+                    term = source[pick].astype(np.float32) * weight
+                    wanted = wanted + term if j else term
+        with np.errstate(all="ignore"):
+            assert np.array_equal(found[token], wanted.astype(dtype), equal_nan=True), token
+    good = ~(found != found)
+    assert np.array_equal(bits(found)[good], bits(other)[good]) and np.array_equal(good, ~(other != other))
 
 
 def test_exp_is_numpys() -> None:

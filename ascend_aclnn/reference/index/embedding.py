@@ -75,7 +75,7 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
     if count == 0:
         codes(dst)[...] = 0
         return
-    cuts, ends = _cut_evenly(names, rows_per_block(width, 4 * BLOCK), len(dst))
+    cuts, ends = _cut_evenly(names, rows_per_block(width, 8 * BLOCK), len(dst))
     starts = np.flatnonzero(np.diff(names, prepend=-1))
     sizes = np.diff(starts, append=count)
 

@@ -6,6 +6,7 @@ from typing import Optional
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import (
     Array,
     DataError,
@@ -83,12 +84,16 @@ def _combine(source: Array, picks: Array, weights: Optional[Array], out: Array) 
     """out[t] = sum over j of source[picks[t, j]] * weights[t, j] in float32, j by j, rounded once."""
     picked = picks < len(source)
     if weights is not None:
-        weights = widen(weights)
+        weights = np.ascontiguousarray(widen(weights))
         picked &= weights != 0
     complete = bool(picked.all())
 
+    places = np.ascontiguousarray(picks, np.int64)
+
     def block(lo: int, hi: int) -> None:
         dst = out[lo:hi]
+        if native.combine_rows(dst, source, places[lo:hi], None if weights is None else weights[lo:hi]):
+            return
         total, other = workplace(dst, "total"), scratch("term", dst.shape, np.float32)
         for j in range(picks.shape[1]):
             term = other if j else total
