@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 _NAN, _INFINITY = 0x80, 0x6F
 LARGEST = 2.0**15
+_DOTS = ((2, 0b11, 4), (2, 0b10, 3), (2, 0b01, 2), (3, 0b001, 1), (4, 0b0001, 0))  # width, prefix, bits of the exponent
 _TOP_BITS = 13  # sign, exponent and 4 bits of mantissa of a float32: what its rounding depends on
 
 
@@ -57,9 +58,6 @@ def _value(code: int) -> float:
     highest = 1 << exponent_bits - 1
     magnitude = field | highest
     return sign * 2.0 ** (-magnitude if field & highest else magnitude) * mantissa
-
-
-_DOTS = ((2, 0b11, 4), (2, 0b10, 3), (2, 0b01, 2), (3, 0b001, 1), (4, 0b0001, 0))  # width, prefix, bits of the exponent
 
 
 @functools.cache
