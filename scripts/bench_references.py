@@ -93,6 +93,7 @@ def bench_case(case: Case, repeat: int, torch: Any) -> bool:
     times: list[list[float]] = [[] for _ in sides]
     for _ in range(repeat):  # alternately, so that a busy machine disturbs both
         for side, call in zip(times, sides):
+            call()  # OpenMP lets torch's threads spin for a while after their work: they must not meet ours
             side.append(warm_milliseconds(call))
     middle = [statistics.median(side) for side in times]
     row = [f"{case.name:34} {middle[0]:9.1f}"]

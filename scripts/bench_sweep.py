@@ -100,13 +100,15 @@ def as_tensor(torch: Any, np: Any, array: Any) -> Any:
 
 
 def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float, clock: Callable[[], float]) -> list[float]:
-    """The fastest time of each call, taken alternately."""
-    for call in calls:
-        call()
+    """The fastest time of each call, taken alternately, after one that is not timed.
+
+    Without that one ours would share a core with torch's threads, which OpenMP lets spin for a while after their work.
+    """
     best = [math.inf] * len(calls)
     end = time.perf_counter() + seconds
     for count in range(repeat):
         for number, call in enumerate(calls):
+            call()
             start = clock()
             call()
             best[number] = min(best[number], clock() - start)
