@@ -339,6 +339,54 @@ def test_events_keep_time(cann: Cann) -> None:
     cann.aclrtDestroyStream(stream)
 
 
+def body_chain(cann: Cann) -> None:
+    """A chain of launches over streams that wait for each other; nobody looks before its end."""
+    streams = [cann.create("aclrtCreateStream") for _ in range(3)]
+    events = [cann.create("aclrtCreateEventExWithFlag", flags) for flags in (SYNC, SYNC, SYNC | TIME_LINE)]
+    ends = [cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((2, 2), np.float32))]
+    double, workspaces = cann.tensor(np.eye(2, dtype=np.float32) * 2), []
+    random = np.random.default_rng(5)
+    for step in range(100):
+        stream, event = streams[random.integers(3)], events[random.integers(3)]
+        executor, size = cann.prepare("aclnnMm", ends[step % 2], double, ends[(step + 1) % 2], 0)
+        workspaces.append(cann.malloc(max(size, 1)))
+        cann.aclnnMm(workspaces[-1], size, executor, stream)
+        cann.aclrtRecordEvent(event, stream)
+        for other in streams:
+            for _ in range(random.integers(1, 3)):
+                cann.aclrtStreamWaitEvent(other, event)
+    cann.aclrtSynchronizeStream(streams[random.integers(3)])
+    assert (cann.read(ends[0]) == np.eye(2) * 2.0**100).all()
+    for event in events:
+        cann.aclrtDestroyEvent(event)
+    for stream in streams:
+        cann.aclrtDestroyStream(stream)
+    for workspace in workspaces:
+        cann.aclrtFree(workspace)
+
+
+test_streams_wait_for_each_other = client()(body_chain)
+test_deferred_streams_wait_for_each_other = client(**DEFERRED)(body_chain)
+test_eager_streams_wait_for_each_other = client(**EAGER)(body_chain)
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_who_waits_for_a_stream_that_waits_gives_up_in_time(cann: Cann) -> None:
+    first, second, gate = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream"), Gate()
+    event = cann.create("aclrtCreateEventExWithFlag", SYNC)
+    cann.aclrtLaunchHostFunc(first, gate.function, None)
+    cann.aclrtRecordEvent(event, first)
+    cann.aclrtStreamWaitEvent(second, event)
+    assert cann.failure("aclrtSynchronizeStreamWithTimeout", second, 20).status == 507046
+    assert (query(cann, second), recorded(cann, event)) == (1, 0)
+    gate.open()
+    cann.aclrtSynchronizeStreamWithTimeout(second, 60_000)
+    assert (query(cann, second), recorded(cann, event)) == (0, 1)
+    cann.aclrtDestroyEvent(event)
+    for stream in (first, second):
+        cann.aclrtDestroyStream(stream)
+
+
 @client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_an_event_may_go_while_streams_wait_for_it(cann: Cann) -> None:
     first, second, gate = cann.create("aclrtCreateStream"), cann.create("aclrtCreateStream"), Gate()

@@ -169,17 +169,12 @@ static int run_record(emu_task *task, emu_stream *stream) {
     return 0;
 }
 
-/* The error of the other stream is told where that stream is synchronised. */
-static int run_wait(emu_task *task, emu_stream *stream) {
-    recording *record = ((event_task *)task)->record;
-    if (record->stream != stream) emu_stream_wait_for(record->stream, record->sequence, -1);
-    return 0;
-}
-
-static emu_task *make_event_task(recording *record, int (*run)(emu_task *, emu_stream *), bool slow) {
+static emu_task *make_event_task(recording *record, emu_task task) {
     event_task *made = calloc(1, sizeof *made);
     if (made == NULL) abort();
-    made->task = (emu_task){.run = run, .slow = slow, .finish = finish_event, .routine = emu_routine()};
+    made->task = task;
+    made->task.finish = finish_event;
+    made->task.routine = emu_routine();
     made->record = record;
     return &made->task;
 }
@@ -205,7 +200,9 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
         emu_shared_hold(record->shared);
         record->number = emu_shared_record(record->shared);
     }
-    emu_task *task = make_event_task(record, run_record, false);
+    /* When it passes matters where the time is kept, and where other processes wait. */
+    bool quiet = (which->flags & ACL_EVENT_TIME_LINE) == 0 && which->shared == NULL;
+    emu_task *task = make_event_task(record, (emu_task){.run = run_record, .quiet = quiet});
     task->number = &record->sequence;
     status = emu_stream_enqueue(stream, task);
     if (status == 0) set_latest(which, record);
@@ -279,7 +276,11 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
         drop_recording(record);
         status = wait_elsewhere(stream, which);
     } else if (record != NULL) {
-        status = emu_stream_enqueue(stream, make_event_task(record, run_wait, true));
+        if (!record->done) emu_stream_poll(record->stream);
+        /* The error of the other stream is told where that stream is synchronised. */
+        emu_task wait = {.quiet = true, .awaited = record->stream, .until = record->sequence};
+        if (record->done) drop_recording(record);
+        else status = emu_stream_enqueue(stream, make_event_task(record, wait));
     }
     emu_stream_release(stream);
     return status;

@@ -82,9 +82,11 @@ int emu_stream_acquire(aclrtStream handle, emu_stream **result) {
 
 /*
  * The head of the queue is driven by one thread at a time: by a thread that waits for the stream, or by its worker.
- * Launches are put into the ring as soon as only launches are before them, by the thread that queues them; so the device
- * goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker is there for
- * everything else. What the device has done is taken in when somebody looks at the stream, or queues more.
+ * Launches are put into the ring as soon as only launches and events are before them, by the thread that queues them; so
+ * the device goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker is
+ * there for everything else. What the device has done is taken in when somebody looks at the stream, or queues more; so are
+ * events, whose passing nobody sees otherwise. Who waits for a stream that waits for another one drives that one: what is
+ * awaited has been queued before who awaits it, so threads that do this do not wait for each other in a circle.
  */
 
 #define WINDOW 512u                /* launches in the ring at most, */
@@ -94,13 +96,18 @@ typedef enum { STEP_DONE, STEP_NOTHING, STEP_TIMEOUT } step_result;
 
 static uint64_t under_way(const emu_stream *stream) { return stream->connection.launched - stream->connection.taken; }
 
+static void pass_unsent(emu_stream *stream) {
+    if (!stream->unsent->quiet) stream->pressing--;
+    stream->unsent = stream->unsent->next;
+}
+
 /* Ends the task at the head of the queue. The lock is held. */
 static void end_head(emu_stream *stream, int status) {
     emu_task *task = stream->head;
     char *text = status != 0 ? emu_take_message() : NULL;
     stream->head = task->next;
     if (stream->head == NULL) stream->tail = NULL;
-    if (stream->unsent == task) stream->unsent = task->next;
+    if (stream->unsent == task) pass_unsent(stream);
     uint64_t sequence = task->sequence;
     pthread_mutex_unlock(&stream->lock);
     task->finish(task);
@@ -129,10 +136,20 @@ bool emu_stream_drops(emu_stream *stream) {
 
 static bool fits_ring(const emu_task *task) { return task->answered != NULL && task->request.size <= EMU_LAUNCH_BYTES; }
 
+/* Whether launches behind a task need not wait for it: an event that is recorded, or that has passed. */
+static bool lets_pass(const emu_task *task, const emu_stream *stream) {
+    return task->quiet && (task->awaited == NULL || task->awaited == stream || task->awaited->completed >= task->until);
+}
+
 /* Puts into the ring what may be there. The lock is held. */
 static int send_launches(emu_stream *stream) {
     bool stops = stream->failure_mode == ACL_STOP_ON_FAILURE;
-    while (!drops(stream) && stream->unsent != NULL && fits_ring(stream->unsent) && stream->unsent->sequence <= stream->released) {
+    while (!drops(stream) && stream->unsent != NULL && stream->unsent->sequence <= stream->released) {
+        if (lets_pass(stream->unsent, stream)) {
+            pass_unsent(stream);
+            continue;
+        }
+        if (!fits_ring(stream->unsent)) return 0;
         uint64_t before = under_way(stream);
         if (before == 0) stream->stumbled = false;
         if (before >= WINDOW || stream->stumbled) return 0;
@@ -142,7 +159,7 @@ static int send_launches(emu_stream *stream) {
             if (status != 0) return status;
         }
         if (!emu_link_launch(&stream->connection, &stream->unsent->request, stops && before > 0)) return 0;
-        stream->unsent = stream->unsent->next;
+        pass_unsent(stream);
     }
     return 0;
 }
@@ -154,19 +171,30 @@ static void let_go(emu_stream *stream) {
     if (stream->ending) pthread_cond_signal(&stream->wake);
 }
 
-/* Takes in the launch at the head of the queue, and those behind it that are done. The lock is held, and nobody else
- * drives the stream. */
+/* Whether the head of the queue has been done, or need not be. */
+static bool is_done(const emu_stream *stream) {
+    if (stream->head == stream->unsent) return false;
+    return stream->head->answered == NULL || emu_link_done(&stream->connection);
+}
+
+/* Takes in the launch at the head of the queue, and what is done behind it. The lock is held, and nobody else drives the
+ * stream. */
 static void take_in(emu_stream *stream) {
     emu_buffer *answer = &stream->answer;
     do {
         emu_task *task = stream->head;
+        int status = 0;
         emu_set_routine(task->routine);
         pthread_mutex_unlock(&stream->lock);
-        int status = emu_link_take(&stream->connection, answer);
-        if (status != 0 || answer->size > 0) status = task->answered(task, status, answer);
+        if (task->answered != NULL) {
+            status = emu_link_take(&stream->connection, answer);
+            if (status != 0 || answer->size > 0) status = task->answered(task, status, answer);
+        } else if (task->run != NULL) {
+            status = task->run(task, stream);
+        }
         pthread_mutex_lock(&stream->lock);
         end_head(stream, status);
-    } while (under_way(stream) > 0 && emu_link_done(&stream->connection));
+    } while (is_done(stream));
     if (answer->room > (64u << 10)) emu_buffer_free(answer);
 }
 
@@ -185,7 +213,7 @@ static step_result step(emu_stream *stream, bool worker, uint64_t launches, int3
     emu_task *task = stream->head;
     if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
     const char *routine = emu_routine();
-    bool in_time = true, skip = task == stream->unsent && drops(stream);
+    bool in_time = true, skip = drops(stream) && (task == stream->unsent || task->answered == NULL);
     int status = 0;
     stream->driven = true;
     emu_set_routine(task->routine);
@@ -200,6 +228,13 @@ static step_result step(emu_stream *stream, bool worker, uint64_t launches, int3
         if (in_time || emu_link_done(&stream->connection)) take_in(stream);
     } else if (task->answered != NULL) {
         end_head(stream, call_launch(stream, task));
+    } else if (task->awaited != NULL) {
+        if (!lets_pass(task, stream)) {
+            pthread_mutex_unlock(&stream->lock);
+            in_time = emu_stream_wait_for(task->awaited, task->until, timeout);
+            pthread_mutex_lock(&stream->lock);
+        }
+        if (in_time) end_head(stream, 0);
     } else {
         pthread_mutex_unlock(&stream->lock);
         status = task->run(task, stream);
@@ -212,9 +247,18 @@ static step_result step(emu_stream *stream, bool worker, uint64_t launches, int3
     return in_time ? STEP_DONE : STEP_TIMEOUT;
 }
 
-/* There is a task that the device process will not do by itself. */
+/* There is a task that the device process will not do by itself, and that should not wait until somebody looks. */
 static bool needs_driver(const emu_stream *stream) {
-    return stream->unsent != NULL && stream->unsent->sequence <= stream->released;
+    if (stream->unsent == NULL || stream->unsent->sequence > stream->released) return false;
+    return stream->pressing > 0 || stream->submitted - stream->completed >= WINDOW;
+}
+
+/* How many launches there are up to a task, as far as it matters. */
+static uint64_t launches_until(const emu_stream *stream, uint64_t sequence) {
+    uint64_t count = 0;
+    for (const emu_task *task = stream->head; task != NULL && task->sequence <= sequence && count < WINDOW; task = task->next)
+        count += task->answered != NULL;
+    return count;
 }
 
 static void *work(void *argument) {
@@ -264,6 +308,7 @@ static uint64_t add_task(emu_stream *stream, emu_task *task) {
     else stream->head = task;
     stream->tail = task;
     if (stream->unsent == NULL) stream->unsent = task;
+    if (!task->quiet) stream->pressing++;
     return task->sequence;
 }
 
@@ -273,6 +318,7 @@ int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
     if (under_way(stream) >= MANY && emu_link_done(&stream->connection) && !stream->driven) step(stream, false, 1, 0);
     /* What cannot be sent now is sent, or fails, when the stream is driven. */
     if (stream->unsent == task && send_launches(stream) != 0) free(emu_take_message());
+    if (stream->head == task && task->quiet && !stream->driven) step(stream, false, 1, 0);
     int failed = call_worker(stream);
     pthread_mutex_unlock(&stream->lock);
     if (failed != 0)
@@ -297,7 +343,7 @@ bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout)
     if (stream->released < sequence) stream->released = sequence;
     while (stream->completed < sequence && in_time) {
         if (!stream->driven) {
-            step_result result = step(stream, false, sequence - stream->completed, timeout < 0 ? -1 : emu_left(end));
+            step_result result = step(stream, false, launches_until(stream, sequence), timeout < 0 ? -1 : emu_left(end));
             in_time = result != STEP_TIMEOUT;
             if (result != STEP_NOTHING) continue;
             call_worker(stream);
@@ -313,10 +359,10 @@ bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout)
     return in_time;
 }
 
-/* Takes in the answers that have come. */
-static void poll_stream(emu_stream *stream) {
+/* Takes in the answers that have come, and what has passed. */
+void emu_stream_poll(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
-    while (!stream->driven && stream->head != NULL && stream->head != stream->unsent && stream->head->answered != NULL) {
+    while (!stream->driven && stream->head != NULL && (stream->head != stream->unsent || stream->head->quiet)) {
         if (step(stream, false, 1, 0) != STEP_DONE) break;
     }
     call_worker(stream);
@@ -331,7 +377,7 @@ static uint64_t last_submitted(emu_stream *stream) {
 }
 
 bool emu_stream_passed(emu_stream *stream, uint64_t sequence) {
-    poll_stream(stream);
+    emu_stream_poll(stream);
     pthread_mutex_lock(&stream->lock);
     uint64_t completed = stream->completed;
     pthread_mutex_unlock(&stream->lock);
@@ -544,7 +590,7 @@ void emu_streams_poll(emu_device *device) {
     emu_stream *streams[MOST_STREAMS];
     size_t count = all_streams(device, streams);
     for (size_t i = 0; i < count; i++) {
-        poll_stream(streams[i]);
+        emu_stream_poll(streams[i]);
         emu_stream_release(streams[i]);
     }
 }

@@ -7,8 +7,8 @@
 
 typedef struct emu_task emu_task;
 
-/* A task is either a request to the device process (`answered` is set) or runs here (`run` is set). Statuses are the
- * task's; its message is left with the thread. */
+/* A task is a request to the device process (`answered` is set), runs here (`run` is set), or ends when a task of another
+ * stream has ended (`awaited` is set). Statuses are the task's; its message is left with the thread. */
 struct emu_task {
     emu_task *next;
     uint64_t sequence;
@@ -16,6 +16,9 @@ struct emu_task {
     const char *routine;                                /* the function that queued it */
     int (*run)(emu_task *task, emu_stream *stream);
     bool slow;                                          /* run may wait for other threads: only a worker runs it */
+    bool quiet;                                         /* its end is seen by looking at the stream only: it may wait until then */
+    emu_stream *awaited;
+    uint64_t until;                                     /* the number of the task that is awaited */
     emu_buffer request;                                 /* of a launch */
     int (*answered)(emu_task *task, int status, emu_buffer *answer);
     void (*finish)(emu_task *task);                     /* once, whether it ran or not; frees the task */
@@ -28,7 +31,8 @@ LINK void emu_stream_release(emu_stream *stream);
 LINK emu_device *emu_stream_device(const emu_stream *stream);
 /* Queues a task; it belongs to the stream from now on. */
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
-/* Takes in the answers that have come, so that what finished launches used is free. */
+/* Takes in the answers that have come, so that what finished launches used is free, and events that have passed. */
+void emu_stream_poll(emu_stream *stream);
 void emu_streams_poll(emu_device *device);
 /* Tasks that have not begun are dropped, so one that waits for something should end. */
 bool emu_stream_drops(emu_stream *stream);
@@ -61,10 +65,12 @@ struct emu_stream {
     pthread_cond_t wake;          /* for the worker: there is something to do, or the end */
     pthread_cond_t progress;      /* for waiters: a task has ended */
     emu_task *head, *tail;
-    emu_task *unsent;             /* the first task that the device process does not have */
-    emu_connection connection;    /* the launches before `unsent` are in its ring */
+    emu_task *unsent;             /* before it are launches that are in the ring, and quiet tasks between them */
+    uint64_t pressing;            /* tasks from `unsent` on that are not quiet */
+    emu_connection connection;
     emu_buffer answer;            /* for whoever drives the queue; kept for the next one */
-    uint64_t submitted, completed;
+    uint64_t submitted;
+    _Atomic uint64_t completed;   /* other streams look at it without the lock */
     uint64_t released;            /* deferred mode: tasks up to this number may run */
     bool stumbled;                /* one has failed, and the device process skips those that it has; then it may have more */
     bool driven;                  /* a thread is busy with the head of the queue */
