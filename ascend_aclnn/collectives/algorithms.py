@@ -1,7 +1,7 @@
 """The collectives on a Group. Sums run in rank order, in float32 for the 16-bit types and rounded once: always the same bits.
 
 Every collective begins with an exchange of what each rank is about to do, so that ranks that do different things learn it
-instead of waiting for ever, and ends with one, after which buffers may be reused.
+instead of waiting for ever. It ends with one, after which buffers may be reused, unless all ranks read copies.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from ascend_aclnn.collectives.interface import (
     EXECUTE_TIMEOUT,
+    KEPT,
+    KEPT_BYTES,
     POINT_TO_POINT,
     RESULTS,
-    SCRATCH,
     CommunicationError,
     Group,
     Location,
@@ -160,17 +161,20 @@ class Collectives:
     # ---------------------------------------------------------------------------------------- one for all
     def barrier(self, timeout: Optional[float] = None) -> None:
         with self.group.lock:
-            self._announce("barrier", DataType.DT_UNDEFINED, (), Location(SCRATCH, 0), timeout=timeout)
+            self._announce("barrier", DataType.DT_UNDEFINED, (), Location(KEPT, 0), timeout=timeout)
 
     def all_reduce(self, send: Buffer, receive: Array, dtype: DataType, reduction: str = "sum") -> None:
         """``receive`` gets the reduction of all ranks' ``send``; both may be the same memory."""
         group, count = self.group, send.array.size
         with group.lock:
             peers = self._announce_buffer("all_reduce", dtype, send, (count,), reduction)
+            if send.array.nbytes <= KEPT_BYTES:  # on all ranks: each of them computes everything, from copies
+                _reduce(self._fetch(peers, send, dtype, lambda reader, source: (0, count)), receive, reduction)
+                return
             chunks = [_chunk(count, rank, group.size) for rank in range(group.size)]
             part = group.results(chunks[group.rank][1] * _element(dtype)).view(send.array.dtype)
             _reduce(self._fetch(peers, send, dtype, lambda reader, source: chunks[reader]), part, reduction)
-            self._done()  # the results stay until the next collective is announced by all
+            self._done(peers)  # the results stay until the next collective is announced by all
             places = [Location(RESULTS, 0)] * group.size
             results = group.fetch(part, places, _numpy(dtype), lambda reader, source: (0, chunks[source][1]))
             for (low, length), result in zip(chunks, results):
@@ -187,7 +191,7 @@ class Collectives:
             if self.group.rank == root and receive is not None:
                 made = np.empty_like(receive) if send.location is not None else receive
                 _reduce(sources, made, reduction)
-            self._done()
+            self._done(peers)
             if made is not None and made is not receive and receive is not None:
                 receive[...] = made
 
@@ -207,7 +211,7 @@ class Collectives:
             made = np.empty(counts[self.group.rank], receive.dtype)
             sources = self._fetch(peers, send, dtype, lambda reader, source: (starts[reader], counts[reader]))
             _reduce(sources, made, reduction)
-            self._done()
+            self._done(peers)
             receive[...] = made  # it may lie in what others have just read
 
     def all_gather(self, send: Buffer, receive: Sequence[Array], dtype: DataType, counts: Sequence[int]) -> None:
@@ -218,7 +222,7 @@ class Collectives:
             for rank, source in enumerate(sources):
                 if rank != self.group.rank or not np.may_share_memory(source, receive[rank]):
                     receive[rank][...] = source
-            self._done()
+            self._done(peers)
 
     def broadcast(self, buffer: Buffer, dtype: DataType, root: int) -> None:
         """Every rank's buffer gets the root's elements."""
@@ -230,7 +234,7 @@ class Collectives:
             sources = self._fetch(peers, buffer, dtype, lambda reader, source: (0, count if source == root else 0))
             if self.group.rank != root:
                 buffer.array[...] = sources[root]
-            self._done()
+            self._done(peers)
 
     def scatter(self, send: Optional[Buffer], receive: Array, dtype: DataType, root: int) -> None:
         """``receive`` gets this rank's part of the root's elements."""
@@ -242,7 +246,7 @@ class Collectives:
                 peers, own, dtype, lambda reader, source: (reader * count, count) if source == root else (0, 0)
             )
             receive[...] = sources[root].copy()
-            self._done()
+            self._done(peers)
 
     # ---------------------------------------------------------------------------------------- all to all
     def all_to_all(
@@ -280,7 +284,7 @@ class Collectives:
                 lambda reader, source: (peers[source].counts[reader], peers[source].counts[size + reader]),
             )
             parts = [source.copy() for source in sources]
-            self._done()
+            self._done(peers)
         for part, target in zip(parts, receive):
             target[...] = part
         return parts
@@ -331,8 +335,10 @@ class Collectives:
 
     def _publish(self, buffer: Buffer, wanted: bool) -> Location:
         """Where peers find a buffer: where it lies, or where it is copied to."""
-        if buffer.location is not None or not wanted:
-            return buffer.location or Location(SCRATCH, 0)
+        if not wanted:
+            return Location(KEPT, 0)
+        if buffer.location is not None and buffer.array.nbytes > KEPT_BYTES:
+            return buffer.location
         return self.group.publish(np.ascontiguousarray(buffer.array).reshape(-1))
 
     def _announce(
@@ -350,14 +356,18 @@ class Collectives:
         message = _pack(operation, dtype, number, root, counts, location)
         messages = self.group.exchange(message, self.timeout if timeout is None else timeout)
         peers = [_unpack(message) for message in messages]
+        if all(peer[:compared] == peers[0][:compared] for peer in peers):
+            return peers
         rows = [(p.operation, DataType(p.dtype).name, _reduction(p.reduction), p.root, p.counts) for p in peers]
         difference = check_equal(rows, _FIELDS[:compared])
         if difference is not None:
             raise self.group.fail(f"{operation}: {difference}")
         return peers
 
-    def _done(self) -> None:
-        self.group.exchange(b"done", self.timeout)
+    def _done(self, peers: Sequence[_Announcement]) -> None:
+        """Waits until all ranks have read what the others have announced, where that may change then."""
+        if any(peer.location.segment != KEPT for peer in peers):
+            self.group.exchange(b"done", self.timeout)
 
     def _fetch(self, peers: Sequence[_Announcement], own: Buffer, dtype: DataType, reads: Reads) -> list[Array]:
         """What this rank reads of each rank's announced buffer."""

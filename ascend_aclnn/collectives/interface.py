@@ -30,8 +30,10 @@ _SECRET_BYTES = 32
 _ADDRESS_BYTES = 64
 COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two connections between each pair of ranks
 CHANNELS = 2
-# Segments: inputs of collectives, their results, what is sent to one rank, and the memory of an emulated device.
-SCRATCH, RESULTS, POINTS, DEVICE = range(4)
+# Segments: inputs of collectives, their results, what is sent to one rank, small inputs, and the memory of an emulated device.
+SCRATCH, RESULTS, POINTS, KEPT, DEVICE = range(5)
+# Inputs up to this size are copied to KEPT: that costs less than to wait until all ranks have read them where they lie.
+KEPT_BYTES = 1 << 18
 _PORTS = 16  # that HCCL takes from HCCL_IF_BASE_PORT on
 
 Array = npt.NDArray[Any]
@@ -134,7 +136,7 @@ class Group(abc.ABC):
     # ---------------------------------------------------------------------------------------- data of collectives
     @abc.abstractmethod
     def publish(self, array: Array) -> Location:
-        """Puts an array where ``fetch`` finds it, until the collective ends."""
+        """Puts an array where ``fetch`` finds it until the collective ends; in KEPT, until the next one has ended too."""
 
     @abc.abstractmethod
     def results(self, nbytes: int) -> npt.NDArray[np.uint8]:

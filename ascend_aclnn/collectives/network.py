@@ -24,8 +24,8 @@ from ascend_aclnn.collectives.interface import (
     COLLECTIVE,
     CONNECT_TIMEOUT,
     EXECUTE_TIMEOUT,
+    KEPT,
     POINTS,
-    SCRATCH,
     Array,
     CommunicationError,
     Group,
@@ -149,8 +149,8 @@ class NetworkGroup(Group):
 
     # ---------------------------------------------------------------------------------------- data of collectives
     def publish(self, array: Array) -> Location:
-        """Nothing to do: ``fetch`` sends it."""
-        return Location(SCRATCH, 0)
+        """Nothing to do: ``fetch`` sends it, and who has received it has a copy."""
+        return Location(KEPT, 0)
 
     def results(self, nbytes: int) -> npt.NDArray[np.uint8]:
         self._results = np.empty(nbytes, np.uint8)

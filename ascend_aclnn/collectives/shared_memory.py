@@ -30,6 +30,8 @@ from ascend_aclnn.collectives.interface import (
     CONNECT_TIMEOUT,
     DEVICE,
     EXECUTE_TIMEOUT,
+    KEPT,
+    KEPT_BYTES,
     MAGIC,
     POINTS,
     RESULTS,
@@ -45,8 +47,19 @@ from ascend_aclnn.collectives.interface import (
 
 _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
 _LENGTH = struct.Struct("<I")
+_AT_ONCE = 1 << 16  # bytes of messages that are read at a time
 # In the place of a length: the sender has met all, or has lost one before that.
 _HAS_MET, _GAVE_UP = 0xFFFFFFFE, 0xFFFFFFFF
+
+
+def _message_end(data: bytes) -> Optional[int]:
+    """Where the first message ends; None before its length is known. EOFError where the sender gives up."""
+    if len(data) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(data)
+    if length == _GAVE_UP:
+        raise EOFError
+    return int(_LENGTH.size + length)
 
 
 class Segment:
@@ -179,11 +192,14 @@ class HostGroup(Group):
         self.lock_of_points = threading.Lock()
         self.points_used = 0  # bytes of POINTS
         self._batches = 0
+        self._kept = 0  # which half of KEPT was used last
         self._peers: dict[tuple[int, int], socket.socket] = {}
+        self._polls: dict[tuple[int, int], select.poll] = {}
+        self._unread: dict[tuple[int, int], bytes] = {}  # of messages behind those that have been received
         self._segments: dict[tuple[int, int], Segment] = {}
         self._secret = info.secret
         try:
-            for _ in (SCRATCH, RESULTS, POINTS):
+            for _ in (SCRATCH, RESULTS, POINTS, KEPT):
                 self.own.append(Segment.create())
             self._descriptors = [s.descriptor for s in self.own]
             if device_memory is not None:
@@ -286,6 +302,8 @@ class HostGroup(Group):
             raise CommunicationError(f"rank {expected[0]} is lost") from None
         connection.settimeout(None)
         self._peers[rank, channel] = connection
+        self._polls[rank, channel] = select.poll()
+        self._polls[rank, channel].register(connection, select.POLLIN)
         self.processes[rank] = process
         if channel == COLLECTIVE:
             meeting.watch_process(rank, process)
@@ -338,33 +356,33 @@ class HostGroup(Group):
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         self.check()
-        connection = self._peers[peer, channel]
+        data = self._unread.pop((peer, channel), b"")
         try:
-            (length,) = _LENGTH.unpack(self._read(connection, _LENGTH.size, deadline))
-            if length == _GAVE_UP:
-                raise EOFError
-            return self._read(connection, length, deadline)
+            end = _message_end(data)
+            while end is None or end > len(data):
+                data += self._read(peer, channel, deadline)
+                end = _message_end(data)
         except TimedOut:
             raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
-        except (OSError, EOFError):
+        except (OSError, EOFError, KeyError):
             raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
+        if end < len(data):
+            self._unread[peer, channel] = data[end:]
+        return data[_LENGTH.size : end]
 
-    @staticmethod
-    def _read(connection: socket.socket, length: int, deadline: float) -> bytes:
-        data = b""
-        while len(data) < length:
+    def _read(self, peer: int, channel: int, deadline: float) -> bytes:
+        """Some bytes from a rank, at least one."""
+        connection = self._peers[peer, channel]
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                data = connection.recv(_AT_ONCE, socket.MSG_DONTWAIT)
+                if not data:
+                    raise EOFError
+                return data
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimedOut
-            connection.settimeout(left)
-            try:
-                part = connection.recv(length - len(data))
-            except socket.timeout:  # the same as TimeoutError from Python 3.10 on
-                raise TimedOut from None
-            if not part:
-                raise EOFError
-            data += part
-        return data
+            self._polls[peer, channel].poll(left * 1000)
 
     # ---------------------------------------------------------------------------------------- memory
     def _view(self, rank: int, place: Location, dtype: np.dtype[Any], start: int, count: int) -> Array:
@@ -375,6 +393,11 @@ class HostGroup(Group):
         return segment.view(offset, nbytes).view(dtype)
 
     def publish(self, array: Array) -> Location:
+        if array.nbytes <= KEPT_BYTES:
+            # Others may still read the other half. Who has heard of this one's successor has read it.
+            self._kept ^= KEPT_BYTES
+            self.own[KEPT].reserve(2 * KEPT_BYTES)[self._kept :][: array.nbytes] = array.view(np.uint8)
+            return Location(KEPT, self._kept)
         self.own[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array.view(np.uint8)
         return Location(SCRATCH, 0)
 
