@@ -1,11 +1,12 @@
 """Times collectives over the emulated HCCL beside gloo, through torch.distributed, on one host.
 
-    python scripts/bench_collectives.py                 # 2 ranks; needs torch and torch_npu (scripts/test --clients has them)
-    python scripts/bench_collectives.py --ranks 4 --sizes 1024 1048576
+    python scripts/bench_collectives.py                 # 2 and 4 ranks; needs torch_npu (scripts/test --clients has it)
+    python scripts/bench_collectives.py --ranks 2 --sizes 1024 1048576
     python scripts/bench_collectives.py --scale 2 4 8 16   # by Communicator, on the emulated device: how times grow with ranks
 
-For each size, both are run alternately, and the least time of several counts. Each rank's device process and gloo's threads
-share the host's cores, so the ratio is what a CI job sees; it says nothing about cards.
+The first prints the table of docs/distributed.md (What it costs). For each size both are run alternately, and the least
+time of several counts. Each rank's device process and gloo's threads share the host's cores, so the ratio is what a CI job
+sees; it says nothing about cards.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import json
 import multiprocessing
 import os
 import subprocess
@@ -32,11 +34,12 @@ SCALED = ("all_reduce", "all_gather", "all_to_all")
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 24, 1 << 26, 1 << 28]
 # The list form of all_gather copies each part with an operator of its own; the others are one call of HCCL.
 BESIDE_GLOO = ("all_reduce", "all_gather_into_tensor", "all_gather")
+MOST_BYTES = 1 << 30  # of all ranks together: larger sizes are left out
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes")
     parser.add_argument("--repeat", type=int, default=20)
     parser.add_argument(
@@ -49,10 +52,37 @@ def main() -> int:
     if "RANK" in os.environ:
         measure(options)
         return 0
-    launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={options.ranks}", "--master_port=29617"]
-    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--", sys.executable, *launcher, *sys.argv]
-    environment = {**os.environ, "ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=environment).returncode
+    return beside_gloo(options)
+
+
+def beside_gloo(options: argparse.Namespace) -> int:
+    """Prints a table of Markdown; a job of torchrun measures each number of ranks."""
+    environment = {**os.environ, "ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    cells: dict[tuple[int, int], dict[str, str]] = {}
+    for ranks in options.ranks:
+        launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", "--master_port=29617"]
+        command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--", sys.executable, *launcher, *sys.argv]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            return done.returncode
+        for line in done.stdout.splitlines():
+            if line.startswith("{"):
+                row = json.loads(line)
+                cells[row["ranks"], row["bytes"]] = row["cells"]
+    columns = [(name, ranks) for name in BESIDE_GLOO for ranks in options.ranks]
+    print(
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, least of {options.repeat} runs, {time.strftime('%Y-%m-%d')}"
+    )
+    print("\n| bytes of each rank | " + " | ".join(f"{name}, {ranks} ranks" for name, ranks in columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for nbytes in options.sizes:
+        row = [cells.get((ranks, nbytes), {}).get(name, "") for name, ranks in columns]
+        print(f"| {in_words(nbytes)} | " + " | ".join(row) + " |")
+    return 0
+
+
+def in_words(nbytes: int) -> str:
+    return f"{nbytes >> 20} MB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KB"
 
 
 def scale(numbers: list[int], repeat: int) -> None:
@@ -122,11 +152,9 @@ def measure(options: argparse.Namespace) -> None:
     dist.init_process_group("hccl")
     gloo = dist.new_group(backend="gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
-    if rank == 0:
-        print(f"{size} ranks, least of {options.repeat} runs, milliseconds")
-        heads = "   ".join(f"{name:>22} {'gloo':>9} {'ratio':>6}" for name in BESIDE_GLOO)
-        print(f"{'bytes':>10} {heads}")
     for nbytes in options.sizes:
+        if nbytes * size * size > MOST_BYTES:
+            continue
         ours, theirs = torch.ones(nbytes // 4, device=device), torch.ones(nbytes // 4)
         whole = torch.empty(size * len(ours), device=device), torch.empty(size * len(theirs))
         parts = [list(tensor.chunk(size)) for tensor in whole]
@@ -140,8 +168,8 @@ def measure(options: argparse.Namespace) -> None:
         def gather_whole(tensor: Any, group: Any, whole: Any = whole) -> None:
             dist.all_gather_into_tensor(whole[0 if group is None else 1], tensor, group=group)
 
-        row = []
-        for run in (reduce, gather_whole, gather):
+        cells = {}
+        for name, run in zip(BESIDE_GLOO, (reduce, gather_whole, gather)):
             least = [float("inf"), float("inf")]
             for _ in range(options.repeat):
                 for which, (tensor, group) in enumerate(((ours, None), (theirs, gloo))):
@@ -150,10 +178,9 @@ def measure(options: argparse.Namespace) -> None:
                     run(tensor, group)
                     torch.npu.synchronize()
                     least[which] = min(least[which], time.perf_counter() - start)
-            row += [least[0] * 1e3, least[1] * 1e3, least[0] / least[1]]
+            cells[name] = f"{least[0] * 1e3:.2g} / {least[1] * 1e3:.2g}"
         if rank == 0:
-            cells = "   ".join(f"{a:>22.3f} {b:>9.3f} {c:>6.2f}" for a, b, c in (row[:3], row[3:6], row[6:]))
-            print(f"{nbytes:>10} {cells}", flush=True)
+            print(json.dumps({"ranks": size, "bytes": nbytes, "cells": cells}), flush=True)
     dist.destroy_process_group()
 
 
