@@ -310,10 +310,10 @@ class RingFunctions:
 
     def __init__(self, path: str) -> None:
         self.wait = ctypes.CDLL(path).emu_ring_wait
-        self.wait.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int)
+        self.wait.argtypes = (ctypes.c_void_p, ctypes.c_uint64)
         self.wait.restype = ctypes.c_uint64
         self.done = ctypes.PyDLL(path).emu_ring_done
-        self.done.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int)
+        self.done.argtypes = (ctypes.c_void_p, ctypes.c_uint64, ctypes.c_bool)
         self.done.restype = None
 
 
@@ -350,7 +350,6 @@ class Device:
 
     def serve(self, connection: socket.socket, memory: mmap.mmap, ring: RingFunctions) -> None:
         """Answers the requests of one connection until it ends: the launches in its ring, in order, and calls."""
-        fd = connection.fileno()
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         records = memoryview(memory)[Ring.HEAD : Ring.HEAD + Ring.RECORDS]
         words = records.cast("Q")
@@ -359,7 +358,7 @@ class Device:
         at = done = 0
         failed = False  # the last launch, or it was skipped
         while True:
-            sent = ring.wait(address, at, fd)
+            sent = ring.wait(address, at)
             if sent == at and not self._answer_call(connection):
                 return
             while at < sent:
@@ -375,10 +374,10 @@ class Device:
                     failed = outcome is not None and outcome[0] != 0
                 done += 1
                 if outcome is None:
-                    ring.done(address, done, fd)
+                    ring.done(address, done, False)
                 else:
                     words[start + 1] = Record.ANSWERED
-                    ring.done(address, done, fd)
+                    ring.done(address, done, True)
                     connection.sendall(_frame(*outcome))
 
     def _answer_call(self, connection: socket.socket) -> bool:
@@ -387,9 +386,8 @@ class Device:
         if not header:
             return False
         length, call = _HEADER.unpack(header)
-        if call != Call.WAKE:
-            payload = connection.recv(length - 4, socket.MSG_WAITALL) if length > 4 else b""
-            connection.sendall(_frame(*self._calls[call](payload)))
+        payload = connection.recv(length - 4, socket.MSG_WAITALL) if length > 4 else b""
+        connection.sendall(_frame(*self._calls[call](payload)))
         return True
 
     def prepare(self, payload: bytes) -> tuple[int, bytes]:

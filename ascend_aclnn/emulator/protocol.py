@@ -22,7 +22,6 @@ class Descriptor(IntEnum):
 class Call(IntEnum):
     """The requests."""
 
-    WAKE = -1  # something is in the ring; from the device process: the launch that is waited for is done. Has no answer
     PREPARE = 1  # phase one: checks arguments and keeps them as a plan
     LAUNCH = 2  # phase two: runs a plan on addresses; of launches that are too long for the ring
     DROP = 3  # forgets plans

@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 from emulator_client import Cann, client, environment
 
+from ascend_aclnn.emulator.protocol import Ring
+
 DEADLINE = 60
 
 
@@ -117,6 +119,158 @@ FIRST_OPERATOR = (
     " c.failure('aclnnMmGetWorkspaceSize', c.x, c.x, c.x, 0, __import__('ctypes').create_string_buffer(8),"
     " __import__('ctypes').create_string_buffer(8)))"
 )
+
+
+# ------------------------------------------------------------------------------------------------ waiting for each other
+
+
+def wake_everybody() -> int:
+    """Wakes whoever sleeps on a word of a ring, with nothing to do; how many that were."""
+    libc = ctypes.CDLL(None)
+    number = {"x86_64": 202, "aarch64": 98}[os.uname().machine]  # of futex(2)
+    rings = [line for line in Path("/proc/self/maps").read_text().splitlines() if "ascend-launches" in line]
+    addresses = [int(line.partition("-")[0], 16) for line in rings]
+    words = [address + offset for address in addresses for offset in range(0, Ring.HEAD, 4)]
+    wake = 1
+    return sum(libc.syscall(number, ctypes.c_void_p(word), wake, 1, None, None, 0) for word in words)
+
+
+@client()
+def test_neither_signals_nor_spurious_wake_ups_end_a_wait(cann: Cann) -> None:
+    """Of a client for a device process that is slow, and of an idle device process."""
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    pid, ran = cann.device_pid(), []
+    wait_until(wake_everybody, "the device process does not sleep")
+    cann.run("aclnnMm", x, x, out, 0)
+    cann.aclrtMemset(out.address, 16, 0, 16)
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+    workspace = cann.malloc(max(size, 1))
+    cann.aclnnMm(workspace, size, executor, None)
+
+    def disturb() -> None:
+        wait_until(wake_everybody, "the client does not sleep")
+        main = threading.main_thread().ident
+        assert main is not None
+        for _ in range(20):
+            time.sleep(0.001)
+            wake_everybody()
+            signal.pthread_kill(main, signal.SIGUSR1)
+        os.kill(pid, signal.SIGCONT)
+
+    signal.signal(signal.SIGUSR1, lambda *_: ran.append("handler"))
+    signal.siginterrupt(signal.SIGUSR1, True)
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    cann.aclrtSynchronizeStream(None)
+    thread.join()
+    assert ran
+    assert cann.read(out).tolist() == [[1, 0], [0, 1]]
+    cann.aclrtFree(workspace)
+
+
+@client()
+def test_every_waiting_thread_learns_that_the_device_is_lost(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    context, pid = cann.create("aclrtGetCurrentContext"), cann.device_pid()
+    streams = [cann.create("aclrtCreateStream") for _ in range(3)]
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+    workspace, statuses = cann.malloc(1 << 20), []
+    for stream in streams:
+        executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+        cann.aclnnMm(workspace, size, executor, stream)
+
+    def wait(stream: int) -> None:
+        cann.aclrtSetCurrentContext(context)
+        statuses.append(cann.failure("aclrtSynchronizeStream", stream).status)
+
+    threads = [threading.Thread(target=wait, args=(stream,)) for stream in streams]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: wake_everybody() >= len(streams), "the threads do not sleep")
+    os.kill(pid, signal.SIGKILL)
+    for thread in threads:
+        thread.join()
+    assert statuses == [507899] * 3
+    for stream in streams:
+        cann.aclrtDestroyStream(stream)
+    cann.aclrtFree(workspace)
+
+
+@client()
+def test_answers_of_more_launches_than_a_socket_holds_are_taken(cann: Cann) -> None:
+    """The device process must not be kept from its work by answers that a client leaves while it waits for the last launch."""
+    weight, out = cann.tensor(np.eye(2, dtype=np.float32)), cann.tensor(np.zeros((1, 2), np.float32))
+    wrong, right = (cann.tensor(np.array([row], np.int64)) for row in (9, 1))
+    workspace = cann.malloc(1 << 20)
+    for rows in (right, wrong):  # both plans are known from here on
+        executor, size = cann.prepare("aclnnEmbedding", weight, rows, out)
+        cann.aclnnEmbedding(workspace, size, executor, None)
+    assert cann.failure("aclrtSynchronizeStream", None).status == 161002
+    pid = cann.device_pid()
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+    for rows in (*[wrong] * 2000, right):
+        executor, size = cann.prepare("aclnnEmbedding", weight, rows, out)
+        cann.aclnnEmbedding(workspace, size, executor, None)
+    threading.Timer(0.2, os.kill, (pid, signal.SIGCONT)).start()
+    assert cann.failure("aclrtSynchronizeStream", None).status == 161002
+    assert cann.read(out).tolist() == [[0, 1]]
+    cann.aclrtFree(workspace)
+
+
+@client()
+def test_a_process_that_has_forked_goes_on_waiting(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    cann.aclrtMemset(out.address, 16, 0, 16)
+    context, pid = cann.create("aclrtGetCurrentContext"), cann.device_pid()
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+    workspace = cann.malloc(max(size, 1))
+    cann.aclnnMm(workspace, size, executor, None)
+
+    def wait() -> None:
+        cann.aclrtSetCurrentContext(context)
+        cann.aclrtSynchronizeStream(None)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(wake_everybody, "the thread does not sleep")
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    os.kill(pid, signal.SIGCONT)
+    thread.join()
+    assert cann.read(out).tolist() == [[1, 0], [0, 1]]
+    cann.aclrtFree(workspace)
+
+
+def switches(pid: int) -> list[str]:
+    """How often each thread of a process has stopped running."""
+    tasks = sorted(Path(f"/proc/{pid}/task").iterdir())
+    return [line for task in tasks for line in (task / "status").read_text().splitlines() if "ctxt_switches" in line]
+
+
+@client()
+def test_an_idle_device_process_does_nothing(cann: Cann) -> None:
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+
+    def idles() -> bool:
+        before = switches(cann.device_pid())
+        time.sleep(0.2)
+        return switches(cann.device_pid()) == before
+
+    wait_until(idles, "the device process does something")
+    cann.run("aclnnMm", x, x, out, 0)
+    assert cann.read(out).tolist() == [[1, 0], [0, 1]]
 
 
 # ------------------------------------------------------------------------------------------------------- the client ends

@@ -245,9 +245,21 @@ static void end_process(emu_device *device) {
     device->pid = 0;
 }
 
+/* Tells the device process, which naps or sleeps, that there is something to do. */
+static void wake(emu_ring *ring) {
+    if (atomic_exchange(&ring->state, RING_BUSY) != RING_BUSY) ring_wake(&ring->state);
+}
+
+/* Tells it that there is something on the socket, or will be at once: a call that is long fits only while it is read. */
+static void announce_call(emu_ring *ring) {
+    atomic_fetch_add(&ring->calls, 1);
+    if (atomic_load(&ring->state) != RING_BUSY) wake(ring);
+}
+
 static void free_channel(emu_channel channel) {
-    munmap(channel.ring, sizeof *channel.ring);
     close(channel.socket);
+    announce_call(channel.ring);
+    munmap(channel.ring, sizeof *channel.ring);
 }
 
 static void close_channel(emu_device *device, emu_channel channel) {
@@ -441,9 +453,7 @@ static bool send_frame(int socket, uint32_t call, const emu_buffer *request) {
 static int receive(emu_connection *connection, emu_buffer *answer) {
     emu_frame reply;
     answer->size = 0;
-    bool good;
-    do good = receive_all(connection->channel.socket, &reply, sizeof reply) && reply.bytes >= sizeof reply.word;
-    while (good && reply.bytes == sizeof reply.word && reply.word == CALL_WAKE);
+    bool good = receive_all(connection->channel.socket, &reply, sizeof reply) && reply.bytes >= sizeof reply.word;
     if (good) {
         size_t size = reply.bytes - sizeof reply.word;
         if (size > answer->room) {
@@ -465,6 +475,7 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
     answer->size = 0;
     int status = emu_link_open(device, &connection);
     if (status != 0) return status;
+    announce_call(connection.channel.ring);
     if (send_frame(connection.channel.socket, call, request)) {
         status = receive(&connection, answer);
     } else {
@@ -477,17 +488,15 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
 
 /* ------------------------------------------------------------------------------------------------------------ launches */
 
+/* How long a client sleeps at most before it looks whether the device process is still there, in nanoseconds. */
+#define LIVENESS 5000000
+
 /* Whether the launches are done within a short while. */
 static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since) {
     while (emu_now() - since < 2 * RING_SPIN) {
         if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
     }
     return false;
-}
-
-/* Tells the device process, which naps or sleeps, that there is something in the ring. */
-static void wake(emu_ring *ring, int socket) {
-    if (atomic_exchange(&ring->state, RING_BUSY) != RING_BUSY) send_frame(socket, (uint32_t)CALL_WAKE, NULL);
 }
 
 bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after) {
@@ -506,51 +515,51 @@ bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool
     connection->end += filler + count;
     connection->launched++;
     atomic_store(&ring->sent, connection->end);
-    if (atomic_load(&ring->state) == RING_SLEEPS) wake(ring, connection->channel.socket);
+    if (atomic_load(&ring->state) == RING_SLEEPS) wake(ring);
     return true;
 }
 
 static bool is_lost(const emu_connection *connection) { return !emu_link_current(connection); }
 
-/* Takes CALL_WAKE off the socket; false when an answer is next. */
-static bool take_wake(emu_connection *connection) {
-    emu_frame frame;
-    ssize_t got = recv(connection->channel.socket, &frame, sizeof frame, MSG_PEEK | MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-    if (got <= 0) {
-        lost_connection(connection);
-        return true;
+/* Whether something is on the socket: an answer that nobody has taken, or the end, and the device is lost then. */
+static bool hears(const emu_connection *connection) {
+    char byte;
+    ssize_t got = recv(connection->channel.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0) lost_connection(connection);
+    return true;
+}
+
+/* Sleeps until the device process has done so many launches, or has an answer to one before; false when the time is over. */
+static bool sleep_until(emu_connection *connection, uint64_t launches, int32_t timeout, uint64_t end) {
+    emu_ring *ring = connection->channel.ring;
+    for (;;) {
+        atomic_store(&ring->sleeps, 1);
+        atomic_store(&ring->wanted, launches);
+        if (atomic_load(&ring->done) >= launches || is_lost(connection)) return true;
+        if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* its nap may have ended since it was woken */
+        int64_t now = (int64_t)emu_now(), left = timeout < 0 || (int64_t)end - now > LIVENESS ? LIVENESS : (int64_t)end - now;
+        if (left <= 0) return atomic_load(&ring->done) >= launches;
+        bool woken = ring_sleep(&ring->sleeps, 1, left);
+        if (atomic_load(&ring->wanted) == 0 && emu_link_done(connection)) return true;
+        /* The end of a process wakes nobody. */
+        if (!woken && hears(connection)) return true;
     }
-    if (got < (ssize_t)sizeof frame || frame.word != CALL_WAKE) return false;
-    return receive_all(connection->channel.socket, &frame, sizeof frame);
 }
 
 bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout) {
     emu_ring *ring = connection->channel.ring;
     if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
-    if (timeout == 0) { /* who only asks wakes nobody; the end of the connection is an answer, too */
-        struct pollfd poller = {connection->channel.socket, POLLIN, 0};
-        return is_lost(connection) || (poll(&poller, 1, 0) > 0 && take_wake(connection) && is_lost(connection));
-    }
+    /* Who only asks wakes nobody; the end of the connection is an answer, too. */
+    if (timeout == 0) return is_lost(connection) || (hears(connection) && is_lost(connection));
     uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
-    bool short_wait = connection->wait < RING_SPIN;
-    if (short_wait && atomic_load(&ring->state) != RING_BUSY) wake(ring, connection->channel.socket);
-    while (!short_wait || !spin(ring, launches, since)) {
-        atomic_store(&ring->wanted, launches);
-        if (atomic_load(&ring->done) >= launches || is_lost(connection)) break;
-        if (atomic_load(&ring->state) != RING_BUSY) wake(ring, connection->channel.socket);
-        struct pollfd poller = {connection->channel.socket, POLLIN, 0};
-        int ready = poll(&poller, 1, timeout < 0 ? -1 : emu_left(end));
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready == 0) {
-            atomic_store(&ring->wanted, 0);
-            return atomic_load(&ring->done) >= launches;
-        }
-        if (!take_wake(connection)) break; /* something is there to be taken */
-    }
+    atomic_store(&ring->wanted, launches);
+    if (atomic_load(&ring->state) != RING_BUSY) wake(ring);
+    bool short_wait = connection->wait < RING_SPIN, in_time = true;
+    if (!short_wait || !spin(ring, launches, since)) in_time = sleep_until(connection, launches, timeout, end);
     atomic_store(&ring->wanted, 0);
-    connection->wait = ring_guess(connection->wait, emu_now() - since);
-    return true;
+    if (in_time) connection->wait = ring_guess(connection->wait, emu_now() - since);
+    return in_time;
 }
 
 bool emu_link_done(const emu_connection *connection) {
