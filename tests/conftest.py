@@ -6,6 +6,7 @@ the emulated device; ``--aclnn-backend=npu`` runs the same tests, unedited, on t
 
 from __future__ import annotations
 
+import gc
 import importlib.metadata
 import os
 import zlib
@@ -16,6 +17,7 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+from long_tests import LONG
 
 from ascend_aclnn import catalog
 from ascend_aclnn.core.interface import Backend
@@ -43,6 +45,18 @@ hypothesis.settings.register_profile("suite", **_slow, **_kept)
 hypothesis.settings.load_profile("suite")
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keeps modules and thousands of tests, which live to the end, out of every garbage collection of a test."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out what takes long, unless it is asked for."""
+    if not LONG and item.get_closest_marker("long") is not None:
+        pytest.skip("takes long: ./scripts/test --long (or ASCEND_ACLNN_LONG=1) runs it")
 
 
 @pytest.fixture(autouse=True)

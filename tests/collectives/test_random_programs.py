@@ -2,7 +2,8 @@
 
 A program makes communicators (of all ranks, of some, several at a time), each with a stream of its own, and queues
 collectives of random kinds, sizes, data types and reductions on them, in place or not; only at its end it waits and looks
-at the results. ``ASCEND_ACLNN_PROGRAMS`` says how many run in all (``./scripts/test --all``: 1000).
+at the results. ``ASCEND_ACLNN_PROGRAMS`` says how many run in all (``./scripts/test --all``: 1000); fewer crews, and fewer
+programs, run where long tests are left out.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from typing import Callable
 import numpy as np
 import pytest
 from collective_programs import programs, random_program
+from long_tests import LONG
 from rank_tools import MARK, Crew, processes
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Communicator
 
-PROGRAMS = int(os.environ.get("ASCEND_ACLNN_PROGRAMS", "40"))
+PROGRAMS = int(os.environ.get("ASCEND_ACLNN_PROGRAMS", "40" if LONG else "8"))
 BATCH = 10  # programs that a crew runs without a word in between
-SIZES = (2, 3, 4, 5, 6)
+SIZES = (2, 3, 4, 5, 6) if LONG else (2, 5)
 BACKENDS = ("numpy", "emulator")
 
 
@@ -124,7 +126,7 @@ def again_until_it_fails(world: Communicator, body: Callable[[Communicator], Non
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("body", [make, divide, destroy])
+@pytest.mark.parametrize("body", [make, divide, pytest.param(destroy, marks=pytest.mark.long)])
 @pytest.mark.parametrize("seed", range(max(PROGRAMS // 200, 1)))
 def test_a_rank_killed_while_communicators_come_and_go(
     seed: int, body: Callable[[Communicator], None], backend: str, request: pytest.FixtureRequest

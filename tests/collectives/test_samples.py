@@ -13,7 +13,7 @@ SIZES = ["--hidden", "64", "--tokens", "16"]
 
 
 @pytest.mark.parametrize("backend", ["numpy", "emulator"])
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_expert_parallel(backend: str, ranks: int, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("tqdm", reason="samples show their progress with tqdm")
     command = [sys.executable, str(SAMPLE), "--ranks", str(ranks), *SIZES]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import pickle
 from fractions import Fraction
@@ -46,19 +47,20 @@ def table() -> list[Any]:
 
 TABLE = table()
 FINITE = sorted((v, code) for code, v in enumerate(TABLE) if isinstance(v, Fraction))
+CANDIDATES = [(Fraction(-49152), 0xEF), *FINITE, (Fraction(49152), 0x6F)]  # in order, with what infinity's would be
 
 
 def nearest(x: float) -> int:
-    """The code of a value by comparing exact distances to all codes, halves away from zero; 49152 would be infinity's."""
+    """The code of a value by comparing exact distances to the codes beside it, halves away from zero."""
     if math.isnan(x):
         return 0x80
     if math.isinf(x):
         return 0x6F if x > 0 else 0xEF
     exact = Fraction(x)
-    candidates = [*FINITE, (Fraction(49152), 0x6F), (Fraction(-49152), 0xEF)]
     if abs(exact) > 49152:
         return 0x6F if exact > 0 else 0xEF
-    return min(candidates, key=lambda c: (abs(c[0] - exact), -abs(c[0])))[1]
+    place = bisect.bisect_left(CANDIDATES, (exact,))
+    return min(CANDIDATES[max(place - 1, 0) : place + 1], key=lambda c: (abs(c[0] - exact), -abs(c[0])))[1]
 
 
 def codes(array: Any) -> list[int]:

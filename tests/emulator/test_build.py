@@ -103,7 +103,7 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_directory_of_ours_is_built_again_and_keeps_what_others_put_there(tmp_path: Path, earlier: bool) -> None:
     building.build(tmp_path, split=True)
     if earlier:  # as versions without the mark left it

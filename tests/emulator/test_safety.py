@@ -203,6 +203,7 @@ def test_extents_that_wrap_are_out_of_bounds(cann: Cann) -> None:
     cann.aclrtFree(block)
 
 
+@pytest.mark.long
 def test_entry_points_hold_under_sanitizers(emulator_home: Path) -> None:
     """A short run of the fuzzer, with ASan and UBSan."""
     script = Path(__file__).parents[2] / "scripts" / "fuzz_emulator.py"
@@ -468,6 +469,7 @@ def test_known_arguments_are_bounded_by_their_size(cann: Cann) -> None:
 
 
 @pytest.mark.usefixtures("compiler")
+@pytest.mark.long
 def test_threads_at_once_have_no_data_races(tmp_path: Path) -> None:
     """What ThreadSanitizer sees of a program whose threads use streams, events and memory at the same time."""
     compiler = find_compiler()

@@ -5,7 +5,6 @@ Operators with a reference run on the call of their example and on what ``operat
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import os
@@ -18,7 +17,7 @@ from typing import Any, Optional
 import numpy as np
 import pytest
 from live_objects import assert_nothing_left
-from operator_arguments import Search, arrays, copied, spread
+from operator_arguments import arrays, copied, found, spread
 
 import ascend_aclnn as aclnn
 import samples
@@ -36,14 +35,6 @@ FAMILIES = sorted({operator.family for operator in OPERATORS})
 
 def of_family(family: str) -> list[Operator]:
     return [operator for operator in OPERATORS if operator.family == family]
-
-
-@functools.cache
-def found(operator: Operator) -> list[list[Any]]:
-    """A set of arguments that a search finds, by the default's rules; two where there is no example."""
-    if reference.find(operator) is None or samples.soc(operator) is not None:
-        return []
-    return Search(operator).find(2 if operator.example is None else 1)
 
 
 def calls(operator: Operator) -> Iterator[samples.Call]:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Optional
 import numpy as np
 import numpy.typing as npt
 import pytest
+from long_tests import LONG
 from rule_tools import A2, A3, NEW_950, OLD, OLD_310P
 
 from ascend_aclnn import catalog, rules
@@ -23,7 +24,7 @@ from ascend_aclnn.core.socs import Soc, soc
 from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
 
-SETS = 30
+SETS = 30 if LONG else 10
 SOCS = [soc(name) for name in (A2, A3, OLD, OLD_310P, NEW_950)]
 INTEGERS = [-(2**63), -(2**31), -100, -9, -8, 5, 7, 8, 9, 16, 32, 100, 512, 65536, 2**24, 2**31, 2**63 - 1]
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e-6, 1e30, -1e300, float("inf"), -float("inf"), float("nan")]

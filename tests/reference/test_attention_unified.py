@@ -213,6 +213,7 @@ def test_flash_attention_score_v4_and_its_gradients(layout: str) -> None:
     np.testing.assert_allclose(gradients.dsink, ts.grad.numpy(), rtol=0.05, atol=1e-2)
 
 
+@pytest.mark.long
 def test_quant_flash_attention_score() -> None:
     """Codes times scales of 128 queries, 256 keys and 512 values; the device rounds its probabilities to HIFLOAT8 as well."""
     heads, queries, keys, width, scale = 40, 7200, 512, 128, 0.05  # as tiling asks for
