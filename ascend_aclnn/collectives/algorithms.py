@@ -104,7 +104,7 @@ class Collectives:
 
         def meet(info: RootInfo, rank: int, size: int, known: Optional[Mapping[int, int]]) -> Group:
             if info.address:
-                return NetworkGroup(info, rank, size)
+                return NetworkGroup(info, rank, size, known=known)
             return HostGroup(info, rank, size, device_memory, known=known)
 
         made = cls(meet(first, rank, size, known), timeout)

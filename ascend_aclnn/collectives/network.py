@@ -3,19 +3,28 @@
 gloo and not MPI or UCX: whoever runs torch_npu has it already, it needs no launcher of its own (mpiexec), and two-sided
 messages are all that a collective wants here. Rank 0 keeps PyTorch's TCPStore at the root info's address, where the ranks
 find each other under a name that only those who have the secret know. Nothing is encrypted, as with HCCL.
+
+gloo waits for a rank that has ended as long as for one that is late. So each process keeps a connection to the one that has
+the store, which tells the others when one of them breaks (``_Lobby``); ranks look there while they meet.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import hashlib
 import hmac
 import os
+import re
+import secrets
+import selectors
+import socket
+import struct
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any, Callable
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -33,15 +42,14 @@ from ascend_aclnn.collectives.interface import (
     Reads,
     RootInfo,
     TimedOut,
+    free_port,
 )
 
 _LENGTHS, _MESSAGES, _DATA, _GIVEN = range(4)  # kinds of gloo's tags
 _KINDS = 4
 
-_stores: dict[
-    str, Any
-] = {}  # of this process, by address: ranks that split off find each other in their parents' store
-_lock = threading.Lock()
+_TOKEN = struct.Struct("<Q")
+_LOOK_AGAIN = 0.1  # seconds: who has come to a meeting since
 
 
 def _torch() -> Any:
@@ -53,42 +61,183 @@ def _torch() -> Any:
     return torch
 
 
-def _store_at(address: str, hosts: bool, timeout: datetime.timedelta) -> Any:
+class _Lobby:
+    """Which processes have ended, of those that use a store. A process is known by a number that it makes up."""
+
+    def __init__(self, store: Any, ip: str, hosts: bool) -> None:
+        self.process = secrets.randbits(63)
+        self._lost: set[int] = set()
+        self._host_is_lost = False
+        if hosts:
+            listener = socket.create_server((ip, free_port(ip)), backlog=1024)
+            threading.Thread(target=_tell_of_lost, args=(listener,), daemon=True).start()
+            store.set("lobby", str(listener.getsockname()[1]))
+        self._connection = socket.create_connection((ip, int(store.get("lobby"))))
+        _probe(self._connection)
+        self._connection.sendall(_TOKEN.pack(self.process))
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self) -> None:
+        process = _read_token(self._connection)
+        while process is not None:
+            self._lost.add(process)
+            process = _read_token(self._connection)
+        self._host_is_lost = True
+
+    def check(self, processes: Mapping[int, int]) -> None:
+        """CommunicationError if one of these, by rank, has ended."""
+        for rank, process in processes.items():
+            if process in self._lost:
+                raise CommunicationError(f"rank {rank} is lost")
+        if self._host_is_lost:
+            raise CommunicationError("the rank that keeps the store is lost")
+
+
+def _probe(connection: socket.socket) -> None:
+    """Lets the system find out within 20 seconds that the other host is gone, which closes no connection."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3)):
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _read_token(connection: socket.socket) -> Optional[int]:
+    try:
+        data = connection.recv(_TOKEN.size, socket.MSG_WAITALL)
+    except OSError:
+        return None
+    return _TOKEN.unpack(data)[0] if len(data) == _TOKEN.size else None
+
+
+def _tell_of_lost(listener: socket.socket) -> None:
+    """Tells all processes of a lobby the numbers of those whose connections end."""
+    lost = b""
+    processes: dict[socket.socket, bytes] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listener:
+                    connection, _ = listener.accept()
+                    processes[connection] = b""
+                    _probe(connection)
+                    selector.register(connection, selectors.EVENT_READ)
+                    _tell(connection, lost)
+                    continue
+                connection = next(c for c in processes if c is key.fileobj)
+                try:
+                    data = connection.recv(_TOKEN.size)
+                except OSError:
+                    data = b""
+                processes[connection] += data
+                if not data:
+                    selector.unregister(connection)
+                    connection.close()
+                    number = processes.pop(connection)[: _TOKEN.size]
+                    if len(number) == _TOKEN.size:
+                        lost += number
+                        for other in processes:
+                            _tell(other, number)
+
+
+def _tell(connection: socket.socket, numbers: bytes) -> None:
+    with contextlib.suppress(OSError):  # it has ended, too, and the selector says so
+        connection.sendall(numbers)
+
+
+class _Place(NamedTuple):
+    """Where ranks find each other; ranks that split off do so in their parents' store."""
+
+    store: Any
+    lobby: _Lobby
+
+
+_places: dict[str, _Place] = {}  # of this process, by address
+_lock = threading.Lock()
+
+
+def _connect(address: str, hosts: bool, timeout: datetime.timedelta) -> Any:
+    ip, port = address.rsplit(":", 1)
+    return _torch().distributed.TCPStore(ip, int(port), is_master=hosts, timeout=timeout, wait_for_workers=False)
+
+
+def _place_at(address: str, hosts: bool, timeout: datetime.timedelta) -> _Place:
     with _lock:
-        if address not in _stores:
-            ip, port = address.rsplit(":", 1)
-            _stores[address] = _torch().distributed.TCPStore(
-                ip, int(port), is_master=hosts, timeout=timeout, wait_for_workers=False
-            )
-        return _stores[address]
+        if address not in _places:
+            store = _connect(address, hosts, timeout)
+            _places[address] = _Place(store, _Lobby(store, address.rsplit(":", 1)[0], hosts))
+        return _places[address]
+
+
+def _name(info: RootInfo) -> str:
+    """What a job calls itself in the store."""
+    return hashlib.sha256(b"store" + info.secret).hexdigest()
 
 
 class NetworkGroup(Group):
     """The connections of one rank to all ranks of a communicator, by gloo."""
 
-    def __init__(self, info: RootInfo, rank: int, size: int, timeout: float = CONNECT_TIMEOUT) -> None:
-        """Meets the other ranks."""
+    def __init__(
+        self,
+        info: RootInfo,
+        rank: int,
+        size: int,
+        timeout: float = CONNECT_TIMEOUT,
+        known: Optional[Mapping[int, int]] = None,
+    ) -> None:
+        """Meets the other ranks. ``known``: processes of ranks, met before in another group."""
         super().__init__(rank, size)
-        self._torch = torch = _torch()
+        self._torch = _torch()
         patience = datetime.timedelta(seconds=timeout)
-        name = hashlib.sha256(b"store" + info.secret).hexdigest()
         try:
-            store = torch.distributed.PrefixStore(name, _store_at(info.address, rank == 0, patience))
-            gloo = torch.distributed.ProcessGroupGloo
-            options = gloo._Options()
-            options._devices = [
-                gloo.create_device(hostname=os.environ.get("HCCL_IF_IP") or info.address.rsplit(":", 1)[0])
-            ]
-            options._timeout = patience
-            self._gloo: Any = gloo(store, rank, size, options)
-        except RuntimeError as error:
-            raise TimedOut(f"rank {rank} waited in vain for the others at {info.address}: {error}") from None
+            place = _place_at(info.address, rank == 0, patience)
+            self._gloo = self._meet(place, info, patience, dict(known or {}))
+        except (RuntimeError, OSError) as error:
+            if isinstance(error, CommunicationError):
+                raise
+            if re.search("timed? ?out", str(error), re.IGNORECASE):
+                raise TimedOut(f"rank {rank} waited in vain for the others at {info.address}: {error}") from None
+            text = str(error).partition("\n")[0]  # without a trace of calls
+            raise CommunicationError(f"a rank is lost that rank {rank} meets at {info.address}: {text}") from None
         self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._given: dict[int, list[tuple[Any, Any]]] = {peer: [] for peer in range(size)}
-        proofs = self.exchange(self._proof(info, rank), timeout)
-        for peer, proof in enumerate(proofs):
+        answers = self.exchange(self._proof(info, rank) + _TOKEN.pack(place.lobby.process), timeout)
+        for peer, answer in enumerate(answers):
+            proof, process = answer[: -_TOKEN.size], answer[-_TOKEN.size :]
             if not hmac.compare_digest(proof, self._proof(info, peer)):
                 raise self.fail(f"what connected as rank {peer} does not have the root info")
+            self.processes[peer] = _TOKEN.unpack(process)[0]
+
+    def _meet(self, place: _Place, info: RootInfo, patience: datetime.timedelta, processes: dict[int, int]) -> Any:
+        """gloo's connections to the others. A thread waits for them, for ranks that have ended, too; it is left alone then."""
+        name = _name(info)
+        store = self._torch.distributed.PrefixStore(name, place.store)
+        store.set(f"process {self.rank}", str(place.lobby.process))
+        made: list[Any] = []
+        ended = threading.Event()
+
+        def connect() -> None:
+            try:
+                gloo = self._torch.distributed.ProcessGroupGloo
+                options, host = gloo._Options(), os.environ.get("HCCL_IF_IP") or info.address.rsplit(":", 1)[0]
+                options._devices = [gloo.create_device(hostname=host)]
+                options._timeout = patience
+                own = self._torch.distributed.PrefixStore(name, _connect(info.address, False, patience))
+                made.append(gloo(own, self.rank, self.size, options))
+            except RuntimeError as error:
+                made.append(error)
+            finally:
+                ended.set()
+
+        threading.Thread(target=connect, daemon=True).start()
+        missing = [rank for rank in range(self.size) if rank not in processes and rank != self.rank]
+        while not ended.wait(_LOOK_AGAIN):
+            come = [rank for rank in missing if store.check([f"process {rank}"])]
+            processes.update((rank, int(store.get(f"process {rank}"))) for rank in come)
+            missing = [rank for rank in missing if rank not in processes]
+            place.lobby.check(processes)
+        if not made or isinstance(made[0], RuntimeError):
+            raise made[0] if made else CommunicationError("gloo ended without a word")
+        return made[0]
 
     def _proof(self, info: RootInfo, rank: int) -> bytes:
         return hmac.digest(info.secret, b"rank %d of %d" % (rank, self.size), "sha256")

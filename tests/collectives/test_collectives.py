@@ -46,19 +46,14 @@ def _child(
         results.put((rank, error))
 
 
-each_transport = pytest.mark.parametrize(
-    "transport",
-    [
-        "host",
-        pytest.param(
-            "network",
-            marks=pytest.mark.skipif(
-                importlib.util.find_spec("torch") is None,
-                reason="torch, which brings gloo, is not installed: ranks on several hosts are not tested",
-            ),
-        ),
-    ],
+NETWORK = pytest.param(
+    "network",
+    marks=pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None,
+        reason="torch, which brings gloo, is not installed: ranks on several hosts are not tested",
+    ),
 )
+each_transport = pytest.mark.parametrize("transport", ["host", NETWORK])
 
 
 def new_root_info(transport: str = "host") -> bytes:
@@ -269,9 +264,50 @@ def _divide(collectives: Collectives, dying: int) -> Any:
     return collectives.among(range(collectives.group.size))
 
 
+def _come_and_die(info: bytes, rank: int, dying: int, results: Any) -> None:
+    """One rank is killed when all have come to the meeting, before it is connected to the others."""
+    from ascend_aclnn.collectives import network
+
+    if rank == dying:
+        connect_once = network._connect
+
+        def connect(address: str, hosts: bool, timeout: Any) -> Any:
+            if address in network._places:  # what waits for the others
+                name = network._name(RootInfo.parse(info))
+                while not network._places[address].store.check([f"{name}/process {other}" for other in range(3)]):
+                    time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return connect_once(address, hosts, timeout)
+
+        network._connect = connect
+    try:
+        Collectives.join(info, rank, 3).group.close()
+        results.put((rank, None))
+    except BaseException as error:
+        results.put((rank, error))
+
+
+@pytest.mark.parametrize("transport", [NETWORK])
+@pytest.mark.parametrize("dying", [0, 1])
+def test_a_rank_that_dies_while_all_meet_on_a_network(dying: int, transport: str) -> None:
+    info, results = new_root_info(transport), FORK.Queue()
+    children = [FORK.Process(target=_come_and_die, args=(info, rank, dying, results)) for rank in range(3)]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=30) for _ in range(2))
+    for child in children:
+        child.join(10)
+        assert not child.is_alive()
+    assert set(found) == set(range(3)) - {dying}
+    for rank, error in found.items():
+        assert isinstance(error, CommunicationError) and not isinstance(error, TimedOut), (rank, error)
+        assert "is lost" in str(error), (rank, error)
+
+
+@each_transport
 @pytest.mark.parametrize("dying", [0, 1, 2])
-def test_a_rank_that_dies_before_it_meets_those_it_knows(dying: int) -> None:
-    info, results = new_root_info(), FORK.Queue()
+def test_a_rank_that_dies_before_it_meets_those_it_knows(dying: int, transport: str) -> None:
+    info, results = new_root_info(transport), FORK.Queue()
     children = [FORK.Process(target=_child, args=(_divide, info, r, 3, results, (dying,))) for r in range(3)]
     for child in children:
         child.start()
