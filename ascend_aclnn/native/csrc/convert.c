@@ -122,9 +122,11 @@ WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
         for (size_t i = 0; i < columns; i++) d[i] = convert(s[i]);                           \
     }
 
-#define FAMILY(name, attribute)                                                                                \
+#define BFLOATS(name, attribute)                                                                               \
     attribute static void widen_bf16_##name(ARGUMENTS) { ROWS(uint16_t, float, widen_bf16) }                   \
-    attribute static void round_bf16_##name(ARGUMENTS) { ROWS(float, uint16_t, round_bf16) }                   \
+    attribute static void round_bf16_##name(ARGUMENTS) { ROWS(float, uint16_t, round_bf16) }
+
+#define FAMILY(name, attribute)                                                                                \
     attribute static void round_e4m3fn_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e4m3fn) }                \
     attribute static void round_e5m2_##name(ARGUMENTS) { ROWS(float, uint8_t, round_e5m2) }                    \
     attribute static void widen_e8m0_##name(ARGUMENTS) { ROWS(uint8_t, float, widen_e8m0) }                    \
@@ -136,11 +138,13 @@ WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
     attribute static void round_double_half_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_half) }    \
     attribute static void round_double_bf16_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_bf16) }
 
+BFLOATS(plain, )
 FAMILY(plain, )
 static void widen_half_plain(ARGUMENTS) { ROWS(uint16_t, float, widen_half) }
 static void round_half_plain(ARGUMENTS) { ROWS(float, uint16_t, round_half) }
 
 #if defined(__x86_64__)
+BFLOATS(avx2, AVX2)
 FAMILY(avx2, AVX2)
 FAMILY(avx512, AVX512)
 
@@ -178,39 +182,81 @@ AVX2 static void round_half_f16c(ARGUMENTS)
     }
 }
 
-AVX512 static void widen_half_f16c512(ARGUMENTS)
-{
-    for (size_t row = 0; row < rows; row++) {
-        const uint16_t *s = (const uint16_t *)((const char *)source + (ptrdiff_t)row * source_step);
-        float *d = (float *)((char *)target + (ptrdiff_t)row * target_step);
-        size_t i = 0;
-        for (; i + 16 <= columns; i += 16) {
-            __m512 v = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(s + i)));
-            _mm512_storeu_ps(d + i, v);
-            if (_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q))
-                for (size_t k = i; k < i + 16; k++) d[k] = widen_half(s[k]);
-        }
-        for (; i < columns; i++) d[i] = widen_half(s[i]);
+/* A vector, or two, at a time; the last elements by a mask. */
+#define WIDEN512(convert)                                                                                      \
+    for (size_t row = 0; row < rows; row++) {                                                                  \
+        const uint16_t *s = (const uint16_t *)((const char *)source + (ptrdiff_t)row * source_step);           \
+        float *d = (float *)((char *)target + (ptrdiff_t)row * target_step);                                   \
+        size_t i = 0;                                                                                          \
+        for (; i + 16 <= columns; i += 16)                                                                     \
+            _mm512_storeu_ps(d + i, convert(_mm256_loadu_si256((const __m256i *)(s + i))));                    \
+        __mmask16 rest = (__mmask16)((1u << (columns - i)) - 1);                                               \
+        if (rest) _mm512_mask_storeu_ps(d + i, rest, convert(_mm256_maskz_loadu_epi16(rest, s + i)));          \
     }
+#define ROUND512(convert)                                                                                      \
+    for (size_t row = 0; row < rows; row++) {                                                                  \
+        const float *s = (const float *)((const char *)source + (ptrdiff_t)row * source_step);                 \
+        uint16_t *d = (uint16_t *)((char *)target + (ptrdiff_t)row * target_step);                             \
+        size_t i = 0;                                                                                          \
+        for (; i + 32 <= columns; i += 32)                                                                     \
+            _mm512_storeu_si512(d + i, convert(_mm512_loadu_ps(s + i), _mm512_loadu_ps(s + i + 16)));          \
+        __mmask32 rest = (__mmask32)((1ull << (columns - i)) - 1);                                             \
+        if (rest) {                                                                                            \
+            __m512 low = _mm512_maskz_loadu_ps((__mmask16)rest, s + i);                                        \
+            __m512 high = _mm512_maskz_loadu_ps((__mmask16)(rest >> 16), s + i + 16);                          \
+            _mm512_mask_storeu_epi16(d + i, rest, convert(low, high));                                         \
+        }                                                                                                      \
+    }
+
+AVX512 INLINE __m512 widen_half_vector(__m256i codes)
+{
+    __m512 v = _mm512_cvtph_ps(codes);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);  /* which the conversion makes quiet */
+    if (__builtin_expect(nan, 0)) {
+        __m512i fraction = _mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 13);
+        fraction = _mm512_or_si512(fraction, _mm512_set1_epi32((int)0xff800000u));
+        v = _mm512_mask_and_ps(v, nan, v, _mm512_castsi512_ps(fraction));
+    }
+    return v;
 }
 
-AVX512 static void round_half_f16c512(ARGUMENTS)
+AVX512 INLINE __m256i half_of_vector(__m512 v)
 {
-    const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
-    const __m512 sign = _mm512_set1_ps(-0.0f);
-    for (size_t row = 0; row < rows; row++) {
-        const float *s = (const float *)((const char *)source + (ptrdiff_t)row * source_step);
-        uint16_t *d = (uint16_t *)((char *)target + (ptrdiff_t)row * target_step);
-        size_t i = 0;
-        for (; i + 16 <= columns; i += 16) {
-            __m512 v = _mm512_loadu_ps(s + i);
-            v = _mm512_mask_or_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), _mm512_and_ps(v, sign), nan);
-            _mm256_storeu_si256((__m256i *)(d + i),
-                                _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-        }
-        for (; i < columns; i++) d[i] = round_half(s[i]);
-    }
+    __m512 sign = _mm512_and_ps(v, _mm512_set1_ps(-0.0f));
+    v = _mm512_mask_or_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), sign, _mm512_set1_ps(NAN));
+    return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+
+AVX512 INLINE __m512i round_half_vectors(__m512 v, __m512 w)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half_of_vector(v)), half_of_vector(w), 1);
+}
+
+AVX512 INLINE __m512 widen_bf16_vector(__m256i codes)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
+}
+
+/* Of each result the upper half is the code. */
+AVX512 INLINE __m512i bf16_of_vector(__m512 v)
+{
+    __m512i b = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), odd);
+    __m512i nan = _mm512_or_si512(_mm512_and_si512(b, _mm512_set1_epi32((int)0x80000000u)), _mm512_set1_epi32(0x7fc00000));
+    return _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
+}
+
+AVX512 INLINE __m512i round_bf16_vectors(__m512 v, __m512 w)
+{
+    const __m512i upper = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23,
+                                           21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return _mm512_permutex2var_epi16(bf16_of_vector(v), upper, bf16_of_vector(w));
+}
+
+AVX512 static void widen_half_avx512(ARGUMENTS) { WIDEN512(widen_half_vector) }
+AVX512 static void round_half_avx512(ARGUMENTS) { ROUND512(round_half_vectors) }
+AVX512 static void widen_bf16_avx512(ARGUMENTS) { WIDEN512(widen_bf16_vector) }
+AVX512 static void round_bf16_avx512(ARGUMENTS) { ROUND512(round_bf16_vectors) }
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the choice */
@@ -227,7 +273,7 @@ static const struct instruction_set {
     {"plain", {widen_half_plain, round_half_plain, REST(plain)}},
 #if defined(__x86_64__)
     {"avx2", {widen_half_f16c, round_half_f16c, REST(avx2)}},
-    {"avx512", {widen_half_f16c512, round_half_f16c512, REST(avx512)}},
+    {"avx512", {widen_half_avx512, round_half_avx512, REST(avx512)}},
 #endif
 };
 

@@ -52,10 +52,28 @@ INLINE double sum_of_run(const float *restrict a, size_t n, int squares)
     return sum;
 }
 
+/* Four runs of equal size side by side, as each addition waits for the one before. */
+INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares)
+{
+    double r[4][8], sums[4];
+    for (size_t j = 0; j < 4; j++)
+        for (int k = 0; k < 8; k++) r[j][k] = term(a[j * n + k], squares);
+    for (size_t i = 8; i < n; i += 8)
+        for (size_t j = 0; j < 4; j++)
+            for (int k = 0; k < 8; k++) r[j][k] += term(a[j * n + i + k], squares);
+    for (int j = 0; j < 4; j++) {
+        for (int k = 0; k < 8; k += 2) r[j][k] += r[j][k + 1];
+        sums[j] = (r[j][0] + r[j][2]) + (r[j][4] + r[j][6]);
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 #define PAIRWISE(name, attribute)                                                          \
     attribute static double sum_##name(const float *a, size_t n, int squares)              \
     {                                                                                      \
         if (n <= 128) return squares ? sum_of_run(a, n, 1) : sum_of_run(a, n, 0);          \
+        if (n > 256 && n <= 512 && n % 32 == 0)                                            \
+            return squares ? sum_of_four_runs(a, n / 4, 1) : sum_of_four_runs(a, n / 4, 0); \
         size_t half = n / 2;                                                               \
         half -= half % 8;                                                                  \
         double first = sum_##name(a, half, squares);                                       \
@@ -118,6 +136,42 @@ INLINE float exp_of(float x)
     y = x < -103.97208404541015625f ? 0.0f : y;
     return x != x ? float_of(0x7fc00000u) : y;
 }
+
+#define EXPONENTIALS(name, attribute) \
+    attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }
+
+EXPONENTIALS(plain, )
+#if defined(__x86_64__)
+EXPONENTIALS(avx2, AVX2)
+
+/* The same with AVX-512's own rounding and scaling. Beyond the limits infinity and zero come of themselves. */
+AVX512 INLINE __m512 exp_of_vector(__m512 x)
+{
+#define ALL(number) _mm512_set1_ps(number)
+    __m512 bounded = _mm512_max_ps(ALL(-104.0f), _mm512_min_ps(ALL(89.0f), x));
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, ALL(1.442695040888963407359924681001892137f)), 0);
+    __m512 r = _mm512_fmadd_ps(n, ALL(-6.93145752e-1f), bounded);
+    r = _mm512_fmadd_ps(n, ALL(-1.42860677e-6f), r);
+    __m512 p = _mm512_fmadd_ps(ALL(5.082762527590693718096e-04f), r, ALL(6.757896990527504603057e-03f));
+    p = _mm512_fmadd_ps(p, r, ALL(5.114512081637298353406e-02f));
+    p = _mm512_fmadd_ps(p, r, ALL(2.473615434895520810817e-01f));
+    p = _mm512_fmadd_ps(p, r, ALL(7.257664613233124478488e-01f));
+    p = _mm512_fmadd_ps(p, r, ALL(9.999999999980870924916e-01f));
+    __m512 q = _mm512_fmadd_ps(ALL(2.159509375685829852307e-02f), r, ALL(-2.742335390411667452936e-01f));
+    q = _mm512_fmadd_ps(q, r, ALL(1.0f));
+    __m512 y = _mm512_scalef_ps(_mm512_div_ps(p, q), n);
+    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), ALL(NAN));
+#undef ALL
+}
+
+AVX512 static void exp_avx512(const float *a, float *d, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(d + i, exp_of_vector(_mm512_loadu_ps(a + i)));
+    __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
+    _mm512_mask_storeu_ps(d + i, rest, exp_of_vector(_mm512_maskz_loadu_ps(rest, a + i)));
+}
+#endif
 
 /* The largest of a run, NaN where there is one. */
 INLINE float largest(const float *a, size_t n)
@@ -187,7 +241,11 @@ INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, d
     *result = made + 0.0;
 }
 
-typedef double Sum(const float *, size_t, int);
+/* What is written for each instruction set apart. */
+struct kernels {
+    double (*sum)(const float *, size_t, int);
+    void (*exp)(const float *, float *, size_t);
+};
 
 INLINE void load(const struct operand *o, const char *at, float *d, size_t n)
 {
@@ -242,12 +300,14 @@ INLINE int stored_as_is(const struct instruction *p, const struct operand *opera
 
 /* Some instructions on the elements of a row, from `first` to `end`. */
 INLINE void one_part(const struct instruction *code, size_t first, size_t end, const struct operand *operands,
-                     char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, Sum *sum_of_row,
+                     char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, const struct kernels *kernels,
                      const float *constants, size_t constant_count)
 {
     float tile[TILE];
+    int sums_up = 0;
+    for (size_t number = first; number < end; number++) sums_up |= code[number].operation == ROW_SUM || code[number].operation == ROW_SQUARES;
     for (size_t start = 0, n; start < width; start += n) {
-        n = tile_size(start, width);
+        n = sums_up ? tile_size(start, width) : width - start < TILE ? width - start : TILE;
         for (size_t number = first; number < end; number++) {
             const struct instruction *p = &code[number];
             const float *a = p->a < 0 ? 0 : registers[p->a], *b = p->b < 0 ? 0 : registers[p->b];
@@ -345,11 +405,11 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case IS_FINITE: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) < 0x7f800000u); break;
             case IS_INF: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) == 0x7f800000u); break;
             case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
-            case EXP: FOR d[i] = exp_of(a[i]); break;
+            case EXP: kernels->exp(a, d, n); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
             case ROW_SUM:
             case ROW_SQUARES:
-                add_tile(&sums[-2 - p->b], sum_of_row(a, n, p->operation == ROW_SQUARES), start, width, (double *)at[p->target]);
+                add_tile(&sums[-2 - p->b], kernels->sum(a, n, p->operation == ROW_SQUARES), start, width, (double *)at[p->target]);
                 break;
             case ROW_MAX: {
                 float *result = (float *)at[p->target], most = largest(a, n);
@@ -400,7 +460,7 @@ INLINE void numbers(const struct instruction *p, const struct operand *operands,
 /* Runs a program over an array of four axes. `constants` fill the first registers. */
 INLINE void run(const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,
                 size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes,
-                size_t sum_count, Sum *sum_of_row)
+                size_t sum_count, const struct kernels *kernels)
 {
     struct sum sums[sum_count + 1];
     float tiles[register_count][TILE + APART] __attribute__((aligned(64)));
@@ -419,7 +479,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
                 }
                 for (size_t first = 0, end = 0; first < instructions; first = end) {
                     while (end < instructions && code[end].operation < NEXT) end++;
-                    one_part(code, first, end, operands, at, tiles, registers, width, sums, sum_of_row, constants,
+                    one_part(code, first, end, operands, at, tiles, registers, width, sums, kernels, constants,
                              constant_count);
                     for (; end < instructions && code[end].operation >= NEXT; end++) numbers(&code[end], operands, at);
                 }
@@ -433,8 +493,9 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
+        const struct kernels kernels = {sum_##name, exp_##name};                                                         \
         run(code, instructions, constants, constant_count, register_count, operands, operand_count, sizes, sum_count,    \
-            sum_##name);                                                                                                 \
+            &kernels);                                                                                                   \
     }
 
 RUN(plain, )
@@ -456,15 +517,6 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
 }
 
 /* The program's exp, to be compared with NumPy's. */
-#define EXPONENTIALS(name, attribute)                                                                                    \
-    attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }
-
-EXPONENTIALS(plain, )
-#if defined(__x86_64__)
-EXPONENTIALS(avx2, AVX2)
-EXPONENTIALS(avx512, AVX512)
-#endif
-
 EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
 {
     static void (*const exps[])(const float *, float *, size_t) = {
@@ -488,7 +540,14 @@ EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
         for (size_t start = 0; start < columns; start += TILE) {                                                         \
             size_t n = columns - start < TILE ? columns - start : TILE;                                                  \
             double *restrict d = target + start;                                                                         \
-            for (size_t r = 0; r < rows; r++) {                                                                          \
+            size_t r = 0;                                                                                                \
+            for (; r + 4 <= rows; r += 4) {                                                                              \
+                const float *s = (const float *)(source + (ptrdiff_t)r * step) + start;                                  \
+                const float *t = (const float *)((const char *)s + step), *u = (const float *)((const char *)t + step);  \
+                const float *v = (const float *)((const char *)u + step);                                                \
+                for (size_t i = 0; i < n; i++) d[i] = (((d[i] + (double)s[i]) + (double)t[i]) + (double)u[i]) + (double)v[i]; \
+            }                                                                                                            \
+            for (; r < rows; r++) {                                                                                      \
                 const float *restrict s = (const float *)(source + (ptrdiff_t)r * step) + start;                         \
                 for (size_t i = 0; i < n; i++) d[i] += (double)s[i];                                                     \
             }                                                                                                            \
