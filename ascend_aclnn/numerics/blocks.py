@@ -20,6 +20,7 @@ from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which all at once is as fast
 NARROW = 64  # elements in a row below which a program spends its time between rows
+_WIDE = 256  # columns beside each other from which the memory's lines and pages are well used
 LOOKED_UP = 20  # operations of a program that take longer than finding the result in a table
 TABLED = 1 << 18  # elements from which a table of all results of 16 bits is worth it
 
@@ -271,6 +272,8 @@ def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int, block: int) ->
                 yield (*inner[:axis], slice(i, i + 1), *inner[axis + 1 :])
         return
     step = max(1, min(block * n // size, max(SMALL * n // size, -(-n // 8))))
+    if axis == len(shape) - 1:
+        step = max(step, min(_WIDE, 4 * block * n // size))
     for i in range(0, n, step):
         yield (*whole[:axis], slice(i, min(i + step, n)), *whole[axis + 1 :])
 

@@ -47,6 +47,14 @@ def sum_over(x: Any, axes: Optional[Sequence[int]] = None, keepdims: bool = Fals
         if every == tuple(range(count)):
             shape = (1,) * count + x.shape[count:] if keepdims else x.shape[count:]
             return _of_columns(x.reshape(math.prod(x.shape[:count]), -1)).reshape(shape)
+    if (
+        x.dtype == _FLOAT32
+        and every == (0,)
+        and x.ndim == 2
+        and x.strides[1] == 4
+        and x.strides[0] >= 4 * x.shape[1] > 4
+    ):
+        return _of_columns(x).reshape((1, -1) if keepdims else -1)  # some columns of a matrix
     return _reduce(x, every, sum_type(x.dtype), None, keepdims)
 
 

@@ -208,9 +208,12 @@ def test_numbers_of_rows(dtype: np.dtype[Any]) -> None:
 @pytest.mark.skipif(
     not native.adds_long_rows(), reason="this NumPy adds up long rows in parts, and programs leave them to it"
 )
-@pytest.mark.parametrize("width", [1032, 8200, 20000, 33333])
+@pytest.mark.parametrize("width", [136, 256, 264, 288, 480, 512, 544, 1032, 8200, 20000, 33333])
 def test_long_rows(width: int) -> None:
-    """Sums that depend on their order: numbers of many sizes, in rows that NumPy's own sums would cut at 8,192."""
+    """Sums that depend on their order: numbers of many sizes, in rows that NumPy's own sums would cut at 8,192.
+
+    Of the shorter ones some are halves of halves, of equal size or not.
+    """
     rng = np.random.default_rng(width)
     shape = (80_000 // width + 2, width)
     x = (rng.standard_normal(shape) * 10.0 ** rng.integers(-15, 15, shape)).astype(np.float32)
@@ -294,6 +297,46 @@ def test_sums_are_the_same_with_the_helper_and_without(shape: tuple[int, int], m
         assert a.shape == b.shape and np.array_equal(bits(np.asarray(a)), bits(np.asarray(b)))
     exact = x.astype(np.longdouble).sum(1)
     np.testing.assert_allclose(sum_over(x, (1,)), exact.astype(np.float64), rtol=1e-9, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", [(3, 4), (3, 5), (0, 77), (100, 356), (7, 1500)])
+@pytest.mark.parametrize("rows", [1, 3, 801, 2050])
+def test_sums_of_some_columns_are_the_same_with_the_helper_and_without(
+    rows: int, part: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of many sizes, so that the order of the rows shows."""
+    rng = np.random.default_rng(rows)
+    matrix = (rng.standard_normal((rows, 1600)) * 10.0 ** rng.integers(-15, 15, (rows, 1600))).astype(np.float32)
+    x = matrix[:, slice(*part)]
+    views = [x, x[::2], x[::-1], np.broadcast_to(x[:1], x.shape)]
+    found = [sum_over(view, (0,), keep) for view in views for keep in (False, True)]
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    wanted = [sum_over(view, (0,), keep) for view in views for keep in (False, True)]
+    for a, b in zip(found, wanted):
+        assert a.shape == b.shape and np.array_equal(bits(a), bits(b))
+
+
+def test_exp_is_the_same_on_all_instruction_sets() -> None:
+    """And NumPy's, where programs use it: a sample of all float32, all near its limits, NaN."""
+    sample = np.arange(0, 1 << 32, 4001, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    limits = np.array([0, 87.3, 88.02969, 88.72284, -87.33655, -103.27893, -103.97208, -104], np.float32).view(
+        np.uint32
+    )
+    near = (limits[:, None] + np.arange(-3000, 3000, dtype=np.int64)).astype(np.uint32).view(np.float32)
+    x = np.concatenate([sample, near.reshape(-1), np.array([np.inf, -np.inf, np.nan, -np.nan], np.float32)])
+    used = native.has_exp()
+    found, plain = np.empty_like(x), np.empty_like(x)
+    native.exp(x, found)
+    for size in range(70):  # the last elements of a row, and nothing behind them
+        some, target = x[5000 : 5000 + size], np.full(size + 1, 7, np.float32)
+        native.exp(some, target)
+        assert np.array_equal(bits(target[:size]), bits(found[5000 : 5000 + size])) and target[size] == 7
+    native.use_instructions("plain")
+    native.exp(x, plain)
+    assert np.array_equal(bits(found), bits(plain))
+    if used:
+        with np.errstate(all="ignore"):
+            assert np.array_equal(bits(found), bits(np.exp(x)))
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (7, 129), (64, 100), (2000, 1), (3, 5, 200)])

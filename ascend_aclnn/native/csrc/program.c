@@ -58,9 +58,12 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares)
     double r[4][8], sums[4];
     for (size_t j = 0; j < 4; j++)
         for (int k = 0; k < 8; k++) r[j][k] = term(a[j * n + k], squares);
-    for (size_t i = 8; i < n; i += 8)
+    for (size_t i = 8; i < n; i += 8) {
+        const float *next = a + 4 * n + 4 * i;  /* the processor itself foresees only what is read in one line */
+        __builtin_prefetch(next), __builtin_prefetch(next + 16);
         for (size_t j = 0; j < 4; j++)
             for (int k = 0; k < 8; k++) r[j][k] += term(a[j * n + i + k], squares);
+    }
     for (int j = 0; j < 4; j++) {
         for (int k = 0; k < 8; k += 2) r[j][k] += r[j][k + 1];
         sums[j] = (r[j][0] + r[j][2]) + (r[j][4] + r[j][6]);
@@ -189,11 +192,12 @@ INLINE float largest(const float *a, size_t n)
         most = a[i] > most ? a[i] : most;
         none[0] |= a[i] != a[i];
     }
-    for (int k = 0; k < 64; k++) {
-        most = lanes[k] > most ? lanes[k] : most;
-        none[0] |= none[k];
-    }
-    return none[0] ? NAN : most;
+    for (int half = 32; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) {
+            lanes[k] = lanes[k + half] > lanes[k] ? lanes[k + half] : lanes[k];
+            none[k] |= none[k + half];
+        }
+    return none[0] ? NAN : lanes[0] > most ? lanes[0] : most;
 }
 
 /* Sums longer than a tile: the tiles are nodes of the same tree. `start` is where one begins; its size. */
@@ -247,10 +251,11 @@ struct kernels {
     void (*exp)(const float *, float *, size_t);
 };
 
-INLINE void load(const struct operand *o, const char *at, float *d, size_t n)
+INLINE void load(const struct operand *o, const char *at, float *d, size_t count)
 {
     static const int widen[] = {0, WIDEN_HALF, WIDEN_BF16};
     ptrdiff_t step = (ptrdiff_t)o->steps[DIMS - 1];
+    size_t n = step == 0 ? 1 : count;  /* a number for the whole row is read once */
     if (o->type == BOOL) {
         FOR d[i] = MASK(*(const uint8_t *)(at + (ptrdiff_t)i * step) != 0);
     } else if (o->type == FLOAT32) {
@@ -262,6 +267,8 @@ INLINE void load(const struct operand *o, const char *at, float *d, size_t n)
         FOR codes[i] = *(const uint16_t *)(at + (ptrdiff_t)i * step);
         ascend_native_convert(widen[o->type], codes, d, 1, n, 0, 0);
     }
+    const float number = d[0];
+    for (size_t i = n; i < count; i++) d[i] = number;
 }
 
 INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
