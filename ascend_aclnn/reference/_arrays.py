@@ -12,6 +12,7 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.numerics import (
     BLOCK,
     Array,
+    codes,
     for_blocks,
     in_parts,
     is_integer,
@@ -42,7 +43,6 @@ def converted(value: Any, dtype: np.dtype[Any]) -> Array:
     return made
 
 
-_PLAIN = 1 << 21  # bytes
 # Through which integers CANN casts floats to narrower ones: cut off, saturated to these, of which the low bits stay, so
 # that values out of range wrap around. From float32, and what is widened to it, as the kernel of Ascend 950 has it
 # (ops-math math/cast/op_kernel/arch35/cast_struct.h); to UINT16, and from float64, which AI CPUs cast, as the conversion
@@ -59,20 +59,18 @@ _THROUGH = {
 }
 
 
-def _is_plain(x: Array, out: Array) -> bool:
-    """Whether it is a copy that is done before other threads would have begun."""
-    return x.nbytes <= _PLAIN and x.dtype == out.dtype and x.flags.c_contiguous and out.flags.c_contiguous
-
-
 def cast_into(out: Array, x: Array) -> None:
     """Stores values as CANN's Cast does; within one data type bit by bit. Two single elements may differ in rank."""
     if x.shape != out.shape and x.size == out.size == 1:
         x = x.reshape(out.shape)
-    if x.size > BLOCK and x.shape == out.shape and not _is_plain(x, out) and not np.may_share_memory(x, out):
+    if x.dtype == out.dtype and x.shape == out.shape:
+        move(out, x)
+        return
+    if x.size > BLOCK and x.shape == out.shape and not np.may_share_memory(x, out):
         in_parts(cast_into, out, x)
         return
     if x.dtype == out.dtype:
-        move(out, x)
+        np.copyto(codes(out), codes(x))
         return
     if out.dtype == np.float32 and is_low_precision(x.dtype):
         widen(x, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ascend_aclnn.numerics import codes as codes
 
 def check_range(argument: str, indices: Array, low: int, high: Optional[int]) -> None:
     """Raises DataError for the first index outside [low, high) (``high`` None: no upper bound)."""
-    if indices.size == 0 or (indices.min() >= low and (high is None or indices.max() < high)):
+    if indices.size == 0 or _in_range(indices, low, high):
         return
     flat = indices.ravel()
     bad = flat < low
@@ -24,6 +24,15 @@ def check_range(argument: str, indices: Array, low: int, high: Optional[int]) ->
     allowed = f"{low} or more" if high is None else f"{low} to {high - 1}" if high > low else "none, there are no rows"
     at = ", ".join(str(int(i)) for i in np.unravel_index(position, indices.shape))
     raise DataError(argument, f"element [{at}] is {flat[position]}; allowed: {allowed}")
+
+
+def _in_range(indices: Array, low: int, high: Optional[int]) -> bool:
+    if low == 0 and high is not None and indices.dtype.kind == "i":
+        return bool(_largest(codes(indices), None) < high)  # read as unsigned, negative numbers are the largest
+    return bool(indices.min() >= low and (high is None or indices.max() < high))
+
+
+_largest: Any = np.maximum.reduce
 
 
 def take_rows(source: Array, rows: Array, out: Array) -> None:

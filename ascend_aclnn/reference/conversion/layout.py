@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, move
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import codes
 from ascend_aclnn.reference.declare import reference
@@ -20,8 +21,20 @@ def permute(x: Array, dims: Sequence[int], *, out: tuple[Array]) -> None:
 @reference("aclnnRoll", raw=True)
 def roll(x: Array, shifts: Sequence[int], dims: Sequence[int], *, out: tuple[Array]) -> None:
     """Axes shifted, what leaves at their end coming in at their start; the flattened tensor if none are named."""
-    x = codes(x)
-    cast_into(codes(out[0]), np.roll(x, shifts, dims) if dims and x.ndim else np.roll(x, sum(shifts)))
+    if not dims or not x.ndim:
+        cast_into(codes(out[0]), np.roll(codes(x), sum(shifts)))
+        return
+    by = [0] * x.ndim
+    for axis, shift in zip(dims, shifts):
+        by[axis] += shift
+    # Of each axis where the two parts come from and go to.
+    parts = []
+    for n, shift in zip(x.shape, by):
+        cut = shift % n if n else 0
+        whole = [(slice(None), slice(None))]
+        parts.append([(slice(n - cut), slice(cut, None)), (slice(n - cut, None), slice(cut))] if cut else whole)
+    for part in itertools.product(*parts):
+        move(out[0][tuple(target for _, target in part)], x[tuple(source for source, _ in part)])
 
 
 @reference("aclnnFlatten", raw=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError
+from ascend_aclnn.numerics import Array, DataError, for_blocks, rows_per_block
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._rows import codes
+from ascend_aclnn.reference._rows import gather as gather_rows
 from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import along, coordinates, places, vectors
 
@@ -24,7 +26,23 @@ def gather(x: Array, dim: int, index: Array, *, out: tuple[Array]) -> None:
     if index.size == 0:
         return
     (x, axis), (index, _) = vectors(x, dim), vectors(index, dim)
-    _store(out[0], codes(x)[along(places("index", index, x.shape[axis]), axis)].view(x.dtype))
+    target = out[0].reshape(index.shape)
+    chosen = places("index", index, x.shape[axis])
+    elements = np.ascontiguousarray(codes(x)).reshape(-1)
+    # Places in the flattened tensor: those of the index, and where each of its rows begins.
+    steps = [math.prod(x.shape[i + 1 :]) for i in range(x.ndim)]
+    grid = along(chosen, axis)
+    starts: Any = sum(grid[i] * steps[i] for i in range(1, x.ndim) if i != axis)
+
+    def block(lo: int, hi: int) -> None:
+        at = chosen[lo:hi] * steps[axis] + starts
+        if axis:
+            at += grid[0][lo:hi] * steps[0]
+        np.take(elements, at, out=codes(target)[lo:hi], mode="clip")  # clip, because "raise" buffers the whole result
+
+    for_blocks(len(chosen), rows_per_block(chosen[:1].size), block)
+    if not np.may_share_memory(target, out[0]):  # its strides allow no such view
+        _store(out[0], target)
 
 
 def _select(x: Array, dim: int, index: Array, out: Array, negative: bool = False) -> None:
@@ -32,7 +50,21 @@ def _select(x: Array, dim: int, index: Array, out: Array, negative: bool = False
     if out.size == 0:
         return
     x, axis = vectors(x, dim)
-    _store(out, np.take(codes(x), places("index", index, x.shape[axis], negative), axis).view(x.dtype))
+    chosen = places("index", index, x.shape[axis], negative).reshape(-1)
+    lead, rest = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    source = codes(x).reshape(lead, x.shape[axis], rest)
+    target = out.reshape(lead, chosen.size, rest)
+    if lead == 1:
+        gather_rows(source[0], chosen, target[0])
+    else:
+        made = codes(target)
+
+        def block(lo: int, hi: int) -> None:
+            np.take(source[lo:hi], chosen, 1, out=made[lo:hi], mode="clip")  # "raise" buffers the whole result
+
+        for_blocks(lead, rows_per_block(chosen.size * rest), block)
+    if not np.may_share_memory(target, out):  # its strides allow no such view
+        _store(out, target)
 
 
 @reference("aclnnIndexSelect", raw=True)

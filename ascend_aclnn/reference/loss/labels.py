@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, codes, round_into, widen
 from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
@@ -19,8 +19,9 @@ from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, reduced
 def checked_classes(argument: str, target: Array, ignore: int, classes: int) -> tuple[Array, Array]:
     """The class of each item, 0 for ignored ones, and which are not ignored. Other numbers are no classes."""
     counted = target != ignore
-    safe = np.where(counted, target, 0).astype(np.int64)
-    if counted.any():
+    every = counted.all()
+    safe = np.asarray(target if every else np.where(counted, target, 0)).astype(np.int64, copy=False)
+    if every or counted.any():
         check_range(argument, safe, 0, classes)
     return safe, counted
 
@@ -34,9 +35,12 @@ def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) ->
     """-weight[class] * x[class], and the sum of the weights, by which a mean divides; 0 where nothing is reduced."""
     x, target = _rows(x, target)
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
-    weights = np.where(counted, widen(weight.reshape(-1)[classes]), 0)
-    chosen = widen(np.take_along_axis(x, classes[:, None], 1)[:, 0])
-    loss = np.where(counted, -weights * chosen, 0)
+    weights = widen(codes(weight).reshape(-1)[classes].view(weight.dtype))
+    own = [np.arange(n).reshape(-1, *(1,) * (target.ndim - axis - 1)) for axis, n in enumerate(target.shape)]
+    chosen = widen(codes(x)[(own[0], classes, *own[1:])].view(x.dtype))
+    loss = -weights * chosen
+    if not counted.all():
+        weights, loss = np.where(counted, weights, 0), np.where(counted, loss, 0)
     if reduction == NONE:
         return loss, 0
     whole = total(weights)

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into
+from ascend_aclnn.numerics import Array, move, round_into
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference._rows import check_range
@@ -71,10 +71,13 @@ def expand(x: Array, size: Sequence[int]) -> Any:
     return np.broadcast_to(x, size)
 
 
-@reference("aclnnRepeat")
-def repeat(x: Array, repeats: Sequence[int]) -> Any:
+@reference("aclnnRepeat", raw=True)
+def repeat(x: Array, repeats: Sequence[int], *, out: tuple[Array]) -> None:
     """x so many times along each axis. CANN does nothing for a result without elements."""
-    return None if 0 in repeats or x.size == 0 else np.tile(x, repeats)
+    sizes = (1,) * (len(repeats) - x.ndim) + x.shape
+    copies = out[0].reshape([n for pair in zip(repeats, sizes) for n in pair])  # a view: axes are only split
+    once = x.reshape([n for size in sizes for n in (1, size)])
+    move(copies, np.broadcast_to(once, copies.shape))
 
 
 def _centres(n: int, align_corners: bool) -> Array:
