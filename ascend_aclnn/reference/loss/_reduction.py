@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, for_blocks, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, elementwise, for_blocks, round_into, widen
 from ascend_aclnn.reference._arrays import total
 
 NONE, MEAN, SUM, BATCH_MEAN = range(4)
@@ -36,6 +36,19 @@ def block_sums(function: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
     for_blocks(arrays[0].size, BLOCK, add)
     return total(sums)
+
+
+def store_loss(function: Callable[..., Any], inputs: Sequence[Any], reduction: int, out: Array) -> None:
+    """Stores an element-wise loss of inputs as they are stored, or its sum or mean, which may have any rank."""
+    if reduction == NONE and elementwise(function, inputs, [out]):
+        return
+    sums = block_sums(function, inputs) if reduction != NONE else None
+    if sums is None:
+        wide = [widen(item) if isinstance(item, np.ndarray) else item for item in inputs]
+        made = np.asarray(reduced(function(*wide), reduction))
+    else:
+        made = np.asarray(sums / inputs[0].size if reduction == MEAN else sums)
+    round_into(out, made.reshape(out.shape) if made.size == out.size else np.broadcast_to(made, out.shape))
 
 
 def share(reduction: int, *shapes: Sequence[int]) -> float:

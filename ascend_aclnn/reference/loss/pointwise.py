@@ -16,7 +16,7 @@ from ascend_aclnn.reference._arrays import total
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
-from ascend_aclnn.reference.loss._reduction import MEAN, NONE, any_rank, block_sums, reduced, share, sum_to
+from ascend_aclnn.reference.loss._reduction import MEAN, NONE, share, store_loss, sum_to
 
 _LEAST_LOG = -100.0  # of a probability, as torch has it too
 _LEAST_VARIANCE = 1e-12  # x * (1 - x) in a denominator
@@ -46,22 +46,10 @@ def _soft_margin(x: Array, target: Array) -> Any:
 def _loss(name: str, function: Callable[..., Any]) -> None:
     """Registers a loss of self, target and perhaps a number after the reduction."""
 
-    def loss(x: Array, target: Array, reduction: int, *rest: Any) -> Any:
-        return reduced(function(x, target, *rest), reduction)
+    def loss(x: Array, target: Array, reduction: int, *rest: Any, out: tuple[Array]) -> None:
+        store_loss(function, [x, target, *rest], reduction, out[0])
 
-    at_once = any_rank(loss)
-
-    def in_blocks(x: Array, target: Array, reduction: int, *rest: Any, out: tuple[Array]) -> None:
-        if reduction == NONE and elementwise(function, [x, target, *rest], out):
-            return
-        sums = block_sums(function, [x, target, *rest]) if reduction != NONE else None
-        if sums is None:
-            at_once(x, target, reduction, *rest, out=out)
-        else:
-            number = np.asarray(sums / x.size if reduction == MEAN else sums)
-            round_into(out[0], np.broadcast_to(number, out[0].shape))
-
-    reference(name, raw=True)(in_blocks)
+    reference(name, raw=True)(loss)
 
 
 def _gradient(name: str, slope: Callable[..., Any]) -> None:
@@ -115,21 +103,37 @@ def _weighted(loss: Any, *weights: Optional[Array]) -> Any:
     return loss
 
 
-def _binary_cross_entropy(x: Array, target: Array, weight: Optional[Array], reduction: int) -> Any:
+def _binary_cross_entropy(x: Array, target: Array, weight: Optional[Array]) -> Any:
     """Of probabilities; their logarithms stop at -100."""
-    return reduced(_weighted(-(target * _log(x) + (1 - target) * _log(1 - x)), weight), reduction)
+    return _weighted(-(target * _log(x) + (1 - target) * _log(1 - x)), weight)
 
 
 def _binary_cross_entropy_with_logits(
-    x: Array, target: Array, weight: Optional[Array], positive: Optional[Array], reduction: int
+    x: Array, target: Array, weight: Optional[Array], positive: Optional[Array]
 ) -> Any:
     """``positive`` weighs the first of the two terms, ``weight`` their sum."""
     scale = 1 if positive is None else (positive - 1) * target + 1
-    return reduced(_weighted((1 - target) * x - scale * special.log_sigmoid(x), weight), reduction)
+    return _weighted((1 - target) * x - scale * special.log_sigmoid(x), weight)
 
 
-reference("aclnnBinaryCrossEntropy", raw=True)(any_rank(_binary_cross_entropy))
-reference("aclnnBinaryCrossEntropyWithLogits", raw=True)(any_rank(_binary_cross_entropy_with_logits))
+@reference("aclnnBinaryCrossEntropy", raw=True)
+def binary_cross_entropy(
+    x: Array, target: Array, weight: Optional[Array], reduction: int, *, out: tuple[Array]
+) -> None:
+    store_loss(_binary_cross_entropy, [x, target, weight], reduction, out[0])
+
+
+@reference("aclnnBinaryCrossEntropyWithLogits", raw=True)
+def binary_cross_entropy_with_logits(
+    x: Array,
+    target: Array,
+    weight: Optional[Array],
+    positive: Optional[Array],
+    reduction: int,
+    *,
+    out: tuple[Array],
+) -> None:
+    store_loss(_binary_cross_entropy_with_logits, [x, target, weight, positive], reduction, out[0])
 
 
 @reference("aclnnBinaryCrossEntropyBackward")

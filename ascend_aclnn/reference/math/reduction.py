@@ -12,6 +12,7 @@ from ascend_aclnn.numerics import Array, along, is_low_precision, round_into, su
 from ascend_aclnn.reference._arrays import cast, converted, count, reduced_axes, total
 from ascend_aclnn.reference._pointwise import floats, is_whole
 from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.loss._reduction import block_sums, store_loss
 
 Axes = Optional[Sequence[int]]
 
@@ -259,23 +260,31 @@ def global_max_pool(x: Array) -> Any:
 _NONE, _MEAN, _SUM, _BATCH_MEAN = range(4)
 
 
+def _kl_div(x: Array, target: Array) -> Any:
+    """0 for a target of 0, as the kernel and torch have it; the document says NaN."""
+    return target * (np.log(np.where(target == 0, target.dtype.type(1), target)) - x)
+
+
+def _kl_div_of_logarithms(x: Array, target: Array) -> Any:
+    return np.exp(target) * (target - x)
+
+
 @reference("aclnnKlDiv", raw=True)
 def kl_div(x: Array, target: Array, reduction: int, log_target: bool, *, out: tuple[Array]) -> None:
-    """target * (log(target) - x), 0 for a target of 0 (as the kernel and torch have it; the document says NaN)."""
-    x, target = widen(x), widen(target)
+    """target * (log(target) - x)."""
     if not x.size or not target.size:  # they need not broadcast
         if reduction != _NONE:
             mean = reduction == _MEAN or (reduction == _BATCH_MEAN and not all(x.shape[:1]))
             out[0][...] = np.nan if mean else 0
         return
-    if log_target:
-        loss = np.exp(target) * (target - x)
-    else:
-        loss = target * (np.log(np.where(target == 0, target.dtype.type(1), target)) - x)
-    if reduction != _NONE:
-        divisor = {_MEAN: loss.size, _SUM: 1, _BATCH_MEAN: loss.shape[0] if loss.ndim else 1}[reduction]
-        loss = np.broadcast_to(np.true_divide(total(loss), divisor), out[0].shape)
-    round_into(out[0], loss)
+    function = _kl_div_of_logarithms if log_target else _kl_div
+    if reduction != _BATCH_MEAN:
+        store_loss(function, [x, target], reduction, out[0])
+        return
+    shape = np.broadcast_shapes(x.shape, target.shape)
+    sums = block_sums(function, [x, target])
+    whole = total(np.asarray(function(widen(x), widen(target)))) if sums is None else sums
+    round_into(out[0], np.broadcast_to(np.true_divide(whole, shape[0] if shape else 1), out[0].shape))
 
 
 @reference("aclnnPrecisionCompare")
