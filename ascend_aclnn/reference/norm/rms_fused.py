@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, along, round_into, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._moments import affine, inverse_deviation, mean_over, sum_over
 from ascend_aclnn.reference._quantise import by_row, by_scale, largest, store
@@ -19,7 +19,7 @@ def _norm(x: Array, gamma: Array, epsilon: float, beta: Optional[Array] = None) 
     """x / rms(x) * gamma + beta over gamma's axes, and 1 / rms(x)."""
     axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
     rstd = inverse_deviation(mean_over(np.square(x), axes), epsilon)
-    return affine(np.asarray(x * rstd), gamma, beta), rstd
+    return affine(x * rstd, gamma, beta), rstd
 
 
 def _row(values: Array, x: Array) -> Array:
@@ -32,40 +32,52 @@ def gemma_rms_norm(x: Array, gamma: Array, epsilon: float) -> Any:
     return _norm(x, 1 + gamma, epsilon)
 
 
+def _of_sum(x1: Array, x2: Array, gamma: Array, epsilon: float, halves: bool) -> tuple[Array, Array, Array]:
+    """The norm of x1 + x2, 1 / rms and the sum, which is rounded to float16 first where ``halves``."""
+    x = x1 + x2
+    if halves:
+        x = x.astype(np.float16)
+        x = widen(x)
+    return (*_norm(x, gamma, epsilon), x)
+
+
 def add_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> tuple[Array, Array, Array]:
     """The norm of x1 + x2, 1 / rms and the sum. The kernel adds float16 in half precision, and norms the rounded sum."""
-    x = np.asarray(widen(x1) + widen(x2))
-    if x1.dtype == np.float16:
-        x = x.astype(np.float16).astype(np.float32)
-    return (*_norm(x, widen(gamma), epsilon), x)
+    return _of_sum(widen(x1), widen(x2), widen(gamma), epsilon, x1.dtype == np.float16)
 
 
-def _fill(out: Sequence[Optional[Array]], values: Sequence[Array]) -> None:
-    for target, value in zip(out, values):
-        if target is not None:
-            round_into(target, np.asarray(value).reshape(target.shape))
+def _behind(x1: Array, x2: Array, gamma: Array, *_: Any) -> range:
+    return range(x1.ndim - gamma.ndim, x1.ndim)
 
 
-@reference("aclnnAddRmsNorm", raw=True)
-def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
-    """The norm of x1 + x2, 1 / rms and the sum; an empty gamma launches no kernel."""
-    if gamma.size:
-        _fill(out, add_norm(x1, x2, gamma, epsilon))
+def _cast_of_sum(*arguments: Any) -> tuple[Array, ...]:
+    y, rstd, x = _of_sum(*arguments)
+    return y, y, rstd, x
 
 
-@reference("aclnnInplaceAddRmsNorm", raw=True)
-def inplace_add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
-    """x1 becomes the norm, x2 the sum."""
-    y, rstd, x = add_norm(x1, x2, gamma, epsilon)
-    _fill(out, (y, x, rstd))
+def _in_place_of_sum(*arguments: Any) -> tuple[Array, ...]:
+    y, rstd, x = _of_sum(*arguments)
+    return y, x, rstd
 
 
-@reference("aclnnAddRmsNormCast", raw=True)
-def add_rms_norm_cast(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
-    """The norm twice: once in float32, once as the inputs are."""
-    y, rstd, x = add_norm(x1, x2, gamma, epsilon)
-    _fill(out, (y, y, rstd, x))
+def _added(*names: str, function: Callable[..., tuple[Array, ...]]) -> None:
+    """Registers a norm of a sum, in blocks of rows. AddRmsNorm launches no kernel where gamma is empty."""
 
+    @reference(*names, raw=True)
+    def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
+        if not gamma.size and function is _of_sum:
+            return
+        halves = x1.dtype == np.float16
+        if x1.shape == x2.shape and along(function, _behind, (x1, x2, gamma, epsilon, halves), out):
+            return
+        for target, value in zip(out, function(widen(x1), widen(x2), widen(gamma), epsilon, halves)):
+            if target is not None:
+                round_into(target, np.asarray(value).reshape(target.shape))
+
+
+_added("aclnnAddRmsNorm", function=_of_sum)
+_added("aclnnInplaceAddRmsNorm", function=_in_place_of_sum)  # x1 becomes the norm, x2 the sum
+_added("aclnnAddRmsNormCast", function=_cast_of_sum)  # the norm twice: once in float32, once as the inputs are
 
 # ------------------------------------------------------------------------------------------------- given scales
 
