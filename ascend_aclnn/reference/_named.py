@@ -28,17 +28,21 @@ class Given(dict[str, Any]):
 
 
 def reference_by_name(
-    *names: str, raw: bool = False, unsupported: Optional[Callable[[Any], Optional[str]]] = None
+    *names: str,
+    raw: bool = False,
+    stored: Sequence[str] = (),
+    unsupported: Optional[Callable[[Any], Optional[str]]] = None,
 ) -> Callable[[Callable[[Given], Any]], Callable[[Given], Any]]:
     """Registers a function of ``Given`` as the reference of the named operators.
 
     It returns a dict of results by C name, again without "Optional"; outputs that are not in it are left away. With
-    ``raw`` it gets the arrays as they are stored; the results are rounded all the same. ``unsupported``: see ``reference``.
+    ``raw`` it gets the arrays as they are stored; the results are rounded all the same. ``stored`` and ``unsupported``: see
+    ``reference``.
     """
 
     def register(function: Callable[[Given], Any]) -> Callable[[Given], Any]:
         for name in names:
-            reference(name, raw=raw, unsupported=unsupported)(_by_position(name, function, raw))
+            reference(name, raw=raw, stored=stored, unsupported=unsupported)(_by_position(name, function, raw))
         return function
 
     return register

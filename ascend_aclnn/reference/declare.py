@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ascend_aclnn.core.errors import DataError
@@ -16,6 +17,7 @@ class Reference(NamedTuple):
     elementwise: bool = False
     along: Optional[Axes] = None
     communicates: bool = False
+    stored: Sequence[str] = ()
 
 
 REFERENCES: dict[str, Reference] = {}  # by C name
@@ -29,6 +31,7 @@ def reference(
     elementwise: bool = False,
     along: Optional[Axes] = None,
     communicates: bool = False,
+    stored: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
@@ -38,13 +41,16 @@ def reference(
     ``along`` takes the function's arguments and gives the axes of the first that it works along, None where that is not
     known: the function treats the indices of all other axes independently, and large arrays arrive cut beside them.
     ``communicates``: other ranks wait for the function, so it runs even where every output is empty.
+    ``stored``: inputs by C name that are not widened, because whole they would be too large.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             if name in REFERENCES:
                 raise ValueError(f"{name} has two references")
-            REFERENCES[name] = Reference(function, raw, channels_first, unsupported, elementwise, along, communicates)
+            REFERENCES[name] = Reference(
+                function, raw, channels_first, unsupported, elementwise, along, communicates, stored
+            )
         return function
 
     return register

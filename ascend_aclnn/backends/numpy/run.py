@@ -71,7 +71,7 @@ def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleVio
 class Runner:
     """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
 
-    __slots__ = ("_idle", "_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_widened")
+    __slots__ = ("_idle", "_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_wide", "_widened")
 
     def __init__(self, operator: Operator, found: Reference) -> None:
         directions = [parameter.direction for parameter in operator.parameters]
@@ -82,6 +82,7 @@ class Runner:
         self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
         self._pure = [i for i, direction in enumerate(directions) if direction == "out"]
         self._idle = [operator.positions[name] for name in operator.idle_if_empty]
+        self._wide = [i for i in self._inputs if operator.parameters[i].name not in found.stored]  # or to be widened
         self._widened: frozenset[int] = frozenset()  # what ``_run_small`` has to widen
 
     @property
@@ -111,7 +112,8 @@ class Runner:
                     return
                 if found.along is not None and _along(found, inputs, outputs):
                     return
-                results = found.function(*map(_widened, inputs))
+                wide = self._wide
+                results = found.function(*[_widened(arguments[i]) if i in wide else arguments[i] for i in self._inputs])
                 if type(results) is np.ndarray and len(outputs) == 1:  # most of all, without a further call
                     target = outputs[0]
                     if type(target) is np.ndarray and target.shape == results.shape:
@@ -133,7 +135,7 @@ class Runner:
             return self._run_raw if new else self.run
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
             return self.run
-        low = (i for i in self._inputs if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
+        low = (i for i in self._wide if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
         self._widened = frozenset(low)
         return self._run_small
 

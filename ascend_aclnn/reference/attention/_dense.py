@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, for_blocks
+from ascend_aclnn.numerics import Array, DataError, for_blocks, is_low_precision, widen
 
 # Where batch (b), sequence (s), heads (n) and their width (d) stand in each layout; h is n and d in one axis.
 _LAYOUTS = ("BSH", "SBH", "BSND", "BNSD")
@@ -25,6 +25,7 @@ SLOPE_TYPES = (_SLOPES, _ROOT_SLOPES)  # of a bias that is made from one slope p
 
 _SCORES = 1 << 22  # elements of one block of scores
 _TOGETHER = 1 << 17  # elements of scores up to which heads, and then batches, are computed together
+_WIDENED = 1 << 19  # elements of keys that are widened together
 COPIES = 8  # softmaxMax and softmaxSum hold each number so many times
 
 
@@ -123,7 +124,10 @@ class _Bias(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """One attention: operands with heads first, and what goes between them."""
+    """One attention: operands with heads first, and what goes between them.
+
+    Keys and values may be of low precision where ``forward`` alone is wanted, which widens those of one block at a time.
+    """
 
     query: Array
     key: Array
@@ -140,6 +144,9 @@ class Attention(NamedTuple):
         size = max(1, self.query.shape[1] // max(1, heads) * queries * keys)  # scores that share a head of the keys
         together = min(max(1, _TOGETHER // size), max(1, heads))
         several = max(1, _TOGETHER // (size * heads)) if together == heads else 1
+        if is_low_precision(self.key.dtype):  # each block widens its own
+            fitting = max(1, _WIDENED // max(1, keys * self.key.shape[3]))
+            together, several = min(together, fitting), max(1, min(several, fitting // max(1, heads)))
         step = max(1, min(queries, _SCORES * queries // size))
         return [
             [
@@ -158,7 +165,8 @@ class Attention(NamedTuple):
         """Scaled products with bias (batch, head of the keys, share, query, key), and where a key is not seen."""
         queries, heads, keys = self.query.shape[2], self.key.shape[1], self.key.shape[2]
         query = _grouped(self.query, heads)[block.batches, block.heads, :, block.rows]
-        scores = np.matmul(query, self.key[block.batches, block.heads, None].swapaxes(-1, -2))
+        key = widen(self.key[block.batches, block.heads])[:, :, None]
+        scores = np.matmul(query, key.swapaxes(-1, -2))
         bias = self.bias.of(block, queries, heads, keys)
         if bias is not None and self.bias.type == _BIAS_BEFORE:
             scores += bias
@@ -246,7 +254,7 @@ def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Arra
             if kept is not None:
                 scores *= kept
             sums = np.where(added == 0, np.float32(1), added)
-            outputs[at] = np.matmul(scores, value[block.batches, block.heads, None]) / sums
+            outputs[at] = np.matmul(scores, widen(value[block.batches, block.heads])[:, :, None]) / sums
             peaks[at] = peak
             totals[at] = added
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, DataError, is_integer
+from ascend_aclnn.numerics import Array, DataError, is_integer, widen
 from ascend_aclnn.reference._named import Given, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
 from ascend_aclnn.reference._rows import check_range
@@ -69,7 +69,7 @@ def _restored(x: Array, scale: Optional[Array], offset: Optional[Array], mode: i
     """(x + offset) * scale of one sequence (heads, tokens, width)."""
     if not is_integer(x.dtype) and scale is None:
         return x
-    made: Array = x.astype(np.float32)
+    made: Array = widen(x).astype(np.float32)
     for values, add in ((offset, True), (scale, False)):
         if values is None:
             continue
@@ -242,7 +242,7 @@ class _Reader(NamedTuple):
         key, value = (s.restore(x, number, where.start) for s, x in zip(scales, (key, value)))
         key, value, where = _with_prefix(self.given, self.layout, key, value, heads, where)
         if len(query) > 1 and rope:
-            key = np.concatenate([key, *rope], -1)
+            key = np.concatenate([widen(key), *rope], -1)
         return _Sequence(number, rows, where, np.concatenate(query, -1) if len(query) > 1 else query[0], key, value)
 
 
@@ -266,7 +266,7 @@ def _with_prefix(
         raise DataError("keySharedPrefixOptional", "and value_shared_prefix are given both, or neither")
     both = [_heads_of(_whole(x), layout, 0, heads) for x in shared]
     length = (given["actualSharedPrefixLen"] or (both[0].shape[1],))[0]
-    joined = [np.concatenate([x[:, :length], y], 1) for x, y in zip(both, (key, value))]
+    joined = [np.concatenate([x[:, :length], widen(y)], 1) for x, y in zip(both, (key, value))]
     return joined[0], joined[1], slice(where.start, where.stop + length)
 
 
@@ -278,6 +278,9 @@ def _not_computed(call: Any) -> Optional[str]:
     if scaled and max(modes) > _OF_BOTH:
         return f"the NumPy backend has no reference for scales in pages or for groups (key_antiquant_mode {modes[0]})"
     return None
+
+
+_STORED = ("key", "value")  # caches, of which one block at a time is widened
 
 
 def _fused(given: Given, layouts: str) -> dict[str, Any]:
@@ -337,6 +340,7 @@ def _arranged(result: Array, layout: str) -> Array:
     "aclnnFusedInferAttentionScoreV3",
     "aclnnFusedInferAttentionScoreV4",
     "aclnnFusedInferAttentionScoreV5",
+    stored=_STORED,
     unsupported=_not_computed,
 )
 def fused_infer_attention_score(given: Given) -> dict[str, Any]:
@@ -348,6 +352,7 @@ def fused_infer_attention_score(given: Given) -> dict[str, Any]:
     "aclnnPromptFlashAttention",
     "aclnnPromptFlashAttentionV2",
     "aclnnPromptFlashAttentionV3",
+    stored=_STORED,
     unsupported=_not_computed,
 )
 def prompt_flash_attention(given: Given) -> dict[str, Any]:
@@ -363,6 +368,7 @@ def prompt_flash_attention(given: Given) -> dict[str, Any]:
     "aclnnIncreFlashAttentionV2",
     "aclnnIncreFlashAttentionV3",
     "aclnnIncreFlashAttentionV4",
+    stored=_STORED,
     unsupported=_not_computed,
 )
 def incre_flash_attention(given: Given) -> dict[str, Any]:
