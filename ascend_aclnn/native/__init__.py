@@ -108,6 +108,9 @@ def _load() -> Status:
     library.ascend_native_running_sum.restype = None
     library.ascend_native_exp.argtypes = [pointer, pointer, size]
     library.ascend_native_exp.restype = None
+    philox = library.ascend_native_philox
+    philox.argtypes = [ctypes.c_uint64, pointer, size, pointer, size, pointer, size]
+    philox.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
     _library = library
     return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
@@ -293,6 +296,21 @@ def combine_rows(target: Array, source: Array, picks: Array, weights: Optional[A
     return True
 
 
+def philox(key: int, low: Array, high: Array, target: Array) -> bool:
+    """The four words of each counter, whose halves are uint64 in a row or all the same, into uint32 rows of four.
+
+    False, and nothing done, where the helper cannot.
+    """
+    if not runs_programs() or _library is None or not target.flags.c_contiguous:
+        return False
+    steps = [array.strides[0] // 8 for array in (low, high)]
+    if not set(steps) <= {0, 1}:
+        return False
+    first, second, to = (array.__array_interface__["data"][0] for array in (low, high, target))
+    _library.ascend_native_philox(key, first, steps[0], second, steps[1], to, len(target))
+    return True
+
+
 def look_up(codes: Array, table: Array, target: Array) -> bool:
     """target[...] = table[codes] for contiguous codes of 16 bits and a table of 65,536 entries of at most 4 bytes.
 
@@ -320,6 +338,7 @@ __all__ = [
     "exp",
     "has_exp",
     "look_up",
+    "philox",
     "run_program",
     "running_sum",
     "runs_programs",

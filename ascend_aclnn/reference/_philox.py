@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ascend_aclnn import native
 from ascend_aclnn.numerics import Array, for_blocks
 
 _FACTORS, _KEY_STEPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
@@ -45,7 +46,8 @@ def words(seed: int, low: Array, high: Array) -> Array:
     def work(start: int, stop: int) -> None:
         for at in range(start, stop, _CHUNK):
             part = slice(at, min(at + _CHUNK, stop))
-            _fill(made[part], key, low[part], high[part])
+            if not native.philox(key, low[part], high[part], made[part]):
+                _fill(made[part], key, low[part], high[part])
 
     for_blocks(len(made), _CHUNK, work)
     return made

@@ -25,7 +25,7 @@ from typing import Any, Callable, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, DataError, is_low_precision, round_into
+from ascend_aclnn.numerics import BLOCK, Array, DataError, is_low_precision, round_into, widen
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._philox import below_one, by_thread, consecutive, grid, in_runs, up_to_one, words
 from ascend_aclnn.reference.declare import reference
@@ -214,7 +214,10 @@ def stateless_bernoulli(
 
 def _rounded(x: Any, dtype: np.dtype[Any]) -> Array:
     """float32 numbers with the precision of a data type."""
-    return np.asarray(x, np.float32).astype(dtype).astype(np.float32)
+    x = np.asarray(x, np.float32)
+    made = np.empty(x.shape, dtype)
+    round_into(made, x)
+    return widen(made)
 
 
 def _uniform(x: Array, start: float, end: float, stream: Stream, *, out: tuple[Array]) -> None:

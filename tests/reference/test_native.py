@@ -238,3 +238,25 @@ def test_show_config_tells_the_helper(helper: str, capsys: pytest.CaptureFixture
     aclnn.show_config()
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("helper ")]
     assert len(lines) == 1 and str(native.status().path) in lines[0]
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 31, 32, 33, 1003])
+@pytest.mark.parametrize("repeated", ["", "low", "high"])
+def test_philox_makes_the_words_that_python_integers_make(helper: str, count: int, repeated: str) -> None:
+    key = 0xFEDCBA98_76543210
+    rng = np.random.default_rng(count)
+    low, high = (rng.integers(0, 1 << 64, count, np.uint64) for _ in range(2))
+    low, high = (np.broadcast_to(x[:1], count) if name == repeated else x for name, x in (("low", low), ("high", high)))
+    made = np.zeros((count, 4), np.uint32)
+    assert native.philox(key, low, high, made)
+    for place in {0, count // 2, count - 1}:
+        c = [int(half) >> shift & 0xFFFFFFFF for half in (low[place], high[place]) for shift in (0, 32)]
+        k = [key & 0xFFFFFFFF, key >> 32]
+        for _ in range(10):
+            (h0, l0), (h1, l1) = divmod(0xD2511F53 * c[0], 1 << 32), divmod(0xCD9E8D57 * c[2], 1 << 32)
+            c = [h1 ^ c[1] ^ k[0], l1, h0 ^ c[3] ^ k[1], l0]
+            k = [(k[0] + 0x9E3779B9) % (1 << 32), (k[1] + 0xBB67AE85) % (1 << 32)]
+        assert made[place].tolist() == c
+    assert native.philox(key, low, high, made[:0].reshape(0, 4)) and not native.philox(
+        key, low, np.zeros((count, 2), np.uint64)[:, 0], made
+    )
