@@ -12,7 +12,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, widen
+from ascend_aclnn.numerics import Array, along, codes, round_into, widen, widened
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import DataError, reference
 
@@ -163,6 +163,16 @@ def resampled(x: Array, axes: Sequence[Taps]) -> Array:
     return x
 
 
+def _resample(x: Array, axes: Sequence[Taps], out: Array) -> None:
+    """``resampled`` into an output, in blocks of planes."""
+
+    def planes(part: Array) -> Array:
+        return resampled(part, axes)
+
+    if not along(planes, lambda x: range(2, x.ndim), [x], [out]):
+        round_into(out, planes(widen(x)))
+
+
 def spread(dy: Array, axes: Sequence[Taps], sizes: Ints) -> Array:
     """The gradient of ``resampled`` for an image of so many pixels."""
     for axis, size in enumerate(sizes):
@@ -178,7 +188,7 @@ def _nearest_rows(exact: bool, *names: str) -> None:
         sizes, made = x.shape[2:], out[0].shape[2:]
         steps = [step_of(n, m, s) for n, m, s in zip(sizes, made, scales or (0.0,) * len(sizes))]
         axes = [nearest(n, m, step, exact) for n, m, step in zip(sizes, made, steps)]
-        round_into(out[0], resampled(x, axes))  # nothing is computed: every data type stays as it is
+        _resample(codes(x), axes, codes(out[0]))  # nothing is computed: every data type stays as it is
 
 
 _nearest_rows(
@@ -195,7 +205,7 @@ def upsample_nearest_2d_v2(x: Array, output_size: Ints, *scales: float, out: tup
     if not all(scale > 0 for scale in scales):
         used = [0.0, 0.0]
     axes = [nearest(n, m, step_of(n, m, s), False) for n, m, s in zip(sizes, made, used)]
-    round_into(out[0], resampled(x, axes))
+    _resample(codes(x), axes, codes(out[0]))
 
 
 def _nearest_backward_rows(exact: bool, *names: str) -> None:
@@ -239,10 +249,9 @@ def _kernel_rows(kernel: Callable[..., Taps], forwards: str, backwards: str) -> 
 
     @reference(*(f"aclnn{name}" for name in forwards.split()), raw=True, channels_first=True)
     def forward(x: Array, output_size: Ints, align_corners: bool, *scales: float, out: tuple[Array]) -> None:
-        x = widen(x)
         made = out[0].shape[2:]
         if x.size and out[0].size:
-            round_into(out[0], resampled(x, axes_of(x.shape[2:], made, align_corners, scales, x.dtype)))
+            _resample(x, axes_of(x.shape[2:], made, align_corners, scales, widened(x.dtype)), out[0])
 
     @reference(*(f"aclnn{name}" for name in backwards.split()), raw=True, channels_first=True)
     def backward(

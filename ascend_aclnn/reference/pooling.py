@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, round_into, sum_over, widen
+from ascend_aclnn.numerics import Array, along, round_into, sum_over, where, widen
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -104,25 +104,53 @@ def _select(indices: Sequence[Index]) -> tuple[Any, ...]:
     return (..., *np.ix_(*(np.asarray(index) for index in indices)))
 
 
+def _on_axis(index: Index, axis: int) -> tuple[Any, ...]:
+    """An index of an axis, counted from the end."""
+    return (..., index, *(slice(None),) * (-axis - 1))
+
+
 # ------------------------------------------------------------------------------------------------- maxima
+
+
+def _first(windows: Sequence[Union[Window, Adaptive]]) -> list[Array]:
+    """The first element of each window on each axis, -1 where it has none."""
+    firsts = []
+    for window in windows:
+        first = np.full(window.number, -1, np.int64)
+        for outputs, elements in reversed(window.places()):
+            first[outputs] = np.arange(window.size)[elements]
+        firsts.append(first)
+    return firsts
 
 
 def _maxima(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> tuple[Array, Array]:
     """The largest element of each window, the first NaN if there is one, and its position in the plane."""
-    axes = len(windows)
-    shape = x.shape[: x.ndim - axes] + tuple(w.number for w in windows)
-    best, position = np.zeros(shape, x.dtype), np.full(shape, -1, np.int64)
-    numbers = np.arange(math.prod(w.size for w in windows)).reshape([w.size for w in windows])
+    shape = x.shape[: x.ndim - len(windows)] + tuple(w.number for w in windows)
+    size = math.prod(w.size for w in windows)
+    numbers = np.arange(size, dtype=np.int32 if size < 2**31 else np.int64).reshape([w.size for w in windows])
+    best, position = np.zeros(shape, x.dtype), np.full(shape, -1, numbers.dtype)
+    firsts = _first(windows)
+    outputs = _select([np.flatnonzero(first >= 0) for first in firsts])
+    elements = _select([first[first >= 0] for first in firsts])
+    best[outputs], position[outputs] = x[elements], numbers[elements]
     for place in itertools.product(*(w.places() for w in windows)):
         outputs = _select([pair[0] for pair in place])
         elements = _select([pair[1] for pair in place])
-        value, high, where = x[elements], best[outputs], position[outputs]
-        better = (value > high) | (where < 0)
-        if x.dtype.kind == "f":
-            better |= np.isnan(value) & ~np.isnan(high)
-        best[outputs] = np.where(better, value, high)
-        position[outputs] = np.where(better, numbers[elements], where)
+        value, high, where_from = x[elements], best[outputs], position[outputs]
+        better = ~(value <= high)  # larger, or NaN
+        better &= high == high
+        best[outputs] = where(better, value, high)
+        position[outputs] = where(better, np.broadcast_to(numbers[elements], value.shape), where_from)
     return best, position
+
+
+def _of_planes(function: Callable[[Array], Any], axes: int, x: Array, out: Sequence[Array]) -> None:
+    """A function of the last axes into outputs, in blocks of planes."""
+    if along(function, lambda x: range(x.ndim - axes, x.ndim), [x], out):
+        return
+    made = function(widen(x))
+    for value, target in zip(made if isinstance(made, tuple) else (made,), out):
+        round_into(target, value)
 
 
 def _scattered(argument: str, grad: Array, positions: Array, shape: Ints, axes: int) -> Array:
@@ -149,7 +177,7 @@ def max_pool(
     """Of pads, the first two are in front: (both), (height, width) or (top, left, bottom, right)."""
     (result,) = out
     windows = _windows(x.shape[-2:], result.shape[-2:], kernel, strides or (1,), pads[:2])
-    round_into(result, _maxima(widen(x), windows)[0])
+    _of_planes(lambda x: _maxima(x, windows)[0], 2, x, (result,))
 
 
 def _max_pool_with_indices(axes: int, *arguments: Any, out: tuple[Array, Array]) -> None:
@@ -157,9 +185,7 @@ def _max_pool_with_indices(axes: int, *arguments: Any, out: tuple[Array, Array])
     x, kernel, stride, padding, dilation, _ = arguments
     result, indices = out
     windows = _windows(x.shape[-axes:], result.shape[-axes:], kernel, stride, padding, dilation)
-    values, positions = _maxima(widen(x), windows)
-    round_into(result, values)
-    round_into(indices, positions)
+    _of_planes(lambda x: _maxima(x, windows), axes, x, (result, indices))
 
 
 def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
@@ -169,9 +195,8 @@ def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
 
 def _adaptive_max_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array, Array]) -> None:
     result, indices = out
-    values, positions = _maxima(widen(x), _adaptive(x.shape[-axes:], result.shape[-axes:]))
-    round_into(result, values)
-    round_into(indices, positions)
+    windows = _adaptive(x.shape[-axes:], result.shape[-axes:])
+    _of_planes(lambda x: _maxima(x, windows), axes, x, (result, indices))
 
 
 _function: Callable[..., None]
@@ -253,11 +278,10 @@ def _sums(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> Array:
         return np.asarray(sum_over(x, tuple(range(x.ndim - len(windows), x.ndim)), True))
     total = np.asarray(x, np.float64)
     for axis, window in enumerate(windows, -len(windows)):
-        moved = np.moveaxis(total, axis, -1)
-        made = np.zeros((*moved.shape[:-1], window.number))
+        made = np.zeros([window.number if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
         for outputs, elements in window.places():
-            made[..., outputs] += moved[..., elements]
-        total = np.moveaxis(made, -1, axis)
+            made[_on_axis(outputs, axis)] += total[_on_axis(elements, axis)]
+        total = made
     return total
 
 
@@ -265,11 +289,10 @@ def _spread(grad: Array, windows: Sequence[Window]) -> Array:
     """Each number added to all elements of its window: what ``_sums`` does, the other way."""
     total = grad
     for axis, window in enumerate(windows, -len(windows)):
-        moved = np.moveaxis(total, axis, -1)
-        made = np.zeros((*moved.shape[:-1], window.size))
+        made = np.zeros([window.size if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
         for outputs, elements in window.places():
-            made[..., elements] += moved[..., outputs]
-        total = np.moveaxis(made, -1, axis)
+            made[_on_axis(elements, axis)] += total[_on_axis(outputs, axis)]
+        total = made
     return total
 
 
@@ -286,13 +309,15 @@ def _divisor(windows: Sequence[Window], padded: bool, override: int) -> Any:
 def _avg_pool(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     x, kernel, stride, padding, _, padded, override = arguments[:7]
     windows = _windows(x.shape[-axes:], out[0].shape[-axes:], kernel, stride, padding)
-    round_into(out[0], _sums(widen(x), windows) / _divisor(windows, padded, override))
+    divisor = _divisor(windows, padded, override)
+    _of_planes(lambda x: _sums(x, windows) / divisor, axes, x, out)
 
 
 def _avg_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     grad, x, kernel, stride, padding, _, padded, override = arguments[:8]
     windows = _windows(x.shape[-axes:], grad.shape[-axes:], kernel, stride, padding)
-    round_into(out[0], _spread(widen(grad) / _divisor(windows, padded, override), windows))
+    divisor = _divisor(windows, padded, override)
+    _of_planes(lambda grad: _spread(grad / divisor, windows), axes, grad, out)
 
 
 def _adaptive_avg_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array]) -> None:
