@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 _SCHEDULE = "its schedule holds addresses in the memory of other devices, which the NumPy backend does not have"
-_CONTEXT = "its context holds addresses in the memory of other devices, which the NumPy backend does not have"
+_CONTEXT = (
+    "its context holds the addresses of all ranks' buffers, as HcclGetHcclBuffer and HcclChannelGetHcclBuffer give them, "
+    "functions that neither the NumPy backend nor the emulated HCCL has"
+)
+_CHANNELS = (
+    "its context holds the addresses of all ranks' tables and the handles of channels to them, as HcclChannelAcquire gives "
+    "them, a function that neither the NumPy backend nor the emulated HCCL has"
+)
 _WINDOW = (
-    "what it sends stays in the memory of the communicator, where the scheduling operators find it by addresses that the "
-    "NumPy backend does not have"
+    "it writes into the communicator's buffers of other ranks and has no output; the scheduling operators find what came by "
+    "addresses, for which there is no function on the NumPy backend or in the emulated HCCL"
 )
 _PACKING = "how the compressed weight is packed is described nowhere"
 _CHECK = "its kernel is not public, and its document says neither what result holds nor how the statistics are updated"
@@ -14,9 +21,9 @@ _CHECK = "its kernel is not public, and its document says neither what result ho
 REASONS = {  # by C name
     "aclnnAttentionToFFN": _WINDOW,
     "aclnnAttentionWorkerCombine": _SCHEDULE,
-    "aclnnEngramFetch": _CONTEXT,
-    "aclnnEngramFetchGrad": _CONTEXT,
-    "aclnnEngramFetchWait": _CONTEXT,
+    "aclnnEngramFetch": _CHANNELS,
+    "aclnnEngramFetchGrad": _CHANNELS,
+    "aclnnEngramFetchWait": _CHANNELS,
     "aclnnFFNToAttention": _WINDOW,
     "aclnnFfnWorkerBatching": _SCHEDULE,
     "aclnnHansDecode": "the stream of HansEncode is described nowhere",

@@ -34,7 +34,7 @@ _COMMUNICATION_BLOCK = 8  # commQuantMode 2
 
 def _unsupported(call: Any) -> Optional[str]:
     if (call.get("tpWorldSize") or 0) > 1:
-        return "the NumPy backend has tensor groups (tp_world_size 2) from version 2 on, not in two halves"
+        return "tp_world_size is 0 or 1: version 1 supports tensor groups no longer (aclnnMoeDistributeDispatch.md)"
     return None
 
 
@@ -521,7 +521,7 @@ def moe_distribute_combine_v1(given: Arguments) -> None:
 _COMMAND = 16  # numbers for each row
 
 
-@communicating("aclnnMoeDistributeDispatchSetup", unsupported=_unsupported)
+@communicating("aclnnMoeDistributeDispatchSetup")
 def moe_distribute_dispatch_setup(given: Arguments) -> None:
     """The tokens as they are to be sent, in the order of token and expert; the Teardown half exchanges them.
 
@@ -557,7 +557,7 @@ def _bytes(x: Array) -> Array:
     return np.ascontiguousarray(x).reshape(len(x), -1).view(np.uint8)
 
 
-@communicating("aclnnMoeDistributeDispatchTeardown", unsupported=_unsupported)
+@communicating("aclnnMoeDistributeDispatchTeardown")
 def moe_distribute_dispatch_teardown(given: Arguments) -> None:
     """Receives what the Setup half of all ranks has prepared."""
     ranks, layout = Layout.place(given)
@@ -577,7 +577,7 @@ def moe_distribute_dispatch_teardown(given: Arguments) -> None:
     _write_counts(given, received.counts)
 
 
-@communicating("aclnnMoeDistributeCombineSetup", unsupported=_unsupported)
+@communicating("aclnnMoeDistributeCombineSetup")
 def moe_distribute_combine_setup(given: Arguments) -> None:
     """Notes where each row is to go; the Teardown half sends it. quantExpandX is not written (commQuantMode 0)."""
     info = given["assistInfoForCombine"]
@@ -594,7 +594,7 @@ def moe_distribute_combine_setup(given: Arguments) -> None:
         given.out["quantExpandX"][...] = 0
 
 
-@communicating("aclnnMoeDistributeCombineTeardown", unsupported=_unsupported)
+@communicating("aclnnMoeDistributeCombineTeardown")
 def moe_distribute_combine_teardown(given: Arguments) -> None:
     """Brings the rows back and adds them up."""
     ranks, layout = Layout.place(given)
