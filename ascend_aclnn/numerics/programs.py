@@ -31,7 +31,7 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Tr
 DIMS = 4
 
 
-_COSTS = {"exp": 9, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}  # in additions
+_COSTS = {"exp": 9, "logistic": 12, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}  # in additions
 
 
 class _Step(NamedTuple):
@@ -115,7 +115,7 @@ class Program:
         node = self._nodes[number]
         if node.kind != "tile":
             return 99 if node.kind == "outer" else 0
-        return (9 if node.what == "exp" else 1) + sum(
+        return (9 if node.what in ("exp", "logistic") else 1) + sum(
             self._cheap(a) for a in node.arguments if not isinstance(a, Number)
         )
 

@@ -207,7 +207,27 @@ def _tile(notes: Notes, operation: str, arguments: Sequence[Any], dtype: np.dtyp
         elif notes.axes:
             shape = item._shape() if shape is None else _common(shape, item._shape(), notes.axes)
             notes.check_width(shape)
+    logistic = _logistic_argument(notes, operation, numbers)
+    if logistic is not None:
+        operation, numbers = "logistic", [logistic]
     return Traced(notes, notes.add(Node("tile", operation, tuple(numbers), dtype)), shape)
+
+
+_ONE = Number(np.float32(1).tobytes())
+
+
+def _logistic_argument(notes: Notes, operation: str, arguments: Sequence[Any]) -> Optional[int]:
+    """x where the quotient is 1 / (1 + exp(-x)), which the helper computes without writing down what lies between."""
+    for name in ("divide", "add", "exp", "negative"):
+        others = [a for a in arguments if a != _ONE]
+        wanted = 2 if name in ("divide", "add") else 1
+        if operation != name or len(arguments) != wanted or len(others) != 1 or isinstance(others[0], Number):
+            return None
+        if name == "divide" and arguments[0] != _ONE:
+            return None
+        number: int = others[0]
+        operation, arguments = notes.nodes[number].what, notes.nodes[number].arguments
+    return number
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...], axes: int) -> tuple[int, ...]:

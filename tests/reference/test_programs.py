@@ -99,6 +99,11 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "masks as numbers": lambda x, y: (x > 0) * y + (y == x) * x,
     "product and sum": lambda x, y: (x * y + 3) * x + y * y,
     "exp between": lambda x, y: x / (1 + np.exp(-y)) * y,
+    "logistic": lambda x, y: 1 / (1 + np.exp(-x)),
+    "logistic, with its parts": lambda x, y: np.exp(-x) * y - 1 / (np.exp(-x) + 1) * (1 + np.exp(-x)),
+    "not quite logistic": lambda x, y: (
+        1 / (y + np.exp(-x)) + 2 / (1 + np.exp(-x)) + (1 + np.exp(-x)) / 1 + 1 / (1 + np.exp(x))
+    ),
     "two functions": lambda x, y: np.tanh(np.log1p(np.exp(-np.abs(x)))) * np.log(np.abs(y) + 1),
     "a chain": lambda x, y: np.exp(np.sin(x)) + y,
     "a function alone": lambda x, y: np.exp(x),

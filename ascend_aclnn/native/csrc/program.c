@@ -16,7 +16,7 @@ enum {
     SELECT, CLIP,
     NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
     IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
-    EXP,                                                     /* where it is NumPy's to the bit: see exp_of */
+    EXP, LOGISTIC,                                           /* where exp is NumPy's to the bit: see exp_of */
     ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
     ROW_SUM, ROW_SQUARES, ROW_MAX,                           /* into an operand that has one number for each row */
     NEXT,                                                    /* from the row's first element again; from here on of numbers: */
@@ -140,8 +140,11 @@ INLINE float exp_of(float x)
     return x != x ? float_of(0x7fc00000u) : y;
 }
 
-#define EXPONENTIALS(name, attribute) \
-    attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }
+INLINE float logistic_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
+
+#define EXPONENTIALS(name, attribute)                                                                   \
+    attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }   \
+    attribute static void logistic_##name(const float *a, float *d, size_t n) { FOR d[i] = logistic_of(a[i]); }
 
 EXPONENTIALS(plain, )
 #if defined(__x86_64__)
@@ -167,13 +170,22 @@ AVX512 INLINE __m512 exp_of_vector(__m512 x)
 #undef ALL
 }
 
-AVX512 static void exp_avx512(const float *a, float *d, size_t n)
+AVX512 INLINE __m512 logistic_of_vector(__m512 x)
 {
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) _mm512_storeu_ps(d + i, exp_of_vector(_mm512_loadu_ps(a + i)));
-    __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);
-    _mm512_mask_storeu_ps(d + i, rest, exp_of_vector(_mm512_maskz_loadu_ps(rest, a + i)));
+    const __m512 one = _mm512_set1_ps(1.0f);
+    return _mm512_div_ps(one, _mm512_add_ps(one, exp_of_vector(_mm512_xor_ps(x, _mm512_set1_ps(-0.0f)))));
 }
+
+#define VECTORS(name)                                                                                   \
+    AVX512 static void name##_avx512(const float *a, float *d, size_t n)                                \
+    {                                                                                                   \
+        size_t i = 0;                                                                                   \
+        for (; i + 16 <= n; i += 16) _mm512_storeu_ps(d + i, name##_of_vector(_mm512_loadu_ps(a + i))); \
+        __mmask16 rest = (__mmask16)((1u << (n - i)) - 1);                                              \
+        _mm512_mask_storeu_ps(d + i, rest, name##_of_vector(_mm512_maskz_loadu_ps(rest, a + i)));       \
+    }
+VECTORS(exp)
+VECTORS(logistic)
 #endif
 
 /* The largest of a run, NaN where there is one. */
@@ -248,7 +260,7 @@ INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, d
 /* What is written for each instruction set apart. */
 struct kernels {
     double (*sum)(const float *, size_t, int);
-    void (*exp)(const float *, float *, size_t);
+    void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t);
 };
 
 INLINE void load(const struct operand *o, const char *at, float *d, size_t count)
@@ -413,6 +425,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case IS_INF: FOR d[i] = MASK((bits_of(a[i]) & 0x7fffffffu) == 0x7f800000u); break;
             case SIGN_BIT: FOR d[i] = float_of((uint32_t)((int32_t)bits_of(a[i]) >> 31)); break;
             case EXP: kernels->exp(a, d, n); break;
+            case LOGISTIC: kernels->logistic(a, d, n); break;
             case ONES: FOR d[i] = float_of(bits_of(a[i]) & 0x3f800000u); break;
             case ROW_SUM:
             case ROW_SQUARES:
@@ -500,7 +513,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
-        const struct kernels kernels = {sum_##name, exp_##name};                                                         \
+        const struct kernels kernels = {sum_##name, exp_##name, logistic_##name};                                        \
         run(code, instructions, constants, constant_count, register_count, operands, operand_count, sizes, sum_count,    \
             &kernels);                                                                                                   \
     }
