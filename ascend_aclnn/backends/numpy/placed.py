@@ -51,6 +51,7 @@ class PlacedCall:
             raise LookupError(f"{operator.name} has no reference")
         self._runner = Runner(operator, found)
         self._layouts = layouts
+        self._views = [None if layout is None else _view(layout) for layout in layouts]
         self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors
         self._tensors = [(at, value) for at, value in enumerate(values) if type(value) is Tensors]
         self._raw = found.raw
@@ -78,10 +79,7 @@ class PlacedCall:
 
     def place(self, memory: Memory, addresses: Sequence[int]) -> Callable[[], None]:
         """What runs the call on tensors at these offsets in the memory."""
-        arrays = [
-            None if layout is None else _array(memory, address, layout)
-            for layout, address in zip(self._layouts, addresses)
-        ]
+        arrays = [None if view is None else view(memory, address) for view, address in zip(self._views, addresses)]
         arguments = self._arguments.copy()
         for at, (numbers, is_list) in self._tensors:
             arguments[at] = [arrays[number] for number in numbers] if is_list else arrays[numbers[0]]
@@ -131,7 +129,10 @@ def layout_of(spec: TensorSpec) -> Optional[Layout]:
     return Layout(spec.shape, dtype, spec.offset * size, strides, low * size, high * size)
 
 
-def _array(memory: Memory, address: int, layout: Layout) -> npt.NDArray[Any]:
-    if layout.low == layout.high:
-        return np.empty(layout.shape, layout.dtype)
-    return np.ndarray(layout.shape, layout.dtype, memory, address + layout.offset, layout.strides)
+def _view(layout: Layout) -> Callable[[Memory, int], npt.NDArray[Any]]:
+    """What makes the array of a tensor at an address."""
+    shape, dtype, start, strides, low, high = layout
+    if low == high:
+        return lambda memory, address: np.empty(shape, dtype)
+    array = np.ndarray
+    return lambda memory, address: array(shape, dtype, memory, address + start, strides)

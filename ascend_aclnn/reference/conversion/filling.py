@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,13 @@ def fill_diagonal(x: Array, value: Any, wrap: bool, *, out: tuple[Array]) -> Non
 _BAND = 64  # rows whose part of the diagonal is treated as one
 
 
+@functools.lru_cache(16)
+def _corner(height: int, width: int, diagonal: int, upper: bool) -> Array:
+    """What does not belong to the triangle, of a part of a band: all bands but the outer ones have the same."""
+    lower = np.tri(height, width, diagonal, bool)
+    return lower if upper else ~lower
+
+
 def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
     """What lies on and above (or below) a diagonal; zeros elsewhere.
 
@@ -101,8 +109,8 @@ def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
             if dst is not x:
                 cast_into(dst[..., rows_, kept], x[..., rows_, kept])
             zeros[..., rows_, blank] = 0
-            keep = np.tri(rows_.stop - top, right - left, top + diagonal - left - upper, bool)
-            np.copyto(zeros[..., rows_, left:right], 0, where=keep if upper else ~keep)
+            outside = _corner(rows_.stop - top, right - left, top + diagonal - left - upper, upper)
+            np.copyto(zeros[..., rows_, left:right], 0, where=outside)
 
     bands = -(-height // _BAND)
     for_blocks(bands, max(1, BLOCK * bands // max(x.size, 1)), band)
