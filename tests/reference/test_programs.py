@@ -99,6 +99,9 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "masks as numbers": lambda x, y: (x > 0) * y + (y == x) * x,
     "product and sum": lambda x, y: (x * y + 3) * x + y * y,
     "exp between": lambda x, y: x / (1 + np.exp(-y)) * y,
+    "polynomial": lambda x, y: ((((((x * 0.1 + 0.2) * x + 0.3) * x + 0.4) * x + 0.5) * x + 0.6) * x + 0.7) * x + y,
+    "short polynomials": lambda x, y: ((y * x + 1) * x + 2) + (((y * x + 3) * x + 4) * x + 5) * (y * y + 6),
+    "steps of a polynomial used again": lambda x, y: ((z := (x * y + 0.5) * y + 0.25) * y + 2) * z + (z * z + 1) * y,
     "logistic": lambda x, y: 1 / (1 + np.exp(-x)),
     "logistic, with its parts": lambda x, y: np.exp(-x) * y - 1 / (np.exp(-x) + 1) * (1 + np.exp(-x)),
     "not quite logistic": lambda x, y: (

@@ -317,6 +317,18 @@ INLINE int stored_as_is(const struct instruction *p, const struct operand *opera
     return o->type == FLOAT32 && o->steps[DIMS - 1] == 4;
 }
 
+/* How many steps of a polynomial, from p on, can be done at once: 4, 2 or 1. Each but the first replaces the result before. */
+INLINE size_t polynomial_steps(const struct instruction *p, const struct instruction *end, size_t constant_count)
+{
+    size_t steps = 1;
+    if (p->b == p->target) return 1;
+    for (const struct instruction *q = p + 1; q < end && steps < 4; q++, steps++)
+        if (q->operation != MULTIPLY_ADD || q->target != p->target || q->a != p->target || q->b != p->b
+            || (size_t)q->c >= constant_count)
+            break;
+    return steps == 3 ? 2 : steps;
+}
+
 /* Some instructions on the elements of a row, from `first` to `end`. */
 INLINE void one_part(const struct instruction *code, size_t first, size_t end, const struct operand *operands,
                      char *const *at, float (*tiles)[TILE + APART], float **registers, size_t width, struct sum *sums, const struct kernels *kernels,
@@ -364,8 +376,13 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case DIV: BINARY(x / y);
             case MULTIPLY_ADD:  /* rounded twice */
                 if ((size_t)p->c < constant_count) {
-                    const float z = constants[p->c];
-                    FOR d[i] = a[i] * b[i] + z;
+                    const size_t steps = polynomial_steps(p, code + end, constant_count);
+                    float z[4] = {0};
+                    for (size_t k = 0; k < steps; k++) z[k] = constants[p[k].c];
+                    if (steps == 4) FOR d[i] = (((a[i] * b[i] + z[0]) * b[i] + z[1]) * b[i] + z[2]) * b[i] + z[3];
+                    else if (steps == 2) FOR d[i] = (a[i] * b[i] + z[0]) * b[i] + z[1];
+                    else FOR d[i] = a[i] * b[i] + z[0];
+                    number += steps - 1;
                 } else {
                     FOR d[i] = a[i] * b[i] + c[i];
                 }
