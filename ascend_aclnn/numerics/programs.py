@@ -31,7 +31,8 @@ from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Tr
 DIMS = 4
 
 
-_COSTS = {"exp": 9, "logistic": 12, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}  # in additions
+# In additions; a logistic function's are those of its division, as its other steps stay among the nodes.
+_COSTS = {"exp": 9, "logistic": 3, "divide": 3, "sqrt": 3, "reciprocal": 3, "fmod": 9, "remainder": 9}
 
 
 class _Step(NamedTuple):
