@@ -83,7 +83,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     """Calls ``fn(lo, hi)`` for each block of ``range(n)``, on several threads where there is more than one block.
 
     Blocks run in any order, so they must not depend on each other. The first exception stops the rest and is raised
-    here. Floating-point warnings are off inside, as on the device. Called from one of its own threads, it stays on it.
+    here. Floating-point warnings are off inside, as on the device. Called from within a block, it stays on that thread.
     """
     block = max(1, block)
     if n <= block:
@@ -96,21 +96,26 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     numbers = itertools.count()
     guard = threading.Lock()
     failures: list[BaseException] = []
+    within = getattr(_local, "within", False)
 
     def work() -> None:
-        with np.errstate(all="ignore"):
-            while not failures:
-                with guard:
-                    lo = next(numbers) * block
-                if lo >= n:
-                    return
-                try:
-                    fn(lo, min(lo + block, n))
-                except BaseException as failure:  # handed to the caller below
-                    failures.append(failure)
+        _local.within = True
+        try:
+            with np.errstate(all="ignore"):
+                while not failures:
+                    with guard:
+                        lo = next(numbers) * block
+                    if lo >= n:
+                        return
+                    try:
+                        fn(lo, min(lo + block, n))
+                    except BaseException as failure:  # handed to the caller below
+                        failures.append(failure)
+        finally:
+            _local.within = within
 
     futures: list[Future[None]] = []
-    if not threading.current_thread().name.startswith(_NAME):
+    if not within:  # else the other threads are busy, and what waits for them would keep its arrays
         futures = _start_helpers(work, min(thread_count(), blocks) - 1)
     work()
     for future in futures:

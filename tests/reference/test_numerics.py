@@ -239,6 +239,21 @@ def test_nested_and_concurrent_calls(monkeypatch: Any) -> None:
     assert totals.all()
 
 
+def test_a_call_within_a_block_stays_on_its_thread(monkeypatch: Any) -> None:
+    """Other threads would begin it only when they have done their blocks, and keep its arrays until then."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    start, started = threads._start_helpers, []
+
+    def start_helpers(work: Any, count: int) -> Any:
+        started.append(count)
+        return start(work, count)
+
+    monkeypatch.setattr(threads, "_start_helpers", start_helpers)
+    done: list[int] = []
+    for_blocks(6, 1, lambda lo, hi: for_blocks(20, 1, lambda a, b: done.append(a)))
+    assert started == [2] and len(done) == 6 * 20
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_computes_too(monkeypatch: Any) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
