@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Calls the emulated runtime's functions with arguments that nobody should give, and expects answers.
 
-    ascend-aclnn emulator run --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
+    ascend-aclnn emulator run --cann 9.2.0 --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
 
 Sizes near 0, 2^31, 2^32, 2^63 and 2^64, addresses inside, after and outside of allocations, handles that are alive, destroyed
-or never were, shapes, strides and offsets that wrap. A call may succeed or fail; it must come back, memory that it was not
-given must not change, and the sanitizers must be silent. The last line on standard output is "ok" and the number of calls.
+or never were, shapes, strides and offsets that wrap, keys that nobody gave out, text without an end. A call may succeed or
+fail; it must come back, memory that it was not given must not change, and the sanitizers must be silent. The last line on
+standard output is "ok" and the number of calls.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import ctypes
 import random
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +24,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent / "tests" / "helpers")]
 
 import numpy as np  # noqa: E402
-from emulator_client import Cann, int64s  # noqa: E402
+from emulator_client import Cann, Location, Property, int64s  # noqa: E402
 
 BLOCK = 4096
 EDGES = (0, 1, 15, 16, 32, 63, 64, BLOCK - 1, BLOCK, BLOCK + 1, 1 << 31, 1 << 32, 1 << 33, (1 << 62) + 1, (1 << 63) - 1)
@@ -33,8 +35,9 @@ KINDS = (0, 1, 2, 3, 4, 5, 99)
 class Fuzzer:
     """One thread's calls, on blocks of its own between guards."""
 
-    def __init__(self, cann: Cann, seed: int) -> None:
-        self.cann, self.random = cann, random.Random(seed)
+    def __init__(self, cann: Cann, seed: int, folder: Path) -> None:
+        self.cann, self.random, self.folder = cann, random.Random(seed), folder
+        self.secure = ctypes.CDLL("libc_sec.so")
         self.host = np.zeros(3 * BLOCK, np.uint8)
         self.host[:BLOCK] = self.host[-BLOCK:] = 0xA5
         self.blocks = [cann.malloc(BLOCK) for _ in range(3)]
@@ -45,6 +48,8 @@ class Fuzzer:
         self.events = [cann.create("aclrtCreateEvent") for _ in range(2)]
         self.dead = cann.create("aclrtCreateEvent")
         cann.aclrtDestroyEvent(self.dead)
+        self.values = cann.malloc(64)
+        self.pinned = cann.create("aclrtMallocHost", 3 * BLOCK)
         self.calls = 0
 
     # -- arguments
@@ -163,6 +168,132 @@ class Fuzzer:
         self.call("aclDestroyTensor", tensor)
         self.call("aclDestroyTensor", tensor)
 
+    def register(self) -> None:
+        """Host memory that is mapped, in part, twice, and freed meanwhile."""
+        pinned, found = self.pinned, ctypes.c_void_p()
+        address = self.random.choice((pinned, pinned, pinned + BLOCK, pinned + 2 * BLOCK, pinned + 16, self.writable()))
+        address = self.random.choice((address, address, address, self.blocks[1], 0, 8, (1 << 64) - 64))
+        inside = pinned + 3 * BLOCK - address if pinned <= address < pinned + 3 * BLOCK else 0
+        size = self.random.choice((0, min(inside, 16), min(inside, BLOCK), inside, *WRAPPING))
+        self.call("aclrtHostRegister", address, size, self.random.choice((0, 1, 99)), ctypes.byref(found))
+        self.call("aclrtHostGetDevicePointer", address + self.fitting(), ctypes.byref(found), 0)
+        if found.value:
+            self.call("aclrtMemset", found, self.size(), 7, self.random.choice((self.fitting(), *WRAPPING)))
+        if self.call("aclrtHostUnregister", self.random.choice((address, pinned, pinned + BLOCK))) == 0:
+            return
+        for start in (pinned, pinned + 16, pinned + BLOCK, pinned + 2 * BLOCK):
+            if self.random.random() < 0.5:
+                self.call("aclrtHostUnregister", start)
+
+    def map_physical(self) -> None:
+        """Memory that is mapped, exported and freed in the wrong order."""
+        made, base, name = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64(self.size())
+        place = Property(0, 0, self.random.choice((4, 4, 0, 99)), Location(0, self.random.choice((1, 1, 0, 7))), 0)
+        size = self.random.choice((2 << 20, 2 << 20, 4 << 20, *EDGES, *WRAPPING))
+        if self.call("aclrtMallocPhysical", ctypes.byref(made), min(size, 1 << 62), ctypes.byref(place), 0) != 0:
+            made.value = self.random.choice((None, self.dead, self.streams[0]))
+        if self.call("aclrtReserveMemAddress", ctypes.byref(base), 4 << 20, 0, None, 0) != 0:
+            base.value = self.random.choice((0, 8, self.blocks[1]))
+        steps: list[tuple[str, tuple[object, ...]]] = [
+            ("aclrtMapMem", (base, self.random.choice((2 << 20, size)), self.random.choice((0, 0, size)), made, 0)),
+            ("aclrtUnmapMem", (base,)),
+            ("aclrtFreePhysical", (made,)),
+            ("aclrtMemExportToShareableHandle", (made, 0, self.random.choice((0, 1, 2)), ctypes.byref(name))),
+            ("aclrtMemSetPidToShareableHandle", (name, (ctypes.c_int32 * 2)(1, 2), self.random.choice((0, 2)))),
+            (
+                "aclrtMemImportFromShareableHandle",
+                (name, self.random.choice((0, -1, 99)), ctypes.byref(ctypes.c_void_p())),
+            ),
+        ]
+        self.random.shuffle(steps)
+        for step, arguments in (*steps, steps[0], steps[1]):
+            self.call(step, *arguments)
+        for step in ("aclrtUnmapMem", "aclrtReleaseMemAddress"):
+            self.call(step, base)
+        self.call("aclrtFreePhysical", made)
+
+    def share(self) -> None:
+        key = ctypes.create_string_buffer(b"ascend-emulator-" + self.random.choice((b"", b"f" * 48, b"0" * 49)), 65)
+        address, flags = self.device(), self.random.choice((0, 1, 2, (1 << 64) - 1))
+        given = self.random.choice((65, 65, 65, 64, 0, 1 << 63))
+        exported = self.call("aclrtIpcMemGetExportKey", address, self.size(), key, given, flags) == 0
+        pids = (ctypes.c_int32 * 4)(0, -1, 1 << 30, self.random.randrange(1 << 15))
+        self.call("aclrtIpcMemSetImportPid", key, pids, self.random.choice((0, 4, 4, 1 << 60)) if not exported else 4)
+        mapped = ctypes.c_void_p()
+        self.call("aclrtIpcMemImportByKey", ctypes.byref(mapped), key, self.random.choice((0, 1, 2)))
+        for _ in range(3):
+            self.call("aclrtIpcMemClose", key)
+        event, handle = ctypes.c_void_p(), (ctypes.c_char * 64).from_buffer_copy(self.random.randbytes(64))
+        if self.call("aclrtCreateEventExWithFlag", ctypes.byref(event), self.random.choice((64, 8, 64 | 8))) == 0:
+            self.call("aclrtIpcGetEventHandle", event, handle)
+            self.call("aclrtDestroyEvent", event)
+            self.call("aclrtIpcGetEventHandle", event, handle)
+
+    def wait_for_values(self) -> None:
+        """Written first on the same stream, and by nobody else, so that the wait ends."""
+        address, value, flag = self.values + self.random.choice((0, 8, 56)), self.size(), self.random.randrange(2)
+        stream = self.streams[0]
+        if self.call("aclrtValueWrite", address, value, 0, stream) == 0:
+            self.call("aclrtValueWait", address, value, flag, stream)
+        wrong = self.random.choice(
+            (0, 1, self.values + 4, self.values + 60, self.values + 64, (1 << 64) - 8, self.dead)
+        )
+        self.call("aclrtValueWrite", wrong, value, self.random.choice((0, 1)), self.stream())
+        self.call("aclrtValueWait", wrong, value, self.random.choice((0, 4, 1 << 31)), self.stream())
+        self.call("aclrtCmoAsync", self.device(), self.size(), self.random.choice((0, 1)), self.stream())
+
+    def profile(self) -> None:
+        """On every thread at once: one's configuration is destroyed while another one's is in use."""
+        devices = (ctypes.c_uint32 * 3)(0, self.random.choice((0, 1, 1 << 31)), 1)
+        count = self.random.choice((1, 2, 3, 0, 17, 1 << 31))
+        config = self.cann._function("aclprofCreateConfig")(devices, count, 0, None, 0)
+        self.cann.message()
+        step = self.cann._function("aclprofCreateStepInfo")()
+        path = str(self.folder).encode()
+        length = self.random.choice((len(path), len(path), 0, 1 << 31, (1 << 64) - 1))
+        self.call("aclprofInit", path, length)
+        self.call("aclprofStart", config)
+        for tag in (0, 1, 9):
+            self.call("aclprofGetStepTimestamp", self.random.choice((step, step, self.dead)), tag, self.stream())
+        if self.random.random() < 0.5:
+            self.call("aclprofDestroyConfig", config)
+        for name in ("aclprofStop", "aclprofStop", "aclprofDestroyConfig"):
+            self.call(name, self.random.choice((config, config, self.dead, 0)))
+        self.call("aclprofFinalize")
+        for handle in (step, step, self.dead):
+            self.cann._function("aclprofDestroyStepInfo")(handle)
+            self.cann.message()
+        self.call("aclprofDestroyConfig", config)
+
+    def text(self) -> None:
+        """libc_sec between guards, the destination with an end and without, sources that overlap it."""
+        room = self.random.choice((1, 2, 15, 16, 64))
+        memory = ctypes.create_string_buffer(b"\xa5" * 64 + b"x" * room + b"\xa5" * 192, 64 + room + 192)
+        start = ctypes.addressof(memory) + 64
+        for at in (0, self.random.randrange(room)):
+            if self.random.random() < 0.7:
+                memory[64 + at] = b"\0"
+        most = self.random.choice((room, room, 0, 1 << 31, (1 << 64) - 1))
+        text = ctypes.create_string_buffer(b"s" * self.random.choice((0, 1, 14, 15, 16, 70)))
+        source = self.random.choice(
+            (ctypes.addressof(text), ctypes.addressof(text), start + self.random.randrange(room), 0)
+        )
+        count = self.random.choice((0, 1, 15, 16, (1 << 31) - 1, (1 << 64) - 1))
+        moved = min(count, len(text)) if source == ctypes.addressof(text) else min(count, 16)
+        c, size = self.secure, ctypes.c_size_t
+        self.calls += 1
+        choice = self.random.randrange(7)
+        if choice < 2:
+            getattr(c, ("strncpy_s", "strncat_s")[choice])(size(start), size(most), size(source), size(count))
+        elif choice < 4:
+            getattr(c, ("strcpy_s", "strcat_s")[choice - 2])(size(start), size(most), size(source))
+        elif choice < 6:
+            getattr(c, ("memcpy_s", "memmove_s")[choice - 4])(size(start), size(most), size(source), size(moved))
+        else:
+            c.snprintf_s(size(start), size(most), size(count), b"%s", text)
+        assert memory.raw[:64] == b"\xa5" * 64, "the bytes before a string have changed"
+        assert memory.raw[64 + room :] == b"\xa5" * 192, "the bytes after a string have changed"
+
     def check(self) -> None:
         """What nobody was to write is as it was."""
         self.cann._function("aclrtSynchronizeDevice")()
@@ -177,7 +308,16 @@ class Fuzzer:
     def run(self, seconds: float) -> None:
         choices: list[Callable[[], None]] = [
             *(self.copy, self.copy_rows, self.fill, self.flush, self.allocate, self.release, self.order, self.wait),
-            *(self.destroy, self.reserve, self.operate),
+            *(
+                self.destroy,
+                self.reserve,
+                self.operate,
+                self.register,
+                self.map_physical,
+                self.wait_for_values,
+                self.text,
+            ),
+            *(self.share, self.profile),
         ]
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -193,8 +333,29 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     cann = Cann()
+    profiler = ctypes.CDLL("libmsprofiler.so")
+    size, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_uint32
+    for name, result, arguments in (
+        ("aclprofInit", ctypes.c_int, [pointer, size]),
+        ("aclprofFinalize", ctypes.c_int, []),
+        ("aclprofCreateConfig", pointer, [pointer, number, ctypes.c_int, pointer, ctypes.c_uint64]),
+        ("aclprofStart", ctypes.c_int, [pointer]),
+        ("aclprofStop", ctypes.c_int, [pointer]),
+        ("aclprofDestroyConfig", ctypes.c_int, [pointer]),
+        ("aclprofCreateStepInfo", pointer, []),
+        ("aclprofGetStepTimestamp", ctypes.c_int, [pointer, ctypes.c_int, pointer]),
+        ("aclprofDestroyStepInfo", None, [pointer]),
+    ):
+        function = getattr(profiler, name)
+        function.restype, function.argtypes = result, arguments
+        cann._functions[name] = function
+    with tempfile.TemporaryDirectory() as folder:
+        return run(cann, options, Path(folder))
+
+
+def run(cann: Cann, options: argparse.Namespace, folder: Path) -> int:
     failures: list[BaseException] = []
-    fuzzers = [Fuzzer(cann, options.seed * 1000 + number) for number in range(options.threads)]
+    fuzzers = [Fuzzer(cann, options.seed * 1000 + number, folder) for number in range(options.threads)]
 
     def work(fuzzer: Fuzzer) -> None:
         try:

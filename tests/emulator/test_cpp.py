@@ -266,6 +266,19 @@ int main() {
     EXPECT(snprintf_s(d, 8, 8, "%d", 12345678) == -1); HOLDS("");
     EXPECT(snprintf_truncated_s(d, 8, "%d", 123456789) == 7); HOLDS("1234567");
     EXPECT(snprintf_truncated_s(d, 8, "%d", 12) == 2); HOLDS("12");
+    EXPECT(snprintf_truncated_s(d, 1, "%d", 12) == 0); HOLDS("");
+    EXPECT(snprintf_truncated_s(d, 8, "ab%c%s", 0, "34567890") == 7 && d[6] == '6');
+    EXPECT(snprintf_truncated_s(d, 0, "%d", 12) == -1 && snprintf_truncated_s(nullptr, 8, "%d", 12) == -1);
+    volatile int written = 5;  // what %n would write
+    char formats[][8] = {"%n", "a%1$hn", "%d%*n", "%%%lln"};
+    for (const char *format : formats) EXPECT(sprintf_s(d, 8, format, &written, &written, &written) == -1 && written == 5);
+    EXPECT(sprintf_s(d, 8, "%d%%n", 5) == 3); HOLDS("5%n");
+    EXPECT(sprintf_s(d, 8, "5%") < 7);
+    // Sizes that wrap in bytes, and what overlaps nothing.
+    EXPECT(wmemcpy_s(w, 4, L"abc", SIZE_MAX / 2) == ERANGE_AND_RESET && wmemmove_s(w, SIZE_MAX / 4 + 2, L"abc", 1) == ERANGE);
+    EXPECT(wcsncpy_s(w, SIZE_MAX, L"abc", 1) == ERANGE && wcsncat_s(w, 4, L"abc", SIZE_MAX) == EOK);
+    EXPECT(strncpy_s(d, 8, "ab", SIZE_MAX) == EOK && strcpy_s(d, 8, d) == EOK && strncat_s(d, 8, d + 2, 0) == EOK); HOLDS("ab");
+    EXPECT(memcpy_s(d, 8, d + 1, 0) == EOK && memcpy_s(d, 8, d, 8) == EOK); HOLDS("ab");
     char text[] = "a,b", *rest = nullptr;
     EXPECT(std::strcmp(strtok_s(text, ",", &rest), "a") == 0 && std::strcmp(strtok_s(nullptr, ",", &rest), "b") == 0);
     EXPECT(strtok_s(nullptr, ",", &rest) == nullptr);

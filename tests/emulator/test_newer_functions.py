@@ -9,23 +9,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from emulator_client import D2H, H2D, NEWEST, Cann, client, environment
+from emulator_client import D2H, H2D, NEWEST, Cann, Location, Property, client, environment
 
 MIB = 1 << 20
-
-
-class Location(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_uint32), ("type", ctypes.c_int32)]
-
-
-class Property(ctypes.Structure):
-    _fields_ = [
-        ("handle_type", ctypes.c_int32),
-        ("allocation_type", ctypes.c_int32),
-        ("attribute", ctypes.c_int32),
-        ("location", Location),
-        ("reserve", ctypes.c_uint64),
-    ]
 
 
 class Attribute(ctypes.Structure):

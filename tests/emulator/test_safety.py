@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emulator_client import D2D, D2H, H2D, Cann, client, environment
+from emulator_client import D2D, D2H, H2D, NEWEST, Cann, client, environment
 
 from ascend_aclnn.emulator.build import build, find_compiler
 
@@ -109,6 +109,71 @@ def test_a_forked_child_does_not_share_the_memory_onward(cann: Cann) -> None:
     assert cann.read(x).tolist() == EYE.tolist()
 
 
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_a_forked_child_writes_to_registered_memory_of_its_own(cann: Cann) -> None:
+    host, found = cann.create("aclrtMallocHost", 8192), ctypes.c_void_p()
+    values = np.frombuffer((ctypes.c_char * 8192).from_address(host), np.uint8)
+    values[:] = 1
+    cann.aclrtHostRegister(host, 8192, 0, ctypes.byref(found))
+    assert found.value != host
+
+    def overwrite() -> int:
+        seen = int(values.sum())
+        values[:] = 2
+        return seen
+
+    assert in_child(overwrite) == b"8192"
+    assert (values == 1).all()
+    error = cann.failure("aclrtFreeHost", host)  # its pages are the device's
+    assert (error.status, error.error) == (107000, "EMULATOR_FREE_IN_USE")
+    assert "aclrtHostUnregister" in error.message
+    assert cann.failure("aclrtHostRegisterV2", host, 8192, 0).status == 507910
+    cann.aclrtHostUnregister(host)
+    assert cann.failure("aclrtHostUnregister", host).error == "EMULATOR_INVALID_ADDRESS"
+    assert (values == 1).all()
+    cann.aclrtFreeHost(host)
+
+
+def test_a_child_forked_before_the_device_is_used_shares_nothing_of_its_parents(emulator_home: Path) -> None:
+    """Its parent's table of what is shared is not mapped in it."""
+    code = """
+import ctypes, os, sys
+from emulator_client import Cann
+cann = Cann(initialise=False)
+event, handle = ctypes.c_void_p(), ctypes.create_string_buffer(64)
+cann.aclrtSetDevice(0)
+cann.aclrtCreateEventExWithFlag(ctypes.byref(event), 64)
+cann.aclrtIpcGetEventHandle(event, handle)
+name = int.from_bytes(handle.raw[:8], "little")
+child = os.fork()
+if child == 0:
+    own = (name & (1 << 40) - 1 | os.getpid() << 40).to_bytes(64, "little")
+    statuses = [cann._function(f)(*a) for f, a in (
+        ("aclrtSetDevice", (0,)),
+        ("aclrtIpcGetEventHandle", (event, handle)),
+        ("aclrtCreateEventExWithFlag", (ctypes.byref(ctypes.c_void_p()), 64)),
+    )]
+    opened = ctypes.c_void_p()
+    class Handle(ctypes.Structure):
+        _fields_ = [("reserved", ctypes.c_char * 64)]
+    function = cann.libraries[0].aclrtIpcOpenEventHandle
+    function.argtypes = [Handle, ctypes.c_void_p]
+    statuses.append(function(Handle.from_buffer_copy(own), ctypes.byref(opened)))
+    print(all(status != 0 for status in statuses[1:]) or statuses, flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], flush=True)
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(build(cann=NEWEST), ASCEND_EMULATOR_CANN=NEWEST),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "True\n0\n", (done.stdout, done.stderr)
+
+
 def use_device(results: Any) -> None:
     """In a forked child: a device of its own."""
     cann = Cann()
@@ -164,7 +229,18 @@ def test_sizes_that_wrap_are_out_of_bounds(cann: Cann) -> None:
     cann.aclrtSynchronizeDevice()
     assert cann.failure("aclrtMalloc", ctypes.byref(ctypes.c_void_p()), SIZE_MAX, 0).status == 207001
     assert cann.failure("aclrtMallocHost", ctypes.byref(ctypes.c_void_p()), SIZE_MAX).status == 207001
-    assert cann.failure("aclrtHostRegister", address, SIZE_MAX, 0, ctypes.byref(ctypes.c_void_p())).status == 107000
+    for start, size in (
+        (address, SIZE_MAX),
+        (8, 64),
+        (1 << 63, 4096),
+        (SIZE_MAX - 4096, 64),
+        (block, 64),
+        (address, 1 << 46),
+    ):
+        error = cann.failure("aclrtHostRegister", start, size, 0, ctypes.byref(ctypes.c_void_p()))
+        assert (error.status, error.error[:13]) == (107000, "EMULATOR_OUT_" if size == SIZE_MAX else "EMULATOR_INVA"), (
+            error
+        )
     pinned = cann.create("aclrtMallocHost", 64)
     assert cann.failure("aclrtMemset", pinned, SIZE_MAX, 0, SIZE_MAX).error == "EMULATOR_OUT_OF_BOUNDS"
     cann.aclrtFreeHost(pinned)
@@ -207,9 +283,10 @@ def test_extents_that_wrap_are_out_of_bounds(cann: Cann) -> None:
 def test_entry_points_hold_under_sanitizers(emulator_home: Path) -> None:
     """A short run of the fuzzer, with ASan and UBSan."""
     script = Path(__file__).parents[2] / "scripts" / "fuzz_emulator.py"
-    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--sanitize", "address,undefined", "--"]
+    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--cann", NEWEST]
+    command += ["--sanitize", "address,undefined", "--"]
     variables = {**os.environ, "ASCEND_EMULATOR_LEAKS": "0"}
-    program = [sys.executable, str(script), "--seconds", "2"]
+    program = [sys.executable, str(script), "--seconds", "3", "--threads", "2"]
     done = subprocess.run([*command, *program], env=variables, capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("ok "), done.stdout + done.stderr[-3000:]
     assert "ERROR: AddressSanitizer" not in done.stderr
@@ -481,7 +558,7 @@ def test_threads_at_once_have_no_data_races(tmp_path: Path) -> None:
     assert made.returncode == 0 and not made.stderr, made.stderr
     settings = {"TSAN_OPTIONS": "die_after_fork=0:exitcode=66", "ASCEND_EMULATOR_MEMORY": "64M"}  # it shadows addresses
     done = subprocess.run(
-        [str(program)], env=environment(home, **settings), capture_output=True, text=True, timeout=300
+        [str(program), str(tmp_path)], env=environment(home, **settings), capture_output=True, text=True, timeout=300
     )
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("ThreadSanitizer does not know this kernel's layout of addresses")

@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
-from emulator_client import D2H, H2D, NEWEST, Cann, client, environment
+from emulator_client import D2H, H2D, NEWEST, Cann, Location, Property, client, environment
 
 from ascend_aclnn.emulator.build import build
 
@@ -23,20 +23,6 @@ ANYBODY = 1
 IPC_EVENT = 64
 KEY_BYTES = 65
 NOT_SHARED = "EMULATOR_NOT_SHARED"
-
-
-class Location(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_uint32), ("type", ctypes.c_int32)]
-
-
-class Property(ctypes.Structure):
-    _fields_ = [
-        ("handle_type", ctypes.c_int32),
-        ("allocation_type", ctypes.c_int32),
-        ("attribute", ctypes.c_int32),
-        ("location", Location),
-        ("reserve", ctypes.c_uint64),
-    ]
 
 
 class EventHandle(ctypes.Structure):

@@ -101,6 +101,24 @@ class CannError(RuntimeError):
         return head if head.startswith("EMULATOR_") else ""
 
 
+class Location(ctypes.Structure):
+    """aclrtMemLocation."""
+
+    _fields_ = [("id", ctypes.c_uint32), ("type", ctypes.c_int32)]
+
+
+class Property(ctypes.Structure):
+    """aclrtPhysicalMemProp."""
+
+    _fields_ = [
+        ("handle_type", ctypes.c_int32),
+        ("allocation_type", ctypes.c_int32),
+        ("attribute", ctypes.c_int32),
+        ("location", Location),
+        ("reserve", ctypes.c_uint64),
+    ]
+
+
 class Tensor(NamedTuple):
     handle: int
     address: int

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define PAGE 4096u
 #define TAIL 32u /* aclrtMalloc's padding after a block */
@@ -136,11 +137,16 @@ static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
     emu_context *context;
     if (ptr == NULL || size == 0 || devPtr == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "ptr and devPtr must not be null and size not 0");
-    if ((uint64_t)(uintptr_t)ptr > UINT64_MAX - size)
+    if (size > INT64_MAX || (uint64_t)(uintptr_t)ptr > UINT64_MAX - size)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes from %p on are beyond any memory",
                         (unsigned long long)size, ptr);
+    uint64_t lead = (uintptr_t)ptr % PAGE;
+    /* msync does nothing here but to say whether every page of the range is there. */
+    if (emu_memory_device(ptr) != NULL || msync((uint8_t *)ptr - lead, size + lead, MS_ASYNC) != 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%llu bytes from %p on are not the program's memory",
+                        (unsigned long long)size, ptr);
     *devPtr = ptr;
-    if (mapped && emu_host_mapped(ptr) != NULL)
+    if (emu_host_mapped(ptr) != NULL)
         return emu_fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, NULL, "%p has been registered", ptr);
     uint64_t pages = emu_host_allocated(ptr, size) && size <= UINT64_MAX - PAGE ? (size + PAGE - 1) / PAGE * PAGE : size;
     if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");

@@ -127,4 +127,9 @@ void emu_host_unmap_all(emu_device *device) {
     for (mapping *found; (found = take(NULL, device)) != NULL;) end_mapping(found);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, NULL); }
+/* The child has pages of its own: what it writes there is not its parent's. */
+static void forked_child(void) {
+    for (; mappings != NULL; mappings = mappings->next) (void)replace_pages(mappings->host, mappings->size, -1);
+}
+
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, forked_child); }

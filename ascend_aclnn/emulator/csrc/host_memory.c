@@ -58,14 +58,28 @@ bool emu_host_add(const void *address, uint64_t size, bool registered) {
     return good;
 }
 
+static host_block *host_start(const void *address, bool registered) {
+    for (size_t at = host_behind((uint64_t)(uintptr_t)address); at-- > 0 && host_blocks[at].start == (uint64_t)(uintptr_t)address;) {
+        if (host_blocks[at].registered == registered) return &host_blocks[at];
+    }
+    return NULL;
+}
+
+/* Whether a part of an allocation is registered. */
+static bool registered_inside(const host_block *block) {
+    for (const host_block *b = host_blocks; b < host_blocks + host_count; b++) {
+        if (b->registered && b->start >= block->start && b->start - block->start < block->size) return true;
+    }
+    return false;
+}
+
 /* Forgets a block that starts at the address: 0, or a status with a message. */
 int emu_host_remove(const void *address, bool registered) {
     pthread_mutex_lock(&host_lock);
-    host_block *block = host_at(address);
-    bool good = block != NULL && block->start == (uint64_t)(uintptr_t)address && block->registered == registered;
-    bool in_use = good && block->pins > 0, freed = false;
+    host_block *block = host_start(address, registered);
+    bool good = block != NULL, in_use = good && block->pins > 0, holds = good && !registered && registered_inside(block), freed = false;
     for (size_t i = 0; i < 64; i++) freed |= host_freed[i] == (uint64_t)(uintptr_t)address;
-    if (good && !in_use) {
+    if (good && !in_use && !holds) {
         size_t at = (size_t)(block - host_blocks);
         memmove(block, block + 1, (host_count - at - 1) * sizeof(host_block));
         host_count--;
@@ -77,6 +91,8 @@ int emu_host_remove(const void *address, bool registered) {
     pthread_mutex_unlock(&host_lock);
     if (in_use)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE", "queued copies still use the host memory %p", address);
+    if (holds)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE", "%p is registered; aclrtHostUnregister must come first", address);
     if (good) return 0;
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, freed ? "EMULATOR_DOUBLE_FREE" : "EMULATOR_INVALID_ADDRESS",
                     freed ? "%p has been freed" : "%p is not what %s returned", address,

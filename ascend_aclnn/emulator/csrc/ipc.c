@@ -101,7 +101,7 @@ API aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_
 API aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num) {
     ENTER("aclrtIpcMemSetImportPid");
     uint64_t name;
-    if (pid == NULL || num == 0) return emu_null_argument("pid");
+    if (pid == NULL || num == 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "pid is %p and num %zu; pid must not be null and num not 0", (void *)pid, num);
     int status = name_of(key, &name);
     if (status != 0) return status;
     pthread_mutex_lock(&lock);

@@ -33,7 +33,7 @@ struct aclprofStepInfo {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool running;
-static bool initialised;
+static _Atomic bool initialised;
 static char place[3000];
 static emu_buffer events;
 static uint32_t files;
@@ -116,16 +116,25 @@ static int tell(emu_device *device, uint64_t on, emu_buffer *answer) {
     return status;
 }
 
+/* A copy: another thread may destroy it meanwhile. */
+static int read_config(const aclprofConfig *handle, aclprofConfig *config) {
+    void *object = NULL;
+    emu_table_lock();
+    int status = emu_handle_find(handle, KIND_PROFILE_CONFIG, &object);
+    if (status == 0) *config = *(const aclprofConfig *)object;
+    emu_table_unlock();
+    return status;
+}
+
 API aclError aclprofStart(const aclprofConfig *profilerConfig) {
     ENTER("aclprofStart");
-    void *object = NULL;
-    int status = emu_handle_find(profilerConfig, KIND_PROFILE_CONFIG, &object);
+    aclprofConfig config;
+    int status = read_config(profilerConfig, &config);
     if (status != 0) return status;
     if (!initialised || running)
         return emu_fail(running ? ACL_ERROR_PROF_ALREADY_RUN : ACL_ERROR_PROF_NOT_RUN, NULL, running ? "it runs already" : "aclprofInit must come first");
-    const aclprofConfig *config = object;
     emu_buffer answer = {0};
-    for (uint32_t i = 0; i < config->count && status == 0; i++) status = tell(&emu_devices[config->devices[i]], 1, &answer);
+    for (uint32_t i = 0; i < config.count && status == 0; i++) status = tell(&emu_devices[config.devices[i]], 1, &answer);
     emu_buffer_free(&answer);
     if (status == 0) running = true;
     return status;
@@ -137,21 +146,20 @@ static int write_trace(void) {
     FILE *file = fopen(path, "we");
     bool good = file != NULL && fputs("{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n", file) >= 0;
     size_t size = events.size >= 2 ? events.size - 2 : 0; /* without the last comma */
-    good = good && fwrite(events.data, 1, size, file) == size && fputs("\n]}\n", file) >= 0;
+    good = good && (size == 0 || fwrite(events.data, 1, size, file) == size) && fputs("\n]}\n", file) >= 0;
     if (file != NULL && fclose(file) != 0) good = false;
     return good ? 0 : emu_fail(ACL_ERROR_WRITE_FILE, NULL, "%s: %s", path, strerror(errno));
 }
 
 API aclError aclprofStop(const aclprofConfig *profilerConfig) {
     ENTER("aclprofStop");
-    void *object = NULL;
-    int status = emu_handle_find(profilerConfig, KIND_PROFILE_CONFIG, &object);
+    aclprofConfig config;
+    int status = read_config(profilerConfig, &config);
     if (status != 0) return status;
     if (!running) return emu_fail(ACL_ERROR_PROF_NOT_RUN, NULL, "aclprofStart must come first");
-    const aclprofConfig *config = object;
-    for (uint32_t i = 0; i < config->count; i++) {
+    for (uint32_t i = 0; i < config.count; i++) {
         emu_buffer answer = {0};
-        emu_device *device = &emu_devices[config->devices[i]];
+        emu_device *device = &emu_devices[config.devices[i]];
         emu_streams_drain(device);
         int failed = tell(device, 0, &answer);
         pthread_mutex_lock(&lock);
@@ -180,12 +188,15 @@ API aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag t
     ENTER("aclprofGetStepTimestamp");
     void *object = NULL;
     (void)stream; /* the host's time */
+    uint64_t begin = 0;
+    emu_table_lock();
     int status = emu_handle_find(stepInfo, KIND_PROFILE_STEP, &object);
-    if (status != 0) return status;
     aclprofStepInfo *step = object;
-    if (tag == ACL_STEP_START) step->begin = emu_profile_begin();
-    else emu_profile_end("step", step->begin);
-    return 0;
+    if (status == 0 && tag == ACL_STEP_START) step->begin = emu_profile_begin();
+    else if (status == 0) begin = step->begin;
+    emu_table_unlock();
+    if (status == 0) emu_profile_end("step", begin);
+    return status;
 }
 
 API void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo) {

@@ -60,9 +60,11 @@ API errno_t wmemmove_s(wchar_t *dest, size_t destMax, const wchar_t *src, size_t
 
 /* ------------------------------------------------------------------------------------------------------------- strings */
 
-/* The same for both kinds of characters: appends at most `count` characters of a source after the first `used` ones. */
-#define APPEND(name, character, length_of)                                                                             \
-    static errno_t name(character *dest, size_t room, size_t used, const character *source, size_t count) {            \
+static bool bad_room(size_t room, size_t most) { return room == 0 || room > most; }
+
+/* Both kinds of characters: `append` adds at most `count` characters of a source after the first `used` ones. */
+#define STRINGS(character, append, length_of, most, ncpy, cpy, ncat, cat)                                              \
+    static errno_t append(character *dest, size_t room, size_t used, const character *source, size_t count) {          \
         if (dest == NULL) return EINVAL;                                                                               \
         errno_t failed = EOK;                                                                                          \
         size_t length = 0;                                                                                             \
@@ -82,38 +84,19 @@ API errno_t wmemmove_s(wchar_t *dest, size_t destMax, const wchar_t *src, size_t
         if (dest + used != source) memcpy(dest + used, source, length * sizeof *dest);                                 \
         dest[used + length] = 0;                                                                                       \
         return EOK;                                                                                                    \
-    }
+    }                                                                                                                  \
+    API errno_t ncpy(character *strDest, size_t destMax, const character *strSrc, size_t count) {                      \
+        return bad_room(destMax, most) ? ERANGE : append(strDest, destMax, 0, strSrc, count);                          \
+    }                                                                                                                  \
+    API errno_t cpy(character *strDest, size_t destMax, const character *strSrc) { return ncpy(strDest, destMax, strSrc, SIZE_MAX); } \
+    API errno_t ncat(character *strDest, size_t destMax, const character *strSrc, size_t count) {                      \
+        if (bad_room(destMax, most)) return ERANGE;                                                                    \
+        return append(strDest, destMax, strDest != NULL ? length_of(strDest, destMax) : 0, strSrc, count);             \
+    }                                                                                                                  \
+    API errno_t cat(character *strDest, size_t destMax, const character *strSrc) { return ncat(strDest, destMax, strSrc, SIZE_MAX); }
 
-APPEND(append, char, strnlen)
-APPEND(append_wide, wchar_t, wcsnlen)
-
-static bool bad_room(size_t room, size_t most) { return room == 0 || room > most; }
-
-API errno_t strncpy_s(char *strDest, size_t destMax, const char *strSrc, size_t count) {
-    return bad_room(destMax, SECUREC_STRING_MAX_LEN) ? ERANGE : append(strDest, destMax, 0, strSrc, count);
-}
-
-API errno_t strcpy_s(char *strDest, size_t destMax, const char *strSrc) { return strncpy_s(strDest, destMax, strSrc, SIZE_MAX); }
-
-API errno_t strncat_s(char *strDest, size_t destMax, const char *strSrc, size_t count) {
-    if (bad_room(destMax, SECUREC_STRING_MAX_LEN)) return ERANGE;
-    return append(strDest, destMax, strDest != NULL ? strnlen(strDest, destMax) : 0, strSrc, count);
-}
-
-API errno_t strcat_s(char *strDest, size_t destMax, const char *strSrc) { return strncat_s(strDest, destMax, strSrc, SIZE_MAX); }
-
-API errno_t wcsncpy_s(wchar_t *strDest, size_t destMax, const wchar_t *strSrc, size_t count) {
-    return bad_room(destMax, SECUREC_WCHAR_STRING_MAX_LEN) ? ERANGE : append_wide(strDest, destMax, 0, strSrc, count);
-}
-
-API errno_t wcscpy_s(wchar_t *strDest, size_t destMax, const wchar_t *strSrc) { return wcsncpy_s(strDest, destMax, strSrc, SIZE_MAX); }
-
-API errno_t wcsncat_s(wchar_t *strDest, size_t destMax, const wchar_t *strSrc, size_t count) {
-    if (bad_room(destMax, SECUREC_WCHAR_STRING_MAX_LEN)) return ERANGE;
-    return append_wide(strDest, destMax, strDest != NULL ? wcsnlen(strDest, destMax) : 0, strSrc, count);
-}
-
-API errno_t wcscat_s(wchar_t *strDest, size_t destMax, const wchar_t *strSrc) { return wcsncat_s(strDest, destMax, strSrc, SIZE_MAX); }
+STRINGS(char, append, strnlen, SECUREC_STRING_MAX_LEN, strncpy_s, strcpy_s, strncat_s, strcat_s)
+STRINGS(wchar_t, append_wide, wcsnlen, SECUREC_WCHAR_STRING_MAX_LEN, wcsncpy_s, wcscpy_s, wcsncat_s, wcscat_s)
 
 API char *strtok_s(char *strToken, const char *strDelimit, char **context) {
     if (strDelimit == NULL || context == NULL || (strToken == NULL && *context == NULL)) return NULL;
@@ -122,29 +105,47 @@ API char *strtok_s(char *strToken, const char *strDelimit, char **context) {
 
 /* -------------------------------------------------------------------------------------------------------------- printing */
 
-/* Prints into `room` characters; what does not fit is cut to `keep` characters, or, if those do not fit either, dropped. */
-static int print(char *dest, size_t room, size_t keep, const char *format, va_list arguments) {
-    if (dest == NULL || format == NULL || bad_room(room, SECUREC_STRING_MAX_LEN)) {
-        if (dest != NULL && !bad_room(room, SECUREC_STRING_MAX_LEN)) dest[0] = 0;
+/* %n writes to memory whose size nobody tells. */
+static bool counts_characters(const char *format) {
+    while ((format = strchr(format, '%')) != NULL) {
+        format += 1 + strspn(format + 1, "-+ #'0123456789.*$hlLqjztI");
+        if (*format == 'n') return true;
+        if (*format != 0) format++;
+    }
+    return false;
+}
+
+/* Prints into `room` characters. What does not fit is cut to `keep` characters, or, if those do not fit either, dropped:
+ * -1, and whether it was cut. */
+static int print(char *dest, size_t room, size_t keep, bool *cut, const char *format, va_list arguments) {
+    bool writable = dest != NULL && !bad_room(room, SECUREC_STRING_MAX_LEN);
+    *cut = false;
+    if (!writable || format == NULL || counts_characters(format)) {
+        if (writable) dest[0] = 0;
         return -1;
     }
     size_t most = keep < room ? keep + 1 : room;
     int length = vsnprintf(dest, most, format, arguments);
     if (length >= 0 && (size_t)length < most) return length;
     if (length < 0 || keep >= room) dest[0] = 0;
+    else *cut = true;
     return -1;
 }
 
-API int vsprintf_s(char *strDest, size_t destMax, const char *format, va_list argList) { return print(strDest, destMax, SIZE_MAX, format, argList); }
+API int vsprintf_s(char *strDest, size_t destMax, const char *format, va_list argList) {
+    bool cut;
+    return print(strDest, destMax, SIZE_MAX, &cut, format, argList);
+}
 
 API int vsnprintf_s(char *strDest, size_t destMax, size_t count, const char *format, va_list argList) {
-    return print(strDest, destMax, count, format, argList);
+    bool cut;
+    return print(strDest, destMax, count, &cut, format, argList);
 }
 
 API int vsnprintf_truncated_s(char *strDest, size_t destMax, const char *format, va_list argList) {
-    int length = print(strDest, destMax, destMax - 1, format, argList);
-    bool cut = length < 0 && strDest != NULL && format != NULL && !bad_room(destMax, SECUREC_STRING_MAX_LEN) && strDest[0] != 0;
-    return cut ? (int)strlen(strDest) : length;
+    bool cut;
+    int length = print(strDest, destMax, destMax - 1, &cut, format, argList);
+    return cut ? (int)(destMax - 1) : length;
 }
 
 #define PRINT(call)              \

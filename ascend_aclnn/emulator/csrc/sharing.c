@@ -279,10 +279,13 @@ int emu_shared_open(uint64_t name, emu_shared_kind kind, emu_shared **result) {
     bool mine = pid == getpid();
     table *other = NULL;
     int status = 0;
-    if (mine && own == NULL) return no_process(pid);
+    pthread_mutex_lock(&lock);
+    table *mine_table = own;
+    pthread_mutex_unlock(&lock);
+    if (mine && mine_table == NULL) return no_process(pid);
     if (!mine) status = open_table(pid, &other);
     if (status != 0) return status;
-    row *shared = &(mine ? own : other)->rows[at];
+    row *shared = &(mine ? mine_table : other)->rows[at];
     _Atomic uint64_t *user = shared->name == name && shared->kind == kind ? enter_user(shared) : NULL;
     if (shared->name != name || shared->kind != kind)
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_NOT_SHARED", "the process %d does not share it, or no longer", pid);
@@ -363,6 +366,9 @@ int emu_shared_wait(const emu_shared *shared, uint64_t number, int32_t timeout) 
 static void forked_child(void) {
     if (own_file >= 0) close(own_file);
     own_file = -1;
+    own = NULL; /* it is not mapped here */
+    rows_used = 0;
+    memset(owned, 0, sizeof owned);
 }
 
 __attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, forked_child); }

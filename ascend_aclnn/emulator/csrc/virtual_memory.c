@@ -170,20 +170,22 @@ API aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHa
     ENTER("aclrtMapMem");
     void *object = NULL;
     emu_device *device = emu_memory_device(virPtr);
-    int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
-    if (status != 0) return status;
-    physical *p = object;
-    if (device == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p has not been reserved", virPtr);
-    if (flags != 0 || offset != 0 || size != p->size)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is %zu, offset %zu, flags %llu; size must be the memory's, %llu, offset and flags 0",
-                        size, offset, (unsigned long long)flags, (unsigned long long)p->size);
-    if (gone(p))
-        return emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the device has been reset since the memory was allocated");
     mapping *made = malloc(sizeof *made);
     if (made == NULL) abort();
-    pthread_mutex_lock(&lock);
-    sweep();
-    status = emu_memory_map(device, virPtr, size, true);
+    pthread_mutex_lock(&lock); /* which whoever frees the memory waits for */
+    int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
+    physical *p = object;
+    if (status == 0 && device == NULL)
+        status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p has not been reserved", virPtr);
+    if (status == 0 && (flags != 0 || offset != 0 || size != p->size))
+        status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is %zu, offset %zu, flags %llu; size must be the memory's, %llu, offset and flags 0",
+                          size, offset, (unsigned long long)flags, (unsigned long long)p->size);
+    if (status == 0 && gone(p))
+        status = emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the device has been reset since the memory was allocated");
+    if (status == 0) {
+        sweep();
+        status = emu_memory_map(device, virPtr, size, true);
+    }
     if (status == 0) {
         status = p->home != NULL ? emu_alias_map(device, virPtr, size, p->device->memory_fd, emu_memory_offset(p->device, p->home))
                                  : emu_alias_map(device, virPtr, size, p->file, p->offset);
@@ -230,15 +232,14 @@ static int export(aclrtDrvMemHandle handle, uint64_t flags, uint64_t *name) {
     if (name == NULL) return emu_null_argument("shareableHandle");
     if (flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flags is %llu; allowed: 0, 1", (unsigned long long)flags);
-    int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
-    if (status != 0) return status;
-    physical *p = object;
     pthread_mutex_lock(&lock);
-    if (gone(p))
+    int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
+    physical *p = object;
+    if (status == 0 && gone(p))
         status = emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the device has been reset since the memory was allocated");
-    else if (p->shared != NULL)
+    if (status == 0 && p->shared != NULL)
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, p->home != NULL ? "the memory has been exported already" : "the memory has been imported");
-    else
+    if (status == 0)
         status = emu_shared_new(SHARED_PHYSICAL, flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION, p->device->memory_fd,
                                 emu_memory_offset(p->device, p->home), p->size, &p->shared);
     if (status == 0) *name = emu_shared_name(p->shared);

@@ -1,14 +1,16 @@
 /*
  * Threads that do everything at once, for the thread sanitizer: each launches on a stream of its own and on one that all
- * share, copies, records events that the others wait for, makes and destroys streams, and allocates and frees memory, while
- * another one polls, synchronises the device and injects failures. Prints "done".
+ * share, copies, registers host memory, records events that the others wait for, makes and destroys streams, and allocates
+ * and frees memory, while another one polls, synchronises the device and profiles it. Prints "done".
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/acl.h"
+#include "acl/acl_prof.h"
 #include "aclemu.h"
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_nonzero.h"
@@ -21,6 +23,7 @@ static aclrtStream shared;
 static aclrtEvent events[THREADS];
 static void *buffers[THREADS];
 static atomic_bool ended;
+static const char *folder; /* of profiles */
 
 static void expect(const char *what, int status) {
     if (status == 0) return;
@@ -62,10 +65,11 @@ static void nonzero(void *data, void *out, void *workspace, aclrtStream stream) 
 static void *work(void *argument) {
     int me = (int)(intptr_t)argument;
     float unit = 1, host[COUNT] = {0};
-    void *out, *workspace;
+    void *out, *workspace, *pinned, *mapped;
     expect("device", aclrtSetDevice(0));
     aclScalar *one = aclCreateScalar(&unit, ACL_FLOAT);
     expect("malloc", aclrtMalloc(&out, COUNT * 16, ACL_MEM_MALLOC_NORMAL_ONLY));
+    expect("malloc", aclrtMallocHost(&pinned, 8192));
     expect("malloc", aclrtMalloc(&workspace, 1 << 16, ACL_MEM_MALLOC_NORMAL_ONLY));
     for (int round = 0; round < ROUNDS; round++) {
         aclrtStream stream;
@@ -79,11 +83,17 @@ static void *work(void *argument) {
         add(buffers[me], one, shared);
         nonzero(data, out, workspace, stream);
         expect("copy", aclrtMemcpyAsync(host, COUNT * 4, data, COUNT * 4, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+        if (round % 10 == me) {
+            expect("register", aclrtHostRegister(pinned, 8192, ACL_HOST_REGISTER_MAPPED, &mapped));
+            expect("set", aclrtMemsetAsync(mapped, 8192, round, 8192, stream));
+            expect("unregister", aclrtHostUnregister(pinned)); /* waits for what uses it */
+        }
         if (round % 3 == 0) expect("synchronise", aclrtSynchronizeStream(stream));
         expect("destroy", aclrtDestroyStream(stream));
         expect("free", aclrtFree(data));
     }
     aclDestroyScalar(one);
+    expect("free", aclrtFreeHost(pinned));
     expect("free", aclrtFree(workspace));
     expect("free", aclrtFree(out));
     expect("reset", aclrtResetDevice(0));
@@ -91,9 +101,13 @@ static void *work(void *argument) {
 }
 
 static void *watch(void *argument) {
+    uint32_t device = 0;
+    aclprofConfig *config = aclprofCreateConfig(&device, 1, ACL_AICORE_NONE, NULL, ACL_PROF_TASK_TIME);
     (void)argument;
     expect("device", aclrtSetDevice(0));
-    while (!ended) {
+    expect("profile", aclprofInit(folder, strlen(folder)));
+    for (int round = 0; !ended; round++) {
+        if (round % 8 == 0) expect("start", aclprofStart(config));
         aclrtStreamStatus status;
         aclrtEventRecordedStatus recorded;
         expect("query", aclrtStreamQuery(shared, &status));
@@ -101,12 +115,17 @@ static void *watch(void *argument) {
         expect("synchronise", aclrtSynchronizeDevice());
         (void)aclemuCallCount();
         (void)aclemuLiveCount("stream");
+        if (round % 8 == 0) expect("stop", aclprofStop(config));
     }
+    expect("destroy", aclprofDestroyConfig(config));
+    expect("profile", aclprofFinalize());
     expect("reset", aclrtResetDevice(0));
     return NULL;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    if (count != 2) return 2;
+    folder = arguments[1];
     pthread_t threads[THREADS], watcher;
     expect("init", aclInit(NULL));
     expect("device", aclrtSetDevice(0));
