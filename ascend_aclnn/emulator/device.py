@@ -354,7 +354,7 @@ class Device:
         records = memoryview(memory)[Ring.HEAD : Ring.HEAD + Ring.RECORDS]
         words = records.cast("Q")
         size, header = Ring.RECORDS // 8, Ring.HEADER // 8
-        filler, after = int(Record.FILLER), int(Record.AFTER)
+        filler, after, dropped = int(Record.FILLER), int(Record.AFTER), int(Record.DROPPED)
         at = done = 0
         failed = False  # the last launch, or it was skipped
         while True:
@@ -369,7 +369,7 @@ class Device:
                 if kind == filler:
                     continue
                 outcome = None
-                if not (failed and kind == after):
+                if kind != dropped and not (failed and kind == after):
                     outcome = self.run(words[start + header], records[(start + header + 1) * 8 : (start + count) * 8])
                     failed = outcome is not None and outcome[0] != 0
                 done += 1

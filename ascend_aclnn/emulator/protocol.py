@@ -38,6 +38,7 @@ class Record(IntEnum):
     ANSWERED = 1  # done, and an answer is on the socket
     FILLER = 2  # no launch: the ring's end comes before the next one
     AFTER = 3  # as PLAIN; skipped where the launch before it has failed, or was skipped
+    DROPPED = 4  # skipped, unless it has begun: the client aborts
 
 
 class Ring(IntEnum):

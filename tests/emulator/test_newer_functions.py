@@ -6,6 +6,8 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -359,6 +361,34 @@ def test_a_cache_hint_needs_memory_and_does_nothing(cann: Cann) -> None:
     cann.aclrtFree(block)
 
 
+def drop_launches(cann: Cann, stream: int) -> None:
+    """Matrix products that take a while, and behind them, in the device process's hands already, many additions."""
+    x, product = (cann.tensor(np.ones((1500, 1500), np.float32)) for _ in range(2))
+    counter, one = cann.tensor(np.zeros(16, np.float32)), cann.tensor(np.ones(16, np.float32))
+    unit = ctypes.c_float(1)
+    scale = cann.aclCreateScalar(ctypes.byref(unit), 0)
+    workspace = cann.malloc(1 << 20)
+    for products, additions in ((20, 100), (1, 3)):  # the second time nobody aborts
+        for _ in range(products):
+            executor, size = cann.prepare("aclnnMm", x, x, product, 0)
+            cann.aclnnMm(workspace, size, executor, stream)
+        for _ in range(additions):
+            executor, size = cann.prepare("aclnnInplaceAdd", counter, one, scale)
+            cann.aclnnInplaceAdd(workspace, size, executor, stream)
+        if products > 1:
+            cann.aclrtDeviceTaskAbort(0, 0)
+            cann.aclrtSynchronizeStream(stream)  # the device is as new
+            before = cann.read(counter)[0]
+            assert before < additions
+    cann.aclrtSynchronizeStream(stream)
+    assert cann.read(counter)[0] == before + 3
+    assert cann.read(product)[0, 0] == 1500
+    cann.aclDestroyScalar(scale)
+    cann.aclrtFree(workspace)
+    for tensor in (x, product, counter, one):
+        cann.drop(tensor)
+
+
 @client(ASCEND_EMULATOR_CANN=NEWEST)
 def test_aborting_drops_what_is_queued_and_the_device_goes_on(cann: Cann) -> None:
     block = cann.malloc(64)
@@ -369,16 +399,30 @@ def test_aborting_drops_what_is_queued_and_the_device_goes_on(cann: Cann) -> Non
     cann.aclrtRecordEvent(event, second)
     cann.aclrtStreamWaitEvent(first, event)
     cann.aclrtValueWrite(block + 8, 5, 0, first)
-    cann.aclrtDeviceTaskAbort(0, 0)
+    told: list[int] = []
+
+    def wait() -> None:
+        cann.aclrtSetDevice(0)
+        told.append(cann.failure("aclrtSynchronizeStream", second).status)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while not told:  # until it waits: who does not wait is not told
+        time.sleep(0.2)
+        cann.aclrtValueWait(block, 1, 1, second)
+        cann.aclrtDeviceTaskAbort(0, 0)
+    waiting.join()
+    assert told == [107022]
     for stream in (first, second):
-        assert cann.failure("aclrtSynchronizeStream", stream).status == 107022
+        cann.aclrtSynchronizeStream(stream)
     assert value_at(cann, block + 8) == 0
     cann.aclrtValueWrite(block + 8, 6, 0, first)
     cann.aclrtSynchronizeStream(first)
     assert value_at(cann, block + 8) == 6
+    cann.aclrtFree(block)
+    drop_launches(cann, first)
     cann.aclrtDeviceTaskAbort(0, 1000)  # nothing is queued: nobody is told
     cann.aclrtSynchronizeDevice()
     cann.aclrtDestroyEvent(event)
     for stream in (first, second):
         cann.aclrtDestroyStream(stream)
-    cann.aclrtFree(block)

@@ -293,6 +293,36 @@ def test_entry_points_hold_under_sanitizers(emulator_home: Path) -> None:
     assert "runtime error" not in done.stderr
 
 
+@client(ASCEND_EMULATOR_DEVICES="5")
+def test_communicators_of_several_devices_are_made_all_or_none(cann: Cann) -> None:
+    """HcclCommInitAll where one of five is no device, or is named twice, which its rank learns while the others join."""
+    hccl = ctypes.CDLL("libhccl.so")
+
+    def make(devices: list[int]) -> tuple[int, list[int | None]]:
+        made = (ctypes.c_void_p * len(devices))(*[7] * len(devices))
+        numbers = (ctypes.c_int32 * len(devices))(*devices)
+        return hccl.HcclCommInitAll(len(devices), numbers, made), list(made)
+
+    def make_and_destroy(devices: list[int]) -> None:
+        status, made = make(devices)
+        assert status == 0 and len(set(made)) == len(devices)
+        assert [hccl.HcclCommDestroy(ctypes.c_void_p(comm)) for comm in made] == [0] * len(devices)
+
+    for device in range(5):
+        cann.aclrtSetDevice(device)
+        cann.aclrtFree(cann.malloc(64))
+    everyone = list(range(5))
+    for devices in ([0, 1, 99, 3, 4], [0, 1, 1, 3, 4]):
+        status, made = make(devices)
+        assert status != 0 and made == [None] * 5, (status, made)
+        make_and_destroy(everyone)
+    assert make([0] * 17)[0] == make([])[0] == 1  # no number of devices
+    cann.message()
+    for device in everyone:  # the first one is set twice
+        cann.aclrtResetDevice(device)
+    cann.aclrtSetDevice(0)
+
+
 # ------------------------------------------------------------------------------------------- descriptors and child processes
 
 

@@ -274,11 +274,14 @@ typedef struct {
     uint32_t rank, size;
     HcclComm *comm;
     HcclResult status;
+    char *message; /* of the thread */
 } member;
 
 static void *join_member(void *argument) {
     member *m = argument;
+    emu_set_routine("HcclCommInitAll");
     m->status = join_root(m->device, m->size, m->root, m->rank, NULL, m->comm);
+    m->message = emu_take_message();
     return NULL;
 }
 
@@ -287,9 +290,13 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
     ENTER_HCCL("HcclCommInitAll");
     NOT_NULL(devices);
     NOT_NULL(comms);
+    if (ndev == 0 || ndev > EMU_MAX_DEVICES)
+        return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "ndev is %u; allowed: 1 to %d", ndev, EMU_MAX_DEVICES);
+    memset(comms, 0, ndev * sizeof *comms);
     HcclRootInfo root;
     HcclResult status = HcclGetRootInfo(&root);
-    member *members = calloc(ndev ? ndev : 1, sizeof *members);
+    emu_set_routine("HcclCommInitAll");
+    member *members = calloc(ndev, sizeof *members);
     if (members == NULL) return HCCL_E_MEMORY;
     uint32_t started = 0;
     for (uint32_t i = 0; i < ndev && status == HCCL_SUCCESS; i++) {
@@ -304,7 +311,11 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
         if (pthread_create(&members[started].thread, NULL, join_member, &members[started]) != 0) status = HCCL_E_SYSCALL;
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(members[i].thread, NULL);
-        if (status == HCCL_SUCCESS) status = members[i].status;
+        if (status == HCCL_SUCCESS && members[i].status != HCCL_SUCCESS) {
+            status = members[i].status;
+            if (members[i].message != NULL) emu_fail_with(status, members[i].message);
+        }
+        free(members[i].message);
     }
     for (uint32_t i = 0; i < started && status != HCCL_SUCCESS; i++) {
         if (members[i].status == HCCL_SUCCESS) HcclCommDestroy(comms[i]);

@@ -519,6 +519,17 @@ bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool
     return true;
 }
 
+void emu_link_drop(emu_connection *connection) {
+    emu_ring *ring = connection->channel.ring;
+    if (connection->channel.socket < 0) return;
+    for (uint64_t at = connection->start; at < connection->end; at += ring->words[at % RING_WORDS]) {
+        uint64_t *kind = &ring->words[at % RING_WORDS + 1], found = __atomic_load_n(kind, __ATOMIC_RELAXED);
+        /* The device process may be answering just now. */
+        if (found == RECORD_PLAIN || found == RECORD_AFTER)
+            (void)__atomic_compare_exchange_n(kind, &found, RECORD_DROPPED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
+}
+
 static bool is_lost(const emu_connection *connection) { return !emu_link_current(connection); }
 
 /* Whether something is on the socket: an answer that nobody has taken, or the end, and the device is lost then. */
@@ -572,13 +583,13 @@ int emu_link_take(emu_connection *connection, emu_buffer *answer) {
     bool done = emu_link_done(connection);
     answer->size = 0;
     connection->taken++;
-    if (ring->words[at + 1] == RECORD_FILLER) {
+    if (__atomic_load_n(&ring->words[at + 1], __ATOMIC_RELAXED) == RECORD_FILLER) {
         connection->start += ring->words[at];
         at = 0;
     }
     connection->start += ring->words[at];
     if (!done) return report_lost(connection->device);
-    return ring->words[at + 1] == RECORD_ANSWERED ? receive(connection, answer) : 0;
+    return __atomic_load_n(&ring->words[at + 1], __ATOMIC_RELAXED) == RECORD_ANSWERED ? receive(connection, answer) : 0;
 }
 
 __attribute__((constructor)) static void at_start(void) { emu_at_fork(NULL, forked_child); }

@@ -44,6 +44,8 @@ bool emu_link_current(const emu_connection *connection);
 
 /* Puts a launch into the ring; false when there is no room. `after`: it is skipped where the one before failed, or was. */
 bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after);
+/* Launches in the ring that the device process has not begun will not run; no other thread launches meanwhile. */
+void emu_link_drop(emu_connection *connection);
 /* Waits until so many launches are done (timeout in ms, negative: for ever). True, too, when the device is lost. */
 bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout);
 /* Whether the next launch is done. */

@@ -124,7 +124,8 @@ static void end_head(emu_stream *stream, int status) {
 
 /* Tasks that have not begun are dropped: the stream is being destroyed by force, or stops at its first error. */
 static bool drops(const emu_stream *stream) {
-    return stream->dropping || stream->aborts > 0 || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
+    bool aborted = stream->head != NULL && stream->head->sequence <= stream->aborted;
+    return stream->dropping || aborted || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
 }
 
 bool emu_stream_drops(emu_stream *stream) {
@@ -403,9 +404,15 @@ static int take_error(emu_stream *stream) {
 }
 
 int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status) {
-    if (!emu_stream_wait_for(stream, last_submitted(stream), timeout))
-        return emu_fail(timeout_status, NULL, "the stream is not done after %d ms", timeout);
-    return take_error(stream);
+    pthread_mutex_lock(&stream->lock);
+    uint64_t last = stream->submitted, before = stream->aborted;
+    pthread_mutex_unlock(&stream->lock);
+    bool in_time = emu_stream_wait_for(stream, last, timeout);
+    pthread_mutex_lock(&stream->lock);
+    bool aborted = stream->aborted != before;
+    pthread_mutex_unlock(&stream->lock);
+    if (aborted) return emu_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, NULL, "aclrtDeviceTaskAbort has dropped what was waited for");
+    return in_time ? take_error(stream) : emu_fail(timeout_status, NULL, "the stream is not done after %d ms", timeout);
 }
 
 int emu_stream_end(emu_stream *stream, bool force) {
@@ -625,15 +632,12 @@ static int synchronize_device(int32_t timeout) {
     return status;
 }
 
-/* From now on what has not begun is dropped; whoever synchronizes the stream is told so. Up to which task. */
+/* What has not begun is dropped; who waits for the stream at this moment is told so. Up to which task. */
 static uint64_t begin_abort(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     uint64_t last = stream->submitted;
-    stream->aborts++;
-    if (stream->completed < last && stream->error == 0) {
-        stream->error = ACL_ERROR_RT_DEVICE_TASK_ABORT;
-        stream->error_text = strdup("aclrtDeviceTaskAbort has dropped what was queued");
-    }
+    stream->aborted = last;
+    emu_link_drop(&stream->connection);
     pthread_mutex_unlock(&stream->lock);
     emu_stream_let_run(stream, last);
     return last;
@@ -650,9 +654,7 @@ API aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
     for (size_t i = 0; i < count; i++) last[i] = begin_abort(streams[i]); /* all of them: they may wait for each other */
     for (size_t i = 0; i < count; i++) {
         ended = emu_stream_wait_for(streams[i], last[i], timeout == 0 ? -1 : (int32_t)(timeout < INT32_MAX ? timeout : INT32_MAX)) && ended;
-        pthread_mutex_lock(&streams[i]->lock);
-        streams[i]->aborts--;
-        pthread_mutex_unlock(&streams[i]->lock);
+        if (ended && take_error(streams[i]) != 0) free(emu_take_message()); /* the device is as new */
         emu_stream_release(streams[i]);
     }
     return ended ? 0 : emu_fail(ACL_ERROR_RT_WAIT_TIMEOUT, NULL, "what has begun on device %d has not ended after %u ms", deviceId, timeout);

@@ -75,7 +75,7 @@ struct emu_stream {
     bool stumbled;                /* one has failed, and the device process skips those that it has; then it may have more */
     bool driven;                  /* a thread is busy with the head of the queue */
     bool worker, ending, dropping;
-    uint32_t aborts;              /* aclrtDeviceTaskAbort that are under way */
+    uint64_t aborted;             /* tasks up to this number are dropped unless they have begun: aclrtDeviceTaskAbort */
     int waiters;
     int error;
     char *error_text;

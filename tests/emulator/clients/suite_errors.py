@@ -64,3 +64,32 @@ def test_an_index_out_of_range_surfaces_at_the_next_synchronisation() -> None:
         torch.nn.functional.embedding(index, table)
         torch.npu.synchronize()
     assert_works()
+
+
+def test_capturing_a_graph_says_that_there_is_none() -> None:
+    x, graph = torch.ones(4).npu(), torch.npu.NPUGraph()
+    for _ in range(2):
+        refused = pytest.raises(RuntimeError, match="aclmdlRICaptureBegin: the emulator lacks this function")
+        with refused, torch.npu.graph(graph):
+            x + 1
+        assert_works()
+
+
+def test_a_device_that_was_stopped_works_again_once_it_is_restarted() -> None:
+    """What is queued is dropped, and until then operators raise."""
+    x, counter, one = torch.ones(1500, 1500).npu(), torch.zeros(16).npu(), torch.ones(16).npu()
+    torch.npu.synchronize()
+    for _ in range(20):
+        x @ x
+    for _ in range(100):
+        counter.add_(one)
+    assert torch_npu.npu.stop_device(0) == 0
+    with pytest.raises(RuntimeError, match="FORCE STOP"):
+        counter.add_(one)
+        torch.npu.synchronize()
+    torch_npu.npu.restart_device(0)
+    counted = counter.cpu()[0].item()
+    assert counted < 100
+    counter.add_(one)
+    assert counter.cpu().tolist() == [counted + 1] * 16
+    assert_works()
