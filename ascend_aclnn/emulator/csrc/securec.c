@@ -11,7 +11,7 @@
 
 static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes) {
     uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-    return x < y ? y - x < a_bytes : x - y < b_bytes;
+    return a_bytes > 0 && b_bytes > 0 && (x < y ? y - x < a_bytes : x - y < b_bytes);
 }
 
 API errno_t memset_s(void *dest, size_t destMax, int c, size_t count) {
