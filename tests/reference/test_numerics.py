@@ -249,9 +249,15 @@ def test_a_call_within_a_block_stays_on_its_thread(monkeypatch: Any) -> None:
         return start(work, count)
 
     monkeypatch.setattr(threads, "_start_helpers", start_helpers)
+    all_at_work = threading.Barrier(3)
     done: list[int] = []
-    for_blocks(6, 1, lambda lo, hi: for_blocks(20, 1, lambda a, b: done.append(a)))
-    assert started == [2] and len(done) == 6 * 20
+
+    def block(lo: int, hi: int) -> None:
+        all_at_work.wait(60)
+        for_blocks(20, 1, lambda a, b: done.append(a))
+
+    for_blocks(3, 1, block)
+    assert started == [2] and len(done) == 3 * 20
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
