@@ -64,7 +64,7 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
         out = np.empty(array.shape, np.float32)
     if array.size <= _FEW and array.dtype != hifloat8.DTYPE:
         np.copyto(out, array, casting="unsafe")
-    elif array.size <= BLOCK:
+    elif array.size <= 2 * BLOCK:  # what ``rows_per_block`` cuts stays one piece
         _widen_part(out, array)
     else:
         in_parts(_widen_part, out, array)
@@ -201,7 +201,7 @@ def round_into(dst: Array, src: Array, work: Optional[Array] = None) -> None:
     """
     if src is dst:
         return
-    if dst.size <= BLOCK or src.shape != dst.shape or np.may_share_memory(dst, src):
+    if dst.size <= 2 * BLOCK or src.shape != dst.shape or np.may_share_memory(dst, src):
         _round_part(dst, src, work if work is not None and work.shape == src.shape else None)
     else:
         in_parts(_round_part, dst, src)

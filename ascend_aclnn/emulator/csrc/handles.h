@@ -9,7 +9,7 @@ typedef enum {
     KIND_TENSOR, KIND_SCALAR, KIND_INT_ARRAY, KIND_FLOAT_ARRAY, KIND_BOOL_ARRAY, KIND_TENSOR_LIST, KIND_SCALAR_LIST,
     KIND_EXECUTOR,
     KIND_CONTEXT, KIND_STREAM, KIND_EVENT, KIND_DATA_BUFFER, KIND_TENSOR_DESC, KIND_STREAM_CONFIG, KIND_PHYSICAL,
-    KIND_PROFILE_CONFIG, KIND_PROFILE_STEP,
+    KIND_PROFILE_CONFIG, KIND_PROFILE_STEP, KIND_COMMUNICATOR,
     KIND_COUNT
 } emu_kind;
 
@@ -38,6 +38,6 @@ emu_kind emu_kind_of(const char *key);
 /* All of them, as the members of a JSON array. */
 size_t emu_handles_describe(char *buffer, size_t size);
 /* Does not count in the leak report (default streams and primary contexts). */
-void emu_handle_hide(const void *handle);
+LINK void emu_handle_hide(const void *handle);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "calls.h"
 #include "executor.h"
+#include "handles.h"
 #include "link.h"
 #include "settings.h"
 #include "stream.h"
@@ -26,10 +27,8 @@
 #define SECRET_BYTES 32
 #define ADDRESS_BYTES 64
 #define PORTS 16 /* that HCCL takes from HCCL_IF_BASE_PORT on */
-#define COMMUNICATOR 0x6863636c636f6d6dull
 
 typedef struct {
-    uint64_t magic;
     char name[COMM_NAME_MAX_LENGTH];
     uint32_t rank, size;
     emu_device *device;
@@ -90,8 +89,8 @@ API const char *HcclGetErrorString(HcclResult code) {
     if ((pointer) == NULL) return (HcclResult)emu_fail(HCCL_E_PTR, NULL, "%s is a null pointer", #pointer)
 
 static communicator *find(HcclComm comm) {
-    communicator *found = comm;
-    if (found != NULL && found->magic == COMMUNICATOR) return found;
+    void *found;
+    if (emu_handle_find(comm, KIND_COMMUNICATOR, &found) == 0) return found;
     emu_fail(HCCL_E_PTR, NULL, "comm %p is no communicator, or one that was destroyed", comm);
     return NULL;
 }
@@ -151,10 +150,15 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
         uint32_t ranks[2] = {0};
         memcpy(ranks, answer.data, answer.size < sizeof ranks ? answer.size : sizeof ranks);
         size_t length = answer.size - sizeof ranks;
+        *made = (communicator){.rank = ranks[0], .size = ranks[1], .device = device};
         memcpy(made->name, answer.data + sizeof ranks, length < sizeof made->name ? length : sizeof made->name - 1);
-        *made = (communicator){.magic = COMMUNICATOR, .rank = ranks[0], .size = ranks[1], .device = device};
-        memcpy(made->name, answer.data + sizeof ranks, length < sizeof made->name ? length : sizeof made->name - 1);
-        *comm = made;
+        *comm = emu_handle_new(KIND_COMMUNICATOR, made);
+        if (*comm == NULL) {
+            status = HCCL_E_MEMORY;
+            free(made);
+        } else {
+            emu_handle_hide(*comm);  /* programs that end without destroying theirs lose nothing */
+        }
     } else {
         free(made);
     }
@@ -337,9 +341,10 @@ static HcclResult tell(communicator *c, uint32_t which) {
 API HcclResult HcclCommDestroy(HcclComm comm) {
     ENTER_HCCL("HcclCommDestroy");
     FIND(found, comm);
+    void *dropped;
+    if (emu_handle_drop(comm, KIND_COMMUNICATOR, &dropped) != 0) return HCCL_E_PTR;  /* by another thread, meanwhile */
     HcclResult status = tell(found, COMMUNICATION_LEAVE);
-    found->magic = 0;
-    free(found);
+    free(dropped);
     return status;
 }
 
