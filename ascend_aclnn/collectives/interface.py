@@ -24,6 +24,8 @@ import numpy.typing as npt
 ROOT_INFO_BYTES = 4108
 CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
 EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
+# A rank that ends may have had what it waited for, and then the others get it within these seconds.
+LEAVING = 2.0
 
 MAGIC = b"ASCENDHC"
 _SECRET_BYTES = 32

@@ -23,6 +23,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -34,6 +35,7 @@ from ascend_aclnn.collectives.interface import (
     CONNECT_TIMEOUT,
     EXECUTE_TIMEOUT,
     KEPT,
+    LEAVING,
     POINTS,
     Array,
     CommunicationError,
@@ -66,30 +68,52 @@ class _Lobby:
 
     def __init__(self, store: Any, ip: str, hosts: bool) -> None:
         self.process = secrets.randbits(63)
-        self._lost: set[int] = set()
-        self._host_is_lost = False
+        self.groups: weakref.WeakValueDictionary[int, NetworkGroup] = weakref.WeakValueDictionary()  # by their numbers
+        self._ended: set[int] = set()
         if hosts:
             listener = socket.create_server((ip, free_port(ip)), backlog=1024)
-            threading.Thread(target=_tell_of_lost, args=(listener,), daemon=True).start()
-            store.set("lobby", str(listener.getsockname()[1]))
-        self._connection = socket.create_connection((ip, int(store.get("lobby"))))
+            threading.Thread(target=_serve_lobby, args=(listener,), daemon=True).start()
+            store.set("lobby", f"{listener.getsockname()[1]} {self.process}")
+        port, self._host = map(int, store.get("lobby").split())
+        self._connection = socket.create_connection((ip, port))
         _probe(self._connection)
         self._connection.sendall(_TOKEN.pack(self.process))
         threading.Thread(target=self._hear, daemon=True).start()
 
     def _hear(self) -> None:
-        process = _read_token(self._connection)
-        while process is not None:
-            self._lost.add(process)
-            process = _read_token(self._connection)
-        self._host_is_lost = True
+        number = _read_token(self._connection)
+        while number is not None:
+            group = self.groups.get(number)
+            if group is not None:
+                group.fail("a rank of this communicator has lost another rank")
+            else:
+                self._end(number)
+            number = _read_token(self._connection)
+        self._end(self._host)
+
+    def _end(self, process: int) -> None:
+        """Who is in an exchange with a process that has ended, and still is a while later, gives up."""
+        self._ended.add(process)
+        for group in list(self.groups.values()):
+            if process in group.processes.values():
+                timer = threading.Timer(LEAVING, group.give_up, (group.exchanges,))
+                timer.daemon = True
+                timer.start()
+
+    def give_up(self, group: int) -> None:
+        """Lets all ranks of a group leave it, so that nobody waits for one that lives but never sends."""
+        with contextlib.suppress(OSError):  # the host is lost, too: nobody can be told
+            self._connection.sendall(_TOKEN.pack(group))
 
     def check(self, processes: Mapping[int, int]) -> None:
         """CommunicationError if one of these, by rank, has ended."""
         for rank, process in processes.items():
-            if process in self._lost:
+            if process in self._ended:
                 raise CommunicationError(f"rank {rank} is lost")
-        if self._host_is_lost:
+
+    def check_store(self) -> None:
+        """CommunicationError if nobody can meet any more."""
+        if self._host in self._ended:
             raise CommunicationError("the rank that keeps the store is lost")
 
 
@@ -108,9 +132,9 @@ def _read_token(connection: socket.socket) -> Optional[int]:
     return _TOKEN.unpack(data)[0] if len(data) == _TOKEN.size else None
 
 
-def _tell_of_lost(listener: socket.socket) -> None:
-    """Tells all processes of a lobby the numbers of those whose connections end."""
-    lost = b""
+def _serve_lobby(listener: socket.socket) -> None:
+    """Tells all processes of a lobby the numbers of those whose connections end, and what a process wants to be told."""
+    told = b""
     processes: dict[socket.socket, bytes] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -121,22 +145,27 @@ def _tell_of_lost(listener: socket.socket) -> None:
                     processes[connection] = b""
                     _probe(connection)
                     selector.register(connection, selectors.EVENT_READ)
-                    _tell(connection, lost)
+                    _tell(connection, told)
                     continue
                 connection = next(c for c in processes if c is key.fileobj)
                 try:
                     data = connection.recv(_TOKEN.size)
                 except OSError:
                     data = b""
-                processes[connection] += data
+                heard = processes[connection] + data
+                own, numbers = heard[: _TOKEN.size], b""
                 if not data:
                     selector.unregister(connection)
                     connection.close()
-                    number = processes.pop(connection)[: _TOKEN.size]
-                    if len(number) == _TOKEN.size:
-                        lost += number
-                        for other in processes:
-                            _tell(other, number)
+                    del processes[connection]
+                    numbers = own if len(own) == _TOKEN.size else b""
+                elif len(heard) == 2 * _TOKEN.size:
+                    processes[connection], numbers = own, heard[_TOKEN.size :]
+                else:
+                    processes[connection] = heard
+                told += numbers
+                for other in processes if numbers else ():
+                    _tell(other, numbers)
 
 
 def _tell(connection: socket.socket, numbers: bytes) -> None:
@@ -198,6 +227,9 @@ class NetworkGroup(Group):
                 raise TimedOut(f"rank {rank} waited in vain for the others at {info.address}: {error}") from None
             text = str(error).partition("\n")[0]  # without a trace of calls
             raise CommunicationError(f"a rank is lost that rank {rank} meets at {info.address}: {text}") from None
+        self.exchanges = 0  # that have begun or ended: odd while one is under way
+        self._lobby = place.lobby
+        (self._number,) = _TOKEN.unpack(hashlib.sha256(b"number" + info.secret).digest()[: _TOKEN.size])
         self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         self._given: dict[int, list[tuple[Any, Any]]] = {peer: [] for peer in range(size)}
         answers = self.exchange(self._proof(info, rank) + _TOKEN.pack(place.lobby.process), timeout)
@@ -206,6 +238,7 @@ class NetworkGroup(Group):
             if not hmac.compare_digest(proof, self._proof(info, peer)):
                 raise self.fail(f"what connected as rank {peer} does not have the root info")
             self.processes[peer] = _TOKEN.unpack(process)[0]
+        place.lobby.groups[self._number] = self
 
     def _meet(self, place: _Place, info: RootInfo, patience: datetime.timedelta, processes: dict[int, int]) -> Any:
         """gloo's connections to the others. A thread waits for them, for ranks that have ended, too; it is left alone then."""
@@ -235,6 +268,7 @@ class NetworkGroup(Group):
             processes.update((rank, int(store.get(f"process {rank}"))) for rank in come)
             missing = [rank for rank in missing if rank not in processes]
             place.lobby.check(processes)
+            place.lobby.check_store()
         if not made or isinstance(made[0], RuntimeError):
             raise made[0] if made else CommunicationError("gloo ended without a word")
         return made[0]
@@ -246,11 +280,29 @@ class NetworkGroup(Group):
     def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
         others = [peer for peer in range(self.size) if peer != self.rank]
         deadline = time.monotonic() + timeout
-        sent = [self._send(peer, COLLECTIVE, message) for peer in others]
-        got = {peer: self.receive(peer, COLLECTIVE, deadline) for peer in others}
-        for peer, works in zip(others, sent):
-            self._finish(peer, works, deadline)
+        self.exchanges += 1
+        try:
+            self._check_ranks()
+            sent = [self._send(peer, COLLECTIVE, message) for peer in others]
+            got = {peer: self.receive(peer, COLLECTIVE, deadline) for peer in others}
+            for peer, works in zip(others, sent):
+                self._finish(peer, works, deadline)
+        finally:
+            self.exchanges += 1
         return [got.get(peer, message) for peer in range(self.size)]
+
+    def give_up(self, exchanges: int) -> None:
+        """Fails the group for all if the exchange that was under way then still is; a rank has ended."""
+        if exchanges % 2 and exchanges == self.exchanges:
+            with contextlib.suppress(CommunicationError):
+                self._check_ranks()
+            self._lobby.give_up(self._number)
+
+    def _check_ranks(self) -> None:
+        try:
+            self._lobby.check(self.processes)
+        except CommunicationError as error:
+            raise self.fail(error) from None
 
     def send(self, peer: int, channel: int, message: bytes) -> None:
         under_way = [entry for entry in self._given[peer] if not entry[0].is_completed()]
@@ -288,10 +340,12 @@ class NetworkGroup(Group):
 
     def _guarded(self, peer: int, run: Callable[[Any], Any]) -> Any:
         """What gloo answers; its errors are failures of the group."""
+        gloo = self._gloo
         self.check()
         try:
-            return run(self._gloo)
+            return run(gloo)
         except RuntimeError as error:
+            self.check()  # another thread may have ended the communicator
             if "imed out" in str(error):
                 raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
             raise self.fail(CommunicationError(f"rank {peer} is lost")) from None

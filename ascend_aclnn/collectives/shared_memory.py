@@ -32,6 +32,7 @@ from ascend_aclnn.collectives.interface import (
     EXECUTE_TIMEOUT,
     KEPT,
     KEPT_BYTES,
+    LEAVING,
     MAGIC,
     POINTS,
     RESULTS,
@@ -194,8 +195,7 @@ class HostGroup(Group):
         self._batches = 0
         self._kept = 0  # which half of KEPT was used last
         self._peers: dict[tuple[int, int], socket.socket] = {}
-        self._polls: dict[tuple[int, int], select.poll] = {}
-        self._unread: dict[tuple[int, int], bytes] = {}  # of messages behind those that have been received
+        self._unread: dict[tuple[int, int], bytes] = {}  # of messages that have not been received whole
         self._segments: dict[tuple[int, int], Segment] = {}
         self._secret = info.secret
         try:
@@ -245,9 +245,12 @@ class HostGroup(Group):
                     raise TimedOut(f"rank {self.rank} waited in vain for the ranks {missing} to connect")
                 connection, _ = listener.accept()
                 above -= self._greet(connection, deadline, meeting)
-        for (_, channel), connection in self._peers.items():
+        for (rank, channel), connection in self._peers.items():
             if channel == COLLECTIVE:
-                connection.sendall(_LENGTH.pack(_HAS_MET))
+                try:
+                    connection.sendall(_LENGTH.pack(_HAS_MET))
+                except OSError:
+                    raise CommunicationError(f"rank {rank} is lost") from None
         while len(meeting.ready) < self.size - 1:  # so nobody leaves who could tell the others of a lost rank
             meeting.wait(max(deadline - time.monotonic(), 0))
             if time.monotonic() >= deadline:
@@ -302,8 +305,6 @@ class HostGroup(Group):
             raise CommunicationError(f"rank {expected[0]} is lost") from None
         connection.settimeout(None)
         self._peers[rank, channel] = connection
-        self._polls[rank, channel] = select.poll()
-        self._polls[rank, channel].register(connection, select.POLLIN)
         self.processes[rank] = process
         if channel == COLLECTIVE:
             meeting.watch_process(rank, process)
@@ -341,11 +342,11 @@ class HostGroup(Group):
 
     # ---------------------------------------------------------------------------------------- messages
     def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
-        for peer in range(self.size):
-            if peer != self.rank:
-                self.send(peer, COLLECTIVE, message)
-        deadline = time.monotonic() + timeout
-        return [message if r == self.rank else self.receive(r, COLLECTIVE, deadline) for r in range(self.size)]
+        others = [peer for peer in range(self.size) if peer != self.rank]
+        for peer in others:
+            self.send(peer, COLLECTIVE, message)
+        got = self._receive_all(others, COLLECTIVE, time.monotonic() + timeout)
+        return [got.get(rank, message) for rank in range(self.size)]
 
     def send(self, peer: int, channel: int, message: bytes) -> None:
         self.check()
@@ -355,34 +356,64 @@ class HostGroup(Group):
             raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
-        self.check()
+        return self._receive_all([peer], channel, deadline)[peer]
+
+    def _receive_all(self, peers: Sequence[int], channel: int, deadline: float) -> dict[int, bytes]:
+        """The next message of each of these ranks.
+
+        A rank that is lost is noticed though it is another one that is waited for: that one may have noticed it before,
+        in another group, and will never send its message.
+        """
+        messages: dict[int, bytes] = {}
+        missing, gone = list(peers), -1
+        while True:
+            self.check()  # another thread may have aborted the communicator
+            try:
+                for peer in missing:
+                    message = self._next_message(peer, channel)
+                    if message is not None:
+                        messages[peer] = message
+                missing = [peer for peer in missing if peer not in messages]
+                if not missing:
+                    return messages
+                ended = self._wait(missing, [] if gone >= 0 else list(messages), channel, deadline)
+            except (OSError, EOFError, KeyError, ValueError):
+                self.check()
+                raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
+            if time.monotonic() >= deadline:
+                text = f"rank {missing[0]} did not answer rank {self.rank} in time"
+                raise self.fail(TimedOut(text) if gone < 0 else CommunicationError(f"rank {gone} is lost"))
+            if ended is not None:
+                gone, deadline = ended, min(deadline, time.monotonic() + LEAVING)
+
+    def _wait(self, missing: Sequence[int], answered: Sequence[int], channel: int, deadline: float) -> Optional[int]:
+        """Until one of the missing sends something, or one that has answered has ended: that one."""
+        ranks = {self._peers[peer, channel].fileno(): peer for peer in answered}
+        poll = select.poll()
+        for peer in missing:
+            poll.register(self._peers[peer, channel], select.POLLIN)
+        for descriptor in ranks:
+            poll.register(descriptor, 0)  # its end only
+        happened = poll.poll(max(deadline - time.monotonic(), 0) * 1000)
+        return next((ranks[descriptor] for descriptor, _ in happened if descriptor in ranks), None)
+
+    def _next_message(self, peer: int, channel: int) -> Optional[bytes]:
+        """The next message of a rank, if it is there already."""
         data = self._unread.pop((peer, channel), b"")
-        try:
+        end = _message_end(data)
+        while end is None or end > len(data):
+            try:
+                more = self._peers[peer, channel].recv(_AT_ONCE, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                self._unread[peer, channel] = data
+                return None
+            if not more:
+                raise EOFError
+            data += more
             end = _message_end(data)
-            while end is None or end > len(data):
-                data += self._read(peer, channel, deadline)
-                end = _message_end(data)
-        except TimedOut:
-            raise self.fail(TimedOut(f"rank {peer} did not answer rank {self.rank} in time")) from None
-        except (OSError, EOFError, KeyError):
-            raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
         if end < len(data):
             self._unread[peer, channel] = data[end:]
         return data[_LENGTH.size : end]
-
-    def _read(self, peer: int, channel: int, deadline: float) -> bytes:
-        """Some bytes from a rank, at least one."""
-        connection = self._peers[peer, channel]
-        while True:
-            with contextlib.suppress(BlockingIOError):
-                data = connection.recv(_AT_ONCE, socket.MSG_DONTWAIT)
-                if not data:
-                    raise EOFError
-                return data
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimedOut
-            self._polls[peer, channel].poll(left * 1000)
 
     # ---------------------------------------------------------------------------------------- memory
     def _view(self, rank: int, place: Location, dtype: np.dtype[Any], start: int, count: int) -> Array:
@@ -436,6 +467,8 @@ class HostGroup(Group):
 
     def _disconnect(self) -> None:
         for connection in self._peers.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits for a message
             connection.close()
 
     def _release(self) -> None:

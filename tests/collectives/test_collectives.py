@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Callable
@@ -316,6 +317,39 @@ def test_a_rank_that_dies_before_it_meets_those_it_knows(dying: int, transport: 
         child.join(10)
     for rank, error in found.items():
         assert isinstance(error, CommunicationError) and not isinstance(error, TimedOut), (rank, error)
+
+
+def _wait_in_vain(collectives: Collectives, sends: bool, done: Any) -> None:
+    """Rank 2 is killed in a collective that rank 0 never comes to; rank 1 is there."""
+    group = collectives.group
+    collectives.barrier()
+    if group.rank == 0:
+        assert done.wait(40)
+    elif group.rank == 1:
+        try:
+            collectives.barrier()
+        finally:
+            done.set()
+    else:
+        if sends:  # what rank 1 has received when it waits for rank 0 alone
+            group.receive = group._receive_all = lambda *arguments: time.sleep(1)  # type: ignore[attr-defined,method-assign]
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            collectives.barrier()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@each_transport
+@pytest.mark.parametrize("sends", [False, True])
+def test_a_lost_rank_is_noticed_by_who_waits_for_another_one(sends: bool, transport: str) -> None:
+    info, results, done = new_root_info(transport), FORK.Queue(), FORK.Event()
+    children = [FORK.Process(target=_child, args=(_wait_in_vain, info, r, 3, results, (sends, done))) for r in range(3)]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=30) for _ in range(2))
+    for child in children:
+        child.join(10)
+    assert found[0] is None
+    assert isinstance(found[1], CommunicationError) and str(found[1]) == "rank 2 is lost"
 
 
 def test_a_missing_rank_is_a_timeout() -> None:
