@@ -368,18 +368,24 @@ def drop_launches(cann: Cann, stream: int) -> None:
     unit = ctypes.c_float(1)
     scale = cann.aclCreateScalar(ctypes.byref(unit), 0)
     workspace = cann.malloc(1 << 20)
-    for products, additions in ((20, 100), (1, 3)):  # the second time nobody aborts
+
+    def launch(products: int, additions: int) -> None:
         for _ in range(products):
             executor, size = cann.prepare("aclnnMm", x, x, product, 0)
             cann.aclnnMm(workspace, size, executor, stream)
         for _ in range(additions):
             executor, size = cann.prepare("aclnnInplaceAdd", counter, one, scale)
             cann.aclnnInplaceAdd(workspace, size, executor, stream)
-        if products > 1:
-            cann.aclrtDeviceTaskAbort(0, 0)
-            cann.aclrtSynchronizeStream(stream)  # the device is as new
-            before = cann.read(counter)[0]
-            assert before < additions
+
+    products, launched = 10, 0
+    while cann.read(counter)[0] == launched:  # until they take longer than launching does
+        products, launched = 2 * products, launched + 100
+        launch(products, 100)
+        cann.aclrtDeviceTaskAbort(0, 0)
+        cann.aclrtSynchronizeStream(stream)  # the device is as new
+    before = cann.read(counter)[0]
+    assert before < launched
+    launch(1, 3)  # nobody aborts
     cann.aclrtSynchronizeStream(stream)
     assert cann.read(counter)[0] == before + 3
     assert cann.read(product)[0, 0] == 1500
