@@ -534,26 +534,20 @@ def test_a_device_that_fills_up_hands_out_every_gap(cann: Cann) -> None:
 
 
 @client(ASCEND_EMULATOR_NOOP="1")
-def test_freeing_costs_the_same_with_many_blocks(cann: Cann) -> None:
-    """Logarithmic: with 64 times as many blocks, not even four times as long."""
+def test_many_blocks_are_freed(cann: Cann) -> None:
+    """In each order. If freeing looked at all live blocks, this would take ten minutes, and a client has two.
+
+    ``scripts/bench_stream.c`` prints what freeing one of few and of many costs.
+    """
     allocate, free = cann._function("aclrtMalloc"), cann._function("aclrtFree")
     address = ctypes.c_void_p()
-
-    def cost(live: int) -> float:
+    for order in (1, -1):
         blocks = []
-        for _ in range(live):
-            allocate(ctypes.byref(address), 64, 0)
+        for _ in range(400_000):
+            assert allocate(ctypes.byref(address), 64, 0) == 0
             blocks.append(address.value)
-        started = time.process_time()
-        for block in blocks[:4000]:
-            free(block)
-        spent = time.process_time() - started
-        for block in blocks[4000:]:
-            free(block)
-        return spent
-
-    small = min(cost(8_000) for _ in range(3))
-    assert cost(400_000) < 4 * small + 0.01
+        assert len(set(blocks)) == len(blocks)
+        assert not any(free(block) for block in blocks[::order])
 
 
 @client()
