@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
@@ -28,11 +28,8 @@ def check_range(argument: str, indices: Array, low: int, high: Optional[int]) ->
 
 def _in_range(indices: Array, low: int, high: Optional[int]) -> bool:
     if low == 0 and high is not None and indices.dtype.kind == "i":
-        return bool(_largest(codes(indices), None) < high)  # read as unsigned, negative numbers are the largest
+        return bool(codes(indices).max() < high)  # read as unsigned, negative numbers are the largest
     return bool(indices.min() >= low and (high is None or indices.max() < high))
-
-
-_largest: Any = np.maximum.reduce
 
 
 def take_rows(source: Array, rows: Array, out: Array) -> None:

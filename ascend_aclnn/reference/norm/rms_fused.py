@@ -32,10 +32,10 @@ def gemma_rms_norm(x: Array, gamma: Array, epsilon: float) -> Any:
     return _norm(x, 1 + gamma, epsilon)
 
 
-def _of_sum(x1: Array, x2: Array, gamma: Array, epsilon: float, halves: bool) -> tuple[Array, Array, Array]:
-    """The norm of x1 + x2, 1 / rms and the sum, which is rounded to float16 first where ``halves``."""
+def _of_sum(x1: Array, x2: Array, gamma: Array, epsilon: float, rounds_sum: bool) -> tuple[Array, Array, Array]:
+    """The norm of x1 + x2, 1 / rms and the sum, which is rounded to float16 first where ``rounds_sum``."""
     x = x1 + x2
-    if halves:
+    if rounds_sum:
         x = x.astype(np.float16)
         x = widen(x)
     return (*_norm(x, gamma, epsilon), x)
@@ -46,7 +46,7 @@ def add_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> tuple[Array,
     return _of_sum(widen(x1), widen(x2), widen(gamma), epsilon, x1.dtype == np.float16)
 
 
-def _behind(x1: Array, x2: Array, gamma: Array, *_: Any) -> range:
+def _axes_of_gamma(x1: Array, x2: Array, gamma: Array, *_: Any) -> range:
     return range(x1.ndim - gamma.ndim, x1.ndim)
 
 
@@ -67,10 +67,10 @@ def _added(*names: str, function: Callable[..., tuple[Array, ...]]) -> None:
     def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
         if not gamma.size and function is _of_sum:
             return
-        halves = x1.dtype == np.float16
-        if x1.shape == x2.shape and along(function, _behind, (x1, x2, gamma, epsilon, halves), out):
+        rounds_sum = x1.dtype == np.float16
+        if x1.shape == x2.shape and along(function, _axes_of_gamma, (x1, x2, gamma, epsilon, rounds_sum), out):
             return
-        for target, value in zip(out, function(widen(x1), widen(x2), widen(gamma), epsilon, halves)):
+        for target, value in zip(out, function(widen(x1), widen(x2), widen(gamma), epsilon, rounds_sum)):
             if target is not None:
                 round_into(target, np.asarray(value).reshape(target.shape))
 
