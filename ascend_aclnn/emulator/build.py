@@ -266,8 +266,9 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
             sources[library].append(path)
 
     known = hashlib.sha256(_identity(compiler).encode())
-    for header in sorted(path for place in (include, CSRC, work) for path in place.rglob("*.h")):
-        known.update(header.name.encode() + b"\0" + header.read_bytes())
+    found = {(path.name, path.read_bytes()) for place in (CSRC, work) for path in place.rglob("*.h")}
+    for header, content in sorted(found):  # in an order that does not depend on where the directories are
+        known.update(header.encode() + b"\0" + content)
 
     def compile_one(source: Path, own_flags: Sequence[str]) -> Path:
         flags = [*_FLAGS, *own_flags]
