@@ -91,7 +91,7 @@ def _load() -> Status:
     library.ascend_native_look_up.restype = None
     number = ctypes.c_int
     text = ctypes.c_char_p
-    library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, size]
+    library.ascend_native_run.argtypes = [text, size, text, size, size, text, size, text, size, pointer]
     library.ascend_native_run.restype = None
     library.ascend_native_sum.argtypes = [pointer, pointer, size, size, step, number]
     library.ascend_native_sum.restype = None
@@ -206,11 +206,20 @@ _EDGES = (
 
 
 def run_program(
-    phase: tuple[bytes, int, bytes, int, int], operands: bytes, operand_count: int, sizes: bytes, sums: int
+    phase: tuple[bytes, int, bytes, int, int],
+    operands: bytes,
+    operand_count: int,
+    work: bytes,
+    sums: int,
+    pieces: Array,
 ) -> None:
-    """Runs one phase of a program, as csrc/program.c has it; only where ``runs_programs``."""
+    """Runs one phase of a program, as csrc/program.c has it; only where ``runs_programs``.
+
+    ``pieces``: one int64, how many pieces of the work somebody has begun. Threads that are given the same share the work.
+    """
     assert _library is not None
-    _library.ascend_native_run(*phase, operands, operand_count, sizes, sums)
+    at = pieces.__array_interface__["data"][0]
+    _library.ascend_native_run(*phase, operands, operand_count, work, sums, at)
 
 
 def add_up(source: Array, target: Array, of_columns: bool) -> bool:

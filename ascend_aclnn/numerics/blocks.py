@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
 SMALL = 1 << 15  # elements up to which all at once is as fast
 NARROW = 64  # elements in a row below which a program spends its time between rows
+_WHOLE = 64 * convert.BLOCK  # elements that all cores share at a time, which bounds what is kept of their rows
 _WIDE = 256  # columns beside each other from which the memory's lines and pages are well used
 LOOKED_UP = 20  # operations of a program that take longer than finding the result in a table
 TABLED = 1 << 18  # elements from which a table of all results of 16 bits is worth it
@@ -35,33 +36,16 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     """
     if len(outputs) == 1 and isinstance(outputs[0], list):
         return _each(function, inputs, outputs[0])
-    targets = [output for output in outputs if output is not None]
-    arrays = [item for item in inputs if isinstance(item, np.ndarray)]
-    if not targets or not arrays or not all(isinstance(target, np.ndarray) for target in targets):
+    found = _elements(function, inputs, outputs)
+    if found is None or _overlaps(inputs, outputs):
         return False
-    shape = targets[0].shape
-    if targets[0].size <= SMALL or any(target.shape != shape for target in targets[1:]):
-        return False
-    if any(isinstance(item, list) for item in inputs) or not _broadcast_to(arrays, shape):
-        return False
-    if any(_overlap(array, target) for array in arrays for target in targets):
-        return False
-    large = len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
-    program = programs.program(function, inputs, outputs)
-    stepwise = program is None or not program.single
-    long = program is None or not program.single or program.operations > LOOKED_UP
-    if large and long and _by_table(function, inputs, arrays[0], targets):
+    if found.tabled and _by_table(function, inputs, outputs):
         return True
-    views, sizes = _merged(shape, [*targets, *arrays])
-    if any(view.shape != sizes for view in views[: len(targets)]):
-        return False  # an output that keeps several elements in one place
-    places = dict(zip(map(id, [*targets, *arrays]), views))
-    given = [places.get(id(item)) for item in inputs]
-    wanted = [places.get(id(output)) for output in outputs]
-    if program is not None and (len(sizes) > programs.DIMS or (len(sizes) > 1 and sizes[-1] < NARROW)):
-        program = None
-    # One phase needs no memory but the first-level cache's: larger pieces cost less on the way.
-    pieces = parts(sizes, None if stepwise else 8 * convert.BLOCK)
+    program, given, wanted = found.program, found.inputs, found.outputs
+    if program is not None and program.single:  # needs no memory but the first-level cache's
+        program.run(given, wanted, found.sizes)
+        return True
+    pieces = parts(found.sizes)
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -76,12 +60,47 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     return True
 
 
-def _by_table(function: Callable[..., Any], inputs: Sequence[Any], array: Array, outputs: Sequence[Array]) -> bool:
+class _Elements(NamedTuple):
+    """The arrays of an element-wise function over as few axes as possible, and its program, if it has one."""
+
+    program: Optional[Program]
+    inputs: list[Any]  # None for what is no array
+    outputs: list[Any]
+    sizes: tuple[int, ...]
+    tabled: bool  # a table of all results is faster, if it can be made
+
+
+def _elements(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> Optional[_Elements]:
+    targets = [output for output in outputs if output is not None]
+    arrays = [item for item in inputs if isinstance(item, np.ndarray)]
+    if not targets or not arrays or not all(isinstance(target, np.ndarray) for target in targets):
+        return None
+    shape = targets[0].shape
+    if targets[0].size <= SMALL or any(target.shape != shape for target in targets[1:]):
+        return None
+    if any(isinstance(item, list) for item in inputs) or not _broadcast_to(arrays, shape):
+        return None
+    program = programs.program(function, inputs, outputs)
+    long = program is None or not program.single or program.operations > LOOKED_UP
+    tabled = long and len(arrays) == 1 and arrays[0].shape == shape and arrays[0].size >= TABLED
+    views, sizes = _merged(shape, [*targets, *arrays])
+    if any(view.shape != sizes for view in views[: len(targets)]):
+        return None  # an output that keeps several elements in one place
+    places = dict(zip(map(id, [*targets, *arrays]), views))
+    if program is not None and (len(sizes) > programs.DIMS or (len(sizes) > 1 and sizes[-1] < NARROW)):
+        program = None
+    given = [places.get(id(item)) for item in inputs]
+    return _Elements(program, given, [places.get(id(output)) for output in outputs], sizes, tabled)
+
+
+def _by_table(function: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Optional[Array]]) -> bool:
     """A function of one array of 16-bit floats through a table of its 65,536 results, looked up by the bits.
 
     The same results: the table is made by the function, widened and rounded like any other block. False, and nothing
     done, where there is no such table or the arrays do not lie in a row.
     """
+    array = next(item for item in inputs if isinstance(item, np.ndarray))
+    outputs = [output for output in results if output is not None]
     if array.dtype.itemsize != 2 or not is_low_precision(array.dtype) or not array.flags.c_contiguous:
         return False
     if any(not output.flags.c_contiguous or output.dtype.itemsize > 4 for output in outputs):
@@ -89,10 +108,10 @@ def _by_table(function: Callable[..., Any], inputs: Sequence[Any], array: Array,
     every = widen(np.arange(1 << 16, dtype=np.uint16).view(array.dtype))
     try:
         with np.errstate(all="ignore"):
-            results = function(*(every if item is array else item for item in inputs))
+            made = function(*(every if item is array else item for item in inputs))
     except Exception:  # it looks at its data: let it see them
         return False
-    several = results if isinstance(results, tuple) else (results,)
+    several = made if isinstance(made, tuple) else (made,)
     if len(several) != len(outputs) or any(np.shape(result) != every.shape for result in several):
         return False
     tables = [np.empty(1 << 16, output.dtype) for output in outputs]
@@ -172,25 +191,16 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     its size there; others (weights along the axes) are passed whole. Outputs keep the axes that are worked along, or
     have lost them.
     """
-    first = inputs[0]
-    if not isinstance(first, np.ndarray) or first.size <= SMALL:
+    found = _lines(axes, inputs, outputs)
+    if found is None or _overlaps(inputs, outputs):
         return False
-    taken = axes(*inputs)
-    if taken is None or any(isinstance(item, list) for item in (*inputs, *outputs)):
-        return False
-    along_axes = {axis % first.ndim for axis in taken if -first.ndim <= axis < first.ndim}
-    free = [axis for axis in range(first.ndim) if axis not in along_axes and first.shape[axis] > 1]
-    targets = [output for output in outputs if output is not None]
-    lost = {id(target): _lost_axes(target, first, along_axes) for target in targets}
-    if not free or not targets or any(places is None for places in lost.values()):
-        return False
-    arrays = [item for item in inputs if isinstance(item, np.ndarray)]
-    cut = {id(a) for a in arrays if a.ndim == first.ndim and all(a.shape[x] in (1, first.shape[x]) for x in free)}
-    if any(_overlap(array, target) for array in arrays for target in targets):
-        return False
-    rows = _row_program(function, inputs, outputs, along_axes)
-    block = 8 * convert.BLOCK if rows is not None and rows.single else convert.BLOCK
-    pieces = list(_cuts(first.shape, free, first.size, block))
+    first, count = inputs[0], len(found.axes)
+    rows = _row_program(function, inputs, outputs, found.axes)
+    whole = rows is not None and rows.single  # which is run on all cores, and needs memory for numbers of rows only
+    block = _WHOLE if whole else convert.BLOCK
+    pieces = [(slice(None),) * first.ndim]
+    if not whole or first.size > block:
+        pieces = list(_cuts(first.shape, found.free, first.size, block))
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -198,18 +208,45 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
                 None
                 if not isinstance(item, np.ndarray)
                 else item[_thin(piece, item.shape)]
-                if id(item) in cut
+                if id(item) in found.cut
                 else item
                 for item in inputs
             ]
-            places = [None if output is None else output[_kept(piece, lost[id(output)])] for output in outputs]
+            places = [None if output is None else output[_kept(piece, found.lost[id(output)])] for output in outputs]
             if rows is None:
                 _compute(function, inputs, parts, places)
             else:
-                _run_rows(rows, len(along_axes), parts, places)
+                rows.run(*_as_rows(rows, count, parts, places))
 
-    for_blocks(len(pieces), 1, work)
+    for_blocks(len(pieces), len(pieces) if whole else 1, work)
     return True
+
+
+class _Lines(NamedTuple):
+    """What a function works along, and how its arrays are cut beside that."""
+
+    axes: set[int]
+    free: list[int]  # the other axes of more than one index
+    lost: dict[int, Optional[set[int]]]  # the axes that an output lacks, by its id
+    cut: set[int]  # the ids of the inputs that are cut; the others are passed whole
+
+
+def _lines(axes: Axes, inputs: Sequence[Any], outputs: Sequence[Any]) -> Optional[_Lines]:
+    first = inputs[0]
+    if not isinstance(first, np.ndarray) or first.size <= SMALL:
+        return None
+    taken = axes(*inputs)
+    if taken is None or any(isinstance(item, list) for item in (*inputs, *outputs)):
+        return None
+    along_axes = {axis % first.ndim for axis in taken if -first.ndim <= axis < first.ndim}
+    free = [axis for axis in range(first.ndim) if axis not in along_axes and first.shape[axis] > 1]
+    targets = [output for output in outputs if output is not None]
+    lost = {id(target): _lost_axes(target, first, along_axes) for target in targets}
+    if not free or not targets or any(places is None for places in lost.values()):
+        return None
+    arrays = [item for item in inputs if isinstance(item, np.ndarray)]
+    cut = {id(a) for a in arrays if a.ndim == first.ndim and all(a.shape[x] in (1, first.shape[x]) for x in free)}
+    return _Lines(along_axes, free, lost, cut)
 
 
 def _row_program(
@@ -231,8 +268,8 @@ def _row_program(
     return programs.program(function, inputs, outputs, count, first)
 
 
-def _run_rows(program: Program, count: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """One piece; the last ``count`` axes are those that the program works along."""
+def _as_rows(program: Program, count: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What ``program.run`` takes of one piece; the last ``count`` axes are those that the program works along."""
     first = inputs[0]
     lead = first.shape[: first.ndim - count]
     rows = math.prod(lead)
@@ -245,7 +282,7 @@ def _run_rows(program: Program, count: int, inputs: Sequence[Any], outputs: Sequ
     results = [
         item.reshape(rows, -1) if item is not None and item.size == rows * program.width else item for item in outputs
     ]
-    program.run(matrices, results, (rows, program.width), (*lead, *(1,) * count))
+    return matrices, results, (rows, program.width), (*lead, *(1,) * count)
 
 
 def _lost_axes(output: Array, first: Array, axes: set[int]) -> Optional[set[int]]:
@@ -279,6 +316,48 @@ def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int, block: int) ->
 
 
 # ------------------------------------------------------------------------------------------------------ both
+
+
+def settled(
+    function: Callable[..., Any], axes: Optional[Axes], inputs: Sequence[Any], outputs: Sequence[Any]
+) -> Optional[Callable[[Sequence[Any], Sequence[Any]], bool]]:
+    """What ``elementwise`` does, or ``along`` some axes, for all arrays of these shapes, strides and data types.
+
+    Nothing that these settle is asked again. The outputs must share no memory with the inputs. None where no program does it as
+    a whole; what is returned does nothing and says False where the helper, which a test may put away, is no longer there.
+    """
+    if axes is None:
+        if any(isinstance(output, list) for output in outputs):
+            return None
+        elements = _elements(function, inputs, outputs)
+        if elements is None or elements.tabled or elements.program is None:
+            return None
+        program = elements.program
+        arguments: tuple[Any, ...] = elements[1:4]
+    else:
+        lines = _lines(axes, inputs, outputs)
+        rows = None if lines is None else _row_program(function, inputs, outputs, lines.axes)
+        if lines is None or rows is None or inputs[0].size > _WHOLE:
+            return None
+        program = rows
+        arguments = _as_rows(rows, len(lines.axes), inputs, outputs)
+    if not program.single:
+        return None
+    layout, sizes, lead = program.layout(*arguments), arguments[2], arguments[3] if axes is not None else ()
+
+    def run(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
+        there = native.runs_programs()
+        if there:
+            program.run(given, wanted, sizes, lead, layout)
+        return there
+
+    return run
+
+
+def _overlaps(inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    """True where writing a block could change an input of another."""
+    targets = [output for output in outputs if output is not None]
+    return any(_overlap(item, target) for item in inputs if isinstance(item, np.ndarray) for target in targets)
 
 
 def _thin(piece: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -336,4 +415,4 @@ def _merged(shape: tuple[int, ...], arrays: Sequence[Array]) -> tuple[list[Array
     return views, tuple(sizes)
 
 
-__all__ = ["Axes", "along", "elementwise"]
+__all__ = ["Axes", "along", "elementwise", "settled"]

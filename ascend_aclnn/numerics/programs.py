@@ -23,12 +23,13 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 
 from ascend_aclnn import native
-from ascend_aclnn.numerics.convert import round_into, widen
+from ascend_aclnn.numerics.convert import BLOCK, round_into, widen
 from ascend_aclnn.numerics.encoding import READ, TYPES, WRITTEN, Assembly, Code, Operand, Phase, row_function
-from ascend_aclnn.numerics.threads import Array, scratch
+from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
 from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Traced, Untraceable
 
 DIMS = 4
+_PIECE = 1 << 15  # elements that a thread takes at a time
 
 
 # In additions; a logistic function's are those of its division, as its other steps stay among the nodes.
@@ -43,6 +44,14 @@ class _Step(NamedTuple):
     arguments: tuple[Any, ...]
     source: Optional[Operand]  # of a function of a block
     target: Optional[Operand]
+
+
+class _Layout(NamedTuple):
+    """What a phase asks of arrays beside their addresses: the same for all that have the same shapes, strides and data types."""
+
+    words: list[int]  # of each operand, the first one counted from the array's address
+    work: bytes
+    threads: int  # at most
 
 
 class Program:
@@ -247,23 +256,26 @@ class Program:
         phase.put_first(code)
 
     def run(
-        self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: Sequence[int], lead: Sequence[int] = ()
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        sizes: Sequence[int],
+        lead: Sequence[int] = (),
+        layout: Optional[_Layout] = None,
     ) -> None:
         """Computes one block of ``sizes``, the last axis the innermost; axes along which an array repeats have size 1.
 
-        Of a formula that works along rows the sizes are rows and columns, and ``lead`` is the shape of one number for each row;
-        inputs and outputs with one number for each row have that shape.
+        A program of one phase (``single``) does so on all cores, which share its pieces without the interpreter; its blocks may
+        be of any size, and ``layout`` may be given. Of a formula that works along rows the sizes are rows and columns, and
+        ``lead`` is the shape of one number for each row; inputs and outputs with one number for each row have that shape.
         """
-        one_row = (1,) * (len(sizes) - 1) + tuple(sizes[-1:])
-        memory = [
-            scratch(f"programs.{number}", one_row if of_a_row else sizes, np.float32)
-            for number, of_a_row in enumerate(self._memory)
-        ]
         found: dict[int, Array] = {number: widen(inputs[self._nodes[number].what]) for number in self._row_inputs}
         for phase in self.phases:
             if isinstance(phase, Phase):
-                self._run_phase(phase, inputs, outputs, sizes, memory, found, lead)
+                known = layout or self.layout(inputs, outputs, sizes, lead, phase)
+                self._run_phase(phase, inputs, outputs, sizes, found, lead, known)
                 continue
+            memory = self._scratch(sizes)
             for step in phase:
                 if step.source is None or step.target is None:
                     given = (a.value if isinstance(a, Number) else found[a] for a in step.arguments)
@@ -277,45 +289,86 @@ class Program:
             same = values.size == output.size
             round_into(output, values.reshape(output.shape) if same else np.broadcast_to(values, output.shape))
 
+    def layout(
+        self,
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        sizes: Sequence[int],
+        lead: Sequence[int] = (),
+        phase: Optional[Phase] = None,
+    ) -> _Layout:
+        """What a phase, the only one if none is given, asks of arrays beside their addresses."""
+        if phase is None:
+            phase = self.phases[0]  # type: ignore[assignment]
+            assert isinstance(phase, Phase)
+        missing = (0,) * (DIMS - len(sizes))
+        repeated = (0,) * (len(sizes) - 1)
+        words: list[int] = []
+        for kind, number, first in phase.operands:
+            if kind == "number":
+                words += (8 * number, TYPES[phase.numbers.dtype], *(0,) * DIMS)
+            elif kind == "row":
+                dtype = self._nodes[number].dtype
+                words += (0, TYPES[dtype], *missing, dtype.itemsize, 0)
+            elif kind == "scratch":
+                steps = (
+                    repeated if self._memory[number] else tuple(4 * math.prod(sizes[k:]) for k in range(1, len(sizes)))
+                )
+                words += (0, TYPES[FLOAT32], *missing, *steps, 4)
+            else:
+                array = (inputs if kind == "input" else outputs)[number]
+                steps = tuple([0 if n == 1 else step for n, step in zip(array.shape, array.strides)])
+                words += (first * array.strides[-1], TYPES[array.dtype], *missing, *steps)
+        width, size = sizes[-1], math.prod(sizes)
+        whole_rows = bool(lead) or bool(self._memory)
+        piece = max(1, _PIECE // max(1, width)), max(1, width if whole_rows else min(width, _PIECE))
+        threads = -(-size // (2 * BLOCK)) if self.single else 1
+        return _Layout(words, struct.pack("6q", *(1,) * len(missing), *sizes, *piece), threads)
+
+    def _scratch(self, sizes: Sequence[int]) -> list[Array]:
+        """The calling thread's memory for values between phases, or between two passes over a row."""
+        one_row = (1,) * (len(sizes) - 1) + tuple(sizes[-1:])
+        return [
+            scratch(f"programs.{number}", one_row if of_a_row else sizes, np.float32)
+            for number, of_a_row in enumerate(self._memory)
+        ]
+
     def _run_phase(
         self,
         phase: Phase,
         inputs: Sequence[Any],
         outputs: Sequence[Any],
         sizes: Sequence[int],
-        memory: Sequence[Array],
         found: dict[int, Array],
         lead: Sequence[int],
+        layout: _Layout,
     ) -> None:
-        missing = (0,) * (DIMS - len(sizes))
-        packed: list[int] = []
-        used = []  # what must outlive the call
         for number in phase.made:
             found[number] = np.empty(lead, self._nodes[number].dtype)
-        for kind, number, first in phase.operands:
-            if kind == "number":
-                packed += (_address(phase.numbers) + 8 * number, TYPES[phase.numbers.dtype], *(0,) * DIMS)
-                continue
-            if kind == "row":
-                array = found[number]
-                if array.shape != tuple(lead) or not array.flags.c_contiguous:
-                    array = array.reshape(lead) if array.size == math.prod(lead) else np.broadcast_to(array, lead)
-                    array = np.ascontiguousarray(array)
-                used.append(array)
-                packed += (_address(array), TYPES[array.dtype], *missing, array.itemsize, 0)
-                continue
-            array = memory[number] if kind == "scratch" else inputs[number] if kind == "input" else outputs[number]
-            steps = (0 if n == 1 else step for n, step in zip(array.shape, array.strides))
-            packed += (_address(array) + first * array.strides[-1], TYPES[array.dtype], *missing, *steps)
-        native.run_program(
-            (phase.code, phase.instructions, phase.constants, phase.constant_count, phase.registers),
-            struct.pack(f"{len(packed)}q", *packed),
-            len(phase.operands),
-            struct.pack("4q", *(1,) * len(missing), *sizes),
-            phase.sums,
-        )
+        kept = [operand.number for operand in phase.operands if operand.kind == "row"]
+        rows = {number: _in_rows(found[number], lead, self._nodes[number].dtype) for number in kept}
+        pieces = np.zeros(1, np.int64)  # that a thread has begun
+        code = (phase.code, phase.instructions, phase.constants, phase.constant_count, phase.registers)
+
+        def share(lo: int, hi: int) -> None:
+            memory = self._scratch(sizes) if self._memory else []
+            arrays: dict[str, Any] = {"input": inputs, "output": outputs, "row": rows, "scratch": memory}
+            words = layout.words.copy()
+            for place, (kind, number, _) in enumerate(phase.operands):
+                words[place * (2 + DIMS)] += _address(phase.numbers if kind == "number" else arrays[kind][number])
+            packed = struct.pack(f"{len(words)}q", *words)
+            native.run_program(code, packed, len(phase.operands), layout.work, phase.sums, pieces)
+
+        for_blocks(min(layout.threads, thread_count()), 1, share)
         for number in phase.made:
             found[number] = found[number].reshape(lead[: self._nodes[number].ndim])
+
+
+def _in_rows(values: Array, lead: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Numbers of rows as contiguous memory, one for each row."""
+    if values.shape != tuple(lead):
+        values = values.reshape(lead) if values.size == math.prod(lead) else np.broadcast_to(values, lead)
+    return np.ascontiguousarray(values, dtype)
 
 
 def _address(array: Array) -> int:

@@ -423,6 +423,47 @@ def test_combined_rows(dtype: np.dtype[Any], weighted: bool, monkeypatch: pytest
     assert np.array_equal(bits(found)[good], bits(other)[good]) and np.array_equal(good, ~(other != other))
 
 
+REMEMBERED: dict[str, Callable[[Any, Any], Any]] = {
+    "flat": lambda x, y: ops.add(x, y, 2),
+    "a row for all": lambda x, y: ops.mul(x, y[:1]),
+    "a number for each row": lambda x, y: ops.sub(x, y[:, :1], 1),
+    "columns apart": lambda x, y: ops.add(x[:, 5:-4], y[:, 5:-4], 1),
+    "transposed": lambda x, y: ops.maximum(x.T, y.T),
+    "sums of rows": lambda x, y: ops.softmax(x, 1),
+    "numbers of rows as results": lambda x, y: ops.layer_norm(x, [x.shape[1]], y[0], y[1], 1e-5),
+    "rows of one number": lambda x, y: ops.linalg_vector_norm(x, 2.0, [1], False, {4: 0, 2: 1}[x.itemsize]),
+}
+
+
+@pytest.mark.parametrize("shape", [(70, 14_001), (7001, 150)], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
+@pytest.mark.parametrize("name", REMEMBERED)
+def test_remembered_calls(
+    name: str, dtype: np.dtype[Any], shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third call with other data, by threads that share pieces, gives the bits of NumPy alone."""
+    monkeypatch.setenv("ASCEND_ACLNN_THREADS", "2")
+    call = REMEMBERED[name]
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape).astype(dtype) for _ in range(4)]
+    call(*arrays[:2])
+    call(*arrays[:2])
+    counters = set()
+    run = native.run_program
+
+    def noted(*work: Any) -> None:
+        counters.add(work[-1].ctypes.data)
+        run(*work)
+
+    monkeypatch.setattr(native, "run_program", noted)
+    found = call(*arrays[2:])
+    assert len(counters) == 1, "one counter of pieces for all threads"
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    wanted = call(*arrays[2:])
+    for one, other in zip(found, wanted) if isinstance(found, (list, tuple)) else [(found, wanted)]:
+        assert np.array_equal(bits(np.asarray(one)), bits(np.asarray(other)))
+
+
 def test_exp_is_numpys() -> None:
     """All of 2^32 patterns by sampling, and every one around the ends of the range."""
     if native.status().instructions == "plain":

@@ -134,10 +134,34 @@ class Runner:
         if found.raw:
             return self._run_raw if new else self.run
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
-            return self.run
+            return (new and self._settled(arguments)) or self.run
         low = (i for i in self._wide if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
         self._widened = frozenset(low)
         return self._run_small
+
+    def _settled(self, arguments: Sequence[Any]) -> Optional[Callable[[Sequence[Any]], None]]:
+        """``run`` by a program that does all of it; None where there is none."""
+        found = self._reference
+        if not found.elementwise and found.along is None:
+            return None
+        try:
+            inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
+            program = numerics.settled(found.function, None if found.elementwise else found.along, inputs, outputs)
+        except DataError:
+            return None
+        if program is None:
+            return None
+
+        def run(arguments: Sequence[Any]) -> None:
+            try:
+                with np.errstate(all="ignore"):
+                    done = program([arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs])
+            except Exception as error:
+                self._fail(error, arguments)
+            if not done:
+                self.run(arguments)
+
+        return run
 
     def _is_idle(self, arguments: Sequence[Any]) -> bool:
         """True where an input without elements ends the operator before any kernel."""

@@ -494,45 +494,53 @@ INLINE void numbers(const struct instruction *p, const struct operand *operands,
     else *(uint8_t *)at[p->target] = made != 0;
 }
 
-/* Runs a program over an array of four axes. `constants` fill the first registers. */
+/* What there is to do: the sizes of four axes, and the rows and the elements of each row that make a piece. */
+struct work { int64_t sizes[DIMS], rows, columns; };
+
+/* Runs a program over an array of four axes. `constants` fill the first registers. Threads that are given the same `next`,
+ * which is 0 at first, share the pieces: each takes the next one until none is left. */
 INLINE void run(const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,
-                size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes,
-                size_t sum_count, const struct kernels *kernels)
+                size_t register_count, const struct operand *operands, size_t operand_count, const struct work *work,
+                size_t sum_count, int64_t *next, const struct kernels *kernels)
 {
     struct sum sums[sum_count + 1];
     float tiles[register_count][TILE + APART] __attribute__((aligned(64)));
     float *registers[register_count];
     char *at[operand_count];
-    size_t width = (size_t)sizes[DIMS - 1], used = width < TILE ? width : TILE;
+    const int64_t *sizes = work->sizes, width = sizes[DIMS - 1], rows = sizes[0] * sizes[1] * sizes[2];
+    const int64_t across = (width + work->columns - 1) / work->columns, down = (rows + work->rows - 1) / work->rows;
     for (size_t r = 0; r < register_count; r++) registers[r] = tiles[r];
     for (size_t r = 0; r < constant_count; r++)
-        for (size_t i = 0; i < used; i++) tiles[r][i] = constants[r];
-    for (int64_t x = 0; x < sizes[0]; x++)
-        for (int64_t y = 0; y < sizes[1]; y++)
-            for (int64_t z = 0; z < sizes[2]; z++) {
-                for (size_t k = 0; k < operand_count; k++) {
-                    const struct operand *o = &operands[k];
-                    at[k] = (char *)(intptr_t)(o->address + x * o->steps[0] + y * o->steps[1] + z * o->steps[2]);
-                }
-                for (size_t first = 0, end = 0; first < instructions; first = end) {
-                    while (end < instructions && code[end].operation < NEXT) end++;
-                    one_part(code, first, end, operands, at, tiles, registers, width, sums, kernels, constants,
-                             constant_count);
-                    for (; end < instructions && code[end].operation >= NEXT; end++) numbers(&code[end], operands, at);
-                }
+        for (size_t i = 0; i < TILE; i++) tiles[r][i] = constants[r];
+    for (int64_t piece; (piece = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < across * down;) {
+        int64_t start = piece % across * work->columns, last = (piece / across + 1) * work->rows;
+        size_t columns = (size_t)(width - start < work->columns ? width - start : work->columns);
+        for (int64_t row = piece / across * work->rows; row < last && row < rows; row++) {
+            int64_t z = row % sizes[2], y = row / sizes[2] % sizes[1], x = row / sizes[2] / sizes[1];
+            for (size_t k = 0; k < operand_count; k++) {
+                const struct operand *o = &operands[k];
+                at[k] = (char *)(intptr_t)(o->address + x * o->steps[0] + y * o->steps[1] + z * o->steps[2] + start * o->steps[3]);
             }
+            for (size_t first = 0, end = 0; first < instructions; first = end) {
+                while (end < instructions && code[end].operation < NEXT) end++;
+                one_part(code, first, end, operands, at, tiles, registers, columns, sums, kernels, constants, constant_count);
+                for (; end < instructions && code[end].operation >= NEXT; end++) numbers(&code[end], operands, at);
+            }
+        }
+    }
 }
 
 #define RUN_ARGUMENTS                                                                                                    \
     const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,                  \
-        size_t register_count, const struct operand *operands, size_t operand_count, const int64_t *sizes, size_t sum_count
+        size_t register_count, const struct operand *operands, size_t operand_count, const struct work *work,            \
+        size_t sum_count, int64_t *next
 #define RUN(name, attribute)                                                                                             \
     PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
         const struct kernels kernels = {sum_##name, exp_##name, logistic_##name};                                        \
-        run(code, instructions, constants, constant_count, register_count, operands, operand_count, sizes, sum_count,    \
-            &kernels);                                                                                                   \
+        run(code, instructions, constants, constant_count, register_count, operands, operand_count, work, sum_count,     \
+            next, &kernels);                                                                                             \
     }
 
 RUN(plain, )
@@ -550,7 +558,7 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
 #endif
     };
     runs[ascend_native_chosen()](code, instructions, constants, constant_count, register_count, operands, operand_count,
-                                 sizes, sum_count);
+                                 work, sum_count, next);
 }
 
 /* The program's exp, to be compared with NumPy's. */
