@@ -35,25 +35,32 @@ struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; 
  * Whoever calls it adds 0.0, so that a sum of negative zeros is 0. */
 INLINE double term(float x, int squares) { return squares ? (double)x * (double)x : (double)x; }
 
-INLINE double sum_of_run(const float *restrict a, size_t n, int squares)
+/* The same fused, as squares of float32 are exact in float64. GCC 12 keeps eight sums in one register so, which it does not of
+ * additions: half the time. */
+INLINE double plus(double sum, float x, int squares, int fused)
+{
+    return fused ? __builtin_fma((double)x, squares ? (double)x : 1.0, sum) : sum + term(x, squares);
+}
+
+INLINE double sum_of_run(const float *restrict a, size_t n, int squares, int fused)
 {
     if (n < 8) {
         double sum = -0.0;
-        for (size_t i = 0; i < n; i++) sum += term(a[i], squares);
+        for (size_t i = 0; i < n; i++) sum = plus(sum, a[i], squares, fused);
         return sum;
     }
     double r[8];
     for (int k = 0; k < 8; k++) r[k] = term(a[k], squares);
     size_t i = 8;
     for (; i < n - n % 8; i += 8)
-        for (int k = 0; k < 8; k++) r[k] += term(a[i + k], squares);
+        for (int k = 0; k < 8; k++) r[k] = plus(r[k], a[i + k], squares, fused);
     double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-    for (; i < n; i++) sum += term(a[i], squares);
+    for (; i < n; i++) sum = plus(sum, a[i], squares, fused);
     return sum;
 }
 
 /* Four runs of equal size side by side, as each addition waits for the one before. */
-INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares)
+INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares, int fused)
 {
     double r[4][8], sums[4];
     for (size_t j = 0; j < 4; j++)
@@ -62,7 +69,7 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares)
         const float *next = a + 4 * n + 4 * i;  /* the processor itself foresees only what is read in one line */
         __builtin_prefetch(next), __builtin_prefetch(next + 16);
         for (size_t j = 0; j < 4; j++)
-            for (int k = 0; k < 8; k++) r[j][k] += term(a[j * n + i + k], squares);
+            for (int k = 0; k < 8; k++) r[j][k] = plus(r[j][k], a[j * n + i + k], squares, fused);
     }
     for (int j = 0; j < 4; j++) {
         for (int k = 0; k < 8; k += 2) r[j][k] += r[j][k + 1];
@@ -71,16 +78,16 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares)
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-#define PAIRWISE(name, attribute)                                                          \
-    attribute static double sum_##name(const float *a, size_t n, int squares)              \
-    {                                                                                      \
-        if (n <= 128) return squares ? sum_of_run(a, n, 1) : sum_of_run(a, n, 0);          \
-        if (n > 256 && n <= 512 && n % 32 == 0)                                            \
-            return squares ? sum_of_four_runs(a, n / 4, 1) : sum_of_four_runs(a, n / 4, 0); \
-        size_t half = n / 2;                                                               \
-        half -= half % 8;                                                                  \
-        double first = sum_##name(a, half, squares);                                       \
-        return first + sum_##name(a + half, n - half, squares);                            \
+#define PAIRWISE(name, attribute, fused)                                                                 \
+    attribute static double sum_##name(const float *a, size_t n, int squares)                            \
+    {                                                                                                    \
+        if (n <= 128) return squares ? sum_of_run(a, n, 1, fused) : sum_of_run(a, n, 0, fused);          \
+        if (n > 256 && n <= 512 && n % 32 == 0)                                                          \
+            return squares ? sum_of_four_runs(a, n / 4, 1, fused) : sum_of_four_runs(a, n / 4, 0, fused);\
+        size_t half = n / 2;                                                                             \
+        half -= half % 8;                                                                                \
+        double first = sum_##name(a, half, squares);                                                     \
+        return first + sum_##name(a + half, n - half, squares);                                          \
     }
 
 /* An operation may write over one of its operands: element by element, so that no turn of the loop needs another's result. */
@@ -534,8 +541,8 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,                  \
         size_t register_count, const struct operand *operands, size_t operand_count, const struct work *work,            \
         size_t sum_count, int64_t *next
-#define RUN(name, attribute)                                                                                             \
-    PAIRWISE(name, attribute)                                                                                            \
+#define RUN(name, attribute, fused)                                                                                      \
+    PAIRWISE(name, attribute, fused)                                                                                     \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
         const struct kernels kernels = {sum_##name, exp_##name, logistic_##name};                                        \
@@ -543,10 +550,10 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
             next, &kernels);                                                                                             \
     }
 
-RUN(plain, )
+RUN(plain, , 0)
 #if defined(__x86_64__)
-RUN(avx2, AVX2)
-RUN(avx512, AVX512)
+RUN(avx2, AVX2, 1)
+RUN(avx512, AVX512, 1)
 #endif
 
 EXPORT void ascend_native_run(RUN_ARGUMENTS)
