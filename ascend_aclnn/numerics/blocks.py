@@ -45,7 +45,9 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     if program is not None and program.single:  # needs no memory but the first-level cache's
         program.run(given, wanted, found.sizes)
         return True
-    pieces = parts(found.sizes)
+    arrays = [array for array in (*given, *wanted) if array is not None]
+    wide = any(array.dtype != np.bool_ for array in arrays)
+    pieces = parts(found.sizes, convert.BLOCK if wide else 4 * convert.BLOCK)  # of as many bytes
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -137,9 +139,18 @@ def _each(function: Callable[..., Any], inputs: Sequence[Any], outputs: list[Arr
     if not any(output.size > SMALL for output in outputs):
         return False
 
-    one = _of_items(function, places)
+    numbers = tuple(  # which a formula may ask for
+        [
+            (number, item.dtype, item.shape, item.tobytes())
+            for number, item in enumerate(inputs)
+            if isinstance(item, np.ndarray) and item.size == 1
+        ]
+    )
+    one = _of_items(function, places, numbers)
     for i, output in enumerate(outputs):
         items = [item[i] if number in places else item for number, item in enumerate(inputs)]
+        for number, *_ in numbers:
+            items[number] = None
         if not elementwise(one, items, [output]):
             result = np.asarray(one(*(widen(item) if isinstance(item, np.ndarray) else item for item in items)))
             if result.shape != output.shape:
@@ -149,11 +160,20 @@ def _each(function: Callable[..., Any], inputs: Sequence[Any], outputs: list[Arr
 
 
 @functools.lru_cache(64)
-def _of_items(function: Callable[..., Any], places: tuple[int, ...]) -> Callable[..., Any]:
-    """A function of lists as one of their items; the same each time, as its programs are kept with it."""
+def _of_items(
+    function: Callable[..., Any],
+    places: tuple[int, ...],
+    numbers: tuple[tuple[int, np.dtype[Any], tuple[int, ...], bytes], ...],
+) -> Callable[..., Any]:
+    """A function of lists as one of their items; the same each time, as its programs are kept with it.
+
+    ``numbers``: the arrays of one element among its arguments, by position, data type, shape and bytes.
+    """
+    known = {number: widen(np.frombuffer(data, dtype).reshape(shape)) for number, dtype, shape, data in numbers}
 
     def one(*arguments: Any) -> Any:
-        return function(*([item] if number in places else item for number, item in enumerate(arguments)))[0]
+        given = ([item] if number in places else known.get(number, item) for number, item in enumerate(arguments))
+        return function(*given)[0]
 
     return one
 

@@ -394,6 +394,8 @@ def program(
     """
     if not native.runs_programs():
         return None
+    if all(item.dtype == BOOL for item in (*inputs, *outputs) if isinstance(item, np.ndarray)):
+        return None  # NumPy works on bytes, programs on masks of 32 bits
     key: list[Any] = [row_axes]
     for item in inputs:
         if isinstance(item, np.ndarray):

@@ -464,6 +464,17 @@ def test_remembered_calls(
         assert np.array_equal(bits(np.asarray(one)), bits(np.asarray(other)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
+def test_numbers_that_come_as_tensors(dtype: np.dtype[Any]) -> None:
+    """Two factors for the same lists, one after the other; rounded once."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 300, 200), np.float32).astype(dtype)
+    for factor in (0.5, -4.0, 0.5):
+        (found,) = ops.foreach_add_list([x], [y], np.full(1, factor, dtype))
+        wanted = x.astype(np.float64) + factor * y.astype(np.float64)
+        np.testing.assert_array_equal(found, wanted.astype(np.float32).astype(dtype))
+
+
 def test_exp_is_numpys() -> None:
     """All of 2^32 patterns by sampling, and every one around the ends of the range."""
     if native.status().instructions == "plain":

@@ -64,8 +64,14 @@ def is_in_tensor_scalar(x: Array, value: Any, assume_unique: bool, invert: bool)
 
 # ------------------------------------------------------------------------------------------------------ logic
 
+
+def _truth(x: Array) -> Any:
+    """True where not 0. NumPy would compare booleans as int64."""
+    return x if x.dtype == np.bool_ else x != 0
+
+
 for _names, _combine in (("LogicalAnd*", operator.and_), ("LogicalOr*", operator.or_), ("LogicalXor", operator.xor)):
-    rows(_names, lambda x, y, combine=_combine: combine(x != 0, y != 0))
+    rows(_names, lambda x, y, combine=_combine: combine(_truth(x), _truth(y)))
 
 # ------------------------------------------------------------------------------------------------------ bits
 

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, move, round_into
+from ascend_aclnn.numerics import Array, move, round_into, widen
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import is_whole
 from ascend_aclnn.reference._rows import check_range
@@ -58,12 +58,18 @@ def eye(n: int, m: int) -> Any:
 # ------------------------------------------------------------------------------------------------- repetition
 
 
-@reference("aclnnOneHot")
-def one_hot(indices: Array, classes: int, on: Array, off: Array, axis: int) -> Any:
+@reference("aclnnOneHot", raw=True)
+def one_hot(indices: Array, classes: int, on: Array, off: Array, axis: int, *, out: tuple[Array]) -> None:
     """``on`` at each index along a new axis, ``off`` elsewhere; an index outside the classes has no ``on``."""
-    position = indices.ndim if axis == -1 else axis
-    names = np.arange(classes).reshape([-1] + [1] * (indices.ndim - position))
-    return np.where(np.expand_dims(indices, position) == names, on.reshape(-1)[:1], off.reshape(-1)[:1])
+    dst, position = out[0], indices.ndim if axis == -1 else axis
+    values = np.empty(2, dst.dtype)
+    round_into(values, np.append(widen(off.reshape(-1)[:1]), widen(on.reshape(-1)[:1])))
+    dst.fill(values[0])
+    if indices.ndim == 0:
+        indices, dst, position = indices[None], dst[None], 1
+    inside = (indices >= 0) & (indices < classes)
+    places = np.nonzero(inside)
+    dst[(*places[:position], indices[inside], *places[position:])] = values[1]
 
 
 @reference("aclnnExpand")

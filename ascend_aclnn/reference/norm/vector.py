@@ -18,6 +18,8 @@ _TINY = 1e-7  # keeps rows of zeros from being divided by zero
 
 def _norm(x: Array, p: float, axes: tuple[int, ...]) -> Any:
     """(sum |x|^p)^(1/p), with reduced axes kept: infinity is the largest, -infinity the smallest, 0 counts non-zeros."""
+    if p == 2 and x.dtype.kind != "c":
+        return np.sqrt(sum_of_squares(x, axes, True))
     size = np.abs(x)
     if math.isinf(p):
         return np.max(size, axes, keepdims=True) if p > 0 else np.min(size, axes, keepdims=True)
