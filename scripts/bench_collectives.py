@@ -85,6 +85,11 @@ def in_words(nbytes: int) -> str:
     return f"{nbytes >> 20} MB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KB"
 
 
+def plain(value: float) -> str:
+    """Three significant digits and no exponent."""
+    return np.format_float_positional(value, precision=3, unique=False, fractional=False, trim="-")
+
+
 def scale(numbers: list[int], repeat: int) -> None:
     """Least times of collectives on the emulated device for several numbers of ranks."""
     from ascend_aclnn.emulator.build import build
@@ -178,7 +183,7 @@ def measure(options: argparse.Namespace) -> None:
                     run(tensor, group)
                     torch.npu.synchronize()
                     least[which] = min(least[which], time.perf_counter() - start)
-            cells[name] = f"{least[0] * 1e3:.2g} / {least[1] * 1e3:.2g}"
+            cells[name] = " / ".join(plain(seconds * 1e3) for seconds in least)
         if rank == 0:
             print(json.dumps({"ranks": size, "bytes": nbytes, "cells": cells}), flush=True)
     dist.destroy_process_group()
