@@ -668,12 +668,19 @@ def _wrong_tables(comm: Any, layer: Layer, change: dict[int, int]) -> str:
 # --------------------------------------------------------------------------------------------------- tensor groups
 
 
-def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int) -> Any:
-    """Ranks 2 n + t hold part t of expert n; each part t sends its own tokens."""
-    size, part = comm.size // 2, comm.rank % 2
+def _crossed_groups(comm: Any) -> tuple[Any, Any]:
+    """Of ranks 2 n + t: those with the same t, which exchange tokens, and those with the same n, which share an expert."""
+    size = comm.size // 2
     groups = [[2 * n + t for n in range(size)] for t in range(2)], [[2 * n, 2 * n + 1] for n in range(size)]
     made = [[comm.split(ranks) for ranks in kind] for kind in groups]
     (ep,), (tp,) = ([group for group in kind if group is not None] for kind in made)
+    return ep, tp
+
+
+def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int) -> Any:
+    """Ranks 2 n + t hold part t of expert n; each part t sends its own tokens."""
+    size, part = comm.size // 2, comm.rank % 2
+    ep, tp = _crossed_groups(comm)
     layer, number = layers[part], comm.rank // 2
     common = {"group_ep": ep.name, "ep_world_size": size, "ep_rank_id": number, "moe_expert_num": size}
     common.update(group_tp=tp.name, tp_world_size=2, tp_rank_id=part, shared_expert_num=0, shared_expert_rank_num=0)
@@ -683,7 +690,8 @@ def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int
         extra.update(expert_shard_type=0, global_bs=0, comm_alg="")
         rest = {"expert_token_nums_type": 1}
         late = {"out_dtype": 0, "comm_quant_mode": 0, "group_list_type": 0}
-    dispatch = getattr(ops, f"moe_distribute_dispatch_v{version}")
+    suffix = "" if version == 1 else f"_v{version}"
+    dispatch = getattr(ops, f"moe_distribute_dispatch{suffix}")
     rows, scales, places, counts, received, halves, _ = dispatch(
         layer.x[number],
         layer.ids[number],
@@ -699,7 +707,7 @@ def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int
     share = np.float32(0.25 + 0.5 * part)  # of the expert's factor; exact, as are the sums of both
     worked = np.zeros_like(dense)
     worked[: counts[0]] = (dense[: counts[0]].astype(np.float32) * ((number + 2) * share)).astype(dense.dtype)
-    combine = getattr(ops, f"moe_distribute_combine_v{version}")
+    combine = getattr(ops, f"moe_distribute_combine{suffix}")
     given = (worked, layer.ids[number], places, received, layer.weights[number], halves)
     y = combine(*given, **common, **extra, **late)
     for group in (ep, tp):
@@ -714,7 +722,7 @@ def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int
 
 
 @pytest.mark.parametrize("quant", [0, 2])
-@pytest.mark.parametrize("version", [2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_experts_that_lie_on_two_ranks(crews: dict[Any, Crew], version: int, quant: int) -> None:
     """Each rank gets the rows of both parts; the parts of what comes out are added before the rows go back."""
     if "numpy 4" not in crews:
@@ -743,12 +751,64 @@ def test_experts_that_lie_on_two_ranks(crews: dict[Any, Crew], version: int, qua
         assert found["received"] == [end for t in (part, 1 - part) for end in _ends(layers[t], number)]
 
 
+SIGNS = np.resize([1.0, -1.0], HIDDEN)
+
+
+def _shared_in_parts(comm: Any, layers: list[Layer], parts: tuple[float, float]) -> Any:
+    """Version 1, the shared expert on ranks 0 and 1, the other one on ranks 2 and 3; what each makes is ``parts`` or minus it."""
+    ep, tp = _crossed_groups(comm)
+    number, part = divmod(comm.rank, 2)
+    layer = layers[part]
+    common = {"group_ep": ep.name, "ep_world_size": 2, "ep_rank_id": number, "moe_expert_num": 1}
+    common.update(group_tp=tp.name, tp_world_size=2, tp_rank_id=part, shared_expert_num=1, shared_expert_rank_num=1)
+    ids, weights = np.zeros((TOKENS, 1), np.int32), np.ones((TOKENS, 1), np.float32)
+    found = ops.moe_distribute_dispatch(layer.x[number], ids, None, None, weights, **common)
+    rows, _, places, counts, received, halves, _ = found
+    worked = np.broadcast_to(parts[part] * SIGNS, rows.shape).astype(rows.dtype)
+    y = ops.moe_distribute_combine(worked, ids, places, received, weights, halves, **common)
+    for group in (ep, tp):
+        group.close()
+    return np.asarray(y).astype(np.float32), rows[: counts[0]], halves.tolist(), received.tolist()
+
+
+def test_version_1_shares_an_expert_and_rounds_sums_of_parts_away_from_zero(crews: dict[Any, Crew]) -> None:
+    """The sum of the parts lies half way between two BF16 numbers, the even one being nearer to zero."""
+    if "numpy 4" not in crews:
+        crews["numpy 4"] = Crew(4, "numpy", A3)
+    step = 2.0**-6  # of BF16 from 2 to 4
+    layers = [Layer(2, 1, seed) for seed in (3, 4)]
+    answers = crews["numpy 4"].run(_shared_in_parts, layers, (3.0, step / 2))
+    for place, found in enumerate(answers):
+        assert not isinstance(found, BaseException), found
+        y, rows, halves, received = found
+        part = place % 2
+        np.testing.assert_array_equal(y, np.broadcast_to(2 * (3 + step) * SIGNS, y.shape))
+        assert halves == [2 * TOKENS] * 2 and received == [TOKENS, 2 * TOKENS] * 2
+        expected = [layers[t].x[source] for t in (part, 1 - part) for source in (0, 1)]
+        np.testing.assert_array_equal(rows, np.concatenate(expected))
+
+
 def _rows_of(layer: Layer, expert: int) -> list[Any]:
     return [layer.x[s][t] for s in range(2) for t in range(TOKENS) if layer.ids[s][t, 0] == expert]
 
 
 def _ends(layer: Layer, expert: int) -> list[int]:
     return np.cumsum([(ids == expert).sum() for ids in layer.ids]).tolist()
+
+
+@pytest.mark.parametrize("soc", ["Ascend910B2", NEW_950])
+@pytest.mark.parametrize("version", [1, 2])
+def test_tensor_groups_are_of_atlas_a3_only(soc: str, version: int) -> None:
+    suffix = "" if version == 1 else f"_v{version}"
+    with aclnn.use_backend("numpy", soc=soc), pytest.raises(aclnn.AclError) as caught:
+        getattr(ops, f"moe_distribute_dispatch{suffix}")(
+            *(np.zeros((2, 32), np.float16), np.zeros((2, 1), np.int32), None, None, None, "ep", 2, 0, 2),
+            group_tp="tp",
+            tp_world_size=2,
+            tp_rank_id=0,
+            expert_shard_type=0,
+        )
+    assert caught.value.status == 561002 and "tp_world_size" in str(caught.value)
 
 
 # --------------------------------------------------------------------------------------------------- barriers

@@ -13,7 +13,7 @@ CANN's own business; here it is what those kernels write:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import ml_dtypes
 import numpy as np
@@ -30,12 +30,6 @@ from ascend_aclnn.reference.mc2.common import Arguments, communicating, remainin
 STATIC, BY_TOKEN, BY_TILE, SHARED_EXPONENTS = 1, 2, 3, 4  # quantMode
 _TILE = 128
 _COMMUNICATION_BLOCK = 8  # commQuantMode 2
-
-
-def _unsupported(call: Any) -> Optional[str]:
-    if (call.get("tpWorldSize") or 0) > 1:
-        return "tp_world_size is 0 or 1: version 1 supports tensor groups no longer (aclnnMoeDistributeDispatch.md)"
-    return None
 
 
 class Layout(NamedTuple):
@@ -295,7 +289,9 @@ def _gather_rows(given: Arguments, ranks: Ranks, counts: Array) -> None:
     given.store_front("tpRecvCounts", np.array(totals if ranks.rank == 0 else totals[::-1]))
 
 
-def _sum_of_parts(given: Arguments, ranks: Optional[Ranks], rows: int) -> Array:
+def _sum_of_parts(
+    given: Arguments, ranks: Optional[Ranks], rows: int, store: Callable[[Array, np.dtype[Any]], Array] = rounded
+) -> Array:
     """This rank's rows, with what the other rank of its tensor group has made of them added and rounded."""
     x = given["expandX"]
     if ranks is None:
@@ -306,10 +302,18 @@ def _sum_of_parts(given: Arguments, ranks: Optional[Ranks], rows: int) -> Array:
     part = _swap(ranks, x[rows : rows + others])
     if len(part) != rows:
         raise DataError("tpSendCounts", f"of the other rank has {len(part)} rows of this one, which has {rows}")
-    return rounded(widen(x[:rows]) + widen(part), x.dtype)
+    return store(widen(x[:rows]) + widen(part), x.dtype)
 
 
 # ---------------------------------------------------------------------------------------------------- version 1
+
+
+def _halves_away(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Rounded as the kernel of version 1 rounds sums of parts: BF16 halves away from zero (CAST_ROUND), FP16 to even."""
+    if dtype != ml_dtypes.bfloat16:
+        return rounded(x, dtype)
+    codes = ((x.view(np.uint32) + np.uint32(0x8000)) >> 16).astype(np.uint16).view(dtype)
+    return np.where(np.isnan(x), np.nan, codes.astype(np.float32)).astype(dtype)
 
 
 def _shared_bounds(rank: int, tokens: int, shared_ranks: int) -> Array:
@@ -339,7 +343,7 @@ def _outgoing_v1(given: Arguments, layout: Layout) -> Rows:
     )
 
 
-@communicating("aclnnMoeDistributeDispatch", unsupported=_unsupported)
+@communicating("aclnnMoeDistributeDispatch")
 def moe_distribute_dispatch_v1(given: Arguments) -> None:
     """As version 2; expandIdx tells the combine where a token's rows are."""
     ranks, layout = Layout.place(given)
@@ -350,6 +354,9 @@ def moe_distribute_dispatch_v1(given: Arguments) -> None:
     if layout.rank < layout.shared_ranks:  # its own tokens count as if all ranks of the shared expert had sent them
         counts[0, : layout.shared_ranks] = np.diff(_shared_bounds(layout.rank, len(given["x"]), layout.shared_ranks))
     _write_counts(given, counts)
+    tensor_group = _tensor_group(given, layout)
+    if tensor_group is not None:
+        _gather_rows(given, tensor_group, counts)
 
 
 def _places(ids: Array) -> Array:
@@ -481,12 +488,15 @@ def moe_distribute_combine(given: Arguments) -> None:
     _finish(given, _combined(given, layout, window))
 
 
-@communicating("aclnnMoeDistributeCombine", unsupported=_unsupported)
+@communicating("aclnnMoeDistributeCombine")
 def moe_distribute_combine_v1(given: Arguments) -> None:
     """As version 2; rows are found by expandIdx behind those of this rank's experts before."""
     ranks, layout = Layout.place(given)
-    ids, x = given["expertIds"], _sent_back(given["expandX"], given["commQuantMode"] or 0)
-    ends = given["epSendCounts"][: layout.local * layout.size].astype(np.int64)
+    ids, ends = given["expertIds"], given["epSendCounts"][: layout.local * layout.size].astype(np.int64)
+    if not 0 <= ends[-1] <= len(given["expandX"]):
+        raise DataError("epSendCounts", f"has {ends[-1]} rows; expandX has {len(given['expandX'])}")
+    x = _sum_of_parts(given, _tensor_group(given, layout), int(ends[-1]), _halves_away)
+    x = _sent_back(x, given["commQuantMode"] or 0)
     counts = np.diff(ends, prepend=0).reshape(layout.local, layout.size)
     own = 0
     if layout.rank < layout.shared_ranks:

@@ -53,6 +53,10 @@ _RESULTS = {
     f"{name}Out": name
     for name in ("expandX", "dynamicScales", "expertTokenNums", "epRecvCounts", "tpRecvCounts", "expandScales")
 }
+# Two ranks that hold parts of one expert: Atlas A3 alone has had them, from CANN 8.1 (tpWorldSize 0 to 2 in the documents
+# and in moe_distribute_dispatch_tiling.cpp and moe_distribute_combine_tiling.cpp, public sources of 2025-11). The tilings of
+# 2026-08 refuse 2 there too, and in all versions.
+_TENSOR_GROUPS = on_products("A2 950", tiling(require("tpWorldSize < 2")))
 # What comes back to the tokens of this rank; their weights alone may be empty.
 _BACK = with_status(
     TILING_ERROR,
@@ -69,6 +73,7 @@ rule(
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
     tiling(rank(2, 2, "x", "expertIds"), require("expertIds[0] == x[0]", "x.size > 0", "expertIds[1] > 0")),
+    _TENSOR_GROUPS,
     define(parts="max(tpWorldSize, 1)"),
     *_ROOM,
     nullable="groupEp groupTp dynamicScales dynamicScalesOut expandScales expandScalesOut tpRecvCounts tpRecvCountsOut",
@@ -93,6 +98,7 @@ rule(
     *communicator("groupEp"),
     optional_communicator("groupTp"),
     documented_dtypes(),
+    _TENSOR_GROUPS,
     *_RETURNED,
     _BACK,
     infer_shape(x=_TOKENS, xOut=_TOKENS),
@@ -104,6 +110,7 @@ rule(
     only_products("A3 950"),
     optional_communicator("groupTp"),
     documented_dtypes(),
+    _TENSOR_GROUPS,
     *_RETURNED,
     _BACK,
     tiling(rank(3, 3, "residualX")),
