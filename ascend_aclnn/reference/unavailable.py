@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 _SCHEDULE = "its schedule holds addresses in the memory of other devices, which the NumPy backend does not have"
+# The context of the five operators below is a structure of addresses and handles (mc2_moe_context.h, engram_fetch_utils.h)
+# that a program fills itself. None of them has an argument that names a communicator, so a reference cannot know the ranks.
 _CONTEXT = (
-    "its context holds the addresses of all ranks' buffers, as HcclGetHcclBuffer and HcclChannelGetHcclBuffer give them, "
-    "functions that neither the NumPy backend nor the emulated HCCL has"
+    "it has no group argument: its context holds only the addresses of all ranks' buffers, which programs get from "
+    "HcclGetHcclBuffer and HcclChannelGetHcclBuffer, and neither the NumPy backend nor the emulated HCCL has such "
+    "addresses; MoeEpDispatch, which begins the exchange, has neither a document nor a header that is public"
 )
 _CHANNELS = (
-    "its context holds the addresses of all ranks' tables and the handles of channels to them, as HcclChannelAcquire gives "
-    "them, a function that neither the NumPy backend nor the emulated HCCL has"
+    "it has no group argument, and the table is none either: its context holds only the addresses of all ranks' tables, in "
+    "memory that programs register with HCCL, and the channels to them from HcclChannelAcquire, and neither the NumPy "
+    "backend nor the emulated HCCL has these"
 )
+# attention_to_ffn.h, ffn_to_attention.h: a rank that is written to calls no operator with the group. It finds what came by
+# the addresses in its ScheduleContext (attention_worker_scheduler_aicpu.cpp, ffn_worker_scheduler_aicpu.cpp), and clears the
+# flags there for which the next call waits.
 _WINDOW = (
-    "it writes into the communicator's buffers of other ranks and has no output; the scheduling operators find what came by "
-    "addresses, for which there is no function on the NumPy backend or in the emulated HCCL"
+    "it has no output: it writes into the communicator's buffers of ranks that take no part in the call, and the operators "
+    "that read these are given addresses and no group; neither the NumPy backend nor the emulated HCCL has buffers with "
+    "addresses"
 )
 _PACKING = "how the compressed weight is packed is described nowhere"
 _CHECK = "its kernel is not public, and its document says neither what result holds nor how the statistics are updated"
