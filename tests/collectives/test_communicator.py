@@ -156,6 +156,11 @@ print(comm.rank, comm.size, comm.all_reduce(np.ones(2, np.float32)).tolist())
 
 
 def test_ranks_of_a_launcher_find_each_other() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        try:
+            socket.create_connection(server.getsockname()).close()
+        except OSError as error:
+            pytest.skip(f"there is no loopback interface: {error}")
     port = _free_port()
     environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "ASCEND_ACLNN_PORT": str(port)}
     environment["ASCEND_ACLNN_BACKEND"] = "numpy"
@@ -165,7 +170,13 @@ def test_ranks_of_a_launcher_find_each_other() -> None:
         )
         for rank in range(2)
     ]
-    assert [child.communicate(timeout=60)[0].strip() for child in children] == ["0 2 [2.0, 2.0]", "1 2 [2.0, 2.0]"]
+    try:
+        told = [child.communicate(timeout=60)[0].strip() for child in children]
+    finally:
+        for child in children:
+            child.kill()
+            child.communicate()
+    assert told == ["0 2 [2.0, 2.0]", "1 2 [2.0, 2.0]"]
 
 
 def test_what_is_refused(each_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
