@@ -100,10 +100,13 @@ def _by_helper(source: Array, target: Array) -> bool:
     return True
 
 
+_CODES = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+
+
 def codes(array: Array) -> Array:
     """The same memory as unsigned integers where an element has at most 8 bytes: to move data, not to compute."""
-    kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-    return array.view(kinds[array.dtype.itemsize]) if array.dtype.itemsize in kinds else array
+    kind = _CODES.get(array.dtype.itemsize)
+    return array if kind is None else array.view(kind)
 
 
 _PLAIN = 1 << 21  # bytes

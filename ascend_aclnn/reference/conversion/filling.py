@@ -67,7 +67,8 @@ def masked_fill(x: Array, mask: Array, value: Any, *, out: tuple[Array]) -> None
 @reference("aclnnInplaceCopy", raw=True)
 def copy(x: Array, source: Array, *, out: tuple[Array]) -> None:
     """What is broadcast to the tensor, and cast to its data type."""
-    cast_into(out[0], np.broadcast_to(source, x.shape))
+    # np.broadcast_to takes as long as all of a small copy, and small copies are many: of the parts of a list of tensors.
+    cast_into(out[0], source if source.shape == x.shape else np.broadcast_to(source, x.shape))
 
 
 @reference("aclnnInplaceFillDiagonal", raw=True)
