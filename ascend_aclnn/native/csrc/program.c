@@ -90,12 +90,6 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares, i
         return first + sum_##name(a + half, n - half, squares);                                          \
     }
 
-/* An operation may write over one of its operands: element by element, so that no turn of the loop needs another's result. */
-#if defined(__clang__)
-#define FOR _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < n; i++)
-#else
-#define FOR _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++)
-#endif
 /* Of a value x and another, y, which may be a constant. */
 #define BINARY(expression)                                                          \
     if ((size_t)p->b < constant_count) {                                            \
@@ -624,100 +618,6 @@ EXPORT void ascend_native_running_sum(const float *source, double *target, size_
         double sum = -0.0;
         for (size_t i = 0; i < columns; i++) target[r * columns + i] = sum += (double)source[r * columns + i];
     }
-}
-
-/* To a row of target for each run the sum of the rows of source that `order` names from starts[run] on, in that order. */
-#define RUNS(name, attribute)                                                                                            \
-    attribute static void runs_##name(const char *source, int wide, double *target, size_t columns, ptrdiff_t step,      \
-                                      const int64_t *order, const int64_t *starts, size_t runs, size_t count,            \
-                                      const int64_t *rows)                                                               \
-    {                                                                                                                    \
-        double sums[TILE];                                                                                               \
-        for (size_t run = 0; run < runs; run++)                                                                          \
-            for (size_t start = 0; start < columns; start += TILE) {                                                     \
-                size_t n = columns - start < TILE ? columns - start : TILE;                                              \
-                size_t first = (size_t)starts[run], end = run + 1 < runs ? (size_t)starts[run + 1] : count;              \
-                for (size_t k = first; k < end; k++) {                                                                   \
-                    const char *at = source + (ptrdiff_t)order[k] * step;                                                \
-                    const double *d = (const double *)at + start;                                                        \
-                    const float *s = (const float *)at + start;                                                          \
-                    if (wide && k == first) FOR sums[i] = d[i];                                                          \
-                    else if (wide) FOR sums[i] += d[i];                                                                  \
-                    else if (k == first) FOR sums[i] = (double)s[i];                                                     \
-                    else FOR sums[i] += (double)s[i];                                                                    \
-                }                                                                                                        \
-                double *t = target + (size_t)rows[run] * columns + start;                                                \
-                FOR t[i] += sums[i];                                                                                     \
-            }                                                                                                            \
-    }
-
-RUNS(plain, )
-#if defined(__x86_64__)
-RUNS(avx2, AVX2)
-RUNS(avx512, AVX512)
-#endif
-
-#define RUNS_ARGUMENTS                                                                                                   \
-    const char *source, int wide, double *target, size_t columns, ptrdiff_t step, const int64_t *order,                  \
-        const int64_t *starts, size_t runs, size_t count, const int64_t *rows
-
-/* `wide`: source is float64, else float32. */
-EXPORT void ascend_native_add_runs(RUNS_ARGUMENTS)
-{
-    static void (*const adds[])(RUNS_ARGUMENTS) = {
-        runs_plain,
-#if defined(__x86_64__)
-        runs_avx2, runs_avx512,
-#endif
-    };
-    adds[ascend_native_chosen()](source, wide, target, columns, step, order, starts, runs, count, rows);
-}
-
-/* target[rows[run]] = x[rows[run]] + the sum of a run of rows of values, as above: float64 sums of floats of one type. */
-#define ADD_ROWS(name, attribute)                                                                                        \
-    attribute static void add_rows_##name(ADD_ROWS_ARGUMENTS)                                                            \
-    {                                                                                                                    \
-        static const int widen[] = {0, WIDEN_HALF, WIDEN_BF16}, round[] = {0, ROUND_DOUBLE_HALF, ROUND_DOUBLE_BF16};     \
-        size_t size = type == FLOAT32 ? 4 : 2;                                                                           \
-        double sums[TILE];                                                                                               \
-        float wide[TILE];                                                                                                \
-        for (size_t run = 0; run < runs; run++)                                                                          \
-            for (size_t start = 0; start < columns; start += TILE) {                                                     \
-                size_t n = columns - start < TILE ? columns - start : TILE;                                              \
-                size_t first = (size_t)starts[run], end = run + 1 < runs ? (size_t)starts[run + 1] : count;              \
-                for (size_t k = first; k <= end; k++) {                                                                  \
-                    const char *row = k < end ? values + (size_t)order[k] * columns * size : x + (size_t)rows[run] * columns * size; \
-                    const float *s = (const float *)(row + start * size);                                                \
-                    if (type != FLOAT32) ascend_native_convert(widen[type], s, wide, 1, n, 0, 0), s = wide;              \
-                    if (k == first) FOR sums[i] = (double)s[i];                                                          \
-                    else FOR sums[i] += (double)s[i];                                                                    \
-                }                                                                                                        \
-                char *t = target + ((size_t)rows[run] * columns + start) * size;                                         \
-                if (type == FLOAT32) FOR ((float *)t)[i] = (float)sums[i];                                               \
-                else ascend_native_convert(round[type], sums, t, 1, n, 0, 0);                                            \
-            }                                                                                                            \
-    }
-
-#define ADD_ROWS_ARGUMENTS                                                                                               \
-    int type, const char *x, const char *values, char *target, size_t columns, const int64_t *order,                     \
-        const int64_t *starts, size_t runs, size_t count, const int64_t *rows
-
-ADD_ROWS(plain, )
-#if defined(__x86_64__)
-ADD_ROWS(avx2, AVX2)
-ADD_ROWS(avx512, AVX512)
-#endif
-
-/* Contiguous rows of float32, float16 or bfloat16; `starts` and `count` are places in `order`. */
-EXPORT void ascend_native_add_rows(ADD_ROWS_ARGUMENTS)
-{
-    static void (*const adds[])(ADD_ROWS_ARGUMENTS) = {
-        add_rows_plain,
-#if defined(__x86_64__)
-        add_rows_avx2, add_rows_avx512,
-#endif
-    };
-    adds[ascend_native_chosen()](type, x, values, target, columns, order, starts, runs, count, rows);
 }
 
 SUMS(plain, )
