@@ -31,9 +31,10 @@ TYPES = {
     BOOL: 3,
     np.dtype(ml_dtypes.float8_e4m3fn): 4,
     np.dtype(ml_dtypes.float8_e5m2): 5,
-    FLOAT64: 6,
+    np.dtype(np.int8): 6,
+    FLOAT64: 7,
 }
-READ, WRITTEN = frozenset(list(TYPES)[:4]), frozenset(list(TYPES)[:6])
+READ, WRITTEN = frozenset(list(TYPES)[:4]), frozenset(list(TYPES)[:7])
 _MOST_REGISTERS = 48  # of 4 KB on the stack
 
 

@@ -244,6 +244,18 @@ def test_group_norm(dtype: Any, groups: int) -> None:
     check(rstd, 1 / np.sqrt(wide.var(-1) + EPS), 2)
 
 
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_group_norm_in_blocks(dtype: Any, affine: bool) -> None:
+    x = some((3, 12, 30, 41), dtype)
+    w, b = (some((12,), dtype, seed) if affine else None for seed in (1, 2))
+    out, mean, rstd = ops.group_norm(x, w, b, 3, 12, 30 * 41, 4, EPS)
+    check(out, numbers(F.group_norm(tensor(x), 4, *(None if a is None else tensor(a) for a in (w, b)), EPS)), 3)
+    wide = x.astype(np.float64).reshape(3, 4, -1)
+    check(mean, wide.mean(-1), 2)
+    check(rstd, 1 / np.sqrt(wide.var(-1) + EPS), 2)
+
+
 @pytest.mark.parametrize("groups", [1, 2, 6])
 def test_group_norm_backward(groups: int) -> None:
     x, dy, w = some((2, 6, 3, 4)), some((2, 6, 3, 4), seed=1), some((6,), seed=2)

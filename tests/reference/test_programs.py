@@ -464,6 +464,25 @@ def test_remembered_calls(
         assert np.array_equal(bits(np.asarray(one)), bits(np.asarray(other)))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
+def test_quantised_rows(dtype: np.dtype[Any], weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows over their largest magnitude, to INT8; rows of zeros, infinities and NaN among them."""
+    x = values((300, 400), dtype, 0)
+    x[5], x[6, :] = 0.0, -0.0
+    smooth = np.linspace(0.5, 2, 400, dtype=np.float32).astype(dtype) if weighted else None
+    found, scales = ops.dynamic_quant(x, smooth)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float32) * (1 if smooth is None else smooth.astype(np.float32))
+        most = np.max(np.abs(wide), 1) / np.float32(127)
+        quotients = np.where(most[:, None] == 0, 0, wide / most[:, None])
+    np.testing.assert_array_equal(scales, most)
+    np.testing.assert_array_equal(found, np.nan_to_num(np.rint(quotients), nan=0.0).astype(np.int8))
+    monkeypatch.setattr(native, "runs_programs", lambda: False)
+    again, others = ops.dynamic_quant(x, smooth)
+    assert np.array_equal(found, again) and np.array_equal(scales, others, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", DTYPES[:2], ids=str)
 def test_numbers_that_come_as_tensors(dtype: np.dtype[Any]) -> None:
     """Two factors for the same lists, one after the other; rounded once."""

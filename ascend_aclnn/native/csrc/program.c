@@ -25,7 +25,7 @@ enum {
     NUMBER_NEGATIVE, NUMBER_ABSOLUTE, NUMBER_SQRT, NUMBER_IS_FINITE,
 };
 
-enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, FLOAT64 };
+enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, INT8, FLOAT64 };
 enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles whose addresses end alike would hold up each other */
 
 struct instruction { int32_t operation, target, a, b, c; };
@@ -286,7 +286,7 @@ INLINE void load(const struct operand *o, const char *at, float *d, size_t count
 
 INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
 {
-    static const int round[] = {0, ROUND_HALF, ROUND_BF16, 0, ROUND_E4M3FN, ROUND_E5M2};
+    static const int round[] = {0, ROUND_HALF, ROUND_BF16, 0, ROUND_E4M3FN, ROUND_E5M2, ROUND_INT8};
     ptrdiff_t step = (ptrdiff_t)o->steps[DIMS - 1];
     if (o->type == BOOL && step == 1) {
         FOR ((uint8_t *)at)[i] = (uint8_t)(bits_of(s[i]) & 1);
@@ -296,7 +296,7 @@ INLINE void store(const struct operand *o, char *at, const float *s, size_t n)
         if ((const void *)s != (const void *)at) memcpy(at, s, 4 * n);
     } else if (o->type == FLOAT32) {
         FOR *(float *)(at + (ptrdiff_t)i * step) = s[i];
-    } else if (o->type == E4M3FN || o->type == E5M2) {
+    } else if (o->type == E4M3FN || o->type == E5M2 || o->type == INT8) {
         uint8_t codes[TILE];
         ascend_native_convert(round[o->type], s, codes, 1, n, 0, 0);
         FOR *(uint8_t *)(at + (ptrdiff_t)i * step) = codes[i];

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import SMALL, Array, along, elementwise, round_into, widen
 from ascend_aclnn.reference._moments import affine, centred, channels, inverse_deviation, sum_over, through_moments
 from ascend_aclnn.reference._quantise import by_scale
 from ascend_aclnn.reference._special import sigmoid
@@ -26,7 +26,46 @@ def _norm(
     return y, mean[..., 0], rstd[..., 0]
 
 
-@reference("aclnnGroupNorm")
+def _statistics(x: Array, eps: float) -> tuple[Array, Array]:
+    """The mean and inverse deviation of each row."""
+    _, mean, variance = centred(x, (x.ndim - 1,))
+    return mean, inverse_deviation(variance, eps)
+
+
+def _applied(x: Array, mean: Array, rstd: Array, gamma: Optional[Array], beta: Optional[Array]) -> Array:
+    y = (x - mean) * rstd
+    if gamma is not None:
+        y = y * gamma
+    return y if beta is None else y + beta
+
+
+def _in_blocks(
+    x: Array, gamma: Optional[Array], beta: Optional[Array], samples: int, groups: int, eps: float, out: Sequence[Array]
+) -> bool:
+    """The norm of contiguous arrays in blocks; False, and perhaps only the moments done, where blocks are not for it."""
+    rows = samples * groups
+    if (
+        x.size <= SMALL
+        or not rows
+        or x.ndim < 2
+        or x.shape[1] % groups
+        or not all(a.flags.c_contiguous for a in (x, *out))
+    ):
+        return False
+    mean, rstd = np.empty((2, rows, 1), np.float32)
+    if not along(_statistics, lambda x, eps: (1,), [x.reshape(rows, -1), eps], [mean, rstd]):
+        return False
+    shape = (samples, groups, x.shape[1] // groups, x.size // max(1, samples * x.shape[1]))
+    given = [x.reshape(shape), mean.reshape(samples, groups, 1, 1), rstd.reshape(samples, groups, 1, 1)]
+    each = [None if values is None else values.reshape(1, *shape[1:3], 1) for values in (gamma, beta)]
+    if not elementwise(_applied, [*given, *each], [out[0].reshape(shape)]):
+        return False
+    for target, made in zip(out[1:], (mean, rstd)):
+        round_into(target, made.reshape(target.shape))
+    return True
+
+
+@reference("aclnnGroupNorm", raw=True)
 def group_norm(
     x: Array,
     gamma: Optional[Array],
@@ -36,9 +75,16 @@ def group_norm(
     hxw: int,
     group: int,
     eps: float,
-) -> Any:
+    *,
+    out: tuple[Array, Array, Array],
+) -> None:
     """The sizes n, c and hxw say again what x's shape says."""
-    return _norm(x, gamma, beta, group, eps, n)
+    if _in_blocks(x, gamma, beta, n, group, eps, out):
+        return
+    scale, shift = (None if values is None else widen(values) for values in (gamma, beta))
+    made = _norm(widen(x), scale, shift, group, eps, n)
+    for target, values in zip(out, made):
+        round_into(target, values)
 
 
 def _spread(values: Array, x: Array) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer, round_into, widen
+from ascend_aclnn.numerics import SMALL, Array, along, is_integer, round_into, widen
 from ascend_aclnn.reference._gates import clamped_gate, situ, swiglu
 from ascend_aclnn.reference._quantise import INT8_MAX, by_row, by_scale, group_rows, largest, store, target
 from ascend_aclnn.reference._special import sigmoid
@@ -47,6 +47,13 @@ def dynamic_quant(
     return x / scales + offsets, scales, offsets
 
 
+def _token(x: Array, smooth: Optional[Array], most: float) -> tuple[Array, Array]:
+    """Rows to be rounded to integers over their scales, and the scales; of zeros only these stay."""
+    x = x if smooth is None else x * smooth
+    scales = np.max(np.abs(x), -1, keepdims=True) / np.float32(most)
+    return x / np.where(scales == 0, np.float32(1), scales), np.squeeze(scales, -1)
+
+
 def _dynamic(
     x: Array,
     smooth: Optional[Array],
@@ -56,6 +63,13 @@ def _dynamic(
     type_max: float,
     out: Sequence[Any],
 ) -> None:
+    if mode == "pertoken" and symmetric and group_index is None and out[0].dtype == np.int8 and x.size > SMALL:
+        rows = [x, None if smooth is None else smooth.reshape((1,) * (x.ndim - 1) + (-1,)), type_max or INT8_MAX]
+        if along(_token, lambda x, *_: (x.ndim - 1,), rows, out[:2]):
+            for offset in out[2:]:
+                if offset is not None:
+                    offset[...] = 0
+            return
     wide = _smoothed(widen(x), smooth, group_index, mode == "perchannel")
     axes = {"pertoken": (-1,), "perchannel": (-2,)}.get(mode)
     kind = target(out[0])
