@@ -448,11 +448,11 @@ class Device:
         number, name = reader.integer() % (1 << 64), reader.text()
         extents: list[int] = []
 
-        def items() -> list[Optional[singles.Item]]:
-            return [_item(reader, extents) for _ in range(reader.integer())]
+        def items(what: str) -> list[Optional[singles.Item]]:
+            return [_item(reader, extents, f"{what} {at}") for at in range(reader.integer())]
 
         def make() -> Plan:
-            inputs, outputs = items(), [item for item in items() if item is not None]
+            inputs, outputs = items("input"), [item for item in items("output") if item is not None]
             try:
                 call = singles.translate(name, inputs, outputs, reader.attributes())
             except singles.NotTranslated as error:
@@ -567,8 +567,15 @@ def _map_at(address: int, size: int, descriptor: int, offset: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
+def _item(reader: singles.Reader, extents: list[int], what: str) -> Optional[singles.Item]:
     """An input or output of a single operator; notes the extent of one in device memory."""
+    try:
+        return _described_item(reader, extents)
+    except ValueError as error:
+        raise BadArgument(f"{what}: {error}") from None
+
+
+def _described_item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
     from ascend_aclnn.emulator.singles import Item
 
     where = reader.integer()
@@ -578,12 +585,18 @@ def _item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
     shape, storage_shape = tuple(reader.integers()), tuple(reader.integers())
     words = (dtype, format, 0, 0, len(shape), len(storage_shape), *shape, *contiguous_strides(shape), *storage_shape)
     spec = PlannedTensor.read(words, 0)[0].spec
+    if min(shape, default=0) < 0:
+        raise BadArgument(f"has shape {shape}, with an axis of negative length")
     if where == Where.DEVICE:
         extents.append(reader.integer())
+        if not spec.format.private:
+            spec.check_within(extents[-1])
         return Item(spec, len(extents) - 1)
     if spec.dtype.numpy is None:
         raise BadArgument(f"has data type {spec.dtype.name}, for which the emulator has no host type")
     raw = reader.raw()
+    if len(raw) * 8 < spec.size * spec.dtype.bits:
+        raise BadArgument(f"has shape {shape} and {len(raw)} bytes of values; {spec.dtype.name} needs more")
     return Item(spec, None, np.frombuffer(raw, spec.dtype.numpy, spec.size).reshape(shape))
 
 

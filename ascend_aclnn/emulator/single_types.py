@@ -10,6 +10,7 @@
     y0:dtype    the data type of an output; x1:shape, x1:spatial the shape of an input or output, and that after the channels;
                 y0:count its number of elements, y0:number it without axes; y1:raw, x2:raw its storage as
                 words of 16 bits, and y1:words their number
+    x0:first y0:first    an image, NHWC or not, in the order of NCHW; x0:nhwc, y0:nhwc: it must be NHWC
     =1 =1,1     a number, truth values
     !name=value, !x7   no argument: refused where the attribute is given and is not this (1 for true), or where the input is given
 
@@ -135,6 +136,9 @@ ARGUMENTS = {
     "ClipByValueV2": "aclnnClampTensor x0 x1 x2 y0",
     "ConcatD": "aclnnCat x* concat_dim:i=0 y0",
     "ConfusionTransposeD": "aclnnSingleConfusionTranspose x0 perm:I= shape:I= transpose_first:b=1 y0",
+    "CropAndResizeV2": (
+        "aclnnSingleCropAndResize x0:first x1 x2 x3:I extrapolation_value:f=0 method:bilinear|nearest=bilinear y0:first"
+    ),
     "Cross": "aclnnLinalgCross x0 x1 dim:i=-65530 y0",
     "Cummax": "aclnnCummax x0 dim:i=0 y0 y1",
     "Cummin": "aclnnCummin x0 axis:i=0 y0 y1",
@@ -144,6 +148,14 @@ ARGUMENTS = {
     "DIoUGrad": "aclnnSingleDIoUGrad x0 x1 x2 trans:b=0 y0 y1 !is_cross=0 !mode=iou",
     "DeepNorm": "aclnnDeepNorm x0 x1 x2 x3 alpha:f=0.3 epsilon:f=1e-6 y0 y1 y2",
     "DeepNormGrad": "aclnnDeepNormGrad x0 x1 x2 x3 x4 x5 alpha:f=0.3 y0 y1 y2 y3",
+    "DeformableOffsets": (
+        "aclnnSingleDeformableOffsets x0:nhwc x1:nhwc ksize:I= strides:M= pads:I= dilations:M=1,1 deformable_groups:i=1 "
+        "y0:nhwc !data_format=NHWC !modulated=1"
+    ),
+    "DeformableOffsetsGrad": (
+        "aclnnSingleDeformableOffsetsGrad x0:nhwc x1:nhwc x2:nhwc ksize:I= strides:M= pads:I= dilations:M=1,1 "
+        "deformable_groups:i=1 y0:nhwc y1:nhwc !data_format=NHWC !modulated=1"
+    ),
     "Diag": "aclnnDiag x0 diagonal:i=0 y0",
     "DiagPart": "aclnnDiag x0 diagonal:i=0 y0",
     "DropOutDoMask": "aclnnDropoutDoMask x0 x1 x2:dropped y0",
@@ -223,6 +235,7 @@ ARGUMENTS = {
     "Histogram": "aclnnHistc x0 bins:i=100 min:F=0 max:F=0 y0",
     "Im2col": "aclnnSingleIm2col x0 ksizes:I= strides:I=1,1 dilations:I=1,1 pads:I=0,0,0,0 y0 !padding_mode=CALCULATED",
     "IndexFillD": "aclnnSingleIndexFillD x0 x1 x2 y0",
+    "ImgToTensor": "aclnnSingleImgToTensor x0:first y0",
     "InplaceIndexAdd": "aclnnIndexAdd x0 axis:i=0 x1 x2 x3:F y0",
     "Iou": "aclnnIou x0 x1 mode:s=iou eps:f=1 aligned:b=0 y0",
     "IsClose": "aclnnIsClose x0 x1 rtol:f=1e-5 atol:f=1e-8 equal_nan:b=0 y0",
@@ -253,6 +266,9 @@ ARGUMENTS = {
         "aclnnMaxPool3D x0 ksize:I= strides:I= padding:s=CALCULATED pads:I= dilation:I= ceil_mode:i=0 "
         "data_format:s=NCDHW y0"
     ),
+    "MaxPool3DGrad": (
+        "aclnnSingleMaxPool3DGrad x0 x2 ksize:I= strides:I= pads:I= y0 !padding=CALCULATED !data_format=NCDHW"
+    ),
     "MaxPoolGradWithArgmaxV1": (
         "aclnnSingleMaxPoolGradWithArgmaxV1 x0 x1 x2:raw ksize:M= strides:M= pads:M= dilations:M= y0"
     ),
@@ -278,6 +294,7 @@ ARGUMENTS = {
     "NPUGetFloatStatusV2": "aclnnInplaceZero y0",
     "NanToNum": "aclnnNanToNum x0 nan:f=0 posinf:f=3.4028234663852886e38 neginf:f=-3.4028234663852886e38 y0",
     "NonMaxSuppressionV4": "aclnnSingleNonMaxSuppressionV4 x0 x1 x2 x3 x4 y0 y1",
+    "NormalizeV2": "aclnnSingleNormalizeV2 x0:first x1 x2 y0:first",
     "NormalizeBatch": "aclnnSingleNormalizeBatch x0 x1 normalize_type:s=per_feature epsilon:f=1e-5 y0",
     "OneHot": "aclnnOneHot x0 x1:i x2 x3 axis:i=-1 y0",
     "OneHotD": "aclnnOneHot x0 depth:i=0 x1 x2 axis:i=-1 y0",
@@ -373,6 +390,7 @@ ARGUMENTS = {
     "StrideAdd": "aclnnSingleStrideAdd x0 x1 x1_c1_offset:i=0 x2_c1_offset:i=0 c1_len:i=0 y0",
     "Sub": "aclnnSub x0 x1 one:N=1 y0",
     "SubSample": "aclnnSingleSubSample x0 batch_size_per_images:i=0 positive_fraction:f=0 y0",
+    "Svd": "aclnnSvd x0 full_matrices:b=0 compute_uv:b=1 y0 y1 y2",
     "Swish": "aclnnSwish x0 scale:F=1 y0",
     "SwishGrad": "aclnnSwishBackward x0 x1 scale:F=1 y0",
     "SyncBNTrainingUpdate": "aclnnSingleSyncBNTrainingUpdate x0 x1 momentum:f=0.1 y0",
@@ -394,6 +412,7 @@ ARGUMENTS = {
     "Triu": "aclnnTriu x0 diagonal:i=0 y0",
     "UniqueConsecutive": "aclnnUniqueConsecutive x0 return_idx:b=0 return_counts:b=0 axis:i=1000 y0 y1 y2",
     "UniqueWithCountsAndSorting": "aclnnUnique2 x0 sorted:b=1 return_inverse:b=0 return_counts:b=0 y0 y1 y2",
+    "UniqueWithCountsExt2": "aclnnSingleUniqueWithCounts x0 x1:i y0 y1 y2 y3",
     "UpsampleNearest3d": "aclnnUpsampleNearest3d x0 output_size:I= =0 =0 =0 y0",
     "UpsampleNearest3dGrad": "aclnnUpsampleNearest3dBackward x0 output_size:I= input_size:I= =0 =0 =0 y0",
     "UpsampleTrilinear3d": "aclnnUpsampleTrilinear3d x0 output_size:I= align_corners:b=0 =0 =0 =0 y0",
@@ -402,4 +421,30 @@ ARGUMENTS = {
     ),
     "YoloBoxesEncode": "aclnnSingleYoloBoxesEncode x0 x1 x2 y0",
     "ZerosLike": "aclnnInplaceZero y0",
+}
+
+# Forms of inputs and outputs that are images.
+IMAGES = ("first", "nhwc")
+
+_NOT_DEFINED = "its kernel is not public, and the definition in CANN's headers does not say "
+_ATTENTION = "its definition is marked as experimental, and does not say in which layout the weights lie or how the mask is drawn"
+_POOLING = _NOT_DEFINED + "in which order the channels of the groups lie or how the bounds of bins are rounded"
+_RESIZE = (
+    "op-plugin gives it sizes as scales, too, where the definition allows one of both, and asks for places (half pixels, "
+    "rounded down) that are not those of torch's nearest neighbours; its kernel is not public"
+)
+
+# Types that op-plugin names and that are refused, and why.
+REFUSED = {
+    "DecodeJpeg": "it decodes JPEG files, for which neither NumPy nor this package has a decoder",
+    "IFMR": _NOT_DEFINED + "how the candidates of the search are made and judged",
+    "MultiHeadAttention": _ATTENTION,
+    "MultiHeadAttentionGrad": _ATTENTION,
+    "PSROIPoolingGradV2D": _POOLING,
+    "PSROIPoolingV2": _POOLING,
+    "QuantConv2D": "in which order scale and bias act is not settled: its document and its prototype differ",
+    "Resize": _RESIZE,
+    "ResizeGrad": _RESIZE,
+    "RotatedNMS": "no public header or source defines it",
+    "SilentCheck": _NOT_DEFINED + "what the result holds or how the statistics are updated",
 }

@@ -73,7 +73,7 @@ def types() -> list[str]:
 def translate(name: str, inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
     found = _TRANSLATIONS.get(name)
     if found is None:
-        raise NotTranslated(f"no aclnn operator stands for {name}")
+        raise NotTranslated(single_types.REFUSED.get(name, f"no aclnn operator stands for {name}"))
     try:
         call = found(inputs, outputs, attributes)
         if call.operator.startswith("aclnnSingle"):
@@ -119,9 +119,7 @@ def _identity(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Att
 @_single("Transpose")
 def _transpose(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
     source, order = _given(inputs, 0), _given(inputs, 1).integers("perm")
-    spec = source.spec
-    view = source.view([spec.shape[a] for a in order], [spec.strides[a] for a in order], spec.offset)
-    return Call("aclnnInplaceCopy", [outputs[0], view])
+    return Call("aclnnInplaceCopy", [outputs[0], _axes(source, order)])
 
 
 @_single("Slice")
@@ -244,10 +242,12 @@ def _constant(item: Item, kind: str, name: str) -> Any:
 
 def _attribute(given: Attribute, kind: str, name: str) -> Any:
     """The value of an attribute, given or by default."""
-    if kind == "M":
-        return tuple(given[1:-1]) if isinstance(given, list) else ()
-    if kind == "I" or kind == "1":
-        numbers = given if isinstance(given, list) else [given] if given != "" else []
+    if kind in ("M", "I", "1"):
+        numbers = given.split(",") if isinstance(given, str) and given else given if isinstance(given, list) else []
+        if kind == "M":
+            return tuple(given[1:-1]) if isinstance(given, list) else tuple(map(int, numbers))
+        if isinstance(given, (int, float)):
+            numbers = [given]
         if kind == "1" and len(numbers) != 1:
             raise NotTranslated(f"{name} are {numbers}; one is needed")
         integers = tuple(int(number) for number in numbers)
@@ -279,6 +279,25 @@ def _raw(item: Item) -> Item:
     return item._replace(spec=TensorSpec((int(np.prod(item.spec.storage_shape)),), DataType.UINT16))
 
 
+def _axes(item: Item, axes: Sequence[int]) -> Item:
+    """Some axes, in an order; the others have length 1."""
+    spec = item.spec
+    return item.view([spec.shape[axis] for axis in axes], [spec.strides[axis] for axis in axes], spec.offset)
+
+
+def _channels_first(item: Item, kind: str) -> Item:
+    """An image, whose channels lie behind in NHWC, with its axes in the order of NCHW; "nhwc": of no other format."""
+    spec = item.spec
+    if spec.format is not Format.NHWC and kind == "first":
+        return item
+    if spec.format is not Format.NHWC or len(spec.shape) != 4:
+        raise NotTranslated(
+            f"an image has format {spec.format.name} and shape {spec.shape}; it must be NHWC with 4 axes"
+        )
+    moved = _axes(item, (0, 3, 1, 2)).spec
+    return item._replace(spec=TensorSpec(moved.shape, moved.dtype, moved.strides, moved.offset))
+
+
 def _value(token: str) -> _Value:
     """What one word of a row stands for."""
     name, _, rest = token.partition(":")
@@ -305,6 +324,8 @@ def _value(token: str) -> _Value:
             return lambda inputs, outputs, attributes: outputs[at].spec.size
         if rest == "shape":
             return lambda inputs, outputs, attributes: outputs[at].spec.shape
+        if rest in single_types.IMAGES:
+            return lambda inputs, outputs, attributes: _channels_first(outputs[at], rest)
         return lambda inputs, outputs, attributes: outputs[at]
     if name[0] == "x" and number.isdigit():
         at = int(number)
@@ -312,6 +333,8 @@ def _value(token: str) -> _Value:
             return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape
         if rest == "raw":
             return lambda inputs, outputs, attributes: _raw(_given(inputs, at))
+        if rest in single_types.IMAGES:
+            return lambda inputs, outputs, attributes: _channels_first(_given(inputs, at), rest)
         if rest == "spatial":
             return lambda inputs, outputs, attributes: _given(inputs, at).spec.shape[2:]
         if rest:
@@ -518,6 +541,31 @@ def _resize(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attri
         raise NotTranslated(f"mode {attributes.get('mode')!r} with {way!r}")
     sizes = outputs[0].spec.shape[2:]
     return Call("aclnnUpsampleBicubic2d", [inputs[0], sizes, way == "align_corners", 0.0, 0.0, outputs[0]])
+
+
+@_single("ResizeGradD")
+def _resize_grad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
+    """Cubic, for which op-plugin gives the gradient as HWNC, and linear along W, where H is 1 and may be missing behind."""
+    grad, spec = _given(inputs, 0), _given(inputs, 0).spec
+    mode, way = attributes.get("mode"), attributes.get("coordinate_transformation_mode", "half_pixel")
+    layout, scales = attributes.get("data_format", "NCHW"), attributes.get("scales")
+    if way not in ("align_corners", "half_pixel") or (mode, layout) not in (("cubic", "HWNC"), ("linear", "NCHW")):
+        raise NotTranslated(f"mode {mode!r} with {way!r} and data_format {layout!r}")
+    if attributes.get("cubic_coeff_a", -0.75) != -0.75 or attributes.get("exclude_outside"):
+        raise NotTranslated("cubic_coeff_a other than -0.75, or exclude_outside")
+    axes = 2 if mode == "cubic" else 1
+    if len(spec.shape) != 4 or not isinstance(scales, list) or len(scales) < axes:
+        raise NotTranslated(f"shape {spec.shape} with scales {scales!r}; 4 axes and {axes} scales are needed")
+    corners = way == "align_corners"
+    kept = (2, 3, 0, 1) if mode == "cubic" else (0, 1, 3)
+    if mode == "linear" and spec.shape[2] != 1:
+        raise NotTranslated(f"mode 'linear' with height {spec.shape[2]}; it must be 1")
+    grad, output = _axes(grad, kept), outputs[0]
+    if mode == "linear" and len(output.spec.shape) == 4:
+        output = _axes(output, kept)
+    made, sizes = grad.spec.shape[2:], output.spec.shape
+    name = "aclnnUpsampleBicubic2dBackward" if mode == "cubic" else "aclnnUpsampleLinear1dBackward"
+    return Call(name, [grad, made, sizes, corners, *map(float, scales[:axes]), output])
 
 
 # ------------------------------------------------------------------------------------------------------------------ indices

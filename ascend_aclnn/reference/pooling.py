@@ -193,6 +193,13 @@ def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     round_into(out[0], _scattered("indices", widen(grad), indices, x.shape, axes))
 
 
+def gradient_at_maxima(x: Array, grad: Array, kernel: Ints, stride: Ints, padding: Ints) -> Array:
+    """Each gradient added to the element of x that is the first maximum of its window."""
+    axes = len(kernel)
+    windows = _windows(x.shape[-axes:], grad.shape[-axes:], kernel, stride, padding, (1,) * axes)
+    return _scattered("orig_x", widen(grad), _maxima(widen(x), windows)[1], x.shape, axes)
+
+
 def _adaptive_max_pool(axes: int, x: Array, sizes: Ints, *, out: tuple[Array, Array]) -> None:
     result, indices = out
     windows = _adaptive(x.shape[-axes:], result.shape[-axes:])

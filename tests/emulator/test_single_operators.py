@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from emulator_client import Cann, client, int64s
+from emulator_client import Cann, client, int64s, run_body
 
 from ascend_aclnn.core.dtypes import as_datatype
 
@@ -50,7 +51,11 @@ def test_running_a_single_operator_is_refused_by_its_name(cann: Cann) -> None:
     assert runtime.aclopSetAttrListInt(attributes, b"axes", 2, int64s((0, 1))) == 0
     nothing = (0, None, None, 0, None, None, attributes)
     assert compiler.aclopCompileAndExecute(b"DecodeJpeg", *nothing, 0, 0, None, None) == 200006
-    assert cann.message() == "EMULATOR_NOT_SUPPORTED: DecodeJpeg: no aclnn operator stands for DecodeJpeg"
+    assert cann.message() == (
+        "EMULATOR_NOT_SUPPORTED: DecodeJpeg: it decodes JPEG files, for which neither NumPy nor this package has a decoder"
+    )
+    assert compiler.aclopCompileAndExecute(b"NoSuchType", *nothing, 0, 0, None, None) == 200006
+    assert cann.message() == "EMULATOR_NOT_SUPPORTED: NoSuchType: no aclnn operator stands for NoSuchType"
     assert runtime.aclopExecuteV2(b"Identity", *nothing, None) == 200006
     assert "0 inputs and 0 outputs are not what Identity has" in cann.message()
     assert cann.message() == "", "a message is read once"
@@ -89,18 +94,22 @@ class Single:
                 assert self.runtime.aclopSetAttrBool(attr, key.encode(), ctypes.c_uint8(value)) == 0
             elif isinstance(value, int):
                 assert self.runtime.aclopSetAttrInt(attr, key.encode(), ctypes.c_int64(value)) == 0
+            elif value and isinstance(value[0], float):
+                floats = (ctypes.c_float * len(value))(*value)
+                assert self.runtime.aclopSetAttrListFloat(attr, key.encode(), len(value), floats) == 0
             else:
                 assert self.runtime.aclopSetAttrListInt(attr, key.encode(), len(value), int64s(value)) == 0
         items = [[i if type(i) is tuple else self.item(i) for i in side] for side in (inputs, outputs)]
         columns = [(ctypes.c_void_p * len(side))(*(i[k] for i in side)) for side in items for k in (0, 1)]
         arguments = (len(inputs), columns[0], columns[1], len(outputs), columns[2], columns[3], attr)
         status = self.compiler.aclopCompileAndExecute(name.encode(), *arguments, 0, 0, None, None)
-        self.cann._function("aclrtSynchronizeStream")(None)
+        waited = self.cann._function("aclrtSynchronizeStream")(None)
         self.runtime.aclopDestroyAttr(attr)
         for desc, buffer in (*items[0], *items[1]):
             self.cann.aclDestroyTensorDesc(desc)
             self.cann.aclDestroyDataBuffer(buffer)
         assert status == 0, (status, self.cann.message())
+        assert waited == 0, (waited, self.cann.message())
 
 
 X = np.arange(24, dtype=np.float32).reshape(4, 6) / 8 - 1
@@ -160,9 +169,36 @@ def test_single_operators_stay_in_their_buffers(cann: Cann) -> None:
     try:
         single.run("Identity", [(desc, buffer)], [out])
     except AssertionError as error:
+        assert "Identity: input 0: shape (4, 6)" in str(error)
         assert "reaches elements 0 to 23" in str(error)
     else:
         raise AssertionError("the input's buffer has 16 bytes")
+
+
+def describe_what_cannot_be(cann: Cann) -> None:
+    single = Single(cann)
+    x, out = cann.tensor(X), cann.tensor(np.zeros_like(X))
+    for shape in ((1 << 40, 1 << 40), (1 << 62,), (-2, 3)):
+        for at, constant in ((0, False), (0, True), (1, False)):
+            items = [single.item(X if constant and at == 0 else x), single.item(out)]
+            cann.aclDestroyTensorDesc(items[at][0])
+            desc = cann.aclCreateTensorDesc(0, len(shape), int64s(shape), 2)
+            if constant:
+                cann.aclSetTensorConst(desc, X.ctypes.data, X.nbytes)
+            items[at] = (desc, items[at][1])
+            try:
+                single.run("Identity", items[:1], items[1:])
+            except AssertionError as error:
+                assert f"Identity: {'input' if at == 0 else 'output'} 0: " in str(error), str(error)
+                assert "161002" in str(error), str(error)
+            else:
+                raise AssertionError(f"{shape} cannot be")
+
+
+def test_impossible_descriptions_are_errors_with_names(emulator_home: Path) -> None:
+    done = run_body(describe_what_cannot_be, emulator_home)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @client()
@@ -357,3 +393,177 @@ def test_every_row_of_the_table_fits_its_operator(cann: Cann) -> None:
     for operator in (*same, *single_types.SAME_ARGUMENTS.values()):
         kinds = {parameter.kind for parameter in catalog.get(operator).parameters}
         assert kinds == {catalog.Kind.TENSOR}, operator
+
+
+# ------------------------------------------------------------------------------------------------------------------ images
+
+NHWC = 1
+
+
+def images(single: Single, *arrays: Any) -> list[tuple[Any, tuple[int, int]]]:
+    """Tensors in the format NHWC, and their descriptions and buffers."""
+    tensors = [single.cann.tensor(array) for array in arrays]
+    return [(tensor, single.item(tensor, NHWC)) for tensor in tensors]
+
+
+def taps(x: Any, offsets: Any, kernel: int, stride: int, pad: int, groups: int) -> Any:
+    """The image (batch, height, width, channels) of all taps, one by one, in float64."""
+    x, offsets = x.astype(np.float64), offsets.astype(np.float64)
+    batch, height, width, channels = x.shape
+    rows, columns = offsets.shape[1:3]
+    parts = offsets.reshape(batch, rows, columns, 3, groups, kernel, kernel)
+    made = np.zeros((batch, rows * kernel, columns * kernel, channels))
+    for n, r, c, g, i, j in np.ndindex(batch, rows, columns, groups, kernel, kernel):
+        right, below, factor = parts[n, r, c, :, g, i, j]
+        left, top = c * stride - pad + j + right, r * stride - pad + i + below
+        own = slice(g * channels // groups, (g + 1) * channels // groups)
+        for y in range(max(0, int(np.ceil(top - 1))), min(height, int(np.floor(top + 1)) + 1)):
+            for z in range(max(0, int(np.ceil(left - 1))), min(width, int(np.floor(left + 1)) + 1)):
+                share = max(0, 1 - abs(y - top)) * max(0, 1 - abs(z - left))
+                made[n, r * kernel + i, c * kernel + j, own] += share * factor * x[n, y, z, own]
+    return made
+
+
+@client()
+def test_deformed_sampling_and_its_gradients(cann: Cann) -> None:
+    single, random = Single(cann), np.random.default_rng(3)
+    kernel, stride, pad, groups = 2, 2, 1, 2
+    x = random.standard_normal((1, 5, 4, 4)).astype(np.float32)
+    offsets = random.uniform(-1.5, 1.5, (1, 3, 3, 3 * groups * kernel * kernel)).astype(np.float32)
+    wanted = taps(x, offsets, kernel, stride, pad, groups)
+    dy = random.standard_normal(wanted.shape).astype(np.float32)
+    settings = {"ksize": [2, 2], "strides": [1, 2, 2, 1], "pads": [1] * 4, "dilations": [1] * 4, "deformable_groups": 2}
+    settings.update(data_format="NHWC", modulated=True)
+    made = images(single, np.zeros(wanted.shape, np.float32))
+    inputs = images(single, x, offsets)
+    single.run("DeformableOffsets", [item for _, item in inputs], [item for _, item in made], **settings)
+    np.testing.assert_allclose(cann.read(made[0][0]), wanted, rtol=1e-5, atol=1e-5)
+
+    def loss(x: Any, offsets: Any) -> float:
+        return float((taps(x, offsets, kernel, stride, pad, groups) * dy).sum())
+
+    slopes = images(single, np.zeros_like(x), np.zeros_like(offsets))
+    inputs = images(single, dy, x, offsets)
+    single.run("DeformableOffsetsGrad", [item for _, item in inputs], [item for _, item in slopes], **settings)
+    for at, (slope, _) in enumerate(slopes):
+        found, values = cann.read(slope), [x.astype(np.float64), offsets.astype(np.float64)]
+        for place in random.choice(found.size, 12, replace=False):
+            where, step = np.unravel_index(place, found.shape), 1e-5
+            up, down = ([v.copy() for v in values] for _ in range(2))
+            up[at][where] += step
+            down[at][where] -= step
+            expected = (loss(*up) - loss(*down)) / (2 * step)
+            np.testing.assert_allclose(found[where], expected, rtol=1e-3, atol=1e-3)
+
+
+@client()
+def test_images_as_single_operators(cann: Cann) -> None:
+    single, random = Single(cann), np.random.default_rng(4)
+    bytes_ = random.integers(0, 256, (2, 4, 5, 3)).astype(np.uint8)
+    x = random.standard_normal((2, 4, 5, 3)).astype(np.float32)
+    (_, item), tensor = images(single, bytes_)[0], cann.tensor(np.zeros((2, 3, 4, 5), np.float32))
+    single.run("ImgToTensor", [item], [tensor])
+    np.testing.assert_allclose(cann.read(tensor), bytes_.transpose(0, 3, 1, 2) / 255, rtol=1e-6)
+    mean, deviation = (values.reshape(1, 3, 1, 1) for values in np.array([[1, 2, 3], [0.5, 4, 2]], np.float32))
+    (given, result) = images(single, x, np.zeros_like(x))
+    single.run("NormalizeV2", [given[1], mean, deviation], [result[1]], dtype=0)
+    np.testing.assert_allclose(cann.read(result[0]), (x - [1, 2, 3]) / np.float64([0.5, 4, 2]), rtol=1e-5, atol=1e-6)
+
+    boxes = np.array([[0, 0, 1, 1], [0.9, 0.5, 0.1, 1.25], [0.25, 0.5, 0.5, 0.5]], np.float32)
+    which, size = np.array([1, 0, 1], np.int32), (3, 4)
+    for method in ("bilinear", "nearest"):
+        expected = np.full((3, *size, 3), -7.0)
+        for box, row, column in np.ndindex(3, *size):
+            top, left, bottom, right = boxes[box].astype(np.float64)
+            y, z = (top + (bottom - top) * row / 2) * 3, (left + (right - left) * column / 3) * 4
+            if 0 <= y <= 3 and 0 <= z <= 4:
+                image = x[which[box]].astype(np.float64)
+                a, b = int(y), int(z)
+                c, d = min(a + 1, 3), min(b + 1, 4)
+                u, v = y - a, z - b
+                mixed = (image[a, b] * (1 - v) + image[a, d] * v) * (1 - u) + (
+                    image[c, b] * (1 - v) + image[c, d] * v
+                ) * u
+                expected[box, row, column] = mixed if method == "bilinear" else image[int(y + 0.5), int(z + 0.5)]
+        (given, result) = images(single, x, np.zeros(expected.shape, np.float32))
+        inputs = [given[1], boxes, which, np.array(size, np.int32)]
+        single.run("CropAndResizeV2", inputs, [result[1]], method=method, extrapolation_value=-7.0)
+        np.testing.assert_allclose(cann.read(result[0]), expected, rtol=1e-5, atol=1e-5, err_msg=method)
+
+
+@client()
+def test_gradients_at_maxima_and_of_resizing(cann: Cann) -> None:
+    single, random = Single(cann), np.random.default_rng(5)
+    x = random.integers(0, 3, (1, 2, 4, 5, 4)).astype(np.float32)  # with equal maxima, of which the first counts
+    sizes, strides, pad = (2, 3, 2), (2, 1, 2), (0, 1, 1)
+    shape = tuple((n + 2 * p - k) // s + 1 for n, p, k, s in zip(x.shape[2:], pad, sizes, strides))
+    dy, expected = random.standard_normal((1, 2, *shape)).astype(np.float32), np.zeros(x.shape)
+    maxima = np.zeros_like(dy)
+    for at in np.ndindex(dy.shape):
+        starts = [i * s - p for i, s, p in zip(at[2:], strides, pad)]
+        window = tuple(slice(max(a, 0), a + k) for a, k in zip(starts, sizes))
+        seen = x[at[:2]][window]
+        first = np.unravel_index(seen.argmax(), seen.shape)
+        maxima[at] = seen.max()
+        expected[at[:2]][window][first] += dy[at]
+    out = cann.tensor(np.zeros_like(x))
+    inputs = [cann.tensor(value) for value in (x, maxima, dy)]
+    pads = [end for p in pad for end in (p, p)]
+    single.run(
+        "MaxPool3DGrad", inputs, [out], ksize=[1, 1, *sizes], strides=[1, 1, *strides], pads=pads,
+        padding="CALCULATED", data_format="NCDHW",
+    )  # fmt: skip
+    np.testing.assert_allclose(cann.read(out), expected, rtol=1e-5, atol=1e-6)
+
+    def linear(size: int, made: int) -> Any:
+        """(made, size): the shares of the places, half pixels."""
+        places = ((np.arange(made) + 0.5) * size / made - 0.5).clip(0, size - 1)
+        return np.maximum(0, 1 - np.abs(places[:, None] - np.arange(size)))
+
+    def cubic(size: int, made: int) -> Any:
+        shares = np.zeros((made, size))
+        for i, place in enumerate((np.arange(made) + 0.5) * size / made - 0.5):
+            for tap in range(int(np.floor(place)) - 1, int(np.floor(place)) + 3):
+                t = abs(place - tap)
+                near = 1.25 * t**3 - 2.25 * t**2 + 1
+                shares[i, min(max(tap, 0), size - 1)] += near if t <= 1 else -0.75 * (t**3 - 5 * t**2 + 8 * t - 4)
+        return shares
+
+    grad = random.standard_normal((2, 3, 1, 7)).astype(np.float32)
+    out = cann.tensor(np.zeros((2, 3, 4), np.float32))
+    settings = {"coordinate_transformation_mode": "half_pixel", "original_size": [2, 3, 4]}
+    single.run("ResizeGradD", [cann.tensor(grad)], [out], mode="linear", scales=[1.75], **settings)
+    np.testing.assert_allclose(cann.read(out), grad[:, :, 0].astype(np.float64) @ linear(4, 7), rtol=1e-4, atol=1e-5)
+    grad = random.standard_normal((6, 7, 2, 3)).astype(np.float32)  # HWNC
+    out = cann.tensor(np.zeros((2, 3, 4, 3), np.float32))
+    settings.update(original_size=[2, 3, 4, 3], data_format="HWNC")
+    single.run("ResizeGradD", [cann.tensor(grad)], [out], mode="cubic", scales=[0.0, 0.0], **settings)
+    expected = np.einsum("hwnc,hi,wj->ncij", grad.astype(np.float64), cubic(4, 6), cubic(3, 7))
+    np.testing.assert_allclose(cann.read(out), expected, rtol=1e-4, atol=1e-5)
+
+
+@client()
+def test_singular_values_and_different_rows(cann: Cann) -> None:
+    single, random = Single(cann), np.random.default_rng(6)
+    x = random.standard_normal((2, 4, 3)).astype(np.float32)
+    outputs = [cann.tensor(np.zeros(shape, np.float32)) for shape in ((2, 3), (2, 4, 3), (2, 3, 3))]
+    single.run("Svd", [cann.tensor(x)], outputs, compute_uv=True, full_matrices=False)
+    sigma, u, v = map(cann.read, outputs)
+    np.testing.assert_allclose(u * sigma[:, None] @ v.swapaxes(1, 2), x, atol=1e-5)
+    np.testing.assert_allclose(u.swapaxes(1, 2) @ u, np.broadcast_to(np.eye(3), (2, 3, 3)), atol=1e-5)
+    assert (np.diff(sigma) <= 0).all()
+    rows = np.array([[2, 1], [0, 5], [2, 1], [0, 4], [0, 5]], np.float32)
+    outputs = [cann.tensor(rows), *(cann.tensor(np.full(5, -1, np.int64)) for _ in range(3))]
+    axis = np.array([0], np.int64)
+    single.run("UniqueWithCountsExt2", [cann.tensor(rows), axis], outputs, sorted=True, return_inverse=True)
+    values, first, counts, inverse = map(cann.read, outputs)
+    assert values[:3].tolist() == [[0, 4], [0, 5], [2, 1]]
+    assert (first[:3].tolist(), counts[:3].tolist()) == ([3, 1, 0], [1, 2, 2])
+    assert inverse.tolist() == [2, 1, 2, 0, 1]
+
+
+def test_types_that_are_refused_have_a_reason_and_no_translation() -> None:
+    from ascend_aclnn.emulator import single_types, singles
+
+    assert not set(single_types.REFUSED) & set(singles.types())
+    assert all(len(reason.split()) > 5 for reason in single_types.REFUSED.values())

@@ -23,7 +23,16 @@ _CTYPES = {
     "M": "const aclIntArray *",
     "L": "const aclFloatArray *",
 }
+_TENSORS = ("", "raw", *single_types.IMAGES)
 _FORMS = {"shape": "I", "words": "i", "spatial": "I", "count": "i", "dropped": "f"}
+
+_DATA_DEPENDENT = ("aclnnSingleUniqueWithCounts",)
+
+
+class _ShapesFromData(catalog.Operator):
+    """An operator that only the data tell the shapes of some outputs."""
+
+    data_dependent = True
 
 
 def _register() -> None:
@@ -39,9 +48,9 @@ def _register() -> None:
             known = word.rstrip("?") if word[0] != "=" else f"number{at}"
             if word == "x*":
                 ctype, known = "const aclTensorList *", "inputs"
-            elif word[0] == "y" and word[1:].isdigit() and kind in ("", "number", "raw"):
+            elif word[0] == "y" and word[1:].isdigit() and kind in (*_TENSORS, "number"):
                 ctype, outputs[known] = "aclTensor *", "out"
-            elif word[0] == "x" and kind in ("", "raw"):
+            elif word[0] == "x" and kind in _TENSORS:
                 ctype = "const aclTensor *"
             else:
                 kind = kind.partition("=")[0] or "i"
@@ -51,11 +60,22 @@ def _register() -> None:
                 optional.append(known)
             parameters.append(ctype + known)
         text = f"aclnnStatus {name}GetWorkspaceSize({', '.join(parameters)}, uint64_t *workspaceSize, aclOpExecutor **executor);"
-        catalog.register(dataclasses.replace(operator_from_prototype(text, outputs, optional), family="single"))
+        made = operator_from_prototype(text, outputs, optional)
+        kind_of = _ShapesFromData if name in _DATA_DEPENDENT else catalog.Operator
+        values = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
+        catalog.register(kind_of(**{**values, "family": "single"}))
 
 
 _register()
 
-from ascend_aclnn.emulator.single_references import attention, boxes, indexing, norms, plain, recurrence  # noqa: E402
+from ascend_aclnn.emulator.single_references import (  # noqa: E402
+    attention,
+    boxes,
+    images,
+    indexing,
+    norms,
+    plain,
+    recurrence,
+)
 
-__all__ = ["attention", "boxes", "indexing", "norms", "plain", "recurrence"]
+__all__ = ["attention", "boxes", "images", "indexing", "norms", "plain", "recurrence"]

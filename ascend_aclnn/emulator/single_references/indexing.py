@@ -9,6 +9,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
 from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.index import choose
 
 
 def _checked(indices: Array, size: int, name: str) -> Array:
@@ -186,3 +187,11 @@ def pad_v3_grad(dy: Array, paddings: Sequence[int], mode: str) -> Array:
     made = np.zeros(int(np.prod(shape)), np.float64)
     np.add.at(made, sources.reshape(-1), dy.reshape(-1))
     return made.reshape(shape)
+
+
+@reference("aclnnSingleUniqueWithCounts")
+def unique_with_counts(x: Array, axis: int) -> tuple[Array, ...]:
+    """The different slices of an axis, sorted; of each its first place, how often it is there; and which one each place has."""
+    values, inverse, counts = choose.on_axis(x, axis, True)
+    first = np.unique(inverse, return_index=True)[1]
+    return values, first, counts, inverse

@@ -125,8 +125,16 @@ def deformable_conv2d_backward(
 ) -> tuple[Array, Array, Array, Array]:
     """The gradients for input, weight, offset and bias."""
     window = _tiled_window(kernel, groups)
+    ddeformed = spread(dy, weight, window, deformed.shape[2:])
     places = _places(offset, kernel, stride, padding, dilation, deformable_groups)
-    taps = _taps(spread(dy, weight, window, deformed.shape[2:]), deformable_groups, kernel)
+    dx, doffset = _sampled_backward(ddeformed, x, places, kernel)
+    return dx, weight_gradient(deformed, dy, kernel, window), doffset, dy.sum(axis=(0, 2, 3))
+
+
+def _sampled_backward(ddeformed: Array, x: Array, places: _Places, kernel: Ints) -> tuple[Array, Array]:
+    """The gradients for the image and the offsets that ``_sampled`` had."""
+    deformable_groups = places.x.shape[1]
+    taps = _taps(ddeformed, deformable_groups, kernel)
     n, height, width = x.shape[0], *x.shape[2:]
     dx = np.zeros((*taps.shape[:3], height * width), np.float32)
     moved = [np.zeros(places.x.shape, np.float32) for _ in range(3)]  # x, y, factor
@@ -138,6 +146,23 @@ def deformable_conv2d_backward(
         met = np.where(inside, (_pixels(x, index) * taps).sum(2), 0)
         for total, slope in zip(moved, (by_x * places.factor, by_y * places.factor, share)):
             total += met * slope
-    doffset = np.stack(moved, 1).reshape(offset.shape)
-    dweight = weight_gradient(deformed, dy, kernel, window)
-    return dx.reshape(x.shape), dweight, doffset, dy.sum(axis=(0, 2, 3))
+    offsets = np.stack(moved, 1)
+    rows, columns = offsets.shape[-2:]
+    return dx.reshape(x.shape), offsets.reshape(n, -1, rows, columns)
+
+
+# -------------------------------------------------------------------------------------- the sampling by itself
+
+
+def deformable_offsets(
+    x: Array, offset: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> Array:
+    """The image of all taps; stride and dilation are those of aclnnDeformableConv2d, for four axes."""
+    return _sampled(x, _places(offset, kernel, stride, padding, dilation, groups))
+
+
+def deformable_offsets_backward(
+    dy: Array, x: Array, offset: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int
+) -> tuple[Array, Array]:
+    """Its gradients for the image and the offsets."""
+    return _sampled_backward(dy, x, _places(offset, kernel, stride, padding, dilation, groups), kernel)

@@ -150,7 +150,7 @@ def unique(x: Array, is_sorted: bool, inverse: bool) -> Any:
     return unique2(x, is_sorted, inverse, False)[:2]
 
 
-def _on_axis(x: Array, dim: int, is_sorted: bool) -> tuple[Array, Array, Array]:
+def on_axis(x: Array, dim: int, is_sorted: bool) -> tuple[Array, Array, Array]:
     """The different slices of an axis; sorted by their elements, the first ones first."""
     vector, axis = vectors(x, dim)
     lines = np.moveaxis(vector, axis, 0)
@@ -169,14 +169,14 @@ def unique_consecutive(x: Array, inverse: bool, counts: bool, dim: int) -> Any:
         values, numbers, repeats = _runs(x.reshape(-1), None)
         numbers = numbers.reshape(x.shape)
     else:
-        values, numbers, repeats = _on_axis(x, dim, False)
+        values, numbers, repeats = on_axis(x, dim, False)
     return values, numbers if inverse else _NONE, repeats if counts else _NONE
 
 
 @reference("aclnnUniqueDim")
 def unique_dim(x: Array, is_sorted: bool, inverse: bool, dim: int) -> Any:
     """The different slices of an axis, always sorted."""
-    values, numbers, repeats = _on_axis(x, dim, True)
+    values, numbers, repeats = on_axis(x, dim, True)
     return values, numbers if inverse else _NONE, repeats
 
 
