@@ -605,3 +605,34 @@ def failure(cann: Cann, name: str, *arguments: Any) -> CannError:
     except CannError as error:
         return error
     raise AssertionError(f"{name} did not fail")
+
+
+def launch_impossible_shapes(cann: Cann) -> None:
+    x = cann.tensor(np.ones((2, 3), np.float32))
+    for shape, strides, status in (
+        ((1 << 40, 1 << 40), None, 161002),
+        ((1 << 40, 1 << 40), (0, 0), 161002),  # within x by its strides
+        ((1 << 62,), (0,), 161002),
+        ((-2, 3), None, 161002),
+        ((1 << 50,), (0,), 207001),  # what any computer could count, and none can compute
+    ):
+        huge = cann.describe(shape, np.float32, x.address, strides)
+        executor, size = cann.prepare("aclnnAbs", huge, huge)
+        workspace = cann.malloc(max(size, 1))
+        status_found = cann._function("aclnnAbs")(workspace, size, executor, None)
+        status_found = status_found or cann._function("aclrtSynchronizeStream")(None)
+        message = cann.message()
+        assert status_found == status, (shape, strides, message)
+        assert "aclnnAbs: " in message
+        assert ("self" if status == 161002 else "needs more memory") in message, message
+        cann.aclDestroyTensor(huge)
+        cann.aclrtFree(workspace)
+    out = cann.tensor(np.zeros((2, 3), np.float32))
+    cann.run("aclnnAbs", x, out)
+    assert cann.read(out).tolist() == [[1.0] * 3] * 2
+
+
+def test_impossible_shapes_are_errors_with_names(emulator_home: Path) -> None:
+    done = run_body(launch_impossible_shapes, emulator_home)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr

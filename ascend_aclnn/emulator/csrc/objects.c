@@ -28,12 +28,15 @@ static bool private_format(aclFormat format) {
     }
 }
 
+#define WIDEST 16 /* bytes of an element of COMPLEX128 */
+
 /* Elements from the start of the storage up to the last one that a view reaches; false when it reaches before the
- * start, or further than any memory. */
+ * start, or further than any memory, or has more elements than any memory, though at the same place (stride 0). */
 static bool reach(const emu_tensor *tensor, int64_t *elements) {
     const int64_t *dims = tensor->numbers, *strides = dims + tensor->rank;
-    int64_t low = tensor->offset, high = tensor->offset, step;
+    int64_t low = tensor->offset, high = tensor->offset, step, bytes = WIDEST;
     for (uint64_t i = 0; i < tensor->rank; i++) {
+        if (__builtin_mul_overflow(bytes, dims[i], &bytes)) return false;
         if (__builtin_mul_overflow(dims[i] - 1, strides[i], &step)) return false;
         if (__builtin_add_overflow(step < 0 ? low : high, step, step < 0 ? &low : &high)) return false;
     }
