@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
 import resource
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +292,112 @@ def test_entry_points_hold_under_sanitizers(emulator_home: Path) -> None:
     done = subprocess.run([*command, *program], env=variables, capture_output=True, text=True, timeout=300)
     assert done.stdout.startswith("ok "), done.stdout + done.stderr[-3000:]
     assert "ERROR: AddressSanitizer" not in done.stderr
+    assert "runtime error" not in done.stderr
+
+
+class Heap(ctypes.Structure):
+    """mallinfo2 of glibc, in size_t."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ["arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks"]
+    ]
+    _fields_ += [("fordblks", ctypes.c_size_t), ("keepcost", ctypes.c_size_t)]
+
+
+def heap() -> int:
+    """Bytes that the process has allocated and not freed."""
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = Heap
+    found = mallinfo()
+    return int(found.uordblks + found.hblkhd)
+
+
+@contextlib.contextmanager
+def no_more_memory() -> Iterator[None]:
+    """Lets allocations of some megabytes fail."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 20), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def fail_to_make_lists(cann: Cann) -> None:
+    """Lists that cannot be made leave their members alone; lists that are made own each member once."""
+    number = ctypes.c_float(1)
+
+    def tensor() -> int:
+        return cann.describe((2, 3), np.float32, None)
+
+    def scalar() -> int:
+        return int(cann.aclCreateScalar(ctypes.byref(number), 0))
+
+    big = 1 << 20
+    nulls = (ctypes.c_void_p * big)()
+
+    def round_of(kind: str, make: Callable[[], int], other: Callable[[], int]) -> None:
+        create, destroy = f"aclCreate{kind}List", f"aclDestroy{kind}List"
+        a, b, c, dead, foreign = make(), make(), make(), make(), other()
+        getattr(cann, f"aclDestroy{kind}")(dead)
+
+        def failure(*members: int | None) -> None:
+            before = cann.live()
+            error = cann.failure(create, (ctypes.c_void_p * len(members))(*members), len(members))
+            assert error.error, error
+            assert cann.live() == before
+
+        owner = getattr(cann, create)((ctypes.c_void_p * 2)(c, None), 2)
+        for last in (a, c, dead, foreign, owner, 16):  # twice, of another list, no more, of another kind, never
+            failure(a, None, b, last)
+        nulls[0] = a
+        for count in (big + 1, 1 << 62, (1 << 64) - 1):
+            assert cann.failure(create, nulls, count).message
+        with no_more_memory():
+            assert "for which there is no memory" in cann.failure(create, nulls, big).message
+        cann.fail_at(1, 561000, create)
+        assert not cann._function(create)((ctypes.c_void_p * 2)(a, b), 2)
+        assert cann._function(f"aclDestroy{kind}")(c) != 0  # its list does
+        made = getattr(cann, create)((ctypes.c_void_p * 3)(a, None, b), 3)
+        assert made, cann.message()
+        for handle in (made, owner):
+            getattr(cann, destroy)(handle)
+            assert cann.failure(destroy, handle).error == "EMULATOR_DOUBLE_DESTROY"
+        for handle in (a, b, c):
+            assert cann.failure(f"aclDestroy{kind}", handle).error == "EMULATOR_DOUBLE_DESTROY"
+        getattr(cann, "aclDestroyScalar" if kind == "Tensor" else "aclDestroyTensor")(foreign)
+        assert cann.live() == 0, cann.dump()
+
+    used = []
+    for turn in range(120):
+        round_of("Tensor", tensor, scalar)
+        round_of("Scalar", scalar, tensor)
+        if turn in (20, 119):
+            gc.collect()
+            used.append(heap())
+    assert used[1] - used[0] < 4000, used  # 100 rounds; what a round leaks is 16 bytes at least
+
+
+@client(ASCEND_EMULATOR_STRICT="1")
+def test_lists_that_cannot_be_made_leak_nothing(cann: Cann) -> None:
+    fail_to_make_lists(cann)
+
+
+@pytest.mark.long
+def test_lists_that_cannot_be_made_hold_under_sanitizers(emulator_home: Path) -> None:
+    command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", "--sanitize", "address,undefined", "--"]
+    code = f"import emulator_client; emulator_client.main({__file__!r}, 'fail_to_make_lists')"
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code],
+        env=environment(emulator_home),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert "AddressSanitizer" not in done.stderr.replace("AddressSanitizer failed to allocate", ""), done.stderr
     assert "runtime error" not in done.stderr
 
 
