@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from emulator_client import Cann, client, environment
+from emulator_client import Cann, Tensor, client, environment
 
 from ascend_aclnn.emulator.protocol import Ring
 
@@ -135,20 +136,44 @@ def wake_everybody() -> int:
     return sum(libc.syscall(number, ctypes.c_void_p(word), wake, 1, None, None, 0) for word in words)
 
 
+class Held(NamedTuple):
+    """A device process that has stopped, and a product of matrices on the default stream that it has not begun."""
+
+    pid: int
+    out: Tensor
+    workspace: int
+
+    def finish(self, cann: Cann) -> None:
+        """Checks the product, once the process has gone on and the stream has passed."""
+        assert cann.read(self.out).tolist() == [[1, 0], [0, 1]]
+        cann.aclrtFree(self.workspace)
+
+
+def hold(cann: Cann) -> Held:
+    """What is launched runs when the device process gets SIGCONT; it has been used before."""
+    x, out = matrices(cann)
+    cann.run("aclnnMm", x, x, out, 0)
+    cann.aclrtMemset(out.address, 16, 0, 16)
+    pid = cann.device_pid()
+    stop(pid)
+    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
+    workspace = cann.malloc(max(size, 1))
+    cann.aclnnMm(workspace, size, executor, None)
+    return Held(pid, out, workspace)
+
+
+def stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+
+
 @client()
 def test_neither_signals_nor_spurious_wake_ups_end_a_wait(cann: Cann) -> None:
     """Of a client for a device process that is slow, and of an idle device process."""
     x, out = matrices(cann)
     cann.run("aclnnMm", x, x, out, 0)
-    pid, ran = cann.device_pid(), []
     wait_until(wake_everybody, "the device process does not sleep")
-    cann.run("aclnnMm", x, x, out, 0)
-    cann.aclrtMemset(out.address, 16, 0, 16)
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: state(pid) == "T", "the device process does not stop")
-    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
-    workspace = cann.malloc(max(size, 1))
-    cann.aclnnMm(workspace, size, executor, None)
+    held, ran = hold(cann), []
 
     def disturb() -> None:
         wait_until(wake_everybody, "the client does not sleep")
@@ -158,7 +183,7 @@ def test_neither_signals_nor_spurious_wake_ups_end_a_wait(cann: Cann) -> None:
             time.sleep(0.001)
             wake_everybody()
             signal.pthread_kill(main, signal.SIGUSR1)
-        os.kill(pid, signal.SIGCONT)
+        os.kill(held.pid, signal.SIGCONT)
 
     signal.signal(signal.SIGUSR1, lambda *_: ran.append("handler"))
     signal.siginterrupt(signal.SIGUSR1, True)
@@ -167,8 +192,7 @@ def test_neither_signals_nor_spurious_wake_ups_end_a_wait(cann: Cann) -> None:
     cann.aclrtSynchronizeStream(None)
     thread.join()
     assert ran
-    assert cann.read(out).tolist() == [[1, 0], [0, 1]]
-    cann.aclrtFree(workspace)
+    held.finish(cann)
 
 
 @client()
@@ -177,8 +201,7 @@ def test_every_waiting_thread_learns_that_the_device_is_lost(cann: Cann) -> None
     cann.run("aclnnMm", x, x, out, 0)
     context, pid = cann.create("aclrtGetCurrentContext"), cann.device_pid()
     streams = [cann.create("aclrtCreateStream") for _ in range(3)]
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+    stop(pid)
     workspace, statuses = cann.malloc(1 << 20), []
     for stream in streams:
         executor, size = cann.prepare("aclnnMm", x, x, out, 0)
@@ -212,8 +235,7 @@ def test_answers_of_more_launches_than_a_socket_holds_are_taken(cann: Cann) -> N
         cann.aclnnEmbedding(workspace, size, executor, None)
     assert cann.failure("aclrtSynchronizeStream", None).status == 161002
     pid = cann.device_pid()
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: state(pid) == "T", "the device process does not stop")
+    stop(pid)
     for rows in (*[wrong] * 2000, right):
         executor, size = cann.prepare("aclnnEmbedding", weight, rows, out)
         cann.aclnnEmbedding(workspace, size, executor, None)
@@ -225,15 +247,7 @@ def test_answers_of_more_launches_than_a_socket_holds_are_taken(cann: Cann) -> N
 
 @client()
 def test_a_process_that_has_forked_goes_on_waiting(cann: Cann) -> None:
-    x, out = matrices(cann)
-    cann.run("aclnnMm", x, x, out, 0)
-    cann.aclrtMemset(out.address, 16, 0, 16)
-    context, pid = cann.create("aclrtGetCurrentContext"), cann.device_pid()
-    os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: state(pid) == "T", "the device process does not stop")
-    executor, size = cann.prepare("aclnnMm", x, x, out, 0)
-    workspace = cann.malloc(max(size, 1))
-    cann.aclnnMm(workspace, size, executor, None)
+    held, context = hold(cann), cann.create("aclrtGetCurrentContext")
 
     def wait() -> None:
         cann.aclrtSetCurrentContext(context)
@@ -246,10 +260,9 @@ def test_a_process_that_has_forked_goes_on_waiting(cann: Cann) -> None:
     if child == 0:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
-    os.kill(pid, signal.SIGCONT)
+    os.kill(held.pid, signal.SIGCONT)
     thread.join()
-    assert cann.read(out).tolist() == [[1, 0], [0, 1]]
-    cann.aclrtFree(workspace)
+    held.finish(cann)
 
 
 def switches(pid: int) -> list[str]:
