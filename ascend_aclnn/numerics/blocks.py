@@ -48,6 +48,7 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
     arrays = [array for array in (*given, *wanted) if array is not None]
     wide = any(array.dtype != np.bool_ for array in arrays)
     pieces = parts(found.sizes, convert.BLOCK if wide else 4 * convert.BLOCK)  # of as many bytes
+    layouts: dict[Any, Any] = {}
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -56,7 +57,8 @@ def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Se
             if program is None:
                 _compute(function, inputs, cut, kept)
             else:
-                program.run(cut, kept, next(output.shape for output in kept if output is not None))
+                sizes = next(output.shape for output in kept if output is not None)
+                program.run(cut, kept, sizes, layouts=layouts)
 
     for_blocks(len(pieces), 1, work)
     return True
@@ -219,6 +221,7 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
     whole = rows is not None and rows.single  # which is run on all cores, and needs memory for numbers of rows only
     block = _WHOLE if whole else convert.BLOCK
     pieces = [(slice(None),) * first.ndim]
+    layouts: dict[Any, Any] = {}
     if not whole or first.size > block:
         pieces = list(_cuts(first.shape, found.free, first.size, block))
 
@@ -236,7 +239,8 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
             if rows is None:
                 _compute(function, inputs, parts, places)
             else:
-                rows.run(*_as_rows(rows, count, parts, places))
+                matrices, results, sizes, lead = _as_rows(rows, count, parts, places)
+                rows.run(matrices, results, sizes, lead, layouts)
 
     for_blocks(len(pieces), len(pieces) if whole else 1, work)
     return True
@@ -363,12 +367,13 @@ def settled(
         arguments = _as_rows(rows, len(lines.axes), inputs, outputs)
     if not program.single:
         return None
-    layout, sizes, lead = program.layout(*arguments), arguments[2], arguments[3] if axes is not None else ()
+    sizes, lead = arguments[2], arguments[3] if axes is not None else ()
+    layouts = program.layouts(*arguments[:3])
 
     def run(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
         there = native.runs_programs()
         if there:
-            program.run(given, wanted, sizes, lead, layout)
+            program.run(given, wanted, sizes, lead, layouts)
         return there
 
     return run

@@ -259,21 +259,26 @@ class Program:
         self,
         inputs: Sequence[Any],
         outputs: Sequence[Any],
-        sizes: Sequence[int],
+        sizes: tuple[int, ...],
         lead: Sequence[int] = (),
-        layout: Optional[_Layout] = None,
+        layouts: Optional[dict[Any, _Layout]] = None,
     ) -> None:
         """Computes one block of ``sizes``, the last axis the innermost; axes along which an array repeats have size 1.
 
         A program of one phase (``single``) does so on all cores, which share its pieces without the interpreter; its blocks may
-        be of any size, and ``layout`` may be given. Of a formula that works along rows the sizes are rows and columns, and
-        ``lead`` is the shape of one number for each row; inputs and outputs with one number for each row have that shape.
+        be of any size. Of a formula that works along rows the sizes are rows and columns, and ``lead`` is the shape of one
+        number for each row; inputs and outputs with one number for each row have that shape. ``layouts`` keeps what blocks of
+        one size, of arrays of the same strides, have in common.
         """
         found: dict[int, Array] = {number: widen(inputs[self._nodes[number].what]) for number in self._row_inputs}
-        for phase in self.phases:
+        for place, phase in enumerate(self.phases):
             if isinstance(phase, Phase):
-                known = layout or self.layout(inputs, outputs, sizes, lead, phase)
-                self._run_phase(phase, inputs, outputs, sizes, found, lead, known)
+                layout = None if layouts is None else layouts.get((place, sizes))
+                if layout is None:
+                    layout = self._layout(phase, inputs, outputs, sizes)
+                    if layouts is not None:
+                        layouts[place, sizes] = layout
+                self._run_phase(phase, inputs, outputs, sizes, found, lead, layout)
                 continue
             memory = self._scratch(sizes)
             for step in phase:
@@ -289,18 +294,16 @@ class Program:
             same = values.size == output.size
             round_into(output, values.reshape(output.shape) if same else np.broadcast_to(values, output.shape))
 
-    def layout(
-        self,
-        inputs: Sequence[Any],
-        outputs: Sequence[Any],
-        sizes: Sequence[int],
-        lead: Sequence[int] = (),
-        phase: Optional[Phase] = None,
-    ) -> _Layout:
-        """What a phase, the only one if none is given, asks of arrays beside their addresses."""
-        if phase is None:
-            phase = self.phases[0]  # type: ignore[assignment]
-            assert isinstance(phase, Phase)
+    def layouts(self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]) -> dict[Any, _Layout]:
+        """What ``run`` takes as ``layouts``, of these arrays; ``run`` itself may then be given others of the same memory."""
+        return {
+            (place, sizes): self._layout(phase, inputs, outputs, sizes)
+            for place, phase in enumerate(self.phases)
+            if isinstance(phase, Phase)
+        }
+
+    def _layout(self, phase: Phase, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]) -> _Layout:
+        """What a phase asks of arrays beside their addresses."""
         missing = (0,) * (DIMS - len(sizes))
         repeated = (0,) * (len(sizes) - 1)
         words: list[int] = []
@@ -320,7 +323,7 @@ class Program:
                 steps = tuple([0 if n == 1 else step for n, step in zip(array.shape, array.strides)])
                 words += (first * array.strides[-1], TYPES[array.dtype], *missing, *steps)
         width, size = sizes[-1], math.prod(sizes)
-        whole_rows = bool(lead) or bool(self._memory)
+        whole_rows = self.width > 0 or bool(self._memory)
         piece = max(1, _PIECE // max(1, width)), max(1, width if whole_rows else min(width, _PIECE))
         threads = -(-size // (2 * BLOCK)) if self.single else 1
         return _Layout(words, struct.pack("6q", *(1,) * len(missing), *sizes, *piece), threads)
@@ -359,7 +362,10 @@ class Program:
             packed = struct.pack(f"{len(words)}q", *words)
             native.run_program(code, packed, len(phase.operands), layout.work, phase.sums, pieces)
 
-        for_blocks(min(layout.threads, thread_count()), 1, share)
+        if layout.threads > 1:
+            for_blocks(min(layout.threads, thread_count()), 1, share)
+        else:
+            share(0, 1)
         for number in phase.made:
             found[number] = found[number].reshape(lead[: self._nodes[number].ndim])
 
