@@ -212,6 +212,30 @@ def test_what_is_refused_is_an_error_for_every_client(cann: Cann) -> None:
     cann.aclrtDestroyStream(stream)
 
 
+@client(ASCEND_EMULATOR_CANN="8.5.0", ASCEND_EMULATOR_DEVICES="4", ASCEND_RT_VISIBLE_DEVICES="1,3")
+def test_numbers_of_devices_are_told_in_other_terms(cann: Cann) -> None:
+    """The program's own numbers are places in ASCEND_RT_VISIBLE_DEVICES; outside of containers there are no others."""
+    found = ctypes.c_int32(9)
+    for name, given, expected in (
+        ("aclrtGetLogicDevIdByUserDevId", 0, 1),
+        ("aclrtGetLogicDevIdByUserDevId", 1, 3),
+        ("aclrtGetUserDevIdByLogicDevId", 3, 1),
+        ("aclrtGetPhyDevIdByLogicDevId", 3, 3),
+    ):
+        getattr(cann, name)(given, ctypes.byref(found))
+        assert found.value == expected, name
+    for name, given in (
+        ("aclrtGetLogicDevIdByUserDevId", 2),
+        ("aclrtGetLogicDevIdByUserDevId", -1),
+        ("aclrtGetUserDevIdByLogicDevId", 0),
+        ("aclrtGetPhyDevIdByLogicDevId", 2),
+    ):
+        error = cann.failure(name, given, ctypes.byref(found))
+        assert error.status == 107001, error
+        assert f"is {given}, which is none of the 2 devices" in error.message
+    assert cann.failure("aclrtGetLogicDevIdByUserDevId", 0, None).status == 107000
+
+
 def count_devices(cann: Cann) -> None:
     """The variable is set after the libraries were asked for their version, as by a program that imports torch first."""
     text = ctypes.create_string_buffer(2048)

@@ -197,6 +197,42 @@ API aclError aclrtGetDevice(int32_t *deviceId) {
     return status;
 }
 
+static int no_device(const char *name, int32_t device) {
+    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "%s is %d, which is none of the %d devices", name, (int)device, emu_device_count());
+}
+
+API aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *const logicDevId) {
+    ENTER("aclrtGetLogicDevIdByUserDevId");
+    if (logicDevId == NULL) return emu_null_argument("logicDevId");
+    int found = emu_logic_device(userDevid);
+    if (found < 0) return no_device("userDevid", userDevid);
+    *logicDevId = found;
+    return 0;
+}
+
+API aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid) {
+    ENTER("aclrtGetUserDevIdByLogicDevId");
+    if (userDevid == NULL) return emu_null_argument("userDevid");
+    for (int device = 0; device < emu_device_count(); device++) {
+        if (emu_logic_device(device) != logicDevId) continue;
+        *userDevid = device;
+        return 0;
+    }
+    return no_device("logicDevId", logicDevId);
+}
+
+/* As outside of containers. */
+API aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId) {
+    ENTER("aclrtGetPhyDevIdByLogicDevId");
+    if (phyDevId == NULL) return emu_null_argument("phyDevId");
+    for (int device = 0; device < emu_device_count(); device++) {
+        if (emu_logic_device(device) != logicDevId) continue;
+        *phyDevId = logicDevId;
+        return 0;
+    }
+    return no_device("logicDevId", logicDevId);
+}
+
 API aclError aclrtGetDeviceCount(uint32_t *count) {
     ENTER("aclrtGetDeviceCount");
     if (count == NULL) return emu_null_argument("count");

@@ -48,19 +48,22 @@ static bool flag(const char *name, bool otherwise) {
     return strcmp(text, "0") != 0;
 }
 
+static int logic_devices[EMU_MAX_DEVICES]; /* by the program's own numbers */
+
 /* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: ascending numbers between commas, up to the first bad one. Devices
  * are numbered from 0 again, and one is like the other here. */
 static int visible_devices(int devices) {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
     int count = 0;
     long last = -1;
+    for (int i = 0; i < devices; i++) logic_devices[i] = i;
     if (text == NULL) return devices;
     while (*text >= '0' && *text <= '9') {
         char *end;
         long device = strtol(text, &end, 10);
         if (device <= last || device >= devices || (*end != 0 && *end != ',')) break;
         last = device;
-        count++;
+        logic_devices[count++] = (int)device;
         text = *end == ',' ? end + 1 : end;
     }
     return count;
@@ -151,3 +154,5 @@ int emu_device_count(void) {
     pthread_once(&once, count_devices);
     return device_count;
 }
+
+int emu_logic_device(int device) { return device >= 0 && device < emu_device_count() ? logic_devices[device] : -1; }
