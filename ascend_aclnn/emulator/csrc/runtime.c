@@ -210,27 +210,29 @@ API aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *con
     return 0;
 }
 
+/* The program's own number of a logic device; -1 where there is none. */
+static int user_device(int32_t logic) {
+    int device = emu_device_count() - 1;
+    while (device >= 0 && emu_logic_device(device) != logic) device--;
+    return device;
+}
+
 API aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevid) {
     ENTER("aclrtGetUserDevIdByLogicDevId");
     if (userDevid == NULL) return emu_null_argument("userDevid");
-    for (int device = 0; device < emu_device_count(); device++) {
-        if (emu_logic_device(device) != logicDevId) continue;
-        *userDevid = device;
-        return 0;
-    }
-    return no_device("logicDevId", logicDevId);
+    int found = user_device(logicDevId);
+    if (found < 0) return no_device("logicDevId", logicDevId);
+    *userDevid = found;
+    return 0;
 }
 
-/* As outside of containers. */
+/* As outside of containers: the physical number is the logic one. */
 API aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId) {
     ENTER("aclrtGetPhyDevIdByLogicDevId");
     if (phyDevId == NULL) return emu_null_argument("phyDevId");
-    for (int device = 0; device < emu_device_count(); device++) {
-        if (emu_logic_device(device) != logicDevId) continue;
-        *phyDevId = logicDevId;
-        return 0;
-    }
-    return no_device("logicDevId", logicDevId);
+    if (user_device(logicDevId) < 0) return no_device("logicDevId", logicDevId);
+    *phyDevId = logicDevId;
+    return 0;
 }
 
 API aclError aclrtGetDeviceCount(uint32_t *count) {
