@@ -17,6 +17,15 @@
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma" WHOLE_REGISTERS)))
 #endif
 
+/* A macro for each instruction set, with its name and attribute, and the functions that it has made, as `chosen` counts them. */
+#if defined(__x86_64__)
+#define FOR_EACH_SET(macro) macro(plain, ) macro(avx2, AVX2) macro(avx512, AVX512)
+#define OF_EACH_SET(function) function##_plain, function##_avx2, function##_avx512
+#else
+#define FOR_EACH_SET(macro) macro(plain, )
+#define OF_EACH_SET(function) function##_plain
+#endif
+
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE static inline __attribute__((always_inline))
 

@@ -552,12 +552,7 @@ RUN(avx512, AVX512, 1)
 
 EXPORT void ascend_native_run(RUN_ARGUMENTS)
 {
-    static void (*const runs[])(RUN_ARGUMENTS) = {
-        run_plain,
-#if defined(__x86_64__)
-        run_avx2, run_avx512,
-#endif
-    };
+    static void (*const runs[])(RUN_ARGUMENTS) = {OF_EACH_SET(run)};
     runs[ascend_native_chosen()](code, instructions, constants, constant_count, register_count, operands, operand_count,
                                  work, sum_count, next);
 }
@@ -565,12 +560,7 @@ EXPORT void ascend_native_run(RUN_ARGUMENTS)
 /* The program's exp, to be compared with NumPy's. */
 EXPORT void ascend_native_exp(const float *source, float *target, size_t n)
 {
-    static void (*const exps[])(const float *, float *, size_t) = {
-        exp_plain,
-#if defined(__x86_64__)
-        exp_avx2, exp_avx512,
-#endif
-    };
+    static void (*const exps[])(const float *, float *, size_t) = {OF_EACH_SET(exp)};
     exps[ascend_native_chosen()](source, target, n);
 }
 
@@ -620,11 +610,7 @@ EXPORT void ascend_native_running_sum(const float *source, double *target, size_
     }
 }
 
-SUMS(plain, )
-#if defined(__x86_64__)
-SUMS(avx2, AVX2)
-SUMS(avx512, AVX512)
-#endif
+FOR_EACH_SET(SUMS)
 
 /* Float64 sums of float32: of each row into target, or of each column onto target. */
 EXPORT void ascend_native_sum(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)

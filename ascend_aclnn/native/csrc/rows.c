@@ -47,21 +47,12 @@ enum { TILE = 1024 };  /* columns at a time: sums and terms stay in the first-le
             }                                                                                                            \
     }
 
-COMBINE(plain, )
-#if defined(__x86_64__)
-COMBINE(avx2, AVX2)
-COMBINE(avx512, AVX512)
-#endif
+FOR_EACH_SET(COMBINE)
 
 /* Contiguous rows of one data type; `picks` and `weights` have `terms` for each row of the target, which shares no memory. */
 EXPORT void ascend_native_combine(COMBINE_ARGUMENTS)
 {
-    static void (*const combines[])(COMBINE_ARGUMENTS) = {
-        combine_plain,
-#if defined(__x86_64__)
-        combine_avx2, combine_avx512,
-#endif
-    };
+    static void (*const combines[])(COMBINE_ARGUMENTS) = {OF_EACH_SET(combine)};
     combines[ascend_native_chosen()](type, source, source_rows, picks, weights, target, rows, columns, terms);
 }
 
@@ -90,11 +81,7 @@ EXPORT void ascend_native_combine(COMBINE_ARGUMENTS)
             }                                                                                                            \
     }
 
-RUNS(plain, )
-#if defined(__x86_64__)
-RUNS(avx2, AVX2)
-RUNS(avx512, AVX512)
-#endif
+FOR_EACH_SET(RUNS)
 
 #define RUNS_ARGUMENTS                                                                                                   \
     const char *source, int wide, double *target, size_t columns, ptrdiff_t step, const int64_t *order,                  \
@@ -103,12 +90,7 @@ RUNS(avx512, AVX512)
 /* `wide`: source is float64, else float32. */
 EXPORT void ascend_native_add_runs(RUNS_ARGUMENTS)
 {
-    static void (*const adds[])(RUNS_ARGUMENTS) = {
-        runs_plain,
-#if defined(__x86_64__)
-        runs_avx2, runs_avx512,
-#endif
-    };
+    static void (*const adds[])(RUNS_ARGUMENTS) = {OF_EACH_SET(runs)};
     adds[ascend_native_chosen()](source, wide, target, columns, step, order, starts, runs, count, rows);
 }
 
@@ -141,20 +123,11 @@ EXPORT void ascend_native_add_runs(RUNS_ARGUMENTS)
     int type, const char *x, const char *values, char *target, size_t columns, const int64_t *order,                     \
         const int64_t *starts, size_t runs, size_t count, const int64_t *rows
 
-ADD_ROWS(plain, )
-#if defined(__x86_64__)
-ADD_ROWS(avx2, AVX2)
-ADD_ROWS(avx512, AVX512)
-#endif
+FOR_EACH_SET(ADD_ROWS)
 
 /* Contiguous rows of float32, float16 or bfloat16; `starts` and `count` are places in `order`. */
 EXPORT void ascend_native_add_rows(ADD_ROWS_ARGUMENTS)
 {
-    static void (*const adds[])(ADD_ROWS_ARGUMENTS) = {
-        add_rows_plain,
-#if defined(__x86_64__)
-        add_rows_avx2, add_rows_avx512,
-#endif
-    };
+    static void (*const adds[])(ADD_ROWS_ARGUMENTS) = {OF_EACH_SET(add_rows)};
     adds[ascend_native_chosen()](type, x, values, target, columns, order, starts, runs, count, rows);
 }
