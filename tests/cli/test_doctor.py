@@ -23,8 +23,8 @@ from ascend_aclnn.cli import doctor
 from ascend_aclnn.backends.npu import library
 library.DEFAULT_PREFIXES = (pathlib.Path({str(tmp_path / "prefix")!r}),)
 found = doctor.report()
-print(json.dumps(found))
-print(doctor.render(found))
+print(json.dumps(found), flush=True)
+print(doctor.render(found), flush=True)
 """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND_", "LD_LIBRARY_PATH"))}
     done = subprocess.run(
@@ -109,8 +109,8 @@ with aclnn.use_backend("npu") as npu:
         aclnn.ops.abs(aclnn.asarray([1.0])).numpy()
     os.kill(ctypes.CDLL(str(npu.library_path)).aclemuDevicePid(1), signal.SIGKILL)
     found = doctor.report()
-print(json.dumps(found))
-print(doctor.render(found))
+print(json.dumps(found), flush=True)
+print(doctor.render(found), flush=True)
 os._exit(0)
 """
     kept = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
