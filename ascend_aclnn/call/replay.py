@@ -164,7 +164,7 @@ class Replay:
         for position, spec in self._made:
             made[position], arguments[position] = self._make(backend, spec)
         if self._run is None:
-            self._run = self.runner.settle(arguments, self._new)
+            self._run = self.runner.prepare(arguments, self._new)
         self._run(arguments)
         sources = self._sources
         return [made[i] if i in made else given[sources[i]] for i in self._results]

@@ -24,8 +24,8 @@ import numpy.typing as npt
 ROOT_INFO_BYTES = 4108
 CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
 EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
-# A rank that ends may have had what it waited for, and then the others get it within these seconds.
-LEAVING = 2.0
+# The others go on waiting for so long after a rank has ended: where it ended in order, its last messages are on their way.
+GRACE_SECONDS = 2.0
 
 MAGIC = b"ASCENDHC"
 _SECRET_BYTES = 32

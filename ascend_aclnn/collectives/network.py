@@ -34,8 +34,8 @@ from ascend_aclnn.collectives.interface import (
     COLLECTIVE,
     CONNECT_TIMEOUT,
     EXECUTE_TIMEOUT,
+    GRACE_SECONDS,
     KEPT,
-    LEAVING,
     POINTS,
     Array,
     CommunicationError,
@@ -96,12 +96,15 @@ class _Lobby:
         self._ended.add(process)
         for group in list(self.groups.values()):
             if process in group.processes.values():
-                timer = threading.Timer(LEAVING, group.give_up, (group.exchanges,))
+                timer = threading.Timer(GRACE_SECONDS, group.give_up, (group.exchanges,))
                 timer.daemon = True
                 timer.start()
 
     def give_up(self, group: int) -> None:
-        """Lets all ranks of a group leave it, so that nobody waits for one that lives but never sends."""
+        """Lets all ranks of a group leave it, so that nobody waits for one that lives but never sends.
+
+        All processes of the lobby hear the group's number; those outside the group know no group of that number.
+        """
         with contextlib.suppress(OSError):  # the host is lost, too: nobody can be told
             self._connection.sendall(_TOKEN.pack(group))
 
@@ -340,7 +343,7 @@ class NetworkGroup(Group):
 
     def _guarded(self, peer: int, run: Callable[[Any], Any]) -> Any:
         """What gloo answers; its errors are failures of the group."""
-        gloo = self._gloo
+        gloo = self._gloo  # before the check: another thread that ends the communicator afterwards sets it to None
         self.check()
         try:
             return run(gloo)

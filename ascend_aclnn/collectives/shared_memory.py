@@ -30,9 +30,9 @@ from ascend_aclnn.collectives.interface import (
     CONNECT_TIMEOUT,
     DEVICE,
     EXECUTE_TIMEOUT,
+    GRACE_SECONDS,
     KEPT,
     KEPT_BYTES,
-    LEAVING,
     MAGIC,
     POINTS,
     RESULTS,
@@ -368,32 +368,35 @@ class HostGroup(Group):
         missing, gone = list(peers), -1
         while True:
             self.check()  # another thread may have aborted the communicator
-            try:
-                for peer in missing:
+            for peer in missing:
+                try:
                     message = self._next_message(peer, channel)
-                    if message is not None:
-                        messages[peer] = message
-                missing = [peer for peer in missing if peer not in messages]
-                if not missing:
-                    return messages
-                ended = self._wait(missing, [] if gone >= 0 else list(messages), channel, deadline)
-            except (OSError, EOFError, KeyError, ValueError):
-                self.check()
-                raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
+                except (OSError, EOFError, KeyError):
+                    self.check()
+                    raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
+                if message is not None:
+                    messages[peer] = message
+            missing = [peer for peer in missing if peer not in messages]
+            if not missing:
+                return messages
+            ended = self._wait(missing, [] if gone >= 0 else list(messages), channel, deadline)
             if time.monotonic() >= deadline:
                 text = f"rank {missing[0]} did not answer rank {self.rank} in time"
                 raise self.fail(TimedOut(text) if gone < 0 else CommunicationError(f"rank {gone} is lost"))
             if ended is not None:
-                gone, deadline = ended, min(deadline, time.monotonic() + LEAVING)
+                gone, deadline = ended, min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _wait(self, missing: Sequence[int], answered: Sequence[int], channel: int, deadline: float) -> Optional[int]:
         """Until one of the missing sends something, or one that has answered has ended: that one."""
-        ranks = {self._peers[peer, channel].fileno(): peer for peer in answered}
         poll = select.poll()
-        for peer in missing:
-            poll.register(self._peers[peer, channel], select.POLLIN)
-        for descriptor in ranks:
-            poll.register(descriptor, 0)  # its end only
+        try:
+            ranks = {self._peers[peer, channel].fileno(): peer for peer in answered}
+            for peer in missing:
+                poll.register(self._peers[peer, channel], select.POLLIN)
+            for descriptor in ranks:
+                poll.register(descriptor, 0)  # its end only
+        except (KeyError, ValueError):
+            return None  # another thread has closed the connections, and the caller checks for that
         happened = poll.poll(max(deadline - time.monotonic(), 0) * 1000)
         return next((ranks[descriptor] for descriptor, _ in happened if descriptor in ranks), None)
 

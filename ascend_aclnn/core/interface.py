@@ -131,7 +131,7 @@ class HostRunner(Protocol):
     def run(self, arguments: Sequence[Any]) -> None:
         """One argument for each C parameter: ndarrays for tensors, lists of them, Python values for the rest."""
 
-    def settle(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
+    def prepare(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
         """``run`` for arguments that differ from these in data only; ``new``: the outputs are in memory of their own."""
 
 

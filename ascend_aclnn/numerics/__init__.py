@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import DataError
-from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise, settled
+from ascend_aclnn.numerics.blocks import SMALL, Axes, along, elementwise, prepared
 from ascend_aclnn.numerics.choose import where
 from ascend_aclnn.numerics.convert import (
     BLOCK,
@@ -52,12 +52,12 @@ __all__ = [
     "is_low_precision",
     "matmul",
     "move",
+    "prepared",
     "round_into",
     "row_maximum",
     "rows_per_block",
     "running_sum",
     "scratch",
-    "settled",
     "sum_of_squares",
     "sum_over",
     "sum_type",

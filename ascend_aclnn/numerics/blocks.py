@@ -342,13 +342,14 @@ def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int, block: int) ->
 # ------------------------------------------------------------------------------------------------------ both
 
 
-def settled(
+def prepared(
     function: Callable[..., Any], axes: Optional[Axes], inputs: Sequence[Any], outputs: Sequence[Any]
 ) -> Optional[Callable[[Sequence[Any], Sequence[Any]], bool]]:
-    """What ``elementwise`` does, or ``along`` some axes, for all arrays of these shapes, strides and data types.
+    """A call of ``elementwise``, or of ``along``, prepared for arrays of these shapes, strides and data types.
 
-    Nothing that these settle is asked again. The outputs must share no memory with the inputs. None where no program does it as
-    a whole; what is returned does nothing and says False where the helper, which a test may put away, is no longer there.
+    The function returned takes such arrays, outputs sharing no memory with inputs, and runs the program that was chosen here.
+    It returns False, and has done nothing, where the compiled helper has been put away since. None instead of a function where
+    no single program computes everything.
     """
     if axes is None:
         if any(isinstance(output, list) for output in outputs):
@@ -440,4 +441,4 @@ def _merged(shape: tuple[int, ...], arrays: Sequence[Array]) -> tuple[list[Array
     return views, tuple(sizes)
 
 
-__all__ = ["Axes", "along", "elementwise", "settled"]
+__all__ = ["Axes", "along", "elementwise", "prepared"]

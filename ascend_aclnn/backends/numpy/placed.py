@@ -57,9 +57,7 @@ class PlacedCall:
         self._raw = found.raw
         self._read = self._reach(operator, lambda direction: direction != "out")
         self._written = self._reach(operator, lambda direction: direction == "out")
-        self._settled: dict[
-            bool, Callable[[Sequence[Any]], None]
-        ] = {}  # by whether the outputs have memory of their own
+        self._runs: dict[bool, Callable[[Sequence[Any]], None]] = {}  # by whether the outputs have memory of their own
 
     @staticmethod
     def possible(operator: Operator, specs: Sequence[Optional[TensorSpec]], soc: Soc) -> bool:
@@ -84,9 +82,9 @@ class PlacedCall:
         for at, (numbers, is_list) in self._tensors:
             arguments[at] = [arrays[number] for number in numbers] if is_list else arrays[numbers[0]]
         new = self._raw and not self._overlap(addresses)
-        run = self._settled.get(new)
+        run = self._runs.get(new)
         if run is None:
-            run = self._settled[new] = self._runner.settle(arguments, new)
+            run = self._runs[new] = self._runner.prepare(arguments, new)
         return functools.partial(run, arguments)
 
     def _reach(self, operator: Operator, belongs: Callable[[str], bool]) -> list[tuple[int, int, int]]:

@@ -123,7 +123,7 @@ class Runner:
         except Exception as error:
             self._fail(error, arguments)
 
-    def settle(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
+    def prepare(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
         """``run`` for arguments of these shapes and data types, without the questions that these have answered.
 
         ``new``: the outputs lie in memory of their own.
@@ -134,19 +134,19 @@ class Runner:
         if found.raw:
             return self._run_raw if new else self.run
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
-            return (new and self._settled(arguments)) or self.run
+            return (new and self._prepared(arguments)) or self.run
         low = (i for i in self._wide if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
         self._widened = frozenset(low)
         return self._run_small
 
-    def _settled(self, arguments: Sequence[Any]) -> Optional[Callable[[Sequence[Any]], None]]:
+    def _prepared(self, arguments: Sequence[Any]) -> Optional[Callable[[Sequence[Any]], None]]:
         """``run`` by a program that does all of it; None where there is none."""
         found = self._reference
         if not found.elementwise and found.along is None:
             return None
         try:
             inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
-            program = numerics.settled(found.function, None if found.elementwise else found.along, inputs, outputs)
+            program = numerics.prepared(found.function, None if found.elementwise else found.along, inputs, outputs)
         except DataError:
             return None
         if program is None:
@@ -305,7 +305,7 @@ class BoundCall:
         self._channels_first = found.channels_first is True or soc.product in (found.channels_first or "").split()
         self._hosts = self._host_values()
         self.arguments = None if self._changes_between_runs() else [_arrays(host) for host in self._hosts]
-        self._run = self.runner.run if self.arguments is None else self.runner.settle(self.arguments, False)
+        self._run = self.runner.run if self.arguments is None else self.runner.prepare(self.arguments, False)
 
     def run(self) -> None:
         """Computes the outputs from what the inputs hold now."""
