@@ -9,17 +9,18 @@ python scripts/bench_host_cost.py --numpy     small calls on the NumPy backend, 
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
+import statistics
 import subprocess
 import sys
+import time
 import timeit
 from typing import Any, Callable, Optional
 
 import numpy as np
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops
+from ascend_aclnn import ops, rules
 from ascend_aclnn.backends.npu.backend import NpuBackend
 
 
@@ -101,12 +102,6 @@ def measure_numpy() -> list[tuple[str, float, Optional[float]]]:
     words = np.array([0, 1])
     x, out = aclnn.asarray(a), aclnn.empty((4, 4), np.float32)
     executor = aclnn.Executor("aclnnAdd", x, x, aclnn.Scalar(1.0), out, repeatable=True)
-    heights = itertools.count(5)
-
-    def with_a_new_shape() -> Any:
-        fresh = np.ones((next(heights), 4), np.float32)
-        return ops.add(fresh, fresh, 1)
-
     theirs: dict[str, Callable[[], Any]] = {}
     if torch is not None:
         t, g, h, w = (torch.from_numpy(array) for array in (a, gamma, half, words))
@@ -139,9 +134,42 @@ def measure_numpy() -> list[tuple[str, float, Optional[float]]]:
         "rms_norm": lambda: ops.rms_norm(a, gamma),
         "layer_norm": lambda: ops.layer_norm(a, [4], gamma, gamma, 1e-5),
         "embedding": lambda: ops.embedding(a, words),
-        "add of a shape that is new": with_a_new_shape,
     }
     return [(name, shortest(call), shortest(theirs[name]) if name in theirs else None) for name, call in ours.items()]
+
+
+def measure_new_shapes() -> list[tuple[str, float, float]]:
+    """Calls with shapes that never came before: microseconds of the whole call and of its phase one, the middle of 200."""
+    lengths: list[float] = []
+    check = rules.check
+
+    def timed(*arguments: Any) -> Any:
+        start = time.perf_counter()
+        violation = check(*arguments)
+        lengths.append(time.perf_counter() - start)
+        return violation
+
+    weight = np.ones((2, 16, 8), np.float16)
+    options = {"split_item": 3, "group_type": 0, "group_list_type": 0, "act_type": 0, "tuning_config": None}
+    calls: dict[str, Callable[[int], Any]] = {
+        "add": lambda rows: ops.add(np.ones((rows, 4), np.float32), np.ones((rows, 4), np.float32), 1),
+        "cat": lambda rows: ops.cat([np.ones((rows, 3), np.float32), np.ones((rows, 5), np.float32)], 1),
+        "grouped_matmul_v5": lambda rows: ops.grouped_matmul_v5(
+            [np.ones((rows, 16), np.float16)], [weight], group_list=np.array([rows // 2, rows]), **options
+        ),
+    }
+    found = []
+    rules.check = timed
+    for name, call in calls.items():
+        whole = []
+        for rows in range(5, 230):
+            start = time.perf_counter()
+            call(rows)
+            whole.append(time.perf_counter() - start)
+        found.append((name, statistics.median(whole[25:]) * 1e6, statistics.median(lengths[25:]) * 1e6))
+        lengths.clear()
+    rules.check = check
+    return found
 
 
 def main() -> None:
@@ -157,6 +185,9 @@ def main() -> None:
             print(f"{'':<32}{'ours':>8}{'torch':>8}")
             for what, ours, theirs in measure_numpy():
                 print(f"{what:<32}{ours:8.1f}{'' if theirs is None else f'{theirs:8.1f}'}")
+            print(f"\n{'shapes that are new':<32}{'whole':>8}{'phase one':>12}")
+            for what, whole, phase_one in measure_new_shapes():
+                print(f"{what:<32}{whole:8.0f}{phase_one:12.0f}")
         return
     if not options.device and not options.measure:
         from ascend_aclnn.cli.emulator import environment
