@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -187,6 +189,57 @@ def test_aggregates_older_paths_and_other_libraries(compiler: str, emulator_home
     libraries = ("-lruntime", "-lplatform", "-lmsprofiler", "-lascend_hal")
     flags = ("-Wall", "-Wextra", "-Werror", f"-L{emulator_home / 'lib64'}", "-Wl,--no-as-needed", *libraries)
     assert compile_and_run(compiler, emulator_home, source, tmp_path, flags) == ""
+
+
+NUMBERS = r"""
+#include "aclnn/opdev/bfloat16.h"
+#include <cstdio>
+template <typename T> void write(T value) { std::fwrite(&value, sizeof value, 1, stdout); }
+int main() {  // of two float32 at a time
+    float pair[2];
+    while (std::fread(pair, 4, 2, stdin) == 2) {
+        op::fp16_t a(pair[0]), b(op::fp16_t(static_cast<double>(pair[1])));
+        for (op::fp16_t h : {a, b, a + b, a - b, a * b, a / b}) write(h.val);
+        op::bfloat16 x(pair[0]), y(pair[1]);
+        for (op::bfloat16 v : {x, y, x + y, x - y, x * y, x / y}) write(v.value);
+        write(static_cast<float>(a)), write(static_cast<float>(x));
+        write(static_cast<int32_t>(a.toInt8())), write(static_cast<int32_t>(a.toUInt16()));
+    }
+}
+"""
+
+
+def test_numbers_of_16_bits(compiler: str, emulator_home: Path, tmp_path: Path) -> None:
+    """op::fp16_t and op::bfloat16 beside NumPy's numbers, computed in float64 and rounded once."""
+    source = tmp_path / "numbers.cpp"
+    source.write_text(NUMBERS)
+    program = tmp_path / "numbers"
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{emulator_home / 'include'}"]
+    subprocess.run([compiler, *flags, str(source), "-o", str(program)], check=True)
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    every = every[np.isfinite(every)]
+    halfway = np.nextafter(every, np.float32(np.inf)), (every[:-1] + every[1:]) / 2
+    rng = np.random.default_rng(0)
+    patterns = rng.integers(0, 1 << 32, 20_000, dtype=np.uint32).view(np.float32)
+    x = np.concatenate([every, *halfway, patterns, np.float32([np.inf, -np.inf])])
+    x = x[~np.isnan(x)]
+    y = rng.permutation(x)
+    done = subprocess.run([str(program)], input=np.stack([x, y], 1).tobytes(), capture_output=True, check=True)
+    row = np.dtype([("half", "u2", 6), ("bfloat", "u2", 6), ("wide", "f4", 2), ("int8", "i4"), ("uint16", "i4")])
+    found = np.frombuffer(done.stdout, row)
+    with np.errstate(all="ignore"):
+        for name, dtype in (("half", np.dtype(np.float16)), ("bfloat", np.dtype(ml_dtypes.bfloat16))):
+            a, b = x.astype(dtype).astype(np.float64), y.astype(dtype).astype(np.float64)
+            for number, exact in enumerate((a, b, a + b, a - b, a * b, a / b)):
+                # op::bfloat16 computes in float32, and float64 rounded to that is the same.
+                wanted = exact.astype(np.float16 if name == "half" else np.float32).astype(dtype)
+                made = found[name][:, number].view(dtype)
+                np.testing.assert_array_equal(made.astype(np.float32), wanted.astype(np.float32), f"{name} {number}")
+        halves = x.astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(found["wide"][:, 0], halves)
+    np.testing.assert_array_equal(found["wide"][:, 1], x.astype(ml_dtypes.bfloat16).astype(np.float32))
+    np.testing.assert_array_equal(found["int8"], np.clip(np.rint(halves), -128, 127))
+    np.testing.assert_array_equal(found["uint16"], np.clip(np.rint(halves), 0, 65535))
 
 
 PROFILED = r"""
