@@ -175,6 +175,32 @@ def hasty_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", str(path))
 
 
+@pytest.mark.long
+def test_programs_hold_under_sanitizers(tmp_path: Path) -> None:
+    """The tests of programs with a helper that ASan and UBSan watch."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler (cc)")
+    compiler = tmp_path / "watched"
+    compiler.write_text('#!/bin/sh\nexec cc "$@" -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined\n')
+    compiler.chmod(0o755)
+    names = [f"lib{name}.so" for name in ("asan", "ubsan")]
+    found = [
+        subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
+        for name in names
+    ]
+    if not all(map(os.path.isabs, found)):
+        pytest.skip(f"the compiler has no {' and no '.join(names)}")
+    variables = {**os.environ, "CC": str(compiler), "LD_PRELOAD": " ".join(found), "TMPDIR": str(tmp_path)}
+    variables["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0"
+    options = ["-q", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"]
+    chosen = [str(Path(__file__).with_name("test_programs.py")), "-k", "not exp_is and not (elementwise and avx2)"]
+    command = [sys.executable, "-m", "pytest", *options, *chosen]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0 and "passed" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
+    (library,) = (tmp_path / "base").glob("native-helper/*.so")
+    assert b"__asan_report" in library.read_bytes()
+
+
 def test_modes(tmp_path: Path, hasty_compiler: None) -> None:
     cache = tmp_path / "cache"
     done = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
