@@ -51,6 +51,7 @@ def test_the_table_is_whole() -> None:
             assert (since(name) if since(name) in COLUMNS else "later") == column, name
 
 
+@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("release", ["8.1.RC1", "8.5.0", NEWEST])
 def test_a_release_has_the_functions_that_the_table_says(release: str) -> None:
     names = exported(build(cann=release))
