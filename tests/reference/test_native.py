@@ -190,7 +190,10 @@ def test_programs_hold_under_sanitizers(tmp_path: Path) -> None:
     ]
     if not all(map(os.path.isabs, found)):
         pytest.skip(f"the compiler has no {' and no '.join(names)}")
-    variables = {**os.environ, "CC": str(compiler), "LD_PRELOAD": " ".join(found), "TMPDIR": str(tmp_path)}
+    variables = {
+        key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")
+    }  # no worker of this run
+    variables |= {"CC": str(compiler), "LD_PRELOAD": " ".join(found), "TMPDIR": str(tmp_path)}
     variables["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0"
     options = ["-q", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"]
     chosen = [str(Path(__file__).with_name("test_programs.py")), "-k", "not exp_is and not (elementwise and avx2)"]
