@@ -61,9 +61,13 @@ def _imports(node: ast.AST) -> Iterator[str]:
             for alias in child.names:
                 name = f"{child.module}.{alias.name}"
                 yield name if name in modules() else child.module
-        elif isinstance(child, ast.Call) and ast.unparse(child.func).endswith("import_module"):
+        elif isinstance(child, ast.Call) and _last_name(child.func) == "import_module":
             yield from (a.value for a in child.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
         yield from _imports(child)
+
+
+def _last_name(function: ast.expr) -> str:
+    return getattr(function, "attr", getattr(function, "id", ""))
 
 
 @functools.cache

@@ -668,8 +668,8 @@ def test_known_arguments_are_bounded_by_their_size(cann: Cann) -> None:
 
     sizes = []
     for number in range(100):
-        values = (ctypes.c_int64 * 131072)(*range(number, number + 131072))
-        dims = cann.aclCreateIntArray(values, len(values))
+        values = np.arange(number, number + 131072)
+        dims = cann.aclCreateIntArray(ctypes.c_void_p(values.ctypes.data), values.size)
         results = ctypes.byref(ctypes.c_uint64()), ctypes.byref(ctypes.c_void_p())
         error = cann.failure("aclnnPermuteGetWorkspaceSize", x.handle, dims, out.handle, *results)
         assert error.status != 0
