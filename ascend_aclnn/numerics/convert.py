@@ -71,9 +71,9 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
     return out
 
 
-def in_parts(function: Callable[[Array, Array], None], out: Array, source: Array) -> None:
+def in_parts(function: Callable[[Array, Array], None], out: Array, source: Array, block: Optional[int] = None) -> None:
     """``function`` on pieces of two arrays of one shape, on all cores."""
-    pieces = parts(source.shape)
+    pieces = parts(source.shape, block)
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -110,6 +110,7 @@ def codes(array: Array) -> Array:
 
 
 _PLAIN = 1 << 21  # bytes
+_SHARES = 16  # of a copy, which needs no memory of its own: few, as each costs a microsecond or two
 _SIDE = 256  # rows and columns from which a transposed copy is worth cutting
 _STRIP = 16  # columns of the target that it writes at a time: a line of the cache
 _ALIASED = 2048  # bytes: rows of the source that so many bytes divide meet in few sets of the cache
@@ -130,7 +131,7 @@ def move(out: Array, source: Array) -> None:
         return
     flat = out.ndim < 2 or out.size < _SIDE * _SIDE or source.strides[-1] == source.itemsize
     if flat or source.strides[-2] != source.itemsize:
-        in_parts(np.copyto, out, source)
+        in_parts(np.copyto, out, source, max(BLOCK, out.size // _SHARES))
     elif out.ndim > 2:
         for inner, given in zip(out, source):
             move(inner, given)
@@ -143,6 +144,15 @@ def move(out: Array, source: Array) -> None:
                 np.copyto(out[:, strip], source[:, strip])
 
         for_blocks(out.shape[1], width * max(1, BLOCK // (width * out.shape[0])), copy)
+
+
+def set_all(out: Array, code: Any) -> None:
+    """Every element becomes one number of the array's data type, on all cores."""
+    out = codes(out)
+    if out.nbytes <= _PLAIN:
+        out[...] = code
+    else:
+        in_parts(np.copyto, out, np.broadcast_to(code, out.shape), max(BLOCK, out.size // _SHARES))
 
 
 def _widen_part(out: Array, array: Array) -> None:

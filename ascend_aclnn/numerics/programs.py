@@ -25,7 +25,7 @@ import numpy as np
 from ascend_aclnn import native
 from ascend_aclnn.numerics.convert import BLOCK, round_into, widen
 from ascend_aclnn.numerics.encoding import READ, TYPES, WRITTEN, Assembly, Code, Operand, Phase, row_function
-from ascend_aclnn.numerics.threads import Array, for_blocks, scratch, thread_count
+from ascend_aclnn.numerics.threads import Array, scratch, side_by_side, thread_count
 from ascend_aclnn.numerics.tracing import BOOL, FLOAT32, Node, Notes, Number, Traced, Untraceable
 
 DIMS = 4
@@ -353,19 +353,21 @@ class Program:
         pieces = np.zeros(1, np.int64)  # that a thread has begun
         code = (phase.code, phase.instructions, phase.constants, phase.constant_count, phase.registers)
 
-        def share(lo: int, hi: int) -> None:
+        def packed() -> bytes:
             memory = self._scratch(sizes) if self._memory else []
             arrays: dict[str, Any] = {"input": inputs, "output": outputs, "row": rows, "scratch": memory}
             words = layout.words.copy()
             for place, (kind, number, _) in enumerate(phase.operands):
                 words[place * (2 + DIMS)] += _address(phase.numbers if kind == "number" else arrays[kind][number])
-            packed = struct.pack(f"{len(words)}q", *words)
-            native.run_program(code, packed, len(phase.operands), layout.work, phase.sums, pieces)
+            return struct.pack(f"{len(words)}q", *words)
 
-        if layout.threads > 1:
-            for_blocks(min(layout.threads, thread_count()), 1, share)
-        else:
-            share(0, 1)
+        def share() -> None:
+            operands = shared or packed()
+            native.run_program(code, operands, len(phase.operands), layout.work, phase.sums, pieces)
+
+        threads = min(layout.threads, thread_count()) if layout.threads > 1 else 1
+        shared = b"" if self._memory and threads > 1 else packed()  # else each thread has memory of its own
+        side_by_side(share, threads)
         for number in phase.made:
             found[number] = found[number].reshape(lead[: self._nodes[number].ndim])
 

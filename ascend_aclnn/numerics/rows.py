@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ascend_aclnn import native
-from ascend_aclnn.numerics.convert import codes, in_parts, move, round_into, rows_per_block, widen
+from ascend_aclnn.numerics.convert import codes, move, round_into, rows_per_block, widen
 from ascend_aclnn.numerics.threads import Array, for_blocks
 
 
@@ -14,7 +14,7 @@ def add_rows(out: Array, x: Array, order: Array, rows: Array, values: Array) -> 
 
     The values of one row are added up in float64 in their order, then to the row, and rounded once.
     """
-    in_parts(move, out, x)
+    move(out, x)
     starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
     hit = rows[starts]
     columns = x.shape[1]

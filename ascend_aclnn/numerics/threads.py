@@ -9,30 +9,91 @@ import math
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from queue import SimpleQueue
+from typing import Any, Callable, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
 Array = npt.NDArray[Any]
 
 _NAME = "ascend-aclnn-compute"
-_lock = threading.Lock()
-_pool: Optional[ThreadPoolExecutor] = None
-_pool_size = 0
 
 
-def _forget_pool() -> None:
+class _Share:
+    """Work that another thread may take, until whoever offers it takes it back."""
+
+    __slots__ = ("_done", "_failure", "_taken", "_work")
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work: Optional[Callable[[], None]] = work
+        self._failure: Optional[BaseException] = None
+        self._taken, self._done = threading.Lock(), threading.Lock()
+        self._done.acquire()
+
+    def take(self) -> None:
+        work = self._work
+        if work is None or not self._taken.acquire(blocking=False):
+            return
+        try:
+            work()
+        except BaseException as failure:  # raised where the work was offered
+            self._failure = failure
+        finally:
+            self._work = None
+            self._done.release()
+
+    def finish(self) -> Optional[BaseException]:
+        """Takes it back if nobody has begun it, else waits until it is done. What it raised, or what ended the waiting."""
+        if self._taken.acquire(blocking=False):
+            self._work = None  # it stays in the queue, but nothing that it uses
+            return None
+        interruption: Optional[BaseException] = None
+        while True:
+            try:
+                self._done.acquire()
+                return interruption or self._failure
+            except BaseException as error:  # Ctrl-C: the other thread still uses the caller's arrays
+                interruption = error
+
+
+class _Helpers:
+    """Threads that take what is offered. They are daemons: who offers work waits for it, so none is lost at the end."""
+
+    def __init__(self) -> None:
+        self._offers: SimpleQueue[_Share] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def offer(self, work: Callable[[], None], count: int) -> list[_Share]:
+        if self._count < count:
+            with self._lock:
+                while self._count < count:
+                    try:
+                        threading.Thread(target=self._help, name=f"{_NAME}_{self._count}", daemon=True).start()
+                    except RuntimeError:  # the interpreter is shutting down: the caller does the work alone
+                        return []
+                    self._count += 1
+        shares = [_Share(work) for _ in range(count)]
+        for share in shares:
+            self._offers.put(share)
+        return shares
+
+    def _help(self) -> None:
+        while True:
+            self._offers.get().take()
+
+
+_helpers = _Helpers()
+
+
+def _forget_helpers() -> None:
     """A forked child has none of its parent's threads."""
-    global _pool, _pool_size, _lock
-    _lock = threading.Lock()
-    _pool, _pool_size = None, 0
+    global _helpers
+    _helpers = _Helpers()
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+os.register_at_fork(after_in_child=_forget_helpers)
 
 
 def thread_count() -> int:
@@ -46,26 +107,6 @@ def thread_count() -> int:
     return min(int(wanted), cores)
 
 
-def _start_helpers(work: Callable[[], None], count: int) -> list[Future[None]]:
-    global _pool, _pool_size
-    futures: list[Future[None]] = []
-    try:
-        from concurrent.futures import ThreadPoolExecutor
-    except RuntimeError:  # the interpreter is shutting down
-        return futures
-    with _lock:
-        if _pool_size < count:
-            if _pool is not None:
-                _pool.shutdown(wait=False)  # what was submitted still runs
-            _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix=_NAME), count
-        while _pool is not None and len(futures) < count:
-            try:
-                futures.append(_pool.submit(work))
-            except RuntimeError:  # the interpreter is shutting down: the caller does the work alone
-                break
-    return futures
-
-
 @functools.cache
 def _keep_freed_memory() -> None:
     """Lets malloc hand out the memory of a freed block again, where it would give it back to the system and ask anew.
@@ -77,6 +118,26 @@ def _keep_freed_memory() -> None:
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]
     libc.free(libc.malloc(30 << 20))
+
+
+def side_by_side(work: Callable[[], None], threads: int) -> None:
+    """Calls ``work`` on this thread and on up to ``threads - 1`` others at once, as far as they begin before this one is done.
+
+    Returns when all that have begun are done; then the first exception is raised. Within a block of ``for_blocks`` only this
+    thread works: the others are busy, and what waits for them would keep its arrays.
+    """
+    shares: list[_Share] = []
+    if threads > 1 and not getattr(_local, "within", False):
+        _keep_freed_memory()
+        shares = _helpers.offer(work, threads - 1)
+    failures: list[Optional[BaseException]] = []
+    try:
+        work()
+    finally:
+        failures += [share.finish() for share in shares]
+    for failure in failures:
+        if failure is not None:
+            raise failure
 
 
 def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
@@ -96,10 +157,9 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
     numbers = itertools.count()
     guard = threading.Lock()
     failures: list[BaseException] = []
-    within = getattr(_local, "within", False)
 
     def work() -> None:
-        _local.within = True
+        within, _local.within = getattr(_local, "within", False), True
         try:
             with np.errstate(all="ignore"):
                 while not failures:
@@ -114,13 +174,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
         finally:
             _local.within = within
 
-    futures: list[Future[None]] = []
-    if not within:  # else the other threads are busy, and what waits for them would keep its arrays
-        futures = _start_helpers(work, min(thread_count(), blocks) - 1)
-    work()
-    for future in futures:
-        if not future.cancel():  # one that has not started has nothing left to do
-            future.result()
+    side_by_side(work, min(thread_count(), blocks))
     if failures:
         raise failures[0]
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 import warnings
+import weakref
 from typing import Any
 
 import ml_dtypes
@@ -242,13 +245,13 @@ def test_nested_and_concurrent_calls(monkeypatch: Any) -> None:
 def test_a_call_within_a_block_stays_on_its_thread(monkeypatch: Any) -> None:
     """Other threads would begin it only when they have done their blocks, and keep its arrays until then."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
-    start, started = threads._start_helpers, []
+    offer, offered = threads._helpers.offer, []
 
-    def start_helpers(work: Any, count: int) -> Any:
-        started.append(count)
-        return start(work, count)
+    def counted(work: Any, count: int) -> Any:
+        offered.append(count)
+        return offer(work, count)
 
-    monkeypatch.setattr(threads, "_start_helpers", start_helpers)
+    monkeypatch.setattr(threads._helpers, "offer", counted)
     all_at_work = threading.Barrier(3)
     done: list[int] = []
 
@@ -257,7 +260,62 @@ def test_a_call_within_a_block_stays_on_its_thread(monkeypatch: Any) -> None:
         for_blocks(20, 1, lambda a, b: done.append(a))
 
     for_blocks(3, 1, block)
-    assert started == [2] and len(done) == 3 * 20
+    assert offered == [2] and len(done) == 3 * 20
+
+
+def test_what_nobody_has_begun_is_taken_back() -> None:
+    """Nothing of it runs later, and what it uses is let go, though it may still be in a queue."""
+
+    class Memory:
+        pass
+
+    memory, called = Memory(), []
+    share = threads._Share(lambda memory=memory: called.append(memory))
+    gone = weakref.ref(memory)
+    assert share.finish() is None
+    del memory
+    share.take()
+    assert not called and gone() is None
+
+
+def test_an_exception_of_another_thread_arrives(monkeypatch: Any) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    both = threading.Barrier(2, timeout=30)
+
+    def work() -> None:
+        both.wait()
+        if threading.current_thread() is not caller:
+            raise DataError("indices", "wrong")
+
+    caller = threading.current_thread()
+    with pytest.raises(DataError, match="indices: wrong"):
+        threads.side_by_side(work, 2)
+    test_two_threads_work_at_once(monkeypatch)
+
+
+def test_an_interrupted_call_waits_for_the_others() -> None:
+    """They use its arrays: it ends when they do."""
+    begun, ended = threading.Event(), []
+
+    def work() -> None:
+        if threading.current_thread() is caller:
+            begun.wait(30)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)  # while it waits
+        else:
+            begun.set()
+            time.sleep(0.3)
+            ended.append(True)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    caller, before = threading.current_thread(), signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threads.side_by_side(work, 2)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ended == [True]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -90,6 +90,26 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "square": lambda x, y: np.square(x),
     "reciprocal": lambda x, y: np.reciprocal(x),
     "rounding": lambda x, y: np.rint(x) + np.floor(x) * np.ceil(y) - np.trunc(y),
+    "to the nearest": lambda x, y: np.rint(x),
+    "down": lambda x, y: np.floor(x),
+    "up": lambda x, y: np.ceil(x),
+    "towards zero": lambda x, y: np.trunc(x),
+    "a number more": lambda x, y: x + 2.5,
+    "a number less": lambda x, y: x - 0.7,
+    "times a number": lambda x, y: x * 0.3,
+    "divided by a number": lambda x, y: x / 3,
+    "at least a number": lambda x, y: np.maximum(x, 0.1),
+    "at most a number": lambda x, y: np.minimum(x, -0.0),
+    "between numbers": lambda x, y: np.minimum(np.maximum(x, -0.3), 7),
+    "a number without it": lambda x, y: 0.7 - x,
+    "a number by a root": lambda x, y: 1.5 / np.sqrt(x),
+    "a root by a number": lambda x, y: np.sqrt(x) / 1.5,
+    "gated": lambda x, y: x * (1 / (1 + np.exp(-y))),
+    "gate": lambda x, y: (1 / (1 + np.exp(-x))) * y,
+    "gated by itself": lambda x, y: x * (1 / (1 + np.exp(-x))),
+    "gate of a gate": lambda x, y: (g := 1 / (1 + np.exp(-x))) * g,
+    "a gated number": lambda x, y: 0.3 * (1 / (1 + np.exp(-x))),
+    "twice the same": lambda x, y: x * x,
     "sign": lambda x, y: np.sign(x),
     "choice": lambda x, y: where(x < y, x, y),
     "choices": lambda x, y: where((x <= 0) | np.isnan(y), 0, where((x > 1) & (y >= 0.5), y, 1.5)),
@@ -151,15 +171,28 @@ def test_layouts(layout: str, dtype: np.dtype[Any]) -> None:
     check_same(lambda x, y: np.exp(x * 2 - y) + y, [x, y], [np.zeros(x.shape, dtype)])
     wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), dtype)
     check_same(lambda x, y: x * 2 - y, [x, y], [wide[..., ::2]])
+    check_same(lambda x, y: x - y, [x, y], [np.zeros(x.shape, dtype)])
+    check_same(lambda x, y: x - y, [x, y], [wide[..., : x.shape[-1]]])
+    check_same(lambda x, y: x * 0.3, [x, y], [wide[..., ::2]])
 
 
-def test_in_place() -> None:
-    x, y = values((300, 257), DTYPES[0], 0), values((300, 257), DTYPES[0], 1)
-    formula = lambda x, y: np.maximum(x, y) * x + np.exp(y)  # noqa: E731
-    with np.errstate(all="ignore"):
-        wanted = formula(x, y)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_in_place(steps: int, dtype: np.dtype[Any]) -> None:
+    x, y = values((300, 257), dtype, 0), values((300, 257), dtype, 1)
+    formula = {1: lambda x, y: x * y, 3: lambda x, y: np.maximum(x, y) * x + np.exp(y)}[steps]
+    wanted = np.zeros_like(x)
+    check_same(formula, [x, y], [wanted])
     assert elementwise(formula, [x, y], [x])
-    assert np.array_equal(bits(x), bits(wanted))
+    assert np.array_equal(bits(x)[~np.isnan(x)], bits(wanted)[~np.isnan(x)])
+    assert np.array_equal(np.isnan(x), np.isnan(wanted))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
+def test_every_number_of_16_bits_through_one_operation(dtype: np.dtype[Any]) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    for formula in (np.negative, np.abs, np.rint, np.floor, np.sqrt, np.square, np.reciprocal, lambda x: x + 0.0):
+        check_same(formula, [x], [np.zeros_like(x)])
 
 
 def _softmax(x: Any) -> Any:

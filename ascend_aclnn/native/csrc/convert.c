@@ -5,7 +5,7 @@
  * difference is NaN, which is put right here. Each function takes rows: their number, the elements in each, and the
  * distance between the rows in bytes.
  */
-#include "native.h"
+#include "vectors.h"
 
 #include <math.h>
 
@@ -207,51 +207,6 @@ AVX2 static void round_half_f16c(ARGUMENTS)
             _mm512_mask_storeu_epi16(d + i, rest, convert(low, high));                                         \
         }                                                                                                      \
     }
-
-AVX512 INLINE __m512 widen_half_vector(__m256i codes)
-{
-    __m512 v = _mm512_cvtph_ps(codes);
-    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);  /* which the conversion makes quiet */
-    if (__builtin_expect(nan, 0)) {
-        __m512i fraction = _mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 13);
-        fraction = _mm512_or_si512(fraction, _mm512_set1_epi32((int)0xff800000u));
-        v = _mm512_mask_and_ps(v, nan, v, _mm512_castsi512_ps(fraction));
-    }
-    return v;
-}
-
-AVX512 INLINE __m256i half_of_vector(__m512 v)
-{
-    __m512 sign = _mm512_and_ps(v, _mm512_set1_ps(-0.0f));
-    v = _mm512_mask_or_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), sign, _mm512_set1_ps(NAN));
-    return _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-AVX512 INLINE __m512i round_half_vectors(__m512 v, __m512 w)
-{
-    return _mm512_inserti64x4(_mm512_castsi256_si512(half_of_vector(v)), half_of_vector(w), 1);
-}
-
-AVX512 INLINE __m512 widen_bf16_vector(__m256i codes)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
-}
-
-/* Of each result the upper half is the code. */
-AVX512 INLINE __m512i bf16_of_vector(__m512 v)
-{
-    __m512i b = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), odd);
-    __m512i nan = _mm512_or_si512(_mm512_and_si512(b, _mm512_set1_epi32((int)0x80000000u)), _mm512_set1_epi32(0x7fc00000));
-    return _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
-}
-
-AVX512 INLINE __m512i round_bf16_vectors(__m512 v, __m512 w)
-{
-    const __m512i upper = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27, 25, 23,
-                                           21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-    return _mm512_permutex2var_epi16(bf16_of_vector(v), upper, bf16_of_vector(w));
-}
 
 AVX512 static void widen_half_avx512(ARGUMENTS) { WIDEN512(widen_half_vector) }
 AVX512 static void round_half_avx512(ARGUMENTS) { ROUND512(round_half_vectors) }

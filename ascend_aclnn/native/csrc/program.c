@@ -4,32 +4,10 @@
  * float32 (or on masks, which have all bits set where a condition holds), rounded as NumPy rounds it, so the bits are the
  * same; only the order is another: all of the formula on a tile, instead of each operation on the whole block.
  */
-#include "native.h"
+#include "program.h"
+#include "vectors.h"
 
 #include <math.h>
-
-enum {
-    LOAD, STORE,                                             /* an operand to a register, and back */
-    ADD, SUB, MUL, DIV, MULTIPLY_ADD, MAXIMUM, MINIMUM, COPYSIGN, FMOD, REMAINDER,
-    LESS, LESS_EQUAL, EQUAL, NOT_EQUAL,                      /* masks of two registers */
-    AND, OR, XOR, NOT,                                       /* masks of masks */
-    SELECT, CLIP,
-    NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
-    IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
-    EXP, LOGISTIC,                                           /* where exp is NumPy's to the bit: see exp_of */
-    ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
-    ROW_SUM, ROW_SQUARES, ROW_MAX,                           /* into an operand that has one number for each row */
-    NEXT,                                                    /* from the row's first element again; from here on of numbers: */
-    NUMBER_COPY, NUMBER_ADD, NUMBER_SUB, NUMBER_MUL, NUMBER_DIV, NUMBER_MAXIMUM, NUMBER_MINIMUM,
-    NUMBER_LESS, NUMBER_LESS_EQUAL, NUMBER_EQUAL, NUMBER_NOT_EQUAL, NUMBER_SELECT,
-    NUMBER_NEGATIVE, NUMBER_ABSOLUTE, NUMBER_SQRT, NUMBER_IS_FINITE,
-};
-
-enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, INT8, FLOAT64 };
-enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles whose addresses end alike would hold up each other */
-
-struct instruction { int32_t operation, target, a, b, c; };
-struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
 
 /* The sum of a row, or of its squares, as NumPy adds up contiguous float64: pairs of runs of at most 128, eight sums in each.
  * Whoever calls it adds 0.0, so that a sum of negative zeros is 0. */
@@ -78,12 +56,59 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares, i
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-#define PAIRWISE(name, attribute, fused)                                                                 \
+#define RUNS(name, attribute, fused)                                                                                               \
+    attribute INLINE double sum_of_run_##name(const float *a, size_t n, int squares) { return sum_of_run(a, n, squares, fused); }         \
+    attribute INLINE double sum_of_four_runs_##name(const float *a, size_t n, int squares) { return sum_of_four_runs(a, n, squares, fused); }
+
+RUNS(plain, , 0)
+#if defined(__x86_64__)
+RUNS(avx2, AVX2, 1)
+
+/* The same, eight sums in a register. */
+AVX512 INLINE __m512d plus_eight(__m512d sums, const float *a, int squares)
+{
+    const __m512d x = _mm512_cvtps_pd(_mm256_loadu_ps(a));
+    return squares ? _mm512_fmadd_pd(x, x, sums) : _mm512_add_pd(sums, x);
+}
+
+AVX512 INLINE double sum_of_run_avx512(const float *a, size_t n, int squares)
+{
+    if (n < 8) return sum_of_run(a, n, squares, 0);
+    __m512d sums = plus_eight(_mm512_set1_pd(-0.0), a, squares);
+    size_t i = 8;
+    for (; i < n - n % 8; i += 8) sums = plus_eight(sums, a + i, squares);
+    double r[8];
+    _mm512_storeu_pd(r, sums);
+    double sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+    for (; i < n; i++) sum = sum + term(a[i], squares);
+    return sum;
+}
+
+AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squares)
+{
+    __m512d r[4];
+    for (size_t j = 0; j < 4; j++) r[j] = plus_eight(_mm512_set1_pd(-0.0), a + j * n, squares);
+    for (size_t i = 8; i < n; i += 8) {
+        const float *next = a + 4 * n + 4 * i;  /* as above */
+        __builtin_prefetch(next), __builtin_prefetch(next + 16);
+        for (size_t j = 0; j < 4; j++) r[j] = plus_eight(r[j], a + j * n + i, squares);
+    }
+    /* pairs of neighbours of two runs side by side, then pairs of these pairs, then of those */
+    __m512d first = _mm512_add_pd(_mm512_unpacklo_pd(r[0], r[1]), _mm512_unpackhi_pd(r[0], r[1]));
+    __m512d second = _mm512_add_pd(_mm512_unpacklo_pd(r[2], r[3]), _mm512_unpackhi_pd(r[2], r[3]));
+    __m512d fours = _mm512_add_pd(_mm512_shuffle_f64x2(first, second, 0x88), _mm512_shuffle_f64x2(first, second, 0xdd));
+    double sums[8];
+    _mm512_storeu_pd(sums, _mm512_add_pd(fours, _mm512_shuffle_f64x2(fours, fours, 0xb1)));
+    return (sums[0] + sums[1]) + (sums[4] + sums[5]);
+}
+#endif
+
+#define PAIRWISE(name, attribute)                                                                        \
     attribute static double sum_##name(const float *a, size_t n, int squares)                            \
     {                                                                                                    \
-        if (n <= 128) return squares ? sum_of_run(a, n, 1, fused) : sum_of_run(a, n, 0, fused);          \
+        if (n <= 128) return squares ? sum_of_run_##name(a, n, 1) : sum_of_run_##name(a, n, 0);          \
         if (n > 256 && n <= 512 && n % 32 == 0)                                                          \
-            return squares ? sum_of_four_runs(a, n / 4, 1, fused) : sum_of_four_runs(a, n / 4, 0, fused);\
+            return squares ? sum_of_four_runs_##name(a, n / 4, 1) : sum_of_four_runs_##name(a, n / 4, 0); \
         size_t half = n / 2;                                                                             \
         half -= half % 8;                                                                                \
         double first = sum_##name(a, half, squares);                                                     \
@@ -150,32 +175,6 @@ INLINE float logistic_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
 EXPONENTIALS(plain, )
 #if defined(__x86_64__)
 EXPONENTIALS(avx2, AVX2)
-
-/* The same with AVX-512's own rounding and scaling. Beyond the limits infinity and zero come of themselves. */
-AVX512 INLINE __m512 exp_of_vector(__m512 x)
-{
-#define ALL(number) _mm512_set1_ps(number)
-    __m512 bounded = _mm512_max_ps(ALL(-104.0f), _mm512_min_ps(ALL(89.0f), x));
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(bounded, ALL(1.442695040888963407359924681001892137f)), 0);
-    __m512 r = _mm512_fmadd_ps(n, ALL(-6.93145752e-1f), bounded);
-    r = _mm512_fmadd_ps(n, ALL(-1.42860677e-6f), r);
-    __m512 p = _mm512_fmadd_ps(ALL(5.082762527590693718096e-04f), r, ALL(6.757896990527504603057e-03f));
-    p = _mm512_fmadd_ps(p, r, ALL(5.114512081637298353406e-02f));
-    p = _mm512_fmadd_ps(p, r, ALL(2.473615434895520810817e-01f));
-    p = _mm512_fmadd_ps(p, r, ALL(7.257664613233124478488e-01f));
-    p = _mm512_fmadd_ps(p, r, ALL(9.999999999980870924916e-01f));
-    __m512 q = _mm512_fmadd_ps(ALL(2.159509375685829852307e-02f), r, ALL(-2.742335390411667452936e-01f));
-    q = _mm512_fmadd_ps(q, r, ALL(1.0f));
-    __m512 y = _mm512_scalef_ps(_mm512_div_ps(p, q), n);
-    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), ALL(NAN));
-#undef ALL
-}
-
-AVX512 INLINE __m512 logistic_of_vector(__m512 x)
-{
-    const __m512 one = _mm512_set1_ps(1.0f);
-    return _mm512_div_ps(one, _mm512_add_ps(one, exp_of_vector(_mm512_xor_ps(x, _mm512_set1_ps(-0.0f)))));
-}
 
 #define VECTORS(name)                                                                                   \
     AVX512 static void name##_avx512(const float *a, float *d, size_t n)                                \
@@ -510,6 +509,8 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     char *at[operand_count];
     const int64_t *sizes = work->sizes, width = sizes[DIMS - 1], rows = sizes[0] * sizes[1] * sizes[2];
     const int64_t across = (width + work->columns - 1) / work->columns, down = (rows + work->rows - 1) / work->rows;
+    struct single single;
+    const int is_single = ascend_native_find_single(code, instructions, constants, constant_count, operands, &single);
     for (size_t r = 0; r < register_count; r++) registers[r] = tiles[r];
     for (size_t r = 0; r < constant_count; r++)
         for (size_t i = 0; i < TILE; i++) tiles[r][i] = constants[r];
@@ -521,6 +522,10 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
             for (size_t k = 0; k < operand_count; k++) {
                 const struct operand *o = &operands[k];
                 at[k] = (char *)(intptr_t)(o->address + x * o->steps[0] + y * o->steps[1] + z * o->steps[2] + start * o->steps[3]);
+            }
+            if (is_single) {
+                ascend_native_run_single(&single, at, columns);
+                continue;
             }
             for (size_t first = 0, end = 0; first < instructions; first = end) {
                 while (end < instructions && code[end].operation < NEXT) end++;
@@ -535,8 +540,8 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
     const struct instruction *code, size_t instructions, const float *constants, size_t constant_count,                  \
         size_t register_count, const struct operand *operands, size_t operand_count, const struct work *work,            \
         size_t sum_count, int64_t *next
-#define RUN(name, attribute, fused)                                                                                      \
-    PAIRWISE(name, attribute, fused)                                                                                     \
+#define RUN(name, attribute)                                                                                             \
+    PAIRWISE(name, attribute)                                                                                            \
     attribute static void run_##name(RUN_ARGUMENTS)                                                                      \
     {                                                                                                                    \
         const struct kernels kernels = {sum_##name, exp_##name, logistic_##name};                                        \
@@ -544,11 +549,7 @@ INLINE void run(const struct instruction *code, size_t instructions, const float
             next, &kernels);                                                                                             \
     }
 
-RUN(plain, , 0)
-#if defined(__x86_64__)
-RUN(avx2, AVX2, 1)
-RUN(avx512, AVX512, 1)
-#endif
+FOR_EACH_SET(RUN)
 
 EXPORT void ascend_native_run(RUN_ARGUMENTS)
 {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, elementwise, for_blocks, is_integer, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, elementwise, for_blocks, is_integer, round_into, set_all, widen
 from ascend_aclnn.reference._arrays import cast_into, converted
 from ascend_aclnn.reference._pointwise import rows
 from ascend_aclnn.reference._rows import codes
@@ -56,7 +56,7 @@ rows("ClampMaxTensor*", lambda x, high: _limits(x, None, high))
 @reference("aclnnInplaceFillScalar", "aclnnInplaceFillTensor", raw=True)
 def fill(x: Array, value: Any, *, out: tuple[Array]) -> None:
     """Every element becomes one number, cast to the tensor's data type."""
-    codes(out[0])[...] = codes(converted(value, x.dtype)).reshape(-1)[0]
+    set_all(out[0], codes(converted(value, x.dtype)).reshape(-1)[0])
 
 
 @reference("aclnnInplaceMaskedFillScalar", "aclnnInplaceMaskedFillTensor", raw=True)

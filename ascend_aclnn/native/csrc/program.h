@@ -1,0 +1,38 @@
+/* What a program is made of: numerics/encoding.py writes it. */
+#ifndef ASCEND_NATIVE_PROGRAM_H
+#define ASCEND_NATIVE_PROGRAM_H
+
+#include "native.h"
+
+enum {
+    LOAD, STORE,                                             /* an operand to a register, and back */
+    ADD, SUB, MUL, DIV, MULTIPLY_ADD, MAXIMUM, MINIMUM, COPYSIGN, FMOD, REMAINDER,
+    LESS, LESS_EQUAL, EQUAL, NOT_EQUAL,                      /* masks of two registers */
+    AND, OR, XOR, NOT,                                       /* masks of masks */
+    SELECT, CLIP,
+    NEGATIVE, ABSOLUTE, SQRT, SQUARE, RECIPROCAL, RINT, FLOOR, CEIL, TRUNC, SIGN,
+    IS_NAN, IS_FINITE, IS_INF, SIGN_BIT,
+    EXP, LOGISTIC,                                           /* where exp is NumPy's to the bit: see exp_of */
+    ONES,                                                    /* 1.0 where a mask is set, else 0.0 */
+    ROW_SUM, ROW_SQUARES, ROW_MAX,                           /* into an operand that has one number for each row */
+    NEXT,                                                    /* from the row's first element again; from here on of numbers: */
+    NUMBER_COPY, NUMBER_ADD, NUMBER_SUB, NUMBER_MUL, NUMBER_DIV, NUMBER_MAXIMUM, NUMBER_MINIMUM,
+    NUMBER_LESS, NUMBER_LESS_EQUAL, NUMBER_EQUAL, NUMBER_NOT_EQUAL, NUMBER_SELECT,
+    NUMBER_NEGATIVE, NUMBER_ABSOLUTE, NUMBER_SQRT, NUMBER_IS_FINITE,
+};
+
+enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, INT8, FLOAT64 };
+enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles whose addresses end alike would hold up each other */
+
+struct instruction { int32_t operation, target, a, b, c; };
+struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
+
+/* A program of one operation on 16-bit numbers: the operands a and b (-1: the numbers y and z instead) and the target. */
+struct single { int operation, type; int32_t a, b, target; float y, z; };
+
+/* 1 where a program is such a one, which AVX-512 runs faster than tiles are; `at`: where the operands' rows begin. */
+int ascend_native_find_single(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
+                              const struct operand *operands, struct single *found);
+void ascend_native_run_single(const struct single *single, char *const *at, size_t n);
+
+#endif
