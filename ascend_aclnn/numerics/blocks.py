@@ -343,13 +343,13 @@ def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int, block: int) ->
 
 
 def prepared(
-    function: Callable[..., Any], axes: Optional[Axes], inputs: Sequence[Any], outputs: Sequence[Any]
+    function: Callable[..., Any], axes: Optional[Axes], inputs: Sequence[Any], outputs: Sequence[Any], apart: bool
 ) -> Optional[Callable[[Sequence[Any], Sequence[Any]], bool]]:
     """A call of ``elementwise``, or of ``along``, prepared for arrays of these shapes, strides and data types.
 
-    The function returned takes such arrays, outputs sharing no memory with inputs, and runs the program that was chosen here.
-    It returns False, and has done nothing, where the compiled helper has been put away since. None instead of a function where
-    no single program computes everything.
+    The function returned takes such arrays and runs the program that was chosen here. It returns False, and has done nothing,
+    where the compiled helper has been put away since, or, unless they are always ``apart``, where outputs overlap inputs. None
+    instead of a function where no single program computes everything.
     """
     if axes is None:
         if any(isinstance(output, list) for output in outputs):
@@ -369,12 +369,16 @@ def prepared(
     if not program.single:
         return None
     sizes, lead = arguments[2], arguments[3] if axes is not None else ()
-    layouts = program.layouts(*arguments[:3])
+    direct = program.direct(*arguments[:3])
+    layouts = program.layouts(*arguments[:3]) if direct is None else {}
 
     def run(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
-        there = native.runs_programs()
-        if there:
-            program.run(given, wanted, sizes, lead, layouts)
+        there = native.runs_programs() and (apart or not _overlaps(given, wanted))
+        if there and direct is not None:
+            direct(given, wanted)
+        elif there:
+            with np.errstate(all="ignore"):
+                program.run(given, wanted, sizes, lead, layouts)
         return there
 
     return run

@@ -13,6 +13,7 @@ runs on arrays as it is. Nothing here knows any operator.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import threading
@@ -301,6 +302,36 @@ class Program:
             for place, phase in enumerate(self.phases)
             if isinstance(phase, Phase)
         }
+
+    def direct(
+        self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]
+    ) -> Optional[Callable[[Sequence[Any], Sequence[Any]], None]]:
+        """``run`` for arrays of these shapes, strides and data types, where there is nothing but arrays: in few steps.
+
+        What Python does before a large array's first element is read from cold caches: it counts.
+        """
+        phase = self.phases[0]
+        if not self.single or not isinstance(phase, Phase) or self._memory or self._row_results:
+            return None
+        if any(operand.kind not in ("input", "output") for operand in phase.operands):
+            return None
+        layout = self._layout(phase, inputs, outputs, sizes)
+        pack = struct.Struct(f"{len(layout.words)}q").pack
+        code = (phase.code, phase.instructions, phase.constants, phase.constant_count, phase.registers)
+        places = [(at * (2 + DIMS), o.kind == "input", o.number) for at, o in enumerate(phase.operands)]
+
+        def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+            words = layout.words.copy()
+            for place, is_input, number in places:
+                words[place] += _address((inputs if is_input else outputs)[number])
+            operands, begun = pack(*words), np.zeros(1, np.int64)
+            share = functools.partial(native.run_program, code, operands, len(places), layout.work, phase.sums, begun)
+            if layout.threads > 1:
+                side_by_side(share, min(layout.threads, thread_count()))
+            else:
+                share()
+
+        return run
 
     def _layout(self, phase: Phase, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]) -> _Layout:
         """What a phase asks of arrays beside their addresses."""

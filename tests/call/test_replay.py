@@ -192,3 +192,17 @@ def test_dropping_a_tensor_gives_its_memory_back() -> None:
     assert aclnn.memory_info().used > before
     del tensors
     assert aclnn.memory_info().used == before
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_large_results_may_lie_over_inputs(dtype: Any) -> None:
+    """A remembered call looks again where its outputs lie: apart from the inputs, on one, or half over one."""
+    n = 1 << 18
+    memory = np.random.default_rng(0).standard_normal(2 * n).astype(dtype)
+    other = memory[n:].copy()
+    with aclnn.use_backend("numpy"):
+        for start in (0, 0, 5, n, 0, 1, n - 1):
+            x, out = memory[:n], memory[start : start + n]
+            expected = (x.astype(np.float32) + other.astype(np.float32)).astype(dtype)
+            assert ops.add(x, other, 1, out=out) is out
+            assert np.array_equal(out, expected), start

@@ -134,19 +134,21 @@ class Runner:
         if found.raw:
             return self._run_raw if new else self.run
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
-            return (new and self._prepared(arguments)) or self.run
+            return self._prepared(arguments, new) or self.run
         low = (i for i in self._wide if any(map(_is_low_precision, _all_arrays([arguments[i]]))))
         self._widened = frozenset(low)
         return self._run_small
 
-    def _prepared(self, arguments: Sequence[Any]) -> Optional[Callable[[Sequence[Any]], None]]:
+    def _prepared(self, arguments: Sequence[Any], new: bool) -> Optional[Callable[[Sequence[Any]], None]]:
         """``run`` by a program that does all of it; None where there is none."""
         found = self._reference
         if not found.elementwise and found.along is None:
             return None
         try:
             inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
-            program = numerics.prepared(found.function, None if found.elementwise else found.along, inputs, outputs)
+            program = numerics.prepared(
+                found.function, None if found.elementwise else found.along, inputs, outputs, new
+            )
         except DataError:
             return None
         if program is None:
@@ -154,8 +156,7 @@ class Runner:
 
         def run(arguments: Sequence[Any]) -> None:
             try:
-                with np.errstate(all="ignore"):
-                    done = program([arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs])
+                done = program([arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs])
             except Exception as error:
                 self._fail(error, arguments)
             if not done:
