@@ -218,12 +218,14 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
         return False
     first, count = inputs[0], len(found.axes)
     rows = _row_program(function, inputs, outputs, found.axes)
+    repeated = _repeated(inputs, found.free) if rows is None else ()
     whole = rows is not None and rows.single  # which is run on all cores, and needs memory for numbers of rows only
     block = _WHOLE if whole else convert.BLOCK
     pieces = [(slice(None),) * first.ndim]
     layouts: dict[Any, Any] = {}
     if not whole or first.size > block:
-        pieces = list(_cuts(first.shape, found.free, first.size, block))
+        free = [*repeated, *(axis for axis in found.free if axis not in repeated)]
+        pieces = list(_cuts(first.shape, free, first.size, block, singly=repeated))
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
@@ -236,11 +238,15 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
                 for item in inputs
             ]
             places = [None if output is None else output[_kept(piece, found.lost[id(output)])] for output in outputs]
-            if rows is None:
+            program = rows
+            if repeated:
+                given = [item if part is None else part for item, part in zip(inputs, parts)]
+                program = _row_program(function, given, places, found.axes)
+            if program is None:
                 _compute(function, inputs, parts, places)
             else:
-                matrices, results, sizes, lead = _as_rows(rows, count, parts, places)
-                rows.run(matrices, results, sizes, lead, layouts)
+                matrices, results, sizes, lead = _as_rows(program, count, parts, places)
+                program.run(matrices, results, sizes, lead, None if repeated else layouts)
 
     for_blocks(len(pieces), len(pieces) if whole else 1, work)
     return True
@@ -271,6 +277,17 @@ def _lines(axes: Axes, inputs: Sequence[Any], outputs: Sequence[Any]) -> Optiona
     arrays = [item for item in inputs if isinstance(item, np.ndarray)]
     cut = {id(a) for a in arrays if a.ndim == first.ndim and all(a.shape[x] in (1, first.shape[x]) for x in free)}
     return _Lines(along_axes, free, lost, cut)
+
+
+def _repeated(inputs: Sequence[Any], free: Sequence[int]) -> list[int]:
+    """The axes along which an input repeats (a mask for all heads), if pieces of one index of each are large enough.
+
+    A program can be made of such pieces, though not of the whole.
+    """
+    shape = inputs[0].shape
+    arrays = [item for item in inputs if isinstance(item, np.ndarray) and item.ndim == len(shape)]
+    found = [axis for axis in free if any(array.shape[axis] != shape[axis] for array in arrays)]
+    return found if inputs[0].size >= SMALL * math.prod(shape[axis] for axis in found) else []
 
 
 def _row_program(
@@ -323,18 +340,25 @@ def _kept(piece: tuple[slice, ...], lost: Optional[set[int]]) -> tuple[slice, ..
     return tuple(part for axis, part in enumerate(piece) if not lost or axis not in lost)
 
 
-def _cuts(shape: tuple[int, ...], free: Sequence[int], size: int, block: int) -> Iterator[tuple[slice, ...]]:
-    """Pieces of about ``block`` elements, cut along the free axes, the first ones first."""
+def _cuts(
+    shape: tuple[int, ...], free: Sequence[int], size: int, block: int, least: int = 8, singly: Sequence[int] = ()
+) -> Iterator[tuple[slice, ...]]:
+    """Pieces of about ``block`` elements, cut along the free axes, the first ones first; if large enough ``least`` of them.
+
+    A piece has one index only of the axes that are cut ``singly``.
+    """
     whole = [slice(None)] * len(shape)
     axis, n = free[0], shape[free[0]]
-    if size // n > block and len(free) > 1:
+    if (size // n > block or axis in singly) and len(free) > 1:
         for i in range(n):
-            for inner in _cuts(shape, free[1:], size // n, block):
+            for inner in _cuts(shape, free[1:], size // n, block, -(-least // n), singly):
                 yield (*inner[:axis], slice(i, i + 1), *inner[axis + 1 :])
         return
-    step = max(1, min(block * n // size, max(SMALL * n // size, -(-n // 8))))
+    step = max(1, min(block * n // size, max(SMALL * n // size, -(-n // least))))
     if axis == len(shape) - 1:
         step = max(step, min(_WIDE, 4 * block * n // size))
+    if axis in singly:
+        step = 1
     for i in range(0, n, step):
         yield (*whole[:axis], slice(i, min(i + step, n)), *whole[axis + 1 :])
 

@@ -59,14 +59,22 @@ def target(out: Array) -> np.dtype[Any]:
     return INT4 if out.dtype == np.int32 else out.dtype
 
 
+def saturated_at(dtype: np.dtype[Any]) -> Optional[float]:
+    """The limit of small floats; that of integers is ``round_into``'s."""
+    return largest(dtype) if is_low_precision(dtype) else None
+
+
+def rounded(y: Any, round_mode: str, most: Optional[float]) -> Any:
+    """What comes before ``round_into``: whole numbers of the mode, within limits."""
+    y = _ROUND[round_mode](y) if round_mode in _ROUND else y
+    return y if most is None else np.clip(y, -np.float32(most), np.float32(most))
+
+
 def store(out: Array, y: Array, round_mode: str = "rint") -> None:
-    """Rounds and saturates into an output; small floats saturate too."""
-    y = _ROUND.get(round_mode, np.asarray)(y)
+    """Rounds and saturates into an output."""
+    y = rounded(np.asarray(y), round_mode, saturated_at(out.dtype))
     if out.dtype == np.int32:
         np.copyto(out, packed(y))
-    elif is_low_precision(out.dtype):
-        most = np.float32(largest(out.dtype))
-        round_into(out, np.clip(y, -most, most))
     else:
         round_into(out, y)
 

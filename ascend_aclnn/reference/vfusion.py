@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array
+from ascend_aclnn.numerics import Array, sum_over, where
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -40,22 +40,22 @@ def modulate_backward(grad: Array, x: Array, scale: Optional[Array], shift: Opti
 _MASKED = -10000.0  # a score, not infinity: a row that is masked as a whole becomes uniform
 
 
-@reference("aclnnScaledMaskedSoftmax")
-def scaled_masked_softmax(x: Array, mask: Array, scale: float, fixed_triu_mask: bool) -> Any:
+def _sum(x: Any) -> Any:
+    return sum_over(x, (-1,), True).astype(np.float32)
+
+
+@reference("aclnnScaledMaskedSoftmax", along=lambda *_: (-1,))
+def scaled_masked_softmax(x: Any, mask: Any, scale: float, fixed_triu_mask: bool) -> Any:
     """softmax(scale * x), with scores that are masked (True) set to -10000."""
-    scores = np.where(mask, np.float32(_MASKED), x * np.float32(scale))
-    scores -= np.max(scores, -1, keepdims=True)
-    np.exp(scores, out=scores)
-    scores /= np.sum(scores, -1, keepdims=True)
-    return scores
+    scores = where(mask, _MASKED, x * np.float32(scale))
+    powers = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
+    return powers / _sum(powers)
 
 
-@reference("aclnnScaledMaskedSoftmaxBackward")
-def scaled_masked_softmax_backward(grad: Array, y: Array, mask: Array, scale: float, fixed_triu_mask: bool) -> Any:
+@reference("aclnnScaledMaskedSoftmaxBackward", along=lambda *_: (-1,))
+def scaled_masked_softmax_backward(grad: Any, y: Any, mask: Any, scale: float, fixed_triu_mask: bool) -> Any:
     slope = grad * y
-    slope -= y * np.sum(slope, -1, keepdims=True)
-    slope *= np.float32(scale)
-    return np.where(mask, np.float32(0), slope)
+    return where(mask, 0, (slope - y * _sum(slope)) * np.float32(scale))
 
 
 # ------------------------------------------------------------------------------------------------- sampled attention

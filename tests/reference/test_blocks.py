@@ -317,6 +317,9 @@ def test_references_that_work_along_axes(shape: tuple[int, ...]) -> None:
         run_both(f"aclnn{name}{'Backward' if name == 'Glu' else 'Grad'}", x, half, -1)
     row = values(shape[-1:], np.dtype(np.float32))
     run_both("aclnnLayerNorm", x, shape[-1:], row, row, 1e-5)
+    mask = x[:, :1] > 0 if len(shape) > 2 else x > 0  # one for all heads
+    run_both("aclnnScaledMaskedSoftmax", x, mask, 0.5, False)
+    run_both("aclnnScaledMaskedSoftmaxBackward", x, x[::-1].copy(), mask, 0.5, False)
 
 
 def test_every_reference_along_axes_is_tested() -> None:

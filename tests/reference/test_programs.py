@@ -550,3 +550,26 @@ def test_no_helper_no_programs() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(native, "runs_programs", lambda: False)
         assert program(np.exp, [np.ones(4, np.float32)], [np.ones(4, np.float32)]) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_an_array_that_repeats_is_cut_until_a_program_fits(
+    dtype: np.dtype[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mask for all heads: each piece has one head."""
+    x = np.random.default_rng(0).standard_normal((3, 4, 300, 128)).astype(dtype)
+    mask = x[:, :1] > 0
+    formula = lambda x, m: _softmax(where(m, -10000, x))  # noqa: E731
+    outputs, used = [np.zeros_like(x), np.zeros_like(x)], []
+    run = native.run_program
+
+    def counted(*arguments: Any) -> None:
+        used.append(1)
+        run(*arguments)
+
+    monkeypatch.setattr(native, "run_program", counted)
+    assert along(formula, lambda *_: (-1,), [x, mask], outputs[:1])
+    assert len(used) >= 4, "no program"
+    monkeypatch.setattr(programs, "program", lambda *_: None)
+    assert along(formula, lambda *_: (-1,), [x, mask], outputs[1:])
+    assert np.array_equal(bits(outputs[0]), bits(outputs[1]))

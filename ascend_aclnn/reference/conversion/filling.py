@@ -32,14 +32,14 @@ def _limit(value: Any, dst: Array) -> Any:
     if is_integer(dst.dtype):
         ends = np.iinfo(dst.dtype)
         return converted(value if isinstance(value, float) else min(max(value, ends.min), ends.max), dst.dtype)
-    return np.float32(value) if dst.itemsize < 8 else value
+    return float(np.float32(value)) if dst.itemsize < 8 else value
 
 
 def _within(x: Array, low: Any, high: Any, *, out: tuple[Array]) -> None:
     """x within numbers."""
     (dst,) = out
     low, high = _limit(low, dst), _limit(high, dst)
-    if not elementwise(lambda values: _limits(values, low, high), [x], out):
+    if not elementwise(_limits, [x, low, high], out):
         round_into(dst, _limits(widen(x), low, high))
 
 

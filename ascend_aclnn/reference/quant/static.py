@@ -10,13 +10,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.numerics import Array, is_integer, matmul, round_into, widen
+from ascend_aclnn.numerics import Array, elementwise, is_integer, matmul, round_into, widen
 from ascend_aclnn.reference._quantise import (
     along,
     by_row,
     by_scale,
     fixpipe_parameters,
     group_rows,
+    rounded,
+    saturated_at,
     store,
     unpacked,
 )
@@ -36,10 +38,16 @@ def ascend_quant(
     out: tuple[Array],
 ) -> None:
     """round(x * scale + offset), with sqrtMode x * scale * scale."""
-    scales = along(widen(scale), axis, x.ndim)
-    y = widen(x) * scales
-    y = y * scales if sqrt_mode else y
-    store(out[0], y if offset is None else y + along(widen(offset), axis, x.ndim), round_mode)
+    scale, offset = along(scale, axis, x.ndim), along(offset, axis, x.ndim)
+    how = sqrt_mode, round_mode, saturated_at(out[0].dtype)
+    if out[0].dtype == np.int32 or not elementwise(_scaled, [x, scale, offset, *how], out):
+        store(out[0], _scaled(widen(x), widen(scale), None if offset is None else widen(offset), *how))
+
+
+def _scaled(x: Any, scale: Any, offset: Any, sqrt_mode: bool, round_mode: str, most: Optional[float]) -> Any:
+    y = x * scale
+    y = y * scale if sqrt_mode else y
+    return rounded(y if offset is None else y + offset, round_mode, most)
 
 
 @reference("aclnnAscendQuant", raw=True)
