@@ -25,7 +25,7 @@ from typing import Any, Callable, Optional
 import ml_dtypes
 import numpy as np
 
-from ascend_aclnn.numerics import BLOCK, Array, DataError, is_low_precision, round_into, widen
+from ascend_aclnn.numerics import BLOCK, Array, DataError, elementwise, is_low_precision, round_into, where, widen
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._philox import below_one, by_thread, consecutive, grid, in_runs, up_to_one, words
 from ascend_aclnn.reference.declare import reference
@@ -114,19 +114,27 @@ def _kept(mask: Array, shape: tuple[int, ...]) -> Array:
     return bits.view(np.bool_).reshape(shape)
 
 
-@reference("aclnnDropoutDoMask")
-def dropout_do_mask(x: Array, mask: Array, prob: float) -> Any:
+def _scaled_where(x: Any, kept: Any, scale: float) -> Any:
+    return where(kept, x * np.float32(scale), 0)
+
+
+@reference("aclnnDropoutDoMask", raw=True)
+def dropout_do_mask(x: Array, mask: Array, prob: float, *, out: tuple[Array]) -> None:
     """x / (1 - prob) where the mask has a 1, else 0. The mask does not count where prob is 0 or 1."""
     if prob == 0:
-        return x
-    scale = np.float32(0 if prob == 1 else 1 / (1 - prob))
-    return np.where(_kept(mask, x.shape) if prob < 1 else np.False_, x * scale, np.float32(0))
+        round_into(out[0], x)
+    elif prob == 1:
+        out[0][...] = 0
+    else:
+        kept, scale = _kept(mask, x.shape), 1 / (1 - prob)
+        if not elementwise(_scaled_where, [x, kept, scale], out):
+            round_into(out[0], _scaled_where(widen(x), kept, scale))
 
 
-@reference("aclnnDropoutBackward")
-def dropout_backward(grad: Array, mask: Array, scale: float) -> Any:
+@reference("aclnnDropoutBackward", raw=True)
+def dropout_backward(grad: Array, mask: Array, scale: float, *, out: tuple[Array]) -> None:
     """The gradient of DropoutDoMask, whose factor was ``scale``; 0 stands for a probability of 1."""
-    return dropout_do_mask(grad, mask, 1.0 if scale == 0 else 1 - 1 / scale)
+    dropout_do_mask(grad, mask, 1.0 if scale == 0 else 1 - 1 / scale, out=out)
 
 
 @reference("aclnnDropoutV3Grad")
@@ -153,7 +161,7 @@ def dropout(x: Array, p: float, train: bool, seed: int, offset: int, *, out: tup
     prob = p if train else 0.0
     if x.size and prob not in (0, 1):
         _fill_mask(mask, x.size, prob, (seed, offset))
-    round_into(result, np.asarray(dropout_do_mask(x.astype(np.float32, copy=False), mask, prob)))
+    dropout_do_mask(x, mask, prob, out=(result,))
 
 
 @reference("aclnnDropoutV3", raw=True)
