@@ -8,6 +8,9 @@
 #include "vectors.h"
 
 #include <math.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 /* ------------------------------------------------------------------------------------------------ one element */
 
@@ -234,17 +237,21 @@ static const struct instruction_set {
 
 static int chosen;
 
+/* __builtin_cpu_supports needs data of the compiler's own library, which zig's does not fill in. */
 static int available(void)
 {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-        && __builtin_cpu_supports("avx512vl"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma"))
-        return 1;
-#endif
+    unsigned a, b, c, d, kept, rest;
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
+    const unsigned needed = bit_OSXSAVE | bit_F16C | bit_FMA;
+    if ((c & needed) != needed) return 0;
+    __asm__ volatile("xgetbv" : "=a"(kept), "=d"(rest) : "c"(0));  /* the registers that the system keeps */
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) || (kept & 0x06) != 0x06) return 0;
+    const unsigned wide = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    return (b & wide) == wide && (kept & 0xe6) == 0xe6 ? 2 : 1;
+#else
     return 0;
+#endif
 }
 
 __attribute__((constructor)) static void choose(void) { chosen = available(); }
