@@ -204,6 +204,18 @@ def test_programs_hold_under_sanitizers(tmp_path: Path) -> None:
     assert b"__asan_report" in library.read_bytes()
 
 
+def test_the_best_instructions_are_used(built_helper: Path) -> None:
+    """Those that the kernel says the processor has: what a compiler's library knows of it may be nothing."""
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
+    expected = "plain"
+    if {"avx2", "f16c", "fma"} <= flags:
+        expected = "avx512" if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags else "avx2"
+    code = "from ascend_aclnn import native; print(native.status().instructions)"
+    done = run(code, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(built_helper))
+    assert done.stdout.strip() == expected, done.stderr
+
+
 def test_modes(tmp_path: Path, hasty_compiler: None) -> None:
     cache = tmp_path / "cache"
     done = run(TELL, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(cache))
