@@ -295,7 +295,8 @@ def test_an_exception_of_another_thread_arrives(monkeypatch: Any) -> None:
 
 def test_an_interrupted_call_waits_for_the_others() -> None:
     """They use its arrays: it ends when they do."""
-    begun, ended = threading.Event(), []
+    begun = threading.Event()
+    ended: list[bool] = []
 
     def work() -> None:
         if threading.current_thread() is caller:
