@@ -13,7 +13,6 @@ runs on arrays as it is. Nothing here knows any operator.
 
 from __future__ import annotations
 
-import functools
 import math
 import struct
 import threading
@@ -325,7 +324,10 @@ class Program:
             for place, is_input, number in places:
                 words[place] += _address((inputs if is_input else outputs)[number])
             operands, begun = pack(*words), np.zeros(1, np.int64)
-            share = functools.partial(native.run_program, code, operands, len(places), layout.work, phase.sums, begun)
+
+            def share(kept: Any = (inputs, outputs)) -> None:  # whose addresses the operands have
+                native.run_program(code, operands, len(places), layout.work, phase.sums, begun)
+
             if layout.threads > 1:
                 side_by_side(share, min(layout.threads, thread_count()))
             else:

@@ -127,11 +127,11 @@ def side_by_side(work: Callable[[], None], threads: int) -> None:
     thread works: the others are busy, and what waits for them would keep its arrays.
     """
     shares: list[_Share] = []
-    if threads > 1 and not getattr(_local, "within", False):
-        _keep_freed_memory()
-        shares = _helpers.offer(work, threads - 1)
     failures: list[Optional[BaseException]] = []
     try:
+        if threads > 1 and not getattr(_local, "within", False):
+            _keep_freed_memory()
+            shares = _helpers.offer(work, threads - 1)
         work()
     finally:
         failures += [share.finish() for share in shares]
