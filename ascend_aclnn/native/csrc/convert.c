@@ -107,7 +107,7 @@ INLINE uint8_t round_e8m0(float x)
     INLINE type round_##name(float x)                                                 \
     {                                                                                 \
         float r = rintf(x);                                                           \
-        int32_t whole = (int32_t)((r >= (least)) & (r < (beyond)) ? r : 0.0f);        \
+        int32_t whole = (int32_t)(((r >= (least)) & (r < (beyond))) ? r : 0.0f);      \
         whole = r >= (beyond) ? (largest) : whole;                                    \
         return (type)(r < (least) ? (int32_t)(least) : whole);                        \
     }

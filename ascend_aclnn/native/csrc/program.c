@@ -387,8 +387,8 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
                     FOR d[i] = a[i] * b[i] + c[i];
                 }
                 break;
-            case MAXIMUM: BINARY((x > y) | (x != x) ? x : y);
-            case MINIMUM: BINARY((x < y) | (x != x) ? x : y);
+            case MAXIMUM: BINARY(((x > y) | (x != x)) ? x : y);
+            case MINIMUM: BINARY(((x < y) | (x != x)) ? x : y);
             case COPYSIGN: FOR d[i] = float_of((bits_of(a[i]) & 0x7fffffffu) | (bits_of(b[i]) & 0x80000000u)); break;
             case FMOD:
             case REMAINDER: {
@@ -420,11 +420,11 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
             case CLIP:
                 if ((size_t)p->b < constant_count && (size_t)p->c < constant_count) {
                     const float low = constants[p->b], high = constants[p->c];
-                    FOR d[i] = (a[i] > low) | (a[i] != a[i]) ? a[i] : low;
-                    FOR d[i] = (d[i] < high) | (d[i] != d[i]) ? d[i] : high;
+                    FOR d[i] = ((a[i] > low) | (a[i] != a[i])) ? a[i] : low;
+                    FOR d[i] = ((d[i] < high) | (d[i] != d[i])) ? d[i] : high;
                 } else {
-                    FOR tile[i] = (a[i] > b[i]) | (a[i] != a[i]) ? a[i] : b[i];
-                    FOR d[i] = (tile[i] < c[i]) | (tile[i] != tile[i]) ? tile[i] : c[i];
+                    FOR tile[i] = ((a[i] > b[i]) | (a[i] != a[i])) ? a[i] : b[i];
+                    FOR d[i] = ((tile[i] < c[i]) | (tile[i] != tile[i])) ? tile[i] : c[i];
                 }
                 break;
             case NEGATIVE: FOR d[i] = float_of(bits_of(a[i]) ^ 0x80000000u); break;
