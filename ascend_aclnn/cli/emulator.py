@@ -96,9 +96,10 @@ def sanitizer_variables(sanitize: str) -> dict[str, str]:
 def environment(directory: Path, **options: str) -> dict[str, str]:
     """An environment in which programs find the emulated libraries and no others."""
     kept = {key: value for key, value in os.environ.items() if key not in [f"ASCEND_{name}" for name in _OTHER_CANN]}
-    paths = [str(directory / "lib64"), *filter(None, [kept.get("LD_LIBRARY_PATH")])]
-    home = {"ASCEND_HOME_PATH": str(directory), "ASCEND_OPP_PATH": str(directory / "opp")}
-    return {**kept, **home, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+    home = directory / cache.HOME
+    paths = [str(home / "lib64"), *filter(None, [kept.get("LD_LIBRARY_PATH")])]
+    places = {"ASCEND_HOME_PATH": str(home), "ASCEND_OPP_PATH": str(home / "opp")}
+    return {**kept, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
 
 
 def _build(options: argparse.Namespace) -> int:

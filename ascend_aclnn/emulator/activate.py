@@ -26,6 +26,7 @@ _LIBRARIES = (
     "libge_runner.so",
     "libgraph.so",
     "libacl_tdt_channel.so",
+    "libascend_hal.so",
 )
 
 
@@ -40,9 +41,10 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         raise RuntimeError(
             f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
         )
+    from ascend_aclnn.emulator import cache
     from ascend_aclnn.emulator.build import build
 
-    directory = Path(build())
+    directory = build() / cache.HOME
     settings = {
         "ASCEND_HOME_PATH": str(directory),
         "ASCEND_OPP_PATH": str(directory / "opp"),

@@ -44,6 +44,7 @@ class _Library(NamedTuple):
     needs: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()  # the libraries whose functions it exports, as the catalog names them
     operators: tuple[str, ...] = ()  # the repositories whose operators it has
+    graphs: bool = False  # it exports the graph engine's functions
     sanitized: bool = True  # with what -fsanitize asks for
 
 
@@ -66,6 +67,7 @@ _LIBRARIES = {
                 "stream.c",
                 "event.c",
                 "callback.c",
+                "allocator.c",
                 "stream_memory.c",
                 "profiling.c",
                 "allocation.c",
@@ -91,15 +93,16 @@ _LIBRARIES = {
     "libacl_op_compiler.so": _Library(("op_compiler.c",), ("libascendcl.so",), ("libacl_op_compiler.so",)),
     # The device process loads it; that one is no sanitized program.
     "libaclemu_ring.so": _Library(("ring.c",), sanitized=False),
-    # torch_npu links against these and uses nothing of them before it needs a compiled graph or a data channel.
-    "libge_runner.so": _Library(),
-    "libgraph.so": _Library(),
-    "libacl_tdt_channel.so": _Library(),
+    # torch_npu and MindSpore link against these and use nothing of them before they need a graph or a data channel.
+    "libgraph.so": _Library(("graph_engine.c",), graphs=True),
+    "libge_runner.so": _Library(needs=("libgraph.so",)),
+    "libacl_tdt_channel.so": _Library(functions=("libacl_tdt_channel.so",), needs=("libascendcl.so",)),
+    "libacl_tdt_queue.so": _Library(functions=("libacl_tdt_queue.so",), needs=("libascendcl.so",)),
     "libc_sec.so": _Library(("securec.c",)),
-    # asnumpy links against the first; others ask for the rest when they are loaded and use nothing of them here.
+    # asnumpy links against the first, others against both; they use nothing of them here.
     "libruntime.so": _Library(),
     "libplatform.so": _Library(functions=("libplatform.so",), needs=("libascendcl.so",)),
-    "libascend_hal.so": _Library(),
+    "libascend_hal.so": _Library(("hal.c",), ("libascendcl.so",)),
 }
 
 # Headers that are made of what the device process knows.
@@ -128,6 +131,7 @@ _REFUSALS = {
     "HcclResult": "HCCL_E_NOT_SUPPORT",
     "aclDataType": "ACL_DT_UNDEFINED",
     "aclFormat": "ACL_FORMAT_UNDEFINED",
+    "acltdtTensorType": "ACL_TENSOR_DATA_UNDEFINED",
 }
 
 
@@ -184,7 +188,8 @@ def build(
         cache.finish(made)
 
     def copy(made: Path) -> None:
-        shutil.copytree(cache.cached(name_of(options), make), made, dirs_exist_ok=True)
+        link = shutil.ignore_patterns(cache.HOME)
+        shutil.copytree(cache.cached(name_of(options), make), made, ignore=link, dirs_exist_ok=True)
 
     if directory is None:
         return cache.cached(name_of(options), make)
@@ -258,7 +263,8 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
     for library, parts in libraries.items():
         sources[library] = [CSRC / name for name in parts.sources]
         stubs = work / f"{library.split('.')[0]}_stubs.c"
-        stubs.write_text("\n".join(_stub_lines(parts.functions, options.cann)), encoding="utf-8")
+        graphs = _graph_lines() if parts.graphs else ()
+        stubs.write_text("\n".join((*_stub_lines(parts.functions, options.cann), *graphs)), encoding="utf-8")
         sources[library].append(stubs)
         for repository in parts.operators:
             path = work / f"{repository}.c"
@@ -333,6 +339,7 @@ def _complete(directory: Path, options: Options) -> None:
         (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
     (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
     (directory / "lib64" / "emulator.conf").write_text(_configuration(options), encoding="utf-8")
+    cache.make_home(directory)
 
 
 def _identity(compiler: str) -> str:
@@ -396,6 +403,14 @@ def _stub(name: str, returns: str) -> Iterator[str]:
     yield "int emu_not_emulated(const char *routine, int refusal);"
     yield f'__attribute__((visibility("default"))) {ctype} {name}(void) {{'
     yield f'    emu_not_emulated("{name}", {status});{result}\n}}'
+
+
+def _graph_lines() -> Iterator[str]:
+    """A refusing function for every one of the graph engine's that csrc/ does not have."""
+    yield '#include "graph_engine.h"'
+    for symbol, function in headers.graph_functions().items():
+        if symbol not in emulated_functions():
+            yield f'__attribute__((visibility("default"))) void {symbol}(void) {{ emu_refuse_graph("{function}"); }}'
 
 
 def _enum(name: str) -> dict[str, int]:

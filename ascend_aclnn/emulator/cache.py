@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 MARK = "emulator.json"
+HOME = "cann"  # in a build: links to what it has
 OBJECTS = "objects"  # a directory of the cache: compiled sources, which builds of other options share
 _OLD_MARK = "lib64/emulator.conf"
 _ENTRY = re.compile(r"[0-9a-f]{20}(-\w+)?(\.\d+)?|build-\w+")
@@ -89,6 +90,15 @@ def _size(path: Path) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
 
+def make_home(directory: Path) -> None:
+    """Links to what a build has, in a directory ``cann``: MindSpore looks for one of that name above ``lib64``."""
+    named = directory / HOME
+    named.mkdir(exist_ok=True)
+    for part in directory.iterdir():
+        if part.name not in (HOME, MARK) and not os.path.lexists(named / part.name):
+            (named / part.name).symlink_to(Path("..", part.name))
+
+
 # ---------------------------------------------------------------------------------------------- a directory of the user's
 
 
@@ -119,6 +129,7 @@ def install(directory: Path, make: Callable[[Path], None]) -> None:
             # Beside it and then over it: a program that has the old one open keeps it.
             shutil.copyfile(made / name, directory / f"{name}.new")
             os.replace(directory / f"{name}.new", directory / name)
+        make_home(directory)
         shutil.copyfile(made / MARK, directory / MARK)
 
 

@@ -73,6 +73,12 @@ def single_operator_functions() -> dict[str, Any]:
     return found
 
 
+def graph_functions() -> dict[str, str]:
+    """The functions of the graph engine that MindSpore 2.10 links against: the linker's name -> the C++ one."""
+    data: dict[str, str] = json.loads((catalog.DATA / "graph_functions.json").read_text(encoding="utf-8"))
+    return data
+
+
 def helper_functions() -> dict[str, Any]:
     """The one-phase host functions that lie in the operators' headers: name -> header, returns, parameters."""
     data: dict[str, Any] = json.loads((catalog.DATA / "helpers.json").read_text(encoding="utf-8"))

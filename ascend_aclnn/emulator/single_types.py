@@ -84,6 +84,7 @@ ARGUMENTS = {
     "ArgMin": "aclnnArgMin x0 x1:i keep_dims:b=0 y0",
     "ArgMinWithValue": "aclnnSingleArgWithValue x0 dimension:i=0 keep_dims:b=0 =0 y0 y1",
     "AscendQuantV2": "aclnnAscendQuant x0 x1 x2? sqrt_mode:b=0 round_mode:s=round dst_type:i=2 y0",
+    "Assign": "aclnnInplaceCopy y0 x1",
     "AttentionLnQKV": (
         "aclnnSingleAttentionLnQKV x0 x1 x2 x3 x4 x5 x6? x7? x8? epsilon:f=1e-7 y1:shape y0 y1 y2 y3 y4 y5 "
         "!trans_a=0 !trans_b=0"

@@ -123,6 +123,7 @@ def test_single_operators_that_an_aclnn_operator_stands_for(cann: Cann) -> None:
     shifted = X.astype(np.float64) - X.max(1, keepdims=True)
     for name, inputs, attributes, expected in (
         ("Identity", [X], {}, X),
+        ("Assign", [X, 2 * X], {}, 2 * X),
         ("Transpose", [X, np.array([1, 0], i64)], {}, X.T),
         ("Slice", [X, np.array([1, 2], i64), np.array([2, -1], i64)], {}, X[1:3, 2:]),
         ("StridedSlice", [X, *np.array([[1, 0], [4, 5], [2, 3]], i64)], {"end_mask": 2}, X[1:4:2, ::3]),

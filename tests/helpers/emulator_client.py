@@ -286,8 +286,10 @@ class Cann:
             getattr(self, name)(workspace, size, executor, stream)
         finally:
             if workspace is not None:
-                self.aclrtSynchronizeStream(stream)
-                self.aclrtFree(workspace)
+                try:
+                    self.aclrtSynchronizeStream(stream)
+                finally:
+                    self.aclrtFree(workspace)
 
     def run(self, name: str, *arguments: Any) -> None:
         """Both phases on the default stream, and waiting for it."""
@@ -319,6 +321,7 @@ _C = {
     "aclrtStream": ctypes.c_void_p,
     "aclrtEvent": ctypes.c_void_p,
     "aclrtContext": ctypes.c_void_p,
+    "aclrtAllocator": ctypes.c_void_p,
 }
 
 

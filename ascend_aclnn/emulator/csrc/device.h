@@ -45,7 +45,6 @@ struct emu_device {
     uint32_t set_count;         /* aclrtSetDevice less aclrtResetDevice */
     emu_context *primary, *contexts;
     uint32_t streams, events;
-    aclrtFloatOverflowMode saturation;
     uint32_t peers;             /* devices that this one may read: one bit each */
     /* memory, under lock */
     pthread_mutex_t lock;

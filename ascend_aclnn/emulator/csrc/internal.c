@@ -1,5 +1,5 @@
 /*
- * Functions of CANN's inner layers that torch_npu links against. Nobody profiles here, so a profiling callback is never
+ * Functions of CANN's inner layers that torch_npu and MindSpore link against. Nobody profiles here, so a profiling callback is never
  * called and a report has no reader; kernels given as binaries cannot run.
  */
 #include "calls.h"
@@ -48,6 +48,11 @@ API int32_t rtDevBinaryRegister(const void *bin, void **hdl) {
     return emu_not_emulated("rtDevBinaryRegister", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 }
 
+API int32_t rtDevBinaryUnRegister(void *hdl) {
+    (void)hdl;
+    return emu_not_emulated("rtDevBinaryUnRegister", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+}
+
 API int32_t rtFunctionRegister(void *binHandle, const void *stubFunc, const char *stubName, const void *kernelInfoExt,
                                uint32_t funcMode) {
     (void)binHandle, (void)stubFunc, (void)stubName, (void)kernelInfoExt, (void)funcMode;
@@ -58,6 +63,11 @@ API int32_t rtKernelLaunch(const void *stubFunc, uint32_t blockDim, void *args, 
                            aclrtStream stm) {
     (void)stubFunc, (void)blockDim, (void)args, (void)argsSize, (void)smDesc, (void)stm;
     return emu_not_emulated("rtKernelLaunch", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
+}
+
+API int32_t rtLaunch(const void *stubFunc) {
+    (void)stubFunc;
+    return emu_not_emulated("rtLaunch", ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
 }
 
 API int32_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len) {

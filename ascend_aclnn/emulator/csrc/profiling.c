@@ -126,6 +126,18 @@ static int read_config(const aclprofConfig *handle, aclprofConfig *config) {
     return status;
 }
 
+/* How often and how much hardware is to be sampled: taken, without effect, as there is none. */
+API aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength) {
+    ENTER("aclprofSetConfig");
+    if (config == NULL) return emu_null_argument("config");
+    if (configLength == 0 || strnlen(config, configLength) != configLength)
+        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "config is not a text of %zu bytes", configLength);
+    if (configType <= ACL_PROF_ARGS_MIN || configType >= ACL_PROF_ARGS_MAX)
+        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "configType is %d; allowed: %d to %d", (int)configType,
+                        ACL_PROF_ARGS_MIN + 1, ACL_PROF_ARGS_MAX - 1);
+    return 0;
+}
+
 API aclError aclprofStart(const aclprofConfig *profilerConfig) {
     ENTER("aclprofStart");
     aclprofConfig config;

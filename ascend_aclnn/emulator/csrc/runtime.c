@@ -17,10 +17,6 @@
 
 /* ------------------------------------------------------------------------------------------------------------ contexts */
 
-static aclrtFloatOverflowMode default_saturation(void) {
-    return emu_config()->soc.inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
-}
-
 /* A context with its default stream. The caller holds emu_world. */
 static int make_context(emu_device *device, bool primary, emu_context **result) {
     emu_context *context = calloc(1, sizeof *context);
@@ -37,7 +33,6 @@ static int make_context(emu_device *device, bool primary, emu_context **result) 
     emu_stream_adopt(context->default_stream);
     emu_handle_hide(emu_stream_handle(context->default_stream));
     if (primary) emu_handle_hide(context->handle);
-    if (device->contexts == NULL) device->saturation = default_saturation();
     context->next = device->contexts;
     device->contexts = context;
     *result = context;
@@ -447,26 +442,26 @@ API aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     return 0;
 }
 
+/* Of the process, not of a device: CANN's runtime asks for no context here, and MindSpore sets the mode before it has one. */
+#define NOT_SET ACL_RT_OVERFLOW_MODE_UNDEF
+static _Atomic aclrtFloatOverflowMode overflow_mode = NOT_SET;
+
 API aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
     ENTER("aclrtSetDeviceSatMode");
-    emu_context *context;
-    int status = emu_current_context(&context);
-    if (status != 0) return status;
     if ((unsigned)mode >= ACL_RT_OVERFLOW_MODE_UNDEF)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "mode is %d; allowed: 0, 1", (int)mode);
     if (mode == ACL_RT_OVERFLOW_MODE_INFNAN && !emu_config()->soc.inf_nan)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has only the saturation mode", emu_config()->soc.name);
-    context->device->saturation = mode;
+    overflow_mode = mode;
     return 0;
 }
 
 API aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode) {
     ENTER("aclrtGetDeviceSatMode");
-    emu_context *context;
     if (mode == NULL) return emu_null_argument("mode");
-    int status = emu_current_context(&context);
-    if (status == 0) *mode = context->device->saturation;
-    return status;
+    *mode = overflow_mode;
+    if (*mode == NOT_SET) *mode = emu_config()->soc.inf_nan ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
+    return 0;
 }
 
 /* Time limits of operators are kept and told, but nothing here is ever cut off. */

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ------------------------------------------------------------------------------------------------------ life of streams */
 
@@ -46,6 +48,7 @@ void emu_stream_release(emu_stream *stream) {
     pthread_cond_destroy(&stream->progress);
     emu_buffer_free(&stream->answer);
     free(stream->error_text);
+    free(stream->allocator);
     free(stream);
 }
 
@@ -110,6 +113,7 @@ static void end_head(emu_stream *stream, int status) {
     if (stream->unsent == task) pass_unsent(stream);
     uint64_t sequence = task->sequence;
     pthread_mutex_unlock(&stream->lock);
+    if (status != 0) emu_tell_exception(stream, task, status);
     task->finish(task);
     pthread_mutex_lock(&stream->lock);
     if (status != 0) stream->stumbled = stream->failure_mode == ACL_STOP_ON_FAILURE;
@@ -302,6 +306,9 @@ static int call_worker(emu_stream *stream) {
 }
 
 static uint64_t add_task(emu_stream *stream, emu_task *task) {
+    static __thread uint32_t thread;
+    if (thread == 0) thread = (uint32_t)syscall(SYS_gettid);
+    task->thread = thread;
     task->next = NULL;
     task->sequence = ++stream->submitted;
     if (task->number != NULL) *task->number = task->sequence;

@@ -6,6 +6,7 @@
 #include "link.h"
 
 typedef struct emu_task emu_task;
+typedef struct emu_allocator emu_allocator;
 
 /* A task is a request to the device process (`answered` is set), runs here (`run` is set), or ends when a task of another
  * stream has ended (`awaited` is set). Statuses are the task's; its message is left with the thread. */
@@ -13,7 +14,8 @@ struct emu_task {
     emu_task *next;
     uint64_t sequence;
     uint64_t *number;                                   /* where its number is wanted, or NULL */
-    const char *routine;                                /* the function that queued it */
+    const char *routine;                                /* the function that queued it, */
+    uint32_t thread;                                    /* and the thread */
     int (*run)(emu_task *task, emu_stream *stream);
     bool slow;                                          /* run may wait for other threads: only a worker runs it */
     bool quiet;                                         /* its end is seen by looking at the stream only: it may wait until then */
@@ -81,8 +83,11 @@ struct emu_stream {
     char *error_text;
     /* host callbacks (aclrtSubscribeReport) */
     uint64_t subscriber;
+    emu_allocator *allocator;     /* the program's (aclrtAllocatorRegister), or NULL */
 };
 
+/* Calls what the program has given to aclrtSetExceptionInfoCallback. */
+void emu_tell_exception(const emu_stream *stream, const emu_task *task, int status);
 /* -1 (for ever) or more than 0 milliseconds. */
 int emu_check_timeout(int32_t timeout);
 /* Deferred mode: lets tasks up to a number run. */

@@ -34,6 +34,21 @@ typedef enum {
     ACL_AICORE_NONE = 0xFF
 } aclprofAicoreMetrics;
 
+typedef enum {
+    ACL_PROF_ARGS_MIN = 0,
+    ACL_PROF_STORAGE_LIMIT,
+    ACL_PROF_AIV_METRICS,
+    ACL_PROF_SYS_HARDWARE_MEM_FREQ,
+    ACL_PROF_LLC_MODE,
+    ACL_PROF_SYS_IO_FREQ,
+    ACL_PROF_SYS_INTERCONNECTION_FREQ,
+    ACL_PROF_DVPP_FREQ,
+    ACL_PROF_HOST_SYS,
+    ACL_PROF_HOST_SYS_USAGE,
+    ACL_PROF_HOST_SYS_USAGE_FREQ,
+    ACL_PROF_ARGS_MAX
+} aclprofConfigType;
+
 typedef enum { ACL_STEP_START = 0, ACL_STEP_END = 1 } aclprofStepTag;
 
 typedef struct aclprofConfig aclprofConfig;
@@ -41,6 +56,7 @@ typedef struct aclprofAicoreEvents aclprofAicoreEvents;
 typedef struct aclprofStepInfo aclprofStepInfo;
 
 aclError aclprofInit(const char *profilerResultPath, size_t length);
+aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength);
 aclError aclprofFinalize(void);
 aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig);
 aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig);
