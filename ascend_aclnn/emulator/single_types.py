@@ -264,8 +264,8 @@ ARGUMENTS = {
     "MaskedSelect": "aclnnMaskedSelect x0 x1 y0",
     "MatrixTriangularSolve": "aclnnSingleMatrixTriangularSolve x0 x1 lower:b=1 adjoint:b=0 y0",
     "MaxPool3D": (
-        "aclnnMaxPool3D x0 ksize:I= strides:I= padding:s=CALCULATED pads:I= dilation:I= ceil_mode:i=0 "
-        "data_format:s=NCDHW y0"
+        "aclnnSingleMaxPool3D x0 ksize:I= strides:I= pads:I= dilation:I=1,1,1 y0:shape y0 !padding=CALCULATED "
+        "!data_format=NCDHW"
     ),
     "MaxPool3DGrad": (
         "aclnnSingleMaxPool3DGrad x0 x2 ksize:I= strides:I= pads:I= y0 !padding=CALCULATED !data_format=NCDHW"

@@ -536,11 +536,20 @@ def _avg_pool_3d_grad(inputs: Inputs, outputs: Sequence[Item], attributes: dict[
 
 @_single("ResizeD")
 def _resize(inputs: Inputs, outputs: Sequence[Item], attributes: dict[str, Attribute]) -> Call:
-    way = attributes.get("coordinate_transformation_mode")
-    if attributes.get("mode") != "cubic" or way not in ("align_corners", "pytorch_half_pixel", "half_pixel"):
-        raise NotTranslated(f"mode {attributes.get('mode')!r} with {way!r}")
-    sizes = outputs[0].spec.shape[2:]
-    return Call("aclnnUpsampleBicubic2d", [inputs[0], sizes, way == "align_corners", 0.0, 0.0, outputs[0]])
+    """Cubic, and linear along W, where H is 1 and may be missing in the output."""
+    source, output = _given(inputs, 0), outputs[0]
+    mode, way = attributes.get("mode"), attributes.get("coordinate_transformation_mode")
+    corners = way == "align_corners"
+    if mode == "cubic" and way in ("align_corners", "pytorch_half_pixel", "half_pixel"):
+        return Call("aclnnUpsampleBicubic2d", [source, output.spec.shape[2:], corners, 0.0, 0.0, output])
+    if mode != "linear" or way not in ("align_corners", "half_pixel"):
+        raise NotTranslated(f"mode {mode!r} with {way!r}")
+    if len(source.spec.shape) != 4 or source.spec.shape[2] != 1:
+        raise NotTranslated(f"mode 'linear' with shape {source.spec.shape}; 4 axes with height 1 are needed")
+    source, output = (_axes(item, (0, 1, 3)) if len(item.spec.shape) == 4 else item for item in (source, output))
+    scales = attributes.get("scales")
+    scale = float(scales[0]) if isinstance(scales, list) and scales else 0.0  # 0: from the sizes
+    return Call("aclnnUpsampleLinear1d", [source, output.spec.shape[2:], corners, scale, output])
 
 
 @_single("ResizeGradD")

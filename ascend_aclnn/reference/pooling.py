@@ -193,6 +193,11 @@ def _max_pool_backward(axes: int, *arguments: Any, out: tuple[Array]) -> None:
     round_into(out[0], _scattered("indices", widen(grad), indices, x.shape, axes))
 
 
+def maxima(x: Array, counts: Ints, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints) -> Array:
+    """The largest elements of so many windows along the last axes."""
+    return _maxima(widen(x), _windows(x.shape[-len(kernel) :], counts, kernel, stride, padding, dilation))[0]
+
+
 def gradient_at_maxima(x: Array, grad: Array, kernel: Ints, stride: Ints, padding: Ints) -> Array:
     """Each gradient added to the element of x that is the first maximum of its window."""
     axes = len(kernel)

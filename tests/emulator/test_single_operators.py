@@ -493,7 +493,7 @@ def test_images_as_single_operators(cann: Cann) -> None:
 
 
 @client()
-def test_gradients_at_maxima_and_of_resizing(cann: Cann) -> None:
+def test_maxima_and_resizing_and_their_gradients(cann: Cann) -> None:
     single, random = Single(cann), np.random.default_rng(5)
     x = random.integers(0, 3, (1, 2, 4, 5, 4)).astype(np.float32)  # with equal maxima, of which the first counts
     sizes, strides, pad = (2, 3, 2), (2, 1, 2), (0, 1, 1)
@@ -515,6 +515,20 @@ def test_gradients_at_maxima_and_of_resizing(cann: Cann) -> None:
         padding="CALCULATED", data_format="NCDHW",
     )  # fmt: skip
     np.testing.assert_allclose(cann.read(out), expected, rtol=1e-5, atol=1e-6)
+    found = cann.tensor(np.zeros_like(maxima))
+    single.run(
+        "MaxPool3D", inputs[:1], [found], ksize=[1, 1, *sizes], strides=[1, 1, *strides], pads=pads, dilation=[1, 1, 1],
+        padding="CALCULATED", ceil_mode=0, data_format="NCDHW",
+    )  # fmt: skip
+    np.testing.assert_array_equal(cann.read(found), maxima)
+    values = random.standard_normal((1, 2, 7, 4, 6)).astype(np.float32)
+    spread = cann.tensor(np.zeros((1, 2, 3, 2, 2), np.float32))  # taps 2 and 3 apart
+    single.run(
+        "MaxPool3D", [cann.tensor(values)], [spread], ksize=[1, 1, 2, 1, 2], strides=[1, 1, 2, 2, 2], pads=[0] * 6,
+        dilation=[2, 1, 3], padding="CALCULATED", ceil_mode=0, data_format="NCDHW",
+    )  # fmt: skip
+    taps = [values[:, :, i : i + 5 : 2, ::2, j : j + 3 : 2] for i in (0, 2) for j in (0, 3)]
+    np.testing.assert_array_equal(cann.read(spread), np.maximum.reduce(taps))
 
     def linear(size: int, made: int) -> Any:
         """(made, size): the shares of the places, half pixels."""
@@ -530,6 +544,13 @@ def test_gradients_at_maxima_and_of_resizing(cann: Cann) -> None:
                 shares[i, min(max(tap, 0), size - 1)] += near if t <= 1 else -0.75 * (t**3 - 5 * t**2 + 8 * t - 4)
         return shares
 
+    signal = random.standard_normal((2, 3, 1, 4)).astype(np.float32)
+    for shape in ((2, 3, 7), (2, 3, 1, 7)):
+        out = cann.tensor(np.zeros(shape, np.float32))
+        settings = {"coordinate_transformation_mode": "half_pixel", "sizes": [7]}
+        single.run("ResizeD", [cann.tensor(signal)], [out], mode="linear", scales=[1.75], **settings)
+        expected = (signal.astype(np.float64) @ linear(4, 7).T).reshape(shape)
+        np.testing.assert_allclose(cann.read(out), expected, rtol=1e-4, atol=1e-5)
     grad = random.standard_normal((2, 3, 1, 7)).astype(np.float32)
     out = cann.tensor(np.zeros((2, 3, 4), np.float32))
     settings = {"coordinate_transformation_mode": "half_pixel", "original_size": [2, 3, 4]}

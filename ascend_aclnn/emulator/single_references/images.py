@@ -1,4 +1,4 @@
-"""Single operators on images: crops, normalisation, deformed sampling, the gradient of pooling."""
+"""Single operators on images: crops, normalisation, deformed sampling, pooling by maxima and its gradient."""
 
 from __future__ import annotations
 
@@ -78,6 +78,11 @@ def deformable_offsets_grad(
 ) -> tuple[Array, Array]:
     settings = (kernel, (1, 1, *strides), pads, (1, 1, *dilations), groups)
     return deformable.deformable_offsets_backward(dy, x, offsets, *settings)
+
+
+@reference("aclnnSingleMaxPool3D")
+def max_pool_3d(x: Array, sizes: Ints, strides: Ints, pads: Ints, dilation: Ints, made: Ints) -> Array:
+    return pooling.maxima(x, made[-3:], sizes[2:], strides[2:], pads[::2], dilation)
 
 
 @reference("aclnnSingleMaxPool3DGrad")
