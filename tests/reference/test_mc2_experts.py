@@ -36,6 +36,17 @@ def crew(request: pytest.FixtureRequest, crews: dict[Any, Crew]) -> Crew:
     return crews[key]
 
 
+@pytest.fixture(params=["numpy 4", "emulator 4 A3"])
+def crew_a3(request: pytest.FixtureRequest, crews: dict[Any, Crew]) -> Crew:
+    if request.param not in crews:
+        if request.param.startswith("numpy"):
+            crews[request.param] = Crew(4, "numpy", A3)
+        else:
+            home = str(request.getfixturevalue("emulator_home"))
+            crews[request.param] = Crew(4, "npu", "", home, ASCEND_ACLNN_SOC=A3)
+    return crews[request.param]
+
+
 @pytest.fixture
 def crew_950(crews: dict[Any, Crew]) -> Crew:
     if "950" not in crews:
@@ -723,15 +734,13 @@ def _with_tensor_groups(comm: Any, version: int, layers: list[Layer], quant: int
 
 @pytest.mark.parametrize("quant", [0, 2])
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_experts_that_lie_on_two_ranks(crews: dict[Any, Crew], version: int, quant: int) -> None:
+def test_experts_that_lie_on_two_ranks(crew_a3: Crew, version: int, quant: int) -> None:
     """Each rank gets the rows of both parts; the parts of what comes out are added before the rows go back."""
-    if "numpy 4" not in crews:
-        crews["numpy 4"] = Crew(4, "numpy", A3)
     layers = [Layer(2, 2, seed) for seed in (1, 2)]
     for layer in layers:
         layer.ids = [ids[:, :1] for ids in layer.ids]
         layer.weights = [weights[:, :1] for weights in layer.weights]
-    answers = crews["numpy 4"].run(_with_tensor_groups, version, layers, quant)
+    answers = crew_a3.run(_with_tensor_groups, version, layers, quant)
     for place, found in enumerate(answers):
         assert not isinstance(found, BaseException), found
         number, part = divmod(place, 2)
@@ -771,13 +780,11 @@ def _shared_in_parts(comm: Any, layers: list[Layer], parts: tuple[float, float])
     return np.asarray(y).astype(np.float32), rows[: counts[0]], halves.tolist(), received.tolist()
 
 
-def test_version_1_shares_an_expert_and_rounds_sums_of_parts_away_from_zero(crews: dict[Any, Crew]) -> None:
+def test_version_1_shares_an_expert_and_rounds_sums_of_parts_away_from_zero(crew_a3: Crew) -> None:
     """The sum of the parts lies half way between two BF16 numbers, the even one being nearer to zero."""
-    if "numpy 4" not in crews:
-        crews["numpy 4"] = Crew(4, "numpy", A3)
     step = 2.0**-6  # of BF16 from 2 to 4
     layers = [Layer(2, 1, seed) for seed in (3, 4)]
-    answers = crews["numpy 4"].run(_shared_in_parts, layers, (3.0, step / 2))
+    answers = crew_a3.run(_shared_in_parts, layers, (3.0, step / 2))
     for place, found in enumerate(answers):
         assert not isinstance(found, BaseException), found
         y, rows, halves, received = found
