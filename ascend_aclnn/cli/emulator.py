@@ -13,7 +13,15 @@ from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.emulator import cache, releases
-from ascend_aclnn.emulator.build import CompilerError, Options, build, find_compiler, name_of, prebuilt
+from ascend_aclnn.emulator.build import (
+    PYTHON_PACKAGES,
+    CompilerError,
+    Options,
+    build,
+    find_compiler,
+    name_of,
+    prebuilt,
+)
 
 # Where a real CANN would be looked for: a process must not see two of them.
 _OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
@@ -98,7 +106,8 @@ def environment(directory: Path, **options: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if key not in [f"ASCEND_{name}" for name in _OTHER_CANN]}
     home = directory / cache.HOME
     paths = [str(home / "lib64"), *filter(None, [kept.get("LD_LIBRARY_PATH")])]
-    places = {"ASCEND_HOME_PATH": str(home), "ASCEND_OPP_PATH": str(home / "opp")}
+    packages = [*filter(None, [kept.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
+    places = {"ASCEND_HOME_PATH": str(home), "ASCEND_OPP_PATH": str(home / "opp"), "PYTHONPATH": ":".join(packages)}
     return {**kept, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
 
 

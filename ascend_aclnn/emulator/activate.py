@@ -42,7 +42,7 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
             f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
         )
     from ascend_aclnn.emulator import cache
-    from ascend_aclnn.emulator.build import build
+    from ascend_aclnn.emulator.build import PYTHON_PACKAGES, build
 
     directory = build() / cache.HOME
     settings = {
@@ -55,6 +55,7 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
     os.environ.update({name: value for name, value in settings.items() if value is not None})
     paths = [str(directory / "lib64"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     os.environ["LD_LIBRARY_PATH"] = ":".join(paths)  # for child processes
+    sys.path.append(str(directory / PYTHON_PACKAGES))
     for name in _LIBRARIES:
         path = directory / "lib64" / name
         if path.exists():

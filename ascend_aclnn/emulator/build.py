@@ -3,6 +3,8 @@
     directory/include/      acl/, aclnn/, aclnnop/, hccl/: made from the catalog (headers.py)
     directory/lib64/        libascendcl.so, libnnopbase.so, libopapi.so and those that clients want beside them; emulator.conf
     directory/runtime/, compiler/, opp/     the release, where clients look for it below ASCEND_HOME_PATH
+    directory/python/site-packages/         the release, where MindSpore imports it
+    directory/cann/         links to all this
 
 The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
 interface that the emulator lacks, are generated. A wheel for one platform carries the libraries of the default options in
@@ -32,6 +34,7 @@ from ascend_aclnn.emulator import cache, hardware, headers, protocol, releases
 CSRC = Path(__file__).parent / "csrc"
 PREBUILT = Path(__file__).parent / "prebuilt"
 PACKAGE = Path(__file__).parent.parent
+PYTHON_PACKAGES = "python/site-packages"  # below a build
 
 _FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra")
 _LINK = ("-shared", "-pthread", "-Wl,-z,now", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN", "-Wl,--no-undefined")
@@ -338,6 +341,11 @@ def _complete(directory: Path, options: Options) -> None:
         (directory / part).mkdir()
         (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
     (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
+    # As far as MindSpore asks before it makes communicators; CANN's set_env.sh has the directory in PYTHONPATH, too.
+    package = directory / PYTHON_PACKAGES / "hccl"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "sys_version.py").write_text(f'__sys_version__ = "{options.cann}"\n', encoding="utf-8")
     (directory / "lib64" / "emulator.conf").write_text(_configuration(options), encoding="utf-8")
     cache.make_home(directory)
 

@@ -7,6 +7,7 @@ import mmap
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.emulator import headers
 from ascend_aclnn.emulator.build import build, emulated_functions
 
-CLIENT = Path(__file__).parent / "clients" / "mindspore_training.py"
+CLIENTS = Path(__file__).parent / "clients"
 ROOT = Path(__file__).parents[2]
 
 
@@ -294,6 +295,22 @@ def mindspore() -> str:
 def test_mindspore_trains(mindspore: str, streams: str) -> None:
     """Losses and weights of softmax regression, against the formulas in float64; what runs through graphs says so."""
     variables = environment(build(), ASCEND_EMULATOR_STREAMS=streams, GLOG_v="4", PYTHONPATH=str(ROOT))
-    done = subprocess.run([mindspore, str(CLIENT)], env=variables, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [mindspore, str(CLIENTS / "mindspore_training.py")], env=variables, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"^ok: .*", done.stdout, re.M) == ["ok: training", "ok: jit", "ok: bfloat16", "ok: refused"]
+
+
+def test_ranks_of_mindspore(mindspore: str, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    variables = environment(build(), GLOG_v="4")
+    variables["PATH"] = os.pathsep.join([str(Path(mindspore).parent), variables.get("PATH", os.defpath)])
+    launcher = ["msrun", "--worker_num=2", "--local_worker_num=2", f"--master_port={port}", "--join=True"]
+    command = [*launcher, f"--log_dir={tmp_path}", "--cluster_time_out=60", str(CLIENTS / "mindspore_ranks.py")]
+    done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    logs = {path.name: path.read_text() for path in sorted(tmp_path.glob("worker_*.log"))}
+    assert done.returncode == 0, (done.stderr, logs)
+    assert [f"rank {rank} of 2 is right" in logs[f"worker_{rank}.log"] for rank in (0, 1)] == [True, True]
