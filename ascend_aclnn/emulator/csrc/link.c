@@ -491,9 +491,9 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
 /* How long a client sleeps at most before it looks whether the device process is still there, in nanoseconds. */
 #define LIVENESS 5000000
 
-/* Whether the launches are done within a short while. */
-static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since) {
-    while (emu_now() - since < 2 * RING_SPIN) {
+/* Whether the launches are done within so many nanoseconds. */
+static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since, uint64_t most) {
+    while (emu_now() - since < most) {
         if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
     }
     return false;
@@ -514,6 +514,7 @@ bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool
     memcpy(&ring->words[at + 2], request->data, request->size);
     connection->end += filler + count;
     connection->launched++;
+    if (atomic_load(&ring->state) != RING_BUSY) atomic_store(&ring->sent_at, emu_now());
     atomic_store(&ring->sent, connection->end);
     if (atomic_load(&ring->state) == RING_SLEEPS) wake(ring);
     return true;
@@ -566,10 +567,11 @@ bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeo
     uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
     atomic_store(&ring->wanted, launches);
     if (atomic_load(&ring->state) != RING_BUSY) wake(ring);
-    bool short_wait = connection->wait < RING_SPIN, in_time = true;
-    if (!short_wait || !spin(ring, launches, since)) in_time = sleep_until(connection, launches, timeout, end);
+    uint64_t most = ring_spin(&connection->pace);
+    bool slept = connection->pace.wait >= most || !spin(ring, launches, since, 2 * most);
+    bool in_time = !slept || sleep_until(connection, launches, timeout, end);
     atomic_store(&ring->wanted, 0);
-    if (in_time) connection->wait = ring_guess(connection->wait, emu_now() - since);
+    if (in_time) ring_learn(&connection->pace, since, atomic_load(&ring->done_at), emu_now(), slept);
     return in_time;
 }
 

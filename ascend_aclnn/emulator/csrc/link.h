@@ -31,7 +31,7 @@ typedef struct {
     _Atomic uint64_t taken;    /* and those whose outcome has been taken */
     uint64_t end;              /* of the ring's words: after the last launch, */
     _Atomic uint64_t start;    /* and the next one to be taken */
-    uint64_t wait;             /* nanoseconds that a wait took of late */
+    emu_pace pace;             /* of waiting for launches */
 } emu_connection;
 
 int emu_link_open(emu_device *device, emu_connection *connection);

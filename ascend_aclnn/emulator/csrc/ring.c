@@ -17,9 +17,9 @@ static bool has_work(const emu_ring *ring, uint64_t at) {
     return atomic_load(&ring->sent) != at || atomic_load(&ring->calls) != ring->answered;
 }
 
-/* Whether there is something to do within a short while. */
-static bool spin(const emu_ring *ring, uint64_t at, uint64_t since) {
-    while (now() - since < 2 * RING_SPIN) {
+/* Whether there is something to do within so many nanoseconds. */
+static bool spin(const emu_ring *ring, uint64_t at, uint64_t since, uint64_t most) {
+    while (now() - since < most) {
         if (has_work(ring, at)) return true;
     }
     return false;
@@ -29,10 +29,12 @@ static bool spin(const emu_ring *ring, uint64_t at, uint64_t since) {
 EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
     static __thread bool prompt;
     if (!has_work(ring, at)) {
-        uint64_t since = now(), *gap = &ring->gap[ring->waited];
+        emu_pace *pace = &ring->pace[ring->waited];
+        uint64_t since = now(), most = ring_spin(pace);
+        uint32_t state = RING_BUSY;
         if (!prompt) prompt = prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0) == 0;
-        if (!ring->waited || *gap >= RING_SPIN || !spin(ring, at, since)) {
-            uint32_t state = !ring->waited && *gap < 2u * NAP ? RING_NAPS : RING_SLEEPS;
+        if (!ring->waited || pace->wait >= most || !spin(ring, at, since, 2 * most)) {
+            state = !ring->waited && pace->wait < 2u * NAP ? RING_NAPS : RING_SLEEPS;
             for (;; state = RING_SLEEPS) {
                 atomic_store(&ring->state, state);
                 if (has_work(ring, at)) break;
@@ -41,7 +43,7 @@ EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
             }
             atomic_store(&ring->state, RING_BUSY);
         }
-        *gap = ring_guess(*gap, now() - since);
+        ring_learn(pace, since, atomic_load(&ring->sent_at), now(), state == RING_SLEEPS);
     }
     uint64_t sent = atomic_load(&ring->sent);
     if (sent == at) ring->answered++;
@@ -50,6 +52,7 @@ EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
 
 /* So many launches are done; the last one has an answer, which goes onto the socket, or not. */
 EXPORT void emu_ring_done(emu_ring *ring, uint64_t done, bool answers) {
+    if (atomic_load(&ring->sleeps) != 0) atomic_store(&ring->done_at, now());
     atomic_store(&ring->done, done);
     uint64_t wanted = atomic_load(&ring->wanted);
     ring->waited = wanted != 0 && wanted <= done;
