@@ -19,6 +19,7 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, UnsupportedOperator
 from ascend_aclnn.core.interface import MemoryInfo
 from ascend_aclnn.core.scalar import Scalar
+from ascend_aclnn.core.schedule import SCHEDULE_CONTEXT
 from ascend_aclnn.core.streams import (
     Device,
     Event,
@@ -135,6 +136,7 @@ else:
 
 
 __all__ = [
+    "SCHEDULE_CONTEXT",
     "AclError",
     "Communicator",
     "CommunicatorConfig",

@@ -48,6 +48,7 @@ class Communicator:
         self.name = endpoint.name
         self._endpoint = endpoint
         self._splits = 0
+        self._has_window = False
         self._release = weakref.finalize(self, endpoint.close)
 
     # ---------------------------------------------------------------------------------------- making one
@@ -147,6 +148,7 @@ class Communicator:
     def resume(self) -> None:
         """Makes the communicator usable again after ``abort`` or an error: all ranks call this, and meet anew."""
         self._endpoint.resume()
+        self._has_window = False
 
     def check(self) -> None:
         """Raises the asynchronous error of the communicator, if it has one: a lost rank, a time-out."""
@@ -281,6 +283,25 @@ class Communicator:
             _check_peer(peer, self.rank, self.size)
             placed.append((kind == "send", self._tensor(tensor, kind == "recv"), peer))
         self._endpoint.exchange(placed, stream)
+
+    # ---------------------------------------------------------------------------------------- one-sided
+    def window(self, nbytes: int, peers: Optional[Sequence[int]] = None) -> Tensor:
+        """Memory of this rank, INT8 and 0, that operators of its peers write to: AttentionToFFN, FFNToAttention.
+
+        All ``peers`` (None: all other ranks) call this with each other, and wait for each other. What is written is read by
+        operators that get its address (``data_ptr``) in a ``schedule_context``. A communicator has one window, which ``resume``
+        takes away: HcclCommRegister and HcclCommExchangeMem, of CANN 8.5.0 and later.
+        """
+        others = [rank for rank in range(self.size) if rank != self.rank] if peers is None else list(peers)
+        for peer in others:
+            _check_peer(peer, self.rank, self.size)
+        if nbytes < 1 or len(set(others)) != len(others):
+            raise ValueError(f"nbytes is {nbytes} and peers are {others}; nbytes must be above 0, the peers different")
+        if self._has_window:
+            raise ValueError("the communicator has a window already")
+        made = self._endpoint.window(nbytes, others)
+        self._has_window = True
+        return made
 
     # ---------------------------------------------------------------------------------------- operands
     def _pair(self, send: Optional[Operand], receive: Operand) -> tuple[Optional[Tensor], Tensor]:

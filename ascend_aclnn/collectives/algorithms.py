@@ -84,6 +84,7 @@ class Collectives:
         # Some of these ranks once more, by a salt.
         self._meet: Optional[Callable[[bytes, int, int, Optional[Mapping[int, int]]], Group]] = None
         self._resumed = 0
+        self._windows: dict[int, tuple[Location, int]] = {}  # of the ranks that have shared theirs: where, and bytes
 
     @classmethod
     def join(
@@ -124,6 +125,7 @@ class Collectives:
             raise CommunicationError("the communicator was not made by join and cannot meet its ranks again")
         self.group.close()
         self._resumed += 1
+        self._windows.clear()
         self.group = self._meet(b"resumed %d" % self._resumed, self.group.rank, self.group.size, None)
 
     def among(self, members: Sequence[int]) -> Collectives:
@@ -319,6 +321,28 @@ class Collectives:
             for peer, _ in sends:
                 if group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)) != b"done":
                     raise group.fail(f"rank {peer} sends to rank {group.rank}, which waits for it to receive")
+
+    # ---------------------------------------------------------------------------------------- windows
+    def share_window(self, place: Location, nbytes: int, peers: Sequence[int]) -> None:
+        """Lets peers write to memory of this rank, and this rank to theirs: all of them call it with each other."""
+        group, others = self.group, sorted(set(peers) - {self.group.rank})
+        announcement = _pack("window", DataType.UINT8, -1, -1, (nbytes,), place)
+        with contextlib.ExitStack() as locks:
+            for peer in others:
+                locks.enter_context(group.peer_locks[peer])
+            for peer in others:
+                group.send(peer, POINT_TO_POINT, announcement)
+            for peer in others:
+                message = _unpack(group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)))
+                if message.operation != "window":
+                    text = f"rank {peer} sends to rank {group.rank}, which waits for its window"
+                    raise group.fail(text)
+                self._windows[peer] = message.location, message.counts[0]
+        self._windows[group.rank] = place, nbytes
+
+    def window(self, rank: int) -> npt.NDArray[np.uint8]:
+        """A rank's window, to write to. KeyError where it has shared none with this rank."""
+        return self.group.memory(rank, *self._windows[rank])
 
     # ---------------------------------------------------------------------------------------- what all share
     def _announce_buffer(

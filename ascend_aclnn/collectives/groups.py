@@ -110,6 +110,16 @@ class Ranks:
             part.reshape(-1, *sent.shape[1:]) if part.size else part.reshape(0, *sent.shape[1:]) for part in received
         ]
 
+    @_reported
+    def window(self, rank: int) -> Array:
+        """The memory that a rank lets this one write to, as bytes; AclError where it has shared none."""
+        self._collectives.group.check_rank(rank)
+        try:
+            return self._collectives.window(rank)
+        except KeyError:
+            text = f"rank {rank} has shared no window with rank {self.rank} (HcclCommRegister, HcclCommExchangeMem)"
+            raise CommunicationError(text) from None
+
 
 def _buffer(x: Array) -> Buffer:
     return Buffer(np.ascontiguousarray(x).reshape(-1))

@@ -32,7 +32,8 @@ _SECRET_BYTES = 32
 _ADDRESS_BYTES = 64
 COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two connections between each pair of ranks
 CHANNELS = 2
-# Segments: inputs of collectives, their results, what is sent to one rank, small inputs, and the memory of an emulated device.
+# Segments: inputs of collectives, their results, what is sent to one rank, small inputs, and where windows lie: the memory of
+# an emulated device, or what stands for it.
 SCRATCH, RESULTS, POINTS, KEPT, DEVICE = range(5)
 # Inputs up to this size are copied to KEPT: that costs less than to wait until all ranks have read them where they lie.
 KEPT_BYTES = 1 << 18
@@ -164,6 +165,19 @@ class Group(abc.ABC):
     @abc.abstractmethod
     def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
         """The elements that a rank gives."""
+
+    # ---------------------------------------------------------------------------------------- windows
+    @abc.abstractmethod
+    def room(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Memory of this rank at the start of DEVICE, where that is none of an emulated device; zeros at first."""
+
+    def check_rank(self, rank: int) -> None:
+        """CommunicationError once the group has failed, or that rank has left."""
+        self.check()
+
+    @abc.abstractmethod
+    def memory(self, rank: int, place: Location, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Bytes in any rank's memory, to read and to write; CommunicationError where ranks share none."""
 
     # ---------------------------------------------------------------------------------------- the end
     def check(self) -> None:

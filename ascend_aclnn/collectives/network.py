@@ -394,6 +394,13 @@ class NetworkGroup(Group):
         self._receive_into(peer, _GIVEN, array, time.monotonic() + EXECUTE_TIMEOUT)
         return array
 
+    # ---------------------------------------------------------------------------------------- windows
+    def room(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        raise CommunicationError("ranks that meet over the network share no memory, so there are no windows")
+
+    def memory(self, rank: int, place: Location, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self.room(nbytes)
+
     # ---------------------------------------------------------------------------------------- the end
     def _disconnect(self) -> None:
         gloo, self._gloo = self._gloo, None

@@ -201,10 +201,9 @@ class HostGroup(Group):
         try:
             for _ in (SCRATCH, RESULTS, POINTS, KEPT):
                 self.own.append(Segment.create())
-            self._descriptors = [s.descriptor for s in self.own]
-            if device_memory is not None:
-                self._descriptors.append(device_memory)
-                self._segments[rank, DEVICE] = Segment(os.dup(device_memory))
+            device = Segment.create() if device_memory is None else Segment(os.dup(device_memory))
+            self._segments[rank, DEVICE] = device
+            self._descriptors = [s.descriptor for s in (*self.own, device)]
             with _Meeting() as meeting:
                 for other, process in (known or {}).items():
                     meeting.watch_process(other, process)
@@ -455,6 +454,17 @@ class HostGroup(Group):
 
     def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
         return self._view(peer, place, dtype, 0, count)
+
+    def room(self, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self._segments[self.rank, DEVICE].reserve(nbytes)[:nbytes]
+
+    def check_rank(self, rank: int) -> None:
+        self.check()
+        if rank != self.rank and self._wait((), (rank,), COLLECTIVE, 0) is not None:
+            raise self.fail(f"rank {rank} is lost")
+
+    def memory(self, rank: int, place: Location, nbytes: int) -> npt.NDArray[np.uint8]:
+        return self._view(rank, place, np.dtype(np.uint8), 0, nbytes)
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:

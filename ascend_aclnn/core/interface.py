@@ -171,6 +171,10 @@ class CommunicatorEndpoint(abc.ABC):
         """Sends (True) and receives with other ranks."""
 
     @abc.abstractmethod
+    def window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
+        """Memory of this rank, INT8 and 0, that peers can write to, and theirs for this rank; waits for them."""
+
+    @abc.abstractmethod
     def abort(self) -> None: ...
 
     @abc.abstractmethod

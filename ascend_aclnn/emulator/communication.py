@@ -41,6 +41,7 @@ from ascend_aclnn.reference import reference
 PARAMETER, NOT_FOUND, TIMEOUT, REMOTE = 1, 6, 9, 21  # of HcclResult
 
 _ACTION = struct.Struct("<IIIIQ128s")
+_WINDOW = struct.Struct("<QQ")
 _PROTOTYPES = (
     "aclnnStatus aclnnHcclCollectiveGetWorkspaceSize(const char *comm, int64_t operation, int64_t reduction, int64_t root, "
     "const aclIntArray *counts, const aclTensor *send, aclTensor *receive, uint64_t *workspaceSize, aclOpExecutor **executor);",
@@ -93,6 +94,7 @@ class Communicators:
             Communication.STATE: self._state,
             Communication.ABORT: self._abort,
             Communication.RESUME: self._resume,
+            Communication.WINDOW: self._share_window,
         }
         _register(self)
 
@@ -165,6 +167,16 @@ class Communicators:
 
     def _resume(self, request: _Request) -> bytes:
         self._members[request.name].resume()
+        return b""
+
+    def _share_window(self, request: _Request) -> bytes:
+        """text: offset in the device memory, bytes, the ranks to share it with."""
+        offset, nbytes = _WINDOW.unpack_from(request.text)
+        peers = struct.unpack(f"<{request.size}I", request.text[_WINDOW.size :])
+        member = self._members[request.name]
+        if peers and max(peers) >= member.group.size:
+            raise ValueError(f"peerRanks are {peers}; the communicator has {member.group.size} ranks")
+        member.share_window(Location(DEVICE, offset), nbytes, peers)
         return b""
 
     # ---------------------------------------------------------------------------------------- collectives

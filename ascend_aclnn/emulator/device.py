@@ -31,6 +31,7 @@ from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
 from ascend_aclnn.backends.numpy.placed import Layout, Memory, PlacedCall, Tensors, layout_of
 from ascend_aclnn.backends.numpy.storage import HostStorage
 from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.core import addresses
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, OUT_OF_MEMORY, PARAM_INVALID, AclError
 from ascend_aclnn.core.scalar import Scalar
@@ -626,7 +627,14 @@ def main() -> None:
     try:
         backend = find_backend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
-        device = Device(backend, np.frombuffer(mapped, np.uint8))
+        memory = np.frombuffer(mapped, np.uint8)
+        device, base = Device(backend, memory), int(sys.argv[3], 16)  # where the client has mapped it
+
+        def find(address: int, nbytes: int) -> Optional[Memory]:
+            within = base <= address and address + nbytes <= base + memory.nbytes
+            return memory[address - base : address - base + nbytes] if within else None
+
+        addresses.enter(find)
         ring = RingFunctions(sys.argv[2])
         gc.freeze()  # what has been imported stays
         gc.set_threshold(20_000, 20, 100)  # plans stay, too, and are many objects

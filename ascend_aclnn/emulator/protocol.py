@@ -59,6 +59,7 @@ class Communication(IntEnum):
     STATE = 5
     ABORT = 6
     RESUME = 7
+    WINDOW = 8  # shares a window with peers
 
 
 class Collective(IntEnum):

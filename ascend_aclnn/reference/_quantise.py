@@ -37,6 +37,13 @@ def by_row(y: Array, most: float = INT8_MAX) -> tuple[Array, Array]:
     return np.where(scales == 0, 0, y / np.where(scales == 0, 1, scales)), scales[..., 0]
 
 
+def by_factor(y: Array, most: float = INT8_MAX) -> tuple[Array, Array]:
+    """Like ``by_row`` as kernels do it that multiply by ``most`` / magnitude; the scales are one over these factors."""
+    magnitude = np.abs(y).max(axis=-1, keepdims=True, initial=0)
+    factor = np.float32(most) / np.where(magnitude == 0, 1, magnitude)
+    return y * factor, np.where(magnitude == 0, np.float32(0), np.float32(1) / factor)[..., 0]
+
+
 # ------------------------------------------------------------------------------------------------------- stores
 
 

@@ -5,6 +5,7 @@ Between the inputs and the result everything is float32; the device rounds the i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -12,12 +13,16 @@ import numpy as np
 from ascend_aclnn.numerics import Array, is_integer, matmul, widen
 from ascend_aclnn.reference._gates import activated, swiglu
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference._schedule import READY, Schedule, wait
+from ascend_aclnn.reference.declare import DataError, reference
 from ascend_aclnn.reference.gmm._groups import parts
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
 from ascend_aclnn.reference.matmul.weights import dequantised_weight
 
 _ENDS, _SIZES = 0, 1
+_QUANTISED = 2  # tokenDtype of FfnWorkerBatching: INT8, and behind the elements a float32
+_NOBODY = 0x7F7F7F7F  # what FfnWorkerScheduler leaves in the place of the experts that it has noted
+_NO_EXPERT = 1_000_000  # numbers from here on are none of experts
 _PLAIN = {"fastgelu": "fast_gelu", "gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
 _GATED = {"geglu": "gelu_tanh", "swiglu": "silu", "reglu": "relu"}
 
@@ -116,3 +121,114 @@ def matmul_swiglu(x: Array, weight: Array, bias: Array, transpose_weight: bool) 
 def swiglu_gated_mlp(x: Array, gate_up: Array, down: Array, cube_math_type: int) -> Array:
     """(silu(gate) * up) @ down of [gate | up] = x @ gateUp."""
     return matmul(swiglu(matmul(x, gate_up), True), down)
+
+
+# --------------------------------------------------------------------------------------------------- other devices
+
+
+@reference("aclnnInplaceFfnWorkerScheduler", raw=True)
+def ffn_worker_scheduler(context: Array, group_size: int, execute_mode: int, *, out: Any) -> None:
+    """Waits until a group of attention ranks has sent a micro batch, or run_flag is 0, and notes who has sent what.
+
+    With one group the micro batches come in turn; with several, each that is ready gives its first one that is.
+    """
+    schedule = Schedule(context, "scheduleContextRef")
+    schedule.require(schedule["schedule_mode"] == 0, "schedule_mode", "0 (FFN)")
+    sessions, count, size, experts = schedule.positive(
+        "session_num", "micro_batch_num", "micro_batch_size", "selected_expert_num"
+    )
+    if not 0 < group_size <= sessions or sessions % group_size:
+        raise DataError(
+            "syncGroupSize", f"is {group_size}; it must divide the {sessions} sessions of scheduleContextRef"
+        )
+    schedule.require(schedule["ffn_token_data_buf"] != 0, "ffn_token_data_buf", "an address")
+    info = schedule.buffer("ffn_token_info_buf", (sessions, count, 2 + size * experts), sized=True)
+    names = ("layer_ids", "session_ids", "micro_batch_ids")
+    layers, numbers, micro_batches = (schedule.buffer(f"ffn_{name}_buf", (sessions,), sized=True) for name in names)
+    chosen = schedule.buffer("ffn_expert_ids_buf", (sessions, size * experts), sized=True)
+    turn = schedule["ffn_polling_index"]
+    schedule.require(turn < count, "ffn_polling_index", f"below {count}")
+    schedule["ffn_out_num"] = 0
+    groups = [slice(first, first + group_size) for first in range(0, sessions, group_size)]
+    tried = [turn] if len(groups) == 1 else range(count)
+
+    def ready() -> list[tuple[slice, int]]:
+        """Of each group, its first micro batch that is whole."""
+        whole = [[batch for batch in tried if (info[group, batch, 0] == READY).all()] for group in groups]
+        return [(group, found[0]) for group, found in zip(groups, whole) if found]
+
+    if not schedule.wait(lambda: bool(ready())):
+        return
+    done = 0
+    for group, batch in ready():
+        to = slice(done, done + group_size)
+        sent = info[group, batch]
+        layers[to], chosen[to] = sent[:, 1], sent[:, 2:]
+        numbers[to], micro_batches[to] = np.arange(group.start, group.stop), batch
+        sent[:, 2:] = _NOBODY
+        sent[:, 0] = 0
+        done += group_size
+    schedule["ffn_out_num"] = done
+    if len(groups) == 1:
+        schedule["ffn_polling_index"] = (turn + 1) % count
+
+
+@reference("aclnnFfnWorkerBatching", raw=True)
+def ffn_worker_batching(
+    context: Array,
+    expert_num: int,
+    max_out_shape: Sequence[int],
+    token_dtype: int,
+    need_schedule: int,
+    layer_num: int,
+    *,
+    out: tuple[Array, ...],
+) -> None:
+    """The tokens that have come, by expert; tokens of one expert stay in the order of session, token and place.
+
+    expertOffsets is a token's place among its experts, as FFNToAttention wants it. With needSchedule it waits for the next
+    micro batch of all sessions itself. The rows behind actualTokenNum are not written.
+    """
+    schedule = Schedule(context, "scheduleContext")
+    sessions, count, size, experts, step = schedule.positive(
+        "session_num", "micro_batch_num", "micro_batch_size", "selected_expert_num", "attn_to_ffn_token_size"
+    )
+    hidden, item = max_out_shape[3], out[0].dtype.itemsize
+    least = hidden * item + (4 if token_dtype == _QUANTISED else 0)
+    schedule.require(step >= least, "attn_to_ffn_token_size", f"at least {least}")
+    if need_schedule:
+        turn = schedule["ffn_polling_index"]
+        schedule.require(turn < count, "ffn_polling_index", f"below {count}")
+        info = schedule.buffer("ffn_token_info_buf", (sessions, count, 2 + size * experts))[:, turn]
+        wait(lambda: int(info[:, 0].sum()) == sessions, "scheduleContext")
+        chosen, numbers, batches = info[:, 2:].copy(), np.arange(sessions), np.full(sessions, turn)
+        info[:, 2:], info[:, 0] = np.iinfo(np.int32).max, 0
+        schedule["ffn_polling_index"] = (turn + 1) % count
+    else:
+        have = schedule["ffn_out_num"]
+        schedule.require(have <= sessions, "ffn_out_num", f"at most {sessions}")
+        chosen = schedule.buffer("ffn_expert_ids_buf", (have, size * experts))
+        numbers, batches = (schedule.buffer(f"ffn_{name}_buf", (have,)) for name in ("session_ids", "micro_batch_ids"))
+    order = np.argsort(chosen, axis=None, kind="stable")
+    order = order[: int((chosen < _NO_EXPERT).sum())]
+    if len(order) > len(out[0]):
+        raise DataError("maxOutShape", f"has room for {len(out[0])} rows; {len(order)} have come")
+    session, place = np.divmod(order, size * experts)
+    token, among = np.divmod(place, experts)
+    data = schedule.buffer("ffn_token_data_buf", (schedule["session_num"], count, size, experts, step), np.uint8)
+    source = numbers[session], batches[session], token, among
+    for column, end, name in zip(source, (schedule["session_num"], count), ("session_ids", "micro_batch_ids")):
+        if column.size and not 0 <= column.min() <= column.max() < end:
+            raise DataError("scheduleContext", f"names {name} up to {column.max()}; there are {end}")
+    y, groups, *columns, scale, total = out
+    y[: len(order)] = data[(*source, slice(0, hidden * item))].view(y.dtype)
+    for column, values in zip(columns, source):
+        column[: len(order)] = values
+    if token_dtype == _QUANTISED:
+        scale[: len(order)] = data[(*source, slice(hidden * item, hidden * item + 4))].view(np.float32)[:, 0]
+    found, counts = np.unique(chosen.reshape(-1)[order], return_counts=True)
+    if len(found) > len(groups):
+        raise DataError("expertNum", f"is {expert_num}; tokens of {len(found)} experts have come")
+    groups[...] = 0
+    groups[: len(found)] = np.stack([found, counts], 1)
+    total[...] = len(order)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_SCHEDULE = "its schedule holds addresses in the memory of other devices, which the NumPy backend does not have"
 # The context of the five operators below is a structure of addresses and handles (mc2_moe_context.h, engram_fetch_utils.h)
 # that a program fills itself. None of them has an argument that names a communicator, so a reference cannot know the ranks.
 _CONTEXT = (
@@ -15,29 +14,15 @@ _CHANNELS = (
     "memory that programs register with HCCL, and the channels to them from HcclChannelAcquire, and neither the NumPy "
     "backend nor the emulated HCCL has these"
 )
-# attention_to_ffn.h, ffn_to_attention.h: a rank that is written to calls no operator with the group. It finds what came by
-# the addresses in its ScheduleContext (attention_worker_scheduler_aicpu.cpp, ffn_worker_scheduler_aicpu.cpp), and clears the
-# flags there for which the next call waits.
-_WINDOW = (
-    "it has no output: it writes into the communicator's buffers of ranks that take no part in the call, and the operators "
-    "that read these are given addresses and no group; neither the NumPy backend nor the emulated HCCL has buffers with "
-    "addresses"
-)
 _PACKING = "how the compressed weight is packed is described nowhere"
 _CHECK = "its kernel is not public, and its document says neither what result holds nor how the statistics are updated"
 
 REASONS = {  # by C name
-    "aclnnAttentionToFFN": _WINDOW,
-    "aclnnAttentionWorkerCombine": _SCHEDULE,
     "aclnnEngramFetch": _CHANNELS,
     "aclnnEngramFetchGrad": _CHANNELS,
     "aclnnEngramFetchWait": _CHANNELS,
-    "aclnnFFNToAttention": _WINDOW,
-    "aclnnFfnWorkerBatching": _SCHEDULE,
     "aclnnHansDecode": "the stream of HansEncode is described nowhere",
     "aclnnHansEncode": "the stream that it writes is described nowhere",
-    "aclnnInplaceAttentionWorkerScheduler": _SCHEDULE,
-    "aclnnInplaceFfnWorkerScheduler": _SCHEDULE,
     "aclnnMatmulCompress": _PACKING,
     "aclnnMatmulCompressDequant": _PACKING,
     "aclnnMoeEpCombine": _CONTEXT,

@@ -133,7 +133,16 @@ rule(
     documented_products,
     documented_dtypes(),
     # Sessions, micro batches, tokens and columns of the largest output.
-    array_length("maxOutShape", 4),
+    tiling(
+        array_length("maxOutShape", 4),
+        in_range("expertNum", 1, 8192),
+        positive("maxOutShape"),
+        require("maxOutShape[0] <= 1024", "maxOutShape[2] <= 64"),
+        one_of("tokenDtype", 0, 1, 2),
+        one_of("needSchedule", 0, 1),
+        require("0 <= layerNum and layerNum <= expertNum"),
+        rank(1, 1, "scheduleContext"),
+    ),
     define(rows="(prod(maxOutShape[:3]),)"),
     infer_shape(
         y="(*rows, maxOutShape[3])",
@@ -149,7 +158,14 @@ rule(
         actualTokenNum="INT64",
     ),
 )
-rule("aclnnInplaceFfnWorkerScheduler", documented_products, documented_dtypes())
+rule(
+    "aclnnInplaceFfnWorkerScheduler",
+    rank(1, 1, "scheduleContextRef"),
+    one_of("executeMode", 0),
+    not_empty("scheduleContextRef"),
+    documented_products,
+    documented_dtypes(),
+)
 rule(
     "aclnnSwinTransformerLnQkvQuant",
     documented_products,

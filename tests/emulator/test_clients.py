@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -147,13 +148,13 @@ def test_exit(mode: str, program: str) -> None:
     assert run(["programs.py", program], status=status, TASK_QUEUE_ENABLE=mode).endswith("done\n")
 
 
-def run_ranks(ranks: int, program: str, *arguments: str) -> str:
+def run_ranks(ranks: int, program: str, *arguments: str, options: Sequence[str] = ()) -> str:
     """Runs a program under torchrun, on a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={port}"]
-    return run([*launcher, program, *arguments], ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
+    return run([*launcher, program, *arguments], *options, ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=short), pytest.param(2, marks=short), 3, 4, 8])
@@ -162,6 +163,13 @@ def test_distributed(ranks: int) -> None:
     names += ["tensor_parallel", "pipeline", "checkpoint"]
     output = run_ranks(ranks, "distributed.py", *names)
     assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
+
+
+@short
+def test_attention_and_ffn_on_ranks_of_their_own() -> None:
+    """torch_npu's windows, schedule contexts and operators."""
+    output = run_ranks(2, "attention_ffn.py", options=("--cann", "8.5.0", "--soc", "Ascend910_9391"))
+    assert sorted(output.splitlines()) == [f"rank {rank}: tokens went there and back" for rank in range(2)]
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=short), pytest.param(4, marks=short)])

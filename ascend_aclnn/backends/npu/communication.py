@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import StreamState
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, CommunicatorConfig, hccl_type
-from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
+from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint, Storage
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
@@ -146,6 +148,7 @@ class HcclCommunicator(CommunicatorEndpoint):
     def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int) -> None:
         self._hccl = hccl
         self._handle: Optional[ctypes.c_void_p] = handle
+        self._window: Optional[tuple[ctypes.c_void_p, Storage]] = None  # HCCL's handle, and the memory
         self.rank = rank
 
     def identify(self) -> None:
@@ -202,11 +205,27 @@ class HcclCommunicator(CommunicatorEndpoint):
             row.dtype = hccl_type(tensor.dtype)
         self._call("HcclBatchSendRecv", ctypes.addressof(rows), len(items), comm, target.handle)
 
+    def window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
+        backend = self._hccl.backend
+        memory = backend.allocate(nbytes, backend.current_device())
+        tensor = Tensor.on(memory, TensorSpec((nbytes,), DataType.INT8))
+        tensor.assign(0)
+        window, ranks = ctypes.c_void_p(), (ctypes.c_uint32 * len(peers))(*peers)
+        self._call("HcclCommRegister", self.handle, tensor.data_ptr, nbytes, ctypes.addressof(window), 0)
+        try:
+            self._call("HcclCommExchangeMem", self.handle, window, ctypes.addressof(ranks), len(peers))
+        except BaseException:
+            self._hccl.function("HcclCommDeregister")(self.handle, window)
+            raise
+        self._window = window, memory  # peers may write there as long as the communicator lives
+        return tensor
+
     def abort(self) -> None:
         self._call("HcclCommSuspend", self.handle)
 
     def resume(self) -> None:
         self._call("HcclCommResume", self.handle)
+        self._drop_window(self.handle)
 
     def check(self) -> None:
         status = ctypes.c_int32()
@@ -220,7 +239,13 @@ class HcclCommunicator(CommunicatorEndpoint):
         """Destroys the communicator; never raises, and does nothing once the runtime has ended."""
         handle, self._handle = self._handle, None
         if handle is not None and self._hccl.backend.runtime.usable():
+            self._drop_window(handle)
             self._hccl.function("HcclCommDestroy")(handle)
+
+    def _drop_window(self, handle: ctypes.c_void_p) -> None:
+        if self._window is not None:
+            self._hccl.function("HcclCommDeregister")(handle, self._window[0])
+            self._window = None
 
     # ---------------------------------------------------------------------------------------- helpers
     @property

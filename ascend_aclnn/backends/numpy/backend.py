@@ -114,21 +114,21 @@ class NumpyBackend(Backend):
     ) -> communication.HostCommunicator:
         from ascend_aclnn.backends.numpy import communication
 
-        return communication.HostCommunicator(info, rank, size, self._soc.product, config)
+        return communication.HostCommunicator(self, info, rank, size, config)
 
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
         from ascend_aclnn.backends.numpy import communication
 
         for device in devices:
             self.set_device(device)  # there is one
-        return [communication.HostCommunicator(communication.root_info(), 0, 1, self._soc.product)]
+        return [communication.HostCommunicator(self, communication.root_info(), 0, 1)]
 
     def communicator_of_cluster(
         self, path: str, rank: int, config: CommunicatorConfig
     ) -> communication.HostCommunicator:
         from ascend_aclnn.backends.numpy import communication
 
-        return communication.cluster(path, rank, self._soc.product, config)
+        return communication.cluster(self, path, rank, config)
 
     # memory
     def from_host(self, array: npt.NDArray[Any], dtype: DataType) -> Tensor:

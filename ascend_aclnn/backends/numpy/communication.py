@@ -7,25 +7,33 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 import numpy.typing as npt
 
-from ascend_aclnn.backends.numpy.storage import host_view
+from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import Buffer, Call, Collectives, parts_of
 from ascend_aclnn.collectives.interface import (
+    DEVICE,
     EXECUTE_TIMEOUT,
     CommunicationError,
+    Location,
     RootInfo,
     TimedOut,
     rank_table_info,
 )
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, NOT_SUPPORTED, REDUCTIONS, CommunicatorConfig, hccl_type, supports
 from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
+from ascend_aclnn.core.socs import soc as find_soc
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ascend_aclnn.backends.numpy.backend import NumpyBackend
 
 TIMEOUT, REMOTE = 9, 21  # of HcclResult
 
@@ -36,9 +44,9 @@ def root_info() -> bytes:
     return RootInfo.new().pack()
 
 
-def cluster(path: str, rank: int, product: str, config: CommunicatorConfig) -> HostCommunicator:
+def cluster(backend: NumpyBackend, path: str, rank: int, config: CommunicatorConfig) -> HostCommunicator:
     info, ranks = rank_table_info(Path(path))
-    return HostCommunicator(info.pack(), rank, ranks, product, config)
+    return HostCommunicator(backend, info.pack(), rank, ranks, config)
 
 
 class HostCommunicator(CommunicatorEndpoint):
@@ -46,18 +54,19 @@ class HostCommunicator(CommunicatorEndpoint):
 
     def __init__(
         self,
+        backend: NumpyBackend,
         info: bytes,
         rank: int,
         size: int,
-        product: str,
         config: CommunicatorConfig = DEFAULT_CONFIG,
         known: Optional[dict[int, int]] = None,
     ) -> None:
         config.pack()  # what does not fit there cannot be chosen
-        config.check(product)
+        self._backend, self._product = backend, find_soc(backend.soc).product
+        config.check(self._product)
         self.rank, self.size = rank, size
         self.name = config.name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
-        self._info, self._product = info, product
+        self._info = info
         timeout = config.timeout(EXECUTE_TIMEOUT)
         self._collectives: Collectives = self._reporting(
             "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=timeout, known=known)
@@ -69,7 +78,7 @@ class HostCommunicator(CommunicatorEndpoint):
         info = RootInfo.of(seed, RootInfo.parse(self._info).address)
         config = dataclasses.replace(config, name=config.name or f"{self.name}_sub_{number}")
         known = self._collectives.processes(ranks)
-        return HostCommunicator(info.pack(), list(ranks).index(self.rank), len(ranks), self._product, config, known)
+        return HostCommunicator(self._backend, info.pack(), list(ranks).index(self.rank), len(ranks), config, known)
 
     def collective(self, call: Collective) -> None:
         routine = f"Hccl{call.operation.title().replace('_', '')}"
@@ -99,6 +108,15 @@ class HostCommunicator(CommunicatorEndpoint):
         sends = [(peer, Buffer(_flat(tensor))) for is_send, tensor, peer in items if is_send]
         receives = [(peer, _flat(tensor)) for is_send, tensor, peer in items if not is_send]
         self._reporting("HcclBatchSendRecv", lambda: self._collectives.send_receive(sends, receives))
+
+    def window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
+        return self._reporting("HcclCommExchangeMem", lambda: self._window(nbytes, peers))  # type: ignore[no-any-return]
+
+    def _window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
+        room = self._collectives.group.room(nbytes)
+        tensor = Tensor.on(HostStorage.over(self._backend, room), TensorSpec((nbytes,), DataType.INT8))
+        self._collectives.share_window(Location(DEVICE, 0), nbytes, peers)
+        return tensor
 
     def abort(self) -> None:
         self._collectives.group.fail("the communicator was aborted")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.core import addresses
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import Storage
@@ -51,7 +52,9 @@ class HostStorage(Storage):
 
     @property
     def address(self) -> int:
-        return self.buffer.ctypes.data if self.array is None else self.array.ctypes.data
+        if self.array is not None:
+            return self.array.ctypes.data
+        return addresses.give_out(self, self.buffer.ctypes.data)
 
     def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
         return self.buffer[offset : offset + nbytes]

@@ -7,6 +7,7 @@
 #include "executor.h"
 #include "handles.h"
 #include "link.h"
+#include "memory.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -32,6 +33,8 @@ typedef struct {
     char name[COMM_NAME_MAX_LENGTH];
     uint32_t rank, size;
     emu_device *device;
+    const void *window; /* memory that is registered for peers to write to, or NULL; its handle is where this lies */
+    uint64_t window_size;
 } communicator;
 
 /* ------------------------------------------------------------------------------------------------------- settings */
@@ -367,6 +370,55 @@ API HcclResult HcclCommResume(HcclComm comm) {
     ENTER_HCCL("HcclCommResume");
     FIND(found, comm);
     return tell(found, COMMUNICATION_RESUME);
+}
+
+/* --------------------------------------------------------------------------------------------------------- windows */
+
+API HcclResult HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag) {
+    ENTER_HCCL("HcclCommRegister");
+    FIND(found, comm);
+    NOT_NULL(addr);
+    NOT_NULL(handle);
+    if (flag != 0) return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "flag is %u; it must be 0", flag);
+    if (found->window != NULL) return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "%s has a window already", found->name);
+    if (size == 0 || emu_memory_pin(found->device, addr, size, "addr") != 0) return HCCL_E_PARA;
+    emu_memory_unpin(found->device, addr);
+    found->window = addr;
+    found->window_size = size;
+    *handle = &found->window;
+    return HCCL_SUCCESS;
+}
+
+static int check_window(const communicator *c, const void *handle) {
+    if (c->window != NULL && handle == &c->window) return 0;
+    return emu_fail(HCCL_E_PARA, NULL, "%p is no handle that HcclCommRegister has given for %s", handle, c->name);
+}
+
+API HcclResult HcclCommDeregister(HcclComm comm, void *handle) {
+    ENTER_HCCL("HcclCommDeregister");
+    FIND(found, comm);
+    int status = check_window(found, handle);
+    if (status == 0) found->window = NULL;
+    return (HcclResult)status;
+}
+
+/* Waits until the peers have called it, too. */
+API HcclResult HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum) {
+    ENTER_HCCL("HcclCommExchangeMem");
+    FIND(found, comm);
+    int status = check_window(found, windowHandle);
+    if (status != 0) return (HcclResult)status;
+    if (peerRankNum > 0) NOT_NULL(peerRanks);
+    uint64_t window[] = {emu_memory_offset(found->device, found->window), found->window_size};
+    emu_buffer text = {0}, answer = {0};
+    emu_buffer_put(&text, window, sizeof window);
+    emu_buffer_put(&text, peerRanks, peerRankNum * sizeof *peerRanks);
+    action what = {.action = COMMUNICATION_WINDOW, .size = peerRankNum};
+    memcpy(what.name, found->name, sizeof what.name);
+    status = ask(found->device, &what, text.data, text.size, &answer);
+    emu_buffer_free(&text);
+    emu_buffer_free(&answer);
+    return (HcclResult)status;
 }
 
 API HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank) {

@@ -139,13 +139,14 @@ static int start_grandchild(starting *start) {
 }
 
 static int spawn(emu_device *device, int control) {
-    char python[4096], path[8192], ring[4200];
+    char python[4096], path[8192], ring[4200], base[32];
     emu_setting("ASCEND_EMULATOR_PYTHON", "python", python, sizeof python);
     emu_setting("ASCEND_EMULATOR_PYTHONPATH", "path", path, sizeof path);
     if (python[0] == 0)
         return lose(device, "no emulator.conf lies beside the libraries, and ASCEND_EMULATOR_PYTHON is not set");
     snprintf(ring, sizeof ring, "%s/libaclemu_ring.so", emu_directory());
-    char *arguments[] = {python, "-I", "-S", "-c", BOOT, path, ring, NULL};
+    snprintf(base, sizeof base, "%p", (void *)device->base);
+    char *arguments[] = {python, "-I", "-S", "-c", BOOT, path, ring, base, NULL};
     char **environment = clean_environment();
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;

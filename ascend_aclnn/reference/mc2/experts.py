@@ -22,7 +22,7 @@ from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.numerics import Array, round_into, widen
 from ascend_aclnn.reference import _mx as mx
 from ascend_aclnn.reference._moments import inverse_deviation, mean_over
-from ascend_aclnn.reference._quantise import largest, store
+from ascend_aclnn.reference._quantise import by_factor, largest, store
 from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.mc2._local import E8M0, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating, remaining
@@ -148,13 +148,9 @@ def _quantised(
     if mode == STATIC:
         store(codes, wide)
         return codes, None
-    tiles = _tiles(wide) if mode == BY_TILE else wide[:, None, :]
-    most = np.abs(tiles).max(axis=-1, initial=0)
-    factor = np.float32(largest(dtype)) / np.where(most == 0, 1, most)
-    spread = np.repeat(factor, tiles.shape[-1], axis=1)[:, : wide.shape[1]]
-    store(codes, wide * spread)
-    back = np.where(most == 0, np.float32(0), np.float32(1) / factor)
-    return codes, back if mode == BY_TILE else back[:, 0]
+    made, back = by_factor(_tiles(wide) if mode == BY_TILE else wide, largest(dtype))
+    store(codes, made.reshape(len(wide), -1)[:, : wide.shape[1]])
+    return codes, back
 
 
 def _with_shared_exponents(wide: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:

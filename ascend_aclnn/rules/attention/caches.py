@@ -60,20 +60,6 @@ rule(
     ),
     infer_shape(attnOutOut="prevAttnOut", softmaxMaxOut="prevSoftmaxMax", softmaxSumOut="prevSoftmaxSum"),
 )
-rule(
-    "aclnnAttentionWorkerCombine",
-    documented_products,
-    documented_dtypes(),
-    infer_shape(y="(expertScales[0], hiddenSize)", nextLayerId="layerId"),
-    output_dtype(y="BF16 if tokenDtype == 1 else FLOAT16", nextLayerId="INT32"),
-)
-rule(
-    "aclnnInplaceAttentionWorkerScheduler",
-    not_empty("scheduleContextRef"),
-    rank(1, 1, "scheduleContextRef"),
-    documented_products,
-    documented_dtypes(),
-)
 
 # --------------------------------------------------------------------------------------------------- caches
 

@@ -148,7 +148,6 @@ rule(
 
 # --------------------------------------------------------------------------------------------------- other devices
 
-rule("aclnnAttentionToFFN aclnnFFNToAttention", *communicator("group"), documented_dtypes(), nullable="group")
 rule("aclnnMoeEpCombine aclnnMoeEpDispatchEpilogue", documented_dtypes())
 
 # --------------------------------------------------------------------------------------------------- stored rows

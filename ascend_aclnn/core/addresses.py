@@ -1,0 +1,48 @@
+"""Memory by address, for operators whose tensors hold addresses instead of data.
+
+A backend enters what finds its memory. The NumPy backend knows the storages whose address a program has asked for (they may
+be gone by now), the device process all of the device memory.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Callable, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from ascend_aclnn.core.interface import Storage
+
+Bytes = npt.NDArray[np.uint8]
+Finder = Callable[[int, int], Optional[Bytes]]  # the bytes at an address, None where there are none
+
+_finders: list[Finder] = []
+_given_out: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()  # by address
+
+
+def enter(finder: Finder) -> None:
+    """Makes more memory known."""
+    _finders.append(finder)
+
+
+def give_out(storage: Storage, address: int) -> int:
+    """The address of a storage on the host, from which ``find`` finds it as long as it lives."""
+    _given_out[address] = storage
+    return address
+
+
+def find(address: int, nbytes: int) -> Optional[Bytes]:
+    """The bytes at an address, to read and to write; None where no memory that is known holds all of them."""
+    for finder in (_find_storage, *_finders):
+        found = finder(address, nbytes)
+        if found is not None:
+            return found
+    return None
+
+
+def _find_storage(address: int, nbytes: int) -> Optional[Bytes]:
+    for start, storage in list(_given_out.items()):
+        if start <= address and address + nbytes <= start + storage.nbytes:
+            return storage.read(address - start, nbytes)
+    return None
