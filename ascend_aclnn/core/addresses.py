@@ -6,6 +6,7 @@ be gone by now), the device process all of the device memory.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Callable, Optional
 
@@ -18,6 +19,7 @@ Bytes = npt.NDArray[np.uint8]
 Finder = Callable[[int, int], Optional[Bytes]]  # the bytes at an address, None where there are none
 
 _finders: list[Finder] = []
+_lock = threading.Lock()
 _given_out: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDictionary()  # by address
 
 
@@ -28,7 +30,8 @@ def enter(finder: Finder) -> None:
 
 def give_out(storage: Storage, address: int) -> int:
     """The address of a storage on the host, from which ``find`` finds it as long as it lives."""
-    _given_out[address] = storage
+    with _lock:
+        _given_out[address] = storage
     return address
 
 
@@ -42,7 +45,9 @@ def find(address: int, nbytes: int) -> Optional[Bytes]:
 
 
 def _find_storage(address: int, nbytes: int) -> Optional[Bytes]:
-    for start, storage in list(_given_out.items()):
+    with _lock:
+        storages = list(_given_out.items())
+    for start, storage in storages:
         if start <= address and address + nbytes <= start + storage.nbytes:
             return storage.read(address - start, nbytes)
     return None

@@ -70,7 +70,8 @@ def wait(ready: Callable[[], bool], what: str) -> bool:
     deadline, pause = time.monotonic() + EXECUTE_TIMEOUT, 1e-5
     while not ready():
         if time.monotonic() > deadline:
-            raise AclError(AICPU_TIMEOUT, "wait", f"{what}: what is waited for did not come in {EXECUTE_TIMEOUT:g} s")
+            detail = f"{what}: what is waited for did not come in {EXECUTE_TIMEOUT:g} s"
+            raise AclError(AICPU_TIMEOUT, "aclrtSynchronizeStream", detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1e-3)
     return True

@@ -18,6 +18,7 @@ from rank_tools import Crew
 import ascend_aclnn as aclnn
 from ascend_aclnn import SCHEDULE_CONTEXT, Communicator, ops
 from ascend_aclnn.emulator.build import build
+from ascend_aclnn.reference import _schedule
 
 A3 = "Ascend910_9391"
 BF16 = ml_dtypes.bfloat16
@@ -549,34 +550,51 @@ def test_sessions_in_groups() -> None:
             ops.inplace_ffn_worker_scheduler(context.view(np.int8), 3, 0)
 
 
-def test_run_flag_ends_a_scheduler_that_waits() -> None:
-    """As a program's other thread sets it; on the NumPy backend a context is the program's own memory."""
+def _one_flag(address: int) -> Any:
+    """The context of an attention rank that waits for one flag."""
+    context = np.zeros(1, SCHEDULE_CONTEXT)
+    for name in ("micro_batch_num", "micro_batch_size", "selected_expert_num", "schedule_mode", "run_flag"):
+        context[name] = 1
+    context["attention_token_info_buf"] = context["attention_token_data_buf"] = address
+    context["attention_token_info_buf_size"] = 4
+    return context
+
+
+def _stop(comm: Any) -> list[int]:
+    """Ends a scheduler on another thread, or, where streams run by themselves, behind it."""
+    flags = aclnn.zeros(1, "INT32")
+    schedule = aclnn.asarray(_one_flag(flags.data_ptr).view(np.int8))
+    run_flag = aclnn.Tensor.from_pointer(schedule.data_ptr + 128, (1,), "INT32")
+
+    def stop() -> None:
+        time.sleep(0.05)
+        with aclnn.Device(run_flag.device):
+            run_flag.assign(0)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    ops.inplace_attention_worker_scheduler(schedule)
+    aclnn.synchronize()
+    stopper.join()
+    context = schedule.numpy().view(SCHEDULE_CONTEXT)
+    return [int(context[name][0]) for name in ("run_flag", "attention_micro_batch_id")] + flags.tolist()
+
+
+def test_run_flag_ends_a_scheduler_that_waits(crew: Crew) -> None:
+    assert crew.run(_stop) == [[0, 0, 0]] * crew.size
+
+
+def test_who_waits_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_schedule, "EXECUTE_TIMEOUT", 0.05)
     with aclnn.use_backend("numpy", soc=A3):
         flags = aclnn.zeros(1, "INT32")
-        context = np.zeros(1, SCHEDULE_CONTEXT)
-        for name in ("micro_batch_num", "micro_batch_size", "selected_expert_num", "schedule_mode", "run_flag"):
-            context[name] = 1
-        context["attention_token_info_buf"] = context["attention_token_data_buf"] = flags.data_ptr
-        context["attention_token_info_buf_size"] = 4
-
-        def stop() -> None:
-            time.sleep(0.05)
-            context["run_flag"] = 0
-
-        stopper = threading.Thread(target=stop)
-        stopper.start()
-        ops.inplace_attention_worker_scheduler(context.view(np.int8))
-        assert context["run_flag"] == 0  # it has waited until then
-        stopper.join()
+        with pytest.raises(aclnn.AclError, match=r"what is waited for did not come in 0\.05 s") as error:
+            ops.inplace_attention_worker_scheduler(_one_flag(flags.data_ptr).view(np.int8))
+        assert error.value.status == 507017
 
 
 def test_memory_that_is_gone_is_not_found() -> None:
     with aclnn.use_backend("numpy", soc=A3):
         address = aclnn.zeros(1, "INT32").data_ptr
-        context = np.zeros(1, SCHEDULE_CONTEXT)
-        for name in ("micro_batch_num", "micro_batch_size", "selected_expert_num", "schedule_mode", "run_flag"):
-            context[name] = 1
-        context["attention_token_info_buf"] = context["attention_token_data_buf"] = address
-        context["attention_token_info_buf_size"] = 4
         with pytest.raises(aclnn.AclError, match="it must be the address of 4 bytes of memory"):
-            ops.inplace_attention_worker_scheduler(context.view(np.int8))
+            ops.inplace_attention_worker_scheduler(_one_flag(address).view(np.int8))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -59,9 +60,11 @@ def feed(group: str, window: torch.Tensor) -> None:
         )
         assert groups.tolist() == [[expert, TOKENS] for expert in range(3)] and total.item() == TOKENS * PLACES
         rows = (y * FACTORS.half().repeat_interleave(groups[:, 1])[:, None]).contiguous()
-        torch_npu.npu_ffn_to_attention(
-            rows, sessions, batches, tokens, places, total, group, 2, *TO_ATTENTION
-        )  # fmt: skip
+        torch_npu.npu_ffn_to_attention(rows, sessions, batches, tokens, places, total, group, 2, *TO_ATTENTION)
+    torch_npu.ffn_worker_scheduler_(schedule, sync_group_size=1)  # for what never comes
+    with torch.npu.stream(torch.npu.Stream()):  # a copy on the same stream would wait for it
+        HOLDERS[0].stop_schedule()
+    torch.npu.synchronize()
 
 
 def context(mode: int, **windows: int) -> torch.Tensor:
@@ -71,7 +74,7 @@ def context(mode: int, **windows: int) -> torch.Tensor:
     return holder.get_schedule_context_tensor()
 
 
-HOLDERS: list[object] = []  # what the contexts' addresses belong to
+HOLDERS: list[Any] = []  # what the contexts' addresses belong to
 
 torch.npu.set_device(DEVICE)
 dist.init_process_group("hccl")
