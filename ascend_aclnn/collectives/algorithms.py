@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.collectives.interface import (
+    BUFFER,
+    BUFFER_BYTES,
     EXECUTE_TIMEOUT,
     KEPT,
     KEPT_BYTES,
@@ -341,8 +343,8 @@ class Collectives:
         self._windows[group.rank] = place, nbytes
 
     def window(self, rank: int) -> npt.NDArray[np.uint8]:
-        """A rank's window, to write to. KeyError where it has shared none with this rank."""
-        return self.group.memory(rank, *self._windows[rank])
+        """A rank's window, to write to: that which it has shared with this rank, else HCCL's own buffer."""
+        return self.group.memory(rank, *self._windows.get(rank, (Location(BUFFER, 0), BUFFER_BYTES)))
 
     # ---------------------------------------------------------------------------------------- what all share
     def _announce_buffer(

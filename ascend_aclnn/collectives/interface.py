@@ -32,9 +32,10 @@ _SECRET_BYTES = 32
 _ADDRESS_BYTES = 64
 COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two connections between each pair of ranks
 CHANNELS = 2
-# Segments: inputs of collectives, their results, what is sent to one rank, small inputs, and where windows lie: the memory of
-# an emulated device, or what stands for it.
-SCRATCH, RESULTS, POINTS, KEPT, DEVICE = range(5)
+# Segments: inputs of collectives, their results, what is sent to one rank, small inputs, HCCL's own buffer, and where windows
+# lie: the memory of an emulated device, or what stands for it.
+SCRATCH, RESULTS, POINTS, KEPT, BUFFER, DEVICE = range(6)
+BUFFER_BYTES = int(os.environ.get("HCCL_BUFFSIZE", "200")) << 20
 # Inputs up to this size are copied to KEPT: that costs less than to wait until all ranks have read them where they lie.
 KEPT_BYTES = 1 << 18
 _PORTS = 16  # that HCCL takes from HCCL_IF_BASE_PORT on

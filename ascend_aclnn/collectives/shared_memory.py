@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.collectives.interface import (
+    BUFFER,
+    BUFFER_BYTES,
     CHANNELS,
     COLLECTIVE,
     CONNECT_TIMEOUT,
@@ -199,8 +201,9 @@ class HostGroup(Group):
         self._segments: dict[tuple[int, int], Segment] = {}
         self._secret = info.secret
         try:
-            for _ in (SCRATCH, RESULTS, POINTS, KEPT):
+            for _ in (SCRATCH, RESULTS, POINTS, KEPT, BUFFER):
                 self.own.append(Segment.create())
+            os.ftruncate(self.own[BUFFER].descriptor, BUFFER_BYTES)  # takes memory where it is written
             device = Segment.create() if device_memory is None else Segment(os.dup(device_memory))
             self._segments[rank, DEVICE] = device
             self._descriptors = [s.descriptor for s in (*self.own, device)]

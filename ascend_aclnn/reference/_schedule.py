@@ -5,6 +5,7 @@ Tokens and flags lie in windows, to which other ranks write while an operator wa
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, Callable
 
@@ -51,14 +52,23 @@ class Schedule:
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.int32, sized: bool = False) -> Any:
         """The array at an address of the context; ``sized``: its bytes, which the context tells, are looked at."""
-        nbytes = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
+        nbytes = math.prod(shape) * np.dtype(dtype).itemsize
         if sized:
             self.require(self[f"{name}_size"] >= nbytes, f"{name}_size", f"at least {nbytes}")
-        memory = addresses.find(self[name], nbytes) if self[name] else None
-        if memory is None:
+        return self._bytes(name, nbytes).view(dtype).reshape(shape)
+
+    def rows(self, name: str, count: int, width: int, step: int) -> Array:
+        """Rows of bytes at an address of the context, each ``step`` bytes behind the last, and maybe within it."""
+        memory = self._bytes(name, (count - 1) * step + width)
+        return np.lib.stride_tricks.as_strided(memory, (count, width), (step, 1))
+
+    def _bytes(self, name: str, nbytes: int) -> npt.NDArray[np.uint8]:
+        """The bytes at an address of the context; who takes none needs no address."""
+        memory = addresses.find(self[name], nbytes) if self[name] and nbytes else None
+        if memory is None and nbytes:
             text = f"has {name} {self[name]:#x}; it must be the address of {nbytes} bytes of memory of this process's device"
             raise DataError(self._argument, text)
-        return memory.view(dtype).reshape(shape)
+        return np.empty(0, np.uint8) if memory is None else memory
 
     def wait(self, ready: Callable[[], bool]) -> bool:
         """Until something is so; False once the program has set run_flag to 0."""

@@ -22,6 +22,7 @@ from ascend_aclnn.reference.matmul.weights import dequantised_weight
 _ENDS, _SIZES = 0, 1
 _QUANTISED = 2  # tokenDtype of FfnWorkerBatching: INT8, and behind the elements a float32
 _NOBODY = 0x7F7F7F7F  # what FfnWorkerScheduler leaves in the place of the experts that it has noted
+_WHO = ("session_ids", "micro_batch_ids")
 _NO_EXPERT = 1_000_000  # numbers from here on are none of experts
 _PLAIN = {"fastgelu": "fast_gelu", "gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
 _GATED = {"geglu": "gelu_tanh", "swiglu": "silu", "reglu": "relu"}
@@ -193,9 +194,9 @@ def ffn_worker_batching(
     sessions, count, size, experts, step = schedule.positive(
         "session_num", "micro_batch_num", "micro_batch_size", "selected_expert_num", "attn_to_ffn_token_size"
     )
-    hidden, item = max_out_shape[3], out[0].dtype.itemsize
-    least = hidden * item + (4 if token_dtype == _QUANTISED else 0)
-    schedule.require(step >= least, "attn_to_ffn_token_size", f"at least {least}")
+    width = (
+        max_out_shape[3] * out[0].dtype.itemsize
+    )  # bytes of the elements; the scale of quantised ones comes behind them
     if need_schedule:
         turn = schedule["ffn_polling_index"]
         schedule.require(turn < count, "ffn_polling_index", f"below {count}")
@@ -208,24 +209,26 @@ def ffn_worker_batching(
         have = schedule["ffn_out_num"]
         schedule.require(have <= sessions, "ffn_out_num", f"at most {sessions}")
         chosen = schedule.buffer("ffn_expert_ids_buf", (have, size * experts))
-        numbers, batches = (schedule.buffer(f"ffn_{name}_buf", (have,)) for name in ("session_ids", "micro_batch_ids"))
+        numbers, batches = (schedule.buffer(f"ffn_{name}_buf", (have,)) for name in _WHO)
     order = np.argsort(chosen, axis=None, kind="stable")
     order = order[: int((chosen < _NO_EXPERT).sum())]
     if len(order) > len(out[0]):
         raise DataError("maxOutShape", f"has room for {len(out[0])} rows; {len(order)} have come")
     session, place = np.divmod(order, size * experts)
     token, among = np.divmod(place, experts)
-    data = schedule.buffer("ffn_token_data_buf", (schedule["session_num"], count, size, experts, step), np.uint8)
     source = numbers[session], batches[session], token, among
-    for column, end, name in zip(source, (schedule["session_num"], count), ("session_ids", "micro_batch_ids")):
+    for column, end, name in zip(source, (sessions, count), _WHO):
         if column.size and not 0 <= column.min() <= column.max() < end:
             raise DataError("scheduleContext", f"names {name} up to {column.max()}; there are {end}")
     y, groups, *columns, scale, total = out
-    y[: len(order)] = data[(*source, slice(0, hidden * item))].view(y.dtype)
+    if len(order):
+        number = (source[0] * count + source[1]) * (size * experts) + place
+        rows = schedule.rows("ffn_token_data_buf", int(number.max()) + 1, width + 4 * (token_dtype == _QUANTISED), step)
+        y[: len(order)] = rows[number, :width].view(y.dtype)
+        if token_dtype == _QUANTISED:
+            scale[: len(order)] = rows[number, width:].view(np.float32)[:, 0]
     for column, values in zip(columns, source):
         column[: len(order)] = values
-    if token_dtype == _QUANTISED:
-        scale[: len(order)] = data[(*source, slice(hidden * item, hidden * item + 4))].view(np.float32)[:, 0]
     found, counts = np.unique(chosen.reshape(-1)[order], return_counts=True)
     if len(found) > len(groups):
         raise DataError("expertNum", f"is {expert_num}; tokens of {len(found)} experts have come")

@@ -17,6 +17,7 @@ from rank_tools import Crew
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import SCHEDULE_CONTEXT, Communicator, ops
+from ascend_aclnn.collectives import groups
 from ascend_aclnn.emulator.build import build
 from ascend_aclnn.reference import _schedule
 
@@ -287,17 +288,24 @@ def test_tokens_that_are_masked_are_not_sent_and_not_waited_for(crew: Crew) -> N
 
 
 def _without_windows(comm: Any) -> Any:
-    """What rank 2 is told, when nobody has a window."""
+    """Rank 2 writes to rank 0: into HCCL's own buffer, as nobody has a window; then more than that has room for."""
     with comm.split(list(range(comm.size))) as own:
-        found = None
+        found: Any = None
         if own.rank == 2:
-            ids, one, x = np.zeros(1, np.int32), np.ones(1, np.int64), np.zeros((1, HIDDEN), np.float16)
-            given = (x, ids, ids, ids, ids, one, None, own.name, own.size, INFO_OF_ATTENTION, DATA_OF_ATTENTION)
+            ids, one, x = np.zeros(1, np.int32), np.ones(1, np.int64), np.full((1, HIDDEN), 3, np.float16)
+            given = (x, ids, ids, ids, ids, one, None, own.name, own.size)
+            ops.ffn_to_attention(*given, INFO_OF_ATTENTION, DATA_OF_ATTENTION)
             try:
-                ops.ffn_to_attention(*given)
+                ops.ffn_to_attention(*given, [1, 512, 100], [1, 512, 100, 8192])
                 aclnn.synchronize()
             except aclnn.AclError as error:
                 found = str(error)
+        aclnn.synchronize()
+        own.barrier()
+        aclnn.synchronize()
+        if own.rank == 0 and own.backend.name == "numpy":
+            buffer = groups.find(own.name).window(0)
+            found = [buffer[:8].view(np.int32).tolist(), buffer[DATA_START:][: 2 * HIDDEN].view(np.float16).tolist()]
         own.barrier()
         aclnn.synchronize()
         return found
@@ -344,9 +352,10 @@ def test_what_a_schedule_context_must_have(crew: Crew) -> None:
         assert text in message
 
 
-def test_a_rank_without_a_window_is_named(crew: Crew) -> None:
-    found = crew.run(_without_windows)[2]
-    assert isinstance(found, str) and "rank 0 has shared no window with rank 2" in found
+def test_without_windows_it_is_hccls_own_buffer(crew: Crew) -> None:
+    found = crew.run(_without_windows)
+    assert "the window of rank 0 has 209715200" in found[2], found
+    assert found[0] in (None, [[1, 0], [3.0] * HIDDEN])  # None on the emulated device
 
 
 # --------------------------------------------------------------------------------------------------- windows
@@ -578,6 +587,27 @@ def _stop(comm: Any) -> list[int]:
     stopper.join()
     context = schedule.numpy().view(SCHEDULE_CONTEXT)
     return [int(context[name][0]) for name in ("run_flag", "attention_micro_batch_id")] + flags.tolist()
+
+
+def test_tokens_lie_as_far_apart_as_the_context_says() -> None:
+    """Closer than they are wide, as in the document's example, they overlap; and where none have come, nothing is read."""
+    with aclnn.use_backend("numpy", soc=A3):
+        data, notes = (
+            aclnn.asarray(np.arange(64, dtype=np.float16)),
+            aclnn.asarray(np.array([[0, 0], [2, 1]], np.int32)),
+        )
+        context = np.zeros(1, SCHEDULE_CONTEXT)
+        for name in ("session_num", "micro_batch_num", "micro_batch_size", "run_flag"):
+            context[name] = 1
+        context["selected_expert_num"], context["attn_to_ffn_token_size"] = 2, 6
+        empty = ops.ffn_worker_batching(context.view(np.int8), 4, (1, 1, 2, 8), 0, 0, 1)
+        assert empty[-1].tolist() == [0] and not empty[1].any()
+        context["ffn_out_num"], context["ffn_token_data_buf"] = 1, data.data_ptr
+        context["ffn_session_ids_buf"] = context["ffn_micro_batch_ids_buf"] = notes.data_ptr
+        context["ffn_expert_ids_buf"] = notes.data_ptr + 8
+        y, groups_, _, _, _, places, _, total = ops.ffn_worker_batching(context.view(np.int8), 4, (1, 1, 2, 8), 0, 0, 1)
+        assert y.tolist() == [list(range(3, 11)), list(range(8))] and places.tolist() == [1, 0]
+        assert groups_.tolist() == [[1, 1], [2, 1], [0, 0], [0, 0]] and total.tolist() == [2]
 
 
 def test_run_flag_ends_a_scheduler_that_waits(crew: Crew) -> None:
