@@ -52,6 +52,7 @@ _KINDS = 4
 
 _TOKEN = struct.Struct("<Q")
 _LOOK_AGAIN = 0.1  # seconds: who has come to a meeting since
+_LEFT = 1 << 63 | 0x4C45_4654  # turns a group's number into the word that the host of the lobby has left it in order
 
 
 def _torch() -> Any:
@@ -70,6 +71,7 @@ class _Lobby:
         self.process = secrets.randbits(63)
         self.groups: weakref.WeakValueDictionary[int, NetworkGroup] = weakref.WeakValueDictionary()  # by their numbers
         self._ended: set[int] = set()
+        self._hosts = hosts
         if hosts:
             listener = socket.create_server((ip, free_port(ip)), backlog=1024)
             threading.Thread(target=_serve_lobby, args=(listener,), daemon=True).start()
@@ -83,30 +85,41 @@ class _Lobby:
     def _hear(self) -> None:
         number = _read_token(self._connection)
         while number is not None:
-            group = self.groups.get(number)
+            group, left = self.groups.get(number), self.groups.get(number ^ _LEFT)
             if group is not None:
                 group.fail("a rank of this communicator has lost another rank")
+            elif left is not None:
+                left.host_has_left = True
             else:
                 self._end(number)
             number = _read_token(self._connection)
         self._end(self._host)
+        for group in list(self.groups.values()):  # who gives up can tell nobody now, so all do that it would have told
+            if self._host in group.processes.values() and not group.host_has_left:
+                _later(functools.partial(group.end, self._host))
 
     def _end(self, process: int) -> None:
         """Who is in an exchange with a process that has ended, and still is a while later, gives up."""
         self._ended.add(process)
         for group in list(self.groups.values()):
             if process in group.processes.values():
-                timer = threading.Timer(GRACE_SECONDS, group.give_up, (group.exchanges,))
-                timer.daemon = True
-                timer.start()
+                _later(functools.partial(group.give_up, group.exchanges))
 
     def give_up(self, group: int) -> None:
         """Lets all ranks of a group leave it, so that nobody waits for one that lives but never sends.
 
         All processes of the lobby hear the group's number; those outside the group know no group of that number.
         """
-        with contextlib.suppress(OSError):  # the host is lost, too: nobody can be told
-            self._connection.sendall(_TOKEN.pack(group))
+        self._say(group)
+
+    def leave(self, group: int) -> None:
+        """The others of a group need not give it up when this process ends, if it is the host."""
+        if self._hosts:
+            self._say(group ^ _LEFT)
+
+    def _say(self, number: int) -> None:
+        with contextlib.suppress(OSError):  # the host is lost: nobody can be told
+            self._connection.sendall(_TOKEN.pack(number))
 
     def check(self, processes: Mapping[int, int]) -> None:
         """CommunicationError if one of these, by rank, has ended."""
@@ -118,6 +131,12 @@ class _Lobby:
         """CommunicationError if nobody can meet any more."""
         if self._host in self._ended:
             raise CommunicationError("the rank that keeps the store is lost")
+
+
+def _later(run: Callable[[], None]) -> None:
+    timer = threading.Timer(GRACE_SECONDS, run)
+    timer.daemon = True
+    timer.start()
 
 
 def _probe(connection: socket.socket) -> None:
@@ -231,6 +250,7 @@ class NetworkGroup(Group):
             text = str(error).partition("\n")[0]  # without a trace of calls
             raise CommunicationError(f"a rank is lost that rank {rank} meets at {info.address}: {text}") from None
         self.exchanges = 0  # that have begun or ended: odd while one is under way
+        self.host_has_left = False
         self._lobby = place.lobby
         (self._number,) = _TOKEN.unpack(hashlib.sha256(b"number" + info.secret).digest()[: _TOKEN.size])
         self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -300,6 +320,12 @@ class NetworkGroup(Group):
             with contextlib.suppress(CommunicationError):
                 self._check_ranks()
             self._lobby.give_up(self._number)
+
+    def end(self, process: int) -> None:
+        """Fails the group, unless it has ended already: one of its processes has."""
+        rank = next(rank for rank, known in self.processes.items() if known == process)
+        if self.failure is None:
+            self.fail(f"rank {rank} is lost")
 
     def _check_ranks(self) -> None:
         try:
@@ -408,6 +434,8 @@ class NetworkGroup(Group):
             gloo.abort()
 
     def _release(self) -> None:
+        if self._gloo is not None:
+            self._lobby.leave(self._number)
         self._given.clear()
         self._gloo = None
 

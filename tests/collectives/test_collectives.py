@@ -352,6 +352,83 @@ def test_a_lost_rank_is_noticed_by_who_waits_for_another_one(sends: bool, transp
     assert isinstance(found[1], CommunicationError) and str(found[1]) == "rank 2 is lost"
 
 
+def _without_rank_0(collectives: Collectives, sends: bool, done: Any) -> None:
+    """Rank 0, which keeps the store over the network, is killed; rank 1 lives and never comes to where rank 2 waits."""
+    group = collectives.group
+    collectives.barrier()
+    if group.rank == 0:
+        if sends:  # what rank 2 has received when it waits for rank 1 alone
+            group.receive = group._receive_all = lambda *arguments: time.sleep(1)  # type: ignore[attr-defined,method-assign]
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            collectives.barrier()
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif group.rank == 1:
+        assert done.wait(40)
+    else:
+        try:
+            collectives.barrier()
+        finally:
+            done.set()
+
+
+@each_transport
+@pytest.mark.parametrize("sends", [False, True])
+def test_a_rank_that_lives_is_not_waited_for_once_rank_0_is_lost(sends: bool, transport: str) -> None:
+    info, results, done = new_root_info(transport), FORK.Queue(), FORK.Event()
+    children = [
+        FORK.Process(target=_child, args=(_without_rank_0, info, r, 3, results, (sends, done))) for r in range(3)
+    ]
+    for child in children:
+        child.start()
+    found = dict(results.get(timeout=12) for _ in range(2))
+    for child in children:
+        child.join(10)
+    assert found[1] is None
+    assert isinstance(found[2], CommunicationError) and str(found[2]) == "rank 0 is lost", found
+
+
+def _others_after_rank_0(collectives: Collectives, killed: int, done: Any) -> Any:
+    """Rank 0 leaves in order or is killed; the others' own group goes on, until one of them is killed, too."""
+    rest = collectives.among([1, 2]) if collectives.group.rank else None
+    collectives.barrier()
+    if rest is None:
+        if killed == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        collectives.group.close()
+        return None
+    time.sleep(3)  # longer than who is in an exchange is waited for
+    for _ in range(3):
+        rest.barrier()
+    if killed and collectives.group.rank == killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if killed:
+        rest.barrier()
+    return collectives.group.failure
+
+
+@each_transport
+@pytest.mark.parametrize("killed", [None, 0, 1])
+def test_a_group_goes_on_without_rank_0(killed: int | None, transport: str) -> None:
+    info, results, done = new_root_info(transport), FORK.Queue(), FORK.Event()
+    arguments = (killed, done)
+    children = [
+        FORK.Process(target=_child, args=(_others_after_rank_0, info, r, 3, results, arguments)) for r in range(3)
+    ]
+    for child in children:
+        child.start()
+    expected = {0, 1, 2} - ({killed} if killed is not None else set())
+    found = dict(results.get(timeout=40) for _ in expected)
+    for child in children:
+        child.join(10)
+    assert set(found) == expected
+    if killed is None:
+        assert found == {0: None, 1: None, 2: None}
+    elif killed == 0:
+        assert not any(isinstance(error, BaseException) for error in found.values())
+    else:
+        assert isinstance(found[2], CommunicationError) and "rank 0 is lost" in str(found[2])  # of the two
+
+
 def test_a_missing_rank_is_a_timeout() -> None:
     with pytest.raises(TimedOut, match=r"rank 0 waited in vain for the ranks \[1\] to connect"):
         HostGroup(RootInfo.new(), 0, 2, timeout=0.3)
