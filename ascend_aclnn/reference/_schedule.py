@@ -6,6 +6,7 @@ Tokens and flags lie in windows, to which other ranks write while an operator wa
 from __future__ import annotations
 
 import math
+import threading
 import time
 from typing import Any, Callable
 
@@ -21,6 +22,8 @@ from ascend_aclnn.reference.declare import DataError
 
 AICPU_TIMEOUT = 507017  # how a card's stream reports an operator that has waited too long
 READY = 1  # a flag
+
+_lock = threading.Lock()
 
 
 class Schedule:
@@ -84,4 +87,15 @@ def wait(ready: Callable[[], bool], what: str) -> bool:
             raise AclError(AICPU_TIMEOUT, "aclrtSynchronizeStream", detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1e-3)
+    fence()
     return True
+
+
+def fence() -> None:
+    """Orders memory between tokens and flags, on processors too that reorder reads or writes (Arm).
+
+    What lies before one release of a lock comes before what lies behind the next acquisition.
+    """
+    for _ in range(2):
+        with _lock:
+            pass

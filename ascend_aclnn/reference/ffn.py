@@ -13,7 +13,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, is_integer, matmul, widen
 from ascend_aclnn.reference._gates import activated, swiglu
 from ascend_aclnn.reference._named import Given, reference_by_name
-from ascend_aclnn.reference._schedule import READY, Schedule, wait
+from ascend_aclnn.reference._schedule import READY, Schedule, fence, wait
 from ascend_aclnn.reference.declare import DataError, reference
 from ascend_aclnn.reference.gmm._groups import parts
 from ascend_aclnn.reference.matmul.quant import exact_product, fixed_scale, integers
@@ -167,6 +167,7 @@ def ffn_worker_scheduler(context: Array, group_size: int, execute_mode: int, *, 
         layers[to], chosen[to] = sent[:, 1], sent[:, 2:]
         numbers[to], micro_batches[to] = np.arange(group.start, group.stop), batch
         sent[:, 2:] = _NOBODY
+        fence()
         sent[:, 0] = 0
         done += group_size
     schedule["ffn_out_num"] = done
@@ -203,7 +204,9 @@ def ffn_worker_batching(
         info = schedule.buffer("ffn_token_info_buf", (sessions, count, 2 + size * experts))[:, turn]
         wait(lambda: int(info[:, 0].sum()) == sessions, "scheduleContext")
         chosen, numbers, batches = info[:, 2:].copy(), np.arange(sessions), np.full(sessions, turn)
-        info[:, 2:], info[:, 0] = np.iinfo(np.int32).max, 0
+        info[:, 2:] = np.iinfo(np.int32).max
+        fence()
+        info[:, 0] = 0
         schedule["ffn_polling_index"] = (turn + 1) % count
     else:
         have = schedule["ffn_out_num"]

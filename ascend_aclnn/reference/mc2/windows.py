@@ -15,7 +15,7 @@ import numpy as np
 from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.numerics import Array, widen
 from ascend_aclnn.reference._quantise import by_factor, store
-from ascend_aclnn.reference._schedule import READY, wait
+from ascend_aclnn.reference._schedule import READY, fence, wait
 from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.mc2.common import Arguments, communicating
 
@@ -81,9 +81,11 @@ def attention_to_ffn(given: Arguments) -> None:
         token, place = np.nonzero(to == rank)
         _send(given, x, token, experts[token, place], data[session, batch], place)
         flags[session, batch, 2 + token * experts.shape[1] + place] = local[token, place]
-    for rank in receivers:  # when all tokens are there
+    fence()  # all tokens are there
+    for rank in receivers:
         flags, _ = _parts(ranks, rank, info_shape, data_shape, dtype)
         flags[session, batch, 1] = layer
+        fence()
         flags[session, batch, 0] = READY
     if tokens < len(x):
         own = ranks.window(ranks.rank)[: 4 * int(np.prod(given["attnTokenInfoTableShape"]))].view(np.int32)
@@ -135,4 +137,5 @@ def ffn_to_attention(given: Arguments) -> None:
         which = np.nonzero(to == rank)[0]
         where = batch[which], token[which], place[which]
         data[(*where, slice(0, x.shape[1]))] = x[which]
+        fence()
         flags[where] = READY
