@@ -81,8 +81,7 @@ def attention_to_ffn(given: Arguments) -> None:
         token, place = np.nonzero(to == rank)
         _send(given, x, token, experts[token, place], data[session, batch], place)
         flags[session, batch, 2 + token * experts.shape[1] + place] = local[token, place]
-    fence()  # all tokens are there
-    for rank in receivers:
+    for rank in receivers:  # when all tokens are there
         flags, _ = _parts(ranks, rank, info_shape, data_shape, dtype)
         flags[session, batch, 1] = layer
         fence()
