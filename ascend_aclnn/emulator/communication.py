@@ -35,6 +35,7 @@ from ascend_aclnn.collectives.interface import (
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, REDUCTIONS, CommunicatorConfig
+from ascend_aclnn.emulator.mappings import Mappings
 from ascend_aclnn.emulator.protocol import Collective, Communication, Descriptor
 from ascend_aclnn.reference import reference
 
@@ -79,8 +80,9 @@ class Queued(NamedTuple):
 class Communicators:
     """The communicators of one device, by name."""
 
-    def __init__(self, memory: npt.NDArray[np.uint8], product: str) -> None:
+    def __init__(self, memory: npt.NDArray[np.uint8], mappings: Mappings, product: str) -> None:
         self._base = memory.ctypes.data
+        self._mappings = mappings
         self._product = product
         self._members: dict[str, Collectives] = {}
         self._ranks: dict[str, groups.Ranks] = {}
@@ -176,7 +178,10 @@ class Communicators:
         member = self._members[request.name]
         if peers and max(peers) >= member.group.size:
             raise ValueError(f"peerRanks are {peers}; the communicator has {member.group.size} ranks")
-        member.share_window(Location(DEVICE, offset), nbytes, peers)
+        place = self._mappings.locate(offset, nbytes)
+        if place is None:
+            raise ValueError("the window lies in physical memory of several handles, or of another process")
+        member.share_window(Location(DEVICE, place), nbytes, peers)
         return b""
 
     # ---------------------------------------------------------------------------------------- collectives
@@ -187,8 +192,9 @@ class Communicators:
             raise AclError(groups.REMOTE_ERROR, "HcclCollective", f"no communicator is called {name!r}") from None
 
     def buffer(self, array: Array) -> Buffer:
-        """Device memory where peers can read it in place."""
-        return Buffer(array, Location(DEVICE, array.ctypes.data - self._base))
+        """Device memory where peers can read it in place; a copy is made of what they cannot reach."""
+        offset = self._mappings.locate(array.ctypes.data - self._base, array.nbytes)
+        return Buffer(array, None if offset is None else Location(DEVICE, offset))
 
     def run(self, comm: str, queued: Queued) -> None:
         member = self.find(comm)

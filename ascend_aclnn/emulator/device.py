@@ -40,6 +40,7 @@ from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.emulator import refusals
+from ascend_aclnn.emulator.mappings import Mappings
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
@@ -344,6 +345,7 @@ class Device:
         self.run = self.launch  # or launch_timed, while it is profiled
         self._times: list[tuple[str, int, int, int]] = []
         self.memory = memory
+        self.mappings = Mappings()
         self.plans: dict[int, Plan] = {}
         self._communicators: Optional[Communicators] = None
         self._communicators_lock = threading.Lock()
@@ -532,7 +534,7 @@ class Device:
                 site.main()  # torch, whose gloo may be wanted, need not lie beside NumPy; the process starts without
                 from ascend_aclnn.emulator.communication import Communicators
 
-                self._communicators = Communicators(self.memory, self.soc.product)
+                self._communicators = Communicators(self.memory, self.mappings, self.soc.product)
         return self._communicators.act(payload)
 
     def map(self, payload: bytes) -> tuple[int, bytes]:
@@ -541,9 +543,12 @@ class Device:
         try:
             if descriptor < 0:
                 _map_at(self.memory.ctypes.data + offset, size, Descriptor.MEMORY, offset)
+                self.mappings.remove(offset, size)
                 return 0, b""
             opened = os.open(f"/proc/{process}/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
             try:
+                is_own = os.path.sameopenfile(opened, Descriptor.MEMORY)
+                self.mappings.add(offset, size, start if is_own else None)
                 _map_at(self.memory.ctypes.data + offset, size, opened, start)
             finally:
                 os.close(opened)

@@ -148,13 +148,14 @@ def test_exit(mode: str, program: str) -> None:
     assert run(["programs.py", program], status=status, TASK_QUEUE_ENABLE=mode).endswith("done\n")
 
 
-def run_ranks(ranks: int, program: str, *arguments: str, options: Sequence[str] = ()) -> str:
+def run_ranks(ranks: int, program: str, *arguments: str, options: Sequence[str] = (), **variables: str) -> str:
     """Runs a program under torchrun, on a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     launcher = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}", f"--master_port={port}"]
-    return run([*launcher, program, *arguments], *options, ASCEND_EMULATOR_LEAKS="0", OMP_NUM_THREADS="1")
+    variables = {"ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1", **variables}
+    return run([*launcher, program, *arguments], *options, **variables)
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=short), pytest.param(2, marks=short), 3, 4, 8])
@@ -162,6 +163,15 @@ def test_distributed(ranks: int) -> None:
     names = ["collectives", "groups", "ddp", "ddp_hooks", "zero", "fsdp", "fsdp2"]
     names += ["tensor_parallel", "pipeline", "checkpoint"]
     output = run_ranks(ranks, "distributed.py", *names)
+    assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
+
+
+@pytest.mark.parametrize("release", [pytest.param("8.1.RC1", marks=short), "9.0.0"])
+def test_distributed_in_expandable_segments(release: str) -> None:
+    """Physical memory that is mapped in parts, which the other ranks do not see where it is mapped."""
+    names = ["collectives", "ddp", "fsdp2"]
+    options = ("--cann", release)
+    output = run_ranks(2, "distributed.py", *names, options=options, PYTORCH_NPU_ALLOC_CONF="expandable_segments:True")
     assert [line.split()[0] for line in output.splitlines() if line.endswith(" done")] == names
 
 

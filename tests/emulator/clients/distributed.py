@@ -38,6 +38,8 @@ def collectives(gloo: Any) -> None:
 
             if dtype is not torch.uint8:
                 beside(all_reduce, data(1000, dtype), gloo)
+                if dtype is torch.float32:  # what is read where it lies
+                    beside(all_reduce, data(1 << 20, dtype), gloo)
 
         def gather(x: torch.Tensor, group: Any) -> Any:
             parts = [torch.empty_like(x) for _ in range(SIZE)]
@@ -93,7 +95,8 @@ def collectives(gloo: Any) -> None:
         return [target]
 
     for run in (reduce, scatter, all_to_all, reduce_scatter, ring):
-        beside(run, data(8 * SIZE, seed=3), gloo)
+        for count in (8 * SIZE, 48_000 * SIZE, 1_200_000 * SIZE):
+            beside(run, data(count, seed=3), gloo)
     objects: list[Any] = [None] * SIZE
     dist.all_gather_object(objects, {"rank": RANK})
     assert [o["rank"] for o in objects] == list(range(SIZE))
