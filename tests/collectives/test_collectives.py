@@ -23,7 +23,7 @@ import pytest
 
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.collectives.algorithms import REDUCTIONS, Buffer, Collectives
-from ascend_aclnn.collectives.interface import CommunicationError, RootInfo, TimedOut, free_port
+from ascend_aclnn.collectives.interface import GRACE_SECONDS, CommunicationError, RootInfo, TimedOut, free_port
 from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 
@@ -396,7 +396,8 @@ def _others_after_rank_0(collectives: Collectives, killed: int, done: Any) -> An
             os.kill(os.getpid(), signal.SIGKILL)
         collectives.group.close()
         return None
-    time.sleep(3)  # longer than who is in an exchange is waited for
+    if not isinstance(collectives.group, HostGroup):
+        time.sleep(GRACE_SECONDS + 0.5)  # when who is told by nobody would end what it is in
     for _ in range(3):
         rest.barrier()
     if killed and collectives.group.rank == killed:
