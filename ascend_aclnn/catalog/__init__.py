@@ -233,6 +233,18 @@ class Operator:
         known = self.name in _index() and _registered.get(self.name) is not self
         return known and not _has_trait("rewrites_arguments", self) and not _has_trait("source_not_read", self)
 
+    @functools.cached_property
+    def knows_tensor_indices(self) -> bool:
+        """Counting parameters tells the index by which CANN's executor knows a tensor: read in the operator's source."""
+        known = self.name in _index() and _registered.get(self.name) is not self
+        return known and not _has_trait("tensor_indices", self)
+
+    @functools.cached_property
+    def slots(self) -> frozenset[str]:
+        """The arrays and scalars that CANN's executor counts among the input tensors, as far as one comes after them."""
+        names: dict[str, list[str]] = _rows()["tensor_indices"]["slots"]
+        return frozenset(names.get(self.name, ()))
+
     def dtypes(self, parameter: Parameter, product: str) -> Optional[tuple[DataType, ...]]:
         """Documented dtypes of a parameter on one product ("A2"), None where the document does not say."""
         names = parameter.dtypes
