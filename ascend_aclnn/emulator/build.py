@@ -468,7 +468,8 @@ _MAX_WORKSPACE = (
 def _operator(operator: Operator) -> Iterator[str]:
     one, two = (text.rstrip(";") for text in headers.operator_prototypes(operator))
     names = " ".join(p.name for p in operator.parameters)
-    directions = "".join({"in": "i", "out": "o", "inout": "x"}[p.direction] for p in operator.parameters)
+    letters = {"in": "i", "out": "o", "inout": "x"}
+    directions = "".join("s" if p.name in operator.slots else letters[p.direction] for p in operator.parameters)
     values = ", ".join(f"{{.{protocol.member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
     yield f"static const emu_operator operator_{operator.name} = {{"
     yield f'    "{operator.name}", "{operator.phase_one}", "{protocol.kinds(operator)}", "{directions}", "{names}"}};'

@@ -445,6 +445,52 @@ def test_a_repeatable_executor_takes_new_addresses(cann: Cann) -> None:
 
 
 @client()
+def test_scalars_of_generated_operators_count_among_the_inputs(cann: Cann) -> None:
+    power = scalar(cann, ctypes.c_float(2), 0)
+    members = [cann.tensor(np.array([n], np.float32)) for n in (1, 2, 3, 0)]
+    handles = [cann.describe((1,), np.float32, tensor.address) for tensor in members]
+    lists = [cann.aclCreateTensorList((ctypes.c_void_p * n)(*h), n) for n, h in ((3, handles[:3]), (1, handles[3:]))]
+    outs = [cann.tensor(np.zeros(1, np.float32)) for _ in range(3)]
+    targets = [cann.describe((1,), np.float32, out.address) for out in outs]
+    results = cann.aclCreateTensorList((ctypes.c_void_p * 3)(*targets), 3)
+    executor, size = cann.prepare("aclnnForeachPowScalarAndTensor", power, lists[0], results)
+    cann.aclSetAclOpExecutorRepeatable(executor)
+    cann.aclSetDynamicInputTensorAddr(executor, 1, 0, lists[0], members[3].address)  # the scalar is 0
+    cann.aclSetInputTensorAddr(executor, 2, handles[1], members[3].address)
+    cann.aclSetTensorAddr(executor, 4, targets[0], outs[1].address)
+    cann.aclSetTensorAddr(executor, 5, targets[1], outs[0].address)
+    for index, handle in ((0, handles[0]), (1, handles[1])):
+        assert cann.failure("aclSetInputTensorAddr", executor, index, handle, members[3].address).status == 161002
+    assert cann.failure("aclSetDynamicInputTensorAddr", executor, 0, 0, lists[0], members[3].address).status == 161002
+    cann.launch("aclnnForeachPowScalarAndTensor", executor, size)
+    cann.aclrtSynchronizeStream(None)
+    assert [cann.read(out).tolist() for out in outs] == [[1], [1], [8]]
+    cann.aclDestroyAclOpExecutor(executor)
+    cann.aclDestroyScalar(power)
+    for made in (*lists, results):
+        cann.aclDestroyTensorList(made)
+
+
+@client()
+def test_a_repeatable_executor_runs_fast_from_its_second_run_on(cann: Cann) -> None:
+    arguments = (*permute_grad(cann)[:2], 2, False, cann.tensor(np.zeros((1, 2), np.float32)))
+    executor, size = cann.prepare(PERMUTE_GRAD, *arguments)
+    cann.aclSetAclOpExecutorRepeatable(executor)
+    for fast in (0, 1, 2):
+        cann.launch(PERMUTE_GRAD, executor, size)
+        assert cann.fast_runs() == fast
+    cann.aclDestroyAclOpExecutor(executor)
+    cann._function("InitPTACacheThreadLocal")()
+    executor, size = cann.prepare(PERMUTE_GRAD, *arguments)
+    cann._function("UnInitPTACacheThreadLocal")()
+    cann.aclSetAclOpExecutorRepeatable(executor)
+    for _ in range(3):  # without a key CANN records nothing
+        cann.launch(PERMUTE_GRAD, executor, size)
+    assert cann.fast_runs() == 2
+    cann.aclDestroyAclOpExecutor(executor)
+
+
+@client()
 def test_a_repeatable_executor_needs_its_tensors(cann: Cann) -> None:
     arguments = permute_grad_arguments(cann)
     executor, size = cann.prepare(PERMUTE_GRAD, *arguments)

@@ -203,6 +203,9 @@ class Cann:
     def calls(self) -> int:
         return int(self._hook("aclemuCallCount", ctypes.c_uint64)())
 
+    def fast_runs(self) -> int:
+        return int(self._hook("aclemuFastRuns", ctypes.c_uint64)())
+
     def fail_at(self, nth: int, status: int, name: Optional[str] = None) -> None:
         function = self._hook("aclemuFailAt", None, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32)
         function(None if name is None else name.encode(), nth, status)

@@ -41,7 +41,7 @@ void emu_set_forked(void) { forked = true; }
 
 /* ----------------------------------------------------------------------------------- call counting, fault injection */
 
-static _Atomic uint64_t calls;
+static _Atomic uint64_t calls, fast_runs;
 static _Atomic bool armed;
 static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -83,6 +83,10 @@ int emu_leave(int entered, int status) {
 
 API uint64_t aclemuCallCount(void) { return calls; }
 
+void emu_count_fast_run(void) { fast_runs++; }
+
+API uint64_t aclemuFastRuns(void) { return fast_runs; }
+
 API void aclemuFailAt(const char *name, uint64_t nth, int32_t status) {
     pthread_mutex_lock(&fault_lock);
     memset(&fault, 0, sizeof fault);
@@ -97,7 +101,7 @@ API const char *aclemuFailedCall(void) { return fault.failed[0] != 0 ? fault.fai
 
 API void aclemuReset(void) {
     aclemuFailAt(NULL, 0, 0);
-    calls = 0;
+    calls = fast_runs = 0;
 }
 
 API aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {

@@ -27,6 +27,9 @@ LINK int emu_enter(const char *routine);
 LINK int emu_leave(int entered, int status);
 #define LEAVE(status) return emu_leave(entered_, status)
 
+/* A run of a repeatable executor that CANN replays from its record of the first one. */
+LINK void emu_count_fast_run(void);
+
 /* What the generated stubs of everything that is not emulated return. */
 LINK int emu_not_emulated(const char *routine, int refusal);
 

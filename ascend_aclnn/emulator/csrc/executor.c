@@ -234,6 +234,8 @@ typedef struct {
     emu_thread *thread;
     uint64_t workspace;
     bool repeatable, wrapped;
+    bool keyed;      /* phase one had a key: CANN records the launches of the first run, and later runs only replay them */
+    bool recorded;
     uint32_t tensor_count, object_count;
     tensor_use *tensors;
     object_use *objects;
@@ -502,7 +504,7 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     uint64_t needed = settings->workspace >= 0 ? (uint64_t)settings->workspace : p != NULL ? p->workspace : 0;
     *e = (executor){
         .operator = operator, .plan = p, .context = context, .thread = emu_thread_hold(), .workspace = needed,
-        .wrapped = p != NULL && emu_cache_answers(p->id), .tensor_count = g->tensor_count,
+        .wrapped = p != NULL && emu_cache_answers(p->id), .keyed = emu_cache_has_key(), .tensor_count = g->tensor_count,
         .object_count = g->object_count, .tensors = tensors, .objects = objects,
     };
     void *handle = emu_handle_new(KIND_EXECUTOR, e);
@@ -697,6 +699,10 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     if (status == 0) status = check_thread(e);
     if (status == 0 && entered_ == 0) status = queue_launch(e, workspace, size, stream);
     if (status == 0 && entered_ == 0 && !e->repeatable && e->plan != NULL) emu_cache_keep(e->plan->id);
+    if (status == 0 && entered_ == 0 && e->repeatable) {
+        if (e->recorded) emu_count_fast_run();
+        e->recorded = e->keyed;
+    }
     /* It works once, whatever came of it. */
     if (!e->repeatable && emu_handle_drop(handle, KIND_EXECUTOR, &object) == 0) free_executor(e);
     emu_profile_end(operator->name, begin);
@@ -748,17 +754,26 @@ typedef enum { INPUTS, OUTPUTS, INPUTS_THEN_OUTPUTS } side;
 
 /* Whether a parameter counts on a side; `pass` is 1 when the outputs of INPUTS_THEN_OUTPUTS are counted. */
 static bool counts(const emu_operator *operator, uint32_t parameter, side which, int pass) {
-    char direction = operator->directions[parameter];
+    char kind = operator->kinds[parameter], direction = operator->directions[parameter];
+    if (kind != LETTER_TENSOR && kind != LETTER_TENSOR_LIST && direction != 's') return false;
     if (which == INPUTS) return direction != 'o';
-    if (which == OUTPUTS) return direction != 'i';
+    if (which == OUTPUTS) return direction == 'o' || direction == 'x';
     return pass == 0 ? direction != 'o' : direction == 'o';
 }
 
-/* The tensor with an index: list members count one by one. */
+/* The tensor with an index: members of lists count one by one, a list that is null or empty not at all. */
 static const tensor_use *tensor_at(const executor *e, side which, size_t index) {
+    const char *kinds = e->operator->kinds;
     for (int pass = 0; pass < (which == INPUTS_THEN_OUTPUTS ? 2 : 1); pass++) {
-        for (uint32_t i = 0; i < e->tensor_count; i++) {
-            if (counts(e->operator, e->tensors[i].parameter, which, pass) && index-- == 0) return &e->tensors[i];
+        const tensor_use *use = e->tensors, *end = e->tensors + e->tensor_count;
+        for (uint32_t p = 0; kinds[p] != 0; p++) {
+            const tensor_use *first = use;
+            while (use < end && use->parameter == p) use++;
+            if (!counts(e->operator, p, which, pass)) continue;
+            bool slot = e->operator->directions[p] == 's';
+            size_t held = slot ? 1 : (size_t)(use - first);
+            if (index < held) return slot ? NULL : first + index;
+            index -= held;
         }
     }
     return NULL;
@@ -769,7 +784,7 @@ static const tensor_use *member_at(const executor *e, side which, size_t index, 
     const char *kinds = e->operator->kinds;
     for (int pass = 0; pass < (which == INPUTS_THEN_OUTPUTS ? 2 : 1); pass++) {
         for (uint32_t p = 0; kinds[p] != 0; p++) {
-            if ((kinds[p] != LETTER_TENSOR && kinds[p] != LETTER_TENSOR_LIST) || !counts(e->operator, p, which, pass) || index-- != 0) continue;
+            if (!counts(e->operator, p, which, pass) || index-- != 0) continue;
             for (uint32_t i = 0; i < e->tensor_count; i++) {
                 if (e->tensors[i].parameter == p && e->tensors[i].member == member && kinds[p] == LETTER_TENSOR_LIST) return &e->tensors[i];
             }

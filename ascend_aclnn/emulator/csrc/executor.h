@@ -14,7 +14,7 @@ typedef union {
 typedef struct {
     const char *name, *phase_one;
     const char *kinds;       /* a letter per parameter */
-    const char *directions;  /* i, o or x (both) per parameter */
+    const char *directions;  /* i, o or x (both) per parameter; s: an array or scalar that counts among the input tensors */
     const char *parameters;  /* their names, separated by spaces */
     bool any_alignment;      /* addresses need not be those of whole 32-byte blocks */
 } emu_operator;

@@ -2,7 +2,7 @@
  * CANN's phase one answers from a cache of its thread where the same operator ran with the same descriptions before. The
  * executor is then a wrapper around the cached one: it runs once like any other, but refuses to be made repeatable. The
  * cache ends with its thread. InitPTACacheThreadLocal has the caller give the cache's key; without one (key 0) nothing is
- * found and nothing kept.
+ * found and nothing kept, and a repeatable executor takes the long way in each run.
  */
 #include "executor_cache.h"
 
@@ -65,6 +65,8 @@ bool emu_cache_answers(uint64_t plan) {
         if (thread->plans[i] == plan) return true;
     return false;
 }
+
+bool emu_cache_has_key(void) { return !self()->callers_key; }
 
 void emu_cache_keep(uint64_t plan) {
     emu_thread *thread = self();

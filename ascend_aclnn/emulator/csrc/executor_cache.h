@@ -15,6 +15,8 @@ bool emu_thread_ended(const emu_thread *thread);
 
 /* Whether phase one is answered from this thread's cache: a launch of the same arguments was kept there. */
 bool emu_cache_answers(uint64_t plan);
+/* Whether phase one on this thread has a key of its own, without which CANN records no launch. */
+bool emu_cache_has_key(void);
 /* Keeps a launch that was prepared on this thread. */
 void emu_cache_keep(uint64_t plan);
 

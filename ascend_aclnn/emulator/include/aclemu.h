@@ -52,6 +52,10 @@ size_t aclemuDump(char *buffer, size_t size);
 /* Native calls since the start or the last aclemuReset. aclGetRecentErrMsg and aclemu* do not count. */
 uint64_t aclemuCallCount(void);
 
+/* Runs of repeatable executors that CANN would replay from its record of the first run, since the start or the last
+ * aclemuReset; all others go through every launch again. */
+uint64_t aclemuFastRuns(void);
+
 /* The nth call from now (1 is the next) of a function, or of any function when name is NULL, fails with the status.
  * It has no other effect, except that calls which release something (destroy, free, phase two) still release it, and
  * calls which wait (synchronize) still wait.
