@@ -257,8 +257,8 @@ _thread = _ThreadData()
 class NpuPreparedCall(PreparedCall):
     """An executor with its handles and tensors. It is used by one thread at a time.
 
-    ``repeatable`` tells whether CANN keeps it; where that was asked for and refused, ``run`` repeats phase one. So does an
-    executor that runs once on another thread than the one that made it, or after that thread's end.
+    ``repeatable`` tells whether CANN keeps it; where that was asked for and refused, each ``run`` repeats phase one. So does
+    an executor that runs once on another thread than the one that made it, or after that thread's end.
     """
 
     def __init__(
@@ -292,27 +292,33 @@ class NpuPreparedCall(PreparedCall):
         backend, plan = self._backend, self._plan
         own = self._often or bool(plan.shaped)
         self._arguments = plan.arguments(self._values, stream, backend.handles, self._undo, own)
-        if self._often:
-            self._make_repeatable()
-        else:
+        if not self._often:
             self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
-        if not self.repeatable:
             _thread.one_shots.calls.add(self)
+            return
+        self.repeatable = self._make_repeatable()
+        if not self.repeatable:  # perhaps it came from CANN's cache, which does not give its executors away
+            with backend.without_executor_cache():
+                self.repeatable = self._make_repeatable()
+        if not self.repeatable:
+            made.destroy(self._undo)
 
-    def _make_repeatable(self) -> None:
-        """Phase one of an executor that is to be kept, which CANN must not answer from its cache: that one is not kept.
+    def _make_repeatable(self) -> bool:
+        """Phase one of an executor that is to be kept, directly followed by asking CANN to keep it; False if it refuses.
 
-        It must be kept directly after phase one, on the same thread; the lock keeps finalizers out.
+        A refused executor goes back at once: one of a generated operator would no longer go by itself after its run.
         """
-        backend, plan = self._backend, self._plan
-        with backend.runtime.lock, backend.without_executor_cache():
-            self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
-            status = backend.set_repeatable(self._executor)
-        if status == INNER_ERROR:
-            backend.runtime.recent_error()  # CANN repeats this operator not at all; its text belongs to no later error
-        else:
-            backend.runtime.check("aclSetAclOpExecutorRepeatable", status, plan.name)
-            self.repeatable = True
+        backend = self._backend
+        self.workspace_size, executor = phase_one(backend, self._plan, self._values, self._arguments)
+        status = backend.set_repeatable(executor)
+        if status == 0:
+            self._executor = executor
+            return True
+        error = backend.runtime.error("aclSetAclOpExecutorRepeatable", status, self._plan.name)
+        backend.destroy_executor(executor)
+        if status != INNER_ERROR:
+            raise error
+        return False
 
     def discard(self) -> None:
         """Gives an executor that runs once back, at the end of its thread; ``run`` repeats phase one."""
@@ -388,32 +394,40 @@ class NpuPreparedCall(PreparedCall):
             raise ValueError(f"{plan.name}: {tensor!r} cannot take the place of {before!r}: only the memory may differ")
         storage: NpuStorage = tensor.storage  # type: ignore[assignment]  # a tensor of this backend
         storage.use(self._noted)
-        if self.repeatable:
-            self._refresh(position, storage.address, member)
         if member is None:
             values[position] = tensor
         else:
             values[position] = [tensor if i == member else t for i, t in enumerate(values[position])]
         self._written = plan.written(values)
+        if not self.repeatable:
+            return
+        if plan.operator.knows_tensor_indices:
+            self._refresh(position, storage.address, member)
+        else:
+            self._backend.destroy_executor(self._executor)
+            self._executor, self.repeatable = 0, False
+            made.destroy(self._undo)
+            self._phase_one(self._noted)
 
     def _refresh(self, position: int, address: int, member: Optional[int]) -> None:
-        plan = self._plan
-        output = plan.operator.parameters[position].direction == "out"
-        side = "Output" if output else "Input"
-        earlier = [
-            self._values[i]
-            for i, p in enumerate(plan.operator.parameters[:position])
-            if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and (p.direction == "out") is output
+        """Gives CANN a new address for the tensor with an index among the inputs or outputs.
+
+        A list counts as many as it has members, and not at all where it is null. What is changed in place counts on both
+        sides.
+        """
+        operator = self._plan.operator
+        output = operator.parameters[position].direction == "out"
+        side, other = ("Output", "in") if output else ("Input", "out")
+        before = [
+            len(value or ()) if p.kind is Kind.TENSOR_LIST else 1
+            for p, value in zip(operator.parameters[:position], self._values)
+            if (p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and p.direction != other) or (p.name in operator.slots and not output)
         ]
-        if member is None:
-            index = sum(len(value) if isinstance(value, (list, tuple)) else 1 for value in earlier)
-            arguments: tuple[int, ...] = (self._executor, index, self._arguments[position], address)
-            routine = f"aclSet{side}TensorAddr"
-        else:
-            arguments = (self._executor, len(earlier), member, self._arguments[position], address)
-            routine = f"aclSetDynamic{side}TensorAddr"
+        index = (sum(before),) if member is None else (len(before), member)
+        routine = f"aclSet{'' if member is None else 'Dynamic'}{side}TensorAddr"
+        arguments = (self._executor, *index, self._arguments[position], address)
         runtime = self._backend.runtime
-        runtime.check(routine, runtime.libraries.function(routine)(*arguments), plan.name)
+        runtime.check(routine, runtime.libraries.function(routine)(*arguments), operator.name)
 
     def close(self) -> None:
         self._spent = "is closed"

@@ -30,6 +30,7 @@ class Emulator:
         self.library.aclemuFailAt.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32]
         self.library.aclemuFailedCall.restype = ctypes.c_char_p
         self.library.aclemuCallCount.restype = ctypes.c_uint64
+        self.library.aclemuFastRuns.restype = ctypes.c_uint64
         self.library.aclemuLiveCount.argtypes = [ctypes.c_char_p]
         self.library.aclemuLiveCount.restype = ctypes.c_uint64
 
@@ -44,6 +45,9 @@ class Emulator:
 
     def calls(self) -> int:
         return int(self.library.aclemuCallCount())
+
+    def fast_runs(self) -> int:
+        return int(self.library.aclemuFastRuns())
 
     def alive(self, kind: str) -> int:
         return int(self.library.aclemuLiveCount(kind.encode()))
@@ -420,12 +424,124 @@ def test_a_repeatable_executor_takes_other_memory(npu: NpuBackend) -> None:
     prepared.close()
 
 
-def test_where_cann_repeats_nothing_phase_one_is_repeated(npu: NpuBackend, emulator: Emulator) -> None:
+def test_the_slots_of_arrays_count_when_memory_is_exchanged(npu: NpuBackend) -> None:
+    keys, values = (np.random.default_rng(n).random((2, 16, 32)).astype(np.float16) for n in (1, 2))
+    query = aclnn.asarray(np.ones((1, 1, 32), np.float16))
+    pages = [aclnn.asarray(np.array([order], np.int32)) for order in ([0, 1], [1, 0])]
+    options = {"num_heads": 2, "scale_value": 0.25, "input_layout": "BSH", "num_key_value_heads": 2, "block_size": 16}
+    wanted = ops.incre_flash_attention_v4(
+        query, [keys], [values], atten_mask=None, actual_seq_lengths=[20], blocktable=pages[1], inner_precise=1, **options
+    )
+    operator, out = aclnn.signature("aclnnIncreFlashAttentionV4"), aclnn.empty((1, 1, 32), np.float16)
+    cache = [[aclnn.asarray(a)] for a in (keys, values)]
+    nothing = [None] * 7
+    arguments = [query, *cache, None, None, [20], *nothing, pages[0], None, 2, 0.25, "BSH", 2, 16, 1, out]
+    prepared = npu.prepare(operator, arguments, True)
+    prepared.run()
+    prepared.replace(operator.positions["blocktable"], pages[1])
+    prepared.run()
+    np.testing.assert_array_equal(out.numpy(), wanted.numpy())
+    prepared.close()
+
+
+def test_the_slots_of_scalars_and_members_count_when_memory_is_exchanged(npu: NpuBackend) -> None:
+    x, outs = ([aclnn.asarray(np.full(2, n, np.float32)) for n in (1, 2)] for _ in range(2))
+    operator = aclnn.signature("aclnnForeachPowScalarAndTensor")
+    prepared = npu.prepare(operator, [aclnn.Scalar(2.0, np.float32), x, outs], True)
+    prepared.run()
+    prepared.replace(1, aclnn.asarray(np.full(2, 3, np.float32)), 1)
+    prepared.replace(1, aclnn.asarray(np.full(2, 4, np.float32)), 0)
+    prepared.run()
+    assert [out.numpy().tolist() for out in outs] == [[16, 16], [8, 8]]
+    prepared.close()
+
+
+def test_null_lists_hold_no_slot_when_memory_is_exchanged(npu: NpuBackend) -> None:
+    x, weight = aclnn.asarray(np.eye(4, dtype=np.float16)), aclnn.asarray(np.ones((2, 4, 4), np.float16))
+    groups = [aclnn.asarray(np.array(ends, np.int64)) for ends in ([1, 4], [0, 3])]
+    operator, out = aclnn.signature("aclnnGroupedMatmulV4"), aclnn.zeros((4, 4), np.float16)
+    nothing = [None] * 6
+    prepared = npu.prepare(
+        operator, [[x], [weight], *nothing, groups[0], None, None, None, 3, 0, 0, 0, [out], None, None], True
+    )
+    prepared.run()
+    prepared.replace(operator.positions["groupListOptional"], groups[1])
+    prepared.run()
+    prepared.close()
+
+
+def test_phase_one_is_repeated_where_it_is_not_known_how_tensors_count(npu: NpuBackend, emulator: Emulator) -> None:
+    rows, order = aclnn.asarray(X), aclnn.asarray(np.array([1, 0], np.int32))
+    operator, out = aclnn.signature("aclnnMoeTokenUnpermute"), aclnn.empty((2, 3), np.float32)
+    assert not operator.knows_tensor_indices
+    prepared = npu.prepare(operator, [rows, order, None, False, None, out], True)
+    prepared.run()
+    emulator.fail(1, "aclSetInputTensorAddr")
+    prepared.replace(0, aclnn.asarray(X * 2))
+    assert not emulator.failed() and emulator.alive("executor") == 1
+    prepared.run()
+    assert prepared.repeatable
+    np.testing.assert_array_equal(out.numpy(), X[::-1] * 2)
+    prepared.close()
+
+
+def test_a_repeatable_executor_keeps_canns_fast_path(npu: NpuBackend, emulator: Emulator) -> None:
+    emulator.reset()
+    a, b, out = aclnn.zeros((3, 17), np.float32), aclnn.zeros((17, 5), np.float32), aclnn.empty((3, 5), np.float32)
+    with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
+        for _ in range(4):
+            executor.run()
+    assert emulator.fast_runs() == 3
+    ops.mm(a, b)  # CANN keeps the executor of this call in its cache, and does not let it be repeated
+    with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
+        for _ in range(4):
+            executor.run()
+    assert emulator.fast_runs() == 3
+
+
+def test_others_allocate_while_phase_one_of_a_repeatable_executor_runs(
+    npu: NpuBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Phase one may load kernels, which takes long."""
     a, b = tensors()
     out = aclnn.empty((2, 2), np.float32)
-    emulator.fail(1, "aclSetAclOpExecutorRepeatable", 561000)
+    plan = npu._plan(aclnn.signature("aclnnMm"))
+    native, running, go = plan.phase_one, threading.Event(), threading.Event()
+
+    def slow_phase_one(*arguments: Any) -> int:
+        running.set()
+        assert go.wait(120)
+        return int(native(*arguments))
+
+    def make() -> None:
+        with aclnn.use_backend("npu"):
+            aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True).close()
+
+    def allocate() -> None:
+        with aclnn.use_backend("npu"):
+            aclnn.zeros((1 << 20,), np.float32)
+
+    monkeypatch.setattr(plan, "phase_one", slow_phase_one)
+    threads = [threading.Thread(target=target) for target in (make, allocate)]
+    threads[0].start()
+    assert running.wait(60)
+    threads[1].start()
+    threads[1].join(60)
+    waited = threads[1].is_alive()
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert not waited
+
+
+def test_where_cann_repeats_nothing_phase_one_is_repeated(
+    npu: NpuBackend, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = tensors()
+    out = aclnn.empty((2, 2), np.float32)
+    monkeypatch.setattr(npu, "set_repeatable", lambda executor: 561000)
     with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
-        assert not executor.repeatable
+        assert not executor.repeatable and emulator.alive("executor") == 0
         for factor in (1, 2, 3):
             a.assign(X * factor)
             executor.run()
