@@ -112,9 +112,9 @@ class Handles:
         dims, strides, row_major = _layout(tensor.shape, tensor.strides)
         if tensor._storage_shape is not None:
             physical = _int64s(tensor._storage_shape)
-        elif row_major and tensor.offset == 0:
+        elif row_major and tensor.offset == 0 and dims.length:
             physical = dims
-        else:  # the storage as a row of elements
+        else:  # the storage as a row of elements, which torch_npu makes of each ND tensor
             bits = tensor.dtype.bits
             physical = _int64s((storage.nbytes * 8 // bits,) if bits else ())
         pointer: Optional[int] = self._create_tensor(

@@ -107,6 +107,21 @@ def test_the_handle_of_a_tensor_lives_as_long_as_the_tensor(npu: NpuBackend, emu
     assert emulator.alive("tensor") == 0
 
 
+def test_a_tensor_without_dimensions_has_a_storage_of_one_element(npu: NpuBackend) -> None:
+    """As torch_npu describes it."""
+    tensor = aclnn.asarray(np.float32(3))
+    tensor.storage.use(npu.target(None))  # type: ignore[attr-defined]
+    undo: list[Any] = []
+    pointer = npu.handles.tensor(tensor, undo)
+    dims, rank = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
+    npu.runtime.call("aclGetStorageShape", pointer, ctypes.byref(dims), ctypes.byref(rank))
+    assert dims[: rank.value] == [1] and npu.handles.view_shape(pointer) == ()
+    npu.handles._delete_array(ctypes.cast(dims, ctypes.c_void_p))
+    for destroy, handle in undo:
+        destroy(handle)
+    assert ops.add(tensor, tensor, 1).numpy() == 6
+
+
 def test_a_handle_follows_the_format_that_an_operator_settles(npu: NpuBackend) -> None:
     a = aclnn.asarray(X)
     a.storage.use(npu.target(None))  # type: ignore[attr-defined]
