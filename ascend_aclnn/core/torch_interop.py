@@ -183,6 +183,15 @@ def drain_queue(device: int) -> None:
         torch_npu._C._npu_getCurrentRawStream(device)
 
 
+def empty_torch_cache() -> bool:
+    """Has torch_npu give the memory that it keeps for reuse back to the devices; False if it is not at work here."""
+    torch_npu = sys.modules.get("torch_npu")
+    if torch_npu is None or not torch_npu.npu.is_initialized():
+        return False
+    torch_npu.npu.empty_cache()
+    return True
+
+
 class TorchStream(Stream):
     """The stream that torch_npu works on: asked for at each use, with everything that torch has queued on it."""
 

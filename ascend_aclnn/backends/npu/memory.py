@@ -30,6 +30,7 @@ from ascend_aclnn.backends.npu.runtime import (
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.interface import Backend, MemoryBlock, MemoryInfo, MemoryStatistics, Storage
 from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.torch_interop import empty_torch_cache
 
 GRAIN = 512  # blocks start at and span multiples of this
 SEGMENT = 2 << 20  # what the device hands out in one piece (a huge page)
@@ -79,6 +80,11 @@ class Block:
         return self.before is None and self.after is None
 
 
+def _segment_size(size: int) -> int:
+    """Bytes that the device is asked for when a block of a size is wanted."""
+    return -(-size // SEGMENT) * SEGMENT
+
+
 def _size(block: Block) -> int:
     return block.size
 
@@ -120,7 +126,20 @@ class Pool:
 
     # ---------------------------------------------------------------------------------------- allocate
     def allocate(self, nbytes: int, stream: StreamState) -> Block:
-        """A block for use on a stream. Takes the lock itself."""
+        """A block for use on a stream. Takes the lock itself.
+
+        What the device refuses is asked for once more when torch_npu, if it is in this process, has emptied its cache.
+        """
+        try:
+            return self._allocate(nbytes, stream)
+        except AclError as error:
+            if error.status not in OUT_OF_MEMORY or self._over_limit(_segment_size(block_size(nbytes))):
+                raise
+            if not empty_torch_cache():  # without the lock, which torch's own threads may want
+                raise
+        return self._allocate(nbytes, stream)
+
+    def _allocate(self, nbytes: int, stream: StreamState) -> Block:
         size = block_size(nbytes)
         runtime = self.runtime
         with runtime.lock:
@@ -204,10 +223,10 @@ class Pool:
 
     def _reserve(self, size: int, stream: StreamState, small: bool) -> Block:
         """A new segment; if the device (or the limit) has none left, once more without the cache."""
-        wanted = SEGMENT if small else -(-size // SEGMENT) * SEGMENT
+        wanted = _segment_size(size)
         for attempt in (0, 1):
-            limit = self.runtime.memory_limit
-            if limit is not None and self.reserved + wanted > limit:
+            if self._over_limit(wanted):
+                limit = self.runtime.memory_limit
                 status, text = MEMORY_ALLOCATION, f"the limit is {limit} bytes (set_memory_limit)"
             else:
                 pointer = ctypes.c_void_p()
@@ -227,6 +246,10 @@ class Pool:
             f"cannot allocate {size} bytes on device {self.device.index}: {self.used} in use, {self.reserved} reserved"
         )
         raise AclError(status, self._routine, f"{detail}; {text}" if text else detail)
+
+    def _over_limit(self, wanted: int) -> bool:
+        limit = self.runtime.memory_limit
+        return limit is not None and self.reserved + wanted > limit
 
     # ---------------------------------------------------------------------------------------- give back
     def release(self, block: Optional[Block], others: tuple[StreamState, ...], owner: object) -> None:

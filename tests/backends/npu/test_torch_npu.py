@@ -249,3 +249,33 @@ many(kept)
             "ops.abs(aclnn.asarray(np.ones(4)))\nimport torch, torch_npu\n"
         )
     assert "Error" not in run(emulator_home, program, "1", head=head, delay="5", ASCEND_EMULATOR_CANN=release)
+
+
+@modes
+def test_memory_that_torch_keeps_for_reuse_is_asked_for_before_the_end(emulator_home: Path, mode: str) -> None:
+    program = """
+size = 40 << 20
+def reserved():
+    return torch.npu.memory_reserved()
+torch.empty(size, dtype=torch.int8, device="npu")
+kept = reserved()
+assert kept >= size
+mine = aclnn.zeros((size,), np.int8)  # the device has 64 MiB
+assert mine.numpy().sum() == 0 and reserved() < kept
+del mine
+t = torch.empty(8 << 20, dtype=torch.int8, device="npu")
+for limit in (None, 4 << 20):
+    aclnn.set_memory_limit(limit)
+    aclnn.empty_cache()
+    torch.empty(16 << 20, dtype=torch.int8, device="npu")
+    kept = reserved()
+    try:
+        aclnn.zeros((60 << 20,), np.int8)
+    except aclnn.AclError as error:
+        assert error.status == 207001 and "cannot allocate" in error.detail, error
+    else:
+        raise AssertionError("there is not that much")
+    assert (reserved() < kept) is (limit is None), "only what the device refused is worth torch's cache"
+assert t.zero_().cpu().sum() == 0
+"""
+    run(emulator_home, program, mode, ASCEND_EMULATOR_MEMORY="64M")
