@@ -126,6 +126,30 @@ def counted(operator: Operator, inputs: Optional[int]) -> bool:
     )
 
 
+def classify(by_hand: Sequence[Function], defined: dict[str, int]) -> tuple[dict[str, list[str]], list[str]]:
+    """Operators whose arrays or scalars hold slots, with these, and operators of which it is not known.
+
+    ``by_hand`` are the functions of the sources, ``defined`` the operator types that have a definition, with its inputs.
+    """
+    wrappers = Wrappers(by_hand)
+    holding: dict[str, list[str]] = {}
+    unknown = []
+    for name in catalog.names():
+        operator, phase_one = catalog.get(name), name + "GetWorkspaceSize"
+        if phase_one in wrappers.by_name:
+            if phase_one not in wrappers.wrapping:
+                continue  # composed: the index is ignored
+            known = counted(operator, None) and wrappers.hands_on(phase_one, _last_input(operator) + 1)
+        else:
+            inputs = defined.get(name[len("aclnn") :])
+            known = inputs is not None and counted(operator, inputs)
+        if not known:
+            unknown.append(name)
+        elif slots(operator):
+            holding[name] = slots(operator)
+    return holding, unknown
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("repositories", nargs="+", type=Path)
@@ -140,24 +164,9 @@ def main() -> None:
         commit, texts = sources(path, lambda name: name.endswith("_def.cpp"))
         defined.update(definitions(texts))
         commits[repository_name(path)] = commit
-    wrappers = Wrappers(by_hand)
-    holding: dict[str, list[str]] = {}
-    unknown = []
-    for name in catalog.names():
-        operator, phase_one = catalog.get(name), name + "GetWorkspaceSize"
-        inputs = None
-        if phase_one in wrappers.by_name:
-            if phase_one not in wrappers.wrapping:
-                continue  # composed: the index is ignored
-            known = counted(operator, None) and wrappers.hands_on(phase_one, _last_input(operator) + 1)
-        else:
-            inputs = defined.get(name[len("aclnn") :])
-            known = inputs is not None and counted(operator, inputs)
-        if not known:
-            unknown.append(name)
-        elif slots(operator):
-            holding[name] = slots(operator)
-            print(name, *slots(operator))
+    holding, unknown = classify(by_hand, defined)
+    for name, arguments in holding.items():
+        print(name, *arguments)
     for name in unknown:
         print("unknown:", name, *slots(catalog.get(name)))
     if options.write:
