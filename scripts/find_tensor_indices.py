@@ -174,7 +174,7 @@ def main() -> None:
             {
                 "tensor_indices": {
                     "why": "executors of these operators may count their tensors in another way than the prototype tells; "
-                    "\"slots\" has what counts among the input tensors of others (by scripts/find_tensor_indices.py)",
+                    '"slots" has what counts among the input tensors of others (by scripts/find_tensor_indices.py)',
                     "source": commits,
                     "operators": unknown,
                     "slots": holding,

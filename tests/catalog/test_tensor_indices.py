@@ -101,5 +101,7 @@ def test_slots_are_arrays_and_scalars_before_a_tensor() -> None:
 
 
 def test_nothing_is_known_of_a_vendors_operator() -> None:
-    prototype = "aclnnStatus aclnnVendorGetWorkspaceSize(const aclTensor *x, aclTensor *out, uint64_t *s, aclOpExecutor **e);"
+    prototype = (
+        "aclnnStatus aclnnVendorGetWorkspaceSize(const aclTensor *x, aclTensor *out, uint64_t *s, aclOpExecutor **e);"
+    )
     assert not headers.operator_from_prototype(prototype).knows_tensor_indices

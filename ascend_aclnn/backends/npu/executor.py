@@ -421,7 +421,8 @@ class NpuPreparedCall(PreparedCall):
         before = [
             len(value or ()) if p.kind is Kind.TENSOR_LIST else 1
             for p, value in zip(operator.parameters[:position], self._values)
-            if (p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and p.direction != other) or (p.name in operator.slots and not output)
+            if (p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) and p.direction != other)
+            or (p.name in operator.slots and not output)
         ]
         index = (sum(before),) if member is None else (len(before), member)
         routine = f"aclSet{'' if member is None else 'Dynamic'}{side}TensorAddr"

@@ -107,7 +107,7 @@ class Handles:
         return pointer
 
     def _tensor(self, tensor: Tensor) -> int:
-        """aclCreateTensor; the storage knows of its use, so its memory is there. An empty one's address is null, as torch_npu's."""
+        """aclCreateTensor; the storage knows of its use, so its memory is there. Without elements it is null, as torch_npu's."""
         storage: NpuStorage = tensor.storage  # type: ignore[assignment]  # a tensor of this backend
         dims, strides, row_major = _layout(tensor.shape, tensor.strides)
         if tensor._storage_shape is not None:

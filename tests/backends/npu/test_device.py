@@ -443,10 +443,10 @@ def test_the_slots_of_arrays_count_when_memory_is_exchanged(npu: NpuBackend) -> 
     keys, values = (np.random.default_rng(n).random((2, 16, 32)).astype(np.float16) for n in (1, 2))
     query = aclnn.asarray(np.ones((1, 1, 32), np.float16))
     pages = [aclnn.asarray(np.array([order], np.int32)) for order in ([0, 1], [1, 0])]
-    options = {"num_heads": 2, "scale_value": 0.25, "input_layout": "BSH", "num_key_value_heads": 2, "block_size": 16}
     wanted = ops.incre_flash_attention_v4(
-        query, [keys], [values], atten_mask=None, actual_seq_lengths=[20], blocktable=pages[1], inner_precise=1, **options
-    )
+        query, [keys], [values], atten_mask=None, actual_seq_lengths=[20], blocktable=pages[1], inner_precise=1,
+        num_heads=2, scale_value=0.25, input_layout="BSH", num_key_value_heads=2, block_size=16,
+    )  # fmt: skip
     operator, out = aclnn.signature("aclnnIncreFlashAttentionV4"), aclnn.empty((1, 1, 32), np.float16)
     cache = [[aclnn.asarray(a)] for a in (keys, values)]
     nothing = [None] * 7
