@@ -84,14 +84,20 @@ class Wrappers:
                 end = balanced(function.body, match.end() - 1, "()")
                 yield name, split_arguments(function.body[match.end() : end - 1])
 
-    def hands_on(self, name: str, count: int) -> bool:
-        """Whether the first ``count`` parameters of a function are the first ones of the generated phase one."""
+    def hands_on(self, name: str, inputs: int, outputs: int) -> bool:
+        """Whether the first parameters of a function are the first ones of the generated phase one, and the last the last.
+
+        An output may be exchanged for a local one at its place.
+        """
         if name not in self.by_name:
             return True
+        last = slice(-outputs - 2, -2)  # before workspaceSize and executor
         for function in self.by_name[name]:
+            parameters = function.parameters
             for called, arguments in self._calls(function):
-                first = [_original(function, argument) for argument in arguments[:count]]
-                if first != function.parameters[:count] or not self.hands_on(called, count):
+                passed = [_original(function, argument) for argument in arguments]
+                moved = any(a != b and a in parameters for a, b in zip(passed[last], parameters[last]))
+                if passed[:inputs] != parameters[:inputs] or moved or not self.hands_on(called, inputs, outputs):
                     return False
         return True
 
@@ -139,7 +145,8 @@ def classify(by_hand: Sequence[Function], defined: dict[str, int]) -> tuple[dict
         if phase_one in wrappers.by_name:
             if phase_one not in wrappers.wrapping:
                 continue  # composed: the index is ignored
-            known = counted(operator, None) and wrappers.hands_on(phase_one, _last_input(operator) + 1)
+            outputs = sum(p.kind in _TENSORS and p.direction == "out" for p in operator.parameters)
+            known = counted(operator, None) and wrappers.hands_on(phase_one, _last_input(operator) + 1, outputs)
         else:
             inputs = defined.get(name[len("aclnn") :])
             known = inputs is not None and counted(operator, inputs)

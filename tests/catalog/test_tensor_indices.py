@@ -45,6 +45,14 @@ aclnnStatus aclnnMmGetWorkspaceSize(
     return aclnnInnerMatMulGetWorkspaceSize(mat2, self, out, size, executor);
 }
 """
+TURNED = """
+aclnnStatus aclnnRingAttentionUpdateGetWorkspaceSize(
+    const aclTensor *a, const aclTensor *b, const aclTensor *c, const aclTensor *d, const aclTensor *e, const aclTensor *f,
+    const aclTensor *g, char *layout, aclTensor *out, aclTensor *most, aclTensor *sum, uint64_t *size, aclOpExecutor **executor)
+{
+    return aclnnInnerUpdateGetWorkspaceSize(a, b, c, d, e, f, g, layout, out, sum, most, size, executor);
+}
+"""
 DEFINITIONS = """
 class AveragePoolingGrad : public OpDef {
 public:
@@ -86,6 +94,15 @@ def test_how_each_kind_of_phase_one_counts(script: ModuleType) -> None:
     assert "aclnnGatherPaKvCache" in unknown, "its definition has fewer inputs than its prototype"
     assert "aclnnAdd" in unknown, "neither source nor definition"
     assert "aclnnRelu" not in unknown, "composed, which ignores the index"
+
+
+@pytest.mark.parametrize(
+    ("outputs", "known"), [("out, sum, most", False), ("out, most, sum", True), ("out, mine, sum", True)]
+)
+def test_outputs_must_be_handed_on_in_order(script: ModuleType, outputs: str, known: bool) -> None:
+    text = TURNED.replace("out, sum, most", outputs)
+    _, unknown = script.classify(list(script.functions("aclnn_some.cpp", script.bare(text))), {})
+    assert ("aclnnRingAttentionUpdate" not in unknown) is known
 
 
 def test_slots_are_arrays_and_scalars_before_a_tensor() -> None:
