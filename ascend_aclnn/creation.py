@@ -131,9 +131,9 @@ def from_torch(x: Any) -> Tensor:
             f"the torch tensor is on {x.device}; the {backend.name} backend shares {where} memory; {hint}"
         )
     if backend.wraps_host_memory:
-        return share_torch(x, None)
+        return share_torch(x, None, x)
     theirs = torch_interop.TorchStream(x.device.index)
-    tensor = share_torch(x, theirs)
+    tensor = share_torch(x, theirs, x)
     ours = current_stream()
     if ours.device == theirs.device:
         ours.wait_stream(theirs)

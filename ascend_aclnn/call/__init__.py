@@ -13,26 +13,20 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.call.arguments import Invocation, holds_tensor
-from ascend_aclnn.call.outputs import bind_outputs, host_results, output_items
+from ascend_aclnn.call.invoke import invoke
+from ascend_aclnn.call.outputs import host_results, output_items
 from ascend_aclnn.call.plan import CallPlan, plan
 from ascend_aclnn.call.replay import remember, signature
-from ascend_aclnn.call.torch_call import Allocate, call_with_torch, holds_torch
+from ascend_aclnn.call.torch_call import call_with_torch, first_torch_tensor
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.interface import Backend
-from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.core.streams import Stream, check_stream
-from ascend_aclnn.core.tensor import Tensor
 
 
-def call(
-    plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream], allocate: Optional[Allocate] = None
-) -> Any:
-    """One call of an operator; ``args`` has one item for each parameter of the Python function.
-
-    ``allocate`` makes the outputs that are not given; by default it is the backend's.
-    """
+def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Any:
+    """One call of an operator; ``args`` has one item for each parameter of the Python function."""
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)
@@ -46,30 +40,17 @@ def call(
             again = replay.run(backend, given)
             if again is not None:
                 return plan.result(again)
-    if key is None and "torch" in sys.modules and holds_torch((*args, out)):
-        return call_with_torch(plan, args, out, stream, call)
+    if key is None and "torch" in sys.modules:
+        theirs = first_torch_tensor((*args, out))
+        if theirs is not None:
+            return call_with_torch(backend, plan, args, out, stream, theirs.device, call)
     on_device = stream is not None or holds_tensor(args) or holds_tensor((out,))
     invocation = Invocation(backend, plan, on_device)
-    invocation.allocate = allocate
-    invocation.bind_inputs(args)
-    bind_outputs(invocation, out)
-    runner = backend.run(plan.operator, invocation.values, stream)
-    if plan.operator.data_dependent:
-        _read_shapes(invocation)
+    runner = invoke(invocation, args, out, stream)
     results = [invocation.values[i] for i in plan.results] if on_device else host_results(invocation)
     if key is not None and runner is not None:
         remember(invocation, key, given, runner)
     return plan.result(results)
-
-
-def _read_shapes(invocation: Invocation) -> None:
-    """Gives outputs whose shape depends on data the shape they got: the front of what was allocated. Waits for it."""
-    for position, _ in invocation.plan.outputs:
-        tensor = invocation.values[position]
-        if isinstance(tensor, Tensor):
-            shape = invocation.backend.view_shape(tensor)
-            if shape != tensor.shape:
-                tensor.shape, tensor.strides = shape, contiguous_strides(shape)
 
 
 def executor_values(backend: Backend, operator: Operator, args: Sequence[Any]) -> list[Any]:

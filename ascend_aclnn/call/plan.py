@@ -25,6 +25,8 @@ class CallPlan:
         self.operator = operator
         self.inputs = [(i, p, p.kind) for i, p in positions if p.direction != "out"]
         self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
+        # of what a call changes in place: the position, and the argument of the Python function
+        self.changed = [(i, at) for at, (i, p, _) in enumerate(self.inputs) if p.direction == "inout"]
         self.results = [i for i, p in positions if p.direction != "in"]
         self.formats = {i: _auto_formats(p) for i, p in positions if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST)}
         self.output_specs: dict[Any, dict[str, OutputSpec]] = {}  # by SoC and the specs and values of the inputs

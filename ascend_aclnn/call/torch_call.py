@@ -6,68 +6,65 @@ stream; outputs are torch's own allocations, so torch's allocator orders their r
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
+from ascend_aclnn.call.arguments import Invocation
+from ascend_aclnn.call.invoke import invoke
+from ascend_aclnn.call.outputs import output_items
 from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.core import torch_interop
-from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream
 from ascend_aclnn.core.tensor import Tensor, share_torch
 
-Allocate = Callable[[TensorSpec], Tensor]
-Call = Callable[[CallPlan, Sequence[Any], Any, Optional[Stream], Optional[Allocate]], Any]
+Call = Callable[[CallPlan, Sequence[Any], Any, Optional[Stream]], Any]
+
+_REMEMBERED = 2048  # Tensors over torch's memory that each device keeps
 
 
-def holds_torch(items: Sequence[Any]) -> bool:
-    """True where an argument is a torch tensor or a sequence with one."""
+def first_torch_tensor(items: Sequence[Any]) -> Any:
+    """The first torch tensor among arguments and sequences of them; None where there is none."""
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
     if kind is None:
-        return False
+        return None
     for item in items:
         if isinstance(item, kind):
-            return True
-        if isinstance(item, (list, tuple)) and any(isinstance(part, kind) for part in item):
-            return True
-    return False
+            return item
+        if isinstance(item, (list, tuple)):
+            for part in item:
+                if isinstance(part, kind):
+                    return part
+    return None
 
 
-def call_with_torch(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream], call: Call) -> Any:
-    """One call of an operator, some of whose arguments are torch tensors."""
+def call_with_torch(
+    backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream], device: Any, call: Call
+) -> Any:
+    """One call of an operator with torch tensors among its arguments, which must all be on one torch.device."""
     name = plan.operator.name
-    tensors: list[Any] = []
-    for value in _flat((*args, out)):
-        if isinstance(value, Tensor):
-            raise TypeError(
-                f"{name}: a Tensor beside torch tensors; make one of the other with from_torch() or torch()"
-            )
-        if torch_interop.is_torch_tensor(value):
-            tensors.append(value)
-    devices = {tensor.device for tensor in tensors}
-    if len(devices) > 1:
-        found = ", ".join(sorted(map(str, devices)))
-        raise TypeError(f"{name}: the torch tensors are on {found}; they must be on one device")
-    (device,) = devices
     if stream is not None:
         text = "torch tensors are worked on where torch is: at once on the host, on its current stream on an NPU"
         raise TypeError(f"{name}: {text}; leave stream out, or make Tensors of them with from_torch()")
-    if device.type == "cpu":
-        return _on_host(plan, args, out, call)
-    if device.type != "npu":
+    place = device.type
+    if place == "cpu":
+        return _on_host(plan, args, out, device, call)
+    if place != "npu":
         raise TypeError(f"{name}: the torch tensors are on {device}; they must be on cpu or npu")
-    if current_backend().name != "npu":
-        text = f"the torch tensors are on {device}, and the backend in use is {current_backend().name}"
+    if backend.name != "npu":
+        text = f"the torch tensors are on {device}, and the backend in use is {backend.name}"
         raise TypeError(f'{name}: {text}; choose the NPU with use_backend("npu")')
-    if device.index != current_backend().current_device():
+    if device.index != backend.current_device():
         with torch_interop.torch_device(device), Device(device.index):  # each has its own idea of the current one
-            return _on_npu(plan, args, out, device.index, call)
-    return _on_npu(plan, args, out, device.index, call)
+            return _on_npu(backend, plan, args, out, device)
+    return _on_npu(backend, plan, args, out, device)
 
 
-def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, call: Call) -> Any:
+def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, device: Any, call: Call) -> Any:
     given: dict[int, Any] = {}  # id of an ndarray -> it, and the torch tensor whose memory it is
 
     def array(value: Any) -> Any:
@@ -75,52 +72,122 @@ def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, call: Call) -> Any:
         given[id(made)] = (made, value)
         return made
 
-    result = call(plan, _mapped(tuple(args), array), _mapped(out, array), None, None)
-    return _results(
-        result, lambda value: given[id(value)][1] if id(value) in given else torch_interop.from_array(value)
-    )
+    def torch_of(value: Any) -> Any:
+        return given[id(value)][1] if id(value) in given else torch_interop.from_array(value)
+
+    arrays = [_mapped(arg, array, plan, device) for arg in args]
+    result = call(plan, arrays, _mapped(out, array, plan, device), None)
+    if isinstance(result, tuple):
+        return type(result)(*(_converted(value, torch_of) for value in result))
+    return _converted(result, torch_of)
 
 
-def _on_npu(plan: CallPlan, args: Sequence[Any], out: Any, device: int, call: Call) -> Any:
-    stream = torch_interop.TorchStream(device)
-    given: dict[int, Any] = {}  # id of a storage -> the torch tensor whose memory it is
+class _Npu:
+    """torch's memory on one NPU as calls use it: on torch's current stream, while the torch tensors live.
 
-    def shared(value: Any) -> Tensor:
-        tensor = share_torch(value, stream)
-        given[id(tensor.storage)] = value
+    A Tensor, and the aclTensor that it keeps, serves again whenever the same elements of the same memory come again.
+    """
+
+    def __init__(self, backend: Backend, device: Any) -> None:
+        self.stream = torch_interop.TorchStream(device.index)
+        self._format = torch_interop.format_question()
+        self._strided = sys.modules["torch"].strided
+        self._tensors: dict[tuple[Any, ...], Tensor] = {}
+
+    def tensor(self, theirs: Any) -> Tensor:
+        """The Tensor for a torch tensor."""
+        if theirs.layout is not self._strided:
+            return self.new_tensor(theirs)  # which refuses it
+        storage = theirs.untyped_storage()
+        key = (  # all that describe() reads
+            storage.data_ptr(),
+            storage.nbytes(),
+            theirs.shape,
+            theirs.stride(),
+            theirs.storage_offset(),
+            theirs.dtype,
+            self._format(theirs),
+            theirs.is_conj(),
+            theirs.is_neg(),
+        )
+        known = self._tensors.get(key)
+        return self._keep(key, self.new_tensor(theirs)) if known is None else known
+
+    def output(self, theirs: Any, spec: TensorSpec) -> Tensor:
+        """The Tensor for a torch tensor that was made for a spec."""
+        storage = theirs.untyped_storage()
+        key = (storage.data_ptr(), storage.nbytes(), spec.shape, spec.dtype, spec.format)
+        known = self._tensors.get(key)
+        return self._keep(key, self.new_output(theirs, spec)) if known is None else known
+
+    def new_tensor(self, theirs: Any) -> Tensor:
+        """As tensor(), for an operator that changes the Tensor itself: the shape of its outputs depends on data."""
+        return share_torch(theirs, self.stream, None)
+
+    def new_output(self, theirs: Any, spec: TensorSpec) -> Tensor:
+        """As output(), for the same."""
+        return self.new_tensor(theirs).with_format(spec.format)
+
+    def _keep(self, key: tuple[Any, ...], tensor: Tensor) -> Tensor:
+        if tensor.size:  # those without elements may be alike, and be different results of one call
+            if len(self._tensors) >= _REMEMBERED:
+                self._tensors.clear()
+            self._tensors[key] = tensor
         return tensor
 
+
+_npu = functools.cache(_Npu)
+
+
+def _on_npu(backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, device: Any) -> Any:
+    npu = _npu(backend, device)
+    again = not plan.operator.data_dependent
+    shared, output = (npu.tensor, npu.output) if again else (npu.new_tensor, npu.new_output)
+    allocated: dict[int, Any] = {}  # id of a Tensor that was made for an output -> the torch tensor
+
     def allocate(spec: TensorSpec) -> Tensor:
-        return share_torch(torch_interop.empty_like_spec(spec, device), stream)
+        theirs = torch_interop.empty_like_spec(spec, device)
+        ours = output(theirs, spec)
+        allocated[id(ours)] = theirs
+        return ours
 
-    def torch_of(value: Any) -> Any:
-        known = given.get(id(value.storage))
-        return torch_interop.to_torch(value) if known is None else known
+    def torch_of(ours: Tensor) -> Any:
+        theirs = allocated[id(ours)]
+        return theirs if again or theirs.shape == ours.shape else theirs.as_strided(ours.shape, ours.strides)
 
-    return _results(call(plan, _mapped(tuple(args), shared), _mapped(out, shared), stream, allocate), torch_of)
+    invocation = Invocation(backend, plan, True)
+    invocation.allocate = allocate
+    tensors = [_mapped(arg, shared, plan, device) for arg in args]
+    invoke(invocation, tensors, out if out is None else _mapped(out, shared, plan, device), npu.stream)
+    passed = {position: args[at] for position, at in plan.changed}
+    if out is not None:
+        passed.update((i, item) for (i, _), item in zip(plan.outputs, output_items(plan, out)) if item is not None)
+    values = invocation.values
+    return plan.result([_as_list(passed[i]) if i in passed else _converted(values[i], torch_of) for i in plan.results])
 
 
-def _flat(items: Sequence[Any]) -> list[Any]:
-    return [part for item in items for part in (item if isinstance(item, (list, tuple)) else (item,))]
-
-
-def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A value with a function applied to each torch tensor in it."""
-    if torch_interop.is_torch_tensor(value):
+def _mapped(value: Any, function: Callable[[Any], Any], plan: CallPlan, device: Any) -> Any:
+    """A value with a function applied to each torch tensor in it, which must be on a device."""
+    if isinstance(value, sys.modules["torch"].Tensor):
+        if value.device != device:
+            text = f"the torch tensors are on {device} and {value.device}; they must be on one device"
+            raise TypeError(f"{plan.operator.name}: {text}")
         return function(value)
-    if type(value) in (list, tuple):
-        return type(value)(_mapped(item, function) for item in value)
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return kind(_mapped(item, function, plan, device) for item in value)
+    if kind is Tensor:
+        text = "a Tensor beside torch tensors; make one of the other with from_torch() or torch()"
+        raise TypeError(f"{plan.operator.name}: {text}")
     return value
 
 
-def _results(result: Any, function: Callable[[Any], Any]) -> Any:
-    """The results with a function applied to each array in them."""
-    if isinstance(result, tuple):
-        return type(result)(*(_converted(value, function) for value in result))
-    return _converted(result, function)
-
-
 def _converted(value: Any, function: Callable[[Any], Any]) -> Any:
+    """A result with a function applied to it, or to each array in it."""
     if isinstance(value, list):
         return [function(item) for item in value]
     return None if value is None else function(value)
+
+
+def _as_list(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

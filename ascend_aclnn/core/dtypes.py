@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any, Optional, Union
 
 import ml_dtypes
@@ -224,6 +225,7 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     return found
 
 
+@functools.cache
 def _of_torch(dtype: object) -> DataType:
     """The DataType of a torch.dtype, whose names are NumPy's and ml_dtypes'."""
     name = str(dtype)[len("torch.") :]

@@ -261,7 +261,8 @@ class Backend(abc.ABC):
     def borrow(self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None) -> Storage:
         """A Storage over memory that somebody else owns; ``owner`` is kept alive with it.
 
-        ``stream`` is where the owner uses the memory itself, and uses it again once it is let go.
+        ``stream`` is where the owner uses the memory itself, and uses it again once it is let go. With a stream and no
+        owner the memory is used on that stream alone, as the owner itself would, and while the owner lives.
         """
 
     @abc.abstractmethod

@@ -648,8 +648,8 @@ def host_dtype(dtype: DataType) -> np.dtype[Any]:
     return dtype.numpy
 
 
-def share_torch(x: Any, stream: Optional[Stream]) -> Tensor:
-    """A tensor over a torch tensor's memory, which torch itself uses on a stream. Orders nothing."""
+def share_torch(x: Any, stream: Optional[Stream], owner: object) -> Tensor:
+    """A tensor over a torch tensor's memory, which torch itself uses on a stream (see Backend.borrow). Orders nothing."""
     m = torch_interop.describe(x)
     spec = TensorSpec.of(
         m.shape,
@@ -660,4 +660,4 @@ def share_torch(x: Any, stream: Optional[Stream]) -> Tensor:
         storage_shape=m.storage_shape,
     )
     spec.check_within(m.nbytes)
-    return Tensor.on(current_backend().borrow(m.address, m.nbytes, m.device, x, stream), spec)
+    return Tensor.on(current_backend().borrow(m.address, m.nbytes, m.device, owner, stream), spec)

@@ -8,9 +8,10 @@ queue, so the handle is asked for at each use and never kept.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ def is_torch_tensor(value: object) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
+@functools.cache
 def torch_dtype(dtype: DataType) -> Any:
     """torch's dtype of a DataType; TypeError where torch has none."""
     torch = importlib.import_module("torch")
@@ -69,9 +71,10 @@ def host_array(tensor: Any) -> npt.NDArray[Any]:
 
 def from_array(array: npt.NDArray[Any]) -> Any:
     """A torch tensor over the memory of an ndarray of any dtype that both have."""
-    torch = importlib.import_module("torch")
-    dtype = torch_dtype(as_datatype(array.dtype))
-    if not _needs_carrier(as_datatype(array.dtype)):
+    kind = as_datatype(array.dtype)
+    dtype = torch_dtype(kind)
+    torch = sys.modules["torch"]
+    if not _needs_carrier(kind):
         return torch.from_numpy(array)
     carrier = np.dtype(_CARRIERS[array.dtype.itemsize])
     return torch.from_numpy(array.view(carrier)).view(dtype)
@@ -99,38 +102,43 @@ class TorchMemory(NamedTuple):
     device: int
 
 
+@functools.cache
+def format_question() -> Callable[[Any], int]:
+    """torch_npu's operator that tells the format of an NPU tensor, without the enum that torch_npu's function makes of it."""
+    question: Callable[[Any], int] = sys.modules["torch"].ops.npu.get_npu_format.default
+    return question
+
+
 def describe(tensor: Any) -> TorchMemory:
     """Where a torch tensor's elements are. BufferError for tensors without plain memory (sparse, lazily conjugated)."""
-    if tensor.layout is not importlib.import_module("torch").strided:
+    if tensor.layout is not sys.modules["torch"].strided:
         raise BufferError(f"the torch tensor has layout {tensor.layout}; it must be strided")
     if tensor.is_conj() or tensor.is_neg():
         raise BufferError("the torch tensor is a lazy conjugate; make it real memory with resolve_conj().resolve_neg()")
-    tensor = tensor.detach()
     storage = tensor.untyped_storage()
     dtype = as_datatype(tensor.dtype)
-    shape = tuple(tensor.shape)
-    format, storage_shape = _private_format(tensor, shape, dtype)
-    index = tensor.device.index or 0
+    shape = tensor.shape
+    device = tensor.device
+    on_npu = device.type == "npu"
+    format, storage_shape = _private_format(format_question()(tensor), shape, dtype) if on_npu else (None, None)
     return TorchMemory(
         storage.data_ptr(),
         storage.nbytes(),
         shape,
-        tuple(tensor.stride()),
+        tensor.stride(),
         tensor.storage_offset(),
         dtype,
         format,
         storage_shape,
-        index,
+        device.index or 0,
     )
 
 
 def _private_format(
-    tensor: Any, shape: tuple[int, ...], dtype: DataType
+    number: int, shape: tuple[int, ...], dtype: DataType
 ) -> tuple[Optional[Format], Optional[tuple[int, ...]]]:
-    """The blocked format that torch_npu keeps a tensor in, and its storage shape; (None, None) for plain memory."""
-    if tensor.device.type != "npu":
-        return None, None
-    format = Format(int(sys.modules["torch_npu"].get_npu_format(tensor)))
+    """The blocked format of torch_npu's number, and a tensor's storage shape in it; (None, None) for plain memory."""
+    format = Format(number)
     if not format.private:
         return None, None
     if format is not Format.FRACTAL_NZ:
@@ -167,10 +175,9 @@ def torch_device(device: Any) -> contextlib.AbstractContextManager[None]:
     return context
 
 
-def empty_like_spec(spec: TensorSpec, device: int) -> Any:
-    """An uninitialised torch tensor on an NPU that holds what a contiguous spec describes."""
-    torch = importlib.import_module("torch")
-    return torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device=f"npu:{device}")
+def empty_like_spec(spec: TensorSpec, device: Any) -> Any:
+    """An uninitialised torch tensor on a torch.device that holds what a contiguous spec describes."""
+    return sys.modules["torch"].empty(spec.shape, dtype=torch_dtype(spec.dtype), device=device)
 
 
 # ------------------------------------------------------------------------------------------------------- the stream

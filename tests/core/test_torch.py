@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import ml_dtypes
@@ -115,18 +115,32 @@ def test_torch_stream_on_the_numpy_backend_is_the_default_stream() -> None:
         assert ops.abs(aclnn.asarray(np.array([-1.0], np.float32))).numpy() == 1
 
 
-def test_a_tensor_that_torch_npu_keeps_in_a_blocked_format(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tensor_that_torch_npu_keeps_in_a_blocked_format() -> None:
     from ascend_aclnn.core import torch_interop
 
-    formats = iter((2, 29, 3))
-    monkeypatch.setitem(sys.modules, "torch_npu", SimpleNamespace(get_npu_format=lambda tensor: next(formats)))
-    tensor = SimpleNamespace(device=SimpleNamespace(type="npu"))
     shape = (32, 40)
-    assert torch_interop._private_format(tensor, shape, aclnn.DataType.FLOAT16) == (None, None)
-    found = torch_interop._private_format(tensor, shape, aclnn.DataType.FLOAT16)
+    assert torch_interop._private_format(2, shape, aclnn.DataType.FLOAT16) == (None, None)
+    found = torch_interop._private_format(29, shape, aclnn.DataType.FLOAT16)
     assert found == (aclnn.Format.FRACTAL_NZ, (3, 2, 16, 16))
     with pytest.raises(BufferError, match="NC1HWC0"):
-        torch_interop._private_format(tensor, shape, aclnn.DataType.FLOAT16)
+        torch_interop._private_format(3, shape, aclnn.DataType.FLOAT16)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_a_call_that_came_before_looks_nothing_up(name: str) -> None:
+    x, entered = torch.ones(4, dtype=getattr(torch, name)), []
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        entered.append(frame.f_code.co_name)
+
+    ops.abs(x)
+    sys.setprofile(note)
+    try:
+        ops.abs(x)
+    finally:
+        sys.setprofile(None)
+    assert "call_with_torch" in entered
+    assert not {"import_module", "_name_get"} & set(entered)  # no module, and no name of a NumPy dtype
 
 
 def test_nothing_imports_torch() -> None:

@@ -523,6 +523,9 @@ class NpuStorage(Storage):
                 f"a tensor on device {self.device} is used on a stream of device {stream.device.index}; "
                 f"run it under  with Device({self.device})"
             )
+        if self.owners_stream is not None and self.owner is None:
+            self.home = stream  # where the owner works now, and keeps its own order
+            return
         if self.block is None and self.nbytes and not self.borrowed:
             self._reserve(stream)
             self.home = stream

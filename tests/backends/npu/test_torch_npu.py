@@ -166,6 +166,139 @@ assert torch.npu.memory_allocated() <= 4 << 22, torch.npu.memory_allocated()
     run(emulator_home, program, mode, delay="0")
 
 
+@modes
+def test_torch_tensors_whose_memory_came_before(emulator_home: Path, mode: str) -> None:
+    # what is kept of an earlier call must be what the tensor is now: place, layout, stream, and which of two equal ones
+    program = """
+base = torch.arange(64.0, device="npu").reshape(8, 8)
+for _ in range(2):
+    for view in (base, base[2:, 1::2], base.t(), base[3], base[3, 4], base[8:], base.view(64), base.view(torch.int32)):
+        expected = view.cpu() + view.cpu()
+        result = ops.add(view, view, 1)
+        assert result.shape == view.shape and result.dtype == view.dtype
+        assert torch.equal(result.cpu(), expected), (view.shape, result.cpu(), expected)
+    base.add_(1)
+for i in range(12):  # the allocator gives the same memory again, for other shapes and dtypes too
+    t = torch.full([(16, 4), (4, 16), (64,)][i % 3], i, device="npu", dtype=[torch.float32, torch.int32][i % 2])
+    y = ops.add(t.add_(8), t, 1)
+    assert y.shape == t.shape and y.dtype == t.dtype and y.cpu().eq(2 * i + 16).all(), (i, y.cpu())
+
+x = torch.zeros(8, device="npu")
+also = x.view(8)  # another torch tensor over the same elements
+one = torch.ones(8, device="npu")
+assert ops.inplace_add(x, also, 1) is x and ops.inplace_add(also, one, 1) is also
+assert ops.add(x, also, 1, out=also) is also and x.cpu().tolist() == [2.0] * 8
+first, second = ops.foreach_abs([-x, -also])
+assert first is not second and first.cpu().tolist() == second.cpu().tolist() == [2.0] * 8
+y, rstd = ops.rms_norm(torch.zeros(0, 1, device="npu"), torch.ones(1, device="npu"))
+assert y is not rstd and y.shape == rstd.shape == (0, 1)
+leaf = torch.ones(4, device="npu", requires_grad=True)
+for _ in range(2):
+    assert ops.add(leaf, leaf, 1).cpu().tolist() == [2.0] * 4 and not ops.add(leaf, leaf, 1).requires_grad
+complex_ = torch.ones(2, dtype=torch.complex64).npu()
+ops.add(complex_, complex_, 1)
+try:
+    ops.add(complex_.conj(), complex_, 1)
+except BufferError as error:
+    assert "resolve_conj" in str(error)
+else:
+    raise AssertionError("a lazy conjugate was taken for its memory")
+
+side, t = torch.npu.Stream(), torch.zeros(64, device="npu")
+torch.npu.synchronize()
+for i in range(4):  # torch's current stream changes between calls, and each works where torch works
+    with torch.npu.stream(side if i % 2 else torch.npu.current_stream()):
+        assert ops.inplace_add(many(t), t, 1) is t
+        many(t)
+        assert t.cpu()[0] == [24, 72, 168, 360][i], t.cpu()
+        torch.npu.synchronize()
+
+there = torch.zeros(64, device="npu:1")
+for i in range(3):
+    for mine in (t.zero_(), there.zero_()):
+        with torch.npu.device(mine.device):
+            many(mine)
+            y = ops.add(mine, mine, 1)
+            assert y.device == mine.device and many(y).cpu()[0] == 24, (mine.device, y.cpu())
+    assert torch.npu.current_device() == 0 and ops.add(there, there, 1).device.index == 1
+"""
+    run(emulator_home, program, mode)
+
+
+def test_torch_tensors_in_formats_of_their_own(emulator_home: Path) -> None:
+    program = """
+torch.npu.config.allow_internal_format = True
+a, b = (torch.randn(shape, device="npu").half() for shape in ((32, 48), (48, 64)))
+blocked = torch_npu.npu_format_cast(b, 29)
+for _ in range(2):
+    for weight in (b, blocked):
+        assert torch.equal(ops.mm(a, weight).cpu(), torch.mm(a, b).cpu())
+    assert torch.equal(ops.matmul_weight_nz(a, blocked, 0).cpu(), torch.mm(a, b).cpu())
+square = torch.randn(16, 16, device="npu").half()  # of the same size in both formats
+before = ops.mm(square, square).cpu()
+values = square.cpu()
+del square
+for _ in range(20):  # memory that was ND is FRACTAL_NZ now
+    blocked = torch_npu.npu_format_cast(values.npu(), 29)
+    again = ops.mm(values.npu(), blocked).cpu()
+    assert torch.equal(again, before)
+
+image, kernel = torch.randn(1, 2, 5, 5, device="npu").half(), torch.randn(3, 2, 3, 3, device="npu").half()
+for _ in range(2):
+    y = ops.convolution(image, kernel, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, 0)
+    torch.testing.assert_close(y.cpu(), torch.nn.functional.conv2d(image.cpu(), kernel.cpu()), rtol=1e-2, atol=1e-2)
+    assert ops.add(y, y, 1).shape == y.shape
+"""
+    run(emulator_home, program, "1", delay="0")
+
+
+def test_threads_that_call_with_the_same_torch_tensor(emulator_home: Path) -> None:
+    program = """
+import threading
+t = torch.ones(64, device="npu")
+results = []
+def work():
+    with aclnn.use_backend("npu"):
+        for _ in range(30):
+            results.append(ops.add(t, t, 1).cpu()[0].item())
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert results == [2.0] * 120
+"""
+    run(emulator_home, program, "1", delay="0")
+
+
+@short
+def test_a_call_that_came_before_asks_little(emulator_home: Path) -> None:
+    program = """
+import sys
+x, gamma = torch.ones(4, 4, device="npu"), torch.ones(4, device="npu")
+def entered(call):  # the Python functions that a call enters
+    call(), call()
+    names = []
+    def note(frame, event, argument):
+        if event == "call":
+            names.append(f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}")
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return names
+for call in (lambda: ops.mm(x, x), lambda: ops.add(x, x, 1), lambda: ops.rms_norm(x, gamma)):
+    names = entered(call)
+    for costly in ("import_module", "_name_get", "current_stream", "share_torch", "describe", "borrow", "__init__"):
+        times = sum(name.endswith("." + costly) for name in names)
+        allowed = {"__init__": 2}.get(costly, 0)  # an Invocation, and the Scalar of alpha
+        assert times <= allowed, (costly, times, names)
+    assert sum(name.endswith(".handle") for name in names) == 1, names  # torch's queue is drained once
+"""
+    run(emulator_home, program, "1", delay="0")
+
+
 def test_what_cannot_be_shared_is_refused(emulator_home: Path) -> None:
     program = """
 def refused(kind, text, call):

@@ -1,0 +1,34 @@
+"""An operator's arguments bound and run: the part of a call that is the same for all kinds of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from ascend_aclnn.call.arguments import Invocation
+from ascend_aclnn.call.outputs import bind_outputs
+from ascend_aclnn.core.interface import HostRunner
+from ascend_aclnn.core.spec import contiguous_strides
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.tensor import Tensor
+
+
+def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Optional[HostRunner]:
+    """Binds the arguments and outputs and runs the operator; what Backend.run returns."""
+    operator = invocation.plan.operator
+    invocation.bind_inputs(args)
+    bind_outputs(invocation, out)
+    runner = invocation.backend.run(operator, invocation.values, stream)
+    if operator.data_dependent:
+        _read_shapes(invocation)
+    return runner
+
+
+def _read_shapes(invocation: Invocation) -> None:
+    """Gives outputs whose shape depends on data the shape they got: the front of what was allocated. Waits for it."""
+    for position, _ in invocation.plan.outputs:
+        tensor = invocation.values[position]
+        if isinstance(tensor, Tensor):
+            shape = invocation.backend.view_shape(tensor)
+            if shape != tensor.shape:
+                tensor.shape, tensor.strides = shape, contiguous_strides(shape)
