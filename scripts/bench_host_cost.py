@@ -4,11 +4,13 @@
 python scripts/bench_host_cost.py             one ops.* call on Tensors, one Executor.run, and their parts
 python scripts/bench_host_cost.py --device    the same on the Ascend device of this host (kernels run meanwhile)
 python scripts/bench_host_cost.py --numpy     small calls on the NumPy backend, beside torch where it is installed
+python scripts/bench_host_cost.py --torch     calls on Tensors, on torch's NPU tensors, and torch_npu's own; needs torch_npu
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import subprocess
@@ -81,6 +83,40 @@ def measure(number: int) -> list[tuple[str, float, str]]:
     ]
     executor.close()
     return rows
+
+
+def measure_torch() -> list[tuple[str, list[float]]]:
+    """Rows of the table of torch's NPU tensors: what, and the microseconds of the calling thread for each kind of call.
+
+    The kinds take turns of some calls each, so that other work of the machine meets all of them; the least of the turns counts.
+    torch_npu launches from a thread of its own, whose time is left out.
+    """
+    import torch
+    import torch_npu
+
+    def ones(*shape: int) -> tuple[Any, Any]:
+        return aclnn.asarray(np.ones(shape, np.float32)), torch.ones(shape, device="npu")
+
+    (x, a), (gamma, g) = ones(4, 4), ones(4)
+    calls: dict[str, list[Callable[[], Any]]] = {
+        "mm": [lambda: ops.mm(x, x), lambda: ops.mm(a, a), lambda: torch.mm(a, a)],
+        "add": [lambda: ops.add(x, x, 1), lambda: ops.add(a, a, 1), lambda: torch.add(a, a)],
+        "rms_norm": [
+            lambda: ops.rms_norm(x, gamma),
+            lambda: ops.rms_norm(a, g),
+            lambda: torch_npu.npu_rms_norm(a, g, 1e-6),
+        ],
+    }
+    found = []
+    for what, kinds in calls.items():
+        least = [math.inf] * len(kinds)
+        for _ in range(300):
+            for i, call in enumerate(kinds):
+                least[i] = min(least[i], timeit.timeit(call, timer=time.thread_time, number=20) / 20 * 1e6)
+                torch_npu.npu.synchronize()
+                aclnn.synchronize()
+        found.append((what, least))
+    return found
 
 
 def shortest(call: Callable[[], Any], number: int = 100) -> float:
@@ -176,6 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", action="store_true", help="measure on this host's device")
     parser.add_argument("--numpy", action="store_true", help="small calls on the NumPy backend")
+    parser.add_argument("--torch", action="store_true", help="torch's NPU tensors as arguments, beside torch_npu itself")
     parser.add_argument("--number", type=int, default=5000, help="calls per measurement")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -195,10 +232,18 @@ def main() -> None:
 
         variables = environment(build(), ASCEND_EMULATOR_NOOP="1")
         command = [sys.executable, __file__, "--measure", "--number", str(options.number)]
+        if options.torch:
+            command.append("--torch")
+            variables["ASCEND_EMULATOR_LEAKS"] = "0"  # torch_npu keeps a stream and its cached memory to the end
         sys.exit(subprocess.run(command, env=variables, check=False).returncode)
     os.environ["ASCEND_ACLNN_BACKEND"] = "npu"
     where = "emulated device, operators do nothing" if options.measure else aclnn.backend().soc
     print(f"host cost of one call in microseconds ({where}; Python {sys.version.split()[0]})\n")
+    if options.torch:
+        print(f"{'':<12}{'Tensors':>12}{'torch tensors':>16}{'torch_npu':>12}")
+        for name, (tensors, theirs, torch_npu) in measure_torch():
+            print(f"{name:<12}{tensors:12.1f}{theirs:16.1f}{torch_npu:12.1f}")
+        return
     for what, cost, remark in measure(options.number):
         print(f"{what:<42}{cost:8.2f}   {remark}".rstrip())
 
