@@ -212,7 +212,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", action="store_true", help="measure on this host's device")
     parser.add_argument("--numpy", action="store_true", help="small calls on the NumPy backend")
-    parser.add_argument("--torch", action="store_true", help="torch's NPU tensors as arguments, beside torch_npu itself")
+    parser.add_argument(
+        "--torch", action="store_true", help="torch's NPU tensors as arguments, beside torch_npu itself"
+    )
     parser.add_argument("--number", type=int, default=5000, help="calls per measurement")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

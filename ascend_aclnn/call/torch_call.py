@@ -176,7 +176,7 @@ def _mapped(value: Any, function: Callable[[Any], Any], plan: CallPlan, device: 
     kind = type(value)
     if kind is list or kind is tuple:
         return kind(_mapped(item, function, plan, device) for item in value)
-    if kind is Tensor:
+    if isinstance(value, Tensor):
         text = "a Tensor beside torch tensors; make one of the other with from_torch() or torch()"
         raise TypeError(f"{plan.operator.name}: {text}")
     return value

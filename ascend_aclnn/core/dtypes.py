@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import functools
-from typing import Any, Optional, Union
+from collections.abc import Hashable
+from typing import Any, Optional, Union, cast
 
 import ml_dtypes
 import numpy as np
@@ -210,7 +211,7 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     if isinstance(dtype, str) and dtype in DataType.__members__:
         return DataType[dtype]
     if type(dtype).__module__ == "torch":
-        return _of_torch(dtype)
+        return _of_torch(cast(Hashable, dtype))
     try:
         known = np.dtype(dtype)
     except TypeError:
@@ -226,7 +227,7 @@ def as_datatype(dtype: DTypeLike) -> DataType:
 
 
 @functools.cache
-def _of_torch(dtype: object) -> DataType:
+def _of_torch(dtype: Hashable) -> DataType:
     """The DataType of a torch.dtype, whose names are NumPy's and ml_dtypes'."""
     name = str(dtype)[len("torch.") :]
     if name == "complex32":
