@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from pathlib import Path
 from typing import Any, Optional
 
-# The statuses that this package itself returns. All others are looked up by number in catalog/data/status.json.
+from ascend_aclnn.core import error_codes
+
+# The statuses that this package itself returns. All others are looked up by number in core/data/errors.json.
 PARAM_NULLPTR = 161001
 PARAM_INVALID = 161002
 RUNTIME_ERROR = 361001
@@ -18,21 +17,16 @@ FIND_KERNEL_ERROR = 561003
 INNER_NULLPTR = 561103
 
 
-@functools.cache
-def _statuses() -> dict[int, tuple[str, str]]:
-    path = Path(__file__).parents[1] / "catalog" / "data" / "status.json"
-    rows = json.loads(path.read_text(encoding="utf-8"))
-    return {int(number): (name, hint) for number, (name, hint) in rows.items()}
-
-
 def status_name(status: int) -> str:
     """CANN's name of a status number ("ACLNN_ERR_PARAM_INVALID"), "" where it has none."""
-    return _statuses().get(status, ("", ""))[0]
+    entry = error_codes.find(str(status))
+    return entry.name if entry else ""
 
 
 def status_hint(status: int) -> str:
     """What a status means in a few words, "" where nothing is known."""
-    return _statuses().get(status, ("", ""))[1]
+    entry = error_codes.find(str(status))
+    return entry.meaning if entry else ""
 
 
 Cause = tuple[str, dict[str, Any]]
@@ -71,8 +65,11 @@ class AclError(RuntimeError):
     """A CANN call failed, or would fail on the SoC whose rules apply.
 
     Attributes: status (int), name (CANN's constant), routine (the C function), operator (the aclnn name or None),
-    argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed).
+    argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed). The text's
+    last line says what to do, where that is more than the detail says.
     """
+
+    _explained = False  # the detail always says what to do
 
     def __init__(
         self,
@@ -92,8 +89,11 @@ class AclError(RuntimeError):
         if head and detail.startswith(head):  # CANN's own text may name it already
             detail = detail[len(head) :]
         self.detail = detail or status_hint(status)
-        text = f"{head}{self.detail or 'failed'}"
-        super().__init__(f"{text}\n  status {status} {self.name} from {routine}".rstrip())
+        lines = [f"{head}{self.detail or 'failed'}", f"status {status} {self.name} from {routine}".replace("  ", " ")]
+        remedy = "" if self._explained else error_codes.remedy_of(self.detail, status)
+        if remedy:
+            lines.append(f"to do: {remedy}")
+        super().__init__("\n  ".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
         state = {"operator": self.operator, "argument": self.argument}
@@ -106,6 +106,8 @@ def _rebuild(kind: type[AclError], status: int, routine: str, detail: str, names
 
 class UnsupportedOperator(AclError):
     """The operator is not in the installed CANN, or the NumPy backend has no reference for it (status 561003)."""
+
+    _explained = True
 
     def __init__(
         self,

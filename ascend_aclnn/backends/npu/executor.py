@@ -157,7 +157,7 @@ def _phase_one_error(backend: NpuBackend, plan: LaunchPlan, status: int, values:
     if status in _NO_KERNELS:
         opp = os.environ.get("ASCEND_OPP_PATH")
         place = f"is {opp}" if opp else "is not set"
-        text += f"\n  operators look for their kernels in ASCEND_OPP_PATH, which {place}: source <CANN>/set_env.sh"
+        text += f"\n  operators look for their kernels in ASCEND_OPP_PATH, which {place}"
     if violation is not None and violation.status == status:
         position = plan.operator.positions.get(violation.argument or "")
         argument = None if position is None else plan.operator.parameters[position].python_name

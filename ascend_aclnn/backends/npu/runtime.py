@@ -31,13 +31,17 @@ from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
 from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.current import entered_streams
+from ascend_aclnn.core.error_codes import remedy_of
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, status_hint, status_name
 
 REPEAT_INITIALIZE = 100002
 STUB_MODE = 100039
 CONTEXT_NULL = 107002
+NO_DEVICE = 207004
 STREAM_TIMEOUT = 507046
 EVENT_TIMEOUT = 507047
+
+CHECK_CARD = "check the card and the driver with  npu-smi info"
 
 EVENT_COMPLETE = 1  # aclrtQueryEventStatus; the older aclrtQueryEvent has it the other way round
 STREAM_COMPLETE = 0
@@ -575,23 +579,27 @@ class Runtime:
         return milliseconds.value
 
 
+_NOTHING = {  # what a function answers that reports success and finds nothing
+    "aclrtGetDeviceCount": "aclrtGetDeviceCount finds 0 devices",
+    "aclrtGetSocName": "aclrtGetSocName names no SoC",
+}
+
+
 def _no_device(libraries: Libraries, routine: str, status: int) -> str:
     """Why a CANN that was found cannot be used."""
     message = libraries.optional("aclGetRecentErrMsg")
     text = message() if message is not None and status != STUB_MODE else None
-    answer = f"{routine} returned {status} {status_name(status)}".rstrip()
+    answer = f"{routine} returned {status} {status_name(status)}".rstrip() if status else _NOTHING[routine]
     lines = [f"{libraries.found.runtime} was found, but there is no usable NPU: {answer}"]
-    if status_hint(status):
-        lines[0] += f" ({status_hint(status)})"
+    if status:
+        lines[0] += f" ({status_hint(status).rstrip('.')})" if status_hint(status) else ""
     if text:
         lines.append(text.decode(errors="replace").strip())
     stubs = loaded_stubs()
-    if status == STUB_MODE:
-        lines.append("it is a stub for compiling: remove its directory from LD_LIBRARY_PATH, source <CANN>/set_env.sh")
-    elif stubs:
+    if status != STUB_MODE and stubs:
         lines.append(f"{', '.join(stubs)} is a stub for compiling: the driver is not installed, or was not found")
     else:
-        lines.append("check the card and the driver with  npu-smi info , and ASCEND_RT_VISIBLE_DEVICES")
+        lines.append(remedy_of("\n".join(lines[1:]), status or NO_DEVICE) or CHECK_CARD)
     return "\n  ".join(lines)
 
 
