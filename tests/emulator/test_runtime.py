@@ -239,7 +239,11 @@ def test_devices_may_be_hidden(emulator_home: Path) -> None:
         ("4", None, "0 4"),
         ("4", "1,3", "0 2"),
         ("4", "2", "0 1"),
-        ("4", "1,1,2", "0 1"),  # up to the first bad one
+        ("4", "1,x,2", "0 1"),  # up to the first that is no number
+        ("4", "0, 1", "0 1"),
+        ("4", "1,1,2", "207004 0"),  # the whole list is invalid
+        ("4", "2,1", "207004 0"),
+        ("1", "0,0", "0 1"),  # no more are read than there are devices
         ("4", "0,7", "0 1"),
         ("4", "x", "207004 0"),
         ("4", "", "207004 0"),

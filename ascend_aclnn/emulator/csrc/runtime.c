@@ -234,7 +234,10 @@ API aclError aclrtGetDeviceCount(uint32_t *count) {
     ENTER("aclrtGetDeviceCount");
     if (count == NULL) return emu_null_argument("count");
     *count = (uint32_t)emu_device_count();
-    return *count > 0 ? 0 : emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "ASCEND_EMULATOR_DEVICES is 0");
+    if (*count > 0) return 0;
+    const char *flaw = emu_visible_flaw(), *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    if (flaw == NULL) return emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "ASCEND_EMULATOR_DEVICES is 0");
+    return emu_fail(ACL_ERROR_RT_NO_DEVICE, "EE2002", "ASCEND_RT_VISIBLE_DEVICES is '%s': %s", visible != NULL ? visible : "", flaw);
 }
 
 API aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active) {

@@ -50,22 +50,30 @@ static bool flag(const char *name, bool otherwise) {
 
 static int logic_devices[EMU_MAX_DEVICES]; /* by the program's own numbers */
 
-/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: ascending numbers between commas, up to the first bad one. Devices
- * are numbered from 0 again, and one is like the other here. */
+static const char *visible_flaw; /* why ASCEND_RT_VISIBLE_DEVICES leaves no device; NULL where it does */
+
+/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: numbers between commas, up to the first that is none or is no
+ * device's; numbers that repeat or descend make the whole list invalid. Devices are numbered from 0 again, and one is like
+ * the other here. */
 static int visible_devices(int devices) {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
     int count = 0;
     long last = -1;
     for (int i = 0; i < devices; i++) logic_devices[i] = i;
-    if (text == NULL) return devices;
-    while (*text >= '0' && *text <= '9') {
+    if (text == NULL || devices == 0) return devices;
+    while (*text >= '0' && *text <= '9' && count < devices) {
         char *end;
         long device = strtol(text, &end, 10);
-        if (device <= last || device >= devices || (*end != 0 && *end != ',')) break;
+        if (device >= devices || (*end != 0 && *end != ',')) break;
+        if (device <= last) {
+            visible_flaw = device == last ? "numbers must not repeat" : "numbers must ascend";
+            return 0;
+        }
         last = device;
         logic_devices[count++] = (int)device;
         text = *end == ',' ? end + 1 : end;
     }
+    if (count == 0) visible_flaw = "it must begin with the number of a device";
     return count;
 }
 
@@ -154,5 +162,7 @@ int emu_device_count(void) {
     pthread_once(&once, count_devices);
     return device_count;
 }
+
+const char *emu_visible_flaw(void) { return visible_flaw; }
 
 int emu_logic_device(int device) { return device >= 0 && device < emu_device_count() ? logic_devices[device] : -1; }

@@ -42,6 +42,8 @@ LINK const emu_settings *emu_config(void);
 LINK bool emu_claims(int major, int minor);
 /* How many devices the program sees; decided when it is first asked, after programs have set ASCEND_RT_VISIBLE_DEVICES. */
 LINK int emu_device_count(void);
+/* Why ASCEND_RT_VISIBLE_DEVICES leaves no device; NULL where there are devices, or there would be none without it. */
+LINK const char *emu_visible_flaw(void);
 /* What a device is called without ASCEND_RT_VISIBLE_DEVICES; -1 where there is none. */
 LINK int emu_logic_device(int device);
 /* Where the libraries are. */
