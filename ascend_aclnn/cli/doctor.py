@@ -1,4 +1,9 @@
-"""``ascend-aclnn doctor``: what was found of CANN and its devices, what was not, and what to do about it."""
+"""``ascend-aclnn doctor``: what was found of CANN and its devices, what was not, and what to do about it.
+
+It exits with 1 where something stops work: a CANN that was found and cannot be used, a device that fails or computes
+wrongly, or a backend that is asked for and not there. A host without CANN is in order, and so is one on which
+ASCEND_ACLNN_BACKEND=numpy asks for no device.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,8 @@ import argparse
 import ctypes
 import json
 import os
-import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -15,12 +20,24 @@ import numpy as np
 
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.backends.npu import find_backend, library
-from ascend_aclnn.cli.host_checks import Finding, check_host, last_log_lines, remedy_for, value_of
+from ascend_aclnn.backends.npu.library import is_file
+from ascend_aclnn.cli import variables
+from ascend_aclnn.cli.host_checks import (
+    Finding,
+    check_host,
+    check_visible_devices,
+    last_log_lines,
+    remedy_for,
+    symptom_of,
+    value_of,
+)
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.core.streams import Device
 from ascend_aclnn.creation import asarray
-from ascend_aclnn.selection import use_backend
+from ascend_aclnn.emulator import cache, releases
+from ascend_aclnn.emulator.build import CompilerError, Options, find_compiler, name_of, prebuilt
+from ascend_aclnn.selection import NAMES, use_backend
 
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
@@ -38,12 +55,12 @@ def add_commands(subparsers: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     found = report()
     print(json.dumps(found, indent=2) if options.json else render(found))
-    return 0
+    return int(bool(found["stops"]))
 
 
 def report() -> dict[str, Any]:
     """Everything that ``render`` says, for programs."""
-    wanted = os.environ.get("ASCEND_ACLNN_BACKEND", "auto")
+    wanted = os.environ.get("ASCEND_ACLNN_BACKEND") or "auto"
     search = library.search(os.environ)
     found: dict[str, Any] = {
         "backend": "numpy",
@@ -57,6 +74,8 @@ def report() -> dict[str, Any]:
         "operators": sum(1 for _ in catalog.names()),
         "references": reference.count(),
         "compiler": _compiler(),
+        "emulator": _emulator(),
+        "environment": variables.values(os.environ),
     }
     npu: Optional[NpuBackend] = None
     try:
@@ -64,7 +83,8 @@ def report() -> dict[str, Any]:
     except LibraryNotFound as error:
         problem, _, rest = str(error).partition("\n")
         lines = [line.strip() for line in rest.splitlines()]
-        found["advice"] = search.remedy() if search.runtime is None else lines.pop() if lines else None
+        last = lines.pop() if search.runtime is not None and lines else None
+        found["advice"] = search.remedy() if search.runtime is None else symptom_of(str(error)) or last
         # Where nothing was found, the places and refusals above say the rest.
         found["problem"] = problem if search.runtime is None else "\n".join([problem, *lines])
     else:
@@ -74,25 +94,55 @@ def report() -> dict[str, Any]:
     if found["backend"] == "numpy":
         found["product"] = _product(found["soc"])
     findings: list[Finding] = []
-    if npu is None or not npu.emulated:  # the emulated device asks nothing of the host
+    if npu is not None or search.runtime is not None:
+        findings += check_visible_devices(os.environ)
+    if not _is_emulated(npu, search.runtime):  # the emulated device asks nothing of the host
         findings += check_host(ROOT, os.environ, npu.library_path if npu else search.runtime, _short_name(npu))
-    if npu is not None:
-        findings += _try_devices(npu)
-    elif search.runtime is not None and found["problem"]:
-        findings.append(Finding("runtime", found["problem"].splitlines()[0], remedy_for(found["problem"])))
+    faults = [] if npu is None else [*_silent(found["devices"]), *_try_devices(npu, found["devices"])]
+    findings += faults
     found["findings"] = [finding._asdict() for finding in findings]
-    found["log"] = last_log_lines(ROOT, os.environ) if findings else []
+    unusable = npu is None and (search.runtime is not None or bool(search.refused))
+    found["stops"] = _stops(wanted, npu is not None, unusable, faults)
+    found["log"] = last_log_lines(ROOT, os.environ) if findings or unusable else []
     return found
+
+
+def _is_emulated(npu: Optional[NpuBackend], runtime: Optional[Path]) -> bool:
+    if npu is not None:
+        return npu.emulated
+    return runtime is not None and is_file(runtime.parent / "emulator.conf")
+
+
+def _stops(wanted: str, usable: bool, unusable: bool, faults: list[Finding]) -> list[str]:
+    """What stops work: reasons for an exit status of 1."""
+    if wanted not in (*NAMES, "auto"):
+        return [f"ASCEND_ACLNN_BACKEND is {wanted!r}; it must be {', '.join(NAMES)} or auto"]
+    if wanted == "numpy":
+        return []
+    reasons = [finding.text.splitlines()[0] for finding in faults]
+    if unusable:
+        reasons.append("a CANN was found and cannot be used")
+    if wanted == "npu" and not usable:
+        reasons.append("ASCEND_ACLNN_BACKEND=npu asks for a device, and none can be used")
+    return reasons
 
 
 def _short_name(npu: Optional[NpuBackend]) -> Optional[str]:
     return None if npu is None else soc(npu.soc).short
 
 
-def _try_devices(npu: NpuBackend) -> list[Finding]:
-    """One checked addition on each device. A device that fails is a finding; the others are tried all the same."""
+def _silent(devices: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Devices that do not even tell their memory."""
+    for device in devices:
+        if "problem" in device:
+            index, problem = device["index"], device["problem"]
+            yield Finding(f"device {index}", f"device {index} does not answer: {problem}", remedy_for(problem))
+
+
+def _try_devices(npu: NpuBackend, devices: list[dict[str, Any]]) -> list[Finding]:
+    """One checked addition on each device that answers. One that fails is a finding; the others are tried all the same."""
     findings = []
-    for index in range(npu.device_count()):
+    for index in (device["index"] for device in devices if "problem" not in device):
         try:
             with use_backend("npu"), Device(index):
                 x = asarray(np.arange(64, dtype=np.float32))
@@ -147,11 +197,26 @@ def _product(name: str) -> str:
 
 def _compiler() -> Optional[str]:
     """The C compiler that builds the emulated device: its command and version."""
-    command = shutil.which("cc")
-    if command is None:
+    try:
+        command = find_compiler()
+    except CompilerError:
         return None
     answer = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
     return answer.splitlines()[0] if answer else command
+
+
+def _emulator() -> str:
+    """Whether the emulated device can be used: `ascend-aclnn emulator doctor` tries it."""
+    try:
+        options = Options(releases.chosen(None))
+        if cache.is_complete(cache.cache_directory() / name_of(options)):
+            return "ready: it has been built"
+        if prebuilt(options) is not None:
+            return "ready: the package carries its libraries"
+    except (ValueError, OSError) as error:
+        return f"cannot be used: {error}"
+    compiler = _compiler()
+    return f"can be built ({compiler})" if compiler else "cannot be built: no C compiler (cc, gcc or clang) found"
 
 
 class _PackageVersion(ctypes.Structure):
@@ -208,16 +273,25 @@ def render(found: Optional[dict[str, Any]] = None) -> str:
     if found["advice"]:
         label, colon, text = found["advice"].partition("to use a card: ")
         rows.append(("to use a card", text) if colon else ("to do", label))
+    said = {found["advice"]}
     for item in found["findings"]:
-        rows += [(item["check"], item["text"].splitlines()[0]), ("  to do", item["remedy"])]
+        rows.append((item["check"], item["text"].splitlines()[0]))
+        if item["remedy"] not in said:
+            rows.append(("  to do", item["remedy"]))
+        said.add(item["remedy"])
     rows += [("plog", line) for line in found["log"]]
     if found["backend"] == "npu" and not found["findings"]:
         rows.append(("checked", "one addition on each device"))
     if found["backend"] == "numpy":
         rows.append(("rules of", f"{found['soc']} ({found['product']}); change with ASCEND_ACLNN_SOC"))
     rows.append(("operators", _operators(found)))
-    compiler = found["compiler"]
-    rows.append(("emulator", f"can be built ({compiler})" if compiler else "cannot be built: no C compiler (cc) found"))
+    rows.append(("emulator", found["emulator"]))
+    rows += [
+        ("variable", f"{name}={value}   ({variables.meaning(name)})")
+        for name, value in found["environment"].items()
+        if value is not None
+    ]
+    rows += [("stops work", reason) for reason in found["stops"]]
     width = max(len(label) for label, _ in rows) + 4
     return "\n".join(f"{label:<{width}}{text}".rstrip() for label, text in rows)
 
@@ -228,8 +302,7 @@ def _device_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
         versions += f", driver {found['driver']}"
     rows = [("library", found["library"]), ("CANN", versions)]
     for device in found["devices"]:
-        if "problem" in device:
-            rows += [(f"device {device['index']}", line) for line in device["problem"].splitlines()[:1]]
+        if "problem" in device:  # a finding, below
             continue
         free, total = (device[key] / 2**30 for key in ("free", "total"))
         rows.append((f"device {device['index']}", f"{found['soc']}, {free:.1f} of {total:.1f} GiB free"))

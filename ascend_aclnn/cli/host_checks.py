@@ -6,6 +6,7 @@ it found wrong. None of them opens a library.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from ascend_aclnn.backends.npu.library import INSTALL_INFO, RUNTIME_NAMES, driver_home, is_file, kind_of, owner_of
+from ascend_aclnn.core.error_codes import find, remedy_of
 
 CONTROL_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
 _CONTAINERS = re.compile(r"docker|kubepods|containerd|libpod|lxc")
@@ -103,6 +105,25 @@ def _user() -> str:
 def _ourselves() -> str:
     groups = ",".join(map(str, sorted({os.getegid(), *os.getgroups()})))
     return f"user {_user()} (groups {groups})"
+
+
+def check_visible_devices(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """An ASCEND_RT_VISIBLE_DEVICES that CANN refuses, or reads up to its first bad entry only."""
+    value = environ.get("ASCEND_RT_VISIBLE_DEVICES")
+    if value is None:
+        return
+    entries = value.split(",")
+    numbers = [int(entry) for entry in itertools.takewhile(lambda entry: re.fullmatch("[0-9]+", entry), entries)]
+    if numbers != sorted(set(numbers)):
+        reads = "numbers must ascend and not repeat; CANN sees no device"
+    elif not numbers:
+        reads = "CANN sees no device"
+    elif len(numbers) < len(entries):
+        reads = f"CANN reads {','.join(map(str, numbers))} of it: {entries[len(numbers)]!r} is no number"
+    else:
+        return
+    entry = find("EE2002")
+    yield Finding("variable", f"ASCEND_RT_VISIBLE_DEVICES is {value!r}: {reads}", entry.remedy if entry else "")
 
 
 # ------------------------------------------------------------------------------------------------------- installation
@@ -243,19 +264,16 @@ def last_log_lines(root: Path, environ: Mapping[str, str]) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------------- symptoms
 
-_REINSTALL = "reinstall the kernels (ops) package that belongs to this CANN and this card"
+# Texts without a code, from users' reports -> the code that means the same.
+_SAYINGS = (("verify the OPP", "E30006"), ("-8005", "507008"))
 _CARD = "look at  npu-smi info  and the driver's log; another process or container may hold the card"
-# What is in an error's text, from users' reports -> what to do.
-_SYMPTOMS = (
-    (r"E30006|verify the OPP", f"the operator packages were not accepted: {_REINSTALL}, as the user who runs this"),
-    (r"-8005|\b507008\b", "no device answered: in a container give it the device files and the driver; " + _CARD),
-    (r"\b507033\b", "the device could not be set up (aicpu or operator package): " + _REINSTALL),
-    (r"\b(561112|561103|561107|148049)\b", "operators have no kernels: source set_env.sh, or " + _REINSTALL),
-    (r"libascend_hal\.so", "install the driver, or add its lib64/driver directory to LD_LIBRARY_PATH"),
-    (r"\b(507899|207004|107001)\b", _CARD),
-)
+
+
+def symptom_of(text: str) -> str:
+    """What to do about an error whose text has no code; "" where nothing is known of it."""
+    return next((remedy_of(code) for saying, code in _SAYINGS if saying in text), "")
 
 
 def remedy_for(text: str) -> str:
     """What to do about an error, by its text."""
-    return next((remedy for pattern, remedy in _SYMPTOMS if re.search(pattern, text)), _CARD)
+    return symptom_of(text) or remedy_of(text) or _CARD

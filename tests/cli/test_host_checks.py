@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 
@@ -198,13 +198,35 @@ def test_the_last_errors_of_the_newest_log(host: Path) -> None:
     ("text", "remedy"),
     [
         ("aclrtSetDevice returned 507033: E30006: Failed to verify the OPP", "operator packages were not accepted"),
-        ("drvRet=-8005", "give it the device files"),
-        ("status 507008 from aclInit", "no device answered"),
-        ("aclrtSetDevice returned 507033", "aicpu"),
-        ("status 561112", "no kernels"),
-        ("libascend_hal.so: cannot open", "install the driver"),
+        ("drvRet=-8005", "give the container the device files"),
+        ("status 507008 from aclInit", "give the container the device files"),
+        ("aclrtSetDevice returned 507033", "reinstall the kernels"),
+        ("status 561112", "install the kernels"),
+        ("EE2002: ASCEND_RT_VISIBLE_DEVICES", "ascending numbers between commas"),
         ("anything else", "npu-smi info"),
     ],
 )
 def test_symptoms_have_their_remedy(text: str, remedy: str) -> None:
     assert remedy in host_checks.remedy_for(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, None),
+        ("0", None),
+        ("0,3,11", None),
+        ("1,1", "numbers must ascend and not repeat; CANN sees no device"),
+        ("2,1", "numbers must ascend"),
+        ("", "CANN sees no device"),
+        ("x,1", "CANN sees no device"),
+        ("0, 1", "CANN reads 0 of it: ' 1' is no number"),
+        ("0,1,", "CANN reads 0,1 of it: '' is no number"),
+    ],
+)
+def test_visible_devices(value: Optional[str], text: Optional[str]) -> None:
+    environ = {} if value is None else {"ASCEND_RT_VISIBLE_DEVICES": value}
+    found = list(host_checks.check_visible_devices(environ))
+    assert bool(found) == bool(text)
+    for finding in found:
+        assert text and text in finding.text and "ascending numbers" in finding.remedy
