@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what is derived from the catalog, the rules and the references: the type stub and the operator pages.
+"""Writes what is derived from data: the type stub, the operator pages and the page of error codes.
 
     scripts/generate.py            # writes what has changed
     scripts/generate.py --check    # writes nothing; fails where a committed file is not what would be written
 
-Run it after changing the catalog, or after adding rules or references. Every module of ``scripts/generators`` has
-``files()``, the text of each file by its path, and ``FOLDER``, a folder that holds nothing else (or None).
+Run it after changing the catalog or the error codes, or after adding rules or references. Every module of
+``scripts/generators`` that is part of it has ``files()``, the text of each file by its path, and ``FOLDER``, a folder that
+holds nothing else (or None).
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from generators import pages, stub
+from generators import errors, pages, stub
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = (stub, pages)
+PARTS = (stub, pages, errors)
 SHOWN = 12  # lines of a difference that --check prints
 
 

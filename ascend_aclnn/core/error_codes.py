@@ -68,6 +68,11 @@ def all_codes() -> list[ErrorCode]:
     return list(_data()[0].values())
 
 
+def groups() -> dict[str, Group]:
+    """What is known of all codes with the same first characters, by these; HCCL's results go by their names."""
+    return dict(_data()[1])
+
+
 def find(word: str) -> Optional[ErrorCode]:
     """The entry of a code or of a constant's name, in any case; None where there is none."""
     codes, _, spellings = _data()

@@ -28,7 +28,7 @@ from ascend_aclnn.catalog.signature import (
 )
 from ascend_aclnn.cli.coverage import Coverage, coverage
 from ascend_aclnn.core.errors import status_name
-from generators import pages
+from generators import errors, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAVIGATION = (
     ("README.md", "Home", "首页"),
     ("docs/hardware.md", "The first day on a card", "在卡上的第一天"),
+    ("docs/errors.md", "Error codes", "错误码"),
     ("docs/streams.md", "Streams and memory", "流与内存"),
     ("docs/emulator.md", "The emulated device", "仿真设备"),
     ("docs/distributed.md", "Many ranks", "多卡通信"),
@@ -195,13 +196,14 @@ def files() -> dict[str, str]:
 
 
 def chinese_files() -> dict[str, str]:
-    """The Chinese site's: the README in Chinese, the other pages as they are, families with Chinese headings."""
+    """The Chinese site's: README and error codes in Chinese, the other pages as they are, families with Chinese headings."""
     made: dict[str, str] = {}
     for name, text in family_pages().items():
         made[name] = chinese(linked(text, "../../../operators/", "/")) if name.endswith(".md") else text
     for source, _, _ in NAVIGATION:
         own = "README.zh-CN.md" if source == "README.md" else source
         made[place(source)] = rewritten((ROOT / own).read_text(encoding="utf-8"), own)
+    made["errors.md"] = errors.page(chinese=True)
     return made
 
 

@@ -108,7 +108,9 @@ def last_line(error: AclError) -> str:
 
 
 def test_the_last_line_of_an_error_says_what_to_do() -> None:
-    assert last_line(AclError(507015, "aclrtSynchronizeStream")).startswith("  to do: run again with ASCEND_ACLNN_BLOCKING=1")
+    assert last_line(AclError(507015, "aclrtSynchronizeStream")).startswith(
+        "  to do: run again with ASCEND_ACLNN_BLOCKING=1"
+    )
     error = AclError(207004, "aclrtGetDeviceCount", "EE2002: Value 1,1 for environment variable ...")
     assert "ASCEND_RT_VISIBLE_DEVICES is ascending" in last_line(error)  # the code's remedy, and not that of 207004
     error = AclError(161002, "aclnnAbs", "EMULATOR_USE_AFTER_FREE: aclnnAbs: ...")
@@ -116,7 +118,9 @@ def test_the_last_line_of_an_error_says_what_to_do() -> None:
 
 
 def test_an_error_that_explains_itself_has_no_such_line() -> None:
-    assert last_line(AclError(161002, "aclnnAbs", "x is None")) == "  status 161002 ACLNN_ERR_PARAM_INVALID from aclnnAbs"
+    assert (
+        last_line(AclError(161002, "aclnnAbs", "x is None")) == "  status 161002 ACLNN_ERR_PARAM_INVALID from aclnnAbs"
+    )
     assert last_line(UnsupportedOperator("aclnnAbs", "no reference")).endswith("FIND_KERNEL_ERROR from aclnnAbs")
     assert "install the kernels" in last_line(AclError(561003, "aclnnAbs", "not found"))
     # a number in a detail counts elements
