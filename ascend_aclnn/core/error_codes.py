@@ -6,7 +6,6 @@ emulated device ("EMULATOR_USE_AFTER_FREE"). Names and numbers are CANN's; the w
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 import re
@@ -91,15 +90,18 @@ def group_of(word: str) -> Optional[Group]:
 
 def near(word: str, count: int = 3) -> list[str]:
     """Codes and names that are spelt like a word."""
+    import difflib  # only where a word is not known
+
     return difflib.get_close_matches(word.strip().upper(), _data()[2], count, 0.6)
 
 
-_WORD = re.compile(r"\b(?:[EW][A-Z0-9]\d{4}|(?:ACL|ACLNN|HCCL|EMULATOR)_[A-Z0-9_]+)\b")
+# Patterns are compiled at their first use: an import that meets no error has none of their cost.
+_WORD = r"\b(?:[EW][A-Z0-9]\d{4}|(?:ACL|ACLNN|HCCL|EMULATOR)_[A-Z0-9_]+)\b"
 # A number between other characters is part of a time, an address or a process id, as in "RUNTIME(107002,python)".
-_NUMBER = re.compile(r"(?<![\w.:\-])(?<!PID: )(?<![A-Z]\()\d{6}(?![\w:\-]|\.\d)")
-_ROUND = re.compile(r"(?:status|error|err|ret|retcode|code|result|returned|failed)\W*(?:(?:is|with|code)\W*)?$", re.I)
+_NUMBER = r"(?<![\w.:\-])(?<!PID: )(?<![A-Z]\()\d{6}(?![\w:\-]|\.\d)"
+_ROUND = r"(?i)(?:status|error|err|ret|retcode|code|result|returned|failed)\W*(?:(?:is|with|code)\W*)?$"
 # HCCL's results: in its log with the module in the upper bytes, in torch_npu's message, in an AclError.
-_HCCL = re.compile(
+_HCCL = (
     r"errNo\[0x0*5(?P<log>[0-9a-fA-F]{6})\]"
     r"|HCCL function error:[^\n]*error code is (?P<torch>\d+)"
     r"|\bstatus (?P<status>\d{1,2})\b[^\n]* from Hccl"
@@ -113,19 +115,20 @@ def in_text(text: str) -> list[ErrorCode]:
 
 
 def _words(text: str) -> Iterator[tuple[int, ErrorCode]]:
-    for match in _WORD.finditer(text):
+    for match in re.finditer(_WORD, text):
         entry = find(match.group())
         if entry is not None:
             yield match.start(), entry
 
 
 def _numbers(text: str) -> Iterator[tuple[int, ErrorCode]]:
-    for match in _NUMBER.finditer(text):
+    for match in re.finditer(_NUMBER, text):
         entry = find(match.group())
         # A round number is a status only where the text says so: 100000 may count anything.
-        if entry is not None and (int(entry.code) % 1000 or _ROUND.search(text[: match.start()])):
+        before = text[max(0, match.start() - 30) : match.start()]
+        if entry is not None and (int(entry.code) % 1000 or re.search(_ROUND, before)):
             yield match.start(), entry
-    for match in _HCCL.finditer(text):
+    for match in re.finditer(_HCCL, text):
         number = int(match["log"], 16) if match["log"] else int(match["torch"] or match["status"])
         entry = find(str(number)) if number else None
         if entry is not None:
