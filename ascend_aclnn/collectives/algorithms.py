@@ -19,9 +19,11 @@ import numpy.typing as npt
 from ascend_aclnn.collectives.interface import (
     BUFFER,
     BUFFER_BYTES,
+    CONNECT_TIMEOUT,
     EXECUTE_TIMEOUT,
     KEPT,
     KEPT_BYTES,
+    LINK,
     POINT_TO_POINT,
     RESULTS,
     CommunicationError,
@@ -161,6 +163,22 @@ class Collectives:
         else:
             targets = [receive[s : s + n] for s, n in zip(*_parts(call.receive_parts, size, receive))]
             self.all_to_all(send, *_parts(call.send_parts, size, send.array), targets, dtype)
+
+    def link(self, kind: str, peers: Sequence[int] = ()) -> None:
+        """Waits until peers (none: all ranks) are about to do the same: HCCL makes the links for it then."""
+        group, message = self.group, kind.encode()
+        if not peers:
+            messages = group.exchange(message, CONNECT_TIMEOUT, LINK)
+        else:
+            deadline = _deadline(CONNECT_TIMEOUT)
+            for peer in peers:
+                group.send(peer, LINK, message)
+            messages = [message] * group.size
+            for peer in peers:
+                messages[peer] = group.receive(peer, LINK, deadline)
+        difference = check_equal([(theirs.decode(),) for theirs in messages], _FIELDS[:1])
+        if difference is not None:
+            raise group.fail(f"{kind}: {difference}")
 
     # ---------------------------------------------------------------------------------------- one for all
     def barrier(self, timeout: Optional[float] = None) -> None:

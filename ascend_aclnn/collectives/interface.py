@@ -30,8 +30,8 @@ GRACE_SECONDS = 2.0
 MAGIC = b"ASCENDHC"
 _SECRET_BYTES = 32
 _ADDRESS_BYTES = 64
-COLLECTIVE, POINT_TO_POINT = 0, 1  # channels: two connections between each pair of ranks
-CHANNELS = 2
+COLLECTIVE, POINT_TO_POINT, LINK = range(3)  # channels: three connections between each pair of ranks
+CHANNELS = 3
 # Segments: inputs of collectives, their results, what is sent to one rank, small inputs, HCCL's own buffer, and where windows
 # lie: the memory of an emulated device, or what stands for it.
 SCRATCH, RESULTS, POINTS, KEPT, BUFFER, DEVICE = range(6)
@@ -126,7 +126,7 @@ class Group(abc.ABC):
 
     # ---------------------------------------------------------------------------------------- messages
     @abc.abstractmethod
-    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
+    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
         """Sends a message to all ranks and gives theirs, this rank's own among them. A barrier."""
 
     @abc.abstractmethod

@@ -10,6 +10,7 @@ the store, which tells the others when one of them breaks (``_Lobby``); ranks lo
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
 import functools
@@ -31,11 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.collectives.interface import (
+    CHANNELS,
     COLLECTIVE,
     CONNECT_TIMEOUT,
     EXECUTE_TIMEOUT,
     GRACE_SECONDS,
     KEPT,
+    POINT_TO_POINT,
     POINTS,
     Array,
     CommunicationError,
@@ -103,7 +106,7 @@ class _Lobby:
         self._ended.add(process)
         for group in list(self.groups.values()):
             if process in group.processes.values():
-                _later(functools.partial(group.give_up, group.exchanges))
+                _later(functools.partial(group.give_up, tuple(group.exchanges)))
 
     def give_up(self, group: int) -> None:
         """Lets all ranks of a group leave it, so that nobody waits for one that lives but never sends.
@@ -249,12 +252,13 @@ class NetworkGroup(Group):
                 raise TimedOut(f"rank {rank} waited in vain for the others at {info.address}: {error}") from None
             text = str(error).partition("\n")[0]  # without a trace of calls
             raise CommunicationError(f"a rank is lost that rank {rank} meets at {info.address}: {text}") from None
-        self.exchanges = 0  # that have begun or ended: odd while one is under way
+        self.exchanges = [0] * CHANNELS  # that have begun or ended, by channel: odd while one is under way
         self.host_has_left = False
         self._lobby = place.lobby
         (self._number,) = _TOKEN.unpack(hashlib.sha256(b"number" + info.secret).digest()[: _TOKEN.size])
         self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        self._given: dict[int, list[tuple[Any, Any]]] = {peer: [] for peer in range(size)}
+        # what is being sent, by rank and channel: each channel has a thread of its own
+        self._given: dict[tuple[int, int], list[tuple[Any, Any]]] = collections.defaultdict(list)
         answers = self.exchange(self._proof(info, rank) + _TOKEN.pack(place.lobby.process), timeout)
         for peer, answer in enumerate(answers):
             proof, process = answer[: -_TOKEN.size], answer[-_TOKEN.size :]
@@ -300,23 +304,23 @@ class NetworkGroup(Group):
         return hmac.digest(info.secret, b"rank %d of %d" % (rank, self.size), "sha256")
 
     # ---------------------------------------------------------------------------------------- messages
-    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
+    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
         others = [peer for peer in range(self.size) if peer != self.rank]
         deadline = time.monotonic() + timeout
-        self.exchanges += 1
+        self.exchanges[channel] += 1
         try:
             self._check_ranks()
-            sent = [self._send(peer, COLLECTIVE, message) for peer in others]
-            got = {peer: self.receive(peer, COLLECTIVE, deadline) for peer in others}
+            sent = [self._send(peer, channel, message) for peer in others]
+            got = {peer: self.receive(peer, channel, deadline) for peer in others}
             for peer, works in zip(others, sent):
                 self._finish(peer, works, deadline)
         finally:
-            self.exchanges += 1
+            self.exchanges[channel] += 1
         return [got.get(peer, message) for peer in range(self.size)]
 
-    def give_up(self, exchanges: int) -> None:
-        """Fails the group for all if the exchange that was under way then still is; a rank has ended."""
-        if exchanges % 2 and exchanges == self.exchanges:
+    def give_up(self, exchanges: Sequence[int]) -> None:
+        """Fails the group for all if an exchange that was under way then still is; a rank has ended."""
+        if any(then % 2 and then == now for then, now in zip(exchanges, self.exchanges)):
             with contextlib.suppress(CommunicationError):
                 self._check_ranks()
             self._lobby.give_up(self._number)
@@ -334,8 +338,8 @@ class NetworkGroup(Group):
             raise self.fail(error) from None
 
     def send(self, peer: int, channel: int, message: bytes) -> None:
-        under_way = [entry for entry in self._given[peer] if not entry[0].is_completed()]
-        self._given[peer] = [*under_way, *self._send(peer, channel, message)]
+        under_way = [entry for entry in self._given[peer, channel] if not entry[0].is_completed()]
+        self._given[peer, channel] = [*under_way, *self._send(peer, channel, message)]
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         length = np.zeros(1, np.int64)
@@ -413,7 +417,7 @@ class NetworkGroup(Group):
         return Location(POINTS, 0)
 
     def give(self, peer: int, array: Array) -> None:
-        self._given[peer].append(self._start(peer, _GIVEN, array))
+        self._given[peer, POINT_TO_POINT].append(self._start(peer, _GIVEN, array))
 
     def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
         array = np.empty(count, dtype)

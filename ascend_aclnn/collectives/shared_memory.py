@@ -343,11 +343,11 @@ class HostGroup(Group):
         return rank, channel
 
     # ---------------------------------------------------------------------------------------- messages
-    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT) -> list[bytes]:
+    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
         others = [peer for peer in range(self.size) if peer != self.rank]
         for peer in others:
-            self.send(peer, COLLECTIVE, message)
-        got = self._receive_all(others, COLLECTIVE, time.monotonic() + timeout)
+            self.send(peer, channel, message)
+        got = self._receive_all(others, channel, time.monotonic() + timeout)
         return [got.get(rank, message) for rank in range(self.size)]
 
     def send(self, peer: int, channel: int, message: bytes) -> None:

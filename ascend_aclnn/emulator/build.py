@@ -471,8 +471,9 @@ def _operator(operator: Operator) -> Iterator[str]:
     letters = {"in": "i", "out": "o", "inout": "x"}
     directions = "".join("s" if p.name in operator.slots else letters[p.direction] for p in operator.parameters)
     values = ", ".join(f"{{.{protocol.member(p.kind)} = {p.name}}}" for p in operator.parameters) or "{.integer = 0}"
+    flags = ", .communicates = true" if operator.groups else ""
     yield f"static const emu_operator operator_{operator.name} = {{"
-    yield f'    "{operator.name}", "{operator.phase_one}", "{protocol.kinds(operator)}", "{directions}", "{names}"}};'
+    yield f'    "{operator.name}", "{operator.phase_one}", "{protocol.kinds(operator)}", "{directions}", "{names}"{flags}}};'
     yield f"LINK {one};\nLINK {one} {{"
     yield f"    const emu_value emu_values[] = {{{values}}};"
     yield f"    return emu_phase_one(&operator_{operator.name}, emu_values, workspaceSize, executor);\n}}"

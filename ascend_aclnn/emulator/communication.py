@@ -97,6 +97,7 @@ class Communicators:
             Communication.ABORT: self._abort,
             Communication.RESUME: self._resume,
             Communication.WINDOW: self._share_window,
+            Communication.LINK: self._link,
         }
         _register(self)
 
@@ -169,6 +170,15 @@ class Communicators:
 
     def _resume(self, request: _Request) -> bytes:
         self._members[request.name].resume()
+        return b""
+
+    def _link(self, request: _Request) -> bytes:
+        """text: the ranks to wait for before sends and receives; empty before a collective, which is the number."""
+        member = self._members[request.name]
+        if request.size:
+            member.link("send or receive", struct.unpack(f"<{request.size}I", request.text))
+        else:
+            member.link(Collective(request.number).name.lower())
         return b""
 
     def _share_window(self, request: _Request) -> bytes:

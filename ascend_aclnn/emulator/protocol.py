@@ -60,6 +60,7 @@ class Communication(IntEnum):
     ABORT = 6
     RESUME = 7
     WINDOW = 8  # shares a window with peers
+    LINK = 9  # waits for peers before the first of a kind of collectives
 
 
 class Collective(IntEnum):

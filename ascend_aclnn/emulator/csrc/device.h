@@ -45,6 +45,7 @@ struct emu_device {
     uint32_t set_count;         /* aclrtSetDevice less aclrtResetDevice */
     emu_context *primary, *contexts;
     uint32_t streams, events;
+    _Atomic uint32_t communicators; /* of HCCL, that have not been destroyed */
     uint32_t peers;             /* devices that this one may read: one bit each */
     /* memory, under lock */
     pthread_mutex_t lock;

@@ -644,6 +644,8 @@ static int check_objects(const executor *e) {
 
 static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream handle) {
     emu_stream *stream;
+    if (handle == NULL && e->operator->communicates)
+        return emu_fail(ACLNN_ERR_INNER, "EI0003", "stream is a null pointer, the default stream; HCCL wants one that was created");
     if (workspace == NULL && (e->workspace > 0 || size > 0))
         return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "workspace is a null pointer; %llu bytes are needed",
                         (unsigned long long)e->workspace);

@@ -17,6 +17,7 @@ typedef struct {
     const char *directions;  /* i, o or x (both) per parameter; s: an array or scalar that counts among the input tensors */
     const char *parameters;  /* their names, separated by spaces */
     bool any_alignment;      /* addresses need not be those of whole 32-byte blocks */
+    bool communicates;       /* it has HCCL make resources for its stream, which the default stream's null handle does not name */
 } emu_operator;
 
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);

@@ -27,6 +27,7 @@
 #define MAGIC "ASCENDHC" /* root info: as collectives/interface.py has it */
 #define SECRET_BYTES 32
 #define ADDRESS_BYTES 64
+#define COLLECTIVES (COLLECTIVE_ALL_TO_ALL + 1)
 #define PORTS 16 /* that HCCL takes from HCCL_IF_BASE_PORT on */
 
 typedef struct {
@@ -35,6 +36,9 @@ typedef struct {
     emu_device *device;
     const void *window; /* memory that is registered for peers to write to, or NULL; its handle is where this lies */
     uint64_t window_size;
+    pthread_mutex_t linking;
+    bool linked[COLLECTIVES]; /* kinds of collectives that have been called, which all ranks have waited for */
+    bool *met;                /* ranks that this one has sent to or received from */
 } communicator;
 
 /* ------------------------------------------------------------------------------------------------------- settings */
@@ -134,6 +138,12 @@ typedef struct {
     uint32_t magic, version;
 } config_head;
 
+static void free_communicator(communicator *c) {
+    pthread_mutex_destroy(&c->linking);
+    free(c->met);
+    free(c);
+}
+
 static HcclResult join(emu_device *device, action *what, const HcclCommConfig *config, const void *text, size_t size,
                        HcclComm *comm) {
     if (config != NULL) {
@@ -153,13 +163,16 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
         uint32_t ranks[2] = {0};
         memcpy(ranks, answer.data, answer.size < sizeof ranks ? answer.size : sizeof ranks);
         size_t length = answer.size - sizeof ranks;
-        *made = (communicator){.rank = ranks[0], .size = ranks[1], .device = device};
+        *made = (communicator){.rank = ranks[0], .size = ranks[1], .device = device, .met = calloc(ranks[1], sizeof *made->met)};
+        pthread_mutex_init(&made->linking, NULL);
+        if (made->met == NULL) abort();
         memcpy(made->name, answer.data + sizeof ranks, length < sizeof made->name ? length : sizeof made->name - 1);
         *comm = emu_handle_new(KIND_COMMUNICATOR, made);
         if (*comm == NULL) {
             status = HCCL_E_MEMORY;
-            free(made);
+            free_communicator(made);
         } else {
+            device->communicators++;
             emu_handle_hide(*comm);  /* programs that end without destroying theirs lose nothing */
         }
     } else {
@@ -292,6 +305,25 @@ static void *join_member(void *argument) {
     return NULL;
 }
 
+static HcclResult tell(communicator *c, uint32_t which) {
+    action what = {.action = which};
+    emu_buffer answer = {0};
+    memcpy(what.name, c->name, sizeof what.name);
+    int status = ask(c->device, &what, NULL, 0, &answer);
+    emu_buffer_free(&answer);
+    return (HcclResult)status;
+}
+
+static HcclResult leave(HcclComm comm) {
+    void *dropped;
+    if (emu_handle_drop(comm, KIND_COMMUNICATOR, &dropped) != 0) return HCCL_E_PTR;  /* by another thread, meanwhile */
+    communicator *c = dropped;
+    HcclResult status = tell(c, COMMUNICATION_LEAVE);
+    if (c->device->communicators > 0) c->device->communicators--; /* aclFinalize forgets them */
+    free_communicator(c);
+    return status;
+}
+
 /* The devices of one process: each joins from a thread of its own, because each waits for the others. */
 API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms) {
     ENTER_HCCL("HcclCommInitAll");
@@ -325,30 +357,20 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
         free(members[i].message);
     }
     for (uint32_t i = 0; i < started && status != HCCL_SUCCESS; i++) {
-        if (members[i].status == HCCL_SUCCESS) HcclCommDestroy(comms[i]);
+        if (members[i].status == HCCL_SUCCESS) leave(comms[i]);
         comms[i] = NULL;
     }
     free(members);
     return status;
 }
 
-static HcclResult tell(communicator *c, uint32_t which) {
-    action what = {.action = which};
-    emu_buffer answer = {0};
-    memcpy(what.name, c->name, sizeof what.name);
-    int status = ask(c->device, &what, NULL, 0, &answer);
-    emu_buffer_free(&answer);
-    return (HcclResult)status;
-}
-
+/* HCCL looks for a communicator among those of the thread's device, which must be set. */
 API HcclResult HcclCommDestroy(HcclComm comm) {
     ENTER_HCCL("HcclCommDestroy");
+    emu_context *context;
+    if (emu_current_context(&context) != 0) return HCCL_E_RUNTIME;
     FIND(found, comm);
-    void *dropped;
-    if (emu_handle_drop(comm, KIND_COMMUNICATOR, &dropped) != 0) return HCCL_E_PTR;  /* by another thread, meanwhile */
-    HcclResult status = tell(found, COMMUNICATION_LEAVE);
-    free(dropped);
-    return status;
+    return leave(comm);
 }
 
 API HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError) {
@@ -369,6 +391,10 @@ API HcclResult HcclCommSuspend(HcclComm comm) {
 API HcclResult HcclCommResume(HcclComm comm) {
     ENTER_HCCL("HcclCommResume");
     FIND(found, comm);
+    pthread_mutex_lock(&found->linking);
+    memset(found->linked, 0, sizeof found->linked);
+    memset(found->met, 0, found->size * sizeof *found->met);
+    pthread_mutex_unlock(&found->linking);
     return tell(found, COMMUNICATION_RESUME);
 }
 
@@ -491,6 +517,46 @@ static HcclResult queue(const emu_operator *operator, const emu_value *values_, 
     return status == 0 ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 
+/* Waits for peers (none: for all ranks) as HCCL does where it makes links: in the call itself. The lock is held. */
+static int link_with(communicator *c, int operation, const uint32_t *peers, uint32_t count) {
+    action what = {.action = COMMUNICATION_LINK, .size = count, .number = (uint64_t)operation};
+    emu_buffer answer = {0};
+    memcpy(what.name, c->name, sizeof what.name);
+    int status = ask(c->device, &what, peers, count * sizeof *peers, &answer);
+    emu_buffer_free(&answer);
+    return status;
+}
+
+/* The first collective of a kind waits for all ranks. */
+static int link_all(communicator *c, int operation) {
+    int status = 0;
+    if (c->size == 1 || emu_config()->noop) return 0;
+    pthread_mutex_lock(&c->linking);
+    if (!c->linked[operation]) status = link_with(c, operation, NULL, 0);
+    if (status == 0) c->linked[operation] = true;
+    pthread_mutex_unlock(&c->linking);
+    return status;
+}
+
+/* Sends and receives wait for the ranks that are new among theirs. */
+static int link_peers(communicator *c, const HcclSendRecvItem *items, uint32_t count) {
+    uint32_t *peers = calloc(count + 1, sizeof *peers), many = 0;
+    int status = 0;
+    if (peers == NULL) return HCCL_E_MEMORY;
+    pthread_mutex_lock(&c->linking);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = items[i].remoteRank;
+        if (rank == c->rank || c->met[rank]) continue;
+        c->met[rank] = true;
+        peers[many++] = rank;
+    }
+    if (many > 0 && !emu_config()->noop) status = link_with(c, 0, peers, many);
+    for (uint32_t i = 0; i < many && status != 0; i++) c->met[peers[i]] = false;
+    pthread_mutex_unlock(&c->linking);
+    free(peers);
+    return status;
+}
+
 typedef struct {
     int operation, type;
     HcclReduceOp reduction;
@@ -512,7 +578,8 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
     if (counts != NULL && send != NULL && receive != NULL) {
         emu_value values_[] = {{.pointer = c->name}, {.integer = r->operation}, {.integer = (int64_t)r->reduction},
                                {.integer = (int32_t)r->root}, {.pointer = counts}, {.pointer = send}, {.pointer = receive}};
-        status = queue(&collective, values_, stream);
+        status = (HcclResult)link_all(c, r->operation);
+        if (status == HCCL_SUCCESS) status = queue(&collective, values_, stream);
     }
     if (counts != NULL) aclDestroyIntArray(counts);
     if (send != NULL) aclDestroyTensor(send);
@@ -520,11 +587,17 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
     return status;
 }
 
+/* The null handle of the default stream is none to HCCL. */
+#define CREATED(stream) \
+    if ((stream) == NULL) \
+        return (HcclResult)emu_fail(HCCL_E_PTR, "EI0003", "stream is a null pointer, the default stream; HCCL wants one that was created")
+
 /* reduction: HcclReduceOp, MOVED without one. */
 #define MOVED (-1)
 #define BEGIN(routine, data_type, reduction)                                                              \
     ENTER_HCCL(routine);                                                                                  \
     FIND(c, comm);                                                                                        \
+    CREATED(stream);                                                                                      \
     if ((int)(reduction) > HCCL_REDUCE_MIN || (int)(reduction) < MOVED)                                   \
         return (HcclResult)emu_fail(HCCL_E_NOT_SUPPORT, NULL, "op is %d; it must be in [0, 3]", (int)(reduction)); \
     int type = type_of(data_type, (int)(reduction));                                                      \
@@ -665,6 +738,7 @@ API HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataTyp
 API HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
     ENTER_HCCL("HcclBarrier");
     FIND(c, comm);
+    CREATED(stream);
     request r = {COLLECTIVE_BARRIER, 0, 0, UINT32_MAX, NULL, 0, NULL, 0, NULL, 0};
     return run(c, &r, stream);
 }
@@ -689,6 +763,7 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
         else
             peers[side][many[side]++] = item->remoteRank;
     }
+    if (status == HCCL_SUCCESS) status = (HcclResult)link_peers(c, sendRecvInfo, itemNum);
     if (status == HCCL_SUCCESS) {
         aclIntArray *arrays[2] = {aclCreateIntArray(peers[0], many[0]), aclCreateIntArray(peers[1], many[1])};
         aclTensorList *lists[2] = {aclCreateTensorList(tensors[0], many[0]), aclCreateTensorList(tensors[1], many[1])};
@@ -710,7 +785,7 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
 }
 
 /* Between HcclGroupStart and HcclGroupEnd a thread's sends and receives are kept, to be done together; collectives are queued
- * at once, as they wait for nobody. */
+ * at once. */
 typedef struct {
     HcclSendRecvItem item;
     communicator *comm; /* NULL: done */
@@ -768,6 +843,7 @@ API HcclResult HcclGroupEnd(void) {
 API HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
     ENTER_HCCL("HcclBatchSendRecv");
     FIND(c, comm);
+    CREATED(stream);
     NOT_NULL(sendRecvInfo);
     return group.depth > 0 ? keep_items(sendRecvInfo, itemNum, c, stream) : send_receive(sendRecvInfo, itemNum, c, stream);
 }

@@ -139,6 +139,7 @@ static int clear_device(emu_device *device) {
     device->set_count = 0;
     device->streams = 0;
     device->peers = 0;
+    device->communicators = 0;
     pthread_mutex_unlock(&emu_world);
     bool shared = emu_ipc_clear(device);
     emu_host_unmap_all(device);
@@ -156,6 +157,12 @@ static int reset_device(int32_t id, bool force) {
     pthread_mutex_lock(&emu_world);
     emu_context *primary = device->primary;
     bool last = primary != NULL && (force || device->set_count == 1);
+    uint32_t communicators = last ? device->communicators : 0;
+    if (communicators > 0) {
+        pthread_mutex_unlock(&emu_world);
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_LIVE_COMMUNICATOR",
+                        "%u communicator(s) of HCCL on device %d must be destroyed first (HcclCommDestroy)", communicators, id);
+    }
     if (primary != NULL && !last) device->set_count--;
     bool others = false;
     for (emu_context *context = device->contexts; context != NULL; context = context->next) others |= !context->primary;

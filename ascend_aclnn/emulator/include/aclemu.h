@@ -12,6 +12,7 @@
  *   EMULATOR_LIST_MEMBER        the handle belongs to a list, which owns it
  *   EMULATOR_NO_DEVICE          no device is set on this thread
  *   EMULATOR_WRONG_CONTEXT      a stream or event of another context or device
+ *   EMULATOR_LIVE_COMMUNICATOR  the device is reset before a communicator of HCCL on it is destroyed
  *   EMULATOR_THREAD_ENDED       an executor that runs once is used after the end of the thread that ran its phase one
  *   EMULATOR_WRONG_THREAD       the call must come from the thread that ran phase one
  *   EMULATOR_WRONG_EXECUTOR     the executor is of another operator
