@@ -16,6 +16,7 @@ import socket
 import time
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Optional, Union
 
@@ -49,7 +50,8 @@ class Communicator:
         self._endpoint = endpoint
         self._splits = 0
         self._has_window = False
-        self._release = weakref.finalize(self, endpoint.close)
+        self._release = weakref.finalize(self, endpoint.let_go)
+        self._release.atexit = not endpoint.ends_with_backend
 
     # ---------------------------------------------------------------------------------------- making one
     @staticmethod
@@ -87,13 +89,23 @@ class Communicator:
     def of_devices(cls, devices: Sequence[int]) -> list[Communicator]:
         """Ranks that are devices of this process, rank r being ``devices[r]`` (HcclCommInitAll).
 
-        A rank's collectives are called with its device current; they are queued, so one thread can call all ranks'.
+        A rank's collectives are called with its device current, and each rank's from a thread of its own, because HCCL
+        waits for all ranks' calls; or one thread calls all of them in ``with Communicator.group():``.
         """
         numbers = [int(device) for device in devices]
         if not numbers or len(set(numbers)) != len(numbers):
             raise ValueError(f"devices are {numbers}; they must be different, and at least one")
         backend = current_backend()
         return [cls(backend, endpoint) for endpoint in backend.communicators_of_devices(numbers)]
+
+    @staticmethod
+    def group() -> AbstractContextManager[None]:
+        """A block whose collectives, of several devices of this process, are called at its end and at the same time.
+
+        One thread can call all ranks of ``of_devices`` so. Those of one device keep their order; consecutive sends and
+        receives of a communicator become one batch. Results may be used after the block.
+        """
+        return current_backend().communicator_group()
 
     @classmethod
     def from_env(cls, *, timeout: float = 120, config: CommunicatorConfig = DEFAULT_CONFIG) -> Communicator:
@@ -127,7 +139,8 @@ class Communicator:
 
     def close(self) -> None:
         """Leaves; idempotent. Streams with collectives on them should have passed."""
-        self._release()
+        if self._release.detach() is not None:
+            self._endpoint.close()
 
     def __enter__(self) -> Communicator:
         return self

@@ -6,7 +6,9 @@ Everything above the backends talks to the ``Backend`` and ``Storage`` below and
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol
 
 import numpy as np
@@ -188,6 +190,12 @@ class CommunicatorEndpoint(abc.ABC):
     def close(self) -> None:
         """Leaves the communicator; idempotent, never raises."""
 
+    ends_with_backend = False  # the backend closes at exit what is open
+
+    def let_go(self) -> None:
+        """As ``close``, by a finalizer: on any thread, at any moment."""
+        self.close()
+
 
 class Backend(abc.ABC):
     """What binding, tensors and streams need of a backend.
@@ -239,6 +247,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
         """Ranks that are devices of this process."""
+
+    def communicator_group(self) -> AbstractContextManager[None]:
+        """A block whose collectives may wait for each other: they are called at its end at the latest."""
+        return contextlib.nullcontext()
 
     @abc.abstractmethod
     def communicator_of_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> CommunicatorEndpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -240,27 +241,108 @@ def test_a_communicator_is_resumed_after_an_abort(backend: str, request: pytest.
 
 
 DEVICES = """
+import threading, time
 import numpy as np
 import ascend_aclnn as aclnn
-comms = aclnn.Communicator.of_devices([0, 1])
-results = []
-for comm in comms:
+from ascend_aclnn import Communicator
+comms = Communicator.of_devices([0, 1])
+def of(comm, value):
     with aclnn.Device(comm.rank):
-        x = aclnn.asarray(np.full(3, comm.rank + 1, np.float32))
-        results.append(comm.all_reduce(x))
-print([c.size for c in comms], [np.asarray(r).tolist() for r in results])
-for comm in comms:
+        return aclnn.asarray(np.full(3, value, np.float32))
+def all_reduce(comm):
     with aclnn.Device(comm.rank):
-        comm.close()
+        return comm.all_reduce(of(comm, comm.rank + 1))
+def tell(*tensors):
+    print([tensor.tolist() for tensor in tensors])
+"""
+
+ONE_THREAD = """
+with Communicator.group():
+    results = [all_reduce(comm) for comm in comms]
+    with Communicator.group():  # no more than the outer one
+        for comm, result in zip(comms, results):
+            with aclnn.Device(comm.rank):
+                results.append(comm.all_gather(result))  # in the order of the calls
+tell(*results)
+received = [of(comm, -1) for comm in comms]
+with Communicator.group():
+    for comm, result in zip(comms, received):
+        with aclnn.Device(comm.rank):
+            comm.send(of(comm, 10 + comm.rank), 1 - comm.rank)
+            comm.recv(result, 1 - comm.rank)
+tell(*received)
+try:
+    with Communicator.group():
+        all_reduce(comms[0])
+        raise KeyError("nothing of the block is called")
+except KeyError:
+    pass
+try:
+    all_reduce(comms[0])
+except RuntimeError as error:
+    print(error)
+try:
+    with Communicator.group():
+        for comm in comms:
+            with aclnn.Device(comm.rank):
+                comm.all_reduce(aclnn.zeros(3, np.uint8))
+except aclnn.AclError as error:
+    print(error.status)
+"""
+
+TWO_THREADS = """
+results = [None, None]
+def body(comm):
+    if comm.rank == 1:
+        time.sleep(0.2)  # rank 0 waits in its call
+    results[comm.rank] = all_reduce(comm)
+threads = [threading.Thread(target=body, args=(comm,)) for comm in comms]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+tell(*results)
 """
 
 
-def test_ranks_that_are_devices_of_one_process(emulator_home: Path) -> None:
-    """One thread calls all ranks: a collective is queued, and runs once the others' are."""
-    environment = {**os.environ, "ASCEND_HOME_PATH": str(emulator_home), "ASCEND_ACLNN_BACKEND": "npu"}
+def on_two_devices(home: Path, program: str, **variables: str) -> str:
+    environment = {**os.environ, "ASCEND_HOME_PATH": str(home), "ASCEND_ACLNN_BACKEND": "npu", **variables}
     environment["ASCEND_EMULATOR_DEVICES"] = "2"
-    found = subprocess.run([sys.executable, "-c", DEVICES], env=environment, capture_output=True, text=True, timeout=60)
-    assert found.stdout.strip() == "[2, 2] [[3.0, 3.0, 3.0], [3.0, 3.0, 3.0]]", found.stdout + found.stderr
+    program = DEVICES + program
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0 and not found.stderr, found.stdout + found.stderr
+    return found.stdout
+
+
+def test_one_thread_calls_all_devices_in_a_group(emulator_home: Path) -> None:
+    lines = on_two_devices(emulator_home, ONE_THREAD).splitlines()
+    assert lines[0] == str([[3.0] * 3] * 2 + [[3.0] * 6] * 2)
+    assert lines[1] == str([[11.0] * 3, [10.0] * 3])
+    assert "one thread cannot make one after the other: put them into with Communicator.group()" in lines[2]
+    assert lines[3] == "5"
+
+
+def test_the_program_of_the_documentation(emulator_home: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text(encoding="utf-8")
+    (program,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "of_devices" in block)
+    assert on_two_devices(emulator_home, program).strip() == str([[1.0] * 4] * 2)
+
+
+def test_each_device_is_called_from_a_thread_of_its_own(emulator_home: Path) -> None:
+    assert on_two_devices(emulator_home, TWO_THREADS).strip() == str([[3.0] * 3] * 2)
+
+
+@pytest.mark.parametrize("call", ["comm.all_reduce(of(comm, 1))", "comm.send(of(comm, 1), 1)"])
+def test_the_first_call_waits_for_the_other_ranks_as_long_as_it_may(emulator_home: Path, call: str) -> None:
+    """HCCL makes its links in the call, which HCCL_CONNECT_TIMEOUT ends."""
+    program = f"""
+comm = comms[0]
+try:
+    with Communicator.group():
+        {call}
+except aclnn.AclError as error:
+    print(error)
+"""
+    text = on_two_devices(emulator_home, program, HCCL_CONNECT_TIMEOUT="1")
+    assert "rank 1 did not answer rank 0 in time" in text and "status 9" in text
 
 
 def test_the_numpy_backend_has_one_device() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import json
@@ -167,7 +168,8 @@ def by_c(comm: Communicator, kind: int) -> tuple[int, bool, int, int]:
     width = 16 if kind == HcclDataType.INT128 else 1
     x, y = aclnn.asarray(np.arange(16, dtype=np.uint8) + 240 * comm.rank), aclnn.zeros((32,), np.uint8)
     aclnn.synchronize()
-    stream = hccl.backend.target(None).handle
+    created = aclnn.Stream()
+    stream = created.handle
     status = hccl.function("HcclAllGather")(x.data_ptr, y.data_ptr, 16 // width, kind, endpoint.handle, stream)
     aclnn.synchronize()
     right = y.tolist() == [*range(16), *range(240, 256)]
@@ -294,6 +296,7 @@ def wait_alone(comm: Communicator) -> tuple[int, str]:
     assert hasty is not None
     with hasty:
         found = (0, "")
+        hasty.barrier()  # the first one waits longer: for links
         if comm.rank == 0:
             try:
                 hasty.barrier()
@@ -361,8 +364,19 @@ def test_statuses_of_wrong_arguments(request: pytest.FixtureRequest) -> None:
 
 
 class _Runtime:
+    devices = dict.fromkeys(range(5))
+
     def usable(self) -> bool:
         return True
+
+    def drain(self) -> None:
+        pass
+
+    def stream(self, device: int, handle: int) -> None:
+        pass
+
+    def on(self, device: Any) -> Any:
+        return contextlib.nullcontext()
 
     def recent_error(self) -> str:
         return ""
@@ -370,6 +384,9 @@ class _Runtime:
 
 class _Backend:
     runtime = _Runtime()
+
+    def current_device(self) -> int:
+        return 0
 
     def target(self, stream: Any) -> Any:
         return None
@@ -380,6 +397,7 @@ class FailingHccl(Hccl):
 
     def __init__(self, failing: int) -> None:
         self.backend = _Backend()  # type: ignore[assignment]
+        self.communicators = set()
         self.failing, self.calls = failing, 0
         self.alive: set[int] = set()
         self.made = 0
@@ -428,7 +446,7 @@ def test_nothing_is_left_where_a_call_fails(way: str) -> None:
         hccl = FailingHccl(failing)
         with pytest.raises(AclError):
             MAKING[way](hccl)
-        assert not hccl.alive, f"call {failing} of {whole.calls}"
+        assert not hccl.alive and not hccl.communicators, f"call {failing} of {whole.calls}"
 
 
 def test_a_split_that_fails_leaves_its_parent() -> None:

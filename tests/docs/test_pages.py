@@ -115,7 +115,7 @@ def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 # Blocks that run elsewhere, or in another program: page -> how many, and where.
 ELSEWHERE = {
     "README.md": (1, "torch tensors of a device: tests/emulator/clients"),
-    "distributed.md": (1, "two ranks: tests/collectives"),
+    "distributed.md": (2, "two ranks, and two devices: tests/collectives"),
     "emulator.md": (1, "tests/emulator/test_activate.py"),
     "hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
     "testing.md": (1, "a user's test: samples/testing_project"),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import rules
 from ascend_aclnn.backends.npu import executor, formats, prototypes
-from ascend_aclnn.backends.npu.communication import Hccl, HcclCommunicator
+from ascend_aclnn.backends.npu.communication import Group, Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import LaunchPlan, NpuPreparedCall
 from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries, flaw, is_file
@@ -139,6 +139,9 @@ class NpuBackend(Backend):
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
         return list(self.hccl.join_devices(devices))
 
+    def communicator_group(self) -> Group:
+        return Group()
+
     def communicator_of_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
         return self.hccl.join_cluster(path, rank, config)
 
@@ -170,6 +173,7 @@ class NpuBackend(Backend):
 
     def empty_cache(self) -> None:
         for state in list(self.runtime.devices.values()):
+            self.runtime.drop_order_events(state)
             state.pool.empty()
 
     def set_memory_limit(self, nbytes: Optional[int]) -> None:

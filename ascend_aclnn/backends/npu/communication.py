@@ -1,14 +1,27 @@
-"""Communicators of the npu backend: libhccl by ctypes, stream-ordered."""
+"""Communicators of the npu backend: libhccl by ctypes, stream-ordered.
+
+HCCL refuses the null handle of the default stream: what is called on it runs on a created stream in its order.
+
+The first collective of each kind makes links, in the call itself: it waits for the other ranks' calls as long as
+HCCL_CONNECT_TIMEOUT. So ranks that are devices of one process need a thread each, which ``Group`` provides.
+
+Communicators belong to the runtime: what is open at exit is destroyed after the devices were waited for, and before they
+are reset. A finalizer, which runs on any thread, destroys none: it leaves a note.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import functools
+import threading
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
-from ascend_aclnn.backends.npu.runtime import StreamState
+from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE, DeviceState, StreamState
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, CommunicatorConfig, hccl_type
@@ -23,6 +36,8 @@ if TYPE_CHECKING:
 ROOT_INFO_BYTES = 4108
 NAME_BYTES = 128
 
+_CLOSED = "the communicator is closed"
+
 
 class _SendRecvItem(ctypes.Structure):
     _fields_ = [
@@ -32,6 +47,78 @@ class _SendRecvItem(ctypes.Structure):
         ("dtype", ctypes.c_int32),
         ("peer", ctypes.c_uint32),
     ]
+
+
+class Group:
+    """``with`` block whose collectives are called at its end: a device's in order, those of several devices at the same time."""
+
+    def __init__(self) -> None:
+        self._calls: dict[DeviceState, list[_Call]] = {}
+        self._outer: Optional[Group] = None
+
+    def __enter__(self) -> None:
+        self._outer = _open.group
+        if self._outer is None:
+            _open.group = self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if self._outer is not None:
+            return
+        _open.group = None
+        if kind is not None:
+            return
+        failures: list[BaseException] = []
+        threads = [threading.Thread(target=_call_all, args=(calls, failures)) for calls in self._calls.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def add(self, call: _Call) -> None:
+        calls = self._calls.setdefault(call.target.device, [])
+        if (
+            calls
+            and call.items
+            and calls[-1].items
+            and calls[-1].owner is call.owner
+            and calls[-1].target is call.target
+        ):
+            calls[-1].items.extend(call.items)  # sends and receives that may wait for each other
+        else:
+            calls.append(call)
+
+
+class _Call:
+    """A collective, or sends and receives (items), of a communicator on a stream."""
+
+    def __init__(
+        self,
+        owner: HcclCommunicator,
+        target: StreamState,
+        collective: Optional[Collective] = None,
+        items: Sequence[tuple[bool, Tensor, int]] = (),
+    ) -> None:
+        self.owner, self.target, self.collective, self.items = owner, target, collective, list(items)
+
+
+class _Open(threading.local):
+    group: Optional[Group] = None  # of this thread
+
+
+_open = _Open()
+
+
+def _call_all(calls: Sequence[_Call], failures: list[BaseException]) -> None:
+    try:
+        for call in calls:
+            with call.owner.runtime.on(call.target.device):
+                call.owner.run(call)
+    except BaseException as error:
+        failures.append(error)
 
 
 class Hccl:
@@ -52,6 +139,13 @@ class Hccl:
         if not libraries:
             raise LibraryNotFound(f"libhccl.so cannot be loaded: {reason}\n  source <CANN>/set_env.sh")
         self._libraries = libraries
+        self.communicators: set[HcclCommunicator] = set()  # that have not been destroyed
+        backend.runtime.at_exit.append(self._destroy_all)
+
+    def _destroy_all(self) -> None:
+        """At exit, after the devices have been waited for."""
+        for communicator in list(self.communicators):
+            communicator.close()
 
     def function(self, name: str) -> Any:
         found = self._functions.get(name)
@@ -67,11 +161,14 @@ class Hccl:
     def call(self, name: str, *arguments: Any, about: str = "") -> None:
         status = self.function(name)(*arguments)
         if status:
-            text = self.function("HcclGetErrorString")(status)
-            text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+            text = self.error_text(status)
             recent = self.backend.runtime.recent_error()
             detail = ": ".join(part for part in (about, text) if part)
             raise AclError(status, name, f"{detail}\n  {recent}" if recent else detail)
+
+    def error_text(self, status: int) -> str:
+        text = self.function("HcclGetErrorString")(status)
+        return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
     def root_info(self) -> bytes:
         info = ctypes.create_string_buffer(ROOT_INFO_BYTES)
@@ -94,10 +191,15 @@ class Hccl:
         return self._owned([made], [rank])[0]
 
     def join_devices(self, devices: Sequence[int]) -> list[HcclCommunicator]:
+        for device in devices:
+            self.backend.runtime.stream(device, 0)  # opens it
         self.backend.target(None)
         numbers, handles = (ctypes.c_int32 * len(devices))(*devices), (ctypes.c_void_p * len(devices))()
         self.call("HcclCommInitAll", len(devices), ctypes.addressof(numbers), ctypes.addressof(handles))
-        return self._owned([ctypes.c_void_p(handle) for handle in handles], range(len(devices)))
+        made = self._owned([ctypes.c_void_p(handle) for handle in handles], range(len(devices)), devices)
+        for communicator in made:
+            communicator.maker = threading.get_ident() if len(devices) > 1 else None
+        return made
 
     def join_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
         self.backend.target(None)
@@ -119,7 +221,9 @@ class Hccl:
         arguments = (ctypes.addressof(handle), len(ranks), ctypes.addressof(members), number, place)
         addresses = ctypes.addressof(given), ctypes.addressof(made)
         self.call("HcclCreateSubCommConfig", *arguments, *addresses, about=f"rank {parent.rank} of {parent.size}")
-        return self._owned([made], [place])[0]
+        part = self._owned([made], [place], [parent.device])[0]
+        part.maker = parent.maker
+        return part
 
     def _configuration(self, config: CommunicatorConfig) -> Any:
         """HcclCommConfig, which older HCCL reads as far as it knows it; ValueError for an item that it does not know."""
@@ -129,9 +233,16 @@ class Hccl:
         data = config.pack()
         return ctypes.create_string_buffer(data, len(data))
 
-    def _owned(self, handles: Sequence[ctypes.c_void_p], ranks: Sequence[int]) -> list[HcclCommunicator]:
-        """The communicators of handles; where one of them cannot be asked for its size and name, all are destroyed."""
-        made = [HcclCommunicator(self, handle, rank) for handle, rank in zip(handles, ranks)]
+    def _owned(
+        self, handles: Sequence[ctypes.c_void_p], ranks: Sequence[int], devices: Optional[Sequence[int]] = None
+    ) -> list[HcclCommunicator]:
+        """The communicators of handles, by default of the current device.
+
+        Where one of them cannot be asked for its size and name, all are destroyed.
+        """
+        self.backend.runtime.drain()
+        places = [self.backend.current_device()] if devices is None else devices
+        made = [HcclCommunicator(self, *each) for each in zip(handles, ranks, places)]
         try:
             for communicator in made:
                 communicator.identify()
@@ -145,11 +256,18 @@ class Hccl:
 class HcclCommunicator(CommunicatorEndpoint):
     """One HcclComm."""
 
-    def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int) -> None:
+    ends_with_backend = True
+
+    def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int, device: int) -> None:
+        self.runtime = hccl.backend.runtime
+        self.device = device
+        self.maker: Optional[int] = None  # the thread that has made the communicators of several devices
         self._hccl = hccl
         self._handle: Optional[ctypes.c_void_p] = handle
         self._window: Optional[tuple[ctypes.c_void_p, Storage]] = None  # HCCL's handle, and the memory
+        self._streams: set[StreamState] = set()  # that it was used on
         self.rank = rank
+        hccl.communicators.add(self)
 
     def identify(self) -> None:
         """Asks for the number of ranks and the name."""
@@ -162,48 +280,86 @@ class HcclCommunicator(CommunicatorEndpoint):
         return self._hccl.split(self, ranks, number, config)
 
     def collective(self, call: Collective) -> None:
-        target, comm = self._hccl.backend.target(call.stream), self.handle
-        if call.operation == "barrier" or call.receive is None:
-            self._call("HcclBarrier", comm, target.handle)
-            return
-        operation, send, receive = call.operation, call.send, call.receive
-        reduction, root, end = call.reduction, call.root, (comm, target.handle)
-        to, dtype = self._address(receive, target, True), hccl_type(receive.dtype)
-        source = None if send is None else self._address(send, target, False)
-        count = receive.size if send is None else send.size
-        if operation == "all_reduce":
-            self._call("HcclAllReduce", source, to, count, dtype, reduction, *end)
-        elif operation == "reduce":
-            self._call("HcclReduce", source, to, count, dtype, reduction, root, *end)
-        elif operation == "broadcast":
-            self._call("HcclBroadcast", to, count, dtype, root, *end)
-        elif operation == "scatter":
-            self._call("HcclScatter", source, to, receive.size, dtype, root, *end)
-        elif operation == "reduce_scatter" and not call.send_counts:
-            self._call("HcclReduceScatter", source, to, receive.size, dtype, reduction, *end)
-        elif operation == "reduce_scatter":
-            counts, starts = _counts(call.send_counts)
-            self._call("HcclReduceScatterV", source, counts, starts, to, receive.size, dtype, reduction, *end)
-        elif operation == "all_gather" and not call.receive_counts:
-            self._call("HcclAllGather", source, to, count, dtype, *end)
-        elif operation == "all_gather":
-            counts, starts = _counts(call.receive_counts)
-            self._call("HcclAllGatherV", source, count, to, counts, starts, dtype, *end)
-        elif not call.send_counts:
-            part = count // self.size
-            self._call("HcclAlltoAll", source, part, dtype, to, part, dtype, *end)
-        else:
-            sends, receives = _counts(call.send_counts), _counts(call.receive_counts)
-            self._call("HcclAlltoAllV", source, *sends, dtype, to, *receives, dtype, *end)
+        self._queue(_Call(self, self._hccl.backend.target(call.stream), call))
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
-        target, comm = self._hccl.backend.target(stream), self.handle
+        self._queue(_Call(self, self._hccl.backend.target(stream), None, items))
+
+    def _queue(self, call: _Call) -> None:
+        """Calls HCCL now, or at the end of this thread's group."""
+        if self._handle is None:
+            raise ValueError(_CLOSED)
+        if self.runtime.left:
+            self.runtime.drain()
+        if _open.group is not None:
+            _open.group.add(call)
+        elif self.maker == threading.get_ident():
+            raise RuntimeError(
+                f"rank {self.rank} of {self.size}: the ranks are devices of this process, and HCCL waits in a collective for "
+                "the calls of all ranks, so that one thread cannot make one after the other: put them into "
+                "with Communicator.group(): or call each rank's from a thread of its own"
+            )
+        else:
+            self.run(call)
+
+    def run(self, call: _Call) -> None:
+        """Calls HCCL. The device is current."""
+        target = call.target
+        stream = target if target.handle else self.runtime.created(target)
+        try:
+            self._streams.add(stream)
+            if call.collective is None:
+                self._exchange(call.items, target, stream)
+            else:
+                self._collective(call.collective, target, stream)
+        finally:
+            if stream is not target:
+                self.runtime.queue_after(stream, target)
+
+    # Tensors are used on the stream of the caller, ``target``, whatever stream stands for it.
+    def _collective(self, call: Collective, target: StreamState, stream: StreamState) -> None:
+        comm = self.handle
+        if call.operation == "barrier" or call.receive is None:
+            self._launch(stream, "HcclBarrier", comm, stream.handle)
+            return
+        operation, send, receive = call.operation, call.send, call.receive
+        reduction, root, end = call.reduction, call.root, (comm, stream.handle)
+        to, dtype = self._address(receive, target, True), hccl_type(receive.dtype)
+        source = None if send is None else self._address(send, target, False)
+        launch = functools.partial(self._launch, stream)
+        count = receive.size if send is None else send.size
+        if operation == "all_reduce":
+            launch("HcclAllReduce", source, to, count, dtype, reduction, *end)
+        elif operation == "reduce":
+            launch("HcclReduce", source, to, count, dtype, reduction, root, *end)
+        elif operation == "broadcast":
+            launch("HcclBroadcast", to, count, dtype, root, *end)
+        elif operation == "scatter":
+            launch("HcclScatter", source, to, receive.size, dtype, root, *end)
+        elif operation == "reduce_scatter" and not call.send_counts:
+            launch("HcclReduceScatter", source, to, receive.size, dtype, reduction, *end)
+        elif operation == "reduce_scatter":
+            counts, starts = _counts(call.send_counts)
+            launch("HcclReduceScatterV", source, counts, starts, to, receive.size, dtype, reduction, *end)
+        elif operation == "all_gather" and not call.receive_counts:
+            launch("HcclAllGather", source, to, count, dtype, *end)
+        elif operation == "all_gather":
+            counts, starts = _counts(call.receive_counts)
+            launch("HcclAllGatherV", source, count, to, counts, starts, dtype, *end)
+        elif not call.send_counts:
+            part = count // self.size
+            launch("HcclAlltoAll", source, part, dtype, to, part, dtype, *end)
+        else:
+            sends, receives = _counts(call.send_counts), _counts(call.receive_counts)
+            launch("HcclAlltoAllV", source, *sends, dtype, to, *receives, dtype, *end)
+
+    def _exchange(self, items: Sequence[tuple[bool, Tensor, int]], target: StreamState, stream: StreamState) -> None:
         rows = (_SendRecvItem * len(items))()
         for row, (is_send, tensor, peer) in zip(rows, items):
             address = self._address(tensor, target, not is_send)
             row.kind, row.buffer, row.count, row.peer = int(not is_send), address, tensor.size, peer
             row.dtype = hccl_type(tensor.dtype)
-        self._call("HcclBatchSendRecv", ctypes.addressof(rows), len(items), comm, target.handle)
+        self._launch(stream, "HcclBatchSendRecv", ctypes.addressof(rows), len(items), self.handle, stream.handle)
 
     def window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
         backend = self._hccl.backend
@@ -231,16 +387,45 @@ class HcclCommunicator(CommunicatorEndpoint):
         status = ctypes.c_int32()
         self._call("HcclGetCommAsyncError", self.handle, ctypes.addressof(status))
         if status.value:
-            text = self._hccl.function("HcclGetErrorString")(status.value)
-            text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+            text = self._hccl.error_text(status.value)
             raise AclError(status.value, "HcclGetCommAsyncError", f"rank {self.rank} of {self.size}: {text}")
 
     def close(self) -> None:
         """Destroys the communicator; never raises, and does nothing once the runtime has ended."""
         handle, self._handle = self._handle, None
-        if handle is not None and self._hccl.backend.runtime.usable():
-            self._drop_window(handle)
-            self._hccl.function("HcclCommDestroy")(handle)
+        if handle is None or not self.runtime.usable():
+            return
+        self._hccl.communicators.discard(self)
+        try:
+            with self.runtime.on(self.runtime.devices[self.device]):
+                self._drop_window(handle)
+                status = self._hccl.function("HcclCommDestroy")(handle)
+                text = f"{self._hccl.error_text(status)} {self.runtime.recent_error()}".strip() if status else ""
+        except AclError as error:
+            status, text = error.status, str(error)
+        if status:
+            warnings.warn(f"HcclCommDestroy failed: {status} {text}", ResourceWarning, stacklevel=2)
+
+    def let_go(self) -> None:
+        if self._handle is not None:
+            self.runtime.leave(self._close_if_passed)
+
+    def _close_if_passed(self) -> bool:
+        """Destroys the communicator unless its collectives are still under way."""
+        if self._handle is not None and not all(map(self._has_passed, self._streams)):
+            return False
+        self.close()
+        return True
+
+    def _has_passed(self, stream: StreamState) -> bool:
+        if not stream.alive:
+            return True
+        answer = ctypes.c_int32()
+        with self.runtime.on(stream.device):
+            status = self.runtime.libraries.function("aclrtStreamQuery")(stream.handle, ctypes.byref(answer))
+            if status:  # who waits for the stream learns of it
+                self.runtime.recent_error()
+        return bool(status) or answer.value == STREAM_COMPLETE
 
     def _drop_window(self, handle: ctypes.c_void_p) -> None:
         if self._window is not None:
@@ -251,11 +436,15 @@ class HcclCommunicator(CommunicatorEndpoint):
     @property
     def handle(self) -> ctypes.c_void_p:
         if self._handle is None:
-            raise ValueError("the communicator is closed")
+            raise ValueError(_CLOSED)
         return self._handle
 
     def _call(self, routine: str, *arguments: Any) -> None:
         self._hccl.call(routine, *arguments, about=f"rank {self.rank} of {self.size}")
+
+    def _launch(self, stream: StreamState, routine: str, *arguments: Any) -> None:
+        self._call(routine, *arguments)
+        stream.launched.append(routine)
 
     @staticmethod
     def _address(tensor: Tensor, stream: StreamState, written: bool) -> int:

@@ -40,6 +40,7 @@ class LaunchPlan:
     __slots__ = (
         "again",
         "changed",
+        "communicates",
         "keeps_arguments",
         "memory",
         "name",
@@ -65,6 +66,9 @@ class LaunchPlan:
         self.keeps_arguments = operator.keeps_arguments  # so the aclTensors that Tensors keep may be passed
         # outputs whose aclTensor the caller asks for the shape afterwards
         self.shaped = frozenset(self.changed) if operator.data_dependent else frozenset[int]()
+        self.communicates = bool(
+            operator.groups
+        )  # HCCL makes resources for the stream, which must not be the null handle
         self.again = tuple(operator.positions[name] for _, name in operator.phase_two)
 
     def arguments(
@@ -176,6 +180,18 @@ def launch(
     keep: bool,
 ) -> None:
     """Phase two on a stream, whose device is current. Without ``keep`` the executor is gone afterwards in any case."""
+    if plan.communicates and not stream.handle:
+        try:
+            created = backend.runtime.created(stream)
+        except BaseException:
+            if not keep:
+                backend.destroy_executor(executor)
+            raise
+        try:
+            launch(backend, plan, executor, size, arguments, created, keep)
+        finally:
+            backend.runtime.queue_after(created, stream)
+        return
     again = [arguments[i] for i in plan.again] if plan.again else ()
     if size:
         with stream.lock:  # nobody else may exchange the workspace between here and the launch
@@ -286,7 +302,8 @@ class NpuPreparedCall(PreparedCall):
             raise
         self._written = plan.written(self._values)
         # nothing to be done in phase two but the call
-        self._plain = self.repeatable and not (self.workspace_size or plan.again or backend.runtime.blocking)
+        special = self.workspace_size or plan.again or plan.communicates or backend.runtime.blocking
+        self._plain = self.repeatable and not special
 
     def _phase_one(self, stream: StreamState) -> None:
         backend, plan = self._backend, self._plan

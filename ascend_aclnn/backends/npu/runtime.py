@@ -6,8 +6,8 @@ Rules kept here, because breaking them is undefined on the device:
   because other components of the process (torch_npu) change the device of a thread too.
 - Finalizers of Python objects run anywhere, even between two native calls that belong together. Those that would take
   a lock or wait leave a note instead, which the next ordinary call works off.
-- At exit: wait for the devices, then executors and tensors, events and streams, memory, devices, ACL; the last two only
-  if nobody else in this process may use them.
+- At exit: wait for the devices, then executors and tensors, communicators, events and streams, memory, devices, ACL; the
+  last two only if nobody else in this process may use them.
 - A forked child shares the device's state with its parent and must not touch it.
 """
 
@@ -75,7 +75,7 @@ class StreamState:
 class DeviceState:
     """One device that this process uses: its default context, streams and memory."""
 
-    __slots__ = ("context", "default", "index", "ours", "pool", "streams")
+    __slots__ = ("context", "created", "default", "index", "order", "ours", "pool", "streams")
 
     def __init__(self, index: int, context: int, ours: bool) -> None:
         self.index = index
@@ -83,6 +83,12 @@ class DeviceState:
         self.ours = ours  # aclrtSetDevice was called here, so aclrtResetDevice is due
         self.default = StreamState(self, 0, owned=False)
         self.streams: dict[int, StreamState] = {0: self.default}
+        self.created: Optional[StreamState] = (
+            None  # stands for the default stream where that is refused, see ``created``
+        )
+        self.order: collections.deque[tuple[int, StreamState]] = (
+            collections.deque()
+        )  # events of ``queue_after``, oldest first
         self.pool: Any  # a memory.Pool
 
 
@@ -114,11 +120,13 @@ class Runtime:
         self.blocking = os.environ.get("ASCEND_ACLNN_BLOCKING", "0") not in ("", "0")
         self.cells = Cells()
         self.lock = threading.Lock()  # guards devices, pools and the work on ``deferred``
+        self.order_lock = threading.Lock()  # guards the events between default streams and those that stand for them
         self.devices: dict[int, DeviceState] = {}
         self.deferred: collections.deque[Callable[[], None]] = collections.deque()  # worked off under the lock
         self.pending_destroy: collections.deque[tuple[int, int]] = (
             collections.deque()
         )  # streams to wait for and destroy
+        self.left: collections.deque[Callable[[], bool]] = collections.deque()  # other clean-up work, see ``leave``
         self.at_exit: list[Callable[[], None]] = []  # run before events and streams go
         self.events: dict[int, int] = {}  # event handle -> device, of those not destroyed yet
         self.deterministic: Optional[int] = None
@@ -374,7 +382,7 @@ class Runtime:
         """Does clean-up work now if nothing is in the way, else leaves it for the next call. Never raises."""
         self.deferred.append(work)
         if self._undisturbed():
-            self.drain()
+            self._drain()
 
     def _undisturbed(self) -> bool:
         """False inside a section that holds the lock: a finalizer that runs there must not wait for it."""
@@ -384,7 +392,18 @@ class Runtime:
         return True
 
     def drain(self) -> None:
-        """Works off what finalizers left."""
+        """Works off what finalizers left. Not to be called by one."""
+        self._drain()
+        for _ in range(len(self.left)):
+            try:
+                work = self.left.popleft()
+            except IndexError:  # another thread was faster
+                return
+            if not work():
+                self.left.append(work)
+
+    def _drain(self) -> None:
+        """The part of it that a finalizer may do, too: memory and streams."""
         with self.lock:
             self.run_deferred()
         while self.pending_destroy:
@@ -393,6 +412,10 @@ class Runtime:
             except IndexError:  # another thread was faster
                 return
             self._destroy_stream(index, handle)
+
+    def leave(self, work: Callable[[], bool]) -> None:
+        """Leaves clean-up work that needs no lock to the next call that drains: False where it is too early for it."""
+        self.left.append(work)
 
     def run_deferred(self) -> None:
         """The part of it that needs the lock, for callers that hold it."""
@@ -452,6 +475,9 @@ class Runtime:
             if status:
                 raise self._late_fault("aclrtSynchronizeStream", status, [stream])
         stream.launched.clear()
+        created = stream.device.created
+        if created is not None and stream is stream.device.default and created.launched:
+            self.wait_stream(created, timeout)  # it has passed, too; only it has the status of what ran there
 
     def _wait(self, routine: str, timed_out: int, *arguments: int) -> int:
         """Waits in a native function; its status. On the main thread in slices, between which Ctrl-C is heard."""
@@ -521,7 +547,7 @@ class Runtime:
         """Waits for the stream and destroys it, now or at the next call. Never raises."""
         self.pending_destroy.append((index, handle))
         if self._undisturbed():
-            self.drain()
+            self._drain()
 
     def _destroy_stream(self, index: int, handle: int) -> None:
         state = self.devices[index]
@@ -540,6 +566,54 @@ class Runtime:
         self._clean_up("aclrtDestroyStream", state, handle)
         if fault is not None:
             self.warn(fault.routine, fault.status)
+
+    def created(self, default: StreamState) -> StreamState:
+        """A stream that stands for a device's default one, whose null handle HCCL refuses; one for each device.
+
+        What is queued there runs after what the default stream has now. ``queue_after(created, default)`` must follow, so
+        that for all others (memory, writers, waits) it is as if the work were on the default stream.
+        """
+        state = default.device
+        with self.lock:
+            if state.created is None:
+                state.created = state.streams[self.create_stream(state, 0)]
+        self.queue_after(default, state.created)
+        return state.created
+
+    def queue_after(self, first: StreamState, then: StreamState) -> None:
+        """What is queued on ``then`` from now on runs after what is queued on ``first`` now.
+
+        For the default stream and ``created``, in both directions: each time ends the use of an earlier event.
+        """
+        state = then.device
+        with self.on(state), self.order_lock:
+            event = self._order_event(state)
+            state.order.append((event, first))
+            self.check("aclrtRecordEvent", self.record_event(event, first.handle))
+            self.call("aclrtStreamWaitEvent", then.handle, event)
+
+    def _order_event(self, state: DeviceState) -> int:
+        """The oldest event of ``queue_after`` if it has been waited for, else a new one. ``order_lock`` is held.
+
+        The stream that waits for it records the next one of the other direction: where that has passed, so has the wait.
+        """
+        order = state.order
+        if order:
+            event, first = order[0]
+            answer = next((later for later, stream in order if stream is not first), None)
+            if answer is not None and self.event_done(answer):
+                order.popleft()
+                return event
+        return self.create_event(state, prototypes.constant("constants", "ACL_EVENT_SYNC"))
+
+    def drop_order_events(self, state: DeviceState) -> None:
+        """Waits for the default stream, if it was ordered with ``created``, and destroys the events for that."""
+        with self.order_lock:
+            if not state.order:
+                return
+            self.wait_stream(state.default)
+            while state.order:
+                self.destroy_event(state.index, state.order.popleft()[0])
 
     def create_event(self, state: DeviceState, flags: int) -> int:
         with self.on(state):
