@@ -39,7 +39,6 @@ _CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
     (np.dtype(np.float64), np.dtype(np.float16)): 12,
     (np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16)): 13,
 }
-_INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 
 
 class Status(NamedTuple):
@@ -47,7 +46,7 @@ class Status(NamedTuple):
 
     mode: str  # of ASCEND_ACLNN_NATIVE: "auto", "0" or "1"
     path: Optional[str]  # the library in use, None for none
-    instructions: Optional[str]  # "avx512", "avx2" or "plain"
+    instructions: Optional[str]  # "avx512", "avx2", "neon" or "plain"
     reason: str  # why there is none, "" where there is one
 
 
@@ -117,9 +116,9 @@ def _load() -> Status:
 
 
 def use_instructions(name: str) -> bool:
-    """Uses "plain", "avx2" or "avx512", for tests; False where the processor or the helper lacks it."""
+    """Uses "plain", "avx2", "avx512" or "neon", for tests; False where the processor or the helper lacks it."""
     status()
-    return _library is not None and _library.ascend_native_use(_INSTRUCTION_SETS.index(name)) == 0
+    return _library is not None and _library.ascend_native_use(name.encode()) == 0
 
 
 def converts(source: np.dtype[Any], target: np.dtype[Any]) -> bool:

@@ -243,6 +243,11 @@ def _round_part(dst: Array, src: Array, work: Optional[Array] = None) -> None:
             _encode_half(dst, src, work)
         elif is_low_precision(dst.dtype) and src.dtype == np.float64 and dst.dtype != np.float16:
             np.copyto(dst, _round_to_odd(src), casting="unsafe")
+        elif dst.dtype == np.float16 and src.dtype == np.float64:
+            np.copyto(dst, src, casting="unsafe")
+            nan = np.isnan(src)
+            if nan.any():  # which bits NumPy keeps of it differs between processors
+                np.copyto(dst, np.copysign(np.float16("nan"), src, dtype=np.float16, casting="unsafe"), where=nan)
         elif is_integer(dst.dtype) and not is_integer(src.dtype) and src.dtype.kind not in "bc":
             _round_to_integer(dst, widen(src))
         else:

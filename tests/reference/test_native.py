@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(params=["plain", "avx2", "avx512"])
+@pytest.fixture(params=["plain", "avx2", "avx512", "neon"])
 def helper(request: Any, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The helper with one instruction set, in this process for one test."""
     monkeypatch.setattr(native_library, "PACKAGED", built_helper)
@@ -209,7 +209,9 @@ def test_the_best_instructions_are_used(built_helper: Path) -> None:
     cpuinfo = Path("/proc/cpuinfo")
     flags = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
     expected = "plain"
-    if {"avx2", "f16c", "fma"} <= flags:
+    if os.uname().machine == "aarch64":
+        expected = "neon"
+    elif {"avx2", "f16c", "fma"} <= flags:
         expected = "avx512" if {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags else "avx2"
     code = "from ascend_aclnn import native; print(native.status().instructions)"
     done = run(code, ASCEND_ACLNN_NATIVE="auto", ASCEND_ACLNN_NATIVE_CACHE=str(built_helper))

@@ -1,8 +1,8 @@
 /* Widening to float32 and rounding to 16 and 8 bits, half to even: bit for bit what numerics.py does with NumPy.
  *
  * The loops are written once, without branches, and compiled for several instruction sets; the best one that the
- * processor has is chosen when the library is loaded. On x86 float16 uses the processor's own conversion, whose only
- * difference is NaN, which is put right here. Each function takes rows: their number, the elements in each, and the
+ * processor has is chosen when the library is loaded. With AVX2, AVX-512 and NEON float16 uses the processor's own conversion,
+ * whose only difference is NaN, which is put right here; NEON makes a signalling NaN quiet, and so does NumPy on such a processor. Each function takes rows: their number, the elements in each, and the
  * distance between the rows in bytes.
  */
 #include "vectors.h"
@@ -14,6 +14,7 @@
 
 /* ------------------------------------------------------------------------------------------------ one element */
 
+#if !defined(__aarch64__)
 INLINE float widen_half(uint16_t h)
 {
     uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
@@ -22,6 +23,7 @@ INLINE float widen_half(uint16_t h)
     uint32_t finite = bits_of(float_of(magnitude) * float_of(0x77800000u));    /* times 2^112, exact */
     return float_of(sign | ((h & 0x7c00) == 0x7c00 ? special : finite));
 }
+#endif
 
 INLINE uint16_t round_half(float x)
 {
@@ -56,14 +58,7 @@ INLINE float to_odd(double x)
 
 INLINE uint16_t round_double_bf16(double x) { return round_bf16(to_odd(x)); }
 
-INLINE uint16_t round_double_half(double x)
-{
-    uint64_t b;
-    memcpy(&b, &x, 8);
-    uint32_t payload = (uint32_t)(b >> 42) & 0x3ff, sign = (uint32_t)(b >> 48) & 0x8000;  /* NaN keeps its bits, as NumPy's does */
-    uint32_t nan = sign | 0x7c00 | payload | (payload == 0);
-    return (uint16_t)(x != x ? nan : round_half(to_odd(x)));
-}
+INLINE uint16_t round_double_half(double x) { return round_half(to_odd(x)); }
 
 /* To a float of 8 bits with `mantissa` bits and the least normal exponent `least`: the code, without the sign, of the
  * rounded magnitude; `largest` is the largest finite value, `beyond` and `nan` the codes of what is larger or no number. */
@@ -141,10 +136,47 @@ WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
     attribute static void round_double_half_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_half) }    \
     attribute static void round_double_bf16_##name(ARGUMENTS) { ROWS(double, uint16_t, round_double_bf16) }
 
+#if defined(__aarch64__)
+BFLOATS(neon, )
+FAMILY(neon, )
+
+/* Four numbers at a time; the last ones with others beside them that do not count. */
+#define FOURS(from, to, convert)                                                                     \
+    for (size_t row = 0; row < rows; row++) {                                                        \
+        const from *s = (const from *)((const char *)source + (ptrdiff_t)row * source_step);         \
+        to *d = (to *)((char *)target + (ptrdiff_t)row * target_step);                               \
+        size_t i = 0;                                                                                \
+        for (; i + 4 <= columns; i += 4) convert(s + i, d + i);                                      \
+        if (i < columns) {                                                                           \
+            from last[4] = {0};                                                                      \
+            to converted[4];                                                                         \
+            memcpy(last, s + i, (columns - i) * sizeof *s);                                          \
+            convert(last, converted);                                                                \
+            memcpy(d + i, converted, (columns - i) * sizeof *d);                                     \
+        }                                                                                            \
+    }
+
+INLINE void widen_half_vector(const uint16_t *s, float *d)
+{
+    vst1q_f32(d, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(s))));
+}
+
+INLINE void round_half_vector(const float *s, uint16_t *d)
+{
+    float32x4_t v = vld1q_f32(s);
+    uint16x4_t sign = vand_u16(vshrn_n_u32(vreinterpretq_u32_f32(v), 16), vdup_n_u16(0x8000));
+    uint16x4_t number = vmovn_u32(vceqq_f32(v, v));
+    vst1_u16(d, vbsl_u16(number, vreinterpret_u16_f16(vcvt_f16_f32(v)), vorr_u16(sign, vdup_n_u16(0x7e00))));
+}
+
+static void widen_half_neon(ARGUMENTS) { FOURS(uint16_t, float, widen_half_vector) }
+static void round_half_neon(ARGUMENTS) { FOURS(float, uint16_t, round_half_vector) }
+#else
 BFLOATS(plain, )
 FAMILY(plain, )
 static void widen_half_plain(ARGUMENTS) { ROWS(uint16_t, float, widen_half) }
 static void round_half_plain(ARGUMENTS) { ROWS(float, uint16_t, round_half) }
+#endif
 
 #if defined(__x86_64__)
 BFLOATS(avx2, AVX2)
@@ -228,7 +260,11 @@ static const struct instruction_set {
     const char *name;
     Convert *conversions[CONVERSIONS];
 } sets[] = {
+#if defined(__aarch64__)
+    {"neon", {widen_half_neon, round_half_neon, REST(neon)}},
+#else
     {"plain", {widen_half_plain, round_half_plain, REST(plain)}},
+#endif
 #if defined(__x86_64__)
     {"avx2", {widen_half_f16c, round_half_f16c, REST(avx2)}},
     {"avx512", {widen_half_avx512, round_half_avx512, REST(avx512)}},
@@ -273,12 +309,15 @@ int ascend_native_chosen(void) { return chosen; }
 /* The instruction set in use. */
 EXPORT const char *ascend_native_instructions(void) { return sets[chosen].name; }
 
-/* Uses another one, for tests: 0 plain, 1 AVX2, 2 AVX-512. Returns -1 where the processor lacks it. */
-EXPORT int ascend_native_use(int number)
+/* Uses another one, by its name, for tests. Returns -1 where the processor lacks it. */
+EXPORT int ascend_native_use(const char *name)
 {
-    if (number < 0 || number > available()) return -1;
-    chosen = number;
-    return 0;
+    for (int number = 0; number <= available(); number++)
+        if (strcmp(sets[number].name, name) == 0) {
+            chosen = number;
+            return 0;
+        }
+    return -1;
 }
 
 EXPORT void ascend_native_convert(int conversion, ARGUMENTS)

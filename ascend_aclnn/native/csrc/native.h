@@ -15,12 +15,17 @@
 #define WHOLE_REGISTERS ",prefer-vector-width=512"
 #endif
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma" WHOLE_REGISTERS)))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 /* A macro for each instruction set, with its name and attribute, and the functions that it has made, as `chosen` counts them. */
 #if defined(__x86_64__)
 #define FOR_EACH_SET(macro) macro(plain, ) macro(avx2, AVX2) macro(avx512, AVX512)
 #define OF_EACH_SET(function) function##_plain, function##_avx2, function##_avx512
+#elif defined(__aarch64__)  /* each has NEON: nothing is plain */
+#define FOR_EACH_SET(macro) macro(neon, )
+#define OF_EACH_SET(function) function##_neon
 #else
 #define FOR_EACH_SET(macro) macro(plain, )
 #define OF_EACH_SET(function) function##_plain
@@ -51,7 +56,7 @@ enum {
     CONVERSIONS
 };
 
-/* The instruction set in use: 0 plain, 1 AVX2, 2 AVX-512. */
+/* The number of the instruction set in use, in the order of FOR_EACH_SET. */
 int ascend_native_chosen(void);
 
 EXPORT void ascend_native_convert(int conversion, ARGUMENTS);

@@ -60,7 +60,11 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares, i
     attribute INLINE double sum_of_run_##name(const float *a, size_t n, int squares) { return sum_of_run(a, n, squares, fused); }         \
     attribute INLINE double sum_of_four_runs_##name(const float *a, size_t n, int squares) { return sum_of_four_runs(a, n, squares, fused); }
 
+#if defined(__aarch64__)
+RUNS(neon, , 1)
+#else
 RUNS(plain, , 0)
+#endif
 #if defined(__x86_64__)
 RUNS(avx2, AVX2, 1)
 
@@ -172,7 +176,11 @@ INLINE float logistic_of(float x) { return 1.0f / (1.0f + exp_of(-x)); }
     attribute static void exp_##name(const float *a, float *d, size_t n) { FOR d[i] = exp_of(a[i]); }   \
     attribute static void logistic_##name(const float *a, float *d, size_t n) { FOR d[i] = logistic_of(a[i]); }
 
+#if defined(__aarch64__)
+EXPONENTIALS(neon, )
+#else
 EXPONENTIALS(plain, )
+#endif
 #if defined(__x86_64__)
 EXPONENTIALS(avx2, AVX2)
 
@@ -186,6 +194,15 @@ EXPONENTIALS(avx2, AVX2)
     }
 VECTORS(exp)
 VECTORS(logistic)
+#endif
+
+/* NumPy's maximum and minimum. Of zeros that differ in sign x86 takes the second one; on AArch64 0.0 is larger than -0.0. */
+#if defined(__aarch64__)
+INLINE float larger(float x, float y) { return x == y ? float_of(bits_of(x) & bits_of(y)) : (x > y) | (x != x) ? x : y; }
+INLINE float smaller(float x, float y) { return x == y ? float_of(bits_of(x) | bits_of(y)) : (x < y) | (x != x) ? x : y; }
+#else
+INLINE float larger(float x, float y) { return ((x > y) | (x != x)) ? x : y; }
+INLINE float smaller(float x, float y) { return ((x < y) | (x != x)) ? x : y; }
 #endif
 
 /* The largest of a run, NaN where there is one. */
@@ -387,8 +404,8 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
                     FOR d[i] = a[i] * b[i] + c[i];
                 }
                 break;
-            case MAXIMUM: BINARY(((x > y) | (x != x)) ? x : y);
-            case MINIMUM: BINARY(((x < y) | (x != x)) ? x : y);
+            case MAXIMUM: BINARY(larger(x, y));
+            case MINIMUM: BINARY(smaller(x, y));
             case COPYSIGN: FOR d[i] = float_of((bits_of(a[i]) & 0x7fffffffu) | (bits_of(b[i]) & 0x80000000u)); break;
             case FMOD:
             case REMAINDER: {
@@ -617,10 +634,8 @@ FOR_EACH_SET(SUMS)
 EXPORT void ascend_native_sum(const char *source, double *target, size_t rows, size_t columns, ptrdiff_t step, int of_columns)
 {
     static void (*const sums[][2])(const char *, double *, size_t, size_t, ptrdiff_t) = {
-        {rows_plain, columns_plain},
-#if defined(__x86_64__)
-        {rows_avx2, columns_avx2}, {rows_avx512, columns_avx512},
-#endif
+#define BOTH(name, attribute) {rows_##name, columns_##name},
+        FOR_EACH_SET(BOTH)
     };
     sums[ascend_native_chosen()][of_columns](source, target, rows, columns, step);
 }
