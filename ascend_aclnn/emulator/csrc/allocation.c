@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE 4096u
 #define TAIL 32u /* aclrtMalloc's padding after a block */
 
 static int current_device(emu_device **device) {
@@ -86,8 +85,8 @@ static int malloc_host(void **address, size_t size) {
     if (status != 0) return status;
     void *memory = NULL;
     /* Whole pages, so that they can be registered and nothing else lies in them. */
-    uint64_t pages = size <= SIZE_MAX - PAGE ? (size + PAGE - 1) / PAGE * PAGE : size;
-    if (posix_memalign(&memory, PAGE, pages) != 0 || !emu_host_add(memory, size, false)) {
+    uint64_t pages = size <= SIZE_MAX - emu_page_size() ? emu_whole_pages(size) : size;
+    if (posix_memalign(&memory, emu_page_size(), pages) != 0 || !emu_host_add(memory, size, false)) {
         free(memory);
         return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "%zu bytes of host memory", size);
     }
@@ -140,7 +139,7 @@ static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
     if (size > INT64_MAX || (uint64_t)(uintptr_t)ptr > UINT64_MAX - size)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes from %p on are beyond any memory",
                         (unsigned long long)size, ptr);
-    uint64_t lead = (uintptr_t)ptr % PAGE;
+    uint64_t lead = (uintptr_t)ptr % emu_page_size();
     /* msync does nothing here but to say whether every page of the range is there. */
     if (emu_memory_device(ptr) != NULL || msync((uint8_t *)ptr - lead, size + lead, MS_ASYNC) != 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%llu bytes from %p on are not the program's memory",
@@ -148,7 +147,7 @@ static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
     *devPtr = ptr;
     if (emu_host_mapped(ptr) != NULL)
         return emu_fail(ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, NULL, "%p has been registered", ptr);
-    uint64_t pages = emu_host_allocated(ptr, size) && size <= UINT64_MAX - PAGE ? (size + PAGE - 1) / PAGE * PAGE : size;
+    uint64_t pages = emu_host_allocated(ptr, size) && size <= UINT64_MAX - emu_page_size() ? emu_whole_pages(size) : size;
     if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
     if (!mapped) return 0;
     if (emu_current_context(&context) != 0) {

@@ -18,7 +18,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGE 4096u
 
 typedef struct mapping mapping;
 
@@ -70,7 +69,7 @@ static void end_mapping(mapping *which) {
 
 int emu_host_map(emu_device *device, void *host, uint64_t size, void **address) {
     *address = host;
-    if ((uintptr_t)host % PAGE != 0 || size % PAGE != 0 || !is_private(host, size)) return 0;
+    if ((uintptr_t)host % emu_page_size() != 0 || size % emu_page_size() != 0 || !is_private(host, size)) return 0;
     mapping *made = malloc(sizeof *made);
     if (made == NULL) abort();
     int low = memfd_create("ascend-host-memory", MFD_CLOEXEC), fd = low < 0 ? -1 : emu_move_up(low);

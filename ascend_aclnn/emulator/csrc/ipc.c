@@ -15,7 +15,6 @@
 
 #define KEY_BYTES 65
 #define KEY "ascend-emulator-%016" PRIx64
-#define PAGE 4096u
 
 typedef struct entry entry;
 
@@ -122,12 +121,12 @@ static int import(emu_device *device, uint64_t name, entry **result) {
     }
     uint64_t offset = 0;
     int fd = emu_shared_file(made->shared, &offset);
-    uint64_t lead = offset % PAGE, size = emu_shared_size(made->shared);
+    uint64_t lead = offset % emu_page_size(), size = emu_shared_size(made->shared);
     void *address = NULL;
     status = fd < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_reserve_foreign(device, size, lead, false, &address);
     if (status == 0) {
         made->address = address;
-        made->size = (lead + size + PAGE - 1) / PAGE * PAGE;
+        made->size = emu_whole_pages(lead + size);
         status = emu_alias_map(device, address, made->size, fd, offset - lead);
         if (status != 0) emu_memory_release_foreign(device, made->address + lead);
     }
@@ -173,7 +172,7 @@ API aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t fla
 /* Ends what has been taken out. */
 static void end(entry *which) {
     if (which->imported) {
-        uint64_t lead = (uintptr_t)which->address % PAGE;
+        uint64_t lead = (uintptr_t)which->address % emu_page_size();
         if (emu_memory_pinned(which->device, which->address)) emu_streams_drain(which->device); /* queued work uses it */
         emu_alias_unmap(which->device, which->address - lead, which->size);
         emu_memory_release_foreign(which->device, which->address);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define ALIGNMENT 512u
-#define PAGE 4096u
 #define GRANULE (2u << 20)            /* of mapping */
 #define ADDRESS_FACTOR 16u
 #define PUNCH_AT_ONCE (1u << 20)      /* freed blocks of this size go back to the system at once, */
@@ -106,7 +105,7 @@ void emu_memory_close(emu_device *device) {
 static uint64_t granule_skew(const emu_block *block) { return round_up(block->start, GRANULE) - block->start; }
 
 static void punch(emu_device *device, uint64_t start, uint64_t end) {
-    uint64_t first = round_up(start, PAGE), last = end / PAGE * PAGE;
+    uint64_t first = emu_whole_pages(start), last = end / emu_page_size() * emu_page_size();
     if (first < last)
         (void)fallocate(device->memory_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first, (off_t)(last - first));
 }
@@ -324,12 +323,12 @@ int emu_memory_free(emu_device *device, const void *address) {
 }
 
 int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, bool hidden, void **address) {
-    uint64_t first = 0, span = round_up(lead + size, PAGE) + PAGE; /* so that a page can begin where one is due */
+    uint64_t first = 0, span = emu_whole_pages(lead + size) + emu_page_size(); /* so that a page can begin where one is due */
     emu_block *block = NULL;
     pthread_mutex_lock(&device->lock);
     if (size <= device->window && span <= device->window) block = emu_blocks_reserve(&device->blocks, 0, span, span);
     if (block != NULL) {
-        first = round_up(block->start, PAGE);
+        first = emu_whole_pages(block->start);
         block->foreign = true;
         block->hidden = hidden;
         device->hidden += hidden;

@@ -4,6 +4,13 @@
 
 #include "device.h"
 
+#include <unistd.h>
+
+/* In bytes. Kernels for Kunpeng often have pages of 64 KB. */
+static inline uint64_t emu_page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
+
+static inline uint64_t emu_whole_pages(uint64_t size) { return (size + emu_page_size() - 1) / emu_page_size() * emu_page_size(); }
+
 int emu_memory_open(emu_device *device);
 void emu_memory_close(emu_device *device);
 /* Frees every allocation; the mapping stays. What was there stays with other processes that have mapped it (`kept`): the
