@@ -312,10 +312,10 @@ def test_memory_of_the_program_is_mapped_where_it_can_be(cann: Cann) -> None:
     import tempfile
 
     found = ctypes.c_void_p()
-    private = mmap.mmap(-1, 8192, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    private = mmap.mmap(-1, 2 * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(private))
     at(address, 4)[:] = np.arange(4)
-    cann.aclrtHostRegisterV2(address, 8192, 2)
+    cann.aclrtHostRegisterV2(address, 2 * mmap.PAGESIZE, 2)
     cann.aclrtHostGetDevicePointer(address, ctypes.byref(found), 0)
     assert found.value is not None
     negate_at(cann, found.value, 4)
@@ -327,10 +327,10 @@ def test_memory_of_the_program_is_mapped_where_it_can_be(cann: Cann) -> None:
     cann.aclrtHostUnregister(address)
     # A file's pages stay the file's.
     with tempfile.TemporaryFile() as file:
-        file.truncate(8192)
-        shared = mmap.mmap(file.fileno(), 8192)
+        file.truncate(2 * mmap.PAGESIZE)
+        shared = mmap.mmap(file.fileno(), 2 * mmap.PAGESIZE)
         address = ctypes.addressof(ctypes.c_char.from_buffer(shared))
-        cann.aclrtHostRegister(address, 8192, 0, ctypes.byref(found))
+        cann.aclrtHostRegister(address, 2 * mmap.PAGESIZE, 0, ctypes.byref(found))
         assert found.value == address
         at(address, 1)[:] = 3
         cann.aclrtHostUnregister(address)
