@@ -58,6 +58,7 @@ _LIBRARIES = {
                 "settings.c",
                 "messages.c",
                 "calls.c",
+                "plog.c",
                 "clock.c",
                 "handles.c",
                 "blocks.c",

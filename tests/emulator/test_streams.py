@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 from emulator_client import D2H, H2D, NEWEST, Cann, client
+
+from ascend_aclnn.cli.host_checks import last_log_lines
 
 DEFERRED = {"ASCEND_EMULATOR_STREAMS": "deferred"}
 EAGER = {"ASCEND_EMULATOR_STREAMS": "eager"}
@@ -255,6 +260,29 @@ def test_the_default_stream_is_that_of_the_context(cann: Cann) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- events
+
+
+@client(ASCEND_EMULATOR_CANN=NEWEST)
+def test_waits_that_last_for_their_whole_timeout_are_counted_and_logged(cann: Cann) -> None:
+    timed_out = cann._hook("aclemuTimedOutWaits", ctypes.c_uint64)
+    stream, event, gate = cann.create("aclrtCreateStream"), cann.create("aclrtCreateEvent"), Gate()
+    with tempfile.TemporaryDirectory() as place:
+        os.environ["ASCEND_PROCESS_LOG_PATH"] = place
+        cann.aclrtLaunchHostFunc(stream, gate.function, None)
+        cann.aclrtRecordEvent(event, stream)
+        assert cann.failure("aclrtSynchronizeStreamWithTimeout", stream, 20).message.startswith("EE1002: ")
+        assert cann.failure("aclrtSynchronizeDeviceWithTimeout", 20).message.startswith("EE1002: ")
+        assert cann.failure("aclrtSynchronizeEventWithTimeout", event, 20).message.startswith("EE8888: ")
+        gate.open()
+        cann.aclrtSynchronizeStreamWithTimeout(stream, 60_000)
+        cann.aclrtSynchronizeEventWithTimeout(event, 60_000)
+        cann.aclrtSynchronizeDevice()
+        assert timed_out() == 3
+        lines = last_log_lines(Path(place), os.environ)
+        assert [line.partition("]")[0] for line in lines] == ["[ERROR"] * 3
+        assert all(f"RUNTIME({os.getpid()}," in line and " after " in line for line in lines)
+    cann.aclrtDestroyEvent(event)
+    cann.aclrtDestroyStream(stream)
 
 
 def body_events(cann: Cann) -> None:

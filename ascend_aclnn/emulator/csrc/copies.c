@@ -187,7 +187,7 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
         copy->spitch = copy->width;
     }
     status = emu_stream_enqueue(stream, &copy->task);
-    if (status == 0 && wait) status = emu_stream_wait(stream, -1, 0);
+    if (status == 0 && wait) status = emu_stream_wait(stream, -1);
     emu_stream_release(stream);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Events, which mark points in streams. */
 #include "calls.h"
 #include "handles.h"
+#include "plog.h"
 #include "settings.h"
 #include "sharing.h"
 #include "stream.h"
@@ -366,6 +367,10 @@ API aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *s
     return failed;
 }
 
+static int event_timed_out(int32_t timeout) {
+    return emu_timed_out(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE8888", "the event has not passed", timeout);
+}
+
 static int synchronize_event(aclrtEvent handle, int32_t timeout) {
     event *which;
     int status = find_event(handle, &which);
@@ -374,9 +379,9 @@ static int synchronize_event(aclrtEvent handle, int32_t timeout) {
     if (is_elsewhere(which, record)) {
         int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), timeout);
         status = passed != 0 ? check_recorder(passed)
-                             : emu_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, NULL, "the event has not passed after %d ms", timeout);
+                             : event_timed_out(timeout);
     } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout))
-        status = emu_fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, NULL, "the event has not passed after %d ms", timeout);
+        status = event_timed_out(timeout);
     drop_recording(record);
     return status;
 }

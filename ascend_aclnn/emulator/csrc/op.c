@@ -502,7 +502,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     emu_buffer_free(&request);
     if (status == 0) status = emu_stream_enqueue(stream, &l->task);
     else finish_single(&l->task);
-    if (status == 0 && single->tell_shapes) status = emu_stream_wait(stream, -1, 0);
+    if (status == 0 && single->tell_shapes) status = emu_stream_wait(stream, -1);
     emu_stream_release(stream);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "handles.h"
+#include "plog.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -410,7 +411,7 @@ static int take_error(emu_stream *stream) {
     return status;
 }
 
-int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status) {
+int emu_stream_wait(emu_stream *stream, int32_t timeout) {
     pthread_mutex_lock(&stream->lock);
     uint64_t last = stream->submitted, before = stream->aborted;
     pthread_mutex_unlock(&stream->lock);
@@ -419,11 +420,11 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status) {
     bool aborted = stream->aborted != before;
     pthread_mutex_unlock(&stream->lock);
     if (aborted) return emu_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, NULL, "aclrtDeviceTaskAbort has dropped what was waited for");
-    return in_time ? take_error(stream) : emu_fail(timeout_status, NULL, "the stream is not done after %d ms", timeout);
+    return in_time ? take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
 }
 
 int emu_stream_end(emu_stream *stream, bool force) {
-    int status = force ? 0 : emu_stream_wait(stream, -1, 0);
+    int status = force ? 0 : emu_stream_wait(stream, -1);
     pthread_mutex_lock(&stream->lock);
     stream->dropping = stream->dropping || force;
     stream->ending = true;
@@ -563,7 +564,7 @@ static int synchronize(aclrtStream handle, int32_t timeout) {
     emu_stream *stream;
     int status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
-    status = emu_stream_wait(stream, timeout, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    status = emu_stream_wait(stream, timeout);
     emu_stream_release(stream);
     return status;
 }
@@ -633,7 +634,7 @@ static int synchronize_device(int32_t timeout) {
             uint64_t at = emu_now();
             left = at < end ? (int32_t)((end - at) / 1000000ull) : 0;
         }
-        if (status == 0) status = emu_stream_wait(streams[i], left, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+        if (status == 0) status = emu_stream_wait(streams[i], left);
         emu_stream_release(streams[i]);
     }
     return status;

@@ -41,7 +41,7 @@ bool emu_stream_drops(emu_stream *stream);
 /* Waits for all that has been queued so far on the device; its streams keep their errors. */
 void emu_streams_drain(emu_device *device);
 /* Waits for what has been queued so far (timeout in ms, negative: for ever), and hands out the stream's error. */
-int emu_stream_wait(emu_stream *stream, int32_t timeout, int timeout_status);
+int emu_stream_wait(emu_stream *stream, int32_t timeout);
 int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **stream);
 /* Ends a stream whose handle is gone. force: what has not begun is dropped. */
 int emu_stream_end(emu_stream *stream, bool force);

@@ -57,6 +57,10 @@ uint64_t aclemuCallCount(void);
  * aclemuReset; all others go through every launch again. */
 uint64_t aclemuFastRuns(void);
 
+/* Waits with a timeout (stream, device, event) that have lasted for all of it since the start. Each costs a card: lines in the
+ * process's log, an entry of the error manager and, on some, a task that reads the device's state. */
+uint64_t aclemuTimedOutWaits(void);
+
 /* The nth call from now (1 is the next) of a function, or of any function when name is NULL, fails with the status.
  * It has no other effect, except that calls which release something (destroy, free, phase two) still release it, and
  * calls which wait (synchronize) still wait.
