@@ -3,6 +3,7 @@
 
 python scripts/bench_host_cost.py             one ops.* call on Tensors, one Executor.run, and their parts
 python scripts/bench_host_cost.py --device    the same on the Ascend device of this host (kernels run meanwhile)
+python scripts/bench_host_cost.py --wait      how long after some device work each way to wait for it ends (also with --device)
 python scripts/bench_host_cost.py --numpy     small calls on the NumPy backend, beside torch where it is installed
 python scripts/bench_host_cost.py --torch     calls on Tensors, on torch's NPU tensors, and torch_npu's own; needs torch_npu
 """
@@ -23,7 +24,9 @@ import numpy as np
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops, rules
+from ascend_aclnn.backends.npu import waiting
 from ascend_aclnn.backends.npu.backend import NpuBackend
+from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE
 
 
 def microseconds(call: Callable[[], Any], number: int, after: Callable[[], Any]) -> float:
@@ -208,9 +211,70 @@ def measure_new_shapes() -> list[tuple[str, float, float]]:
     return found
 
 
+WAYS = ("native", "helper", "polling", "package")
+
+
+def measure_waits(repetitions: int) -> list[tuple[str, dict[str, float]]]:
+    """Rows of the table of waits: the work, and microseconds from before its launch to the end of each way to wait for it.
+
+    The work is products of matrices that take about as long as the row says where the wait is a native one. The ways take
+    turns, and the middle of all turns counts.
+    """
+    npu = aclnn.backend()
+    assert isinstance(npu, NpuBackend)
+    runtime, stream = npu.runtime, npu.target(None)
+    native = runtime.synchronize_stream
+    context, handle = stream.device.context, stream.handle
+
+    def passed() -> bool:
+        return runtime._has_passed(runtime.query_stream, handle, STREAM_COMPLETE)
+
+    def poll() -> None:
+        waiting._ask(passed, time.monotonic(), 3600)
+        native(handle)
+
+    ways: dict[str, Callable[[], Any]] = {
+        "native": lambda: native(handle),
+        "helper": lambda: runtime.waits._wait_on_helper(waiting._NativeWait(native, context, (handle,)), -1),
+        "polling": poll,
+        "package": lambda: runtime.wait_stream(stream),
+    }
+
+    def microseconds(run: Callable[[], Any], way: str) -> float:
+        start = time.perf_counter()
+        run()
+        ways[way]()
+        return (time.perf_counter() - start) * 1e6
+
+    def matrices(target: float) -> aclnn.Executor:
+        """A product that takes at least so many microseconds."""
+        size = 4
+        while True:
+            x = aclnn.asarray(np.ones((size, size), np.float32))
+            product = aclnn.Executor("aclnnMm", x, x, aclnn.empty((size, size), np.float32), 0, repeatable=True)
+            if min(microseconds(product.run, "native") for _ in range(5)) >= target:
+                return product
+            product.close()
+            size = size * 5 // 4 + 1
+
+    rows = []
+    for name, target in (("none", None), ("20 us", 20), ("1 ms", 1000), ("50 ms", 50_000)):
+        product = None if target is None else matrices(target)
+        run: Callable[[], Any] = (lambda: None) if product is None else product.run
+        times: dict[str, list[float]] = {way: [] for way in WAYS}
+        for _ in range(max(20, repetitions if target != 50_000 else repetitions // 20)):
+            for way in WAYS:
+                times[way].append(microseconds(run, way))
+        if product is not None:
+            product.close()
+        rows.append((name, {way: statistics.median(times[way]) for way in WAYS}))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", action="store_true", help="measure on this host's device")
+    parser.add_argument("--wait", action="store_true", help="ways to wait for the device")
     parser.add_argument("--numpy", action="store_true", help="small calls on the NumPy backend")
     parser.add_argument(
         "--torch", action="store_true", help="torch's NPU tensors as arguments, beside torch_npu itself"
@@ -232,13 +296,21 @@ def main() -> None:
         from ascend_aclnn.cli.emulator import environment
         from ascend_aclnn.emulator.build import build
 
-        variables = environment(build(), ASCEND_EMULATOR_NOOP="1")
+        variables = environment(build(), **({} if options.wait else {"ASCEND_EMULATOR_NOOP": "1"}))
         command = [sys.executable, __file__, "--measure", "--number", str(options.number)]
         if options.torch:
             command.append("--torch")
             variables["ASCEND_EMULATOR_LEAKS"] = "0"  # torch_npu keeps a stream and its cached memory to the end
+        command += ["--wait"] if options.wait else []
         sys.exit(subprocess.run(command, env=variables, check=False).returncode)
     os.environ["ASCEND_ACLNN_BACKEND"] = "npu"
+    if options.wait:
+        where = "emulated device" if options.measure else aclnn.backend().soc
+        print(f"launching and waiting for some work, in microseconds ({where}; Python {sys.version.split()[0]})\n")
+        print(f"{'work':<8}" + "".join(f"{way:>12}" for way in WAYS))
+        for name, times in measure_waits(options.number // 10):
+            print(f"{name:<8}" + "".join(f"{times[way]:12.1f}" for way in WAYS))
+        return
     where = "emulated device, operators do nothing" if options.measure else aclnn.backend().soc
     print(f"host cost of one call in microseconds ({where}; Python {sys.version.split()[0]})\n")
     if options.torch:

@@ -209,9 +209,11 @@ def launch(
         raise runtime.error(plan.name, status, plan.name)
     stream.launched.append(plan.name)
     if runtime.blocking:  # so that a fault of the device carries the operator's name
-        status = runtime.synchronize_stream(stream.handle)
+        outcome = runtime.await_stream(stream)
         stream.launched.clear()
-        runtime.check("aclrtSynchronizeStream", status, plan.name)
+        if outcome is not None and outcome.status:
+            text = outcome.text or runtime.recent_error()
+            raise AclError(outcome.status, "aclrtSynchronizeStream", text, operator=plan.name)
 
 
 def workspace(stream: StreamState, size: int) -> int:

@@ -18,17 +18,16 @@ import collections
 import contextlib
 import ctypes
 import itertools
-import math
 import os
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
+from ascend_aclnn.backends.npu.waiting import Outcome, Waits
 from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.error_codes import remedy_of
@@ -38,8 +37,6 @@ REPEAT_INITIALIZE = 100002
 STUB_MODE = 100039
 CONTEXT_NULL = 107002
 NO_DEVICE = 207004
-STREAM_TIMEOUT = 507046
-EVENT_TIMEOUT = 507047
 
 CHECK_CARD = "check the card and the driver with  npu-smi info"
 
@@ -52,7 +49,6 @@ DEVICE_TO_DEVICE = 3
 
 _LAUNCHES_KEPT = 64  # names of launched operators that a late device fault reports
 _EXIT_WAIT_SECONDS = 60.0
-_SLICE_SECONDS = 0.1  # of a wait on the main thread
 
 
 class StreamState:
@@ -101,7 +97,9 @@ class Cells(threading.local):
         self.device = ctypes.c_int32()
         self.workspace_size = ctypes.c_uint64()
         self.executor = ctypes.c_void_p()
+        self.answer = ctypes.c_int32()  # of a question whether a stream or event has passed
         self.device_at = ctypes.addressof(self.device)
+        self.answer_at = ctypes.addressof(self.answer)
         self.workspace_size_at = ctypes.addressof(self.workspace_size)
         self.executor_at = ctypes.addressof(self.executor)
 
@@ -129,12 +127,16 @@ class Runtime:
         self.left: collections.deque[Callable[[], bool]] = collections.deque()  # other clean-up work, see ``leave``
         self.at_exit: list[Callable[[], None]] = []  # run before events and streams go
         self.events: dict[int, int] = {}  # event handle -> device, of those not destroyed yet
+        self.events_in_use: collections.deque[tuple[int, int]] = (
+            collections.deque()
+        )  # events to destroy once helpers no longer wait for them
         self.deterministic: Optional[int] = None
         self.record_origins = False
         self.memory_limit: Optional[int] = None
         self.closed = ""  # why nothing may be called any more
         self._closer: Optional[int] = None  # the thread that shuts down, which may
         self._bind()
+        self.waits = Waits(self.set_current_context, self.recent_error)
         os.register_at_fork(after_in_child=self._forked)
         atexit.register(self.close)
 
@@ -144,6 +146,8 @@ class Runtime:
         self.set_current_context = get("aclrtSetCurrentContext")
         self.memcpy = get("aclrtMemcpy")
         self.synchronize_stream = get("aclrtSynchronizeStream")
+        self.synchronize_event = get("aclrtSynchronizeEvent")
+        self.query_stream = get("aclrtStreamQuery")
         self.query_event = get("aclrtQueryEventStatus")
         self.record_event = get("aclrtRecordEvent")
         self.recent_error_message = get("aclGetRecentErrMsg")
@@ -179,6 +183,7 @@ class Runtime:
             'with multiprocessing.get_context("spawn"), or use the NPU only in the children'
         )
         self.lock = threading.Lock()  # the parent's may have been held
+        self.waits.forget()
 
     def close(self) -> None:
         """Gives everything back in the right order. Runs once, at exit; never raises."""
@@ -208,7 +213,7 @@ class Runtime:
                 if not others:
                     warnings.warn(f"device {state.index} is not released: {error}", ResourceWarning, stacklevel=1)
                 return False
-        return True
+        return self.waits.all_ended(_EXIT_WAIT_SECONDS)
 
     def _release_all(self) -> None:
         self.drain()
@@ -412,6 +417,9 @@ class Runtime:
             except IndexError:  # another thread was faster
                 return
             self._destroy_stream(index, handle)
+        for _ in range(len(self.events_in_use)):
+            with contextlib.suppress(IndexError):  # another thread was faster
+                self.destroy_event(*self.events_in_use.popleft())
 
     def leave(self, work: Callable[[], bool]) -> None:
         """Leaves clean-up work that needs no lock to the next call that drains: False where it is too early for it."""
@@ -464,74 +472,74 @@ class Runtime:
         if not stream.alive:
             return
         with self.on(stream.device):
-            if timeout is None:
-                status = self._wait("aclrtSynchronizeStream", STREAM_TIMEOUT, stream.handle)
-            elif timeout <= 0:
-                status = 0 if self.stream_done(stream) else STREAM_TIMEOUT
-            else:
-                status = self._wait_until("aclrtSynchronizeStream", STREAM_TIMEOUT, timeout, stream.handle)
-            if status == STREAM_TIMEOUT and timeout is not None:
+            outcome = self.await_stream(stream, timeout)
+            if outcome is None:
                 raise TimeoutError(f"the stream has not finished after {timeout} s")
-            if status:
-                raise self._late_fault("aclrtSynchronizeStream", status, [stream])
+            if outcome.status:
+                raise self._late_fault("aclrtSynchronizeStream", outcome, [stream])
         stream.launched.clear()
         created = stream.device.created
         if created is not None and stream is stream.device.default and created.launched:
             self.wait_stream(created, timeout)  # it has passed, too; only it has the status of what ran there
 
-    def _wait(self, routine: str, timed_out: int, *arguments: int) -> int:
-        """Waits in a native function; its status. On the main thread in slices, between which Ctrl-C is heard."""
-        if threading.current_thread() is not threading.main_thread():
-            return int(self.libraries.function(routine)(*arguments))
-        return self._wait_until(routine, timed_out, math.inf, *arguments)
+    def await_stream(self, stream: StreamState, timeout: Optional[float] = None) -> Optional[Outcome]:
+        """Waits for a stream of the current device; None after ``timeout`` seconds."""
+        return self.waits.wait(
+            self.synchronize_stream,
+            stream.device.context,
+            (stream.handle,),
+            lambda: self._has_passed(self.query_stream, stream.handle, STREAM_COMPLETE),
+            timeout,
+        )
 
-    def _wait_until(self, routine: str, timed_out: int, seconds: float, *arguments: int) -> int:
-        """The same, until the status says that so many seconds have passed."""
-        wait = self.libraries.optional(routine + "WithTimeout")
-        if wait is None:
-            return int(self.libraries.function(routine)(*arguments))
-        end = time.monotonic() + seconds
-        while True:
-            left = end - time.monotonic()
-            status = int(wait(*arguments, _milliseconds(min(left, _SLICE_SECONDS))))
-            if status != timed_out or left <= _SLICE_SECONDS:
-                return status
-            self.recent_error()  # that a slice has passed is no error
+    def _has_passed(self, query: Callable[[int, int], int], handle: int, complete: int) -> bool:
+        """Asks for a stream or event. Yes where the question fails, too: the native wait then says why."""
+        cells = self.cells
+        status = query(handle, cells.answer_at)
+        if status:
+            self.recent_error()
+        return bool(status) or cells.answer.value == complete
 
     def synchronize(self, state: DeviceState, timeout: Optional[float] = None) -> None:
         """Waits for everything on a device; TimeoutError after ``timeout`` seconds."""
         streams = [stream for stream in list(state.streams.values()) if stream.alive]
+        # Streams of others are not asked for: they may have been destroyed.
+        ours = [stream.handle for stream in streams if stream.owned or not stream.handle]
         with self.on(state):
-            if timeout is None:
-                status = self._wait("aclrtSynchronizeDevice", STREAM_TIMEOUT)
-            else:
-                status = self._wait_until("aclrtSynchronizeDevice", STREAM_TIMEOUT, timeout)
-            if status == STREAM_TIMEOUT and timeout is not None:
+            outcome = self.waits.wait(
+                self.libraries.function("aclrtSynchronizeDevice"),
+                state.context,
+                (),
+                lambda: all(self._has_passed(self.query_stream, handle, STREAM_COMPLETE) for handle in ours),
+                timeout,
+                exact=len(ours) == len(streams) and not self.shares_process,
+            )
+            if outcome is None:
                 raise TimeoutError(f"device {state.index} has not finished after {timeout} s")
-            if status:
-                raise self._late_fault("aclrtSynchronizeDevice", status, streams)
+            if outcome.status:
+                raise self._late_fault("aclrtSynchronizeDevice", outcome, streams)
         for stream in streams:
             stream.launched.clear()
 
-    def _late_fault(self, routine: str, status: int, streams: list[StreamState]) -> AclError:
+    def _late_fault(self, routine: str, outcome: Outcome, streams: list[StreamState]) -> AclError:
         """A fault that surfaces while waiting: the operator is unknown, what may have caused it is not."""
         launched = [name for stream in streams for name in stream.launched]
-        text = self.recent_error() or status_hint(status)
+        text = outcome.text or self.recent_error() or status_hint(outcome.status)
         if launched:
             text += "\n  launched since the last synchronisation: " + ", ".join(_counted(launched))
             text += "\n  ASCEND_ACLNN_BLOCKING=1 waits after each launch and names the operator"
         for stream in streams:
             stream.launched.clear()
-        return AclError(status, routine, text)
+        return AclError(outcome.status, routine, text)
 
     def stream_done(self, stream: StreamState) -> bool:
         if not stream.alive:
             return True
         answer = ctypes.c_int32()
         with self.on(stream.device):
-            status = self.libraries.function("aclrtStreamQuery")(stream.handle, ctypes.byref(answer))
+            status = self.query_stream(stream.handle, ctypes.addressof(answer))
             if status:
-                raise self._late_fault("aclrtStreamQuery", status, [stream])
+                raise self._late_fault("aclrtStreamQuery", Outcome(status, ""), [stream])
         return answer.value == STREAM_COMPLETE
 
     # ------------------------------------------------------------------------------------------ streams and events
@@ -623,7 +631,11 @@ class Runtime:
 
     def destroy_event(self, index: int, event: int) -> None:
         """Never raises."""
-        if not self.closed and self.events.pop(event, None) is not None:
+        if self.closed:
+            return
+        if self.waits.under_way(self.devices[index].context, event):
+            self.events_in_use.append((index, event))
+        elif self.events.pop(event, None) is not None:
             self._clean_up("aclrtDestroyEvent", self.devices[index], event)
 
     def event_done(self, event: int) -> bool:
@@ -634,16 +646,19 @@ class Runtime:
 
     def wait_event(self, event: int, timeout: Optional[float]) -> None:
         """Waits for an event; TimeoutError after ``timeout`` seconds."""
-        with self.on(self.devices[self.events[event]]):
-            if timeout is None:
-                status = self._wait("aclrtSynchronizeEvent", EVENT_TIMEOUT, event)
-            elif timeout <= 0:
-                status = 0 if self.event_done(event) else EVENT_TIMEOUT
-            else:
-                status = self._wait_until("aclrtSynchronizeEvent", EVENT_TIMEOUT, timeout, event)
-            if status == EVENT_TIMEOUT and timeout is not None:
+        state = self.devices[self.events[event]]
+        with self.on(state):
+            outcome = self.waits.wait(
+                self.synchronize_event,
+                state.context,
+                (event,),
+                lambda: self._has_passed(self.query_event, event, EVENT_COMPLETE),
+                timeout,
+            )
+            if outcome is None:
                 raise TimeoutError(f"the event has not passed after {timeout} s")
-            self.check("aclrtSynchronizeEvent", status)
+            if outcome.status:
+                raise AclError(outcome.status, "aclrtSynchronizeEvent", outcome.text or self.recent_error())
 
     def elapsed(self, start: int, end: int) -> float:
         """Milliseconds between two events that have passed."""
@@ -679,10 +694,6 @@ def _no_device(libraries: Libraries, routine: str, status: int) -> str:
 
 def _deterministic_option() -> int:
     return prototypes.constant("aclSysParamOpt", "ACL_OPT_DETERMINISTIC")
-
-
-def _milliseconds(seconds: float) -> int:
-    return min(max(1, math.ceil(seconds * 1000)), 2**31 - 1)
 
 
 def _counted(names: list[str]) -> Iterator[str]:

@@ -6,14 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn.backends.npu import library
-from ascend_aclnn.backends.npu.runtime import STREAM_TIMEOUT, Runtime
 from ascend_aclnn.cli.emulator import environment
 from ascend_aclnn.core import socs
 from ascend_aclnn.core.errors import LibraryNotFound
@@ -80,7 +78,10 @@ def test_a_prefix_that_cannot_be_looked_at(closed: Path) -> None:
 
 @pytest.mark.parametrize(
     "wait",
-    ["aclnn.synchronize()", "stream.synchronize()", "event.synchronize()", "y.numpy()", "stream.synchronize(60)"],
+    [
+        *("aclnn.synchronize()", "stream.synchronize()", "event.synchronize()", "y.numpy()"),
+        *("aclnn.synchronize(60)", "stream.synchronize(60)", "event.synchronize(60)"),
+    ],
 )
 def test_ctrl_c_ends_a_wait_and_the_process_goes_on(emulator_home: Path, wait: str) -> None:
     program = f"""
@@ -114,18 +115,146 @@ assert y.numpy().tolist() == [1] * 4
     assert float(run(emulator_home, program)) < 1  # 0.1 s on an idle machine
 
 
-def test_a_wait_hears_ctrl_c_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = []
+STOPPED = """
+aclnn.use_backend("npu")
+emulated = ctypes.CDLL(str(aclnn.backend().library_path))
+x = aclnn.asarray(np.ones(4, np.float32))
+ops.abs(x).numpy()
+pid = emulated.aclemuDevicePid(0)
+def stop():
+    os.kill(pid, signal.SIGSTOP)
+    while open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "T":
+        time.sleep(0.01)
+def go_on():
+    os.kill(pid, signal.SIGCONT)
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
+"""
 
-    def wait(stream: int, milliseconds: int) -> int:
-        waits.append(milliseconds)
-        return STREAM_TIMEOUT if len(waits) < 5 else 0
 
-    device = Runtime.__new__(Runtime)
-    monkeypatch.setattr(device, "libraries", SimpleNamespace(optional=lambda name: wait), raising=False)
-    monkeypatch.setattr(device, "recent_error", lambda: "")
-    assert device._wait("aclrtSynchronizeStream", STREAM_TIMEOUT, 7) == 0
-    assert waits == [100] * 5
+@pytest.mark.parametrize("wait", ["aclnn.synchronize", "stream.synchronize", "event.synchronize"])
+def test_no_native_wait_times_out(emulator_home: Path, wait: str) -> None:
+    program = f"""{STOPPED}
+stream, event = aclnn.Stream(), aclnn.Event()
+stop()
+y = ops.abs(x, stream=stream)
+event.record(stream)
+try:
+    {wait}(0.3)
+except TimeoutError:
+    print("gave up")
+threading.Timer(0.5, go_on).start()
+{wait}()
+stop()
+ops.abs(x, out=y, stream=stream)
+event.record(stream)
+threading.Timer(0.5, go_on).start()
+{wait}(60)
+stop()
+y = ops.abs(x)
+threading.Timer(0.5, go_on).start()
+y.numpy()
+print(emulated.aclemuTimedOutWaits())
+"""
+    assert run(emulator_home, program).splitlines() == ["gave up", "0"]
+
+
+def test_what_ctrl_c_leaves_behind(emulator_home: Path) -> None:
+    """An event that is still waited for natively lives until the wait has ended; there is one wait for each."""
+    program = f"""{STOPPED}
+stream, event = aclnn.Stream(), aclnn.Event()
+stop()
+y = ops.abs(x, stream=stream)
+event.record(stream)
+for wait in (event.synchronize, event.synchronize, stream.synchronize, aclnn.synchronize, y.numpy):
+    threading.Timer(0.1, press).start()
+    try:
+        wait()
+    except KeyboardInterrupt:
+        pass
+    else:
+        raise AssertionError("not interrupted")
+print(sum(thread.name == "ascend-aclnn-wait" for thread in threading.enumerate()))
+event.close()
+emulated.aclemuLiveCount.restype = ctypes.c_int64
+print(emulated.aclemuLiveCount(b"event"))
+go_on()
+stream.close()
+print(y.numpy().tolist())
+deadline = time.monotonic() + 60
+while emulated.aclemuLiveCount(b"event") and time.monotonic() < deadline:
+    aclnn.empty_cache()
+print(emulated.aclemuLiveCount(b"event"))
+"""
+    assert run(emulator_home, program).splitlines() == ["3", "1", "[1.0, 1.0, 1.0, 1.0]", "0"]
+
+
+def test_a_signal_handler_may_wait_during_a_wait(emulator_home: Path) -> None:
+    program = f"""{STOPPED}
+stop()
+y = ops.abs(x)
+def handler(number, frame):
+    go_on()
+    print(y.numpy().tolist())
+signal.signal(signal.SIGUSR1, handler)
+threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()
+aclnn.synchronize()
+print(y.numpy().tolist())
+"""
+    assert run(emulator_home, program).splitlines() == ["[1.0, 1.0, 1.0, 1.0]"] * 2
+
+
+def test_a_fault_that_a_helper_meets_has_its_text(emulator_home: Path) -> None:
+    program = f"""{STOPPED}
+table, rows = aclnn.asarray(np.ones((2, 2), np.float32)), aclnn.asarray(np.array([1]))
+ops.embedding(table, rows).numpy()
+rows.assign(5)
+aclnn.synchronize()
+stop()
+y = ops.embedding(table, rows)
+threading.Timer(0.3, go_on).start()
+try:
+    y.numpy()
+except aclnn.AclError as error:
+    print(error.status, error)
+"""
+    text = run(emulator_home, program)
+    assert "aclnnEmbedding" in text and "launched since" in text and "indices element [0] is 5" in text, text
+
+
+def test_exit_while_a_wait_is_under_way(emulator_home: Path) -> None:
+    """The wait that Ctrl-C left ends before streams and the device are given back."""
+    program = f"""{STOPPED}
+stop()
+y = ops.abs(x)
+threading.Timer(0.1, press).start()
+try:
+    aclnn.synchronize()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+threading.Timer(0.3, go_on).start()
+"""
+    assert run(emulator_home, program, ASCEND_EMULATOR_STRICT="1").splitlines() == ["interrupted"]
+
+
+def test_exit_waits_without_a_native_wait_that_times_out(emulator_home: Path) -> None:
+    """At exit there may be no new thread (Python 3.12)."""
+    program = f"""{STOPPED}
+import atexit
+stop()
+y = ops.abs(x)
+runtime = aclnn.backend().runtime
+atexit.unregister(runtime.close)
+def end():
+    runtime.close()
+    print(emulated.aclemuTimedOutWaits(), emulated.aclemuLiveCount(None))
+atexit.register(end)
+later = threading.Timer(0.5, go_on)
+later.daemon = True
+later.start()
+"""
+    assert run(emulator_home, program, ASCEND_EMULATOR_STRICT="1").splitlines() == ["0 0"]
 
 
 # ------------------------------------------------------------------------------------------ messages
