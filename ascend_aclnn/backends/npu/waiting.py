@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Callable, NamedTuple, Optional
 
-_ASK_SECONDS = 100e-6  # before the helper is used: about what its use costs
+_ASK_SECONDS = 40e-6  # before the helper is used: about what its use costs
 _LONGEST_PAUSE = 2e-3
 
 # A context and the arguments of a native wait: a stream, an event, or nothing for the device.

@@ -563,11 +563,11 @@ static bool sleep_until(emu_connection *connection, uint64_t launches, int32_t t
 bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeout) {
     emu_ring *ring = connection->channel.ring;
     if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
-    /* Who only asks wakes nobody; the end of the connection is an answer, too. */
+    atomic_store(&ring->wanted, launches);
+    if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* also for those who ask: they may ask again and again */
+    /* The end of the connection is an answer, too. */
     if (timeout == 0) return is_lost(connection) || (hears(connection) && is_lost(connection));
     uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
-    atomic_store(&ring->wanted, launches);
-    if (atomic_load(&ring->state) != RING_BUSY) wake(ring);
     uint64_t most = ring_spin(&connection->pace);
     bool slept = connection->pace.wait >= most || !spin(ring, launches, since, 2 * most);
     bool in_time = !slept || sleep_until(connection, launches, timeout, end);
