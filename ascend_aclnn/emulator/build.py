@@ -63,6 +63,7 @@ _LIBRARIES = {
                 "handles.c",
                 "blocks.c",
                 "device.c",
+                "processes.c",
                 "memory.c",
                 "host_memory.c",
                 "link.c",

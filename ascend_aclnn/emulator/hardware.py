@@ -20,12 +20,13 @@ class Hardware(NamedTuple):
     l2_bytes: int
     streams: int = 1984
     events: int = 65535
+    processes: int = 63
     inf_nan: bool = True  # overflow gives infinity; otherwise the largest number
     bf16: bool = True
     page_1g: bool = True  # has pages of 1 GiB
 
 
-_910 = Hardware(32 * _GIB, 30, 0, 32 * _MIB, streams=2048, inf_nan=False, bf16=False, page_1g=False)
+_910 = Hardware(32 * _GIB, 30, 0, 32 * _MIB, streams=2048, processes=64, inf_nan=False, bf16=False, page_1g=False)
 _310P = _910._replace(
     memory=24_000_000_000, cube_cores=8, vector_cores=7, l2_bytes=16 * _MIB, streams=1024, events=1023
 )

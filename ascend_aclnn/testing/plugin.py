@@ -9,6 +9,7 @@ entered). Marker: ``@pytest.mark.npu(soc="Ascend910B*", min_cann="8.3")`` for a 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fnmatch
 import gc
@@ -23,6 +24,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.socs import known_soc
+from ascend_aclnn.testing.devices import one_device
 
 BACKENDS = ("auto", "numpy", "emulator", "npu")
 _KINDS = (
@@ -65,6 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in _backends(config):
         if name not in BACKENDS:
             raise pytest.UsageError(f"--aclnn-backend is {name!r}; it must be one of {', '.join(BACKENDS)}")
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:  # each has an emulated host, whose devices take so many processes, to itself
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", "")
+        os.environ.setdefault("ASCEND_EMULATOR_HOST", f"{run}-{worker}")
     soc = config.getoption("--aclnn-soc")
     if soc is not None:
         try:
@@ -115,9 +121,12 @@ def aclnn_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
             os.environ.setdefault("ASCEND_EMULATOR_STREAMS", streams)
         if soc is not None:
             os.environ.setdefault("ASCEND_ACLNN_SOC", soc)
-    with aclnn.use_backend(
-        "npu" if name == "emulator" else name, soc if name in ("numpy", "auto") else None
-    ) as backend:
+    with contextlib.ExitStack() as stack:
+        with contextlib.nullcontext() if name == "emulator" else one_device():
+            opened = aclnn.use_backend(
+                "npu" if name == "emulator" else name, soc if name in ("numpy", "auto") else None
+            )
+            backend = stack.enter_context(opened)
         if marker is not None:
             _skip_unless(backend, **marker.kwargs)
         yield backend
@@ -158,7 +167,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 @pytest.fixture
 def aclnn_device(aclnn_backend: Backend) -> aclnn.Device:
-    """Device 0 of the backend."""
+    """Device 0 of the backend; with ``npu`` each worker of pytest-xdist has a device of its own, and sees no other."""
     return aclnn.Device(0)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from emulator_client import Cann, Tensor, client, environment
 
 from ascend_aclnn.emulator.protocol import Ring
@@ -363,3 +364,69 @@ def test_the_device_process_does_not_hold_the_clients_files(emulator_home: Path)
         mine = os.readlink(f"/proc/{process.pid}/fd/1")
         assert mine.startswith("pipe:")
         assert mine not in links
+
+
+# -------------------------------------------------------------------------------------------- processes that share a device
+
+CROWD = """
+import ctypes, os, signal
+cann = ctypes.CDLL("libascendcl.so")
+cann.aclGetRecentErrMsg.restype = ctypes.c_char_p
+
+def start(*devices, reset=False):
+    answers, told = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(told)
+        with os.fdopen(answers) as pipe:
+            return child, pipe.readline().strip()
+    assert cann.aclInit(None) == 0
+    status = next(filter(None, (cann.aclrtSetDevice(device) for device in devices)), 0)
+    text = (cann.aclGetRecentErrMsg() or b"").decode().partition(":")[0]
+    if reset:
+        assert [cann.aclrtResetDevice(device) for device in devices] == [0] * len(devices)
+    os.write(told, f"{status} {text}\\n".encode())
+    os.close(told)
+    signal.pause()
+
+def end(child):
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+children = []
+try:
+    for number in range(PROCESSES):
+        child, answer = start(0)
+        children.append(child)
+        assert answer == "0", (number, answer)
+    def once(*devices, reset=False):
+        child, answer = start(*devices, reset=reset)
+        end(child)
+        return answer
+    print(once(0))
+    print(once(1))
+    os.environ["ASCEND_EMULATOR_HOST"] = os.environ["ASCEND_EMULATOR_HOST"] + "-2"
+    print(once(0))
+    os.environ["ASCEND_EMULATOR_HOST"] = os.environ["ASCEND_EMULATOR_HOST"][:-2]
+    end(children.pop())
+    child, answer = start(0, reset=True)
+    children.append(child)
+    print(answer)
+    child, answer = start(0)
+    children.append(child)
+    print(answer)
+    print(once(0))
+finally:
+    for child in children:
+        end(child)
+"""
+
+
+@pytest.mark.parametrize(("soc", "processes"), [("Ascend910B1", 63), ("Ascend310P3", 64)])
+def test_a_device_takes_so_many_processes_and_no_more(emulator_home: Path, soc: str, processes: int) -> None:
+    """Those of another emulated host do not count; one that was killed, or has reset the device, leaves its place."""
+    variables = environment(emulator_home, ASCEND_ACLNN_SOC=soc, ASCEND_EMULATOR_HOST=f"crowd-{os.getpid()}-{soc}")
+    program = CROWD.replace("PROCESSES", str(processes))
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, timeout=DEADLINE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["507033 E30003", "0", "0", "0", "0", "507033 E30003"]

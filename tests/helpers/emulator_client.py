@@ -64,7 +64,7 @@ def run_body(body: Callable[..., None], home: Path, **settings: str) -> subproce
 
 def environment(home: Path, **settings: str) -> dict[str, str]:
     """The environment of a program on the emulated libraries, and nothing that would change them."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_")}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND_") or k == "ASCEND_EMULATOR_HOST"}
     path = os.pathsep.join([str(HERE.parents[1]), str(HERE), *filter(None, [kept.get("PYTHONPATH")])])
     return {**kept, "LD_LIBRARY_PATH": str(home / "lib64"), "PYTHONPATH": path, **settings}
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ascend_aclnn.testing.devices import device_of_worker, devices
+
 pytest_plugins = ["pytester"]
 
 
@@ -109,3 +111,38 @@ def test_the_sample_project(pytester: pytest.Pytester, with_emulator: None) -> N
         *options, f"--rootdir={sample}", "-c", str(sample / "pyproject.toml"), str(sample)
     )
     result.assert_outcomes(passed=7, skipped=1)
+
+
+def test_each_worker_has_a_device_of_its_own(
+    pytester: pytest.Pytester, with_emulator: None, emulator_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
+    pytester.makepyfile(
+        """
+        import os
+        import pytest
+        import ascend_aclnn as aclnn
+
+        @pytest.mark.parametrize("turn", range(4))
+        def test_one(aclnn_backend, turn):
+            assert aclnn.device_count() == 1
+            assert os.environ["ASCEND_RT_VISIBLE_DEVICES"] == "0,1"
+            assert os.environ["ASCEND_EMULATOR_HOST"].endswith(os.environ["PYTEST_XDIST_WORKER"])
+        """
+    )
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(emulator_home))
+    monkeypatch.setenv("ASCEND_RT_VISIBLE_DEVICES", "0,1")
+    for name in ("ASCEND_EMULATOR_HOST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_TESTRUNUID"):
+        monkeypatch.delenv(name, raising=False)
+    result = pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", "--aclnn-backend=npu", "-n", "2")
+    result.assert_outcomes(passed=4)
+
+
+def test_the_device_of_a_worker(tmp_path: Path) -> None:
+    assert devices({}, tmp_path) == [] and device_of_worker("gw0", {}, tmp_path) is None
+    for name in ("davinci0", "davinci5", "davinci_manager"):
+        (tmp_path / name).touch()
+    assert devices({}, tmp_path) == ["0", "1"]  # CANN numbers what a container was given from 0
+    visible = {"ASCEND_RT_VISIBLE_DEVICES": "2,4,7"}
+    found = [device_of_worker(f"gw{number}", visible, tmp_path) for number in range(4)]
+    assert found == ["2", "4", "7", "2"]

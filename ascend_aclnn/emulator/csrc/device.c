@@ -65,7 +65,7 @@ __attribute__((constructor)) static void at_start(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
         device->id = i;
-        device->memory_fd = device->control = device->process = -1;
+        device->memory_fd = device->control = device->process = device->place = -1;
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->link_lock, NULL);
     }

@@ -46,6 +46,7 @@ struct emu_device {
     emu_context *primary, *contexts;
     uint32_t streams, events;
     _Atomic uint32_t communicators; /* of HCCL, that have not been destroyed */
+    int place;                  /* that this process has on it, -1: none */
     uint32_t peers;             /* devices that this one may read: one bit each */
     /* memory, under lock */
     pthread_mutex_t lock;

@@ -7,6 +7,7 @@
 #include "ipc.h"
 #include "link.h"
 #include "memory.h"
+#include "processes.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -60,7 +61,8 @@ API aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
     emu_device *device = &emu_devices[deviceId];
     emu_context *made = NULL;
     pthread_mutex_lock(&emu_world);
-    status = emu_memory_open(device);
+    status = emu_process_join(device);
+    if (status == 0) status = emu_memory_open(device);
     if (status == 0) status = make_context(device, false, &made);
     pthread_mutex_unlock(&emu_world);
     if (status == 0) emu_set_current(*context = made->handle);
@@ -112,7 +114,8 @@ API aclError aclrtSetDevice(int32_t deviceId) {
     if (status != 0) return status;
     emu_device *device = &emu_devices[deviceId];
     pthread_mutex_lock(&emu_world);
-    status = emu_memory_open(device);
+    status = emu_process_join(device);
+    if (status == 0) status = emu_memory_open(device);
     if (status == 0 && device->primary == NULL) status = make_context(device, true, &device->primary);
     if (status == 0) device->set_count++;
     void *handle = status == 0 ? device->primary->handle : NULL;
@@ -140,6 +143,7 @@ static int clear_device(emu_device *device) {
     device->streams = 0;
     device->peers = 0;
     device->communicators = 0;
+    emu_process_leave(device);
     pthread_mutex_unlock(&emu_world);
     bool shared = emu_ipc_clear(device);
     emu_host_unmap_all(device);

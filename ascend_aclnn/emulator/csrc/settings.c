@@ -23,7 +23,7 @@ static emu_soc find_soc(const char *name) {
             return soc;
         }
     }
-    return (emu_soc){.name = name, .memory = 64ull << 30, .streams = 1984, .events = 65535};
+    return (emu_soc){.name = name, .memory = 64ull << 30, .streams = 1984, .events = 65535, .processes = 63};
 }
 
 /* A size with an optional suffix K, M, G or T (of 1024). */

@@ -18,7 +18,8 @@ typedef struct {
     uint64_t memory;       /* bytes of device memory */
     int cube_cores, vector_cores;
     uint64_t l2_bytes;
-    int streams, events;   /* limits */
+    int streams, events;   /* limits, */
+    int processes;         /* and how many may use a device */
     bool inf_nan, bf16;
     bool page_1g;
 } emu_soc;
