@@ -427,6 +427,8 @@ def test_a_device_takes_so_many_processes_and_no_more(emulator_home: Path, soc: 
     """Those of another emulated host do not count; one that was killed, or has reset the device, leaves its place."""
     variables = environment(emulator_home, ASCEND_ACLNN_SOC=soc, ASCEND_EMULATOR_HOST=f"crowd-{os.getpid()}-{soc}")
     program = CROWD.replace("PROCESSES", str(processes))
-    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, text=True, timeout=DEADLINE)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=variables, capture_output=True, text=True, timeout=DEADLINE
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["507033 E30003", "0", "0", "0", "0", "507033 E30003"]

@@ -16,6 +16,7 @@ from live_objects import assert_nothing_left
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, ops
+from ascend_aclnn.backends.npu import waiting
 from ascend_aclnn.backends.npu.backend import NpuBackend
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -640,7 +641,11 @@ def scenario() -> np.ndarray:
         event.close()
 
 
-def test_every_native_call_may_fail_without_a_leak(npu: NpuBackend, emulator: Emulator) -> None:
+def test_every_native_call_may_fail_without_a_leak(
+    npu: NpuBackend, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # each wait asks once, so that the number of calls does not depend on time
+    monkeypatch.setattr(waiting, "_ask", lambda passed, start, seconds: passed() or True)
     expected = scenario()
     assert_nothing_left()
     emulator.reset()
