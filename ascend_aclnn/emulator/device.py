@@ -47,6 +47,7 @@ WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 if TYPE_CHECKING:  # imported by who needs it: the process should start soon
     from ascend_aclnn.emulator import singles
     from ascend_aclnn.emulator.communication import Communicators
+    from ascend_aclnn.emulator.faults import Faults
 
 KNOWN = 1024  # accepted phase ones that are remembered
 BOUND = 1 << 14  # plans on addresses that are kept ready
@@ -350,6 +351,7 @@ class Device:
         self._communicators: Optional[Communicators] = None
         self._communicators_lock = threading.Lock()
         self.known: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
+        self.faults: Optional[Faults] = None  # that it makes on purpose
 
     def serve(self, connection: socket.socket, memory: mmap.mmap, ring: RingFunctions) -> None:
         """Answers the requests of one connection until it ends: the launches in its ring, in order, and calls."""
@@ -412,7 +414,11 @@ class Device:
         # The first word is the deterministic option: references always are.
         plan = self._checked(name, lambda: Plan(operator, words[1:]))
         if not isinstance(plan, Plan):
-            return plan
+            idle = None if self.faults is None else self.faults.idle(name)
+            if idle is None:
+                return plan
+            self.plans[number] = idle
+            return 0, _prepared(operator)
         self.plans[number] = plan
         if not operator.data_dependent:  # its tensors change their shapes
             if len(self.known) >= KNOWN:
@@ -488,6 +494,8 @@ class Device:
 
     def _bind(self, plan: Plan, addresses: bytes) -> Bound:
         bound = plan.bind(self.backend, self.memory, addresses)
+        if self.faults is not None:
+            bound = self.faults.around(plan, self.memory, addresses, bound)
         if plan.once or plan.operator.data_dependent:  # its tensors change their shapes
             return bound
         if self._bound >= BOUND:
@@ -634,6 +642,10 @@ def main() -> None:
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         memory = np.frombuffer(mapped, np.uint8)
         device, base = Device(backend, memory), int(sys.argv[3], 16)  # where the client has mapped it
+        if os.environ.get("ASCEND_EMULATOR_FAULT"):
+            from ascend_aclnn.emulator.faults import Faults
+
+            device.faults = Faults(os.environ["ASCEND_EMULATOR_FAULT"])
 
         def find(address: int, nbytes: int) -> Optional[Memory]:
             within = base <= address and address + nbytes <= base + memory.nbytes

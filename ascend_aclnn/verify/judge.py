@@ -1,0 +1,211 @@
+"""One call on both backends: whether the device's results are accurate, and what is wrong where they are not.
+
+Outputs are made before the call and filled with bytes that are no result, so that what the device does not write is seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops, rules
+from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.core.errors import AclError
+from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.testing.compare import compare
+from ascend_aclnn.verify.cases import Call, Case, Refused, arrays, build, golden
+
+FILL = 0x5B  # in every byte of an output before the call; no truth value, and a large number in every float type
+REPEATS = 5  # of the call whose cost on the host is measured
+NULL_POINTER = 161001
+ROUNDED = ("float16", "bfloat16")  # results of one rounding of a wider number
+Array = npt.NDArray[Any]
+
+
+def judge(operator: Operator, case: Case, soc: str, stream: Optional[Stream]) -> list[str]:
+    """What is wrong with the device's results of a case; nothing where they are accurate. The device is the current one."""
+    with aclnn.use_backend("numpy", soc=soc):
+        shapes = golden(operator, build(operator, case), soc)
+        expected = golden(operator, build(operator, case), soc, _outputs(operator, shapes, build(operator, case)))
+    found, _ = _on_device(operator, case, expected, stream)
+    faults = []
+    for parameter, result, wanted in zip(operator.outputs, found, expected):
+        for at, (one, other) in enumerate(zip(arrays(result), arrays(wanted))):
+            fault = _compared(operator, one, other)
+            if fault:
+                name = parameter.python_name + (f"[{at}]" if isinstance(wanted, (list, tuple)) else "")
+                faults.append(f"{name}: {fault}")
+    return faults
+
+
+def host_microseconds(operator: Operator, soc: str) -> float:
+    """What a call of the example costs the host, with Tensors on the device: the fastest of some."""
+    with aclnn.use_backend("numpy", soc=soc):
+        expected = golden(operator, build(operator, Case()), soc)
+    return _on_device(operator, Case(), expected, None, REPEATS)[1]
+
+
+def refusal(operator: Operator, soc: str) -> Optional[str]:
+    """What is wrong with the answer to a null pointer for a required tensor, where the document says 161001."""
+    required = rules.rule_of(operator)
+    position = next(
+        (i for i, p in enumerate(operator.inputs) if p.kind is Kind.TENSOR and not required.may_be_null(p)), None
+    )
+    if position is None or not any(status.startswith(str(NULL_POINTER)) for status in operator.statuses):
+        return None
+    with aclnn.use_backend("numpy", soc=soc):
+        call = build(operator, Case())
+        expected = golden(operator, build(operator, Case()), soc)
+        call.arguments[position] = None
+        if _status(operator, call, _outputs(operator, expected, call)) != NULL_POINTER:
+            return None
+    call = _uploaded(operator, build(operator, Case()))
+    call.arguments[position] = None
+    status = _status(operator, call, _outputs(operator, expected, call))
+    aclnn.synchronize()
+    name = operator.inputs[position].python_name
+    answer = "success" if status == 0 else f"status {status}"
+    return None if status == NULL_POINTER else f"a null pointer for {name} gives {answer}; it must be {NULL_POINTER}"
+
+
+def _status(operator: Operator, call: Call, out: Any) -> int:
+    try:
+        getattr(ops, operator.python_name)(*call.arguments, out=out)
+    except AclError as error:
+        return error.status
+    except (TypeError, ValueError):  # the call never came as far as phase one
+        return -1
+    return 0
+
+
+def _on_device(
+    operator: Operator, case: Case, expected: list[Any], stream: Optional[Stream], repeats: int = 0
+) -> tuple[list[Any], float]:
+    """The results as ndarrays that came from device memory, and the fewest microseconds of some more calls."""
+    call = _uploaded(operator, build(operator, case))
+    out = _outputs(operator, expected, call)
+    function = getattr(ops, operator.python_name)
+    with stream if stream is not None else contextlib.nullcontext():
+        found = function(*call.arguments, out=out)
+        results = list(found) if len(operator.outputs) > 1 else [found]
+        downloaded = [_downloaded(result) for result in results]
+        fastest = float("inf")
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            function(*call.arguments, out=out)
+            fastest = min(fastest, (time.perf_counter() - begin) * 1e6)
+        aclnn.synchronize()
+    return downloaded, fastest
+
+
+def _uploaded(operator: Operator, call: Call) -> Call:
+    """The call with its arrays in device memory."""
+    pairs = zip(operator.inputs, call.arguments)
+    return Call([_upload(v) if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else v for p, v in pairs], call.options)
+
+
+def _upload(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_upload(item) for item in value]
+    return aclnn.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def _downloaded(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_downloaded(item) for item in value]
+    return value.numpy() if isinstance(value, aclnn.Tensor) else value
+
+
+def _outputs(operator: Operator, expected: list[Any], call: Call) -> Any:
+    """Filled outputs like the expected ones for ``out=``: Tensors on the device, ndarrays on the NumPy backend."""
+    pure = [(p, value) for p, value in zip(operator.outputs, expected) if p.direction == "out"]
+    if not pure or operator.data_dependent:
+        return None  # allocated by the rule, for the worst case
+    made = tuple(_filled(value) for _, value in pure)
+    return made if len(made) > 1 else made[0]
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_filled(item) for item in value]
+    if isinstance(value, aclnn.Tensor):
+        return aclnn.asarray(_filled_array(value.numpy()), dtype=value.dtype, format=value.format)
+    if value is None:
+        return None
+    array = _filled_array(value)
+    return array if aclnn.backend().name == "numpy" else aclnn.asarray(array)
+
+
+def _filled_array(array: Array) -> Array:
+    return np.frombuffer(bytes([FILL]) * array.nbytes, array.dtype).reshape(array.shape).copy()
+
+
+def _compared(operator: Operator, result: Any, wanted: Any) -> str:
+    """What is wrong with one output; "" where it is accurate."""
+    if wanted is None or result is None:
+        return "" if wanted is result else f"is {type(result).__name__}; it must be {type(wanted).__name__}"
+    wanted = wanted.numpy() if isinstance(wanted, aclnn.Tensor) else np.asarray(wanted)
+    result = np.asarray(result)
+    if result.dtype != wanted.dtype:
+        return f"has dtype {result.dtype}; it must be {wanted.dtype}"
+    comparison = compare(result, wanted, operator=operator.name)
+    if not comparison.accurate:
+        return " ".join([f"{result.dtype} {result.shape}: {comparison.reason}", *_first_deviation(comparison)])
+    if operator.accuracy_standard == "unspecified":
+        return _random(result, wanted)
+    return _one_sided(result, wanted)
+
+
+def _first_deviation(comparison: Any) -> Iterator[str]:
+    for worst in comparison.worst[:1]:
+        yield f"(the worst: [{', '.join(map(str, worst.index))}] is {worst.actual}, expected {worst.golden})"
+
+
+# Of results that differ from the golden within the standard: how many must, and how many to one side, for it to be a fault.
+_DIFFERING, _FEWEST, _SIDE = 0.25, 16, 0.97
+
+
+def _one_sided(result: Array, wanted: Array) -> str:
+    """A wrong rounding stays within every tolerance; what gives it away is that all errors are to one side."""
+    if result.dtype.name not in ROUNDED and result.dtype.kind not in "iu":
+        return ""
+    one, other = (np.abs(x.astype(np.float64)).ravel() for x in (result, wanted))
+    differing = np.isfinite(one) & np.isfinite(other) & (one != other)
+    count = int(np.count_nonzero(differing))
+    if count < max(_FEWEST, _DIFFERING * result.size):
+        return ""
+    smaller = int(np.count_nonzero(one[differing] < other[differing]))
+    if max(smaller, count - smaller) < _SIDE * count:
+        return ""
+    side = "smaller" if smaller > count - smaller else "larger"
+    return f"{result.dtype} {result.shape}: rounded wrongly: {count} of {result.size} elements differ, nearly all are {side}"
+
+
+_SIGMAS = 8.0  # by which the means of random results may differ
+_MANY = 1000  # elements whose mean says something
+
+
+def _random(result: Array, wanted: Array) -> str:
+    """Random results: whether they were written, and are distributed like the reference's."""
+    fill = _filled_array(result)
+    if result.dtype.kind == "f" and result.size >= 3 and (result == fill).all() and not (wanted == fill).all():
+        return f"{result.dtype} {result.shape}: is not written"
+    if result.size < _MANY or result.dtype.kind not in "fiub":
+        return ""
+    one, other = (x.astype(np.float64) for x in (result, wanted))
+    spread = max(float(other.std()), 1e-12) / np.sqrt(result.size) * np.sqrt(2)
+    distance = abs(float(one.mean() - other.mean()))
+    if distance > _SIGMAS * spread:
+        return f"{result.dtype} {result.shape}: the mean is {one.mean():.4g}, the reference's {other.mean():.4g}"
+    if not 0.5 < (float(one.std()) + 1e-12) / (float(other.std()) + 1e-12) < 2:
+        return f"{result.dtype} {result.shape}: the deviation is {one.std():.4g}, the reference's {other.std():.4g}"
+    return ""
+
+
+__all__ = ["Refused", "host_microseconds", "judge", "refusal"]
