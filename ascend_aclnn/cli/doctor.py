@@ -171,7 +171,7 @@ def _device(npu: NpuBackend) -> dict[str, Any]:
         "soc": npu.soc,
         "product": _product(npu.soc),
         "emulated": npu.emulated,
-        "cann": _cann_version(libraries),
+        "cann": cann_version(libraries),
         "driver": value_of(library.driver_home() / "version.info", "Version"),
         "devices": devices,
         "operator_libraries": [str(path) for path in usable],
@@ -229,7 +229,7 @@ class _PackageVersion(ctypes.Structure):
     ]
 
 
-def _cann_version(libraries: library.Libraries) -> Optional[str]:
+def cann_version(libraries: library.Libraries) -> Optional[str]:
     """As the runtime says, else as the files of the installation do."""
     ask = libraries.optional("aclsysGetCANNVersion")
     answer = _PackageVersion()

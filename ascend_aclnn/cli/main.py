@@ -1,4 +1,4 @@
-"""The command line: ``ascend-aclnn doctor``, ``explain``, ``ops``, ``show``, ``emulator``, ``native``."""
+"""The command line: ``ascend-aclnn doctor``, ``verify``, ``explain``, ``ops``, ``show``, ``emulator``, ``native``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Optional
 
 import ascend_aclnn
 from ascend_aclnn.cli import catalog as cli_catalog
-from ascend_aclnn.cli import doctor, explain
+from ascend_aclnn.cli import doctor, explain, verify
 from ascend_aclnn.cli import emulator as cli_emulator
 from ascend_aclnn.cli import native as cli_native
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
@@ -24,6 +24,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND")
     doctor.add_commands(commands)
     explain.add_commands(commands)
+    verify.add_commands(commands)
     cli_catalog.add_commands(commands)
     cli_emulator.add_commands(commands)
     cli_native.add_commands(commands)

@@ -174,8 +174,12 @@ def golden(operator: Operator, call: Call, soc: str, out: Any = None) -> list[An
     return list(found) if len(operator.outputs) > 1 else [found]
 
 
-def cases(operator: Operator, soc: str) -> Iterator[Case]:
-    """The cases of an operator by the rules of a SoC, the example's first; Refused where not even that one passes."""
+def cases(operator: Operator, soc: str, thorough: bool = False) -> Iterator[Case]:
+    """The cases of an operator by the rules of a SoC, the example's first; Refused where not even that one passes.
+
+    Each data type has one case, of uniform and of normal values in turn and of the larger size where there is one;
+    ``thorough`` gives it both values in both sizes.
+    """
     with aclnn.use_backend("numpy", soc=soc):
         call = example(operator)
         plain = _accept(operator, Case(), soc)
@@ -192,10 +196,12 @@ def cases(operator: Operator, soc: str) -> Iterator[Case]:
         if not modes:
             continue
         size = _larger(operator, call, first, Case(modes[-1], dtype), accepted)
+        chosen = [Case(modes[number % len(modes)], dtype, size)]
         if dtype is None:
-            yield from (Case(mode) for mode in modes if mode != "example")
-        if dtype is not None or size:
-            yield Case(modes[number % len(modes)], dtype, size)
+            chosen += [Case(mode) for mode in modes]
+        if thorough:
+            chosen += [Case(mode, dtype, length) for mode in modes for length in (0, size)]
+        yield from (case for case in dict.fromkeys(chosen) if case != Case())
 
 
 def _other_dtypes(operator: Operator, first: Array, soc: str) -> list[str]:

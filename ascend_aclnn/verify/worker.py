@@ -1,8 +1,10 @@
 """The process that works through a batch: ``python -m ascend_aclnn.verify.worker DESCRIPTOR``, its task on standard input.
 
-The task is a JSON object: ``units``, names of operators and of checks. Events, a JSON object a line, go to the descriptor:
+The task is a JSON object: ``units`` (names of operators and of checks), ``thorough``, ``describe``. Events, a JSON object a
+line, go to the descriptor:
 
-    {"event": "device", "soc": ..., "devices": ..., "exported": [...]}     once
+    {"event": "absent", "text": ...}                                       there is no device; the process ends
+    {"event": "device", "soc": ..., "devices": ..., "exported": [...]}     if it is to describe the device
     {"event": "begin", "unit": ..., "case": ...}                           before each case
     {"event": "fault", "unit": ..., "case": ..., "text": ...}              what is wrong
     {"event": "end", "unit": ..., "cases": ..., ...}                       a unit is done
@@ -21,12 +23,15 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import catalog, reference
+from ascend_aclnn import catalog, ops, reference
+from ascend_aclnn.backends.npu.library import driver_home
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.cli.doctor import cann_version
+from ascend_aclnn.cli.host_checks import value_of
 from ascend_aclnn.communicator import Communicator
-from ascend_aclnn.core.errors import AclError
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.selection import find_backend
 from ascend_aclnn.verify.cases import Refused, cases, comm, root_info
 from ascend_aclnn.verify.checks import CHECKS
 from ascend_aclnn.verify.judge import host_microseconds, judge, refusal
@@ -35,9 +40,10 @@ from ascend_aclnn.verify.judge import host_microseconds, judge, refusal
 class Worker:
     """Works through units on the device and tells events."""
 
-    def __init__(self, backend: Any, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, backend: Any, tell: Callable[[dict[str, Any]], None], thorough: bool) -> None:
         self.backend = backend
         self.tell = tell
+        self.thorough = thorough
         self.soc: str = backend.soc
         self.stream = Stream()
         self._comm: Optional[Communicator] = None
@@ -50,6 +56,8 @@ class Worker:
                 "event": "device",
                 "soc": self.soc,
                 "emulated": self.backend.emulated,
+                "cann": cann_version(libraries),
+                "driver": value_of(driver_home() / "version.info", "Version"),
                 "library": str(self.backend.library_path),
                 "devices": self.backend.device_count(),
                 "exported": exported,
@@ -77,7 +85,7 @@ class Worker:
                 comm()
                 self._comm = Communicator.from_root_info(root_info(), 0, 1)
             try:
-                for number, case in enumerate(cases(operator, self.soc)):
+                for number, case in enumerate(cases(operator, self.soc, self.thorough)):
                     self.tell({"event": "begin", "unit": operator.name, "case": case.label})
                     stream = self.stream if number % 2 else None
                     for text in self._guarded(operator.name, case.label, judge, operator, case, self.soc, stream) or ():
@@ -117,17 +125,23 @@ class Worker:
         return None
 
     def _probe(self, unit: str) -> None:
-        """Ends the process where the device no longer copies: CANN's contexts do not recover from most errors."""
-        values = np.arange(64, dtype=np.int32)
+        """Ends the process where the device no longer works: CANN's contexts do not recover from most errors."""
         try:
             aclnn.synchronize()
-            alive = np.array_equal(aclnn.asarray(values).numpy(), values)
-        except Exception as error:
+            values = np.arange(64, dtype=np.float32)
+            if not np.array_equal(aclnn.asarray(values).numpy(), values):
+                raise AssertionError("a copy to the device and back is wrong")
+            self._launch_something(aclnn.asarray(values))
+        except (AclError, AssertionError) as error:
             self.tell({"event": "lost", "unit": unit, "text": str(error).splitlines()[0]})
             os._exit(0)
-        if not alive:
-            self.tell({"event": "lost", "unit": unit, "text": "a copy to the device and back is wrong"})
-            os._exit(0)
+
+    def _launch_something(self, x: aclnn.Tensor) -> None:
+        """One of two operators has to run: the other may be what is wrong."""
+        try:
+            ops.adds(x, 1, 1).numpy()
+        except AclError:
+            ops.muls(x, 2).numpy()
 
 
 def main() -> None:
@@ -138,10 +152,15 @@ def main() -> None:
             events.write(json.dumps(event) + "\n")
             events.flush()
 
-        backend: Backend
-        with aclnn.use_backend("npu") as backend:
-            worker = Worker(backend, tell)
-            worker.describe()
+        try:
+            backend = find_backend("npu")
+        except LibraryNotFound as error:
+            tell({"event": "absent", "text": str(error)})
+            return
+        with aclnn.use_backend("npu"):
+            worker = Worker(backend, tell, task["thorough"])
+            if task["describe"]:
+                worker.describe()
             for unit in task["units"]:
                 worker.run(unit)
             tell({"event": "done"})

@@ -1,0 +1,166 @@
+"""``ascend-aclnn verify``: every operator of a device against its NumPy reference, and what every program does with it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+from ascend_aclnn import catalog
+from ascend_aclnn.backends.npu import library
+from ascend_aclnn.cli.emulator import environment
+from ascend_aclnn.cli.host_checks import device_nodes
+from ascend_aclnn.emulator.build import CompilerError, build
+from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
+from ascend_aclnn.verify.checks import CHECKS
+from ascend_aclnn.verify.report import Report, family, title
+
+ROOT = Path("/")  # of the host
+
+
+def add_commands(subparsers: Any) -> None:
+    """Adds ``verify`` to the command line."""
+    parser = subparsers.add_parser("verify", help="try every operator of the device against its NumPy reference")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--family",
+        nargs="+",
+        metavar="F",
+        help='only these: "norm", "ops-nn/norm", "ops-nn", or "checks" (streams, threads, memory, collectives)',
+    )
+    parser.add_argument("--all", action="store_true", help="more values and sizes in every data type")
+    parser.add_argument(
+        "--timeout", type=float, default=60, metavar="SECONDS", help="what a case may take (default: 60)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    names = _units(options.family)
+    begin = time.monotonic()
+    batches, device, note = _device(options)
+    exported = set(device.pop("exported"))
+    units = [unit for unit in names if unit in CHECKS or unit in exported]
+    if note:
+        _say(note)
+    _say(f"{title(device)}: {len(units)} operators and checks")
+    report = Report(device, [], 0)
+    absent = len(names) - len(units)
+    report.outcomes = [Outcome(unit, left_out="not in this CANN") for unit in names if unit not in units]
+    with _progress(len(units)) as step:
+        try:
+            for outcome in batches.outcomes(units):
+                report.outcomes.append(outcome)
+                step(outcome)
+        except NoDevice as error:
+            report.stopped = f"{len(units) + absent - len(report.outcomes)} were not tried: {error}"
+    report.seconds = time.monotonic() - begin
+    print(json.dumps(report.to_json(), indent=2) if options.json else report)
+    return 0 if report.ok else 1
+
+
+def _units(families: Optional[list[str]]) -> list[str]:
+    """The checks and the operators of some families (None: of all), in the order of families."""
+    known = sorted([*catalog.names(), *CHECKS], key=lambda unit: (unit not in CHECKS, family(unit)))
+    if families is None:
+        return known
+    for wanted in families:
+        if not any(_is_of(unit, wanted) for unit in known):
+            names = sorted({family(unit).rpartition("/")[2] for unit in known})
+            raise ValueError(f"verify: there is no family {wanted!r}; families are {', '.join(names)}")
+    return [unit for unit in known if any(_is_of(unit, wanted) for wanted in families)]
+
+
+def _is_of(unit: str, wanted: str) -> bool:
+    name = family(unit)
+    return wanted in (name, name.rpartition("/")[2]) or name.startswith(f"{wanted}/")
+
+
+def _device(options: argparse.Namespace) -> tuple[Batches, dict[str, Any], str]:
+    """The device of this host, what it is, and what to say of it; the emulated one where there is none."""
+    search = library.search(os.environ)
+    reason = "no libascendcl found"
+    if search.runtime is not None:
+        batches = Batches(dict(os.environ), options.timeout, options.all)
+        try:
+            return batches, batches.device(), ""
+        except NoDevice as error:
+            if device_nodes(ROOT):
+                raise ValueError(f"verify: the device does not answer ({error}); ascend-aclnn doctor says more") from None
+            reason = str(error).splitlines()[0]
+    try:
+        directory = build()
+    except CompilerError as error:
+        raise ValueError(f"verify: no Ascend device ({reason}), and no emulated device: {error}") from None
+    batches = Batches(environment(directory), options.timeout, options.all)
+    try:
+        return batches, batches.device(), f"no Ascend device ({reason}): the emulated device is verified"
+    except NoDevice as error:
+        raise ValueError(f"verify: no Ascend device ({reason}), and the emulated one does not start: {error}") from None
+
+
+# ------------------------------------------------------------------------------------------------------- progress
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Callable[[Outcome], None]]:
+    """Shows outcomes as they come: a bar on a terminal, where tqdm is installed, else a line for each family."""
+    bar = None
+    if sys.stderr.isatty():
+        try:
+            from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
+
+            bar = tqdm(total=total, unit="operator", file=sys.stderr)
+        except ImportError:
+            pass
+    lines = _Lines()
+
+    def step(outcome: Outcome) -> None:
+        if bar is None:
+            lines.add(outcome)
+            return
+        bar.set_postfix_str(outcome.unit, refresh=False)
+        bar.update()
+        if outcome.faults:
+            bar.write(f"{outcome.unit} fails: {outcome.faults[0]['text'].splitlines()[0]}", file=sys.stderr)
+
+    try:
+        yield step
+    finally:
+        if bar is None:
+            lines.flush()
+        else:
+            bar.close()
+
+
+class _Lines:
+    """A line for each family, when it is done."""
+
+    def __init__(self) -> None:
+        self._of: list[Outcome] = []
+        self._begin = time.monotonic()
+
+    def add(self, outcome: Outcome) -> None:
+        if self._of and family(self._of[0].unit) != family(outcome.unit):
+            self.flush()
+        self._of.append(outcome)
+
+    def flush(self) -> None:
+        if not self._of:
+            return
+        failed = [outcome.unit for outcome in self._of if outcome.faults]
+        fails = f"; {len(failed)} fail: {', '.join(failed)}" if failed else ""
+        left_out = sum(outcome.left_out is not None for outcome in self._of)
+        text = f"{len(self._of) - left_out} tried, {left_out} left out, {time.monotonic() - self._begin:.1f} s{fails}"
+        _say(f"{family(self._of[0].unit):<32} {text}")
+        self._of, self._begin = [], time.monotonic()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,169 @@
+"""Workers in a row: a unit that hangs or dies ends its worker, is named, and a new worker goes on behind it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Optional
+
+import ascend_aclnn
+
+BATCH = 200  # units that share a process, whose start takes seconds on a card
+START = 180.0  # seconds that a worker may take before its first unit
+Event = dict[str, Any]
+
+
+class NoDevice(Exception):
+    """There is no device, or it no longer answers."""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of a unit: an operator or a check."""
+
+    unit: str
+    cases: int = 0
+    faults: list[dict[str, str]] = dataclasses.field(default_factory=list)  # case, text
+    left_out: Optional[str] = None  # why it was not tried
+    figures: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Batches:
+    """Runs units in workers. ``timeout`` is for each case, in seconds."""
+
+    def __init__(self, environment: dict[str, str], timeout: float, thorough: bool = False) -> None:
+        package = str(Path(ascend_aclnn.__file__).parents[1])
+        paths = [package, *filter(None, [environment.get("PYTHONPATH")])]
+        self.environment = {**environment, "ASCEND_ACLNN_BACKEND": "npu", "PYTHONPATH": os.pathsep.join(paths)}
+        self.timeout = timeout
+        self.thorough = thorough
+
+    def device(self) -> Event:
+        """What the device is, and what its libraries export; NoDevice where there is none."""
+        with self._worker([], describe=True) as worker:
+            for event in worker.events(START):
+                if event["event"] == "device":
+                    return event
+                if event["event"] == "absent":
+                    raise NoDevice(event["text"])
+            raise NoDevice(worker.how_it_ended())
+
+    def outcomes(self, units: Sequence[str]) -> Iterator[Outcome]:
+        """What came of each unit, in order; NoDevice where a worker does not come as far as its first one."""
+        left = list(units)
+        while left:
+            before = len(left)
+            for outcome in self._batch(left[:BATCH]):
+                left.remove(outcome.unit)
+                yield outcome
+            if len(left) == before:
+                raise NoDevice("a worker ended before its first unit")
+
+    def _batch(self, units: list[str]) -> Iterator[Outcome]:
+        """What came of units until the worker ended."""
+        outcome, case = None, ""
+        with self._worker(units, describe=False) as worker:
+            for event in worker.events(self.timeout):
+                kind = event.pop("event")
+                if kind == "begin":
+                    outcome, case = outcome or Outcome(event["unit"]), event["case"]
+                elif outcome is None:
+                    if kind == "absent":
+                        raise NoDevice(event["text"])
+                elif kind == "fault":
+                    outcome.faults.append({"case": event["case"], "text": event["text"]})
+                elif kind == "end":
+                    outcome.cases, outcome.left_out = event.pop("cases"), event.pop("left_out")
+                    outcome.figures = {name: value for name, value in event.items() if name != "unit"}
+                    yield outcome
+                    outcome = None
+                elif kind == "lost":
+                    outcome.faults.append({"case": case, "text": f"the device no longer answers: {event['text']}"})
+                    yield outcome
+                    return
+            if outcome is not None:
+                outcome.faults.append({"case": case, "text": worker.how_it_ended()})
+                yield outcome
+            elif worker.failed:
+                raise NoDevice(worker.how_it_ended())
+
+    @contextlib.contextmanager
+    def _worker(self, units: list[str], describe: bool) -> Iterator[_Worker]:
+        task = json.dumps({"units": units, "thorough": self.thorough, "describe": describe})
+        with tempfile.TemporaryFile() as errors:
+            worker = _Worker(task, self.environment, errors)
+            try:
+                yield worker
+            finally:
+                worker.end()
+
+
+class _Worker:
+    """A process with a pipe for its events."""
+
+    def __init__(self, task: str, environment: dict[str, str], errors: IO[bytes]) -> None:
+        self._errors = errors
+        self._hung = 0.0
+        self._pipe, write = os.pipe()
+        with tempfile.TemporaryFile() as question:
+            question.write(task.encode())
+            question.seek(0)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ascend_aclnn.verify.worker", str(write)],
+                stdin=question,
+                stdout=errors,
+                stderr=errors,
+                env=environment,
+                pass_fds=[write],
+                start_new_session=True,  # to end it with all that it has started
+            )
+        os.close(write)
+
+    def events(self, timeout: float) -> Iterator[Event]:
+        """The events until the worker ends, or tells nothing for a time."""
+        buffer, limit = b"", START
+        while True:
+            begin = time.monotonic()
+            if not select.select([self._pipe], [], [], limit)[0]:
+                self._hung = time.monotonic() - begin
+                return
+            part = os.read(self._pipe, 1 << 16)
+            if not part:
+                self._process.wait()
+                return
+            *lines, buffer = (buffer + part).split(b"\n")
+            for line in lines:
+                limit = timeout
+                yield json.loads(line)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self._hung or self._process.returncode)
+
+    def how_it_ended(self) -> str:
+        """In words, with the last line that it wrote."""
+        if self._hung:
+            return f"hangs: no answer for {self._hung:.0f} s"
+        code = self._process.returncode or 0
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"status {code}"
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f"the process ended with {how}{': ' + lines[-1] if lines else ''}"
+
+    def end(self) -> None:
+        """Ends the process, whatever it is doing, and what it has started."""
+        os.close(self._pipe)
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
