@@ -91,9 +91,9 @@ def _device(options: argparse.Namespace) -> tuple[Batches, dict[str, Any], str]:
         try:
             return batches, batches.device(), ""
         except NoDevice as error:
-            if device_nodes(ROOT):
-                raise ValueError(f"verify: the device does not answer ({error}); ascend-aclnn doctor says more") from None
             reason = str(error).splitlines()[0]
+    if device_nodes(ROOT):  # it is the card that is meant
+        raise ValueError(f"verify: the card cannot be used ({reason}); ascend-aclnn doctor says what to do")
     try:
         directory = build()
     except CompilerError as error:

@@ -36,7 +36,12 @@ KINDS = {
     "hang": "the launch never ends",
     "die": "the device ends at the launch",
 }
-_DROPPED = {"float16": 6, "bfloat16": 4, "float32": 14, "float64": 36}  # bits of the mantissa that "low-precision" loses
+_DROPPED = {
+    "float16": 6,
+    "bfloat16": 4,
+    "float32": 14,
+    "float64": 36,
+}  # bits of the mantissa that "low-precision" loses
 Array = npt.NDArray[Any]
 
 
@@ -132,6 +137,7 @@ def _last(view: Array) -> Any:
 
 def _spoil(kind: str, view: Array, before: Any) -> None:
     """Makes a result wrong in place."""
+    bits = _bits(view)
     if kind == "tail":
         view[_last(view)] = before
     elif kind == "wrong-element":
@@ -139,24 +145,19 @@ def _spoil(kind: str, view: Array, before: Any) -> None:
         value = view[at]
         with np.errstate(all="ignore"):
             view[at] = ~value if view.dtype == bool else (value + value + 3 if np.isfinite(value) else 0)
-    elif kind == "wrong-rounding" and view.dtype != bool:
+    elif kind == "wrong-rounding":
         chosen = np.random.default_rng(1).random(view.shape) < 0.5
-        if view.dtype.kind in "iu":
-            view[chosen] -= np.sign(view[chosen])
-        elif _bits(view.dtype) is not None:
-            bits = view.view(_bits(view.dtype))
+        if bits is not None:
             bits[chosen & (view != 0) & np.isfinite(view)] -= 1  # magnitude and sign: one step nearer to zero
-    elif kind == "low-precision":
-        if _bits(view.dtype) is not None:
-            bits = view.view(_bits(view.dtype))
-            bits &= bits.dtype.type(-1 << _DROPPED[view.dtype.name])
+        elif view.dtype.kind in "iu":
+            view[chosen] -= np.sign(view[chosen])
+    elif kind == "low-precision" and bits is not None:
+        bits &= bits.dtype.type(-1 << _DROPPED[view.dtype.name])
 
 
-def _bits(dtype: np.dtype[Any]) -> Optional[np.dtype[Any]]:
-    """The integers behind a floating-point type's values; None for other types."""
-    if dtype.kind == "f" or dtype.name == "bfloat16":
-        return np.dtype(f"i{dtype.itemsize}")
-    return None
+def _bits(view: Array) -> Optional[Array]:
+    """The bits of floating-point elements as integers in the same memory; None for other types."""
+    return view.view(f"i{view.dtype.itemsize}") if view.dtype.name in _DROPPED else None
 
 
 def _outputs(plan: Plan, memory: Array, addresses: bytes) -> Iterator[Array]:

@@ -19,7 +19,7 @@ from typing import IO, Any, Optional
 import ascend_aclnn
 
 BATCH = 200  # units that share a process, whose start takes seconds on a card
-START = 180.0  # seconds that a worker may take before its first unit
+HOST = 300.0  # seconds that a worker may take to start, and to compute golden results
 Event = dict[str, Any]
 
 
@@ -36,6 +36,7 @@ class Outcome:
     faults: list[dict[str, str]] = dataclasses.field(default_factory=list)  # case, text
     left_out: Optional[str] = None  # why it was not tried
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
 
 
 class Batches:
@@ -47,11 +48,12 @@ class Batches:
         self.environment = {**environment, "ASCEND_ACLNN_BACKEND": "npu", "PYTHONPATH": os.pathsep.join(paths)}
         self.timeout = timeout
         self.thorough = thorough
+        self._again = False  # a worker has ended early
 
     def device(self) -> Event:
         """What the device is, and what its libraries export; NoDevice where there is none."""
         with self._worker([], describe=True) as worker:
-            for event in worker.events(START):
+            for event in worker.events(HOST):
                 if event["event"] == "device":
                     return event
                 if event["event"] == "absent":
@@ -62,29 +64,34 @@ class Batches:
         """What came of each unit, in order; NoDevice where a worker does not come as far as its first one."""
         left = list(units)
         while left:
-            before = len(left)
-            for outcome in self._batch(left[:BATCH]):
+            batch = left[:BATCH]
+            for outcome in self._batch(batch):
                 left.remove(outcome.unit)
                 yield outcome
-            if len(left) == before:
-                raise NoDevice("a worker ended before its first unit")
+            self._again = bool(set(batch) & set(left[:1]))
 
     def _batch(self, units: list[str]) -> Iterator[Outcome]:
         """What came of units until the worker ended."""
-        outcome, case = None, ""
+        outcome, case, start, done = None, "", time.monotonic(), False
         with self._worker(units, describe=False) as worker:
             for event in worker.events(self.timeout):
                 kind = event.pop("event")
+                if kind == "host":
+                    continue
                 if kind == "begin":
-                    outcome, case = outcome or Outcome(event["unit"]), event["case"]
-                elif outcome is None:
-                    if kind == "absent":
-                        raise NoDevice(event["text"])
+                    if outcome is None:
+                        outcome, start = Outcome(event["unit"]), time.monotonic()
+                    case = event["case"]
+                elif kind == "absent":
+                    raise NoDevice(event["text"])
+                elif kind == "done" or outcome is None:
+                    done = kind == "done"
                 elif kind == "fault":
                     outcome.faults.append({"case": event["case"], "text": event["text"]})
                 elif kind == "end":
                     outcome.cases, outcome.left_out = event.pop("cases"), event.pop("left_out")
                     outcome.figures = {name: value for name, value in event.items() if name != "unit"}
+                    outcome.seconds = round(time.monotonic() - start, 2)
                     yield outcome
                     outcome = None
                 elif kind == "lost":
@@ -94,12 +101,12 @@ class Batches:
             if outcome is not None:
                 outcome.faults.append({"case": case, "text": worker.how_it_ended()})
                 yield outcome
-            elif worker.failed:
+            elif not done:
                 raise NoDevice(worker.how_it_ended())
 
     @contextlib.contextmanager
     def _worker(self, units: list[str], describe: bool) -> Iterator[_Worker]:
-        task = json.dumps({"units": units, "thorough": self.thorough, "describe": describe})
+        task = json.dumps({"units": units, "thorough": self.thorough, "describe": describe, "again": self._again})
         with tempfile.TemporaryFile() as errors:
             worker = _Worker(task, self.environment, errors)
             try:
@@ -131,7 +138,7 @@ class _Worker:
 
     def events(self, timeout: float) -> Iterator[Event]:
         """The events until the worker ends, or tells nothing for a time."""
-        buffer, limit = b"", START
+        buffer, limit = b"", HOST
         while True:
             begin = time.monotonic()
             if not select.select([self._pipe], [], [], limit)[0]:
@@ -143,12 +150,9 @@ class _Worker:
                 return
             *lines, buffer = (buffer + part).split(b"\n")
             for line in lines:
-                limit = timeout
-                yield json.loads(line)
-
-    @property
-    def failed(self) -> bool:
-        return bool(self._hung or self._process.returncode)
+                event = json.loads(line)
+                limit = HOST if event["event"] == "host" else timeout
+                yield event
 
     def how_it_ended(self) -> str:
         """In words, with the last line that it wrote."""

@@ -195,7 +195,7 @@ def cases(operator: Operator, soc: str, thorough: bool = False) -> Iterator[Case
         modes = modes or [mode for mode in ("near", "example") if accepted(Case(mode, dtype))][:1]
         if not modes:
             continue
-        size = _larger(operator, call, first, Case(modes[-1], dtype), accepted)
+        size = _larger(_tensors(operator, call), plain, Case(modes[-1], dtype), accepted)
         chosen = [Case(modes[number % len(modes)], dtype, size)]
         if dtype is None:
             chosen += [Case(mode) for mode in modes]
@@ -214,18 +214,20 @@ def _other_dtypes(operator: Operator, first: Array, soc: str) -> list[str]:
     return []
 
 
-def _larger(
-    operator: Operator, call: Call, first: Array, case: Case, accepted: Callable[[Case], bool]
-) -> int:
-    """The size of a larger case; 0 where there is none. Only calls of floats grow: indices belong to their shapes."""
+def _larger(tensors: list[Any], results: list[Any], case: Case, accepted: Callable[[Case], bool]) -> int:
+    """The size of a larger case of a call with these tensors and results; 0 where there is none.
+
+    Only calls of floats grow: indices belong to their shapes.
+    """
+    first = next(x for x in tensors if isinstance(x, np.ndarray))
     kind = first.dtype if case.dtype is None else _numpy(case.dtype)
-    tensors = _tensors(operator, call)
     if not all(isinstance(x, np.ndarray) for x in tensors) or not first.ndim or first.shape[0] < 2:
         return 0
     if not all((kind if x.dtype == first.dtype else x.dtype).name in FLOATS for x in tensors):
         return 0
+    shapes = [x.shape for x in [*tensors, *arrays(results)] if x is not None]
     for size in SIZES:
-        grown = [math.prod(size if n == first.shape[0] else n for n in x.shape) for x in tensors]
+        grown = (math.prod(size if n == first.shape[0] else n for n in shape) for shape in shapes)
         if max(grown) <= MOST and accepted(case._replace(size=size)):
             return size
     return 0

@@ -34,7 +34,9 @@ def equal(found: Any, wanted: Any, what: str) -> None:
     wrong = np.argwhere(found != wanted)
     if len(wrong):
         at = tuple(map(int, wrong[0]))
-        raise AssertionError(f"{what}: {len(wrong)} elements are wrong; {list(at)} is {found[at]}, expected {wanted[at]}")
+        raise AssertionError(
+            f"{what}: {len(wrong)} elements are wrong; {list(at)} is {found[at]}, expected {wanted[at]}"
+        )
 
 
 def null_stream(backend: Any) -> Outcome:

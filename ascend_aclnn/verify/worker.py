@@ -1,11 +1,12 @@
 """The process that works through a batch: ``python -m ascend_aclnn.verify.worker DESCRIPTOR``, its task on standard input.
 
-The task is a JSON object: ``units`` (names of operators and of checks), ``thorough``, ``describe``. Events, a JSON object a
-line, go to the descriptor:
+The task is a JSON object: ``units`` (names of operators and of checks), ``thorough``, ``describe``, and ``again``: an
+earlier worker has lost the device. Events, a JSON object a line, go to the descriptor:
 
     {"event": "absent", "text": ...}                                       there is no device; the process ends
     {"event": "device", "soc": ..., "devices": ..., "exported": [...]}     if it is to describe the device
-    {"event": "begin", "unit": ..., "case": ...}                           before each case
+    {"event": "host"}                                                      the reference is at work, which may take long
+    {"event": "begin", "unit": ..., "case": ...}                           before the device gets work
     {"event": "fault", "unit": ..., "case": ..., "text": ...}              what is wrong
     {"event": "end", "unit": ..., "cases": ..., ...}                       a unit is done
     {"event": "lost", "unit": ..., "text": ...}                            the device no longer answers; the process ends
@@ -14,6 +15,7 @@ line, go to the descriptor:
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -30,6 +32,7 @@ from ascend_aclnn.cli.doctor import cann_version
 from ascend_aclnn.cli.host_checks import value_of
 from ascend_aclnn.communicator import Communicator
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
+from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.selection import find_backend
 from ascend_aclnn.verify.cases import Refused, cases, comm, root_info
@@ -78,21 +81,24 @@ class Worker:
         self.tell({"event": "end", "unit": name, "cases": 0 if left_out else 1, "left_out": left_out, **figures})
 
     def _operator(self, operator: Operator) -> None:
+        self.tell({"event": "host"})
         left_out = self._why_not(operator)
-        done, cost = 0, None
+        done, cost, detail = 0, None, None
         if left_out is None:
             if operator.groups and self._comm is None:
                 comm()
                 self._comm = Communicator.from_root_info(root_info(), 0, 1)
             try:
                 for number, case in enumerate(cases(operator, self.soc, self.thorough)):
-                    self.tell({"event": "begin", "unit": operator.name, "case": case.label})
+                    begin = {"event": "begin", "unit": operator.name, "case": case.label}
                     stream = self.stream if number % 2 else None
-                    for text in self._guarded(operator.name, case.label, judge, operator, case, self.soc, stream) or ():
+                    arguments = (operator, case, self.soc, stream, functools.partial(self.tell, begin))
+                    for text in self._guarded(operator.name, case.label, judge, *arguments) or ():
                         self.tell({"event": "fault", "unit": operator.name, "case": case.label, "text": text})
+                    self.tell({"event": "host"})
                     done += 1
             except Refused as error:
-                left_out = f"the reference refuses the example on {self.soc}: {error}"
+                left_out, detail = f"the rules of {self.soc} refuse its example", str(error)
         if left_out is None:
             self.tell({"event": "begin", "unit": operator.name, "case": "null pointer"})
             text = self._guarded(operator.name, "null pointer", refusal, operator, self.soc)
@@ -100,13 +106,14 @@ class Worker:
                 self.tell({"event": "fault", "unit": operator.name, "case": "null pointer", "text": text})
             self.tell({"event": "begin", "unit": operator.name, "case": "host cost"})
             cost = self._guarded(operator.name, "host cost", host_microseconds, operator, self.soc)
-        self.tell({"event": "end", "unit": operator.name, "cases": done, "left_out": left_out, "host_us": cost})
+        figures = {"host_us": cost} if detail is None else {"detail": detail}
+        self.tell({"event": "end", "unit": operator.name, "cases": done, "left_out": left_out, **figures})
 
     def _why_not(self, operator: Operator) -> Optional[str]:
         if operator.example is None:
             return "no example" if reference.find(operator) is not None else "no NumPy reference"
         wanted = operator.example.soc
-        if wanted is not None and wanted != self.soc:
+        if wanted is not None and find_soc(wanted).product != find_soc(self.soc).product:
             return f"its example needs the rules of {wanted}"
         return None
 
@@ -126,22 +133,28 @@ class Worker:
 
     def _probe(self, unit: str) -> None:
         """Ends the process where the device no longer works: CANN's contexts do not recover from most errors."""
-        try:
-            aclnn.synchronize()
-            values = np.arange(64, dtype=np.float32)
-            if not np.array_equal(aclnn.asarray(values).numpy(), values):
-                raise AssertionError("a copy to the device and back is wrong")
-            self._launch_something(aclnn.asarray(values))
-        except (AclError, AssertionError) as error:
-            self.tell({"event": "lost", "unit": unit, "text": str(error).splitlines()[0]})
+        text = illness()
+        if text:
+            self.tell({"event": "lost", "unit": unit, "text": text})
             os._exit(0)
 
-    def _launch_something(self, x: aclnn.Tensor) -> None:
-        """One of two operators has to run: the other may be what is wrong."""
-        try:
-            ops.adds(x, 1, 1).numpy()
+
+def illness() -> str:
+    """Why the current device cannot be used; "" where it copies and launches."""
+    values = np.arange(64, dtype=np.float32)
+    try:
+        aclnn.synchronize()
+        x = aclnn.asarray(values)
+        if not np.array_equal(x.numpy(), values):
+            return "a copy to the device and back is wrong"
+        try:  # one of two operators has to run: the other may be what is wrong
+            ops.inplace_zero(x)
+            x.numpy()
         except AclError:
-            ops.muls(x, 2).numpy()
+            ops.adds(x, 1, 1).numpy()
+    except AclError as error:
+        return str(error).splitlines()[0]
+    return ""
 
 
 def main() -> None:
@@ -161,6 +174,10 @@ def main() -> None:
             worker = Worker(backend, tell, task["thorough"])
             if task["describe"]:
                 worker.describe()
+            text = illness() if task["again"] else ""
+            if text:
+                tell({"event": "absent", "text": f"the device no longer works: {text}"})
+                return
             for unit in task["units"]:
                 worker.run(unit)
             tell({"event": "done"})
