@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from ascend_aclnn.call.arguments import Invocation
-from ascend_aclnn.call.outputs import bind_outputs
+from ascend_aclnn.call.outputs import bind_outputs, blame_inputs
+from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.interface import HostRunner
 from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.core.streams import Stream
@@ -18,7 +19,10 @@ def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Option
     operator = invocation.plan.operator
     invocation.bind_inputs(args)
     bind_outputs(invocation, out)
-    runner = invocation.backend.run(operator, invocation.values, stream)
+    try:
+        runner = invocation.backend.run(operator, invocation.values, stream)
+    except AclError as error:
+        raise blame_inputs(invocation, error) from None
     if operator.data_dependent:
         _read_shapes(invocation)
     return runner

@@ -12,8 +12,8 @@ from ascend_aclnn import rules
 from ascend_aclnn.call.arguments import Invocation, WriteBack
 from ascend_aclnn.call.plan import CallPlan, OutputSpec
 from ascend_aclnn.catalog import Kind, Parameter
-from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import RuleViolation
+from ascend_aclnn.core.dtypes import Format
+from ascend_aclnn.core.errors import AclError, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import soc
 from ascend_aclnn.core.spec import TensorSpec
@@ -96,8 +96,9 @@ def _output_specs(call: Invocation) -> dict[str, OutputSpec]:
         try:
             inferred = rules.infer(plan.operator, values, soc(call.backend.soc))
         except RuleViolation as violation:
-            _check_phase_one(call)  # it may refuse the inputs for another reason, which CANN would tell first
-            raise rules.error(plan.operator, violation) from None
+            # Phase one may refuse the inputs for another reason, which CANN would tell first.
+            first = rules.check_inputs(plan.operator, values, soc(call.backend.soc))
+            raise rules.error(plan.operator, first or violation) from None
         formats = _input_formats(values)
         positions = plan.operator.positions
         found = {name: _with_format(plan, positions[name], spec, formats) for name, spec in inferred.items()}
@@ -134,18 +135,17 @@ def _key(value: Any) -> Any:
     return (value.value, value.dtype) if isinstance(value, Scalar) else value
 
 
-def _check_phase_one(call: Invocation) -> None:
-    """Phase one with placeholders as outputs, for the error that it raises about the inputs; returns where it does not."""
-    values = list(call.values)
-    tensors = (item for value in values for item in (value if isinstance(value, list) else (value,)))
-    like = next((item for item in tensors if isinstance(item, Tensor)), None)
-    spec = TensorSpec((), DataType.FLOAT) if like is None else TensorSpec(like.shape, like.dtype)
-    backend = call.backend
-    for position, parameter in call.plan.outputs:
-        if values[position] is None and not parameter.optional:
-            placeholder = Tensor.on(backend.allocate(0, backend.current_device()), spec)
-            values[position] = [placeholder] if parameter.kind is Kind.TENSOR_LIST else placeholder
-    backend.prepare(call.plan.operator, values, False).close()
+def blame_inputs(call: Invocation, error: AclError) -> AclError:
+    """The error of a refused call; where it names an output that the call did not pass, what is wrong with the inputs."""
+    inferred = {p.python_name: p.name for i, p in call.plan.outputs if i not in call.given_outputs}
+    if error.argument not in inferred:
+        return error
+    operator, positions = call.plan.operator, call.plan.operator.positions
+    unknown = {positions[name] for name in inferred.values()}
+    values = [None if i in unknown else value for i, value in enumerate(call.values)]
+    known = soc(call.backend.soc)
+    violation = rules.check_inputs(operator, values, known, rules.check(operator, call.values, known))
+    return error if violation is None else rules.error(operator, violation)
 
 
 def _allocate(call: Invocation, spec: Union[TensorSpec, list[TensorSpec]]) -> Any:

@@ -36,6 +36,26 @@ def check(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[RuleV
     return None
 
 
+def check_inputs(
+    operator: Operator, values: Sequence[Any], soc: Soc, refused: Optional[RuleViolation] = None
+) -> Optional[RuleViolation]:
+    """As ``check`` for a call that leaves outputs to be inferred: these are None, and not what is refused.
+
+    ``refused`` is a violation about an output that was inferred: where nothing else is wrong with the inputs, the answer is
+    the one from which that output was inferred.
+    """
+    rule = rule_of(operator)
+    try:
+        rule.check_inputs(Call(operator, values, soc))
+    except RuleViolation as violation:
+        return violation
+    source = None if refused is None else rule.inferred_from(Call(operator, values, soc), refused)
+    if refused is None or source is None:
+        return refused
+    detail = f"{source.python_name} does not fit: the inferred output {refused.detail}"
+    return RuleViolation(refused.status, source.name, detail)
+
+
 def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, OutputSpecs]:
     """Shape and dtype of each output that the rule can infer, by C name; RuleViolation where the inputs admit none."""
     return rule_of(operator).infer(Call(operator, values, soc))
@@ -51,4 +71,4 @@ def error(operator: Operator, violation: RuleViolation) -> AclError:
     return AclError(violation.status, operator.phase_one, detail, operator=operator.name, argument=argument)
 
 
-__all__ = ["Call", "Rule", "check", "error", "find", "infer", "rule_of"]
+__all__ = ["Call", "Rule", "check", "check_inputs", "error", "find", "infer", "rule_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Callable, NoReturn, Optional, SupportsIndex, Union, overload
 
 from ascend_aclnn.catalog import Operator, Parameter
@@ -143,6 +143,7 @@ class Call:
         "_shapes",
         "defined",
         "definitions",
+        "not_passed",
         "operator",
         "positions",
         "soc",
@@ -160,6 +161,7 @@ class Call:
         self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)
         self.defined: dict[str, Any] = {}  # their values so far
         self.versions: tuple[str, ...] = (operator.name,)  # the operators that share the rule
+        self.not_passed: frozenset[str] = frozenset()  # outputs that are still to be inferred: nothing is checked of them
         self._shapes: dict[str, ArgumentShape] = {}
         self._arguments: dict[str, Any] = {}
 
@@ -327,6 +329,16 @@ class Word:
 
     def __call__(self, call: Call) -> None:
         """RuleViolation where the call breaks the statement."""
+
+
+def make_checks(words: Iterable[Check], call: Call) -> None:
+    """Makes checks in their order, without those that are about outputs that the call does not pass."""
+    for word in words:
+        try:
+            word(call)
+        except RuleViolation as violation:
+            if violation.argument not in call.not_passed:
+                raise
 
 
 def dims_text(sizes: Sequence[int]) -> str:

@@ -9,9 +9,9 @@ from typing import Any, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR
+from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR, RuleViolation
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language.call import Call, Check, ShapeRule, Shapes
+from ascend_aclnn.rules.language.call import Call, Check, ShapeRule, Shapes, make_checks
 from ascend_aclnn.rules.language.data_types import documented_dtypes
 from ascend_aclnn.rules.language.expressions import Absent, expression
 from ascend_aclnn.rules.language.groups import Group
@@ -20,6 +20,21 @@ from ascend_aclnn.rules.language.layout import rank
 __all__ = ["RULES", "OutputSpecs", "Rule", "documented_rank", "documented_rule", "rule"]
 
 OutputSpecs = Union[TensorSpec, list[TensorSpec], None]  # what is allocated: a tensor, a list, a null pointer
+
+
+_UNKNOWN = object()
+
+
+class _Recorded(list[Any]):
+    """The values of a call, and the positions of those that were read, in order."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        super().__init__(values)
+        self.positions: list[int] = []
+
+    def __getitem__(self, position: Any) -> Any:
+        self.positions.append(position)
+        return super().__getitem__(position)
 
 
 class Rule:
@@ -64,8 +79,33 @@ class Rule:
         """RuleViolation at the first thing that CANN's phase one would refuse."""
         self._begin(call)
         self._check_null(call, outputs=True)
-        for check in self.checks:
-            check(call)
+        self._check_words(call)
+
+    def check_inputs(self, call: Call) -> None:
+        """As ``check``, for a call whose outputs are still to be inferred where they are None."""
+        self._begin(call)
+        call.not_passed = frozenset(
+            p.name for p in call.operator.parameters if p.direction == "out" and call[p.name] is None
+        )
+        self._check_null(call, outputs=False)
+        self._check_words(call)
+
+    def inferred_from(self, call: Call, violation: RuleViolation) -> Optional[Parameter]:
+        """The argument from which the output that a violation is about was inferred: an attribute, or the last tensor."""
+        output = next(p for p in call.operator.parameters if p.name == violation.argument)
+        self._begin(call)
+        call.values = read = _Recorded(call.values)
+        if violation.cause is not None and "dtype" in violation.cause[0]:
+            self._output_dtype(call, output)
+        else:
+            self._spec(call, output)
+        parameters = {p.name: p for p in (call.operator.parameters[i] for i in read.positions)}
+        present = [parameter for name, parameter in parameters.items() if call[name] is not None]
+        attributes = [parameter for parameter in present if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST)]
+        return next(reversed(attributes or present or list(parameters.values())), None)
+
+    def _check_words(self, call: Call) -> None:
+        make_checks(self.checks, call)
         for name in call.operator.not_empty:
             if call.is_empty(name):
                 call.refuse(name, "is empty; it must have elements", TILING_ERROR)
@@ -126,15 +166,18 @@ class Rule:
             if not left_out.isdisjoint(self._names(parameter)):
                 specs[parameter.name] = None
                 continue
-            inferences = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
-            for condition, rule in inferences:
-                if condition is None or condition(call):
-                    specs[parameter.name] = self._specs(call, parameter, rule)
-                    break
-            else:
-                if inferences and self.may_be_null(parameter):
-                    specs[parameter.name] = None
+            spec = self._spec(call, parameter)
+            if spec is not _UNKNOWN:
+                specs[parameter.name] = spec
         return specs
+
+    def _spec(self, call: Call, parameter: Parameter) -> Any:
+        """What an output is allocated as; _UNKNOWN where no word says it."""
+        inferences = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
+        for condition, rule in inferences:
+            if condition is None or condition(call):
+                return self._specs(call, parameter, rule)
+        return None if inferences and self.may_be_null(parameter) else _UNKNOWN
 
     def _specs(self, call: Call, parameter: Parameter, rule: ShapeRule) -> OutputSpecs:
         """What one rule infers of an output; where it needs an absent argument, a null pointer if the output may be one."""

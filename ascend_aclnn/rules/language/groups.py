@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR
-from ascend_aclnn.rules.language.call import Call, Check, Condition, Word
+from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, make_checks
 from ascend_aclnn.rules.language.expressions import Conditional
 
 __all__ = [
@@ -42,8 +42,7 @@ class Group(Word):
                 self.expressions += word.expressions
 
     def __call__(self, call: Call) -> None:
-        for word in self.words:
-            word(call)
+        make_checks(self.words, call)
 
 
 def _join(into: dict[str, list[Any]], inferences: dict[str, list[Any]], where: Optional[Condition]) -> None:
