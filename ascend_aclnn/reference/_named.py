@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Callable, Optional
@@ -14,13 +15,16 @@ from ascend_aclnn.reference.declare import reference
 
 
 class Given(dict[str, Any]):
-    """The in and inout arguments by C name, without "Optional" at its end; None for those that a version does not have."""
+    """The in and inout arguments by C name, without "Optional" at its end; None for those that a version does not have.
+
+    A name that no operator of the family has is a LookupError.
+    """
 
     operator = ""
     outputs: Mapping[str, Any] = MappingProxyType({})  # what is to be filled, by C name, where the arrays are raw
 
     def __missing__(self, name: str) -> None:
-        return None
+        _check_known(self.operator, name)
 
     def either(self, *names: str) -> Any:
         """The first that is given, of names that versions have for one argument."""
@@ -51,11 +55,14 @@ def reference_by_name(
 def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Callable[..., Any]:
     """The same function, called with an operator's arguments in their order."""
     inputs, outputs = short_names(name)
+    _DECLARED.update(inputs, outputs)
 
     def results(values: Sequence[Any], out: Sequence[Any] = ()) -> list[Any]:
         given = Given(zip(inputs, values))
         given.operator, given.outputs = name, dict(zip(outputs, out))
         made = function(given)
+        for output in made.keys() - outputs:
+            _check_known(name, output)
         return [made.get(output) for output in outputs]
 
     def run(*values: Any) -> Any:
@@ -68,6 +75,23 @@ def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Call
                 round_into(target, np.zeros(target.shape) if made is None else np.asarray(made))
 
     return run_raw if raw else run
+
+
+_DECLARED: set[str] = set()  # the parameters of operators that are declared so far: most names, without the whole catalog
+
+
+def _check_known(operator: str, name: str) -> None:
+    family = catalog.get(operator).family
+    if name not in _DECLARED and name not in _known_names(family.replace("experimental/", "")):
+        raise LookupError(f"{operator}: no operator of {family} has a parameter {name}")
+
+
+@functools.cache
+def _known_names(family: str) -> frozenset[str]:
+    """The parameters of all operators of a family: what its references share reads those of any."""
+    operators = (catalog.get(name) for name in catalog.names())
+    members = (operator for operator in operators if operator.family.replace("experimental/", "") == family)
+    return frozenset(short(parameter.name) for operator in members for parameter in operator.parameters)
 
 
 def short_names(operator: str) -> tuple[list[str], list[str]]:

@@ -260,10 +260,10 @@ def test_preprocess(mode: int) -> None:
     }[mode]
     kv = np.zeros(shapes[0], shapes[2])
     kr = None if shapes[1] is None else np.zeros(shapes[1], BF16)
-    q_out, kv_out, q_rope, kr_out, _ = ops.mla_preprocess_v2(
+    q_out, kv_out, q_rope, kr_out, q_down = ops.mla_preprocess_v2(
         x, gamma0, beta0, scale0, offset0, down, descale0, bias0, gamma1, beta1, scale1, offset1, uq, descale1, bias1,
         gamma2, cos, sin, up, kv, kr, slots, ctkv, qscale, 1536, 64, 64, 1e-5, 2, 2, True, True, True, mode, 0, True, 1,
-        False,
+        True,
     )  # fmt: skip
 
     def quantised(row: Any, gamma: Any, beta: Any, scale: Any, offset: Any) -> Any:
@@ -276,6 +276,7 @@ def test_preprocess(mode: int) -> None:
 
     for token, slot in enumerate(slots):
         first = (quantised(wide(x[token]), gamma0, beta0, scale0, offset0) @ wide(down).T + bias0) * wide(descale0)
+        close(q_down[token], norm(first[576:], gamma1, 1e-5) + wide(beta1), 2.0**-6)
         second = (quantised(first[576:], gamma1, beta1, scale1, offset1) @ wide(uq).T + bias1) * wide(descale1)
         second = second.reshape(heads, -1)
         latent, key = norm(first[:512], gamma2, 1e-5), halves(first[512:576], token)

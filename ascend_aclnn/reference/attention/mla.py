@@ -274,7 +274,7 @@ def mla_preprocess(given: Given) -> dict[str, Any]:
         cos, sin = (widen(given[name])[..., :rope_width].reshape(len(x), rope_width) for name in ("cos", "sin"))
         key, rope = rotate(key, cos, sin, False), rotate(rope, cos[:, None], sin[:, None], False)
     kv, slots = np.array(given["kvCache"]), given["slotMapping"]
-    results = {"qDownOut": query if given["qDownOutFlag"] else None}
+    results = {"qDownOutOut": query if given["qDownOutFlag"] else None}
     if mode == _JOINED:
         write_rows(kv, np.concatenate([latent, key], -1), slots, "slotMapping")
         return results | {"qOutOut": np.concatenate([nope, rope], -1), "kvCacheOutOut": kv}

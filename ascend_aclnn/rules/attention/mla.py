@@ -177,7 +177,7 @@ rule(
         kvCacheOutOut="kvCache",
         qRopeOutOut="(input[0], wuk[0], 64) if cacheMode else (0,)",
         krCacheOutOut="kvCacheRope if cacheMode else (0,)",
-        qDownOutOut="(input[0], 1536) if qDownOutFlag else (0,)",
+        qDownOutOut="(input[0], gamma1[0]) if qDownOutFlag else (0,)",
     ),
     output_dtype(qOutOut="kvCache", kvCacheOutOut="kvCache"),
 )
