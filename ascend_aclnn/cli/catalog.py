@@ -26,6 +26,7 @@ from ascend_aclnn.catalog.signature import (
     since_words,
     status_words,
 )
+from ascend_aclnn.cli.refusals import refusals
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import status_name
 
@@ -258,6 +259,8 @@ def operator_text(operator: Operator) -> str:
     ]
     if operator.url:
         lines.append(f"document {operator.url}")
+    rows = [[refusal.identifier, str(refusal.status), refusal.source] for refusal in refusals(operator)]
+    lines += ["", "checks (AclError.rule), their statuses and sources:", textwrap.indent(table(None, rows), "  ")]
     lines.append("")
     for line in example_lines(operator):
         lines += wrap(line.strip(), line[: len(line) - len(line.lstrip())], hanging="    ")
@@ -296,6 +299,7 @@ def operator_json(operator: Operator) -> dict[str, Any]:
         "statuses": [
             {"status": code, "name": status_name(code), "conditions": words} for code, words in status_words(operator)
         ],
+        "checks": [refusal._asdict() for refusal in refusals(operator)],
         "coverage": coverage(operator)._asdict(),
         "parameters": [parameter_json(operator, parameter) for parameter in operator.parameters],
     }

@@ -38,12 +38,15 @@ class RuleViolation(Exception):
     ``cause`` tells the same in values, where CANN has a common check for it: the kind of check, and what it prints.
     """
 
-    def __init__(self, status: int, argument: Optional[str], detail: str, cause: Optional[Cause] = None) -> None:
+    def __init__(
+        self, status: int, argument: Optional[str], detail: str, cause: Optional[Cause] = None, check: str = ""
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.argument = argument
         self.detail = detail
         self.cause = cause
+        self.check = check  # which check it was, to follow the operator's name: "mat2/shape/inner"
 
 
 class DataError(ValueError):
@@ -65,8 +68,9 @@ class AclError(RuntimeError):
     """A CANN call failed, or would fail on the SoC whose rules apply.
 
     Attributes: status (int), name (CANN's constant), routine (the C function), operator (the aclnn name or None),
-    argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed). The text's
-    last line says what to do, where that is more than the detail says.
+    argument (the Python name of the argument at fault, or None), detail (what was wrong, and what is allowed), rule (the
+    identifier of the check that refused, "aclnnMm/mat2/shape", or None where no rule explains the status). The text's last
+    line says what to do, where that is more than the detail says.
     """
 
     _explained = False  # the detail always says what to do
@@ -79,8 +83,10 @@ class AclError(RuntimeError):
         *,
         operator: Optional[str] = None,
         argument: Optional[str] = None,
+        rule: Optional[str] = None,
     ) -> None:
         self.status = status
+        self.rule = rule
         self.name = status_name(status)
         self.routine = routine
         self.operator = operator
@@ -96,7 +102,7 @@ class AclError(RuntimeError):
         super().__init__("\n  ".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
-        state = {"operator": self.operator, "argument": self.argument}
+        state = {"operator": self.operator, "argument": self.argument, "rule": self.rule}
         return _rebuild, (type(self), self.status, self.routine, self.detail, state)
 
 

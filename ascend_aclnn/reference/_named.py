@@ -77,7 +77,9 @@ def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Call
     return run_raw if raw else run
 
 
-_DECLARED: set[str] = set()  # the parameters of operators that are declared so far: most names, without the whole catalog
+_DECLARED: set[str] = (
+    set()
+)  # the parameters of operators that are declared so far: most names, without the whole catalog
 
 
 def _check_known(operator: str, name: str) -> None:

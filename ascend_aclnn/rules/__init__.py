@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from ascend_aclnn import registry
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, RuleViolation
 from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.rules.language import *
@@ -53,7 +54,7 @@ def check_inputs(
     if refused is None or source is None:
         return refused
     detail = f"{source.python_name} does not fit: the inferred output {refused.detail}"
-    return RuleViolation(refused.status, source.name, detail)
+    return RuleViolation(refused.status, source.name, detail, check=refused.check)
 
 
 def infer(operator: Operator, values: Sequence[Any], soc: Soc) -> dict[str, OutputSpecs]:
@@ -66,9 +67,23 @@ def error(operator: Operator, violation: RuleViolation) -> AclError:
     position = operator.positions.get(violation.argument or "")
     argument = None if position is None else operator.parameters[position].python_name
     detail = violation.detail
-    if "has dtype DOUBLE;" in detail and "FLOAT" in detail.partition(";")[2]:
+    if _is_numpys_default(violation):
         detail += " (NumPy makes float64 unless a dtype is given: .astype(np.float32))"
-    return AclError(violation.status, operator.phase_one, detail, operator=operator.name, argument=argument)
+    rule = identifier(operator, violation)
+    return AclError(violation.status, operator.phase_one, detail, operator=operator.name, argument=argument, rule=rule)
 
 
-__all__ = ["Call", "Rule", "check", "check_inputs", "error", "find", "infer", "rule_of"]
+def identifier(operator: Operator, violation: RuleViolation) -> Optional[str]:
+    """That of the check that refused: operator, argument, kind of check, and words where several checks share these."""
+    return f"{operator.name}/{violation.check}" if violation.check else None
+
+
+def _is_numpys_default(violation: RuleViolation) -> bool:
+    """Whether a tensor is DOUBLE that may be FLOAT."""
+    _, values = violation.cause or ("", {})
+    allowed = values.get("allowed", ())
+    members = allowed if isinstance(allowed, (list, tuple)) else (allowed,)
+    return values.get("came") is DataType.DOUBLE and DataType.FLOAT in members
+
+
+__all__ = ["Call", "Rule", "check", "check_inputs", "error", "find", "identifier", "infer", "rule_of"]

@@ -225,6 +225,7 @@ _RANGES = {
 }
 
 
+@refuses("range", "scalar")
 def _in_range(call: Call) -> None:
     """A scalar of another data type than the tensors' must not overflow theirs (words do not know a scalar's type)."""
     target, value = call.dtype("x"), number(call, "scalar")
@@ -232,7 +233,10 @@ def _in_range(call: Call) -> None:
         return
     low, high = _RANGES[target]
     call.require(
-        not (value < low or value > high), "scalar", f"is {value}; it must be in [{low}, {high}] ({target.name})"
+        not (value < low or value > high),
+        "scalar",
+        f"is {value}; it must be in [{low}, {high}] ({target.name})",
+        check="range",
     )
 
 

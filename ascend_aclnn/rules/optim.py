@@ -103,8 +103,9 @@ rule(
                 slotMapping="inputTokens",
             ),
             require("len(blockTables) == 2", "blockTables[0] == numSeqs"),
+            word="speculative",
         ),
-        when(f"not ({_SPECULATIVE})", *_PLAIN_STEP),
+        when(f"not ({_SPECULATIVE})", *_PLAIN_STEP, word="plain"),
     ),
 )
 

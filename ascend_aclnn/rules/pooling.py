@@ -273,7 +273,10 @@ def _pooled(axes: int, **attributes: str) -> tuple[Check, ...]:
     )
 
 
-_SOME_WINDOW = require("channels > 0", "all(n > 0 for n in plane)", "all(n > 0 for n in windows)")
+_SOME_WINDOW = (
+    require("channels > 0", "all(n > 0 for n in plane)"),
+    require("all(n > 0 for n in windows)", word="windows"),
+)
 
 
 def _max_attributes(axes: int, dilated: str) -> tuple[Check, ...]:
@@ -318,7 +321,7 @@ rule(
         spacings=_NO_DILATION,
     ),
     require("all(a + b <= k for a, b, k in zip(before, after, kernels))", argument="pads"),
-    _SOME_WINDOW,
+    *_SOME_WINDOW,
     output_shape(out="pooled"),
 )
 
@@ -336,7 +339,7 @@ def _with_positions(name: str, allowed: DtypeSet, positions: str, kept: str, *fi
         no_private_format("self"),
         rank(3, 4, "self"),
         *_WITH_DILATION_2D,
-        _SOME_WINDOW,
+        *_SOME_WINDOW,
         output_shape(out="pooled", indices=kept),
         output_dtype(indices=positions.split()[-1]),
     )
@@ -368,7 +371,7 @@ def _max_backward(name: str, allowed: DtypeSet, positions: DtypeSet, *first: Che
         rank(3, 4, "self", *_GRADIENT),
         *_WITH_DILATION_2D,
         output_shape(gradInput="self"),
-        _SOME_WINDOW,
+        *_SOME_WINDOW,
         require("all(p <= ((k - 1) * d + 1) // 2 for p, k, d in zip(before, kernels, spacings))", argument="padding"),
         has_shape(gradOutput="pooled"),
     )

@@ -235,6 +235,7 @@ _SAMPLES = (
 )
 
 
+@carries(*_SAMPLES)
 def _sampled(call: Call) -> Shape:
     for check in _SAMPLES:  # before memory is reserved for so many
         check(call)

@@ -36,13 +36,12 @@ rule(
 # ------------------------------------------------------------------------------------------------- ScaledMaskedSoftmax
 
 
-def _masked(values: str, least: int) -> Check:
+def _masked(values: str, least: int) -> tuple[Check, ...]:
     """The mask covers the last two axes and broadcasts over the first two; rows are not too long."""
     return require(
         f"mask[2:] == {values}[2:]",
-        f"all(m in (1, n) for m, n in zip(mask[:2], {values}[:2]))",
         f"{least} <= {values}[3] <= (8192 if product == '950' else 4096)",
-    )
+    ), require(f"all(m in (1, n) for m, n in zip(mask[:2], {values}[:2]))", word="broadcast")
 
 
 rule(
@@ -51,7 +50,7 @@ rule(
     dtypes("BOOL", "mask"),
     same_dtype("x", "y"),
     rank(4, 4, "x", "mask", "y"),
-    _masked("x", 1),
+    *_masked("x", 1),
     one_of("fixedTriuMask", False),
     infer_shape(y="x"),
     null_status=INNER_NULLPTR,
@@ -65,7 +64,7 @@ rule(
     ),
     rank(4, 4, "gradOutput", "mask"),
     same_shape("gradOutput", "y"),
-    _masked("gradOutput", 0),
+    *_masked("gradOutput", 0),
     output_shape(out="gradOutput"),
     one_of("fixTriuMask", False),
     output_dtype(out="gradOutput"),

@@ -27,6 +27,7 @@ from ascend_aclnn.catalog.signature import (
     status_words,
 )
 from ascend_aclnn.cli.coverage import Coverage, coverage
+from ascend_aclnn.cli.refusals import refusals
 from ascend_aclnn.core.errors import status_name
 from generators import errors, pages
 
@@ -116,6 +117,8 @@ def operator_page(operator: Operator) -> str:
     statuses = [[str(code), f"`{status_name(code)}`", words] for code, words in status_words(operator)]
     if statuses:
         lines += ["## Statuses", "", *table(("status", "name", "when"), statuses), ""]
+    checks = [[f"`{check.identifier}`", str(check.status), check.source] for check in refusals(operator)]
+    lines += ["## Checks", "", *table(("identifier (AclError.rule)", "status", "source"), checks), ""]
     title, *call = example_lines(operator)
     lines += ["## Example", "", *([] if title == "Example:" else [title, ""])]
     lines += ["```pycon", *(line[4:] for line in call), "```", "", "## Coverage", ""]

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
+from ascend_aclnn import rules
 from ascend_aclnn.backends.npu import handles as made
 from ascend_aclnn.backends.npu.handles import Handles, Undo
 from ascend_aclnn.backends.npu.library import Libraries
@@ -152,7 +153,7 @@ def phase_one(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], argu
 def _phase_one_error(backend: NpuBackend, plan: LaunchPlan, status: int, values: Sequence[Any]) -> AclError:
     """Names the argument and says what is allowed, where the operator's rules come to the same status as CANN."""
     text = backend.runtime.recent_error()
-    argument = None
+    argument = rule = None
     try:
         violation = backend.explain(plan.operator, values)
     except Exception as error:  # the explanation must not stand in the way of what it explains
@@ -165,9 +166,10 @@ def _phase_one_error(backend: NpuBackend, plan: LaunchPlan, status: int, values:
     if violation is not None and violation.status == status:
         position = plan.operator.positions.get(violation.argument or "")
         argument = None if position is None else plan.operator.parameters[position].python_name
+        rule = rules.identifier(plan.operator, violation)
         known = violation.detail in text or not text  # the emulated device answers by the same rules
         text = violation.detail if known else f"{violation.detail}\n  CANN: {text}"
-    return AclError(status, plan.operator.phase_one, text, operator=plan.name, argument=argument)
+    return AclError(status, plan.operator.phase_one, text, operator=plan.name, argument=argument, rule=rule)
 
 
 def launch(

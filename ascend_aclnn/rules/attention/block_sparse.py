@@ -150,7 +150,8 @@ rule(
     tiling(
         when("qInputLayout == 'TND'", require(*(f"len({name}) == 3" for name in ("query", "key")))),
         has_shape(value="(*key[:-1], value[-1])", attentionOut="(*query[:-1], value[-1])", dout="attentionOut"),
-        require("softmaxLse[: len(query) - 1] == query[:-1]", "softmaxLse.size == prod(query[:-1])"),
+        require("softmaxLse[: len(query) - 1] == query[:-1]", word="rows"),
+        require("softmaxLse.size == prod(query[:-1])", word="size"),
         *_HEADS,
         *_MASK,
     ),
@@ -159,10 +160,16 @@ rule(
 )
 
 
+@refuses("range/positive", "blockShape")
 def _blocks(call: Call) -> Shape:
     """One number for each block of queries and of keys; (64, 64) tokens or what blockShape says."""
     queries, keys = ((call["blockShape"] or (64, 64)) + (0, 0))[:2]
-    call.require(min(queries, keys) > 0, "blockShape", f"is {call['blockShape']}; it must be two positive sizes")
+    call.require(
+        min(queries, keys) > 0,
+        "blockShape",
+        f"is {call['blockShape']}; it must be two positive sizes",
+        check="range/positive",
+    )
     if (call["qInputLayout"] or "BNSD") == "TND":
         lengths = call["actualSeqLengths"] or (call.size("query", 0),)
         lengths_keys = call["actualSeqLengthsKV"] or (call.size("key", 0),)

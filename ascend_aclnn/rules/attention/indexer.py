@@ -71,6 +71,7 @@ rule(
                 f"{name}DequantScale.size * {name}[-1] in ({name}.size, {name}.size * {name}[-1] // 32)",
                 argument=f"{name}DequantScale",
                 why="a scale for each head, or for each 32 elements",
+                word="size",
             )
             for name in ("query", "key")
         ),
@@ -143,7 +144,8 @@ rule(
             softmaxMaxIndex="(*query[:-3], keyIndex[-2], query[-3])",
             softmaxSumIndex="(*query[:-3], keyIndex[-2], query[-3])",
         ),
-        require("queryRope[-1] > 0", "keyRope[-1] == queryRope[-1]"),
+        require("queryRope[-1] > 0"),
+        require("keyRope[-1] == queryRope[-1]", word="kernel"),
     ),
     *_OLD_RESULTS,
 )
@@ -156,7 +158,8 @@ rule(
         require(
             "len(sparseIndices) == len(query)", "sparseIndices[:-2] == query[:-2]", "sparseIndices[-2] == keyIndex[-2]"
         ),
-        require("keyIndex[-2] > 0", "queryRope[-1] > 0", "keyRope[-1] == queryRope[-1]"),
+        require("keyIndex[-2] > 0", "queryRope[-1] > 0"),
+        require("keyRope[-1] == queryRope[-1]", word="kernel"),
     ),
     *_OLD_RESULTS,
 )

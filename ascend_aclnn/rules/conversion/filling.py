@@ -128,6 +128,7 @@ rule(
 )
 
 
+@refuses("range", "fillValue")
 def _value_fits(call: Call) -> None:
     """A function, as it asks NumPy for the limits of the data type; CANN looks at none for BF16 and BOOL."""
     dtype, number = call.dtype("selfRef"), call["fillValue"].value
@@ -136,7 +137,7 @@ def _value_fits(call: Call) -> None:
         inside = math.isfinite(number) and limits.min <= int(number) <= limits.max
     else:
         inside = not math.isfinite(number) or abs(number) <= float(np.finfo(dtype.numpy).max)
-    call.require(inside, "fillValue", f"is {number}, which {dtype.name} cannot hold")
+    call.require(inside, "fillValue", f"is {number}, which {dtype.name} cannot hold", check="range")
 
 
 rule(

@@ -9,6 +9,7 @@ from ascend_aclnn.rules.language import *
 # ------------------------------------------------------------------------------------------------- joining
 
 
+@refuses("dtype/promotion", "tensors")
 def _promoted_list(call: Call) -> DataType:
     """The data type to which the tensors promote, the later ones first. Cat does not look at those of shape (0,)."""
     skipped = (0,) if call.operator.name == "aclnnCat" else None
@@ -17,7 +18,11 @@ def _promoted_list(call: Call) -> DataType:
     for item in items[1:]:
         common = promote(item.dtype, common)
         if common is DataType.DT_UNDEFINED:
-            call.refuse("tensors", f"have dtypes that do not promote: {', '.join(t.dtype.name for t in items)}")
+            call.refuse(
+                "tensors",
+                f"have dtypes that do not promote: {', '.join(t.dtype.name for t in items)}",
+                check="dtype/promotion",
+            )
     return common
 
 

@@ -56,7 +56,9 @@ rule(
             INNER_NULLPTR,
             require("len(perm) == len(turned)"),
             require("all(-len(perm) <= i < len(perm) for i in perm)"),
-            require("len({i % len(perm) for i in perm}) == len(perm)", argument="perm", why="each axis once"),
+            require(
+                "len({i % len(perm) for i in perm}) == len(perm)", argument="perm", why="each axis once", word="twice"
+            ),
             require("all(n >= 0 for n in shape)", "count >= 0", argument="shape"),
         ),
         copied_output_shape(out="count >= 0 and (shape if transpose_first else tuple(shape[i] for i in perm))"),
@@ -103,12 +105,15 @@ _BLOCKED = {
 }
 
 
+@refuses("format/cast", "dstTensor")
 def _castable_formats(call: Call) -> None:
     """CANN leaves its executor unset, and reports success, for other pairs."""
     source, target = call["srcTensor"].format, call["dstTensor"].format
     pairs = ((source, target), (target, source))
     known = any(plain.name in _BLOCKED.get(blocked.name, "").split() for plain, blocked in pairs)
-    call.require(known, "dstTensor", f"has format {target.name}, to which {source.name} cannot be cast")
+    call.require(
+        known, "dstTensor", f"has format {target.name}, to which {source.name} cannot be cast", check="format/cast"
+    )
 
 
 # Ascend 950 casts between plain layouts and FRACTAL_NZ of matrix weights.

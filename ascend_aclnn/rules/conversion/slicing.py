@@ -73,6 +73,8 @@ def strided_index(
     return index
 
 
+@refuses("length/axes", "begin")
+@carries(*_STRIDES)
 def _strided_shape(call: Call) -> Shape:
     for check in _STRIDES:
         check(call)
@@ -84,7 +86,7 @@ def _strided_shape(call: Call) -> Shape:
         if item is None:
             sizes.append(1)
             continue
-        call.require(bool(left), "begin", f"names more axes than self {call.shape('self')} has")
+        call.require(bool(left), "begin", f"names more axes than self {call.shape('self')} has", check="length/axes")
         size = left.pop(0)
         if isinstance(item, slice):
             sizes.append(len(range(*item.indices(size))))
@@ -177,7 +179,8 @@ rule(
         I=INDICES,
         V="FLOAT INT32 FLOAT16",
     ),
-    tiling(require("uniqueIndices == indices[:1]", "values[0] == indices[0]")),  # as the kernel pairs them
+    # As the kernel pairs them.
+    tiling(require("uniqueIndices == indices[:1]"), require("values[0] == indices[0]", word="kernel")),
     tiling(
         rank(1, 1, "uniqueLen", "uniqueIndices"),
         rank(2, 2, "indices"),

@@ -334,8 +334,13 @@ _TILES = when(
             define(tile="32 if weights[0].dtype == INT8 else 64 if weights[0].dtype == INT4 else 16"),
             require(
                 "all(u[-1] % (16 if w.transposed else tile) == 0 for u, w in zip(weights, weight) if w.nz)",
+                argument="weight",
+                word="tiles-of-last",
+            ),
+            require(
                 "all(u[-2] % (tile if w.transposed else 16) == 0 for u, w in zip(weights, weight) if w.nz)",
                 argument="weight",
+                word="tiles-of-last-but-one",
             ),
         ),
     ),

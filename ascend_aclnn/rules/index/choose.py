@@ -35,8 +35,12 @@ rule(
 _TOPK = f"{_SORTABLE} DOUBLE"
 
 
+_WITHIN = require("0 <= k <= length")
+
+
+@carries(_WITHIN)
 def _top(call: Call) -> Shape:
-    require("0 <= k <= length")(call)  # before memory is reserved for k items
+    _WITHIN(call)  # before memory is reserved for k items
     sizes = call.shape("self")
     return tuple(call["k"] if i == call["dim"] % len(sizes) else n for i, n in enumerate(sizes))
 

@@ -116,18 +116,27 @@ NO_NULL_INDEX = no_null_item("indices")
 INDEX_DTYPES = require("all(index.empty or index.dtype in (INT32, INT64, BOOL) for index in indices)")
 
 
+@carries([Refusal("indices", check) for check in ("length/axes", "dtype/mask", "shape/broadcast")])
 def _indexed_shape(call: Call) -> Shape:
     """As NumPy has it: indexed axes stay in place when they are neighbours, else come first. Empty means a full slice."""
     sizes, indices = call.shape("self"), call["indices"]
-    call.require(len(indices) <= len(sizes), "indices", f"has {len(indices)} items; self has rank {len(sizes)}")
+    call.require(
+        len(indices) <= len(sizes),
+        "indices",
+        f"has {len(indices)} items; self has rank {len(sizes)}",
+        check="length/axes",
+    )
     used = [i for i, t in enumerate(call.items("indices", 0)) if t.size]
     common: Shape = ()
     for i in used:
         text = f"[{i}] is BOOL: the output's size depends on its values; pass out="
-        call.require(indices[i].dtype is not DataType.BOOL, "indices", text)
+        call.require(indices[i].dtype is not DataType.BOOL, "indices", text, check="dtype/mask")
         both = broadcast_shapes(common, indices[i].shape)
         call.require(
-            both is not None, "indices", f"[{i}] has shape {indices[i].shape}, which does not broadcast with {common}"
+            both is not None,
+            "indices",
+            f"[{i}] has shape {indices[i].shape}, which does not broadcast with {common}",
+            check="shape/broadcast",
         )
         common = both or ()
     if not used:

@@ -78,12 +78,13 @@ rule(
 )
 
 
+@refuses("value/data-dependent", "repeats")
 def _summed(call: Call) -> Shape:
     """yGrad with the axis as long as repeats; a single repeat divides it, which only its value tells."""
     sizes, counts = call.shape("yGrad"), call.shape("repeats")
     axis = call["axis"] % max(len(sizes), 1)
     text = "is one number for all items: the output's size depends on its value; pass out="
-    call.require(len(counts) == 1 and counts[0] > 1, "repeats", text)
+    call.require(len(counts) == 1 and counts[0] > 1, "repeats", text, check="value/data-dependent")
     return sizes[:axis] + counts + sizes[axis + 1 :]
 
 

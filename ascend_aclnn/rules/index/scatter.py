@@ -76,6 +76,7 @@ in_both_forms(
 # ------------------------------------------------------------------------------------------------- IndexPut, Put
 
 
+@carries([Refusal("indices", "shape/mask"), Refusal("indices", "length/axes")])
 def _mask_axes_match(call: Call) -> None:
     """With a boolean mask among the indices, every index covers axes of self of its own shape."""
     used = [t for t in call["indices"] if t.size]
@@ -88,9 +89,9 @@ def _mask_axes_match(call: Call) -> None:
             continue
         covered = sizes[at : at + tensor.ndim]
         text = f"[{position}] has shape {tensor.shape}; beside a mask it must be that of the axes it covers, {covered}"
-        call.require(tensor.shape == covered, "indices", text)
+        call.require(tensor.shape == covered, "indices", text, check="shape/mask")
         at += max(tensor.ndim, 1)
-    call.require(at <= len(sizes), "indices", f"cover {at} axes; self has rank {len(sizes)}")
+    call.require(at <= len(sizes), "indices", f"cover {at} axes; self has rank {len(sizes)}", check="length/axes")
 
 
 rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Callable, NoReturn, Optional, SupportsIndex, Union, overload
+from typing import Any, Callable, NamedTuple, NoReturn, Optional, SupportsIndex, TypeVar, Union, overload
 
 from ascend_aclnn.catalog import Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -13,17 +13,22 @@ from ascend_aclnn.core.socs import Soc
 from ascend_aclnn.core.spec import TensorSpec
 
 __all__ = [
+    "GUARDS",
     "NZ",
     "Call",
     "Check",
     "Condition",
     "DtypeRule",
+    "Refusal",
     "Shape",
     "ShapeRule",
     "Shapes",
     "Word",
+    "carries",
     "dims_text",
     "is_transposed",
+    "refusals_of",
+    "refuses",
 ]
 
 NZ = (Format.FRACTAL_NZ, Format.FRACTAL_NZ_C0_16, Format.FRACTAL_NZ_C0_32)
@@ -109,7 +114,8 @@ class ArgumentShape(tuple[int, ...]):
             return tuple.__getitem__(self, index)
         except IndexError:
             detail = f"has shape {dims_text(self)}; it must have an axis {index}"
-            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.parameter.python_name} {detail}") from None
+            text = f"{self.parameter.python_name} {detail}"
+            raise RuleViolation(PARAM_INVALID, self.argument, text, check=f"{self.argument}/axis-missing") from None
 
 
 class ArgumentItems(tuple[Any, ...]):
@@ -132,7 +138,8 @@ class ArgumentItems(tuple[Any, ...]):
             return tuple.__getitem__(self, index)
         except IndexError:
             detail = f"has {count_text(len(self), 'item')}; it must have an item {index}"
-            raise RuleViolation(PARAM_INVALID, self.argument, f"{self.parameter.python_name} {detail}") from None
+            text = f"{self.parameter.python_name} {detail}"
+            raise RuleViolation(PARAM_INVALID, self.argument, text, check=f"{self.argument}/item-missing") from None
 
 
 class Call:
@@ -161,7 +168,9 @@ class Call:
         self.definitions: Mapping[str, list[Any]] = {}  # the names that words of the rule define (see Word)
         self.defined: dict[str, Any] = {}  # their values so far
         self.versions: tuple[str, ...] = (operator.name,)  # the operators that share the rule
-        self.not_passed: frozenset[str] = frozenset()  # outputs that are still to be inferred: nothing is checked of them
+        self.not_passed: frozenset[str] = (
+            frozenset()
+        )  # outputs that are still to be inferred: nothing is checked of them
         self._shapes: dict[str, ArgumentShape] = {}
         self._arguments: dict[str, Any] = {}
 
@@ -192,7 +201,7 @@ class Call:
         if shape is None:
             shape = self._shapes[name] = self._shape_of(name, self.values[self.positions[name]])
         if len(shape) < least:
-            self.refuse(name, f"has shape {dims_text(shape)}; its rank must be at least {least}")
+            self.refuse(name, f"has shape {dims_text(shape)}; its rank must be at least {least}", check="rank-missing")
         return shape
 
     def _shape_of(self, name: str, tensor: Any) -> ArgumentShape:
@@ -222,14 +231,14 @@ class Call:
         """The shape of a tensor, to unpack; RuleViolation where it has another rank."""
         shape = self.shape(name)
         if len(shape) != rank:
-            self.refuse(name, f"has shape {dims_text(shape)}; its rank must be {rank}")
+            self.refuse(name, f"has shape {dims_text(shape)}; its rank must be {rank}", check="rank-missing")
         return shape
 
     def size(self, name: str, axis: int) -> int:
         """The size of one axis of a tensor; RuleViolation where it has no such axis."""
         shape = self.shape(name)
         if not -len(shape) <= axis < len(shape):
-            self.refuse(name, f"has shape {dims_text(shape)}; it must have an axis {axis}")
+            self.refuse(name, f"has shape {dims_text(shape)}; it must have an axis {axis}", check="axis-missing")
         return shape[axis]
 
     def is_empty(self, name: str) -> bool:
@@ -263,10 +272,12 @@ class Call:
         value = self[name]
         items = [value] if isinstance(value, TensorSpec) else value or []
         if len(items) < least:
-            self.refuse(name, f"has {count_text(len(items), 'tensor')}; it must have at least {least}")
+            self.refuse(
+                name, f"has {count_text(len(items), 'tensor')}; it must have at least {least}", check="item-missing"
+            )
         for position, item in enumerate(items):
             if item is None:
-                self.refuse(name, f"[{position}] is None (a null pointer); it is required")
+                self.refuse(name, f"[{position}] is None (a null pointer); it is required", check="needed")
         return list(items)
 
     def shapes(self, name: str, least_rank: int = 0) -> list[Shape]:
@@ -275,22 +286,37 @@ class Call:
         for position, shape in enumerate(shapes):
             if len(shape) < least_rank:
                 text = f"[{position}] has shape {dims_text(shape)}; its rank must be at least {least_rank}"
-                self.refuse(name, text)
+                self.refuse(name, text, check="rank-missing")
         return shapes
 
     def refuse(
-        self, argument: Optional[str], detail: str, status: Optional[int] = None, cause: Optional[Cause] = None
+        self,
+        argument: Optional[str],
+        detail: str,
+        status: Optional[int] = None,
+        cause: Optional[Cause] = None,
+        *,
+        check: str,
+        of: Optional[str] = None,
     ) -> NoReturn:
-        """Fails phase one. ``detail`` follows the argument's name: "has dtype X; it must be Y"."""
+        """Fails phase one. ``detail`` follows the argument's name: "has dtype X; it must be Y".
+
+        ``check`` is the kind of check, and a word for the condition where several share it (see ``Refusal``); ``of`` the
+        argument in its identifier, where that is not the one to blame.
+        """
         gap = "" if detail.startswith("[") else " "
         text = f"{self.python_name(argument)}{gap}{detail}" if argument else detail
         name = self.c_name(argument) if argument else argument
-        raise RuleViolation(self.status if status is None else status, name, text, cause)
+        checked = of or argument
+        identifier = f"{self.c_name(checked)}/{check}" if checked else check
+        raise RuleViolation(self.status if status is None else status, name, text, cause, identifier)
 
-    def require(self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None) -> None:
+    def require(
+        self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None, *, check: str
+    ) -> None:
         """Fails phase one unless the condition holds."""
         if not condition:
-            self.refuse(argument, detail, status)
+            self.refuse(argument, detail, status, check=check)
 
     def c_name(self, argument: str) -> str:
         position = self.positions.get(argument)
@@ -305,6 +331,54 @@ Condition = Callable[[Call], bool]
 Check = Callable[[Call], None]  # raises RuleViolation through call.refuse or call.require
 ShapeRule = Callable[[Call], Shapes]
 DtypeRule = Callable[[Call], DataType]
+
+
+class Refusal(NamedTuple):
+    """One reason for which a rule refuses a call: "aclnnMm/mat2/shape/inner" without the operator.
+
+    ``check`` is the kind of check, and words that tell checks of a kind apart. ``argument`` is a name of the rule; "" for
+    the operator itself, "*" for each tensor of which its document says something.
+    """
+
+    argument: str
+    check: str
+    source: str = ""  # where the check comes from, if not the operator's document
+    status: int = 0  # that of the group it stands in, 0 for the usual one
+    applies: Optional[Callable[[Operator], bool]] = None  # to which of the operators that share the rule
+    condition: Any = None  # the Expression of a condition, which says the kind, and the words unless ``check`` does
+    places: tuple[Any, ...] = ()  # the groups it stands in, from the inside: a word, or the Expression of a condition
+
+
+# What any expression may find missing in an argument. Such refusals have identifiers, and no list names them.
+GUARDS = frozenset(
+    {"axis-missing", "item-missing", "rank-missing", "needed", "division", "fit", "known", "layout-rank"}
+)
+
+_Marked = TypeVar("_Marked", bound=Callable[..., Any])
+
+
+def refusals_of(source: Any) -> list[Refusal]:
+    """The refusals of a word, or of what infers a shape or data type."""
+    found: list[Refusal] = getattr(source, "refusals", [])
+    return found
+
+
+def refuses(
+    check: str, *names: str, status: Optional[int] = None, carry: Iterable[Any] = ()
+) -> Callable[[_Marked], _Marked]:
+    """Marks a function with its refusals: a check of the named arguments, and those of what it calls (``carry``)."""
+    return carries([Refusal(name, check, status=status or 0) for name in names], *carry)
+
+
+def carries(*sources: Any) -> Callable[[_Marked], _Marked]:
+    """Marks a function with the refusals of what it calls, or with lists of them."""
+
+    def mark(function: _Marked) -> _Marked:
+        listed = [source if isinstance(source, list) else refusals_of(source) for source in sources]
+        function.__dict__["refusals"] = [*refusals_of(function), *(refusal for some in listed for refusal in some)]
+        return function
+
+    return mark
 
 
 class Word:
@@ -322,9 +396,11 @@ class Word:
     conditional: dict[
         str, list[tuple[Optional[Condition], Condition]]
     ]  # when outputs are computed, see conditional_outputs
-    expressions: list[Any]  # all of the word's, for whoever looks over rules
+    expressions: list[Any]  # all of the word's, for tools that read rules
+    refusals: list[Refusal]
 
     def __init__(self) -> None:
+        self.refusals = []
         self.shapes, self.dtypes, self.definitions, self.conditional, self.expressions = {}, {}, {}, {}, []
 
     def __call__(self, call: Call) -> None:

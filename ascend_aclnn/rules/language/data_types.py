@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Word
+from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Refusal, Word, refusals_of, refuses
 from ascend_aclnn.rules.language.dtype_families import FLOATS_WITHOUT_BF16
 from ascend_aclnn.rules.language.expressions import dtype_rule
 
@@ -73,6 +73,7 @@ class _Dtypes(Word):
     def __init__(self, allowed: DtypeSet, names: Sequence[str]) -> None:
         super().__init__()
         self.allowed, self.names = allowed, names
+        self.refusals = [Refusal(name, "dtype") for name in names]
         single = DataType.__members__.get(allowed) if isinstance(allowed, str) else None
         if single is not None:
             self.dtypes = {name: [(None, lambda call: single)] for name in names}
@@ -84,7 +85,9 @@ class _Dtypes(Word):
             for item in value if isinstance(value, list) else (value,):
                 if item is not None and item.dtype not in members:
                     text = f"has dtype {item.dtype.name}; on {call.soc.name} it must be {_listed(members)}"
-                    call.refuse(name, text, cause=("dtype", {"came": item.dtype, "allowed": sorted(members)}))
+                    call.refuse(
+                        name, text, cause=("dtype", {"came": item.dtype, "allowed": sorted(members)}), check="dtype"
+                    )
 
 
 def dtypes(allowed: DtypeSet, *names: str) -> Check:
@@ -105,12 +108,13 @@ def documented_dtypes(*names: str) -> Check:
         listed = [(p.name, operator.dtypes(p, product)) for p in chosen]
         return [(name, allowed) for name, allowed in listed if allowed]
 
+    @refuses("dtype", *(names or ("*",)))
     def check(call: Call) -> None:
         for name, allowed in documented(call.operator, call.product):
             for tensor in call.tensors(name):
                 if tensor.dtype not in allowed:
                     text = f"has dtype {tensor.dtype.name}; on {call.soc.name} it must be {_listed(allowed)}"
-                    call.refuse(name, text, cause=("dtype", {"came": tensor.dtype, "allowed": allowed}))
+                    call.refuse(name, text, cause=("dtype", {"came": tensor.dtype, "allowed": allowed}), check="dtype")
 
     return check
 
@@ -124,6 +128,7 @@ class _DtypeTable(Word):
         self.table = functools.cache(self._table)
         self.known: set[tuple[Any, ...]] = set()  # products and data types that have passed
         self.left: dict[tuple[Any, ...], set[DataType]] = {}
+        self.refusals = [Refusal(key, "dtype/table") for key in keys]
         self.table("A2")  # a misspelt row fails here
         for position, key in enumerate(keys):
             one_is_left = functools.partial(self._is_only_one, position)
@@ -152,7 +157,7 @@ class _DtypeTable(Word):
                 )
                 given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
                 text = f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}"
-                call.refuse(key, text, cause=("dtype", {"came": came, "allowed": sorted(allowed)}))
+                call.refuse(key, text, cause=("dtype", {"came": came, "allowed": sorted(allowed)}), check="dtype/table")
             left = fitting
         self.known.add(combination)
 
@@ -202,6 +207,8 @@ class _SameDtype(Word):
         super().__init__()
         self.first, self.others = first, others
         self.among = None if among is None else dtypes(among, first)
+        self.refusals = [Refusal(name, f"dtype/as-{first}") for name in others]
+        self.refusals += refusals_of(self.among)
         self.dtypes = {name: [(lambda call: call.is_present(first), dtype_of(first))] for name in others}
 
     def __call__(self, call: Call) -> None:
@@ -215,7 +222,7 @@ class _SameDtype(Word):
                 if tensor.dtype is not wanted:
                     text = f"has dtype {tensor.dtype.name}; it must be {wanted.name}, as {call.python_name(self.first)}"
                     values = {"other": call.c_name(self.first), "allowed": wanted, "came": tensor.dtype}
-                    call.refuse(name, text, cause=("same dtype", values))
+                    call.refuse(name, text, cause=("same dtype", values), check=f"dtype/as-{self.first}")
 
 
 def same_dtype(first: str, *others: str, among: Optional[DtypeSet] = None) -> Check:
@@ -227,13 +234,16 @@ class _HasDtype(Word):
     def __init__(self, name: str, rule: DtypeRule) -> None:
         super().__init__()
         self.name, self.rule = name, rule
+        self.refusals = [Refusal(name, "dtype/expected"), *refusals_of(rule)]
         self.dtypes = {name: [(None, rule)]}
 
     def __call__(self, call: Call) -> None:
         if call.is_present(self.name) and call.dtype(self.name) is not self.rule(call):
             came, wanted = call.dtype(self.name), self.rule(call)
             text = f"has dtype {came.name}; it must be {wanted.name}"
-            call.refuse(self.name, text, cause=("expected dtype", {"came": came, "allowed": wanted}))
+            call.refuse(
+                self.name, text, cause=("expected dtype", {"came": came, "allowed": wanted}), check="dtype/expected"
+            )
 
 
 def has_dtype(name: str, source: Union[DtypeRule, str]) -> Check:
@@ -248,6 +258,7 @@ class _OutputDtypes(Word):
 
     def __init__(self, rules: dict[str, DtypeRule]) -> None:
         super().__init__()
+        self.refusals = [refusal for rule in rules.values() for refusal in refusals_of(rule)]
         self.dtypes = {name: [(None, rule)] for name, rule in rules.items()}
 
 
@@ -259,10 +270,15 @@ def output_dtype(**rules: Union[DtypeRule, str]) -> Check:
 def dtype_in(source: DtypeRule, allowed: DtypeSet, name: str) -> Check:
     """The data type of a rule (an attribute's, a promoted one) is one of a set; ``name`` is the parameter to blame."""
 
+    @refuses("value/dtype", name, carry=[source])
     def check(call: Call) -> None:
         came, members = source(call), dtype_set(call, allowed)
         if came not in members:
-            call.refuse(name, f"makes the data type {came.name}; on {call.soc.name} it must be {_listed(members)}")
+            call.refuse(
+                name,
+                f"makes the data type {came.name}; on {call.soc.name} it must be {_listed(members)}",
+                check="value/dtype",
+            )
 
     return check
 
@@ -291,6 +307,7 @@ def dtype_attribute(name: str) -> DtypeRule:
 def promoted(*names: str) -> DtypeRule:
     """The data type to which tensors promote, by CANN's table; RuleViolation where they do not."""
 
+    @refuses("dtype/promotion", *names)
     def dtype(call: Call) -> DataType:
         result: Optional[DataType] = None
         for name in names:
@@ -299,7 +316,11 @@ def promoted(*names: str) -> DtypeRule:
             came = call.dtype(name)
             both = came if result is None else promote(result, came)
             if both is DataType.DT_UNDEFINED:
-                call.refuse(name, f"has dtype {came.name}, which does not promote with {result.name if result else ''}")
+                call.refuse(
+                    name,
+                    f"has dtype {came.name}, which does not promote with {result.name if result else ''}",
+                    check="dtype/promotion",
+                )
             result = both
         return DataType.DT_UNDEFINED if result is None else result
 
@@ -310,13 +331,14 @@ def castable(source: Union[DtypeRule, str], *names: str) -> Check:
     """A value of the source's data type (a C name or a DtypeRule) can be cast to each named tensor."""
     rule_ = dtype_rule(source)
 
+    @refuses("dtype/cast", *names, carry=[rule_])
     def check(call: Call) -> None:
         come = rule_(call)
         for name in names:
             for tensor in call.tensors(name):
                 if not can_cast(come, tensor.dtype):
                     text = f"has dtype {tensor.dtype.name}; a {come.name} result cannot be cast to it"
-                    call.refuse(name, text, cause=("cast", {"came": come, "allowed": tensor.dtype}))
+                    call.refuse(name, text, cause=("cast", {"came": come, "allowed": tensor.dtype}), check="dtype/cast")
 
     return check
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Optional, Union
 
@@ -11,10 +11,10 @@ from ascend_aclnn.catalog import Kind, Operator, Parameter
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR, RuleViolation
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.rules.language.call import Call, Check, ShapeRule, Shapes, make_checks
+from ascend_aclnn.rules.language.call import Call, Check, Refusal, ShapeRule, Shapes, make_checks, refuses
 from ascend_aclnn.rules.language.data_types import documented_dtypes
-from ascend_aclnn.rules.language.expressions import Absent, expression
-from ascend_aclnn.rules.language.groups import Group
+from ascend_aclnn.rules.language.expressions import Absent, condition_check, expression
+from ascend_aclnn.rules.language.groups import Group, place_word
 from ascend_aclnn.rules.language.layout import rank
 
 __all__ = ["RULES", "OutputSpecs", "Rule", "documented_rank", "documented_rule", "rule"]
@@ -54,8 +54,10 @@ class Rule:
         versions: Sequence[str] = (),
         aliases: Mapping[str, str] = MappingProxyType({}),
         empty_lists: str = "",
+        source: str = "",
     ) -> None:
         self.name = name
+        self.source = source
         self.versions = tuple(versions) or (name,)
         self.null_status = null_status
         group = Group(words)
@@ -72,6 +74,7 @@ class Rule:
         self.definitions = {**dict.fromkeys(self.aliases, nothing), **group.definitions}
         self.conditional = group.conditional
         self.expressions = group.expressions
+        self._refusals = group.refusals
         self.nullable = frozenset(nullable.split())
         self.required = frozenset(required.split())
 
@@ -108,7 +111,7 @@ class Rule:
         make_checks(self.checks, call)
         for name in call.operator.not_empty:
             if call.is_empty(name):
-                call.refuse(name, "is empty; it must have elements", TILING_ERROR)
+                call.refuse(name, "is empty; it must have elements", TILING_ERROR, check="empty/kernel")
 
     def positions(self, operator: Operator) -> Mapping[str, int]:
         """Where the parameters are, by C name and by alias."""
@@ -134,15 +137,14 @@ class Rule:
         needed = self._needed.get((call.operator, outputs))
         if needed is None:
             parameters = call.operator.parameters if outputs else call.operator.inputs
-            pointers = [p.name for p in parameters if p.kind.pointer and not self.may_be_null(p)]
+            pointers = [p.name for p in parameters if self._is_needed(p)]
             needed = [(call.operator.positions[name], name) for name in pointers]
             self._needed[call.operator, outputs] = needed
         for position, name in needed:
             if call.values[position] is None:
                 kind = call.operator.parameters[position].ctype.replace("const ", "").rstrip("* ")
-                call.refuse(
-                    name, "is None (a null pointer); it is required", self.null_status, ("null", {"kind": kind})
-                )
+                text = "is None (a null pointer); it is required"
+                call.refuse(name, text, self.null_status, ("null", {"kind": kind}), check="null")
 
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
@@ -185,9 +187,63 @@ class Rule:
             shapes = rule(call)
         except Absent as absent:
             if not self.may_be_null(parameter):
-                call.refuse(expression(absent.name).blamed(call), "is None (a null pointer); it is required")
+                call.refuse(
+                    expression(absent.name).blamed(call), "is None (a null pointer); it is required", check="needed"
+                )
             return None
         return _output_specs(shapes, self._output_dtype(call, parameter))
+
+    def refusals(self, operator: Operator) -> dict[str, Refusal]:
+        """The reasons for which an operator's phase one refuses a call, by identifier."""
+        found: dict[str, Refusal] = {}
+        for identifier, refusal in self.listed_refusals(operator):
+            found.setdefault(identifier, refusal)
+        return found
+
+    def listed_refusals(self, operator: Operator) -> Iterator[tuple[str, Refusal]]:
+        """As ``refusals``, with those that several words make of one argument."""
+        positions = self.positions(operator)
+        listed = [
+            *(Refusal(p.name, "null", "", self.null_status) for p in operator.parameters if self._is_needed(p)),
+            *self._refusals,
+            *(Refusal(name, "empty/kernel", "tiling", TILING_ERROR) for name in operator.not_empty),
+        ]
+        for refusal in listed:
+            if refusal.applies is not None and not refusal.applies(operator):
+                continue
+            name = refusal.argument
+            if refusal.condition is not None:
+                name = name or refusal.condition.subject(positions, self.definitions)
+                check = condition_check(operator, positions, name, refusal.condition.tree, refusal.check)
+                known = all(self._is_known(operator, other) for other in refusal.condition.names)
+                if not (name and (known or refusal.condition.branching)):
+                    continue  # of a parameter that this version does not have
+            else:
+                check = refusal.check
+            check = "/".join([check, *map(place_word, refusal.places)])
+            if refusal.check == "length/list" and name not in self._lists(operator):
+                continue
+            if name == "*":
+                kinds = (Kind.TENSOR, Kind.TENSOR_LIST)
+                names = [p.name for p in operator.parameters if p.kind in kinds]
+            elif name and name not in positions:
+                continue
+            else:
+                names = [operator.parameters[positions[name]].name] if name else [""]
+            for name in names:
+                identifier = "/".join(filter(None, (operator.name, name, check)))
+                yield identifier, refusal._replace(source=refusal.source or self.source)
+
+    def _lists(self, operator: Operator) -> set[str]:
+        """The names of the tensor lists."""
+        parameters = operator.parameters
+        return {n for n, i in self.positions(operator).items() if parameters[i].kind is Kind.TENSOR_LIST}
+
+    def _is_known(self, operator: Operator, name: str) -> bool:
+        return name in self.positions(operator) or name in self.definitions or name == "product"
+
+    def _is_needed(self, parameter: Parameter) -> bool:
+        return parameter.kind.pointer and not self.may_be_null(parameter)
 
     def infers(self, parameter: Parameter) -> bool:
         """The rule can say what an output looks like, for some inputs at least."""
@@ -239,6 +295,7 @@ def rule(
     null_status: int = PARAM_NULLPTR,
     aliases: Mapping[str, str] = MappingProxyType({}),
     empty_lists: str = "",
+    source: str = "",
 ) -> None:
     """Declares the rule of one or more operators (C names, separated by blanks): versions that differ in parameters.
 
@@ -249,18 +306,21 @@ def rule(
 
     ``nullable`` and ``required`` correct what the catalog says of pointers that may be null; a few operators answer a
     null pointer with another ``null_status`` (INNER_NULLPTR).
+
+    ``source`` is what the checks rest on where that is not the operator's document: a file of op_api, or "judgement".
     """
     versions = names.split()
     for name in versions:
         if name in RULES:
             raise ValueError(f"{name} has two rules")
-        RULES[name] = Rule(name, words, nullable, required, null_status, versions, aliases, empty_lists)
+        RULES[name] = Rule(name, words, nullable, required, null_status, versions, aliases, empty_lists, source)
 
 
 @functools.cache
 def documented_rule(operator: Operator) -> Rule:
     """What the document alone says: dtypes by product, rank where it is a plain range."""
 
+    @refuses("rank", *(p.name for p in operator.parameters if documented_rank(p.rank) is not None))
     def ranks(call: Call) -> None:
         for parameter in operator.parameters:
             limits = documented_rank(parameter.rank)

@@ -19,10 +19,12 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn import catalog
+from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import PARAM_INVALID, RuleViolation
 from ascend_aclnn.rules.language.call import (
@@ -31,6 +33,7 @@ from ascend_aclnn.rules.language.call import (
     Call,
     Check,
     DtypeRule,
+    Refusal,
     Word,
     count_text,
     dims_text,
@@ -87,7 +90,8 @@ def by_letter(tensor: ArgumentShape, layout: str, heads: int = 0) -> Letters:
     """The sizes of a tensor by the letters of its layout ("BSND"); H (all heads side by side) gives N and D, too."""
     if len(tensor) != len(layout):
         detail = f"has shape {dims_text(tensor)}; in layout {layout} its rank must be {len(layout)}"
-        raise RuleViolation(PARAM_INVALID, tensor.argument, f"{tensor.parameter.python_name} {detail}")
+        text, check = f"{tensor.parameter.python_name} {detail}", f"{tensor.argument}/layout-rank"
+        raise RuleViolation(PARAM_INVALID, tensor.argument, text, check=check)
     sizes = Letters(zip(layout, tensor))
     if "H" in sizes:
         sizes.update(N=heads, D=sizes.H // heads if heads else 0)
@@ -252,7 +256,9 @@ class Expression:
         try:
             return self.compute(call)
         except Absent as absent:
-            call.refuse(expression(absent.name).blamed(call), "is None (a null pointer); it is required")
+            call.refuse(
+                expression(absent.name).blamed(call), "is None (a null pointer); it is required", check="needed"
+            )
 
     def compute(self, call: Call) -> Any:
         """As ``value``, but raises Absent where a needed argument is a null pointer."""
@@ -262,13 +268,13 @@ class Expression:
                 return self.lazy_function(functools.partial(value_of, call), functools.partial(_needed, call))
             return self.function(*[_needed(call, name) for name in self.names])
         except ZeroDivisionError:
-            call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero")
+            call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero", check="division")
         except DoesNotFit as reason:
-            call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {reason}")
+            call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {reason}", check="fit")
         except NotAllowed as detail:
-            call.refuse(self.blamed(call), str(detail))
+            call.refuse(self.blamed(call), str(detail), check="known")
         except IndexError:  # of something that was computed from arguments
-            call.refuse(self.blamed(call), f"has too few items or axes for {self.render(call)}")
+            call.refuse(self.blamed(call), f"has too few items or axes for {self.render(call)}", check="item-missing")
         except (TypeError, AttributeError):
             self._refuse_null_items(call)
             raise
@@ -280,7 +286,18 @@ class Expression:
         for name in self.names:
             value = value_of(call, name)
             if isinstance(value, ArgumentItems) and None in value:
-                call.refuse(name, f"[{value.index(None)}] is None (a null pointer); it is required")
+                call.refuse(name, f"[{value.index(None)}] is None (a null pointer); it is required", check="needed")
+
+    def subject(self, positions: Mapping[str, int], definitions: Mapping[str, Any]) -> str:
+        """The first parameter that the expression names, itself or through a definition; "" if none."""
+        for name in self.names:
+            if name in positions:
+                return name
+            for _, defined in definitions.get(name, ())[:1]:
+                found: str = defined.subject(positions, definitions)
+                if found:
+                    return found
+        return ""
 
     def blamed(self, call: Call) -> Optional[str]:
         """The first argument present that the expression names, itself or through a definition; else the first one."""
@@ -386,11 +403,12 @@ class Conditional:
 class _Require(Word):
     """Conditions that must hold."""
 
-    def __init__(self, conditions: Sequence[str], why: str, argument: str) -> None:
+    def __init__(self, conditions: Sequence[str], why: str, argument: str, word: str) -> None:
         super().__init__()
         self.expressions = [Expression(part) for text in conditions for part in _conjuncts(text)]
         self.why = why and f", {why}"
-        self.argument = argument
+        self.argument, self.word = argument, word
+        self.refusals = [Refusal(argument, word, condition=part) for part in self.expressions]
 
     def __call__(self, call: Call) -> None:
         for part in self.expressions:
@@ -399,15 +417,19 @@ class _Require(Word):
             except Absent:
                 continue
             if not holds:
-                call.refuse(self.argument or part.blamed(call), explain(call, part.tree, self.argument) + self.why)
+                subject = self.argument or part.subject(call.positions, call.definitions)
+                text = explain(call, part.tree, self.argument) + self.why
+                check = condition_check(call.operator, call.positions, subject, part.tree, self.word)
+                call.refuse(self.argument or part.blamed(call), text, check=check, of=subject)
 
 
-def require(*conditions: str, why: str = "", argument: str = "") -> Check:
+def require(*conditions: str, why: str = "", argument: str = "", word: str = "") -> Check:
     """Conditions that must hold; one that names an absent argument passes (unless it asks ``is None``).
 
     ``argument`` is the parameter to blame, by default the first one named; ``why`` is added to the message.
+    ``word`` is the last part of the identifier, by default made from the condition.
     """
-    return _Require(conditions, why, argument)
+    return _Require(conditions, why, argument, word)
 
 
 def _conjuncts(text: str) -> list[str]:
@@ -456,6 +478,119 @@ def dtype_rule(source: Union[DtypeRule, str]) -> DtypeRule:
         return call.dtype(source if source in call.positions else value.argument)
 
     return dtype
+
+
+# ------------------------------------------------------------------------------------------------- identifiers
+
+_LONGEST = 40  # characters of a condition that is spelled out
+_MOST_NAMES = 4  # of one that is not
+_KINDS = {
+    "dtype": "dtype",
+    "format": "format",
+    "nz": "format",
+    "storage": "format",
+    "contiguous": "layout",
+    "transposed": "layout",
+}
+_SIGNS: dict[type, str] = {
+    ast.Eq: "is",
+    ast.NotEq: "is not",
+    ast.Gt: "above",
+    ast.GtE: "from",
+    ast.Lt: "below",
+    ast.LtE: "to",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.Add: "plus",
+    ast.Sub: "minus",
+    ast.Mult: "times",
+    ast.Div: "by",
+    ast.FloorDiv: "by",
+    ast.Mod: "modulo",
+    ast.Pow: "power",
+    ast.BitAnd: "with",
+    ast.BitOr: "or",
+    ast.LShift: "shifted by",
+    ast.RShift: "shifted by",
+    ast.USub: "minus",
+    ast.Not: "not",
+    ast.And: "and",
+    ast.Or: "or",
+}
+
+
+def condition_check(
+    operator: Operator, positions: Mapping[str, int], subject: str, tree: ast.expr, word: str = ""
+) -> str:
+    """The kind of a condition on a parameter, and its words: "shape/last-multiple-of-numHeads"."""
+    attributes = {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _names(node.value, subject)
+    }
+    kinds = [kind for attribute, kind in _KINDS.items() if attribute in attributes]
+    if isinstance(tree, ast.Compare) and isinstance(tree.ops[0], (ast.Is, ast.IsNot)):
+        kind = "null"
+    elif kinds:
+        kind = kinds[0]
+    else:
+        position = positions.get(subject)
+        tensors = (Kind.TENSOR, Kind.TENSOR_LIST)
+        kind = "shape" if position is not None and operator.parameters[position].kind in tensors else "value"
+    return f"{kind}/{word or slug(tree).removeprefix(f'{subject}-')}"
+
+
+def _names(node: ast.expr, name: str) -> bool:
+    """Whether a node is a name, or an item of it."""
+    return (isinstance(node, ast.Name) and node.id == name) or (
+        isinstance(node, ast.Subscript) and _names(node.value, name)
+    )
+
+
+def slug(tree: ast.expr) -> str:
+    """A condition in words for an identifier; of a long one the names that are in it."""
+    words = re.sub("[^A-Za-z0-9]+", "-", _spelled(tree)).strip("-")
+    return words if len(words) <= _LONGEST else "-".join(Expression(ast.unparse(tree)).names[:_MOST_NAMES])
+
+
+def _spelled(node: ast.AST) -> str:
+    if isinstance(node, ast.Compare):
+        if _is_multiple(node):
+            inner = node.left
+            assert isinstance(inner, ast.BinOp)
+            return f"{_spelled(inner.left)} multiple of {_spelled(inner.right)}"
+        parts = [word for op, right in zip(node.ops, node.comparators) for word in (_SIGNS[type(op)], _spelled(right))]
+        return " ".join([_spelled(node.left), *parts])
+    if isinstance(node, ast.BinOp):
+        return f"{_spelled(node.left)} {_SIGNS[type(node.op)]} {_spelled(node.right)}"
+    if isinstance(node, ast.UnaryOp):
+        return f"{_SIGNS[type(node.op)]} {_spelled(node.operand)}"
+    if isinstance(node, ast.BoolOp):
+        return f" {_SIGNS[type(node.op)]} ".join(map(_spelled, node.values))
+    if isinstance(node, ast.IfExp):
+        return f"{_spelled(node.body)} if {_spelled(node.test)} else {_spelled(node.orelse)}"
+    if isinstance(node, ast.Subscript):
+        index = "last" if ast.unparse(node.slice) == "-1" else _spelled(node.slice)
+        return f"{_spelled(node.value)} {index}"
+    if isinstance(node, ast.Slice):
+        return f"{_spelled(node.lower) if node.lower else ''} until {_spelled(node.upper) if node.upper else 'end'}"
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        function = {"len": "length", "prod": "product", "all": "each"}.get(node.func.id, node.func.id)
+        return " ".join([function, *map(_spelled, node.args)])
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+        return _spelled(node.elt)
+    if isinstance(node, ast.Attribute):
+        return f"{_spelled(node.value)} {node.attr}"
+    if isinstance(node, (ast.Name, ast.Constant)):
+        return node.id if isinstance(node, ast.Name) else repr(node.value)
+    return " ".join(map(_spelled, ast.iter_child_nodes(node)))
+
+
+def _is_multiple(node: ast.Compare) -> bool:
+    """Whether a comparison is ``a % b == 0``."""
+    zero = node.comparators[0]
+    divides = isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Mod) and isinstance(node.ops[0], ast.Eq)
+    return divides and isinstance(zero, ast.Constant) and zero.value == 0
 
 
 # ------------------------------------------------------------------------------------------------- explanations
@@ -608,13 +743,7 @@ def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
     if isinstance(op, (ast.Is, ast.IsNot)):
         return "is None (a null pointer); it is required" if isinstance(op, ast.IsNot) else "is given; it must be None"
     left_node: ast.expr = node.left
-    if (
-        isinstance(left_node, ast.BinOp)
-        and isinstance(left_node.op, ast.Mod)
-        and isinstance(op, ast.Eq)
-        and isinstance(right_node, ast.Constant)
-        and right_node.value == 0
-    ):
+    if _is_multiple(node) and isinstance(left_node, ast.BinOp):
         came, subject = describe(call, left_node.left, argument)
         return f"{came}; {subject} must be a multiple of {_limit(call, left_node.right)}"
     came, subject = describe(call, left_node, argument)

@@ -8,11 +8,12 @@ inferred in any case.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
-from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR
-from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, make_checks
-from ascend_aclnn.rules.language.expressions import Conditional
+from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR, RuleViolation
+from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, make_checks, refusals_of, refuses
+from ascend_aclnn.rules.language.expressions import Conditional, Expression, slug
 
 __all__ = [
     "documented_products",
@@ -40,6 +41,7 @@ class Group(Word):
                 _join(self.definitions, word.definitions, where)
                 _join(self.conditional, word.conditional, where)
                 self.expressions += word.expressions
+            self.refusals += refusals_of(word)
 
     def __call__(self, call: Call) -> None:
         make_checks(self.words, call)
@@ -57,15 +59,35 @@ def _both(outer: Optional[Condition], inner: Optional[Condition]) -> Optional[Co
 
 
 class _When(Group):
-    def __init__(self, words: Sequence[Check], where: Condition) -> None:
+    def __init__(
+        self,
+        words: Sequence[Check],
+        where: Condition,
+        place: str = "",
+        applies: Optional[Callable[[Operator], bool]] = None,
+    ) -> None:
         super().__init__(words, where)
         self.condition = where
+        self.place: Any = place or getattr(where, "expression", "")
         if isinstance(where, Conditional):
             self.expressions.append(where.expression)
+        self.refusals = [
+            refusal._replace(
+                places=(*refusal.places, self.place) if self.place else refusal.places,
+                applies=applies if refusal.applies is None else refusal.applies,
+            )
+            for refusal in self.refusals
+        ]
 
     def __call__(self, call: Call) -> None:
-        if self.condition(call):
+        if not self.condition(call):
+            return
+        try:
             super().__call__(call)
+        except RuleViolation as violation:
+            if violation.check and self.place:
+                violation.check += f"/{place_word(self.place)}"
+            raise
 
 
 class _Unless(Group):
@@ -82,6 +104,8 @@ class _WithStatus(Group):
     def __init__(self, words: Sequence[Check], status: int) -> None:
         super().__init__(words)
         self.status = status
+        source = "tiling" if status == TILING_ERROR else ""
+        self.refusals = [r._replace(status=r.status or status, source=r.source or source) for r in self.refusals]
 
     def __call__(self, call: Call) -> None:
         before, call.status = call.status, self.status
@@ -91,22 +115,35 @@ class _WithStatus(Group):
             call.status = before
 
 
-def when(where: Union[str, Condition], *words: Check) -> Check:
-    """What applies under a condition only, to checks as to outputs; the condition is an expression or a function."""
+def when(where: Union[str, Condition], *words: Check, word: str = "") -> Check:
+    """What applies under a condition only, to checks as to outputs; the condition is an expression or a function.
+
+    ``word`` stands for the condition in the identifiers of the checks; an expression stands for itself by default.
+    """
     condition = Conditional(where) if isinstance(where, str) else where
-    return _When(words, condition)
+    return _When(words, condition, word)
+
+
+def place_word(place: Union[str, Expression]) -> str:
+    """What a group adds to the identifiers of its checks."""
+    return place if isinstance(place, str) else f"when-{slug(place.tree)}"
 
 
 def on_products(products: str, *words: Check) -> Check:
     """What applies on some products only ("A2 A3"), to checks as to outputs."""
     chosen = frozenset(products.split())
-    return _When(words, lambda call: call.product in chosen)
+    return _When(words, lambda call: call.product in chosen, "on-" + "-".join(products.split()))
 
 
 def on_operators(names: str, *words: Check) -> Check:
-    """What applies to some of the operators (C names) that share a rule, to checks as to outputs."""
+    """What applies to some of the operators that share a rule, to checks as to outputs: C names, one may end with *."""
     chosen = frozenset(names.split())
-    return _When(words, lambda call: call.operator.name in chosen)
+    beginning = tuple(name[:-1] for name in chosen if name.endswith("*"))
+
+    def applies(operator: Operator) -> bool:
+        return operator.name in chosen or (bool(beginning) and operator.name.startswith(beginning))
+
+    return _When(words, lambda call: applies(call.operator), applies=applies)
 
 
 def unless_empty(names: str, *words: Check) -> Check:
@@ -139,16 +176,18 @@ def only_products(products: str) -> Check:
     """The operator exists on some products only."""
     chosen = products.split()
 
+    @refuses("product", "")
     def check(call: Call) -> None:
         if call.product not in chosen:
-            call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on {products}")
+            call.refuse(None, f"the operator is not supported on {call.soc.name}; it is on {products}", check="product")
 
     return check
 
 
+@refuses("product", "", status=RUNTIME_ERROR)
 def documented_products(call: Call) -> None:
     """The operator's document names the product of the SoC; elsewhere the runtime finds no kernel (361001)."""
     products = call.operator.products
     if products and call.product not in products:
         text = f"the operator is not supported on {call.soc.name}; it is on {' '.join(products)}"
-        call.refuse(None, text, RUNTIME_ERROR)
+        call.refuse(None, text, RUNTIME_ERROR, check="product")

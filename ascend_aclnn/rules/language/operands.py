@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Union
 
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR
-from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Shape
+from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Shape, carries, refuses
 from ascend_aclnn.rules.language.data_types import (
     DtypeSet,
     can_cast,
@@ -27,7 +27,7 @@ from ascend_aclnn.rules.language.data_types import (
 )
 from ascend_aclnn.rules.language.declare import rule
 from ascend_aclnn.rules.language.expressions import dtype_rule
-from ascend_aclnn.rules.language.groups import only_products, when
+from ascend_aclnn.rules.language.groups import on_operators, only_products
 from ascend_aclnn.rules.language.layout import max_rank
 from ascend_aclnn.rules.language.shapes import broadcast_shape, broadcast_shapes, output_shape, same_shape, shape_of
 
@@ -67,7 +67,7 @@ def in_both_forms(names: str, *words: Check, **options: Any) -> None:
 
 def in_place(*words: Check) -> Check:
     """What applies to the in-place forms of a rule."""
-    return when(lambda call: call.operator.name.startswith("aclnnInplace"), *words)
+    return on_operators("aclnnInplace*", *words)
 
 
 # --------------------------------------------------------------------------------------------------- data types
@@ -77,6 +77,7 @@ def floated(source: Union[DtypeRule, str]) -> DtypeRule:
     """FLOAT for integers and BOOL, else the data type itself."""
     inner = dtype_of(source) if isinstance(source, str) else source
 
+    @carries(inner)
     def dtype(call: Call) -> DataType:
         came = inner(call)
         return DataType.FLOAT if is_integral(came, with_bool=True) else came
@@ -125,6 +126,7 @@ def combine(higher: DataType, lower: DataType) -> DataType:
 def with_scalar(tensor: str, scalar: str) -> DtypeRule:
     """The data type of a tensor combined with a scalar: how Ascend 950 computes, and what binding allocates."""
 
+    @refuses("dtype/promotion", scalar)
     def dtype(call: Call) -> DataType:
         both = combine(call.dtype(tensor), scalar_default(call.dtype(scalar)))
         if both is DataType.COMPLEX32:
@@ -149,6 +151,7 @@ def binary_promoted(first: str, second: str) -> DtypeRule:
     """Two tensors' common type; on Ascend 950 a 0-d tensor beside one with dimensions counts like a scalar."""
     plain = promoted(first, second)
 
+    @refuses("dtype/promotion", second)
     def dtype(call: Call) -> DataType:
         a, b = call[first], call[second]
         if call.product != "950" or (a.ndim > 0) == (b.ndim > 0):
@@ -162,7 +165,9 @@ def binary_promoted(first: str, second: str) -> DtypeRule:
 def _known(call: Call, dtype: DataType, first: str, second: str) -> DataType:
     if dtype is DataType.DT_UNDEFINED:
         call.refuse(
-            second, f"has dtype {call.dtype(second).name}, which does not promote with {call.dtype(first).name}"
+            second,
+            f"has dtype {call.dtype(second).name}, which does not promote with {call.dtype(first).name}",
+            check="dtype/promotion",
         )
     return dtype
 
@@ -170,13 +175,14 @@ def _known(call: Call, dtype: DataType, first: str, second: str) -> DataType:
 def by_product(products: str, here: DtypeRule, elsewhere: DtypeRule) -> DtypeRule:
     """One DtypeRule on some products, another on the rest."""
     chosen = products.split()
-    return lambda call: here(call) if call.product in chosen else elsewhere(call)
+    return carries(here, elsewhere)(lambda call: here(call) if call.product in chosen else elsewhere(call))
 
 
 def no_bool(source: DtypeRule, instead: str) -> DtypeRule:
     """Another data type where a rule gives BOOL, because the kernel has none for it."""
     member = DataType[instead]
 
+    @carries(source)
     def dtype(call: Call) -> DataType:
         came = source(call)
         return member if came is DataType.BOOL else came
@@ -188,13 +194,14 @@ def takes_dtype(source: Union[DtypeRule, str], *names: str) -> Check:
     """Tensors and scalars can be cast to the data type that is computed in; absent ones pass."""
     computed_in = dtype_rule(source)
 
+    @refuses("dtype/cast", *names, carry=[computed_in])
     def check(call: Call) -> None:
         target = computed_in(call)
         for name in names:
             if call.is_present(name) and not can_cast(call.dtype(name), target):
                 came = call.dtype(name)
                 text = f"has dtype {came.name}, which cannot be cast to {target.name}"
-                call.refuse(name, text, cause=("cast", {"came": came, "allowed": target}))
+                call.refuse(name, text, cause=("cast", {"came": came, "allowed": target}), check="dtype/cast")
 
     return check
 
@@ -202,10 +209,11 @@ def takes_dtype(source: Union[DtypeRule, str], *names: str) -> Check:
 def not_complex(*names: str) -> Check:
     """Tensors and scalars are real; absent ones pass."""
 
+    @refuses("dtype/complex", *names)
     def check(call: Call) -> None:
         for name in names:
             if call.is_present(name) and is_complex(call.dtype(name)):
-                call.refuse(name, f"has dtype {call.dtype(name).name}; it must be real")
+                call.refuse(name, f"has dtype {call.dtype(name).name}; it must be real", check="dtype/complex")
 
     return check
 
@@ -213,9 +221,14 @@ def not_complex(*names: str) -> Check:
 def has_common(source: DtypeRule, name: str) -> Check:
     """There is a data type to compute in; ``name`` is the parameter to blame."""
 
+    @refuses("dtype/promotion", name, carry=[source])
     def check(call: Call) -> None:
         if source(call) is DataType.DT_UNDEFINED:
-            call.refuse(name, f"has dtype {call.dtype(name).name}, which does not promote with the other operand's")
+            call.refuse(
+                name,
+                f"has dtype {call.dtype(name).name}, which does not promote with the other operand's",
+                check="dtype/promotion",
+            )
 
     return check
 
@@ -226,12 +239,17 @@ def has_common(source: DtypeRule, name: str) -> Check:
 def broadcast_of_list(name: str) -> Callable[[Call], Shape]:
     """The shape to which the tensors of a list broadcast."""
 
+    @refuses("shape/broadcast", name)
     def shape_(call: Call) -> Shape:
         total: Shape = ()
         for tensor in call.tensors(name):
             both = broadcast_shapes(total, tensor.shape)
             if both is None:
-                call.refuse(name, f"has a tensor of shape {tensor.shape}, which does not broadcast with {total}")
+                call.refuse(
+                    name,
+                    f"has a tensor of shape {tensor.shape}, which does not broadcast with {total}",
+                    check="shape/broadcast",
+                )
             total = both
         return total
 
@@ -241,10 +259,11 @@ def broadcast_of_list(name: str) -> Callable[[Call], Shape]:
 def no_null_item(*names: str) -> Check:
     """Tensor lists have no null pointer among their items."""
 
+    @refuses("null/item", *names, status=PARAM_NULLPTR)
     def check(call: Call) -> None:
         for name in names:
             if any(item is None for item in call[name] or ()):
-                call.refuse(name, "has None (a null pointer) among its tensors", PARAM_NULLPTR)
+                call.refuse(name, "has None (a null pointer) among its tensors", PARAM_NULLPTR, check="null/item")
 
     return check
 
@@ -253,6 +272,7 @@ def max_rank_if_strided(*names: str) -> Check:
     """At most 8 dimensions, unless all the tensors are contiguous."""
     limited = max_rank(8, *names)
 
+    @carries(limited)
     def check(call: Call) -> None:
         if not all(t.is_contiguous for name in names for t in call.tensors(name)):
             limited(call)

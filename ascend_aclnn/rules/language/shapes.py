@@ -14,12 +14,16 @@ from ascend_aclnn.rules.language.call import (
     ArgumentItems,
     Call,
     Check,
+    Refusal,
     Shape,
     ShapeRule,
     Shapes,
     Word,
+    carries,
     count_text,
     dims_text,
+    refusals_of,
+    refuses,
 )
 from ascend_aclnn.rules.language.expressions import Absent, Expression, definition, expression, require, value_of
 
@@ -50,6 +54,8 @@ class _OutputShapes(Word):
         self.checks = checks
         self.shapes = {name: [(None, rule)] for name, rule in rules.items()}
         self.expressions = [rule.expression for rule in rules.values() if isinstance(rule, _ShapeExpression)]
+        self.refusals = [Refusal(name, check) for name in rules for check in ("length/list", "shape") if checks]
+        self.refusals += [refusal for rule in rules.values() for refusal in refusals_of(rule)]
 
     def __call__(self, call: Call) -> None:
         for name, rule in self.rules.items():
@@ -64,11 +70,15 @@ class _OutputShapes(Word):
             tensors = call.tensors(name)
             shapes = required if isinstance(required, list) else [required]
             if len(tensors) != len(shapes):
-                call.refuse(name, f"has {count_text(len(tensors), 'tensor')}; it must have {len(shapes)}")
+                call.refuse(
+                    name, f"has {count_text(len(tensors), 'tensor')}; it must have {len(shapes)}", check="length/list"
+                )
             for tensor, shape in zip(tensors, shapes):
                 if tensor.shape != tuple(shape) and not self.admits(tensor, shape):
                     text = f"has shape {dims_text(tensor.shape)}; it must be {dims_text(shape)}"
-                    call.refuse(name, text, cause=("shape", {"came": tensor.shape, "allowed": tuple(shape)}))
+                    call.refuse(
+                        name, text, cause=("shape", {"came": tensor.shape, "allowed": tuple(shape)}), check="shape"
+                    )
 
     def admits(self, tensor: TensorSpec, shape: Shape) -> bool:
         """Whether a tensor of another shape will do."""
@@ -84,6 +94,10 @@ class _RelaxedShapes(_OutputShapes):
 
 class _CopiedShapes(_RelaxedShapes):
     """Shapes of outputs into which CANN copies; an empty input ends phase one before the copy."""
+
+    def __init__(self, rules: dict[str, ShapeRule]) -> None:
+        super().__init__(rules, checks=True)
+        self.refusals = [refusal._replace(status=INNER_NULLPTR) for refusal in self.refusals]
 
     def __call__(self, call: Call) -> None:
         inputs = [t for p in call.operator.inputs if "Tensor" in p.ctype for t in call.tensors(p.name)]
@@ -116,7 +130,7 @@ def infer_shape(**rules: Union[ShapeRule, str]) -> Check:
 
 def copied_output_shape(**rules: Union[ShapeRule, str]) -> Check:
     """Outputs into which CANN copies its result: another shape fails the graph (561103), unless an input is empty."""
-    return _CopiedShapes(_shape_rules(rules), checks=True)
+    return _CopiedShapes(_shape_rules(rules))
 
 
 def has_shape(**rules: Union[ShapeRule, str]) -> Check:
@@ -167,6 +181,7 @@ def shape_from(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) 
 def broadcast_shape(*names: str) -> Callable[[Call], Shape]:
     """The shape to which tensors broadcast; RuleViolation where they do not. Absent ones do not count."""
 
+    @refuses("shape/broadcast", *names)
     def shape_(call: Call) -> Shape:
         total: Shape = ()
         for name in names:
@@ -177,7 +192,7 @@ def broadcast_shape(*names: str) -> Callable[[Call], Shape]:
                 text = f"has shape {dims_text(call.shape(name))}, which does not broadcast with {dims_text(total)}"
                 first = next(other for other in names if call.is_present(other))
                 values = {"other": call.c_name(first), "came": call.shape(name), "allowed": total}
-                call.refuse(name, text, cause=("broadcast", values))
+                call.refuse(name, text, cause=("broadcast", values), check="shape/broadcast")
             total = both
         return total
 
@@ -203,6 +218,7 @@ def reduced_shape(name: str, axes: str, keep_dims: Union[str, bool] = False) -> 
     Axes outside the rank, or named twice, are refused.
     """
 
+    @carries(axis_refusals(axes))
     def shape_(call: Call) -> Shape:
         sizes: Shape = call.shape(name)
         given = call[axes]
@@ -215,16 +231,21 @@ def reduced_shape(name: str, axes: str, keep_dims: Union[str, bool] = False) -> 
     return shape_
 
 
+def axis_refusals(name: str) -> list[Refusal]:
+    """Those of ``normalise_axes``."""
+    return [Refusal(name, "axis"), Refusal(name, "axis/twice")]
+
+
 def normalise_axes(call: Call, argument: str, axes: Iterable[int], ndim: int) -> list[int]:
     """Axes as non-negative numbers; refuses those out of range and repeated ones. A 0-d tensor has the axes 0 and -1."""
     found: list[int] = []
     extent = max(ndim, 1)
     for axis in axes:
         if not -extent <= axis < extent:
-            call.refuse(argument, f"is {axis}; it must be in [{-extent}, {extent - 1}]")
+            call.refuse(argument, f"is {axis}; it must be in [{-extent}, {extent - 1}]", check="axis")
         positive = axis % extent
         if positive in found:
-            call.refuse(argument, f"names axis {axis} twice")
+            call.refuse(argument, f"names axis {axis} twice", check="axis/twice")
         found.append(positive)
     return found
 
@@ -232,6 +253,7 @@ def normalise_axes(call: Call, argument: str, axes: Iterable[int], ndim: int) ->
 def same_shape(first: str, *others: str) -> Check:
     """The others have the first's shape; absent ones pass."""
 
+    @refuses(f"shape/as-{first}", *others)
     def check(call: Call) -> None:
         if not call.is_present(first):
             return
@@ -241,7 +263,7 @@ def same_shape(first: str, *others: str) -> Check:
                 if tensor.shape != wanted:
                     text = f"has shape {dims_text(tensor.shape)}; it must be {dims_text(wanted)}, as {call.python_name(first)}"
                     values = {"other": call.c_name(first), "came": tensor.shape, "allowed": wanted}
-                    call.refuse(name, text, cause=("same shape", values))
+                    call.refuse(name, text, cause=("same shape", values), check=f"shape/as-{first}")
 
     return check
 
@@ -249,13 +271,14 @@ def same_shape(first: str, *others: str) -> Check:
 def broadcastable(name: str, target: str) -> Check:
     """A tensor broadcasts to another's shape without enlarging it."""
 
+    @refuses(f"shape/broadcast-{target}", name)
     def check(call: Call) -> None:
         if call.is_present(name) and call.is_present(target):
             both = broadcast_shapes(call.shape(name), call.shape(target))
             if both != call.shape(target):
                 text = f"has shape {dims_text(call.shape(name))}, which does not broadcast to {dims_text(call.shape(target))}"
                 values = {"other": call.c_name(target), "came": call.shape(name), "allowed": call.shape(target)}
-                call.refuse(name, text, cause=("broadcast", values))
+                call.refuse(name, text, cause=("broadcast", values), check=f"shape/broadcast-{target}")
 
     return check
 
@@ -294,6 +317,7 @@ class _ShapePatterns(_OutputShapes):
         self.own = {size: _Size(found) for size, found in places.items()}
         self.definitions = {size: [(None, own)] for size, own in self.own.items()}
         self.expressions = list(self.where.expressions) if isinstance(self.where, Word) else []
+        self.refusals += refusals_of(self.where)
 
     def __call__(self, call: Call) -> None:
         bound: dict[str, Any] = {}
@@ -311,7 +335,7 @@ class _ShapePatterns(_OutputShapes):
             if mismatch is None:
                 return
         allowed = " or ".join(f"({', '.join(p)}{',' * (len(p) == 1)})" for p in self.patterns[name])
-        call.refuse(name, f"has shape {dims_text(shape)}; it must be {allowed}{mismatch}")
+        call.refuse(name, f"has shape {dims_text(shape)}; it must be {allowed}{mismatch}", check="shape")
 
     def mismatch(self, call: Call, shape: Shape, pattern: list[str], bound: dict[str, Any]) -> Optional[str]:
         """What to add to the message where a shape does not fit a pattern; None where it fits."""

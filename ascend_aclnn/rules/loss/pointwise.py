@@ -19,8 +19,8 @@ rule(
     "aclnnL1Loss",
     reduction,
     # What is asked of the data types before they promote: no integers of floats, and no mean of integers.
-    when(f"reduction == {NONE} and target.dtype in {_REAL}", require(f"self.dtype in {_REAL}")),
-    when(f"reduction == {MEAN} and target.dtype not in {_REAL}", require(f"self.dtype in {_REAL}")),
+    when(f"reduction == {NONE} and target.dtype in {_REAL}", require(f"self.dtype in {_REAL}", word="of-float-target")),
+    when(f"reduction == {MEAN} and target.dtype not in {_REAL}", require(f"self.dtype in {_REAL}", word="for-mean")),
     dtype_in(_PAIR, {"A2 A3 950": f"{_L1} BF16", "": _L1}, "self"),
     castable(_PAIR, "out"),
     max_rank(8, "self", "target"),

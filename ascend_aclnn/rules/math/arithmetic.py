@@ -28,10 +28,13 @@ def _computable(source: DtypeRule, allowed: DtypeSet) -> Check:
 def _alpha(source: DtypeRule) -> Check:
     """A factor of dtype that suits the result: castable to it, and integral for BOOL."""
 
+    @refuses("dtype/cast", "alpha", carry=[source])
     def check(call: Call) -> None:
         target, came = source(call), call.dtype("alpha")
         fits = is_integral(came, with_bool=True) if target is DataType.BOOL else can_cast(came, target)
-        call.require(fits, "alpha", f"has dtype {came.name}, which does not suit a {target.name} result")
+        call.require(
+            fits, "alpha", f"has dtype {came.name}, which does not suit a {target.name} result", check="dtype/cast"
+        )
 
     return check
 
@@ -246,14 +249,17 @@ _LIMITS = {
 }
 
 
+@refuses("range", "exponent")
 def _exponent_fits(call: Call) -> None:
     """Ascend 950 refuses exponents that the computed data type cannot hold, and negative ones of integers."""
     target, value = with_scalar("self", "exponent")(call), number(call, "exponent")
     if isinstance(value, complex) or not math.isfinite(value):
         return
-    call.require(not is_integral(target) or value >= 0, "exponent", f"is {value}; integers have no negative power")
+    call.require(
+        not is_integral(target) or value >= 0, "exponent", f"is {value}; integers have no negative power", check="range"
+    )
     low, high = _LIMITS.get(target, (value, value))
-    call.require(low <= value <= high, "exponent", f"is {value}; {target.name} cannot hold it")
+    call.require(low <= value <= high, "exponent", f"is {value}; {target.name} cannot hold it", check="range")
 
 
 _POWER = promoted("self", "exponent")

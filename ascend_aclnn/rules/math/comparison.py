@@ -143,6 +143,7 @@ _BITS_ALL = f"{INTEGERS} {UNSIGNED} BOOL"
 _SIGNED_OR_ALL: DtypeSet = {"950": _BITS_ALL, "": f"{INTEGERS} BOOL"}
 
 
+@refuses("dtype/promotion", "other")
 def _narrowed(call: Call) -> DataType:
     """An INT64 scalar counts as INT32 where its value fits."""
     came = call.dtype("other")
@@ -150,7 +151,11 @@ def _narrowed(call: Call) -> DataType:
         came = DataType.INT32
     both = promote(call.dtype("self"), came)
     if both is DataType.DT_UNDEFINED:
-        call.refuse("other", f"has dtype {came.name}, which does not promote with {call.dtype('self').name}")
+        call.refuse(
+            "other",
+            f"has dtype {came.name}, which does not promote with {call.dtype('self').name}",
+            check="dtype/promotion",
+        )
     return both
 
 

@@ -16,11 +16,12 @@ _ENDS = ("start", "end", "step")
 def _length(closed: bool) -> Check:
     """How many steps lead from start to end; a function, as it looks at data types of scalars and rounds their quotient."""
 
+    @refuses("value", *_ENDS)
     def count(call: Call) -> int:
         start, end, step = (call[name].value for name in _ENDS)
         for name, value in zip(_ENDS, (start, end, step)):
             if isinstance(value, complex) or not math.isfinite(value) or (name == "step" and value == 0):
-                call.refuse(name, f"is {value}; it must be finite and real, and step not 0")
+                call.refuse(name, f"is {value}; it must be finite and real, and step not 0", check="value")
         span = (end - start) / step
         return int(max(0, math.floor(span) + 1 if closed else math.ceil(span)))
 

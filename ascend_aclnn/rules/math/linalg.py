@@ -26,6 +26,7 @@ rule(
 )
 
 
+@refuses("dtype/tensors", "betaOptional", "alphaOptional")
 def _addr_factors(call: Call) -> None:
     """beta and alpha, whose dtypes words do not see: boolean only among booleans, integers among integers."""
     vectors = ("self", "vec1", "vec2")
@@ -36,7 +37,7 @@ def _addr_factors(call: Call) -> None:
         fits = dtype is not DataType.BOOL or from_all is DataType.BOOL
         fits = fits and (not integers or is_integral(dtype, with_bool=True))
         text = f"has dtype {dtype.name}; the tensors promote to {from_all.name}"
-        call.require(fits or not call.is_present(name), name, text)
+        call.require(fits or not call.is_present(name), name, text, check="dtype/tensors")
 
 
 in_both_forms(

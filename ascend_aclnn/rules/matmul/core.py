@@ -54,7 +54,8 @@ rule(
         batch="broadcast(self[:-2], mat2[:-2])",
         made="(*batch, *self[-2:-1], *(mat2[-1:] if len(mat2) > 1 else ()))",
     ),
-    require("mat2[0 if len(mat2) < 3 else -2] == self[-1]", "broadcasts(mat2[:-2], self[:-2])"),
+    require("mat2[0 if len(mat2) < 3 else -2] == self[-1]", word="inner"),
+    require("broadcasts(mat2[:-2], self[:-2])", word="batch"),
     not_nz("self", "out"),
     # CANN reshapes the product to out's shape, and fills out with zeros where an operand is empty.
     with_status(INNER_NULLPTR, unless_empty("self mat2", require("out.size == prod(made)"))),
@@ -186,6 +187,7 @@ _accumulated(
 _accumulated("aclnnBaddbmm aclnnInplaceBaddbmm", "(*batch1[:2], batch2[2])", same_format("batch1", "batch2", "out"))
 
 
+@refuses("dtype/promotion", "mat", "self", "vec")
 def _promote_addmv(call: Call) -> DataType:
     """alpha and beta of 1 leave the dtypes of the tensors alone (a function: promotion depends on a scalar's value)."""
 
@@ -193,14 +195,14 @@ def _promote_addmv(call: Call) -> DataType:
         value = call[scalar]
         both = came if value is None or abs(float(value.value) - 1) < 1e-7 else promote(value.dtype, came)
         text = f"has dtype {came.name}, which does not promote with that of {scalar}"
-        call.require(both is not DataType.DT_UNDEFINED, name, text)
+        call.require(both is not DataType.DT_UNDEFINED, name, text, check="dtype/promotion")
         return both
 
     product = scaled("alpha", promoted("mat", "vec")(call), "mat")
     addend = scaled("beta", call.dtype("self"), "self")
     total = promote(addend, product)
     text = f"gives dtype {addend.name}, which does not promote with {product.name}"
-    call.require(total is not DataType.DT_UNDEFINED, "self", text)
+    call.require(total is not DataType.DT_UNDEFINED, "self", text, check="dtype/promotion")
     return total
 
 
@@ -245,6 +247,13 @@ def _equation(form: str) -> Condition:
 
 _OUTER, _WEIGHTED = _equation("a,b->ab"), _equation("abcd,abced->abce")
 
+
+@refuses("value", "equation")
+def _weighted_equation(call: Call) -> None:
+    text = f"is {call['equation']!r}; it must be of the form 'abcd,abced->abce' or 'a,b->ab'"
+    call.require(_WEIGHTED(call), "equation", text, check="value")
+
+
 rule(
     "aclnnEinsum",
     dtypes({"A2 A3 950": "FLOAT16 FLOAT " + _INTEGERS, "": "FLOAT16 " + _INTEGERS}, "tensors", "output"),
@@ -256,11 +265,7 @@ rule(
     when(_OUTER, require("len(a) == 1", "len(b) == 1"), output_shape(output="(*a, *b)")),
     when(
         lambda call: not _OUTER(call),
-        lambda call: call.require(
-            _WEIGHTED(call),
-            "equation",
-            f"is {call['equation']!r}; it must be of the form 'abcd,abced->abce' or 'a,b->ab'",
-        ),
+        _weighted_equation,
         require("len(a) == 4", "len(b) == 5", "b[:3] == a[:3]", "b[4] == a[3]", "0 not in a", "b[3] > 0"),
         output_shape(output="b[:4]"),
     ),

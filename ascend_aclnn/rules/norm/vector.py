@@ -64,9 +64,9 @@ rule(
             "relativePosBias.size == prod(x[-3:])",
             "attenMaskOptional.size > 0",
             "attenMaskOptional.size % prod(x[-2:]) == 0",
-            "attenMaskOptional.size == x[1] * prod(x[-2:]) or len(x) == 4",
-            "x[0] * prod(x[-2:]) % attenMaskOptional.size == 0 or len(x) == 5",
         ),
+        require("attenMaskOptional.size == x[1] * prod(x[-2:]) or len(x) == 4", word="of-windows"),
+        require("x[0] * prod(x[-2:]) % attenMaskOptional.size == 0 or len(x) == 5", word="repeats"),
         output_shape(out="x"),
     ),
 )
