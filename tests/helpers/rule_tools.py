@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -14,6 +15,12 @@ from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
 
 A2, A3, OLD, OLD_310P, NEW_950 = "Ascend910B1", "Ascend910_9391", "Ascend910A", "Ascend310P3", "Ascend950PR_9599"
+
+
+# What a message has no place for: pieces of the rules' own notation.
+CODE = re.compile(
+    r"\b(len|prod|all|any|max|min|sum|zip|range|broadcasts?|ceil_div)\(|\[[^\]]*:[^\]]*\]|\bif\b.*\belse\b|[=!<>]=|\blambda\b"
+)
 
 
 def t(

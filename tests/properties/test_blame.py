@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from long_tests import LONG
 from operator_arguments import shapes
+from rule_tools import CODE
 
 import ascend_aclnn as aclnn
 import samples
@@ -106,4 +107,6 @@ def test_an_error_names_an_argument_of_the_call(family: str) -> None:
                     error = refusal(operator, mutated)
                     if error is not None and error.argument not in inputs:
                         wrong.setdefault(f"{operator.name}: {error.argument}", f"{shapes(mutated)}: {error}")
+                    if error is not None and CODE.search(error.detail):
+                        wrong.setdefault(f"{operator.name}: {error.rule}", f"{shapes(mutated)}: {error}")
     assert not wrong, "\n".join(f"{blamed} {text}" for blamed, text in wrong.items())

@@ -9,7 +9,7 @@ from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Refusal, Word, carries, dims_text, refuses
-from ascend_aclnn.rules.language.expressions import Conditional
+from ascend_aclnn.rules.language.expressions import Conditional, state
 from ascend_aclnn.rules.language.shapes import axis_refusals, normalise_axes
 
 __all__ = [
@@ -166,12 +166,12 @@ class _PresentIf(Word):
         for name in self.names:
             if name not in call.positions or call.is_present(name) is wanted:
                 continue
-            text = self.condition.expression.render(call)
+            text = state(call, self.condition.expression)
             if wanted:
                 call.refuse(
-                    name, f"is None (a null pointer); it is required by {text}", self.status, check="null/required"
+                    name, f"is None (a null pointer); it is required where {text}", self.status, check="null/required"
                 )
-            missing = f"is given; it must be None without {text}"
+            missing = f"is given; it must be None unless {text}"
             call.refuse(name, missing, self.status, check="absent/not-required")
 
 
@@ -205,7 +205,7 @@ class _ConditionalOutputs(Word):
             if not self._holds(name)(call):
                 call.leave_out(name)
             elif not call.is_present(name):
-                text = f"is None (a null pointer); it is required by {condition.expression.render(call)}"
+                text = f"is None (a null pointer); it is required where {state(call, condition.expression)}"
                 call.refuse(name, text, self.status, check="null/computed")
 
 

@@ -268,13 +268,13 @@ class Expression:
                 return self.lazy_function(functools.partial(value_of, call), functools.partial(_needed, call))
             return self.function(*[_needed(call, name) for name in self.names])
         except ZeroDivisionError:
-            call.refuse(self.blamed(call), f"makes {self.render(call)} divide by zero", check="division")
+            call.refuse(self.blamed(call), "makes a divisor zero", check="division")
         except DoesNotFit as reason:
-            call.refuse(self.blamed(call), f"does not fit: in {self.render(call)}, {reason}", check="fit")
+            call.refuse(self.blamed(call), f"does not fit: {reason}", check="fit")
         except NotAllowed as detail:
             call.refuse(self.blamed(call), str(detail), check="known")
         except IndexError:  # of something that was computed from arguments
-            call.refuse(self.blamed(call), f"has too few items or axes for {self.render(call)}", check="item-missing")
+            call.refuse(self.blamed(call), "has too few items or axes", check="item-missing")
         except (TypeError, AttributeError):
             self._refuse_null_items(call)
             raise
@@ -309,9 +309,6 @@ class Expression:
             return name
         defined = definition(call, name)
         return None if defined is None else defined.blamed(call)
-
-    def render(self, call: Call) -> str:
-        return render(call, self.tree)
 
 
 class _Lazy(ast.NodeTransformer):
@@ -636,8 +633,9 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
         came, subject = describe(call, node.operand, argument)
         return f"{came}; {subject} must be False"
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or):
-        others = " or ".join(render(call, part) for part in node.values[1:])
-        return f"{explain(call, node.values[0], argument)}, unless {others}"
+        spoken = [text for part in node.values[1:] if (text := render(call, part, ""))]
+        others = f", unless {' or '.join(spoken)}" if spoken else ""
+        return f"{explain(call, node.values[0], argument)}{others}"
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
         return _explain_items(call, node.args[0], argument)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "broadcasts":
@@ -658,7 +656,8 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
     if isinstance(node, (ast.Name, ast.Attribute)):
         came, subject = describe(call, node, argument)
         return f"{came}; {subject} must be True"
-    return f"{_first(call, node, argument)}; {render(call, node)} must hold"
+    condition = render(call, node, "")
+    return f"{_first(call, node, argument)}; {f'it must hold that {condition}' if condition else 'it does not fit'}"
 
 
 def _layout(call: Call, node: ast.Attribute, argument: str) -> str:
@@ -669,7 +668,7 @@ def _layout(call: Call, node: ast.Attribute, argument: str) -> str:
         came += f" and strides {dims_text(tensor.tensor.strides)}"
     elif node.attr == "nz":
         came = f"has format {tensor.format.name}"
-    name = render(call, node.value)
+    name = render(call, node.value, "what is compared")
     blamed = argument or Expression(ast.unparse(node)).blamed(call)
     about = blamed is not None and name == call.python_name(blamed)
     return f"{came}; it" if about else f"{_first(call, node, argument)}; {name} {came}; it"
@@ -699,18 +698,20 @@ def _explain_items(call: Call, node: ast.expr, argument: str) -> str:
     bounded = _as_interval(node.elt)
     if bounded is not None:
         low, value, high = (_shown(of_each(part)[position]) for part in (bounded.left, *bounded.comparators))
-        name = render(call, bounded.comparators[0])
+        name = render(call, bounded.comparators[0], "what is compared")
         return f"{came}; {name} is {value}; it must be in {_interval(bounded, low, high)}"
     if not isinstance(node.elt, ast.Compare) or len(node.elt.ops) != 1:
-        return f"{came}; {render(call, node.elt)} must hold"
+        return f"{came}; it does not fit"
     left, right = of_each(node.elt.left)[position], of_each(node.elt.comparators[0])[position]
     over, iterates = node.generators[0].iter, isinstance(node.elt.left, ast.Name)
     if isinstance(over, ast.Name) and iterates and items is not None:
         subject = "it"
     elif isinstance(over, (ast.Name, ast.Subscript)) and iterates:
-        subject = "each" if isinstance(over, ast.Name) and over.id == blamed else f"each of {render(call, over)}"
+        subject = (
+            "each" if isinstance(over, ast.Name) and over.id == blamed else f"each number in {render(call, over, 'its parts')}"
+        )
     else:
-        subject = f"{render(call, node.elt.left)} is {_shown(left)}; it"
+        subject = f"{render(call, node.elt.left, 'what is compared')} is {_shown(left)}; it"
     return f"{came}; {subject} must {_requirement(call, node.elt.ops[0], ast.Constant(right))}"
 
 
@@ -738,7 +739,7 @@ def _explain_comparison(call: Call, node: ast.Compare, argument: str) -> str:
         whole = isinstance(right_node, ast.Name) and right_node.id == (
             argument or Expression(ast.unparse(node)).blamed(call)
         )
-        subject = "it" if whole else render(call, right_node)
+        subject = "it" if whole else render(call, right_node, "what is compared")
         return f"{_first(call, node, argument)}; {subject} must {contain} {_shown(node.left.value)}"
     if isinstance(op, (ast.Is, ast.IsNot)):
         return "is None (a null pointer); it is required" if isinstance(op, ast.IsNot) else "is given; it must be None"
@@ -767,26 +768,25 @@ def _limit(call: Call, node: ast.expr) -> str:
     """A bound: its value, and where it comes from."""
     if isinstance(node, ast.Constant):
         return _shown(node.value)
-    text = render(call, node)
+    text = render(call, node, "")
     value = _evaluate(call, node)
     shown = _shown(value)
     if isinstance(value, frozenset):
         return shown
     constant = not any(isinstance(n, ast.Name) and n.id not in _globals() for n in ast.walk(node))
-    return shown if constant or shown == text else f"{shown} ({text})"
+    return shown if constant or text in ("", shown) else f"{shown} ({text})"
 
 
 def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
     """What came ("has shape (2, 3)"), and what of it a condition is about ("its last axis")."""
     if argument and Expression(ast.unparse(node)).blamed(call) != argument:
-        name = render(call, node)
-        return _first(call, node, argument), f"{name} is {_shown(_evaluate(call, node))}; it"
+        return _first(call, node, argument), f"{_made(call, node)}; it"
     if isinstance(node, ast.Name):
         value = value_of(call, node.id) if node.id not in _globals() else None
         defined = None if node.id in call.positions else definition(call, node.id)
         if defined is not None:
-            meaning = defined.render(call)
-            name = f"{node.id} ({meaning})" if len(meaning) <= 40 else node.id
+            meaning = render(call, defined.tree, "")
+            name = f"{node.id} ({meaning})" if 0 < len(meaning) <= 60 else node.id
             return _first(call, node), f"{name} is {_shown(value)}; it"
         return _came(value), "it"
     if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and not isinstance(node.slice, ast.Slice):
@@ -809,15 +809,22 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
         if node.attr == "size":
             return f"has {count_text(value, 'element')}", "their number"
         if node.attr.isupper():
-            return _first(call, node), f"{render(call, node)} is {value}; it"
-    return _first(call, node), f"{render(call, node)} is {_shown(_evaluate(call, node))}; it"
+            return _first(call, node), f"{_made(call, node)}; it"
+    return _first(call, node), f"{_made(call, node)}; it"
+
+
+def _made(call: Call, node: ast.expr) -> str:
+    """A value that was computed from arguments: "the product of x is 6"; the bare value where there are no words."""
+    text, value = render(call, node, ""), _shown(_evaluate(call, node))
+    return f"{text} is {value}" if text else f"that makes {value}"
 
 
 def _part(call: Call, index: ast.expr, noun: str) -> str:
     try:
         number = ast.literal_eval(index)
     except ValueError:
-        return f"its {noun} {_shown(_evaluate(call, index))} ({render(call, index)})"
+        text, value = render(call, index, ""), _shown(_evaluate(call, index))
+        return f"its {noun} {value} ({text})" if text not in ("", value) else f"its {noun} {value}"
     return {0: f"its first {noun}", -1: f"its last {noun}"}.get(number, f"its {noun} {number}")
 
 
@@ -845,11 +852,150 @@ def _evaluate(call: Call, node: ast.expr) -> Any:
     return expression(ast.unparse(node)).value(call)
 
 
-def render(call: Call, node: ast.expr) -> str:
-    """The text of an expression with Python's names of the parameters."""
+def render(call: Call, node: ast.expr, otherwise: str) -> str:
+    """An expression in words, with Python's names of the parameters; ``otherwise`` for one that has none."""
+    try:
+        return _words(call, node)
+    except (_Unspoken, LookupError):  # or it names an item of a comprehension
+        return otherwise
 
-    class Rename(ast.NodeTransformer):
-        def visit_Name(self, name: ast.Name) -> ast.Name:
-            return ast.Name(call.python_name(name.id), name.ctx)
 
-    return ast.unparse(Rename().visit(ast.parse(ast.unparse(node), mode="eval"))).strip()
+def state(call: Call, condition: Expression) -> str:
+    """A condition as a statement."""
+    try:
+        return _state(call, condition.tree)
+    except (_Unspoken, LookupError):
+        return "the rule of the operator asks for it"
+
+
+class _Unspoken(Exception):
+    """There are no words for an expression."""
+
+
+_ARITHMETIC: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+}
+_STATES: dict[type, str] = {
+    ast.Eq: "is {}",
+    ast.NotEq: "is not {}",
+    ast.Gt: "is more than {}",
+    ast.GtE: "is at least {}",
+    ast.Lt: "is less than {}",
+    ast.LtE: "is at most {}",
+    ast.In: "is among {}",
+    ast.NotIn: "is not among {}",
+    ast.Is: "is {}",
+    ast.IsNot: "is not {}",
+}
+_ATTRIBUTES = {
+    "dtype": "the dtype of",
+    "format": "the format of",
+    "size": "the number of elements of",
+    "rank": "the rank of",
+}
+_CALLS = {
+    "prod": "the product of {}",
+    "sum": "the sum of {}",
+    "min": "the least of {}",
+    "max": "the largest of {}",
+    "abs": "the absolute value of {}",
+    "ceil_div": "the quotient, rounded up, of {}",
+    "exact_div": "the quotient of {}",
+}
+
+
+def _words(call: Call, node: ast.expr) -> str:
+    """Raises _Unspoken where there are none."""
+    if isinstance(node, ast.Name):
+        return call.python_name(node.id)
+    if isinstance(node, ast.Constant):
+        return _shown(node.value)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return f"({', '.join(_words(call, item) for item in node.elts)})"
+    if isinstance(node, ast.Starred):
+        return f"the axes of {_words(call, node.value)}"
+    if isinstance(node, ast.Attribute):
+        whole = _words(call, node.value)
+        return f"{_ATTRIBUTES[node.attr]} {whole}" if node.attr in _ATTRIBUTES else f"{whole}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        return _part_words(call, node)
+    if isinstance(node, ast.IfExp):
+        return _words(call, node.body if _evaluate(call, node.test) else node.orelse)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return f"-{_words(call, node.operand)}"
+    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+        sides = (_operand(call, node.left, node), _operand(call, node.right, node, right=True))
+        return f" {_ARITHMETIC[type(node.op)]} ".join(sides)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id == "len":
+            value = _evaluate(call, node.args[0])
+            return f"the {'rank' if isinstance(value, ArgumentShape) else 'length'} of {_words(call, node.args[0])}"
+        if node.func.id in _CALLS:
+            return _CALLS[node.func.id].format(" and ".join(_words(call, part) for part in node.args))
+    if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)):
+        return _state(call, node)
+    raise _Unspoken
+
+
+def _state(call: Call, node: ast.expr) -> str:
+    """A condition as a statement: "x is 3", "transposed is set"."""
+    if isinstance(node, ast.BoolOp):
+        return (" and " if isinstance(node.op, ast.And) else " or ").join(_state(call, part) for part in node.values)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        if isinstance(node.operand, (ast.Name, ast.Attribute)):
+            return f"{_words(call, node.operand)} is not set"
+        return f"it does not hold that {_state(call, node.operand)}"
+    if isinstance(node, ast.Compare):
+        if _is_multiple(node) and isinstance(node.left, ast.BinOp):
+            return f"{_words(call, node.left.left)} is a multiple of {_words(call, node.left.right)}"
+        text = _words(call, node.left)
+        for op, right in zip(node.ops, node.comparators):
+            text += " " + _STATES[type(op)].format(_words(call, right))
+        return text
+    return (
+        f"{_words(call, node)} is set"
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        else _words(call, node)
+    )
+
+
+def _operand(call: Call, node: ast.expr, outer: ast.BinOp, right: bool = False) -> str:
+    text = _words(call, node)
+    sums = (ast.Add, ast.Sub)
+    looser = isinstance(node, ast.BinOp) and (right or (isinstance(node.op, sums) and not isinstance(outer.op, sums)))
+    return f"({text})" if looser else text
+
+
+def _part_words(call: Call, node: ast.Subscript) -> str:
+    """An axis, an item, or several: "the last axis of x", "the axes of x before the last 2"."""
+    whole, value = _words(call, node.value), _evaluate(call, node.value)
+    noun = "axis" if isinstance(value, ArgumentShape) else "item"
+    index = node.slice
+    if not isinstance(index, ast.Slice):
+        position = _evaluate(call, index)
+        names = {0: f"the first {noun}", -1: f"the last {noun}", -2: f"the second last {noun}"}
+        return f"{names.get(position, f'{noun} {_shown(position)}')} of {whole}"
+    start = 0 if index.lower is None else _evaluate(call, index.lower)
+    stop = None if index.upper is None else _evaluate(call, index.upper)
+    kept = "the shape" if noun == "axis" else "the part"
+    if index.step is not None or (start and stop is not None):
+        return f"{kept} of the inner {noun.replace('axis', 'axes')} of {whole}"
+    if stop is not None and stop >= 0:
+        return f"{kept} of {_ends('first', stop, noun)} of {whole}"
+    if stop is not None:
+        return f"{kept} of {whole} without {_ends('last', -stop, noun)}"
+    return (
+        f"{kept} of {_ends('last', -start, noun)} of {whole}"
+        if start < 0
+        else f"{kept} of {whole} without {_ends('first', start, noun)}"
+    )
+
+
+def _ends(which: str, count: int, noun: str) -> str:
+    """ "the last axis", "the first 2 items"."""
+    return f"the {which} {noun}" if count == 1 else f"the {which} {count} {'axes' if noun == 'axis' else noun + 's'}"
