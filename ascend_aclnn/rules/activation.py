@@ -330,7 +330,7 @@ rule(
     "aclnnSoftmaxCrossEntropyWithLogits",
     dtypes(FLOATS_OF_PRODUCT, "features", "labels", "loss", "backprop"),
     same_dtype("features", "loss", "backprop"),
-    rank(2, 2, "features", "labels"),
+    rank(2, "features", "labels"),
     max_rank(8, "loss", "backprop"),
     copied_output_shape(loss="broadcast(features, labels)[:1]", backprop="broadcast(features, labels)"),
 )
@@ -411,13 +411,13 @@ rule(
     on_operators("aclnnClippedSwiglu", only_products(PRODUCTS_WITH_BF16)),
     on_operators("aclnnClippedSwigluV2", only_products("950")),
     dtype_table("x out groupIndexOptional", "T T INT64", T=FLOATS),
-    tiling(rank(1, 1, "groupIndexOptional"), positive("limit"), one_of("clampMode", 0, 1), *_GLU),
+    tiling(rank(1, "groupIndexOptional"), positive("limit"), one_of("clampMode", 0, 1), *_GLU),
 )
 rule(
     "aclnnClippedSwigluGrad",
     only_products(PRODUCTS_WITH_BF16),
     dtype_table("gradY x gradXOut groupIndexOptional", "T T T INT64", T=FLOATS),
-    tiling(rank(1, 1, "groupIndexOptional"), positive("limit"), *_GLU_GRAD),
+    tiling(rank(1, "groupIndexOptional"), positive("limit"), *_GLU_GRAD),
 )
 
 # Weights of the rows, and how many rows each group has; a clampLimit of -1 does not clamp.
@@ -502,7 +502,7 @@ rule(
     one_of("approximate", "none", "tanh"),
     has_dtype("y", dtype_attribute("dstType")),
     when("dynamic", rank(2, 8, "self"), rank(1, 7, "outScaleOptional")),
-    rank(1, 1, "inputScaleOptional", "inputOffsetOptional"),
+    rank(1, "inputScaleOptional", "inputOffsetOptional"),
     same_shape("inputScaleOptional", "inputOffsetOptional"),
     max_rank(8, "self"),
     output_shape(y="self", outScaleOptional="self[:-1] if dynamic else None"),

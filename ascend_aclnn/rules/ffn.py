@@ -98,7 +98,7 @@ rule(
     *_SHAPES,
     on_products(
         "310P",
-        rank(2, 2, "x"),
+        rank(2, "x"),
         one_of("innerPrecise", 1),
         require("not gated", "experts is None", why="on 310P"),
         dtypes("FLOAT16", "x", "y", "weight1", "weight2", "bias1", "bias2"),
@@ -141,7 +141,7 @@ rule(
         one_of("tokenDtype", 0, 1, 2),
         one_of("needSchedule", 0, 1),
         require("0 <= layerNum and layerNum <= expertNum"),
-        rank(1, 1, "scheduleContext"),
+        rank(1, "scheduleContext"),
     ),
     define(rows="(prod(maxOutShape[:3]),)"),
     infer_shape(
@@ -160,7 +160,7 @@ rule(
 )
 rule(
     "aclnnInplaceFfnWorkerScheduler",
-    rank(1, 1, "scheduleContextRef"),
+    rank(1, "scheduleContextRef"),
     one_of("executeMode", 0),
     not_empty("scheduleContextRef"),
     documented_products,
@@ -177,7 +177,7 @@ rule(
         heads="(windows, headNum, window, seqLength)",
     ),
     tiling(
-        rank(3, 3, "x"),
+        rank(3, "x"),
         has_shape(
             weight="(3 * x[2], x[2])",
             **dict.fromkeys(("gamma", "beta", "quantScale", "quantOffset"), "(x[2],)"),
@@ -198,7 +198,7 @@ rule(
     same_dtype("x", "weight", "out"),
     tiling(
         rank(2, 8, "x"),
-        rank(2, 2, "weight"),
+        rank(2, "weight"),
         define(k="weight[1] if transposeWeight else weight[0]", doubled="weight[0] if transposeWeight else weight[1]"),
         require("doubled % 2 == 0", "k == x[-1]", argument="weight"),
         has_shape(bias="(doubled,)"),
@@ -211,7 +211,7 @@ rule(
     dtypes(FLOATS, "x"),
     same_dtype("x", "gateUpWeight", "downWeight", "y"),
     rank(2, 8, "x"),
-    rank(2, 2, "gateUpWeight", "downWeight"),
+    rank(2, "gateUpWeight", "downWeight"),
     require("x[-1] > 0", "gateUpWeight[0] > 0", "gateUpWeight[1] > 0", "downWeight[0] > 0", "downWeight[1] > 0"),
     require("gateUpWeight[0] == x[-1]", "gateUpWeight[1] % 2 == 0", "downWeight[0] == gateUpWeight[1] // 2"),
     output_shape(y="(*x[:-1], downWeight[1])"),

@@ -15,14 +15,14 @@ rule(
     documented_dtypes(),
     # x (tokens, channels) or (batch, tokens, channels); a kernel of 2 to 4 taps; states of as many tokens but one.
     rank(2, 3, "x"),
-    rank(2, 2, "weight"),
-    rank(3, 3, "convStatesRef"),
+    rank(2, "weight"),
+    rank(3, "convStatesRef"),
     require("2 <= weight[0] <= 4", "weight[1] == x[-1]"),
     require("convStatesRef[1] >= weight[0] - 1", "convStatesRef[2] == x[-1]"),
     has_shape(biasOptional="x[-1:]"),
     require("64 <= x[-1] <= 16384", "x[-1] % 16 == 0"),
     # Where the sequences start is given by their starts, or by the first axis of x.
-    rank(1, 1, "queryStartLocOptional", "initialStateModeOptional"),
+    rank(1, "queryStartLocOptional", "initialStateModeOptional"),
     define(count="queryStartLocOptional[0] - 1 if queryStartLocOptional[0] > 0 else None"),
     when(
         "len(x) == 2",

@@ -16,10 +16,8 @@ rule(
         define(tokens="key[2] if layoutKeyOptional == 'BNBD' else key[1]"),
         require("key[-1] == query[-1]", "heads > 0", "query[1] % heads == 0"),
         when("packed", require("blockTableOptional is None")),
-        when(
-            "not packed", require("blockTableOptional is not None", "tokens == 128"), rank(2, 2, "blockTableOptional")
-        ),
-        rank(1, 1, "actualSeqQlenOptional", "actualSeqKlenOptional", "startLoc"),
+        when("not packed", require("blockTableOptional is not None", "tokens == 128"), rank(2, "blockTableOptional")),
+        rank(1, "actualSeqQlenOptional", "actualSeqKlenOptional", "startLoc"),
         require(
             "initBlocks >= 0", "localBlocks >= 0", "sparseMode in (0, 3)", "scaleOptional.size == key.size // key[-1]"
         ),
@@ -37,7 +35,7 @@ rule(
     dtypes("FLOAT8_E4M3FN", "kCache", "vCache"),
     dtypes("FLOAT", "kScaleCacheOptional", "vScaleOptional"),
     # (blocks, tokens, heads, width), tokens and heads changed over in layout BNBD; scales without the width.
-    rank(4, 4, *_CACHES),
+    rank(4, *_CACHES),
     require("kScaleCacheOptional[:3] == kCache[:3]", "kScaleCacheOptional[3] == 1", "vCache[:] == kCache[:]"),
     define(
         tokens="kCache[1] if kvLayout == 'BBND' else kCache[2]", heads="kCache[2] if kvLayout == 'BBND' else kCache[1]"
@@ -58,13 +56,13 @@ rule(
     one_of("stemStride", 16),
     when(
         "q.size and len(qSeqLens)",
-        rank(3, 3, "q"),
+        rank(3, "q"),
         require("q[2] == 128", "len(qSeqLens) <= 1024", "len(cuSeqLensQ) == len(qSeqLens) + 1"),
         require(
             "cuSeqLensQ[0] == 0", "cuSeqLensQ[-1] == q[0]", "all(b >= a for a, b in zip(cuSeqLensQ, cuSeqLensQ[1:]))"
         ),
-        rank(2, 2, "qScale"),
-        rank(4, 4, "qFlat"),
+        rank(2, "qScale"),
+        rank(4, "qFlat"),
         dtypes("FLOAT8_E4M3FN", "q"),
         required("qScale", status=PARAM_INVALID),
         dtypes("FLOAT", "qScale"),

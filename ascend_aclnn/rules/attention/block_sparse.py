@@ -24,7 +24,7 @@ _MASK = (
         tokens="query[1] if qInputLayout == 'BSND' else query[2]",
         longest="max((0, *actualSeqLengthsOptional)) if qInputLayout == 'TND' else tokens",
     ),
-    rank(4, 4, "blockSparseMaskOptional"),
+    rank(4, "blockSparseMaskOptional"),
     require("blockSparseMaskOptional[:2] == (sequences, heads)"),
     require("blockSparseMaskOptional[2] >= ceil_div(longest, blockShapeOptional[0])"),
 )
@@ -72,7 +72,7 @@ rule(
         require("key[-1] == query[-1]"),
         has_shape(value="key"),
         require(*(f"{name}.size > 0" for name in _SCALES)),
-        rank(2, 2, "blockTableOptional"),
+        rank(2, "blockTableOptional"),
         *_HEADS,
         *_MASK,
         # One scale for so many tokens of a head, of 8-bit numbers.
@@ -116,7 +116,7 @@ rule(
             blocks="sum(ceil_div(n, blockShape[0]) for n in lengths)",
         ),
         require("selectIdx.size > 0", "selectNumIdx.size > 0"),
-        rank(3, 3, "selectIdx"),
+        rank(3, "selectIdx"),
         require("selectIdx[0] >= blocks", "selectIdx[1] == heads"),
         has_shape(selectNumIdx="selectIdx[:2]"),
     ),

@@ -39,7 +39,7 @@ rule(
     define(packed="inputLayoutOptional is not None and inputLayoutOptional == 'TND'"),
     require(*(f"len({name}) == (3 if packed else 4)" for name in _STATISTICS)),
     require(*(f"{name}[-1] == 8" for name in _STATISTICS)),
-    rank(3, 3, "prevAttnOut", "curAttnOut"),
+    rank(3, "prevAttnOut", "curAttnOut"),
     when(
         "packed",
         require("prevAttnOut[1] <= 256", "prevAttnOut[2] <= 768"),
@@ -69,9 +69,9 @@ rule(
     "aclnnGatherPaKvCache",
     unless_empty(
         "keyCache valueCache keyRef valueRef",
-        rank(4, 4, "keyCache", "valueCache"),
-        rank(2, 2, "blockTables"),
-        rank(1, 1, "seqLens"),
+        rank(4, "keyCache", "valueCache"),
+        rank(2, "blockTables"),
+        rank(1, "seqLens"),
         rank(2, 3, "keyRef", "valueRef"),
         dtypes({"950": f"{_PLAIN} {FLOAT8S}", "": _PLAIN}, "keyCache", "valueCache"),
         dtypes(INDICES, "blockTables", "seqLens"),
@@ -79,7 +79,7 @@ rule(
         same_dtype("valueCache", "valueRef"),
         same_dtype("blockTables", "seqLens"),
         dtypes(INDICES, "seqOffsetOptional"),
-        tiling(require("seqOffsetOptional[0] == blockTables[0]"), rank(1, 1, "seqOffsetOptional")),
+        tiling(require("seqOffsetOptional[0] == blockTables[0]"), rank(1, "seqOffsetOptional")),
         same_dtype("blockTables", "seqOffsetOptional"),
         tiling(require("seqOffsetOptional.size > 0")),
         documented_products,
@@ -114,10 +114,10 @@ rule(
     when(
         "slotMapping.size and"
         " (key.size and keyCacheRef.size or value.size and valueCacheRef.size or keyScale.size and keyScaleCacheRef.size)",
-        rank(3, 3, "key", "value"),
-        rank(1, 1, "slotMapping"),
-        rank(4, 4, "keyCacheRef", "valueCacheRef", "keyScaleCacheRef"),
-        rank(2, 2, "keyScale"),
+        rank(3, "key", "value"),
+        rank(1, "slotMapping"),
+        rank(4, "keyCacheRef", "valueCacheRef", "keyScaleCacheRef"),
+        rank(2, "keyScale"),
         require(*(f"{name}[-1] > 0" for name in _TENSORS)),
         dtypes("FLOAT8_E5M2 FLOAT8_E4M3FN", *_TENSORS),
         dtypes(INDICES, "slotMapping"),
@@ -147,7 +147,7 @@ rule(
         "key.size and keyCacheRef.size",
         tiling(
             rank(3, 4, "key"),
-            rank(4, 4, "keyCacheRef"),
+            rank(4, "keyCacheRef"),
             when("len(key) == 3", has_shape(slotMapping="key[:1]", keyCacheRef="(*keyCacheRef[:2], *key[1:])")),
             when(
                 "len(key) == 4",

@@ -19,10 +19,10 @@ rule(
     documented_dtypes(),
     tiling(
         rank(2, 3, "x"),
-        rank(2, 2, "weight"),
-        rank(3, 3, "convStates"),
+        rank(2, "weight"),
+        rank(3, "convStates"),
         require("weight[0] > 0", "weight[1] == x[-1]", "convStates[2] == x[-1]", "convStates[1] >= weight[0] - 1"),
-        rank(1, 1, "queryStartLoc"),
+        rank(1, "queryStartLoc"),
         define(batch="x[0] if len(x) == 3 else queryStartLoc[0] - 1"),
         require("queryStartLoc[0] == batch + 1"),
         rank(1, 2, "cacheIndices"),

@@ -17,7 +17,7 @@ _GROUPS = (
 )
 
 _SEQUENCES = tiling(
-    rank(1, 1, "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
+    rank(1, "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
     define(batch="x[0] if batched else sequences"),
     require("sequsedOptional[0] == batch", "startPosOptional[0] == batch"),
 )
@@ -29,7 +29,7 @@ rule(
     _SEQUENCES,
     tiling(
         rank(2, 3, "x"),
-        rank(3, 3, "stateCacheRef"),
+        rank(3, "stateCacheRef"),
         rank(1, 2, "stateBlockTableOptional"),
         require("x[-1] > 0", "wkv[0] % coff == 0"),
         has_shape(
@@ -52,10 +52,10 @@ rule(
     tiling(
         required("xDescaleOptional", "wkvDescaleOptional", "wgateDescaleOptional", "stateBlockTableOptional"),
         rank(2, 3, "x"),
-        rank(2, 2, "wkv", "wgate", "ape"),
-        rank(3, 3, "stateCacheRef"),
-        rank(1, 1, "xDescaleOptional", "wkvDescaleOptional", "wgateDescaleOptional"),
-        rank(1, 1, "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
+        rank(2, "wkv", "wgate", "ape"),
+        rank(3, "stateCacheRef"),
+        rank(1, "xDescaleOptional", "wkvDescaleOptional", "wgateDescaleOptional"),
+        rank(1, "cuSeqlensOptional", "sequsedOptional", "startPosOptional"),
         require("(len(x) == 2) == (cuSeqlensOptional is not None)", why="packed tokens need their ends"),
         one_of("quantMode", 1),
         one_of("coff", 1, 2),

@@ -178,7 +178,7 @@ rule(
         when(
             "sinkInOptional is not None and dsinkOut is not None",
             dtypes("FLOAT", "sinkInOptional", "dsinkOut"),
-            when("not dsinkOut.empty", rank(1, 1, "dsinkOut"), has_shape(dsinkOut="sinkInOptional")),
+            when("not dsinkOut.empty", rank(1, "dsinkOut"), has_shape(dsinkOut="sinkInOptional")),
         ),
         when("query.dtype not in FLOAT8S", same_dtype("query", "key", "value", "dy")),
         dtypes({"A2 A3": FLOATS, "": f"{FLOATS} {FLOAT8S}"}, "query"),

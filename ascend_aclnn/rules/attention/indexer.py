@@ -18,8 +18,8 @@ _V1 = tiling(
     by_tokens("layoutKeyOptional", "key"),
     has_shape(weights="query[:-1]"),
     require("key[-1] == query[-1]", "key[-2] == 1", "sparseCount > 0"),
-    rank(1, 1, "actualSeqLengthsQueryOptional", "actualSeqLengthsKeyOptional"),
-    rank(2, 2, "blockTableOptional"),
+    rank(1, "actualSeqLengthsQueryOptional", "actualSeqLengthsKeyOptional"),
+    rank(2, "blockTableOptional"),
 )
 rule(
     "aclnnLightningIndexer",
@@ -47,10 +47,10 @@ rule(
         by_tokens("layoutK", "k"),
         has_shape(w="q[:-1]"),
         require("k[-1] == q[-1]", "k[-2] == 1", "topk > 0", "cmpRatio > 0"),
-        rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional"),
-        rank(1, 1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
+        rank(1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional"),
+        rank(1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
         require("outputIdxOffsetOptional[0] == (q[0] if len(q) == 4 else cuSeqlensQOptional[0] - 1)"),
-        rank(2, 2, "blockTableOptional"),
+        rank(2, "blockTableOptional"),
     ),
     infer_shape(sparseIndices="(*q[:-2], k[-2], topk)", sparseValues="(*q[:-2], k[-2], topk) if returnValue else None"),
     nullable="sparseValues",
@@ -75,9 +75,9 @@ rule(
             )
             for name in ("query", "key")
         ),
-        rank(1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "sequsedQOptional", "sequsedKOptional"),
-        rank(1, 1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
-        rank(2, 2, "blockTableOptional"),
+        rank(1, "cuSeqLensQOptional", "cuSeqLensKOptional", "sequsedQOptional", "sequsedKOptional"),
+        rank(1, "cmpResidualKOptional", "outputIdxOffsetOptional"),
+        rank(2, "blockTableOptional"),
     ),
     infer_shape(
         sparseIndicesOut="(*query[:-2], key[-2], topk)",
@@ -101,7 +101,7 @@ rule(
                 "key[-1] == query[-1]", "key[-2] == 1", "dy[:-1] == sparseIndices[:-1]", "dy[-1] == sparseIndices[-1]"
             ),
             require("weights[:len(query) - 1] == query[:-1]", "sparseIndices[:len(query) - 2] == query[:-2]"),
-            rank(1, 1, "actualSeqQLenOptional", "actualSeqKvLenOptional"),
+            rank(1, "actualSeqQLenOptional", "actualSeqKvLenOptional"),
             has_shape(actualSeqKvLenOptional="actualSeqQLenOptional"),
         ),
     ),
@@ -172,9 +172,7 @@ _NEW_LOSS = (
     has_shape(w="q[:-1]"),
     require("k[-1] == q[-1]", "k[-2] == 1", "cmpRatio > 0"),
     require("len(attnSoftmaxL1Norm) == len(q)", "attnSoftmaxL1Norm[:-2] == q[:-2]", "attnSoftmaxL1Norm[-2] == k[-2]"),
-    rank(
-        1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional", "cmpResidualKOptional"
-    ),
+    rank(1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional", "cmpResidualKOptional"),
 )
 rule(
     "aclnnDenseLightningIndexerKLLossGrad aclnnSparseLightningIndexerKLLossGrad",
@@ -206,7 +204,6 @@ rule(
         require("len(queryIndex) == 3 or len(keyIndex) == 3 or keyIndex[0] == queryIndex[0]", argument="keyIndex"),
         require("cmpRatio > 0"),
         rank(
-            1,
             1,
             "cuSeqLensQOptional",
             "cuSeqLensKOptional",

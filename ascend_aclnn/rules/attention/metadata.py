@@ -6,9 +6,9 @@ from ascend_aclnn.rules.language import *
 
 _CHECKED = (documented_products, documented_dtypes())
 _LENGTHS = tiling(
-    rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional"),
-    rank(1, 1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional"),
-    rank(1, 1, "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional", "sequsedOriKvOptional", "sequsedCmpKvOptional"),
+    rank(1, "cuSeqlensQOptional", "cuSeqlensKOptional", "sequsedQOptional", "sequsedKOptional"),
+    rank(1, "cuSeqLensQOptional", "cuSeqLensKOptional", "seqUsedQOptional", "seqUsedKOptional"),
+    rank(1, "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional", "sequsedOriKvOptional", "sequsedCmpKvOptional"),
 )
 
 rule(

@@ -158,7 +158,7 @@ rule(
         ),
         has_shape(gamma0="(input[1],)", beta0="(input[1],)", slotMapping="(input[0],)", gamma2="(wuk[2],)"),
         define(latent="gamma1[0]", both="wuk[2] + (kRopeDim or 64) + latent", heads="wuk[0]"),
-        rank(1, 1, "gamma1"),
+        rank(1, "gamma1"),
         has_shape(beta1="gamma1"),
         require("wuk[1] > 0"),
         require("wdqkv.size == both * input[1]", "descale0.size == both", "wuq.size % (heads * latent) == 0"),

@@ -61,7 +61,7 @@ rule(
     when(
         "softmaxMaxOut.size or softmaxSumOut.size or attentionOutOut.size or topkIndicesOut.size",
         one_of("inputLayout", "TND"),
-        rank(3, 3, "query", "key", "value"),
+        rank(3, "query", "key", "value"),
         not_empty("query"),
         require("key[0] > 0", "key[1] > 0", "value[2] > 0"),
         documented_products,
@@ -70,7 +70,7 @@ rule(
             require("key[2] == query[2]", "value[:2] == key[:2]", "value[2] <= key[2]"),
             require("query[1] == headNum", "query[1] % key[1] == 0", "attenMaskOptional.size > 0"),
             # Masks serve all sequences: each reads the first rows and columns.
-            rank(2, 2, *_MASKS),
+            rank(2, *_MASKS),
             define(
                 longestQuery=_longest("actualSeqQLenOptional"),
                 longestKey=_longest("actualCmpSeqKvLenOptional"),
@@ -101,10 +101,10 @@ rule(
         "output.size or topKOutput.size",
         tiling(
             require("len(query) == len(layoutOptional)", "query[-2] == numHeads", "numHeads % numKeyValueHeads == 0"),
-            rank(3, 3, "key", "value"),
+            rank(3, "key", "value"),
             require("key[1] == pageBlockSize", "key[2] == numKeyValueHeads * query[-1]"),
             require("value[:2] == key[:2]", "value[2] % numKeyValueHeads == 0"),
-            rank(2, 2, "blockTableOptional"),
+            rank(2, "blockTableOptional"),
             require("blockTableOptional[0] == len(actualCmpKvSeqLenOptional)"),
             when("layoutOptional == 'BSND'", require("query[0] == blockTableOptional[0]")),
             when("layoutOptional == 'TND'", require("query[0] >= blockTableOptional[0]")),
@@ -194,7 +194,7 @@ rule(
         require("value[:2] == key[:2]", "heads == numHeads", "heads % numKeyValueHeads == 0"),
         when("layoutOptional == 'BSND'", require("key[2] == numKeyValueHeads", "value[2] == key[2]")),
         has_shape(topkIndices="(*tokens, numKeyValueHeads, topkIndices[-1])"),
-        rank(2, 2, "blockTableOptional"),
+        rank(2, "blockTableOptional"),
         require("blockTableOptional[0] == len(actualKvSeqLenOptional)"),
     ),
     infer_shape(

@@ -13,7 +13,7 @@ rule(
     tiling(
         rank(1, 99, "x"),
         has_shape(slotMapping="x[:-1]"),
-        rank(4, 4, "cacheRef", "cacheScaleRef"),
+        rank(4, "cacheRef", "cacheScaleRef"),
         require("cacheRef[2] == 1", "cacheScaleRef[:3] == cacheRef[:3]"),
         on_operators("aclnnIndexerQuantCache", require("x[-1] % 32 == 0")),
         on_operators(

@@ -7,7 +7,7 @@ from ascend_aclnn.rules.language import *
 
 # By head of keys: (heads, tokens, group), with the batch before.
 _STATISTICS = "(*query[:-3], key[-2], query[-3], query[-2] // key[-2])"
-_LENGTHS = (rank(1, 1, "actualSeqLengthsQueryOptional", "actualSeqLengthsKvOptional"), rank(2, 2, "blockTableOptional"))
+_LENGTHS = (rank(1, "actualSeqLengthsQueryOptional", "actualSeqLengthsKvOptional"), rank(2, "blockTableOptional"))
 _SAME_COUNT = when(
     "layoutQueryOptional == 'TND'", has_shape(actualSeqLengthsKvOptional="actualSeqLengthsQueryOptional")
 )

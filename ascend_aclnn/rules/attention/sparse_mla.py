@@ -6,9 +6,9 @@ from ascend_aclnn.rules.attention._layouts import by_tokens
 from ascend_aclnn.rules.language import *
 
 _LENGTHS = (
-    rank(1, 1, "cuSeqlensQOptional", "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional"),
-    rank(1, 1, "sequsedQOptional", "sequsedOriKvOptional", "sequsedCmpKvOptional", "cmpResidualKvOptional"),
-    rank(2, 2, "oriBlockTableOptional", "cmpBlockTableOptional"),
+    rank(1, "cuSeqlensQOptional", "cuSeqlensOriKvOptional", "cuSeqlensCmpKvOptional"),
+    rank(1, "sequsedQOptional", "sequsedOriKvOptional", "sequsedCmpKvOptional", "cmpResidualKvOptional"),
+    rank(2, "oriBlockTableOptional", "cmpBlockTableOptional"),
 )
 # The heads of keys: the original ones', or without them the compressed ones'.
 _KEYS = define(kvHeads="cmpKvOptional[-2] if oriKvOptional is None else oriKvOptional[-2]")
@@ -93,7 +93,6 @@ rule(
         require("sparseIndicesOptional[:-2] == q[:-2]"),
         require("cmpResidualKOptional[0] == (q[0] if len(q) == 4 else cuSeqlensQOptional[0] - 1)"),
         rank(
-            1,
             1,
             "cuSeqlensQOptional",
             "cuSeqlensKOptional",

@@ -9,7 +9,7 @@ rule(
     documented_products,
     documented_dtypes(),
     tiling(
-        rank(4, 4, "query"),
+        rank(4, "query"),
         require("1 <= query[2] <= 1024", "query[3] in (32, 64)"),
         same_shape("query", "key", "value"),
         has_shape(

@@ -43,8 +43,8 @@ rule(
                 require("vDescale.size in (1, keys.N)"),
             ),
         ),
-        rank(1, 1, "cuSeqlensQOptional", "cuSeqlensKvOptional", "sequsedQOptional", "sequsedKvOptional"),
-        rank(2, 2, "blockTableOptional"),
+        rank(1, "cuSeqlensQOptional", "cuSeqlensKvOptional", "sequsedQOptional", "sequsedKvOptional"),
+        rank(2, "blockTableOptional"),
     ),
     when(
         "returnSoftmaxLse",

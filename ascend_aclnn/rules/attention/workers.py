@@ -8,14 +8,14 @@ rule(
     "aclnnAttentionWorkerCombine",
     documented_products,
     documented_dtypes(),
-    tiling(rank(2, 2, "expertScales"), require("expertScales[1] <= 64")),
+    tiling(rank(2, "expertScales"), require("expertScales[1] <= 64")),
     infer_shape(y="(expertScales[0], hiddenSize)", nextLayerId="layerId"),
     output_dtype(y="BF16 if tokenDtype == 1 else FLOAT16", nextLayerId="INT32"),
 )
 rule(
     "aclnnInplaceAttentionWorkerScheduler",
     not_empty("scheduleContextRef"),
-    rank(1, 1, "scheduleContextRef"),
+    rank(1, "scheduleContextRef"),
     documented_products,
     documented_dtypes(),
 )

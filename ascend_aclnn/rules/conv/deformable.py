@@ -14,7 +14,7 @@ def _window(image: str) -> tuple[Check, ...]:
             taps="kernelSize[0] * kernelSize[1]",
             per_group=f"{image}[1] // groups",
         ),
-        rank(4, 4, image, "weight"),
+        rank(4, image, "weight"),
         array_length("kernelSize", 2),
         array_length("stride", 4),
         array_length("padding", 4),

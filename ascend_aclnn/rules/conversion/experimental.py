@@ -63,7 +63,7 @@ rule(
     dtypes(_MOVED, "x"),
     dtypes("INT32 INT64", "perm"),
     same_dtype("x", "out"),
-    rank(1, 1, "perm"),
+    rank(1, "perm"),
     require("perm[0] == len(x)", "len(out) == len(x)", "out.size == x.size"),
 )
 rule(

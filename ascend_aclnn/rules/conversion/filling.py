@@ -114,7 +114,7 @@ rule(
     on_operators(
         "aclnnInplaceMaskedFillTensor",
         dtypes("FLOAT INT32 INT64 FLOAT16 INT8 BOOL BF16", "value"),
-        rank(0, 0, "value"),
+        rank(0, "value"),
     ),
     dtypes("BOOL", "mask"),
     max_rank(8, "selfRef", "mask"),

@@ -182,8 +182,8 @@ rule(
     # As the kernel pairs them.
     tiling(require("uniqueIndices == indices[:1]"), require("values[0] == indices[0]", word="kernel")),
     tiling(
-        rank(1, 1, "uniqueLen", "uniqueIndices"),
-        rank(2, 2, "indices"),
+        rank(1, "uniqueLen", "uniqueIndices"),
+        rank(2, "indices"),
         require("uniqueIndices[0] == indices[0]", "values[0] == indices[0]"),
     ),
     infer_shape(newIndicesOut="(uniqueLen[0], indices[1])", newValuesOut="(uniqueLen[0], *values[1:])"),

@@ -79,8 +79,8 @@ _ON_A2 = (
     dtypes("FLOAT", "token", "logit", "out"),
     dtypes("INT64", "groups"),
     dtypes("BF16", "shared"),
-    rank(2, 2, "x", "out"),
-    rank(3, 3, "w"),
+    rank(2, "x", "out"),
+    rank(3, "w"),
     require("x[1] == k"),
     when(
         "int4",
@@ -92,7 +92,7 @@ _ON_A2 = (
     has_shape(token="(x[0],)", groups="(w[0],)", logit="(x[0],)", row="(x[0],)"),
     require("out[0] <= x[0]", "out[1] == n"),
     one_of("groupListType", 0, 1),
-    rank(2, 2, "shared"),
+    rank(2, "shared"),
     require("shared[0] <= out[0]", "shared[1] == n"),
     require("0 <= sharedInputOffset <= out[0] - (0 if shared is None else shared[0])"),
     formats("ND", *_TENSORS),
@@ -109,8 +109,8 @@ _MX_GROUPS = (
     dtypes("FLOAT", "logitOptional", "out"),
     dtypes("INT64", "groupListOptional", "rowIndexOptional"),
     absent("offsetOptional"),
-    rank(2, 2, "x1", "out"),
-    rank(3, 3, "x2"),
+    rank(2, "x1", "out"),
+    rank(3, "x2"),
     require("0 < x2[0] <= 1024", "x2[2 if transposeX2 else 1] == k", "k > 0", argument="x2"),
     when("x1.dtype in FLOAT4S", require("k % 2 == 0", "k != 2", "transposeX2 or n % 2 == 0", argument="x2")),
     has_shape(
@@ -122,7 +122,7 @@ _MX_GROUPS = (
         rowIndexOptional="(x1[0],)",
     ),
     require("out[1] == n", "out[0] <= x1[0]", "0 <= sharedInputOffset <= out[0]", "groupListType in (0, 1)"),
-    rank(2, 2, "sharedInputOptional"),
+    rank(2, "sharedInputOptional"),
     require("sharedInputOptional[1] == n", "sharedInputOptional[0] + sharedInputOffset <= out[0]"),
 )
 

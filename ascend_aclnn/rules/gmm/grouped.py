@@ -69,11 +69,9 @@ _ATTRIBUTES = (
     on_operators(_V1, when("len(weight) == 1", require("len(x) == 1", "len(y) == 1"))),
     one_of("actType", 0, 1, 2, 4, 5),
     one_of("groupListType", 0, 1, 2),
-    when(
-        "groupListType == 2", only_products(PRODUCTS_WITH_BF16), one_of("groupType", 0), rank(2, 2, "groupListOptional")
-    ),
-    when("groupListType in (0, 1)", rank(1, 1, "groupListOptional")),
-    on_operators(_V3, rank(1, 1, "groupListOptional")),
+    when("groupListType == 2", only_products(PRODUCTS_WITH_BF16), one_of("groupType", 0), rank(2, "groupListOptional")),
+    when("groupListType in (0, 1)", rank(1, "groupListOptional")),
+    on_operators(_V3, rank(1, "groupListOptional")),
     when(
         "split != 2",
         rank(2, 6, "x"),
@@ -220,8 +218,8 @@ _SPLIT_K = (
     require("len(x) == 1", "len(weight) == 1", "len(y) == 1"),
     absent("biasOptional", why="where K is split"),
     require("x[0].transposed"),
-    rank(2, 2, "x", "weight"),
-    rank(3, 3, "y"),
+    rank(2, "x", "weight"),
+    rank(3, "y"),
     *_PLAIN_FORMATS,
     require("weights[0][0] == xs[0][1]"),
     not_transposed("weight"),
@@ -231,7 +229,7 @@ _NO_SPLIT = (
     require("len(weight) == len(x)", "len(y) == len(x)"),
     when("groupType is not None", absent("groupListOptional", why="without a split")),
     require(_LIMIT + "all(t[-1] <= 65535 for t in xs)", argument="x"),
-    rank(2, 2, "weight"),
+    rank(2, "weight"),
     require("all(len(out) == len(t) for out, t in zip(y, x))", argument="y"),
     require("all(w[0] == t[-1] for w, t in zip(weights, xs))", argument="weight"),
     _ALL_TRANSPOSED,
@@ -239,7 +237,7 @@ _NO_SPLIT = (
     on_operators(_V1, when("product != '950'", not_transposed("weight"))),
 )
 _SPLIT_M = (
-    rank(2, 2, "x", "y"),
+    rank(2, "x", "y"),
     define(weight_rank="3 if len(weight) == 1 and not lone_matrix else 2"),
     require("all(len(w) == weight_rank for w in weight)"),
     *_PLAIN_FORMATS,

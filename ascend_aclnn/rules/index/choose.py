@@ -192,5 +192,5 @@ rule(
     has_dtype("out", _BUCKET),
     max_rank(8, "self"),
     output_shape(out="self"),
-    rank(1, 1, "boundaries"),
+    rank(1, "boundaries"),
 )

@@ -71,7 +71,7 @@ rule(
     only_products("A2 A3"),
     dtype_table("permute inputOffset outputOffset outputPermuteOut", "INT32 INT32 INT32 INT32"),
     tiling(
-        rank(1, 1, "permute", "inputOffset", "outputOffset"),
+        rank(1, "permute", "inputOffset", "outputOffset"),
         require("inputOffset[0] == permute[0] + 1", "outputOffset[0] == permute[0] + 1"),
     ),
     infer_shape(outputPermuteOut="(outputSize,)"),

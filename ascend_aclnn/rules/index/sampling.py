@@ -9,14 +9,14 @@ rule(
     dtypes(FLOATS, "logits", "p"),
     dtypes("INT32", "k"),
     same_dtype("logits", "p", "out"),
-    rank(2, 2, "logits"),
+    rank(2, "logits"),
     output_shape(out="logits"),
-    rank(1, 1, "p", "k"),
+    rank(1, "p", "k"),
     require("p == (logits[0],)", "k == (logits[0],)"),
     formats("ND", "logits", "p", "k", "out"),
 )
 _SAMPLED = (
-    rank(2, 2, "logits"),
+    rank(2, "logits"),
     require("logits[1] > 0"),
     require("topK == (logits[0],)", "topP == (logits[0],)", "q == logits"),
 )

@@ -351,7 +351,7 @@ class Refusal(NamedTuple):
 
 # What any expression may find missing in an argument. Such refusals have identifiers, and no list names them.
 GUARDS = frozenset(
-    {"axis-missing", "item-missing", "rank-missing", "needed", "division", "fit", "known", "layout-rank"}
+    {"axis-missing", "item-missing", "rank-missing", "needed", "division", "fit", "known", "layout-rank", "real"}
 )
 
 _Marked = TypeVar("_Marked", bound=Callable[..., Any])

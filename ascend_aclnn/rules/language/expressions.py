@@ -276,15 +276,18 @@ class Expression:
         except IndexError:  # of something that was computed from arguments
             call.refuse(self.blamed(call), "has too few items or axes", check="item-missing")
         except (TypeError, AttributeError):
-            self._refuse_null_items(call)
+            self._refuse_unfit(call)
             raise
         except RuleViolation as violation:  # of a missing axis or item, which does not know the status
             violation.status = call.status
             raise
 
-    def _refuse_null_items(self, call: Call) -> None:
+    def _refuse_unfit(self, call: Call) -> None:
+        """Null pointers among items, and complex numbers, of which an expression makes no sense."""
         for name in self.names:
             value = value_of(call, name)
+            if isinstance(value, complex):
+                call.refuse(name, f"is {value}; it must be real", check="real")
             if isinstance(value, ArgumentItems) and None in value:
                 call.refuse(name, f"[{value.index(None)}] is None (a null pointer); it is required", check="needed")
 
@@ -708,7 +711,9 @@ def _explain_items(call: Call, node: ast.expr, argument: str) -> str:
         subject = "it"
     elif isinstance(over, (ast.Name, ast.Subscript)) and iterates:
         subject = (
-            "each" if isinstance(over, ast.Name) and over.id == blamed else f"each number in {render(call, over, 'its parts')}"
+            "each"
+            if isinstance(over, ast.Name) and over.id == blamed
+            else f"each number in {render(call, over, 'its parts')}"
         )
     else:
         subject = f"{render(call, node.elt.left, 'what is compared')} is {_shown(left)}; it"

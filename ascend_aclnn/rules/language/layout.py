@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Union
+
 from ascend_aclnn.core.dtypes import Format
 from ascend_aclnn.rules.language.call import NZ, Call, Check, dims_text, is_transposed, refuses
 
@@ -22,8 +24,10 @@ def max_rank(most: int, *names: str) -> Check:
     return rank(0, most, *names)
 
 
-def rank(least: int, most: int, *names: str) -> Check:
-    """Tensors have between ``least`` and ``most`` dimensions; absent ones pass."""
+def rank(least: int, most: Union[int, str], *names: str) -> Check:
+    """Tensors have between ``least`` and ``most`` dimensions, or just so many: ``rank(2, "x", "y")``; absent ones pass."""
+    if isinstance(most, str):
+        return rank(least, least, most, *names)
     wanted = str(least) if least == most else f"at most {most}" if least == 0 else f"between {least} and {most}"
 
     @refuses("rank", *names)

@@ -18,8 +18,8 @@ _EACH_ROW = "(reductionOptional is not None and reductionOptional == 'none')"
 def _class_weights(logits: str) -> tuple[Check, ...]:
     """target has one class for every row of the logits, weight one number for every class."""
     return (
-        rank(2, 2, logits),
-        rank(1, 1, "target", "weightOptional"),
+        rank(2, logits),
+        rank(1, "target", "weightOptional"),
         has_shape(target=f"({logits}[0],)", weightOptional=f"({logits}[1],)"),
     )
 
@@ -88,10 +88,10 @@ rule(
         dtypes(FLOATS, "vocabParallelLogitsOptional"),
         dtypes("FLOAT", "softMaxOutOptional"),
     ),
-    rank(1, 1, "logitsMax"),
+    rank(1, "logitsMax"),
     same_shape("logitsMax", "sumExpLogits", "predictedLogits"),
     output_shape(lossOut="logitsMax"),
-    rank(2, 2, "vocabParallelLogitsOptional"),
+    rank(2, "vocabParallelLogitsOptional"),
     same_shape("vocabParallelLogitsOptional", "softMaxOutOptional"),
     require("labelSmoothing == 0"),
     infer_shape(softMaxOutOptional="vocabParallelLogitsOptional"),

@@ -83,7 +83,7 @@ _EYE = "FLOAT INT32 FLOAT16 INT8 INT16 UINT8 INT64 BOOL"
 rule(
     "aclnnEye",
     dtypes({"310B 310P 910": _EYE, "": _EYE + " BF16"}, "out"),
-    rank(2, 2, "out"),
+    rank(2, "out"),
     not_negative("n", "m"),
     output_shape(out="(n, m)"),
     output_dtype(out="FLOAT"),
@@ -168,7 +168,7 @@ rule(
     dtypes("FLOAT DOUBLE INT32 INT64", "out"),
     dtypes("FLOAT FLOAT16 DOUBLE INT8 INT16 INT32 INT64 UINT8 BOOL", "weights"),
     no_private_format("self", "out"),
-    rank(1, 1, "self"),
+    rank(1, "self"),
     same_format("self", "weights"),
     same_shape("self", "weights"),
     # CANN counts into max(out's items, minlength) bins and copies them to out.
@@ -209,8 +209,8 @@ _PACKED, _UNPACKED = "(prod(self) + 7) // 8", "prod(self) * 8"
 def _rows(count: str) -> tuple[Check, ...]:
     return (
         positive("size"),
-        rank(1, 1, "self"),
-        rank(2, 2, "out"),
+        rank(1, "self"),
+        rank(2, "out"),
         require(f"({count}) % size == 0", argument="size"),
         require("out[0] == size", argument="out"),
         unless_empty("self out", copied_output_shape(out=f"(size, {count} // size)")),

@@ -191,7 +191,7 @@ rule(
     only_products("A2"),
     same_dtype("x", "bias", "out", among=f"{FLOATS} INT32"),
     rank(2, 8, "x"),
-    rank(1, 1, "bias"),
+    rank(1, "bias"),
     define(layout="dataFormatOptional or 'NHWC'"),
     require("'C' in layout", argument="dataFormatOptional"),
     when("dataFormatOptional is not None and dataFormatOptional[1:2] == 'C'", require("bias[0] == x[1]")),
@@ -203,7 +203,7 @@ in_both_forms(
     "AddrV2",
     only_products("A2"),
     same_dtype("self", "vec1", "vec2", "out", among=f"{REAL} BF16"),
-    rank(1, 1, "vec1", "vec2"),
+    rank(1, "vec1", "vec2"),
     require("len(self) <= 2", "all(n in (1, m) for n, m in zip(self[::-1], (vec2[0], vec1[0])))"),
     output_shape(out="(vec1[0], vec2[0])"),
 )
@@ -244,7 +244,7 @@ rule(
     "aclnnTraceV2",
     only_products("A2"),
     same_dtype("x", "out", among=FLOATS_WITHOUT_BF16),
-    rank(2, 2, "x"),
+    rank(2, "x"),
     output_shape_relaxed(out="(1,)"),
 )
 rule(
@@ -293,7 +293,7 @@ for _name, _out in (("Max", "out"), ("Mean", "out"), ("Min", "y"), ("Prod", "out
         f"aclnnReduce{_name}V2",  # ReduceMaxV2 ReduceMeanV2 ReduceMinV2 ReduceProdV2 ReduceSumV2
         only_products("A2"),
         same_dtype("x", _out, among=FLOATS_WITHOUT_BF16),
-        rank(2, 2, "x"),
+        rank(2, "x"),
         require("not x.empty"),
         one_of("axes", -1, 0, 1),
         one_of("keepdims", 0, 1),
@@ -331,8 +331,8 @@ rule(
     dtypes("INT32", "index"),
     dtypes("INT32 INT64", "elementsNum"),
     dtypes("BOOL", "out"),
-    rank(1, 1, "value", "index"),
+    rank(1, "value", "index"),
     same_shape("value", "index"),
     require("elementsNum.size == 1"),
-    rank(1, 1, "out"),
+    rank(1, "out"),
 )

@@ -11,7 +11,7 @@ from ascend_aclnn.rules.language import *
 rule(
     "aclnnDot",
     same_dtype("self", "tensor", "out", among=plus_bf16("FLOAT FLOAT16 INT8 INT32 UINT8")),
-    rank(1, 1, "self", "tensor"),
+    rank(1, "self", "tensor"),
     same_shape("self", "tensor"),
     output_shape(out="()"),
 )
@@ -19,8 +19,8 @@ rule(
     "aclnnGer",
     dtypes({"950": f"{REAL_AND_COMPLEX} BF16", "": REAL_AND_COMPLEX}, "self", "vec2"),
     castable(promoted("self", "vec2"), "out"),
-    rank(1, 1, "self", "vec2"),
-    rank(2, 2, "out"),
+    rank(1, "self", "vec2"),
+    rank(2, "out"),
     output_shape(out="(self[0], vec2[0])"),
     output_dtype(out=promoted("self", "vec2")),
 )
@@ -44,11 +44,11 @@ in_both_forms(
     "Addr",
     dtypes(plus_bf16(REAL), "self", "vec1", "vec2", "out", "betaOptional", "alphaOptional"),
     _addr_factors,
-    rank(1, 1, "vec1", "vec2"),
+    rank(1, "vec1", "vec2"),
     max_rank(2, "self"),
     require("all(n in (1, m) for n, m in zip(self[::-1], (*vec1, *vec2)[::-1]))"),
     unless_empty("vec1 vec2", output_shape(out="(*vec1, *vec2)")),
-    in_place(rank(2, 2, "self"), output_shape(out="(*vec1, *vec2)")),
+    in_place(rank(2, "self"), output_shape(out="(*vec1, *vec2)")),
     output_dtype(out=promoted("self", "vec1", "vec2")),
 )
 rule(
@@ -66,7 +66,7 @@ rule(
 # ------------------------------------------------------------------------------------------------- matrices
 rule(
     "aclnnTrace",
-    rank(2, 2, "self"),
+    rank(2, "self"),
     output_shape(out="()"),
     dtypes(plus_bf16(REAL_AND_COMPLEX), "self"),
     has_dtype("out", "INT64 if self.dtype in INTEGERS or self.dtype == BOOL else self.dtype"),
@@ -157,8 +157,8 @@ rule(
 _PDIST = (
     dtypes(FLOATS_WITHOUT_BF16, "self", "out"),
     same_dtype("self", "out"),
-    rank(2, 2, "self"),
-    rank(1, 1, "out"),
+    rank(2, "self"),
+    rank(1, "out"),
     output_shape(out="(self[0] * (self[0] - 1) // 2,)"),
 )
 rule("aclnnPdist", *_PDIST, require("p >= 0"))
@@ -190,7 +190,7 @@ rule(
     rank(1, 2, "self"),
     rank(2, 4, "out"),
     require("0 < nFft <= self[-1]", "hopLength > 0", "0 < winLength <= nFft"),
-    rank(1, 1, "windowOptional"),
+    rank(1, "windowOptional"),
     # CANN compares them only where win_length is not n_fft; another length does not fit then either.
     require("windowOptional[0] == winLength"),
     when("self.dtype in (COMPLEX64, COMPLEX128)", require("not onesided", why="for complex inputs")),

@@ -256,7 +256,7 @@ rule(
     dtypes("FLOAT", "mean", "invstd"),
     no_private_format("input", "mean", "invstd"),
     rank(2, 8, "input"),
-    rank(1, 1, "mean", "invstd"),
+    rank(1, "mean", "invstd"),
     require("input[1] > 0"),
     output_shape(mean="(input[1],)", invstd="(input[1],)"),
 )

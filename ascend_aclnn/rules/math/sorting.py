@@ -56,7 +56,7 @@ rule(
     has_dtype("out", _POSITION),
     dtypes("INT64", "sorter"),
     same_shape("sortedSequence", "sorter"),
-    rank(1, 1, "sortedSequence"),
+    rank(1, "sortedSequence"),
     output_shape_relaxed(out="(1,)"),  # CANN sets the view shape to (1,)
 )
 

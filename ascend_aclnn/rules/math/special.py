@@ -30,7 +30,7 @@ _BIAS_GRAD = (
     same_dtype("gradY", "out"),
     dtypes("INT32 INT64", "groupIdxOptional"),
     require("len(gradY) == (3 if groupIdxOptional is None else 2)"),
-    when("groupIdxOptional is not None", rank(1, 1, "groupIdxOptional"), require("groupIdxOptional[0] <= 2048")),
+    when("groupIdxOptional is not None", rank(1, "groupIdxOptional"), require("groupIdxOptional[0] <= 2048")),
     output_shape(out="(gradY[0] if groupIdxOptional is None else groupIdxOptional[0], gradY[-1])"),
 )
 rule("aclnnGroupedBiasAddGrad", *_BIAS_GRAD)
@@ -43,7 +43,7 @@ rule(
     dtypes(FLOATS, "val", "inputGradRef"),
     dtypes("FLOAT", "sfdaRef"),
     dtypes("INT64", "stepRef"),
-    rank(0, 0, "val"),
+    rank(0, "val"),
     output_shape(sfdaRef="(3,)", stepRef="(1,)"),
     infer_shape(result="(1,)"),
     output_dtype(result="INT32"),
@@ -52,7 +52,7 @@ rule(
     "aclnnSilentCheckV2",
     dtypes(FLOATS, "val", "max", "avgRef", "inputGradRef"),
     dtypes("INT64", "stepRef"),
-    rank(1, 1, "val", "max", "avgRef", "stepRef"),
+    rank(1, "val", "max", "avgRef", "stepRef"),
     require("cThreshL1 > cThreshL2"),
     in_range("beta1", 0, 1),
     infer_shape(result="(1,)"),
@@ -61,7 +61,7 @@ rule(
 rule(
     "aclnnSinkhorn",
     dtypes(FLOATS_OF_PRODUCT, "cost", "p"),
-    rank(2, 2, "cost"),
+    rank(2, "cost"),
     output_shape(p="cost"),
     require("cost[1] <= 4096"),
     nullable="tol",
@@ -74,9 +74,9 @@ rule(
     dtypes("FLOAT16", "y", "x", "weightB", "weightAOptional", "out"),
     dtypes("INT32", "indices"),
     tiling(
-        rank(2, 2, "y", "x"),
-        rank(4, 4, "weightB", "weightAOptional"),
-        rank(1, 1, "indices"),
+        rank(2, "y", "x"),
+        rank(4, "weightB", "weightAOptional"),
+        rank(1, "indices"),
         require("x[0] == y[0]", "weightB[2] <= y[1]", "indices == (y[0],)"),
         require("weightAOptional == (*weightB[:2], weightB[3], x[1])"),
         require("0 <= layerIdx < weightB[1]", "0 <= yOffset < y[1]", "-1 <= ySliceSize <= weightB[2]"),
@@ -111,7 +111,7 @@ rule(
     tiling(require("mantissa.size == (width - 1) * out.size // width", "pdf.size == 256")),
 )
 _HEADS = (
-    rank(3, 3, "qkv"),
+    rank(3, "qkv"),
     positive("numHeads"),
     require("qkv[2] % (3 * numHeads) == 0", "qkvBias == qkv[2:]"),
 )

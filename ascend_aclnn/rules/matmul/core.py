@@ -64,7 +64,7 @@ rule(
 )
 
 _BMM = (
-    rank(3, 3, "self", "mat2", "out"),
+    rank(3, "self", "mat2", "out"),
     _NO_VECTOR_IN_NZ,
     require("mat2[1] == self[2]", "mat2[0] == self[0] or 1 in (mat2[0], self[0])"),
     output_shape(out="(max(self[0], mat2[0]), self[1], mat2[2])"),
@@ -97,7 +97,7 @@ rule(
     _ONE_HALF_IN_NZ,
     only_products("A2 A3 310P 950"),
     formats("FRACTAL_NZ", "mat2"),
-    rank(2, 2, "self", "mat2"),
+    rank(2, "self", "mat2"),
     require("len(mat2.storage) == 4"),
     _NO_VECTOR_IN_NZ,
     require("mat2[0] == self[1]"),
@@ -128,7 +128,7 @@ rule(
     "aclnnAddmm aclnnInplaceAddmm",
     dtypes(FLOATS_OF_PRODUCT, "mat1", "mat2", "self", "out"),
     *cube_math_type_or_fp32_sums("mat1", "mat2"),
-    rank(2, 2, "mat1", "mat2"),
+    rank(2, "mat1", "mat2"),
     require("mat2[0] == mat1[1]"),
     not_nz("self"),
     max_rank(2, "self"),
@@ -148,7 +148,7 @@ rule(
     *cube_math_type_or_fp32_sums("mat1", "mat2"),
     same_dtype("mat1", "mat2"),
     require("len(mat2.storage) == 4"),
-    rank(2, 2, "mat1", "mat2"),
+    rank(2, "mat1", "mat2"),
     require("prod(mat2.storage) == ceil_div(mat2[0], 16) * 16 * ceil_div(mat2[1], 16) * 16"),
     require("mat2[0] == mat1[1]"),
     _NO_VECTOR_IN_NZ,
@@ -165,7 +165,7 @@ def _accumulated(names: str, made: str, *more: Check) -> None:
         names,
         dtypes(FLOATS_OF_PRODUCT, "batch1", "batch2", "self", "out"),
         *cube_math_type_or_fp32_sums("batch1", "batch2"),
-        rank(3, 3, "batch1", "batch2"),
+        rank(3, "batch1", "batch2"),
         require("batch2[1] == batch1[2]", "batch2[0] == batch1[0] or 1 in (batch1[0], batch2[0])"),
         define(made=made),
         when("0 in made", require("self.empty")),
@@ -220,7 +220,7 @@ rule(
 rule(
     "aclnnGemm",
     dtypes(FLOATS_OF_PRODUCT, "A", "B", "C", "out"),
-    rank(2, 2, "A", "B"),
+    rank(2, "A", "B"),
     *matrix_product("A", "B", "transA", "transB"),
     require("broadcasts(C, (m, n))"),
     _empties_agree("out", "(m, n)"),

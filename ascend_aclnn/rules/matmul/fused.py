@@ -31,7 +31,7 @@ rule(
     when(
         "fusedOpType in ('gelu_erf', 'gelu_tanh')",
         with_status(PARAM_NULLPTR, absent("bias", why="before GELU")),
-        rank(2, 2, "x1", "x2"),
+        rank(2, "x1", "x2"),
     ),
     when("fusedOpType in ('add', 'mul')", required("x3")),
     when("fusedOpType in ('', 'relu')", rank(2, 6, "x1", "x2")),
@@ -67,11 +67,11 @@ rule(
     dtypes("BOOL UINT8", "targetMask"),
     dtypes(INDICES, "maskedTarget"),
     dtypes("FLOAT", "softmaxOptional"),
-    when("softmaxOptional is None", dtypes("FLOAT", *_PARTS), formats("ND", *_PARTS), rank(1, 1, *_PARTS)),
+    when("softmaxOptional is None", dtypes("FLOAT", *_PARTS), formats("ND", *_PARTS), rank(1, *_PARTS)),
     same_dtype("input", "weight", "inputGradOut", "weightGradOut"),
     formats("ND", *_LOSS_TENSORS, "softmaxOptional"),
     one_of("labelSmoothing", 0),
-    rank(1, 1, "targetMask"),
+    rank(1, "targetMask"),
     shape_patterns(grad="rows", input="rows width", weight="classes width"),
     when("softmaxOptional is not None", require("weight[0] >= 128")),
     # A bit for each row, or a byte.
@@ -94,7 +94,7 @@ rule(
     dtypes("UINT8", "targetMaskOut"),
     same_dtype("target", "maskedTargetOut"),
     same_dtype("input", "vocabParallelLogitsOutOptional"),
-    rank(2, 2, "input", "weight"),
+    rank(2, "input", "weight"),
     require("weight[0] > 0", "input[1] <= 65534"),
     shape_patterns(
         input="rows width",
@@ -137,7 +137,7 @@ rule(
     ),
     when(
         "product != '950'",
-        rank(2, 2, "x", "rotation", "yOut"),
+        rank(2, "x", "rotation", "yOut"),
         require("x[1] % 8 == 0", "rotation[1] > 0", "x[1] % part == 0", "rotation == (part, part)"),
         # An INT32 holds eight 4-bit numbers.
         output_shape(yOut="(x[0], columns // 8) if yOut is not None and yOut.dtype == INT32 else x", scaleOut="x[:1]"),
@@ -158,7 +158,7 @@ rule(
 
 # Operands of batched products in any order of their axes.
 PERMUTED_SIZES = (
-    rank(3, 3, "x1", "x2"),
+    rank(3, "x1", "x2"),
     one_of("permX1", (1, 0, 2), (0, 1, 2)),
     one_of("permX2", (0, 1, 2), (0, 2, 1)),
     one_of("permY", (1, 0, 2)),
@@ -170,7 +170,7 @@ PERMUTED_SIZES = (
 _HALF_OUT = "FLOAT16 BF16 INT8"
 rule(
     "aclnnTransposeBatchMatMul aclnnTransposeBatchMatMulWeightNz",
-    rank(3, 3, "x1", "x2"),
+    rank(3, "x1", "x2"),
     *cube_math_type_or_fp32_sums("x1", "x2"),
     not_nz("x1", "out"),
     same_dtype("x1", "x2"),
@@ -220,7 +220,7 @@ rule(
     dtypes("FLOAT", "y"),
     formats("ND", "x", "wHigh", "wLow", "y"),
     require("abs(wLowScale - 2.0**-8) <= 1e-7"),
-    rank(2, 2, "x", "wHigh", "wLow", "y"),
+    rank(2, "x", "wHigh", "wLow", "y"),
     not_empty("x", "wHigh"),
     shape_patterns(x="m k", wHigh="k n", wLow="k n", y="m n"),
 )
@@ -233,7 +233,7 @@ rule(
     dtypes(HALVES, "x"),
     same_dtype("x", "weight", "bias", "y"),
     rank(2, 8, "x"),
-    rank(2, 2, "weight"),
+    rank(2, "weight"),
     require("weight[1] == x[-1]", "weight[0] > 0", "weight[1] > 0"),
     has_shape(bias="(weight[0],)"),
     output_shape(y="(*x[:-1], weight[0])"),
@@ -250,7 +250,7 @@ rule(
     tiling(
         positive("numLayers"),
         rank(2, 8, "x"),
-        rank(1, 1, "weights", "biases"),
+        rank(1, "weights", "biases"),
         require("biases[0] > 0", "biases[0] % numLayers == 0"),
         define(hidden="biases[0] // numLayers if numLayers > 0 else 0"),
         require("weights[0] == (x[-1] + (numLayers - 1) * hidden) * hidden"),
@@ -264,7 +264,7 @@ rule(
     dtypes("FLOAT", "x1", "x2", "biasOptional", "out"),
     formats("ND", "x1", "x2", "biasOptional", "out"),
     tiling(
-        rank(2, 2, "x1", "x2"),
+        rank(2, "x1", "x2"),
         define(k="x1[0] if transposeX1 else x1[1]", n="x2[0] if transposeX2 else x2[1]"),
         require("k == (x2[1] if transposeX2 else x2[0])", argument="x2"),
         has_shape(biasOptional="(n,)"),

@@ -11,7 +11,7 @@ rule(
     "aclnnQuantMatmul aclnnQuantMatmulV2",
     dtypes("INT8", "x1", "x2"),
     dtypes("INT32", "bias"),
-    on_operators("aclnnQuantMatmulV2", dtypes("UINT64", "deqScale"), not_nz("deqScale"), rank(1, 1, "deqScale")),
+    on_operators("aclnnQuantMatmulV2", dtypes("UINT64", "deqScale"), not_nz("deqScale"), rank(1, "deqScale")),
     dtypes("FLOAT16", "out"),
     not_nz("x1", "x2", "bias", "out"),
     rank(2, 3, "x1", "x2"),
@@ -90,14 +90,14 @@ _QUANT_SHAPES = (
         when(
             "x1Scale is None or len(x1Scale) < 2",
             require("len(x2Scale) in (1, len(x2))", "x2Scale[0] in (1, n)", "x1Scale in ((m,), (1,))"),
-            rank(1, 1, "offset"),
+            rank(1, "offset"),
             require("offset[0] in (1, n)"),
         ),
         when("x1Scale is None or len(x1Scale) < 2", tiling(require("x2Scale.size in (1, n)"))),
         require("bias == (n,) or (len(batch) == 1 and bias == (*batch, 1, n))"),
         when(
             "int4",
-            rank(2, 2, "x2"),
+            rank(2, "x2"),
             require("k % 2 == 0", "(k if transposeX2 else n) % 2 == 0", "not transposeX1", argument="x2"),
         ),
     ),
@@ -115,7 +115,7 @@ _QUANT_FORMATS = (
 )
 # Rows of 8 bits by packed weights of 4 bits on A2 and A3, with scales of columns or of 256 of the inner axis.
 _WIDE_BY_NARROW = (
-    rank(2, 2, "x1", "x2", "out"),
+    rank(2, "x1", "x2", "out"),
     required("x1Scale", "yOffset", status=PARAM_INVALID),
     absent("yScale", "x1Offset", "offset", "bias"),
     dtypes("FLOAT", "x1Scale", "yOffset"),
@@ -189,7 +189,7 @@ rule(
     one_of("fusedOpType", "gelu_erf", "gelu_tanh"),
     with_status(PARAM_NULLPTR, absent_or_empty(*_LATER), one_of("groupSizeOptional", 0)),
     rank(2, 6, "x1", "out"),
-    rank(1, 1, "x1Scale", "x2Scale"),
+    rank(1, "x1Scale", "x2Scale"),
     dtype_table("x1 x2", "INT8 INT8", "INT4/INT32 INT4/INT32"),
     *matrix_product("x1.unpacked", "x2.unpacked"),
     has_shape(x1Scale="(m,)"),
@@ -212,10 +212,10 @@ rule(
         "x weight weightScale",
         contiguous("out", "weight"),
         formats("ND FRACTAL_NZ", "weight"),
-        when("weight.format == ND", rank(2, 2, "weight"), require("weight[0] % 16 == 0", "weight[1] % 16 == 0")),
-        when("weight.format == FRACTAL_NZ", rank(4, 4, "weight")),
+        when("weight.format == ND", rank(2, "weight"), require("weight[0] % 16 == 0", "weight[1] % 16 == 0")),
+        when("weight.format == FRACTAL_NZ", rank(4, "weight")),
     ),
-    tiling(rank(2, 2, "x"), when("len(weight) == 2", require("weight[1] == x[1]", "weightScale.size == weight[0]"))),
+    tiling(rank(2, "x"), when("len(weight) == 2", require("weight[1] == x[1]", "weightScale.size == weight[0]"))),
     infer_shape(out="(x[0], weight[0] if len(weight) == 2 else weightScale[0])"),
 )
 rule(

@@ -57,7 +57,7 @@ rule(
     when("quantScaleOptional is None", same_dtype("x", "y")),
     when("quantScaleOptional is not None", dtypes("INT8", "y")),
     on_products("310P", rank(2, 6, "x", "weight", "y")),
-    when("product != '310P'", rank(2, 2, "x", "weight", "y")),
+    when("product != '310P'", rank(2, "x", "weight", "y")),
     *matrix_product("x.unpacked", "weight.unpacked_weight"),
     require("m > 0", "k > 0", "n > 0"),
     on_products("A2 A3", require("k <= 65535", "n <= 65535", argument="weight")),
@@ -115,8 +115,8 @@ rule(
     # The graph is not built for other ranks.
     with_status(
         INNER_NULLPTR,
-        rank(2, 2, "x", "out"),
-        rank(1, 1, "weight", "bias", "compressIndex"),
+        rank(2, "x", "out"),
+        rank(1, "weight", "bias", "compressIndex"),
         require("out[1] == bias[0]"),
     ),
     infer_shape(out="(x[0], bias[0])"),
@@ -128,19 +128,19 @@ rule(
     dtypes("INT32", "bias"),
     dtypes("UINT64", "deqScale"),
     dtypes("FLOAT16", "out"),
-    rank(2, 2, "x1"),
-    rank(1, 1, "x2"),
+    rank(2, "x1"),
+    rank(1, "x2"),
     require("compressInfo[2] == x1[1]"),
     infer_shape(out="(x1[0], compressInfo[3])"),
 )
 rule(
     "aclnnSparse4to2QuantMatmulWeightNz",
     only_products("A2 A3"),
-    rank(2, 2, "sparseWeight"),
+    rank(2, "sparseWeight"),
     define(n="sparseWeight[0]", k="sparseWeight[1]"),
     require("sparseWeight.storage == (ceil_div(k, 32), ceil_div(n, 16), 16, 32)"),
-    rank(2, 2, "x", "index", "out"),
-    rank(1, 1, "biasOptional", "xScale", "sparseWeightScale"),
+    rank(2, "x", "index", "out"),
+    rank(1, "biasOptional", "xScale", "sparseWeightScale"),
     dtype_table(
         "x sparseWeight index biasOptional xScale sparseWeightScale out", "INT8 INT8 UINT8 BF16 FLOAT FLOAT BF16"
     ),

@@ -72,7 +72,7 @@ rule(
     on_operators(_SECOND, when("x.dtype == INT32", required("dynamicScalesOut", "scalesOptional"))),
     optional_communicator("groupTp", long=PARAM_NULLPTR),
     documented_dtypes(),
-    tiling(rank(2, 2, "x", "expertIds"), require("expertIds[0] == x[0]", "x.size > 0", "expertIds[1] > 0")),
+    tiling(rank(2, "x", "expertIds"), require("expertIds[0] == x[0]", "x.size > 0", "expertIds[1] > 0")),
     _TENSOR_GROUPS,
     define(parts="max(tpWorldSize, 1)"),
     *_ROOM,
@@ -85,8 +85,8 @@ _TOKENS = "(expertIds[0], expandX[1])"
 _RETURNED = (
     _LOCAL,
     tiling(
-        rank(2, 2, "expandX", "expertIds"),
-        rank(1, 1, "assistInfoForCombine", "epSendCounts"),
+        rank(2, "expandX", "expertIds"),
+        rank(1, "assistInfoForCombine", "epSendCounts"),
         has_shape(expandIdx="(prod(expertIds),)"),
         # Ascend 950 only adds up the rows where there are no weights.
         when("product != '950' or not expertScales.empty", has_shape(expertScales="expertIds")),
@@ -113,7 +113,7 @@ rule(
     _TENSOR_GROUPS,
     *_RETURNED,
     _BACK,
-    tiling(rank(3, 3, "residualX")),
+    tiling(rank(3, "residualX")),
     with_status(TILING_ERROR, require("residualX == (expertIds[0], 1, expandX[1])", "gamma == expandX[1:]")),
     infer_shape(yOut="residualX", rstdOut="(*residualX[:-1], 1)", xOut="residualX"),
     output_dtype(rstdOut="FLOAT"),

@@ -25,8 +25,8 @@ rule(
     *COMM_MODE_WITHOUT_AIV,
     documented_dtypes(),
     tiling(
-        rank(2, 2, "gmmX", "mmXOptional", "mmWeightOptional"),
-        rank(3, 3, "gmmWeight"),
+        rank(2, "gmmX", "mmXOptional", "mmWeightOptional"),
+        rank(3, "gmmWeight"),
         require("(gmmWeight[2] if transGmmWeight else gmmWeight[1]) == gmmX[1]"),
         require("(mmWeightOptional[1] if transMmWeight else mmWeightOptional[0]) == mmXOptional[1]"),
     ),

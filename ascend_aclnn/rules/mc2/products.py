@@ -9,7 +9,7 @@ from ascend_aclnn.rules.mc2.common import COMM_MODE, communicator, stop_on_failu
 # --------------------------------------------------------------------------------------------------- gather, scatter
 
 _INNER_AXIS = (
-    rank(2, 2, "x1", "x2"),
+    rank(2, "x1", "x2"),
     not_transposed("x1"),
     require("x2[0] == x1[1]", "256 <= x1[1] < 65535"),
 )
@@ -49,7 +49,7 @@ rule(
     define(moved="x1[1] != x2[0] and x1[1] == x2[1]", columns="x2[0] if moved else x2[1]"),
     on_products(
         "A2 A3",
-        rank(2, 2, "x1", "x2"),
+        rank(2, "x1", "x2"),
         not_transposed("x1"),
         require("x1[1] in tuple(x2)", argument="x2"),
         _GATHERED,
@@ -81,7 +81,7 @@ rule(
 _X2 = (
     required("x2"),
     not_empty("x2"),
-    rank(2, 2, "x2"),
+    rank(2, "x2"),
     on_products("950", require("not (transposeX2 and x2.transposed)", argument="x2")),
     when("product != '950'", contiguous("x2")),
     define(moved="transposeX2 != x2.transposed", k="x2[1] if moved else x2[0]", n="x2[0] if moved else x2[1]"),
@@ -90,11 +90,11 @@ _NOT_EMPTY = (
     require("x1[1] > 0", "k > 0", "n > 0", argument="x1"),
     when("product != '950'", require("x1[0] > 0")),
 )
-_BIAS = (rank(1, 1, "biasOptional"), has_shape(biasOptional="(n,)"))
+_BIAS = (rank(1, "biasOptional"), has_shape(biasOptional="(n,)"))
 # Rows are exchanged for columns before the product, so only the communicator knows how long x1's are then.
-_SHAPES_AFTER_EXCHANGE = (rank(2, 2, "x1", "x2", "output", "alltoAllOutOptional"), *_BIAS)
+_SHAPES_AFTER_EXCHANGE = (rank(2, "x1", "x2", "output", "alltoAllOutOptional"), *_BIAS)
 _SHAPES_BEFORE_EXCHANGE = (
-    rank(2, 2, "x1", "x2", "output"),
+    rank(2, "x1", "x2", "output"),
     require("k == x1[1]", argument="x2"),
     require("1 <= x1[1] <= 65535"),
     *_BIAS,
@@ -148,10 +148,10 @@ _SCALES = (
     when(
         "x1QuantMode == 6 and x2QuantMode == 6",
         require("transposeX2"),
-        rank(3, 3, "x1Scale", "x2Scale"),
+        rank(3, "x1Scale", "x2Scale"),
         require("x1Scale[2] == 2", "x2Scale[2] == 2"),
     ),
-    when("x2QuantMode == 2", rank(1, 1, "x2Scale"), has_shape(x2Scale="(n,)")),
+    when("x2QuantMode == 2", rank(1, "x2Scale"), has_shape(x2Scale="(n,)")),
 )
 rule(
     "aclnnAlltoAllQuantMatmul aclnnAlltoAllQuantMatmulV2",
@@ -168,7 +168,7 @@ rule(
         when("x1QuantMode == 7", same_dtype("x1", "x1Scale")),
         when("x1QuantMode == 3", dtypes("FLOAT", "x1Scale")),
         same_dtype("x1", "alltoAllOutOptional"),
-        tiling(rank(2, 2, "x1"), *_SCALES),
+        tiling(rank(2, "x1"), *_SCALES),
     ),
     no_private_format("x1", "x2", "biasOptional", "x2Scale", "output", "alltoAllOutOptional"),
     *_BEFORE,
@@ -214,7 +214,7 @@ def _experts(shard: str) -> tuple[Check, ...]:
         one_of("actType", 0, 1, 2, 3, 4),
         one_of("epWorldSize", *_WORLDS),
         one_of("tpWorldSize", *_WORLDS),
-        rank(3, 3, "x", "weight"),
+        rank(3, "x", "weight"),
     )
 
 

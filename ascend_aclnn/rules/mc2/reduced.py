@@ -20,7 +20,7 @@ _SIZES = define(
 )
 _PRODUCT = (
     rank(2, 3, "x1"),
-    when("not tiles", rank(2, 2, "x2")),
+    when("not tiles", rank(2, "x2")),
     require("k == x1[-1]", argument="x2"),
     output_shape(output="(*x1[:-1], n)"),
 )
@@ -152,7 +152,7 @@ rule(
     require("x1[-1] != 0"),
     stop_on_failure,
     tiling(
-        rank(3, 3, "residual"),
+        rank(3, "residual"),
         require("prod(residual[:-1]) == prod(x1[:-1])", "gamma[0] == residual[-1]"),
         require("dequantScale.size in (1, x2[1])"),
         when("antiquantGroupSize == 0", require("antiquantScale.size in (1, x2[1])")),
@@ -187,15 +187,15 @@ rule(
             "len(groupListOptional) == len(weight)",
             "groupListOptional == tuple(sorted(groupListOptional))",
         ),
-        rank(2, 2, "x"),
+        rank(2, "x"),
         require("groupListOptional[-1] == x[0][0]"),
     ),
     when("not one_x", require("len(groupListOptional) == 0")),
     require("len(y) == (1 if one_y else len(weight))"),
     when("splitItem == 0", rank(2, 6, "x")),
-    when("splitItem != 0", rank(2, 2, "x")),
-    rank(2, 2, "weight"),
-    when("len(bias) > 0", require("len(bias) == len(weight)"), rank(1, 1, "bias")),
+    when("splitItem != 0", rank(2, "x")),
+    rank(2, "weight"),
+    when("len(bias) > 0", require("len(bias) == len(weight)"), rank(1, "bias")),
     dtypes(HALVES, "x"),
     same_dtype("x", "x", "weight", "y"),
     when("x[0].dtype == BF16", dtypes("FLOAT", "bias")),

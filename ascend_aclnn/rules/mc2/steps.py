@@ -28,7 +28,7 @@ rule(
     "aclnnMoeUpdateExpert",
     documented_dtypes(),
     tiling(
-        rank(2, 2, "expertIds", "eplbTable", "expertScalesOptional"),
+        rank(2, "expertIds", "eplbTable", "expertScalesOptional"),
         require("eplbTable[1] >= 2"),
         has_shape(expertScalesOptional="expertIds", activeMaskOptional="(expertIds[0],)"),
         require("pruningThresholdOptional in ((expertIds[1],), (1, expertIds[1]))"),

@@ -23,9 +23,9 @@ rule(
         array_length("ffnTokenInfoTableShape", 3),
         array_length("ffnTokenDataShape", 5),
         array_length("attnTokenInfoTableShape", 3),
-        rank(3, 3, "x", "expertIds", "expertRankTable", "scales"),
-        rank(1, 1, "sessionId", "microBatchId", "layerId"),
-        rank(2, 2, "activeMask"),
+        rank(3, "x", "expertIds", "expertRankTable", "scales"),
+        rank(1, "sessionId", "microBatchId", "layerId"),
+        rank(2, "activeMask"),
         require("x[0] == 1", "0 < x[1] and x[1] <= 512", _HIDDEN),
         require(*(f"{name}[0] == 1" for name in ("sessionId", "microBatchId", "layerId", "expertRankTable"))),
         require("expertIds[:2] == x[:2]", "0 < expertIds[2] and expertIds[2] <= min(16, moeExpertNum)"),
@@ -50,8 +50,8 @@ rule(
         require("tokenDataShape[:3] == tokenInfoTableShape", "tokenInfoTableShape[0] == 1"),
         require("0 < tokenDataShape[1] and tokenDataShape[1] <= 512"),
         require("1024 <= tokenDataShape[3] and tokenDataShape[3] <= 8192 + 128"),
-        rank(2, 2, "x"),
-        rank(1, 1, "sessionIds", "microBatchIds", "tokenIds", "expertOffsets", "actualTokenNum", "attnRankTable"),
+        rank(2, "x"),
+        rank(1, "sessionIds", "microBatchIds", "tokenIds", "expertOffsets", "actualTokenNum", "attnRankTable"),
         require(
             _HIDDEN, *(f"{name}[0] == x[0]" for name in ("sessionIds", "microBatchIds", "tokenIds", "expertOffsets"))
         ),

@@ -51,8 +51,8 @@ rule(
     formats("ND", *_LIKE_X, "scalesOptional", "expandedRowIdx", "expertIdxOptional", "out"),
     # In the padded modes every expert has its own block of rows.
     unless_empty("expandedX", require("len(expandedX) == (3 if dropPadMode in (1, 3) else 2)")),
-    unless_empty("expandedRowIdx", rank(1, 1, "expandedRowIdx")),
-    *(unless_empty(name, rank(2, 2, name)) for name in _MATRICES),
+    unless_empty("expandedRowIdx", rank(1, "expandedRowIdx")),
+    *(unless_empty(name, rank(2, name)) for name in _MATRICES),
     documented_products,
     # A row of scales for each token; without them each token went to one expert (or, from version 4 on, to k).
     define(
@@ -61,7 +61,7 @@ rule(
     ),
     tiling(
         one_of("dropPadMode", 0, 1, 2, 3),
-        rank(2, 2, "scalesOptional", "biasOptional"),
+        rank(2, "scalesOptional", "biasOptional"),
         require("scalesOptional[1] > 0"),
         require("expandedRowIdx[0] == tokens * copies_of_token"),
         output_shape(out="(tokens, expandedX[-1])"),
@@ -104,10 +104,10 @@ rule(
     tiling(
         one_of("dropPadMode", 0, 1),
         when("dropPadMode == 1", positive("expertNum", "expertCapacity")),
-        rank(2, 2, "gradY"),
-        rank(1, 1, "expandedRowIdx"),
-        rank(2, 2, "scalesOptional"),
-        when("dropPadMode == 0", rank(2, 2, "expandedXOptional")),
+        rank(2, "gradY"),
+        rank(1, "expandedRowIdx"),
+        rank(2, "scalesOptional"),
+        when("dropPadMode == 0", rank(2, "expandedXOptional")),
         when("scalesOptional is None", require("expandedRowIdx[0] == gradY[0]")),
         when(
             "scalesOptional is not None",

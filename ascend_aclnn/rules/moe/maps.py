@@ -16,7 +16,7 @@ rule(
     same_dtype("tokens", "probsOptional"),
     dtypes(FLOATS, "permuteProbsOutOptional"),
     same_dtype("probsOptional", "permuteProbsOutOptional"),
-    rank(2, 2, "routingMap", "probsOptional"),
+    rank(2, "routingMap", "probsOptional"),
     # numOutTokens is rounded down to whole tokens, or to whole experts where each has its capacity.
     define(
         unit="max(routingMap[1 if dropAndPad else 0], 1)",
@@ -32,7 +32,7 @@ rule(
     unless_empty(
         "routingMap permuteTokensOut",
         documented_products,
-        tiling(rank(2, 2, "tokens"), require("tokens[0] == routingMap[0]"), same_shape("routingMap", "probsOptional")),
+        tiling(rank(2, "tokens"), require("tokens[0] == routingMap[0]"), same_shape("routingMap", "probsOptional")),
         copied_output_shape(
             permuteTokensOut="(kept, tokens[1])",
             permuteProbsOutOptional="None if probsOptional is None else (kept,)",
@@ -49,13 +49,13 @@ rule(
     same_dtype("permutedTokenOutputGrad", "permutedProbsOutputGradOptional"),
     dtypes(_MAP, "routingMapOptional"),
     dtypes("INT32", "sortedIndices"),
-    rank(2, 2, "permutedTokenOutputGrad", "routingMapOptional"),
-    rank(1, 1, "permutedProbsOutputGradOptional"),
+    rank(2, "permutedTokenOutputGrad", "routingMapOptional"),
+    rank(1, "permutedProbsOutputGradOptional"),
     unless_empty(
         "permutedTokenOutputGrad tokensGradOut",
         documented_products,
         tiling(
-            rank(1, 1, "sortedIndices"),
+            rank(1, "sortedIndices"),
             when("dropAndPad", require("sortedIndices[0] == permutedTokenOutputGrad[0]")),
             when("not dropAndPad", require("sortedIndices[0] % tokensNum == 0")),
         ),
@@ -76,9 +76,9 @@ rule(
     same_dtype("probsOptional", "permuteProbs"),
     same_dtype("permutedTokens", "unpermutedTokens"),
     same_dtype("sortedIndices", "outIndex", "permuteTokenId"),
-    rank(2, 2, "permutedTokens"),
-    rank(1, 1, "sortedIndices"),
-    rank(2, 2, "unpermutedTokens"),
+    rank(2, "permutedTokens"),
+    rank(1, "sortedIndices"),
+    rank(2, "unpermutedTokens"),
     unless_empty(
         "permutedTokens sortedIndices",
         documented_products,
@@ -86,7 +86,7 @@ rule(
         tiling(
             array_length("restoreShapeOptional", 2),
             require("restoreShapeOptional[1] == permutedTokens[1]", "count > 0"),
-            rank(2, 2, "probsOptional"),
+            rank(2, "probsOptional"),
             require("probsOptional[0] == count", "probsOptional[1] > 0"),
             when("paddedMode", require("sortedIndices[0] == permutedTokens[0]")),
             when(
@@ -119,13 +119,13 @@ rule(
     dtypes(_MAP, "routingMapOptional"),
     documented_products,
     tiling(
-        rank(2, 2, "unpermutedTokensGrad"),
-        rank(1, 1, "outIndex", "permuteTokenId"),
+        rank(2, "unpermutedTokensGrad"),
+        rank(1, "outIndex", "permuteTokenId"),
         require("permuteTokenId[0] == outIndex[0]", "unpermutedTokensGrad[0] > 0"),
         when(
             "probsOptional is not None",
             require("routingMapOptional is not None", "permutedTokensOptional is not None"),
-            rank(2, 2, "routingMapOptional", "permutedTokensOptional", "probsOptional"),
+            rank(2, "routingMapOptional", "permutedTokensOptional", "probsOptional"),
             define(experts="probsOptional[1]"),
             when(
                 "dropAndPad",

@@ -9,7 +9,7 @@ from ascend_aclnn.rules.moe.tokens import COPIES, PERMUTED, UNPADDED
 
 rule(
     "aclnnMoeTokenPermuteV2",
-    rank(2, 2, "tokens"),
+    rank(2, "tokens"),
     rank(1, 2, "indices"),
     on_products("950", UNPADDED),
     when("product != '950'", documented_dtypes("tokens", "indices"), same_dtype("tokens", "permuteTokensOut")),
@@ -93,8 +93,8 @@ rule(
     documented_products,
     tiling(
         require("numTopk >= 1"),
-        rank(2, 2, "permutedTokensOutputGrad"),
-        rank(1, 1, "sortedIndices", "permutedProbsOutputGradOptional"),
+        rank(2, "permutedTokensOutputGrad"),
+        rank(1, "sortedIndices", "permutedProbsOutputGradOptional"),
         require("sortedIndices[0] % numTopk == 0"),
         require("permutedProbsOutputGradOptional[0] == permutedTokensOutputGrad[0]"),
         _RANGE,
@@ -113,8 +113,8 @@ rule(
     documented_products,
     tiling(
         require("numTopk >= 1"),
-        rank(2, 2, "permutedTokens", "probsOptional"),
-        rank(1, 1, "sortedIndices"),
+        rank(2, "permutedTokens", "probsOptional"),
+        rank(1, "sortedIndices"),
         _RANGE,
         require("numTopk == probsOptional[1]", "probsOptional.size == sortedIndices[0]", "probsOptional[1] <= 512"),
     ),
@@ -133,8 +133,8 @@ rule(
     ),
     documented_products,
     tiling(
-        rank(1, 1, "sortedIndices"),
-        rank(2, 2, "unpermutedTokensGrad", "permutedTokensOptional", "probsOptional"),
+        rank(1, "sortedIndices"),
+        rank(2, "unpermutedTokensGrad", "permutedTokensOptional", "probsOptional"),
         _RANGE,
         require("rangeOptional[1] >= rangeOptional[0]"),
         when(

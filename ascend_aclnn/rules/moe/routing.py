@@ -32,9 +32,9 @@ _V2_DEFINITIONS = define(
     expanded="(expertNum, expertCapacity, x[1]) if dropPadMode == 1 else (rows, x[1])",
 )
 _V2_INPUTS = (
-    rank(2, 2, "x"),
+    rank(2, "x"),
     on_products("950", rank(1, 2, "expertIdx")),
-    when("product != '950'", rank(2, 2, "expertIdx")),
+    when("product != '950'", rank(2, "expertIdx")),
     require("expertIdx[0] == x[0]", "activeNum >= 0 or product == '950'"),
     not_negative("expertCapacity", "expertNum"),
     one_of("dropPadMode", 0, 1),
@@ -79,7 +79,7 @@ rule(
         when(
             "quantMode == 1",
             require("dynamicQuantScaleOutOptional is not None"),
-            rank(2, 2, "scaleOptional"),
+            rank(2, "scaleOptional"),
             require("scaleOptional[0] in (1, expertNum)", "scaleOptional[1] == x[1]"),
         ),
         _V2_SHAPES,
@@ -103,7 +103,7 @@ rule(
             positive("topK"),
             not_negative("activeNum"),
             require("len(gradExpandedX) == 3 or dropPadMode == 0", "len(gradExpandedX) in (2, 3)"),
-            rank(1, 1, "expandedRowIdx"),
+            rank(1, "expandedRowIdx"),
             require("expandedRowIdx[0] % topK == 0"),
             when("dropPadMode == 0", require("gradExpandedX[0] == (activeNum or expandedRowIdx[0])")),
             has_shape(out="(expandedRowIdx[0] // topK, gradExpandedX[-1])"),
@@ -147,7 +147,7 @@ rule(
         copied="quantMode == -1 and scaleOptional is not None and len(scaleOptional) == 3",
     ),
     tiling(
-        rank(2, 2, "x", "expertIdx"),
+        rank(2, "x", "expertIdx"),
         require("expertIdx[0] == x[0]"),
         array_length("activeExpertRangeOptional", 2),
         require("expertNum > 0"),
@@ -155,7 +155,7 @@ rule(
         when("quantMode == -1 and scaleOptional.dtype == FLOAT", has_shape(scaleOptional="(x[0],)")),
         when(
             "quantMode == 1",
-            rank(2, 2, "scaleOptional"),
+            rank(2, "scaleOptional"),
             require("scaleOptional[0] in (1, end - start)", "scaleOptional[1] == x[1]"),
         ),
         one_of("dropPadMode", 0, 1),
@@ -193,7 +193,7 @@ rule(
     "aclnnMoeComputeExpertTokens",
     dtypes("INT32", "sortedExperts", "out"),
     documented_products,
-    tiling(rank(1, 1, "sortedExperts"), in_range("numExperts", 1, 2048), output_shape(out="(numExperts,)")),
+    tiling(rank(1, "sortedExperts"), in_range("numExperts", 1, 2048), output_shape(out="(numExperts,)")),
 )
 
 _RE_ROUTING = (
@@ -205,7 +205,7 @@ _RE_ROUTING = (
     same_dtype("perTokenScalesOptional", "permutePerTokenScalesOut"),
     dtypes("INT32", "permuteTokenIdxOut"),
     tiling(
-        rank(2, 2, "tokens", "expertTokenNumPerRank"),
+        rank(2, "tokens", "expertTokenNumPerRank"),
         not_empty("expertTokenNumPerRank"),
         rank(1, 3, "perTokenScalesOptional"),
         require("perTokenScalesOptional[0] == tokens[0]"),

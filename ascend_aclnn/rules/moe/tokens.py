@@ -11,8 +11,8 @@ rule(
     only_products("A2 A3 950"),
     dtype_table("permutedOutputGrad sortedIndices out", "T INT32 T", T=FLOATS),
     UNPADDED,
-    rank(2, 2, "permutedOutputGrad"),
-    rank(1, 1, "sortedIndices"),
+    rank(2, "permutedOutputGrad"),
+    rank(1, "sortedIndices"),
     require("1 <= numTopk <= 512", "sortedIndices[0] % numTopk == 0"),
     output_shape(out="(sortedIndices[0] // numTopk, permutedOutputGrad[1])"),
 )
@@ -42,9 +42,9 @@ rule(
 # restoreShapeOptional is of use in padded mode only; torch_npu always passes one, and nothing looks at it.
 _UNPERMUTED = (
     UNPADDED,
-    rank(2, 2, "permutedTokens"),
-    rank(1, 1, "sortedIndices"),
-    rank(2, 2, "probsOptional"),
+    rank(2, "permutedTokens"),
+    rank(1, "sortedIndices"),
+    rank(2, "probsOptional"),
     require("probsOptional.size == sortedIndices[0]"),
     define(count="sortedIndices[0] if probsOptional is None else probsOptional[0]"),
 )
@@ -72,7 +72,7 @@ rule(
 
 _NAMES = "x rowIdx expertIdx expandedXOut expandedRowIdxOut expandedExpertIdxOut"
 _ROUTING = tiling(
-    rank(2, 2, "x", "rowIdx", "expertIdx"),
+    rank(2, "x", "rowIdx", "expertIdx"),
     same_shape("expertIdx", "rowIdx"),
     require("expertIdx[0] == x[0]", "activeNum >= 0"),
     output_shape(

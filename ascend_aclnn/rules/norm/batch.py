@@ -144,7 +144,7 @@ rule(
     dtypes(FLOATS_OF_PRODUCT, "input", "mean", "invstd", *_RUNNING, "counts", "meanAll", "invstdAll"),
     no_private_format("input", "mean", "invstd", "counts"),
     rank(2, 8, "input"),
-    rank(2, 2, "mean", "invstd"),
+    rank(2, "mean", "invstd"),
     # mean and invstd have a row for every process, counts a number for each.
     has_shape(
         mean="(mean[0], input[1])",
@@ -164,7 +164,7 @@ rule(
         dtypes("FLOAT", "sum", "squareSum"),
         formats("NCHW NHWC", "x"),
         formats("ND", "sum", "squareSum"),
-        rank(4, 4, "x"),
+        rank(4, "x"),
         define(channels="x[3] if x.format == NHWC else x[1]"),
         output_shape(sum="(channels,)", squareSum="(channels,)"),
     ),
@@ -204,7 +204,7 @@ rule(
     _per_channel("weight", "bias", "mean", "var"),
     dtypes("FLOAT", "inputScale", "outputScale"),
     dtypes("INT32", "inputZeroPoint", "outputZeroPoint"),
-    rank(4, 4, "input"),
+    rank(4, "input"),
 )
 rule(
     "aclnnInstanceNorm",
@@ -214,8 +214,8 @@ rule(
     same_dtype("x", "gamma", "beta", "y", "mean", "variance"),
     max_rank(8, "x"),
     only_products("310P"),
-    rank(4, 4, "x"),
-    rank(1, 1, "gamma", "beta"),
+    rank(4, "x"),
+    rank(1, "gamma", "beta"),
     require("gamma[0] == (x[3] if channels_last else x[1])"),
     tiling(same_shape("gamma", "beta")),
     # One number for every image and channel.

@@ -21,7 +21,7 @@ rule(
     dtypes("FLOAT", "scale", "batchVariance"),
     same_dtype("grads", "out"),
     one_of("formatMode", 0, 1),
-    rank(4, 4, "grads"),
+    rank(4, "grads"),
     define(channels="grads[1] if formatMode == 0 else grads[-1]"),
     has_shape(scale="(channels,)", batchVariance="(channels,)"),
     output_shape(out="grads"),
@@ -41,7 +41,7 @@ rule(
     only_products("A2"),
     dtypes(FLOATS, "x"),
     same_dtype("x", "dy", "gamma", "mean", "rstd", "dx"),
-    rank(3, 3, "x"),
+    rank(3, "x"),
     same_shape("x", "dy", "gamma"),
     shape_patterns(x="n g m", mean="n g", rstd="n g", dx="n g m"),
 )
@@ -58,7 +58,7 @@ elementwise(
     FLOATS_WITHOUT_BF16,
     "x",
     "out",
-    rank(2, 2, "x"),
+    rank(2, "x"),
     one_of("axis", 0, 1, 2),
     positive("p"),
 )

@@ -72,7 +72,7 @@ rule(
     require("gammma[-1] == x[-1]"),
     same_shape("gammma", "beta"),
     has_shape(scale="(1,)"),
-    rank(1, 1, "zeroPointsOptional"),
+    rank(1, "zeroPointsOptional"),
     tiling(unless_empty("x", has_shape(zeroPointsOptional="(1,)"))),
     output_shape(res="x"),
     infer_shape(scaleOut="x[:-1]"),
@@ -179,7 +179,7 @@ rule(
     on_operators(
         "aclnnAddLayerNormQuant",
         require("gamma == x1[len(x1) - len(gamma):]"),
-        when("dynamic", rank(1, 1, "gamma")),
+        when("dynamic", rank(1, "gamma")),
         same_shape("gamma", "scales1Optional", *_SECOND),
         # Each scale has its zero point, or none has; the second scale needs the first.
         when("scales2Optional is None or dynamic", absent("zeroPoints2Optional")),

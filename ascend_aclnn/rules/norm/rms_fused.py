@@ -72,7 +72,7 @@ rule(
     dtypes("FLOAT", "scale1Out", "scale2Out"),
     tiling(
         same_shape("x1", "x2"),
-        rank(1, 1, "gamma"),
+        rank(1, "gamma"),
         require("gamma == x1[-1:]"),
         same_shape("gamma", "smoothScale1Optional", "smoothScale2Optional"),
     ),
@@ -232,7 +232,7 @@ rule(
     "aclnnRmsNormQuantV3",
     when("outputRstd", required("rstd")),
     rank(1, 2, "gamma"),
-    rank(1, 1, "scale"),
+    rank(1, "scale"),
     when("y.dtype == INT32", require("y[-1] * 8 == x[-1]")),
     only_products("950"),
     documented_dtypes(),

@@ -42,7 +42,7 @@ rule(
     dtypes("FLOAT FLOAT16", "x"),
     same_dtype("x", "out"),
     formats("ND", "x", "out"),
-    tiling(not_empty("x"), rank(2, 2, "x"), output_shape(out="x")),
+    tiling(not_empty("x"), rank(2, "x"), output_shape(out="x")),
     require("p > 0", "maxNorm >= 0"),
     one_of("dim", 0, 1),
 )
@@ -50,7 +50,7 @@ rule(
     "aclnnEmbeddingRenorm",
     dtypes(FLOATS_OF_PRODUCT, "selfRef"),
     dtypes(INDICES, "indices"),
-    rank(2, 2, "selfRef"),
+    rank(2, "selfRef"),
     max_rank(8, "indices"),
     require("selfRef.format != FRACTAL_NZ", "indices.format != FRACTAL_NZ"),
 )

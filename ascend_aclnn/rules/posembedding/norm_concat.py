@@ -37,7 +37,7 @@ rule(
     documented_products,
     documented_dtypes(),
     tiling(
-        rank(4, 4, *_PLAIN, *_ENCODED),
+        rank(4, *_PLAIN, *_ENCODED),
         output_shape(**{f"{plain}Output": _joined(plain, encoded) for plain, encoded in zip(_PLAIN, _ENCODED)}),
         *(
             require(f"{encoded}[2:] == {plain}[2:]", f"{encoded}[0] == {plain}[0]")
@@ -67,7 +67,7 @@ rule(
     dtypes("FLOAT", *_STATISTICS),
     documented_products,
     tiling(
-        rank(4, 4, "query", "key", "encoderQuery", "encoderKey", "gradQueryOutput", "gradKeyOutput", "gradValueOutput"),
+        rank(4, "query", "key", "encoderQuery", "encoderKey", "gradQueryOutput", "gradKeyOutput", "gradValueOutput"),
         _TABLES,
         has_shape(
             gradQueryOutput=_joined("query", "encoderQuery"),

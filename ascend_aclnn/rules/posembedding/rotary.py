@@ -9,7 +9,7 @@ def _rotary(x: str) -> Check:
     """cos and sin broadcast to x, their last axis is its; half and interleaved rotations need an even one."""
     return tiling(
         on_products("950", one_of("mode", 0, 1, 2, 3), rank(3, 4, x)),
-        when("product != '950'", one_of("mode", 0, 1), rank(4, 4, x)),
+        when("product != '950'", one_of("mode", 0, 1), rank(4, x)),
         same_shape("cos", "sin"),
         broadcastable("cos", x),
         require(f"cos[-1] == {x}[-1]", f"{x}[-1] % (4 if mode == 2 else 2) == 0"),
@@ -43,10 +43,10 @@ rule(
     documented_dtypes(),
     tiling(
         same_shape("cos", "sin"),
-        rank(4, 4, "x"),
+        rank(4, "x"),
         on_products(  # Ascend 950 computes it as RotaryPositionEmbedding does
             "A2 A3",
-            rank(4, 4, "cos"),
+            rank(4, "cos"),
             same_dtype("x", "cos", "sin"),
             not_empty("x"),
             require("x[3] == 64", "cos[0] == x[0]", "cos[1] == 1", "cos[2] in (1, x[2])", "cos[3] == 64"),
@@ -63,7 +63,7 @@ rule(
     documented_products,
     documented_dtypes(),
     tiling(
-        rank(4, 4, "x"),
+        rank(4, "x"),
         same_shape("cos", "sin"),
         array_length("partialSlice", 2),
         require(
@@ -72,7 +72,7 @@ rule(
             "partialSlice[1] - partialSlice[0] == cos[-1]",
             argument="partialSlice",
         ),
-        rank(4, 4, "cos"),
+        rank(4, "cos"),
         on_operators("aclnnInplacePartialRotaryMul", _TABLE_FITS),
         on_operators("aclnnInplacePartialRotaryMulGrad", unless_empty("x cos sin", _TABLE_FITS)),
     ),
@@ -109,7 +109,7 @@ rule(
     one_of("cacheMode", 0, 1),
     on_products(PRODUCTS_WITH_BF16, dtypes("INT64", "positions"), dtypes(FLOATS, "queryIn")),
     same_dtype("queryIn", "keyIn", "cosSinCache", "queryOut", "keyOut"),
-    rank(2, 2, "queryIn", "keyIn", "cosSinCache"),
+    rank(2, "queryIn", "keyIn", "cosSinCache"),
     not_empty("queryIn", "keyIn", "cosSinCache", "positions"),
     require("keyIn[0] == queryIn[0]"),
     rank(1, 2, "positions"),

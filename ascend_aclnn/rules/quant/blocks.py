@@ -24,7 +24,7 @@ rule(
         # Each of the groups may leave a part of a block.
         on_operators(
             _GROUPED,
-            rank(1, 1, "groupList"),
+            rank(1, "groupList"),
             output_shape(
                 scaleOut="(*x[:-2], x[-2] // max(rowBlockSize, 1) + groupList[0], ceil_div(x[-1], max(colBlockSize, 1)))",
             ),

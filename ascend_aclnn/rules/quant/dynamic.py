@@ -22,7 +22,7 @@ rule(
     rank(2, 8, "x"),
     # One factor for each item of the last axis; with groups CANN looks at the rank of groupIndex alone.
     define(mode="'pertoken' if quantMode is None else quantMode"),
-    when("smoothScalesOptional is not None", rank(1, 1, "groupIndexOptional")),
+    when("smoothScalesOptional is not None", rank(1, "groupIndexOptional")),
     when("groupIndexOptional is None", has_shape(smoothScalesOptional="(x[-2 if mode == 'perchannel' else -1],)")),
     # One scale for each row, for each item of the last axis, or for the tensor.
     define(
@@ -95,7 +95,7 @@ rule(
             require("quantScaleOptional in (half[-1:], (1,))", "quantOffsetOptional in (half[-1:], (1,))"),
             when("quantTypeOptional == 'static'", required("quantScaleOptional", status=PARAM_INVALID)),
         ),
-        when("x.dtype != INT8", rank(2, 2, "x")),
+        when("x.dtype != INT8", rank(2, "x")),
         when(
             "x.dtype == INT32",
             required("weightScaleOptional", "activationScaleOptional", status=PARAM_INVALID),

@@ -155,8 +155,8 @@ rule(
         require("dstTypeMax == 0 or least <= dstTypeMax <= 2 * least"),
     ),
     has_dtype("y", "dstType"),
-    rank(2, 2, "x"),
-    rank(1, 1, "groupIndex"),
+    rank(2, "x"),
+    rank(1, "groupIndex"),
     output_shape(y="x", mxscale=_exponents_of_rows("x", "groupIndex")),
     not_empty("groupIndex"),
     # 4-bit values, and exponents, are stored in order.
@@ -167,8 +167,8 @@ _mx(
     one_of("scaleAlg", 1),
     one_of("maxDtypeValue", 0),
     require("x[-1] > 0", "x[-1] % 64 == 0"),
-    rank(2, 2, "x"),
-    rank(1, 1, "groupIndex"),
+    rank(2, "x"),
+    rank(1, "groupIndex"),
     output_shape(y1Out="x", y1ScaleOut=_exponents("x"), y2Out="x", y2ScaleOut=_exponents_of_rows("x", "groupIndex")),
     dst="dstDtype",
     ys="y1Out y2Out",
@@ -199,8 +199,8 @@ _HALF = define(half="with_size(x, -1, exact_div(x[-1], 2))")
 # With groups of rows, x is a matrix.
 _GROUPS = when(
     "groupIndexOptional is not None",
-    rank(1, 1, "groupIndexOptional"),
-    rank(2, 2, "x"),
+    rank(1, "groupIndexOptional"),
+    rank(2, "x"),
     not_empty("groupIndexOptional"),
 )
 
@@ -224,9 +224,9 @@ _mx(
     when("swigluMode == 1", require("activateDim in (-1, len(x) - 1)", "clampLimit > 0")),
     when(
         "groupIndexOptional is not None",
-        rank(1, 1, "groupIndexOptional"),
+        rank(1, "groupIndexOptional"),
         require("0 < groupIndexOptional[0] <= 256"),
-        when("activateDim not in (-1, len(x) - 1) or axis not in (-1, len(x) - 1)", rank(2, 2, "x")),
+        when("activateDim not in (-1, len(x) - 1) or axis not in (-1, len(x) - 1)", rank(2, "x")),
     ),
     *_algorithms(0),
     define(
@@ -239,7 +239,7 @@ _mx(
 )
 _mx(
     "aclnnSwigluMxQuantWithDualAxis",
-    rank(2, 2, "x"),
+    rank(2, "x"),
     not_empty("x"),
     _GROUPS,
     *_algorithms(0),
