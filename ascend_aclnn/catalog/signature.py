@@ -193,7 +193,7 @@ def docstring(operator: Operator) -> str:
 
 
 def example_lines(operator: Operator) -> list[str]:
-    """A call and its result; without a reference the bare call, and why it is not run."""
+    """A call and its result; where the catalog has none, the bare call."""
     example = operator.example
     if example is None:
         names = [
@@ -201,7 +201,7 @@ def example_lines(operator: Operator) -> list[str]:
         ]
         given = [text for text, row in zip(names, python_parameters(operator)) if is_required(row)]
         call = f"    >>> ops.{operator.python_name}({', '.join(given)})  # doctest: +SKIP"
-        return ["Example (not run, for there is no NumPy reference):", call]
+        return ["Example (not run):", call]
     title = "Example:" if example.soc is None else f"Example (with the rules of {example.soc}):"
     return [title, f"    >>> {example.text}", *(f"    {line}" for line in example.result.splitlines())]
 

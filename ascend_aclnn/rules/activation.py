@@ -13,23 +13,25 @@ _LAMBDA = require("not lambd.real < 0")
 
 # ------------------------------------------------------------------------------------------------------ one input
 
-in_both_forms("Celu", *one_operand(_NOT_910_310P, cast=dtype_of), takes_dtype("FLOAT", "alpha"), require("alpha != 0"))
+in_both_forms(
+    "Celu", *one_operand(_NOT_910_310P, result_dtype=dtype_of), takes_dtype("FLOAT", "alpha"), require("alpha != 0")
+)
 in_both_forms(
     "Elu",
-    *one_operand(f"{FLOATS_AND_DOUBLE} BF16", cast=dtype_of),
+    *one_operand(f"{FLOATS_AND_DOUBLE} BF16", result_dtype=dtype_of),
     takes_dtype("FLOAT", "alpha", "scale", "inputScale"),
 )
-in_both_forms("Erfinv", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}"), cast=floated))
+in_both_forms("Erfinv", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}"), result_dtype=floated))
 rule("aclnnFastGelu", *one_operand({PRODUCTS_WITH_BF16: FLOATS, "": ""}), same_format("self", "out"))
 rule("aclnnGelu", *one_operand(FLOATS_OF_PRODUCT), no_private_format("self", "out"))
-rule("aclnnGeluV2", *one_operand(FLOATS_OF_PRODUCT, most=None), aliases={"self": "x", "out": "y"})
+rule("aclnnGeluV2", *one_operand(FLOATS_OF_PRODUCT, most_axes=None), aliases={"self": "x", "out": "y"})
 rule("aclnnHardshrink", *one_operand(_NOT_910_310P, _NOT_910_310P))
 in_both_forms("Hardsigmoid", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32")), same_format("self", "out"))
-in_both_forms("Hardswish", *one_operand(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, most=None))
-in_both_forms("LeakyRelu", *one_operand(plus_bf16(FLOATS_AND_DOUBLE), cast=dtype_of))
+in_both_forms("Hardswish", *one_operand(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT, most_axes=None))
+in_both_forms("LeakyRelu", *one_operand(plus_bf16(FLOATS_AND_DOUBLE), result_dtype=dtype_of))
 rule(
     "aclnnSilu aclnnLogSigmoid aclnnLogSigmoidForward",
-    *one_operand(FLOATS_OF_PRODUCT, most=None),
+    *one_operand(FLOATS_OF_PRODUCT, most_axes=None),
     # The buffer is for other devices: no kernel writes it, and the one of torch_npu is empty.
     infer_shape(buffer="self"),
     output_dtype(buffer="self"),
@@ -37,10 +39,10 @@ rule(
 in_both_forms("Mish", *one_operand(FLOATS_OF_PRODUCT))
 in_both_forms("Relu", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT32 INT64")))
 _SELU = plus_bf16(f"{FLOATS_WITHOUT_BF16} INT32 INT8")
-in_both_forms("Selu", *one_operand(_SELU, _SELU, makes=dtype_of("self"), most=None))
+in_both_forms("Selu", *one_operand(_SELU, _SELU, allocated_dtype=dtype_of("self"), most_axes=None))
 rule(
     "aclnnShrink",
-    *one_operand(FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most=None),
+    *one_operand(FLOATS_WITHOUT_BF16, FLOATS_WITHOUT_BF16, most_axes=None),
     _LAMBDA,
     same_format("self", "out"),
 )
@@ -49,19 +51,18 @@ in_both_forms(
     *one_operand(
         plus_bf16(REAL_AND_COMPLEX),
         f"{FLOATS_AND_DOUBLE} {COMPLEX} BF16",
-        changes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"),
+        inplace_dtypes=plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX}"),
     ),
 )
 rule("aclnnSoftshrink", *one_operand(FLOATS_OF_PRODUCT, FLOATS_OF_PRODUCT), _LAMBDA)
-rule("aclnnSoftplus", *one_operand(FLOATS_OF_PRODUCT, cast=dtype_of), takes_dtype("self", "beta", "threshold"))
+rule("aclnnSoftplus", *one_operand(FLOATS_OF_PRODUCT, result_dtype=dtype_of), takes_dtype("self", "beta", "threshold"))
 rule("aclnnSwish", *one_operand(FLOATS_OF_PRODUCT), takes_dtype("FLOAT", "betaOptional"))
 in_both_forms(
     "Threshold",
     dtypes(plus_bf16(f"{FLOATS_WITHOUT_BF16} INT8 UINT8 INT16 INT32 INT64"), "self"),
     on_products(PRODUCTS_BEFORE_950, castable("self", "out")),
     max_rank(8, "self"),
-    output_shape(out="self"),
-    output_dtype(out="self"),
+    like(out="self"),
 )
 in_both_forms(
     "RReluWithNoise",
@@ -177,9 +178,8 @@ rule(
     castable("gradOutput", "gradInput"),
     max_rank(8, "gradOutput"),
     same_shape("gradOutput", "selfOrResult"),
-    output_shape(gradInput="gradOutput"),
+    like(gradInput="gradOutput"),
     when("isResult", require("not alpha < 0")),
-    output_dtype(gradInput="gradOutput"),
 )
 rule(
     "aclnnFastGeluBackward",

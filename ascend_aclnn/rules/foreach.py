@@ -73,9 +73,8 @@ rule(
     same_dtype("out", "out"),
     when("len(x) > 0 and len(out) > 0", dtype_table("x out", "T T", "FLOAT H", "H FLOAT", T=_COPY, H=HALVES)),
     max_rank(8, "x", "out"),
-    output_shape(out="x"),
+    like(out="x"),
     no_private_format("x", "out"),
-    output_dtype(out="x"),
 )
 rule(
     "aclnnForeachRoundOffNumber",

@@ -24,10 +24,9 @@ rule(
     dtypes("UINT8", "maskOut"),
     in_range("p", 0, 1),
     max_rank(8, "input"),
-    output_shape(out="input"),
+    like(out="input"),
     _fills("maskOut", "input.size"),
     infer_shape(maskOut=_MASK.format("input.size")),
-    output_dtype(out="input"),
 )
 rule(
     "aclnnDropoutBackward",
@@ -37,9 +36,8 @@ rule(
     # scale is 1 / (1 - p).
     require("abs(scale) <= 2.0**-52 or 0 <= 1 - 1 / scale <= 1", argument="scale"),
     max_rank(8, "gradOutput"),
-    output_shape(out="gradOutput"),
+    like(out="gradOutput"),
     _fills("mask", "gradOutput.size"),
-    output_dtype(out="gradOutput"),
 )
 rule(
     "aclnnDropoutV3Grad",
@@ -49,9 +47,8 @@ rule(
     dtypes(FLOATS, "gradY"),
     dtypes("UINT8", "mask"),
     max_rank(8, "gradY"),
-    output_shape(gradX="gradY"),
+    like(gradX="gradY"),
     _fills("mask", "gradY.size"),
-    output_dtype(gradX="gradY"),
     nullable="gradY mask gradX",  # the product is looked at first
 )
 rule(
@@ -61,9 +58,8 @@ rule(
     dtypes("UINT8", "mask"),
     in_range("prob", 0, 1),
     max_rank(8, "self"),
-    output_shape(out="self"),
+    like(out="self"),
     _fills("mask", "self.size", ">="),
-    output_dtype(out="self"),
 )
 
 # The seed and the offset are the first elements of tensors, which need one.

@@ -65,9 +65,8 @@ rule(
     rank(4, "gradOutput", "mask"),
     same_shape("gradOutput", "y"),
     *_masked("gradOutput", 0),
-    output_shape(out="gradOutput"),
+    like(out="gradOutput"),
     one_of("fixTriuMask", False),
-    output_dtype(out="gradOutput"),
 )
 
 # ------------------------------------------------------------------------------------------------- deformable attention
@@ -118,6 +117,5 @@ rule(
         where="queries < 500000",
     ),
     *_LIMITS,
-    output_shape(gradValue="value", gradLocation="location", gradAttnWeight="attnWeight"),
-    output_dtype(gradValue="value", gradLocation="location", gradAttnWeight="attnWeight"),
+    like(gradValue="value", gradLocation="location", gradAttnWeight="attnWeight"),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, Optional
 
 import numpy as np
@@ -14,7 +13,6 @@ from ascend_aclnn.catalog import Operator
 from ascend_aclnn.catalog.headers import operator_from_prototype
 from ascend_aclnn.core.errors import INNER_NULLPTR, PARAM_INVALID, PARAM_NULLPTR, TILING_ERROR, RuleViolation
 from ascend_aclnn.core.socs import soc as find_soc
-from ascend_aclnn.rules import language
 from ascend_aclnn.rules.language import (
     RULES,
     Call,
@@ -37,6 +35,7 @@ from ascend_aclnn.rules.language import (
     is_floating,
     is_integral,
     joined_by_scalar,
+    like,
     matrix_product,
     max_rank,
     multiple_of,
@@ -53,6 +52,7 @@ from ascend_aclnn.rules.language import (
     output_shape_relaxed,
     positive,
     present_if,
+    rank,
     require,
     required,
     same_dtype,
@@ -125,6 +125,18 @@ def test_a_word_that_does_both() -> None:
     word = output_shape(out="(x[0], weight[1])")
     assert status(word) == 0 and inferred(word) == {"out": ((2, 4), "FLOAT16")}
     assert message(word, out=t([2, 5])) == "out has shape (2, 5); it must be (2, 4)"
+
+
+def test_an_output_like_an_input() -> None:
+    word = like(out="weight")
+    assert inferred(word, weight=t([6, 4], "INT8")) == {"out": ((6, 4), "INT8")}
+    assert message(word) == "out has shape (2, 4); it must be (6, 4)"
+    assert status(word, out=t([6, 4], "INT8")) == 0  # its data type is not checked
+
+
+def test_a_single_rank() -> None:
+    assert status(rank(2, "x", "weight")) == 0
+    assert message(rank(3, "x")) == message(rank(3, 3, "x")) == "x has rank 2 (shape (2, 6)); it must be 3"
 
 
 def test_checks_of_dtypes_tell_those_of_outputs() -> None:
@@ -228,7 +240,10 @@ def test_null_pointers_come_first() -> None:
         ("numHeads == 4 or transposed", "num_heads is 3; it must be 4, unless transposed"),
         ("all(n > 2 for n in x)", "x has shape (2, 6); each must be more than 2"),
         ("all(n > 3 for n in x[1:] + x[:1])", "x has shape (2, 6); n is 2; it must be more than 3"),
-        ("all(n > 3 for n in x[:1])", "x has shape (2, 6); each number in the shape of the first axis of x must be more than 3"),
+        (
+            "all(n > 3 for n in x[:1])",
+            "x has shape (2, 6); each number in the shape of the first axis of x must be more than 3",
+        ),
         ("all(0 <= n < m for n, m in zip(x, (3, 5)))", "x has shape (2, 6); n is 6; it must be in [0, 5)"),
         ("isfinite(numHeads / 0.0)", "num_heads makes a divisor zero"),
         (
@@ -547,7 +562,8 @@ def test_the_sizes_of_a_product() -> None:
         "weight has shape (5, 4); the second last axis of weight is 5; it must be 6 (k)"
     )
     assert message(*words, **{**given, "weight": t([2, 6, 4])}) == (
-        "x has shape (3, 2, 6); the shape of x without the last 2 axes is (3,); it must broadcast with (2,) (the shape of weight without the last 2 axes)"
+        "x has shape (3, 2, 6); the shape of x without the last 2 axes is (3,); it must broadcast with (2,) "
+        "(the shape of weight without the last 2 axes)"
     )
 
 
@@ -609,7 +625,10 @@ def test_presence_by_condition() -> None:
         and status(word) == PARAM_INVALID
     )
     assert message(word, biasOptional=t([4])) == "" == message(word, numHeads=1)
-    assert message(word, biasOptional=t([4]), numHeads=1) == "bias is given; it must be None unless num_heads is more than 2"
+    assert (
+        message(word, biasOptional=t([4]), numHeads=1)
+        == "bias is given; it must be None unless num_heads is more than 2"
+    )
     assert status(present_if("numHeads > 2", "biasOptional", status=PARAM_NULLPTR)) == PARAM_NULLPTR
 
 
@@ -711,20 +730,3 @@ def test_no_parameter_hides_a_definition() -> None:
             }
             hidden = defined & set(catalog.get(rule.name).positions)
             assert not hidden, f"{rule.name} has parameters {hidden}"
-
-
-def test_former_names_still_import() -> None:
-    """What docs/adding-an-operator.md showed to vendors."""
-    module = importlib.import_module("ascend_aclnn.rules.language")
-    for name in ("rule", "dtypes", "same_dtype", "max_rank", "dtype_of", "tiling"):
-        assert callable(getattr(module, name))
-    for former, name in (
-        ("documented", "documented_dtypes"),
-        ("shape", "output_shape"),
-        ("same", "shape_of"),
-        ("result", "output_dtype"),
-    ):
-        with pytest.warns(DeprecationWarning, match=f"is now called {name}"):
-            assert getattr(module, former) is getattr(language, name)
-    with pytest.raises(AttributeError):
-        module.no_such_word  # noqa: B018

@@ -38,7 +38,7 @@ for _names, _limits in (
         _names,
         *(_EITHER if _limits == _BOTH else ()),
         dtypes(_LIMITED, "self", "out"),
-        output_shape(out="self"),
+        like(out="self"),
         max_rank(8, "self"),
         # Elsewhere than on Ascend 950 the limits take the output's data type.
         unless_empty(
@@ -46,7 +46,6 @@ for _names, _limits in (
             on_products("950", castable(_common, "out"), dtype_in(_common, _LIMITED, _limits[0])),
             when("product != '950'", castable("self", "out")),
         ),
-        output_dtype(out="self"),
         nullable=" ".join(_limits) if _limits == _BOTH else "",
         aliases=INPLACE,
     )

@@ -51,10 +51,9 @@ rule(
     dtypes(INDICES, "indices"),
     rank(3, 4, "self"),
     same_shape("self", "indices"),
-    output_shape(out="self"),
+    like(out="self"),
     array_length("outputSize", 2),
     has_shape(gradOutput="(*self[:-2], *outputSize)"),
-    output_dtype(out="self"),
 )
 
 rule(
@@ -65,11 +64,10 @@ rule(
     dtypes("INT64", "indices"),
     rank(4, 5, "self"),
     same_shape("self", "indices"),
-    output_shape(out="self"),
+    like(out="self"),
     _SOMETHING,
     array_length("outputSize", 3),
     *_WINDOWS,
     *_holds_all(3),
     has_shape(gradOutput="(*self[:-3], *outputSize)"),
-    output_dtype(out="self"),
 )

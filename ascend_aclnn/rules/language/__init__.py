@@ -20,8 +20,7 @@ Each word is exported by the ``__all__`` of the module that defines it.
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ascend_aclnn.rules.language.attributes import *
 from ascend_aclnn.rules.language.call import *
@@ -50,37 +49,3 @@ if not TYPE_CHECKING:  # a type checker follows the imports above; at run time `
         shapes,
     )
     __all__ = [word for module in _MODULES for word in module.__all__]
-
-_FORMER_NAMES = {
-    "axes_of": "valid_axes",
-    "axis_of": "valid_axis",
-    "between": "in_range",
-    "broadcast": "broadcast_shape",
-    "columns": "dtype_table",
-    "copied": "copied_output_shape",
-    "declared": "RULES",
-    "dims": "shape_from",
-    "documented": "documented_dtypes",
-    "dtype_attr": "dtype_attribute",
-    "dtype_is": "fixed_dtype",
-    "fit": "shape_patterns",
-    "fits": "output_shape_relaxed",
-    "infer": "infer_shape",
-    "not_private": "no_private_format",
-    "on": "on_products",
-    "only_on": "only_products",
-    "reduced": "reduced_shape",
-    "result": "output_dtype",
-    "same": "shape_of",
-    "shape": "output_shape",
-    "supported": "documented_products",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Words under the names that they had before, for the rules of vendors."""
-    new = _FORMER_NAMES.get(name)
-    if new is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(f"{__name__}.{name} is now called {new}", DeprecationWarning, stacklevel=2)
-    return globals()[new]

@@ -296,23 +296,23 @@ class Call:
         status: Optional[int] = None,
         cause: Optional[Cause] = None,
         *,
-        check: str,
+        check: str = "",
         of: Optional[str] = None,
     ) -> NoReturn:
         """Fails phase one. ``detail`` follows the argument's name: "has dtype X; it must be Y".
 
         ``check`` is the kind of check, and a word for the condition where several share it (see ``Refusal``); ``of`` the
-        argument in its identifier, where that is not the one to blame.
+        argument in its identifier, where that is not the one to blame. Without ``check`` the refusal has no identifier.
         """
         gap = "" if detail.startswith("[") else " "
         text = f"{self.python_name(argument)}{gap}{detail}" if argument else detail
         name = self.c_name(argument) if argument else argument
         checked = of or argument
-        identifier = f"{self.c_name(checked)}/{check}" if checked else check
+        identifier = f"{self.c_name(checked)}/{check}" if check and checked else check
         raise RuleViolation(self.status if status is None else status, name, text, cause, identifier)
 
     def require(
-        self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None, *, check: str
+        self, condition: bool, argument: Optional[str], detail: str, status: Optional[int] = None, *, check: str = ""
     ) -> None:
         """Fails phase one unless the condition holds."""
         if not condition:

@@ -290,28 +290,29 @@ def number(call: Call, name: str) -> Union[int, float, complex]:
 
 
 def one_operand(
-    takes: DtypeSet,
-    gives: Optional[DtypeSet] = None,
-    cast: Optional[Callable[[str], DtypeRule]] = None,
-    changes: Optional[DtypeSet] = None,
-    most: Optional[int] = 8,
-    makes: Optional[DtypeRule] = None,
+    self_dtypes: DtypeSet,
+    out_dtypes: Optional[DtypeSet] = None,
+    result_dtype: Optional[Callable[[str], DtypeRule]] = None,
+    inplace_dtypes: Optional[DtypeSet] = None,
+    most_axes: Optional[int] = 8,
+    allocated_dtype: Optional[DtypeRule] = None,
 ) -> tuple[Check, ...]:
     """Words about ``self``, and about ``out`` of its shape and (unless other arguments say more) its data type.
 
-    ``gives`` lists the output's data types; ``cast`` gives that of the result, which must be castable to the output's;
-    ``makes`` is the one to allocate if that is not plain from these; ``changes`` limits what the in-place form takes.
+    ``out_dtypes`` lists the output's data types; ``result_dtype`` gives that of the result (``floated``, ``real_of``), which
+    must be castable to the output's; ``allocated_dtype`` is the one to allocate if that is not plain from these;
+    ``inplace_dtypes`` limits what the in-place form takes.
     """
-    made = makes or (cast or (floated if gives is not None else dtype_of))("self")
+    result = (result_dtype or (floated if out_dtypes is not None else dtype_of))("self")
     return (
-        dtypes(takes, "self"),
-        *((dtypes(gives, "out"),) if gives is not None else ()),
-        *((castable(cast("self"), "out"),) if cast is not None else ()),
-        *((same_dtype("self", "out"),) if gives is None and cast is None else ()),
-        *((in_place(dtypes(changes, "self")),) if changes is not None else ()),
+        dtypes(self_dtypes, "self"),
+        *((dtypes(out_dtypes, "out"),) if out_dtypes is not None else ()),
+        *((castable(result, "out"),) if result_dtype is not None else ()),
+        *((same_dtype("self", "out"),) if out_dtypes is None and result_dtype is None else ()),
+        *((in_place(dtypes(inplace_dtypes, "self")),) if inplace_dtypes is not None else ()),
         output_shape(out="self"),
-        output_dtype(out=made),
-        *((max_rank(most, "self"),) if most is not None else ()),
+        output_dtype(out=allocated_dtype or result),
+        *((max_rank(most_axes, "self"),) if most_axes is not None else ()),
     )
 
 

@@ -25,7 +25,15 @@ from ascend_aclnn.rules.language.call import (
     refusals_of,
     refuses,
 )
-from ascend_aclnn.rules.language.expressions import Absent, Expression, definition, expression, require, value_of
+from ascend_aclnn.rules.language.expressions import (
+    Absent,
+    Expression,
+    definition,
+    dtype_rule,
+    expression,
+    require,
+    value_of,
+)
 
 __all__ = [
     "broadcast_shape",
@@ -34,6 +42,7 @@ __all__ = [
     "copied_output_shape",
     "has_shape",
     "infer_shape",
+    "like",
     "normalise_axes",
     "output_shape",
     "output_shape_relaxed",
@@ -116,6 +125,13 @@ def output_shape(**rules: Union[ShapeRule, str]) -> Check:
     A shape is an expression (a parameter's name is its shape; one that names an absent tensor gives none), or a function.
     """
     return _OutputShapes(_shape_rules(rules), checks=True)
+
+
+def like(**sources: str) -> Check:
+    """Outputs have the shape of an input, checked and inferred, and are allocated with its data type: ``like(gradX="x")``."""
+    word = _OutputShapes(_shape_rules(dict(sources)), checks=True)
+    word.dtypes = {name: [(None, dtype_rule(source))] for name, source in sources.items()}
+    return word
 
 
 def output_shape_relaxed(**rules: Union[ShapeRule, str]) -> Check:

@@ -51,8 +51,7 @@ rule(
     _WEIGHTS,
     require("totalWeight.size == 1"),
     *_per_sample("gradOutput"),
-    output_shape(out="self"),
-    output_dtype(out="self"),
+    like(out="self"),
 )
 
 # target holds a class for every pixel of self.

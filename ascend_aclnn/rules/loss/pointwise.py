@@ -115,8 +115,7 @@ rule(
     dtypes({"A2 A3 950": FLOATS, "910 310P": FLOATS_WITHOUT_BF16, "": ""}, "gradOutput", "self", "target", "out"),
     max_rank(8, "gradOutput", "self", "target", "out"),
     *_GRAD_FITS_PAIR,
-    output_shape(out="self"),
-    output_dtype(out="self"),
+    like(out="self"),
 )
 rule(
     "aclnnKlDivTargetBackward",

@@ -20,38 +20,50 @@ _WITH_310P = f"{PRODUCTS_WITH_BF16} 310P"
 # ----------------------------------------------------------------------------------------------------------------- unary
 
 in_both_forms("Acos", *one_operand(_REAL, _ANY_FLOATS))
-in_both_forms("Acosh", *one_operand(_ALL, _ANY_ANALYTIC, cast=floated), _PLAIN_ON_950)
+in_both_forms("Acosh", *one_operand(_ALL, _ANY_ANALYTIC, result_dtype=floated), _PLAIN_ON_950)
 in_both_forms("Asin Log1p", *one_operand(_REAL, _FLOATS))
-in_both_forms("Asinh Cosh", *one_operand(_ALL, _ANY_ANALYTIC, changes=_ANALYTIC), _PLAIN_ON_950)
-in_both_forms("Atan", *one_operand(_REAL, _ANY_FLOATS, changes=_FLOATS))
-in_both_forms("Atanh Rsqrt Sin", *one_operand(_ALL, _ANY_ANALYTIC, changes=_ANALYTIC))
+in_both_forms("Asinh Cosh", *one_operand(_ALL, _ANY_ANALYTIC, inplace_dtypes=_ANALYTIC), _PLAIN_ON_950)
+in_both_forms("Atan", *one_operand(_REAL, _ANY_FLOATS, inplace_dtypes=_FLOATS))
+in_both_forms("Atanh Rsqrt Sin", *one_operand(_ALL, _ANY_ANALYTIC, inplace_dtypes=_ANALYTIC))
 in_both_forms("Ceil", *one_operand(_FLOATS))
 in_both_forms("Cos Sinh", *one_operand(_ALL, _ANALYTIC))
-in_both_forms("Erf Erfc", *one_operand(plus_bf16(f"{FLOATS_AND_DOUBLE} BOOL INT64"), cast=floated, changes=_FLOATS))
 in_both_forms(
-    "Exp", *one_operand(plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX} BOOL INT64"), cast=floated, changes=_ANALYTIC)
+    "Erf Erfc", *one_operand(plus_bf16(f"{FLOATS_AND_DOUBLE} BOOL INT64"), result_dtype=floated, inplace_dtypes=_FLOATS)
 )
-in_both_forms("Exp2", *one_operand(_REAL, cast=floated, changes=_FLOATS))
-in_both_forms("Expm1", *one_operand(plus_bf16("FLOAT FLOAT16 INT64 BOOL"), cast=floated, changes=FLOATS_OF_PRODUCT))
+in_both_forms(
+    "Exp",
+    *one_operand(
+        plus_bf16(f"{FLOATS_AND_DOUBLE} {COMPLEX} BOOL INT64"), result_dtype=floated, inplace_dtypes=_ANALYTIC
+    ),
+)
+in_both_forms("Exp2", *one_operand(_REAL, result_dtype=floated, inplace_dtypes=_FLOATS))
+in_both_forms(
+    "Expm1", *one_operand(plus_bf16("FLOAT FLOAT16 INT64 BOOL"), result_dtype=floated, inplace_dtypes=FLOATS_OF_PRODUCT)
+)
 in_both_forms("Floor", *one_operand(plus_bf16(f"{NUMBERS} {UNSIGNED}")), _PLAIN)
 in_both_forms("Frac", *one_operand(plus_bf16(f"{FLOATS_WITHOUT_BF16} {INTEGERS}")))
-in_both_forms("Log Log2", *one_operand(_ALL, _ANALYTIC, cast=floated))
+in_both_forms("Log Log2", *one_operand(_ALL, _ANALYTIC, result_dtype=floated))
 in_both_forms(
     "Log10",
-    *one_operand(f"{REAL_AND_COMPLEX} BF16", cast=floated, changes=_ANALYTIC),
+    *one_operand(f"{REAL_AND_COMPLEX} BF16", result_dtype=floated, inplace_dtypes=_ANALYTIC),
     has_dtype("out", floated("self")),
 )
-in_both_forms("Neg", *one_operand(plus_bf16(f"INT8 INT32 INT64 {FLOATS_AND_DOUBLE} {COMPLEX}"), cast=dtype_of))
+in_both_forms("Neg", *one_operand(plus_bf16(f"INT8 INT32 INT64 {FLOATS_AND_DOUBLE} {COMPLEX}"), result_dtype=dtype_of))
 in_both_forms("Reciprocal", *one_operand(_ALL, _ANALYTIC), _ONE_FORMAT)
 _ROUNDED = f"{FLOATS_AND_DOUBLE} INT32 INT64"
 in_both_forms("Round RoundDecimals", *one_operand({"910": _ROUNDED, "": f"{_ROUNDED} BF16"}), _PLAIN)
 in_both_forms("Sinc", *one_operand(_REAL, _ANY_FLOATS), null_status=INNER_NULLPTR)
 in_both_forms(
-    "Sqrt", *one_operand({"910": REAL_AND_COMPLEX, "": f"{REAL_AND_COMPLEX} BF16"}, cast=floated, changes=_ANALYTIC)
+    "Sqrt",
+    *one_operand(
+        {"910": REAL_AND_COMPLEX, "": f"{REAL_AND_COMPLEX} BF16"}, result_dtype=floated, inplace_dtypes=_ANALYTIC
+    ),
 )
-in_both_forms("Tan", *one_operand(_ALL, cast=floated))
+in_both_forms("Tan", *one_operand(_ALL, result_dtype=floated))
 _TANH = plus_bf16(f"{FLOATS_WITHOUT_BF16} BOOL {INTEGERS}")
-in_both_forms("Tanh", *one_operand(_TANH, _TANH, cast=floated, changes=FLOATS_OF_PRODUCT), *_ONE_PLAIN_FORMAT)
+in_both_forms(
+    "Tanh", *one_operand(_TANH, _TANH, result_dtype=floated, inplace_dtypes=FLOATS_OF_PRODUCT), *_ONE_PLAIN_FORMAT
+)
 in_both_forms("Trunc", *one_operand({"A2 A3": FLOATS, "950": f"{FLOATS} INT8 UINT8 INT32", "": FLOATS_WITHOUT_BF16}))
 in_both_forms("NanToNum", only_products(PRODUCTS_WITH_BF16), *one_operand(f"{FLOATS} {INTEGERS} BOOL"))
 
@@ -71,7 +83,7 @@ rule(
 rule(
     "aclnnAbs",
     *one_operand(
-        {"A2 A3": f"{REAL} BF16 COMPLEX64", "950": f"{REAL} BF16 COMPLEX32 COMPLEX64", "": REAL}, cast=real_of
+        {"A2 A3": f"{REAL} BF16 COMPLEX64", "950": f"{REAL} BF16 COMPLEX32 COMPLEX64", "": REAL}, result_dtype=real_of
     ),
     *_ONE_PLAIN_FORMAT,
     has_dtype("out", real_of("self")),
@@ -80,7 +92,7 @@ rule(
     "aclnnReal",
     *one_operand(
         {"950": "FLOAT FLOAT16 COMPLEX32 COMPLEX64", "A2 A3": f"FLOAT FLOAT16 COMPLEX32 {COMPLEX}", "": COMPLEX},
-        cast=real_of,
+        result_dtype=real_of,
     ),
     _PLAIN_ON_950,
     has_dtype("out", real_of("self")),
@@ -110,20 +122,20 @@ rule(
 # ------------------------------------------------------------------------------------------------------------ to booleans
 
 # What has no infinity gives false everywhere, so every dtype passes.
-rule("aclnnIsFinite", *one_operand(_REAL, "BOOL", makes=fixed_dtype("BOOL")))
+rule("aclnnIsFinite", *one_operand(_REAL, "BOOL", allocated_dtype=fixed_dtype("BOOL")))
 rule(
     "aclnnIsNegInf aclnnIsPosInf",
     only_products(_WITH_310P),
-    *one_operand(_TANH, "BOOL", makes=fixed_dtype("BOOL")),
+    *one_operand(_TANH, "BOOL", allocated_dtype=fixed_dtype("BOOL")),
 )
 _LOGIC = f"{REAL} BF16"
 in_both_forms(
     "LogicalNot",
-    *one_operand(_LOGIC, _LOGIC, makes=fixed_dtype("BOOL"), most=None),
+    *one_operand(_LOGIC, _LOGIC, allocated_dtype=fixed_dtype("BOOL"), most_axes=None),
     max_rank_if_strided("self", "out"),
 )
 _SIGNBIT = plus_bf16(f"{REAL} {UNSIGNED}")
-rule("aclnnSignbit", *one_operand(_SIGNBIT, _SIGNBIT, makes=fixed_dtype("BOOL")))
+rule("aclnnSignbit", *one_operand(_SIGNBIT, _SIGNBIT, allocated_dtype=fixed_dtype("BOOL")))
 
 # ----------------------------------------------------------------------------------------------------------- other dtypes
 

@@ -52,8 +52,9 @@ rule(
         "rstd.size == N * group",
         "gamma.size == C",
     ),
-    output_shape(gradInput="input", gradGammaOut=_AFFINE_SHAPE, gradBetaOut=_AFFINE_SHAPE),
-    output_dtype(gradInput="input", gradGammaOut=_AFFINE_DTYPE, gradBetaOut=_AFFINE_DTYPE),
+    like(gradInput="input"),
+    output_shape(gradGammaOut=_AFFINE_SHAPE, gradBetaOut=_AFFINE_SHAPE),
+    output_dtype(gradGammaOut=_AFFINE_DTYPE, gradBetaOut=_AFFINE_DTYPE),
     nullable="outputMask",
 )
 

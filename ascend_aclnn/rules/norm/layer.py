@@ -17,7 +17,7 @@ rule(
     max_rank(8, *_TENSORS),
     require("1 <= len(normalizedShape) <= 8", "normalizedShape == input[len(input) - len(normalizedShape):]"),
     has_shape(weightOptional="normalizedShape", biasOptional="normalizedShape"),
-    output_shape(out="input"),
+    like(out="input"),
     # One number for every row, with 1 on the normalised axes.
     define(per_row="(*input[:len(input) - len(normalizedShape)], *(1 for n in normalizedShape))"),
     on_operators(
@@ -33,7 +33,7 @@ rule(
     in_range("implMode", 0, 2),
     when("implMode == 2", dtypes("FLOAT16", "input", "weightOptional", "biasOptional")),
     infer_shape(meanOutOptional="per_row", rstdOutOptional="per_row"),
-    output_dtype(out="input", meanOutOptional="FLOAT", rstdOutOptional="FLOAT"),
+    output_dtype(meanOutOptional="FLOAT", rstdOutOptional="FLOAT"),
 )
 
 _GRADS = ("gradInputOut", "gradWeightOut", "gradBiasOut")
