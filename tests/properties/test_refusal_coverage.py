@@ -19,7 +19,7 @@ def rows() -> dict[str, tuple[int, int]]:
 
 
 def test_the_table_is_current() -> None:
-    """Where this fails, run scripts/refusal_coverage.py: a check may have got lost, or is reached no more."""
+    """Where this fails, run scripts/count_refusals.py: a check may have got lost, or is reached no more."""
     table = rows()
     assert table.keys() == set(catalog.names())
     chosen = list(catalog.names())[::STEP]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts, for each operator, the checks of its rule that tests reach: passed by its example, refused for a changed argument.
 
-scripts/refusal_coverage.py                   # writes tests/properties/refusal_coverage.txt
-scripts/refusal_coverage.py --missing NAME    # the checks of an operator that no changed argument reaches
+scripts/count_refusals.py                   # writes tests/properties/refusal_coverage.txt
+scripts/count_refusals.py --missing NAME    # the checks of an operator that no changed argument reaches
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> int:
     rows = {name: refusal_coverage.counts(catalog.get(name)) for name in catalog.names()}
     reached, listed = (sum(counts) for counts in zip(*rows.values()))
     lines = [
-        "# Made by scripts/refusal_coverage.py: of each operator's checks, how many refuse a changed argument, and all.",
+        "# Made by scripts/count_refusals.py: of each operator's checks, how many refuse a changed argument, and all.",
         f"# all {reached} {listed} ({reached / listed:.1%})",
         *(f"{name} {some} {every}" for name, (some, every) in rows.items()),
     ]
