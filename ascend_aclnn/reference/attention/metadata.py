@@ -83,6 +83,7 @@ def heads_of_indexer(given: Given) -> dict[str, Any]:
 def heads_of_flash(*values: Any, out: Any) -> None:
     """One section, merged by nobody, of blocks of 128 rows and columns; from 16 on the cores: where they start, and end."""
     given, plan = Given(zip(_FLASH if len(values) == 16 else _QUANT_FLASH, values)), out[0]
+    given.operator = "aclnnFlashAttnMetadata"
     items = (1, 0, 128, 128, *([0] * 12), 0, 0, 0, _batch(given) * given["numHeadsKv"])
     if plan.size < len(items):
         raise DataError("metaData", f"has {plan.size} items; it must have at least {len(items)}")

@@ -274,6 +274,7 @@ def nsa_selected_attention_infer(given: Given) -> dict[str, Array]:
     lead = query.shape[:-1] if layout == "BSH" else query.shape[:-2]
     flat = query.reshape(*lead, many, -1)
     rows_of = Given(query=flat, layout=layout, actualQSeqLen=given["actualQSeqLen"], blockTable=given["blockTable"])
+    rows_of.operator = given.operator
     parts = _rows_of(rows_of)
     flat = flat.reshape(-1, *flat.shape[-2:])
     key, value = (given[n].reshape(*given[n].shape[:2], heads, -1) for n in ("key", "value"))
