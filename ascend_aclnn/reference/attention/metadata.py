@@ -30,7 +30,7 @@ def _batch(given: Given) -> int:
 
 def _first(given: Given, *names: str) -> Optional[Array]:
     """The first of the arrays that is there and has elements."""
-    there = (given[name] for name in names)
+    there = (given.get(name) for name in names)  # spellings: some that no operator has
     return next((array for array in there if array is not None and array.size), None)
 
 
@@ -44,7 +44,7 @@ def _lengths(given: Given, side: str) -> Array:
         if (lengths < 0).any():
             raise DataError(f"cuSeqlens{side}Optional", f"and seqused give the lengths {lengths}; none may be negative")
         return lengths
-    most = given[f"maxSeqlen{side}"] or given[f"maxSeqLen{side}"] or 0
+    most = given.get(f"maxSeqlen{side}") or given.get(f"maxSeqLen{side}") or 0
     return np.full(max(_batch(given), 0), max(most, 0), np.int64)
 
 
