@@ -75,7 +75,8 @@ def test_a_page_says_what_show_prints(site: Any, monkeypatch: pytest.MonkeyPatch
         known = words(shown)
         cells = [cell for line in page.splitlines() if line.startswith("| ") for cell in re.split(r" (?<!\\)\| ", line)]
         labels = words(
-            "name direction kind dtypes and formats shape meaning status when determinism br experimental header yes identifier source"
+            "name direction kind dtypes and formats shape meaning status when determinism br experimental header yes"
+            " identifier source"
         )
         for cell in cells:
             assert words(cell.replace("br>", " ")) - labels <= known, (operator.name, cell)

@@ -10,6 +10,7 @@ import pytest
 
 from ascend_aclnn import AclError, catalog, ops, rules
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.rules.language.call import GUARDS, Refusal
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]
@@ -18,11 +19,15 @@ KINDS = frozenset(
 )
 
 
-def test_errors_tell_the_check() -> None:
+def test_errors_tell_the_check(each_backend: Backend) -> None:
     with pytest.raises(AclError) as caught:
         ops.mm(np.ones((2, 3), np.float32), np.ones((4, 5), np.float32))
     assert caught.value.rule == "aclnnMm/mat2/shape"
     assert pickle.loads(pickle.dumps(caught.value)).rule == caught.value.rule
+    streams, weights = np.ones((2, 4, 128), np.float16), np.ones((2, 4), np.float32)
+    with pytest.raises(AclError) as caught:  # no output can be inferred
+        ops.mhc_post_backward(streams, streams, np.ones((2, 5, 5), np.float32), streams[:, 0], weights)
+    assert (caught.value.argument, caught.value.rule) == ("h_res", "aclnnMhcPostBackward/hRes/shape")
     assert AclError(161002, "aclnnMmGetWorkspaceSize").rule is None
 
 
