@@ -41,7 +41,7 @@ def load_all(package: str) -> None:
 def _modules(package: str, operator: Operator) -> Iterator[str]:
     """The modules of an operator's family, the likeliest first."""
     sources = dict(_sources(package, operator.family.rpartition("/")[2]))
-    words = re.findall("[A-Z]?[^A-Z]+|[A-Z]", operator.name[3:].removeprefix("nn"))
+    words = re.findall("[A-Z]?[^A-Z]+|[A-Z]", re.sub("^acl(nn)?", "", operator.name))
     for count in range(len(words), 0, -1):
         end = rb"\b" if count == len(words) else b""
         mention = re.compile(rb"\b(aclnn)?%s%s" % ("".join(words[:count]).encode(), end))

@@ -45,7 +45,7 @@ from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
 if TYPE_CHECKING:  # imported by who needs it: the process should start soon
-    from ascend_aclnn.emulator import singles
+    from ascend_aclnn.emulator import single_operators
     from ascend_aclnn.emulator.communication import Communicators
     from ascend_aclnn.emulator.faults import Faults
 
@@ -230,14 +230,14 @@ class SinglePlan(Plan):
 
     once = True
 
-    def __init__(self, call: singles.Call, extents: Sequence[int]) -> None:
-        self.operator = catalog.get(call.operator)
+    def __init__(self, call: single_operators.Call, extents: Sequence[int]) -> None:
+        self.operator = call.operator
         self.tensors = []
         self.arguments = []
         self.bound = {}
-        self.items: list[singles.Item] = []  # of each tensor
+        self.items: list[single_operators.Item] = []  # of each tensor
         self.addresses = len(extents)
-        from ascend_aclnn.emulator.singles import Item
+        from ascend_aclnn.emulator.single_operators import Item
 
         for argument in call.arguments:
             if isinstance(argument, Item):
@@ -247,7 +247,7 @@ class SinglePlan(Plan):
             else:
                 self.arguments.append(argument)
 
-    def _add(self, item: singles.Item, extents: Sequence[int]) -> int:
+    def _add(self, item: single_operators.Item, extents: Sequence[int]) -> int:
         """A tensor; its number."""
         extent = item.values.nbytes if item.values is not None else extents[item.number or 0]
         try:
@@ -451,20 +451,20 @@ class Device:
 
     def prepare_single(self, payload: bytes) -> tuple[int, bytes]:
         """Phase one of a single operator: the plan, its type, inputs, outputs and attributes, as csrc/op.c writes them."""
-        from ascend_aclnn.emulator import singles
+        from ascend_aclnn.emulator import single_operators
 
-        reader = singles.Reader(payload)
+        reader = single_operators.Reader(payload)
         number, name = reader.integer() % (1 << 64), reader.text()
         extents: list[int] = []
 
-        def items(what: str) -> list[Optional[singles.Item]]:
+        def items(what: str) -> list[Optional[single_operators.Item]]:
             return [_item(reader, extents, f"{what} {at}") for at in range(reader.integer())]
 
         def make() -> Plan:
             inputs, outputs = items("input"), [item for item in items("output") if item is not None]
             try:
-                call = singles.translate(name, inputs, outputs, reader.attributes())
-            except singles.NotTranslated as error:
+                call = single_operators.translate(name, inputs, outputs, reader.attributes())
+            except single_operators.NotTranslated as error:
                 raise NotSupported(str(error)) from None
             return SinglePlan(call, extents)
 
@@ -581,7 +581,7 @@ def _map_at(address: int, size: int, descriptor: int, offset: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _item(reader: singles.Reader, extents: list[int], what: str) -> Optional[singles.Item]:
+def _item(reader: single_operators.Reader, extents: list[int], what: str) -> Optional[single_operators.Item]:
     """An input or output of a single operator; notes the extent of one in device memory."""
     try:
         return _described_item(reader, extents)
@@ -589,8 +589,8 @@ def _item(reader: singles.Reader, extents: list[int], what: str) -> Optional[sin
         raise BadArgument(f"{what}: {error}") from None
 
 
-def _described_item(reader: singles.Reader, extents: list[int]) -> Optional[singles.Item]:
-    from ascend_aclnn.emulator.singles import Item
+def _described_item(reader: single_operators.Reader, extents: list[int]) -> Optional[single_operators.Item]:
+    from ascend_aclnn.emulator.single_operators import Item
 
     where = reader.integer()
     if where == Where.ABSENT:

@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from emulator_client import Cann, client, int64s, run_body
 
-from ascend_aclnn.core.dtypes import as_datatype
+from ascend_aclnn import catalog
+from ascend_aclnn.catalog import single
+from ascend_aclnn.core.dtypes import DataType, as_datatype
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.emulator import single_operators
+from ascend_aclnn.emulator.single_operators import Attributes, Item, NotTranslated, translate
 
 
 def library(name: str) -> Any:
@@ -380,22 +386,6 @@ def test_adam_as_a_single_operator_works_in_place(cann: Cann) -> None:
         cann.drop(tensor)
 
 
-@client()
-def test_every_row_of_the_table_fits_its_operator(cann: Cann) -> None:
-    """In a process of its own, because the references of single operators are registered in its catalog."""
-    from ascend_aclnn import catalog
-    from ascend_aclnn.emulator import single_references, single_types
-
-    assert single_references is not None
-    for name, row in single_types.ARGUMENTS.items():
-        operator, *tokens = row.split()
-        assert sum(token[0] != "!" for token in tokens) == len(catalog.get(operator).parameters), name
-    same = [f"aclnn{name}" for name in single_types.SAME_NAMES.split()]
-    for operator in (*same, *single_types.SAME_ARGUMENTS.values()):
-        kinds = {parameter.kind for parameter in catalog.get(operator).parameters}
-        assert kinds == {catalog.Kind.TENSOR}, operator
-
-
 # ------------------------------------------------------------------------------------------------------------------ images
 
 NHWC = 1
@@ -584,8 +574,67 @@ def test_singular_values_and_different_rows(cann: Cann) -> None:
     assert inverse.tolist() == [2, 1, 2, 0, 1]
 
 
-def test_types_that_are_refused_have_a_reason_and_no_translation() -> None:
-    from ascend_aclnn.emulator import single_types, singles
+def tensor(*shape: int, number: int = 0) -> Item:
+    return Item(TensorSpec(shape, DataType.FLOAT), number)
 
-    assert not set(single_types.REFUSED) & set(singles.types())
-    assert all(len(reason.split()) > 5 for reason in single_types.REFUSED.values())
+
+def constant(*values: int) -> Item:
+    return Item(TensorSpec((len(values),), DataType.INT64), None, np.array(values))
+
+
+def test_what_types_without_arguments_in_the_catalog_become() -> None:
+    entries = [entry for entry in map(single.find, single.names()) if entry is not None and entry.unsupported is None]
+    by_function = {entry.name for entry in entries if entry.arguments is None}
+    assert by_function == set(single_operators.functions())
+    call = translate("Transpose", [tensor(2, 3), constant(1, 0)], [tensor(3, 2, number=1)], {})
+    assert call.operator is catalog.get("aclnnInplaceCopy")
+    assert [item.spec.shape for item in call.arguments] == [(3, 2), (3, 2)]
+
+
+def test_arguments_are_what_the_catalog_says_of_inputs_and_attributes() -> None:
+    x, y = tensor(2, 3, 4), tensor(2, 4, number=1)
+    call = translate("ReduceSum", [x, constant(1)], [y], {"keep_dims": True})
+    assert (call.operator.name, call.arguments) == ("aclnnReduceSum", [x, (1,), True, int(DataType.FLOAT), y])
+    assert translate("ReduceSum", [x, constant(1)], [y], {}).arguments[2] is False, "the default"
+    call = translate("SoftmaxV2", [x], [y], {"axes": [-2]})
+    assert call.arguments == [x, -2, y]
+    call = translate("NLLLoss", [x, y, None], [y, y], {"reduction": "sum"})
+    assert call.arguments[:4] == [x, y, None, 2], "the position of the text"
+    pads, sizes = [0, 0, 1, 1, 0, 0], [1, 1, 2, 3, 2]
+    settings = {"ksize": sizes, "strides": sizes, "padding": "CALCULATED", "pads": pads, "data_format": "NCDHW"}
+    call = translate("MaxPool3D", [x], [y], settings)
+    assert call.operator.family == "single"
+    assert call.arguments == [x, tuple(sizes), tuple(sizes), tuple(pads), (1, 1, 1), (2, 4), y]
+    window = {"ksize": [1, 3, 2, 1], "strides": [1, 2, 2, 1], "pads": [1, 0, 1, 1]}
+    call = translate("MaxPoolWithArgmaxV1", [x], [y, y], window)
+    assert call.arguments[1:5] == [(3, 2), (2, 2), (0, 1), (1, 1)], "the middle ones, of the default too"
+    assert translate("Pack", [x, y, x], [x], {"axis": 1}).arguments == [[x, y, x], 1, x]
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "attributes", "reason"),
+    [
+        ("NoSuchType", [], {}, "no aclnn operator stands for NoSuchType"),
+        ("RotatedNMS", [], {}, "no public header or source defines it"),
+        ("Sort", [], {}, "0 inputs and 1 outputs are not what Sort has"),
+        ("GatherV2D", [tensor(2), constant(1)], {}, "attribute axis is absent"),
+        ("SoftmaxV2", [tensor(2)], {"axes": [0, 1]}, r"axes are \[0, 1\]; one is needed"),
+        ("SoftmaxV2", [tensor(2)], {"axes": "all"}, "attribute axes is 'all'; a number is needed"),
+        (
+            "KLDiv",
+            [tensor(2), tensor(2)],
+            {"reduction": "max"},
+            "reduction is 'max'; allowed: none, mean, sum, batchmean",
+        ),
+        ("Cumprod", [tensor(2), constant(0)], {"reverse": True}, "reverse is True; the emulator takes False"),
+        ("Cumsum", [tensor(2), tensor(1)], {}, "input axis is in device memory; the emulator needs it as a constant"),
+        ("GIoU", [tensor(2, 4), tensor(2, 4)], {}, "is_cross is True; the emulator takes False"),  # its default
+        ("ROIAlign", [tensor(2), tensor(2), tensor(2)], {}, "input rois_n is there"),
+        ("PadV3", [tensor(2), constant(1, 1), None], {}, "input constant_values is absent"),
+    ],
+)
+def test_what_is_not_translated_is_refused_with_the_reason(
+    name: str, inputs: list[Any], attributes: Attributes, reason: str
+) -> None:
+    with pytest.raises(NotTranslated, match=f"^{reason}"):
+        translate(name, inputs, [tensor(2, number=1)], attributes)

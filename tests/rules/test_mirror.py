@@ -7,7 +7,8 @@ from pathlib import Path
 import ascend_aclnn
 
 PACKAGE = Path(ascend_aclnn.__file__).parent
-SHARED = {"rules": ("language/",), "reference": ("declare", "unavailable")}  # of all families
+# Of all families; single operators have their rules from the types' prototypes.
+SHARED = {"rules": ("language/",), "reference": ("declare", "unavailable", "single/")}
 
 
 def modules(side: str) -> set[str]:

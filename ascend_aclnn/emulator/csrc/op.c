@@ -1,6 +1,6 @@
 /*
  * Single operators, run by their type names: descriptions of tensors, attributes, and a launch of the aclnn operator that the
- * device process finds to stand for the type (singles.py). Clients that find no aclnn function come here.
+ * device process finds to stand for the type (single_operators.py). Clients that find no aclnn function come here.
  */
 #include "op.h"
 
@@ -276,7 +276,7 @@ static void put_words(emu_buffer *buffer, const int64_t *words, int count) {
 struct aclopAttr {
     uint64_t magic;
     int64_t count;
-    emu_buffer words; /* of each: its name, the letter of its kind (singles.py) and its value */
+    emu_buffer words; /* of each: its name, the letter of its kind (single_operators.py) and its value */
 };
 
 #define ATTRIBUTES 0x61636c6f70417474ull

@@ -7,9 +7,9 @@ from typing import Any, Optional
 
 import numpy as np
 
-from ascend_aclnn.emulator.single_references.norms import layer_norm
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.single.norms import layer_norm
 
 
 def _turned(x: Array, turn: bool) -> Array:
@@ -35,19 +35,19 @@ def _dropped(x: Array, mask: Optional[Array], keep: float) -> Array:
 # ----------------------------------------------------------------------------------------------------------------- dropout
 
 
-@reference("aclnnSingleDropOutGenMaskV3")
+@reference("DropOutGenMaskV3")
 def drop_out_gen_mask_v3(shape: Sequence[int], dropped: float, seed: int, seed2: int, length: int) -> Array:
     """A byte for each element: 1 where it stays. The device draws from a unit without public description."""
     drawn = np.random.Generator(np.random.Philox(key=[seed % 2**64, seed2 % 2**64])).random(length, np.float32)
     return (drawn >= np.float32(dropped)).astype(np.uint8)
 
 
-@reference("aclnnSingleDropOutDoMaskV3")
+@reference("DropOutDoMaskV3")
 def drop_out_do_mask_v3(x: Array, mask: Array, dropped: float) -> Array:
     return _dropped(x, mask, 1 - dropped)
 
 
-@reference("aclnnSingleAxpyWithSoftmaxAndDropOutDoMask")
+@reference("AxpyWithSoftmaxAndDropOutDoMask")
 def axpy_with_softmax_and_drop_out_do_mask(
     x1: Array, x2: Array, mask: Array, alpha: float, keep: float, axes: Sequence[int]
 ) -> tuple[Array, Array]:
@@ -56,7 +56,7 @@ def axpy_with_softmax_and_drop_out_do_mask(
     return y, _dropped(y, mask, keep)
 
 
-@reference("aclnnSingleDropoutWithMulsAndSoftmaxGrad")
+@reference("DropoutWithMulsAndSoftmaxGrad")
 def dropout_with_muls_and_softmax_grad(
     dy: Array, mask: Array, y: Array, alpha: float, keep: float, axes: Sequence[int]
 ) -> Array:
@@ -66,7 +66,7 @@ def dropout_with_muls_and_softmax_grad(
 # --------------------------------------------------------------------------------------------------------------- attention
 
 
-@reference("aclnnSingleAttentionScore")
+@reference("AttentionScore")
 def attention_score(
     query: Array,
     key: Array,
@@ -88,7 +88,7 @@ def attention_score(
     return score.transpose(0, 2, 1, 3).reshape(batch * steps, heads * features), weights
 
 
-@reference("aclnnSingleAttentionScoreGrad")
+@reference("AttentionScoreGrad")
 def attention_score_grad(
     weights: Array, dy: Array, value: Array, key: Array, query: Array, scale: Array, mask: Optional[Array], keep: float
 ) -> tuple[Array, ...]:
@@ -110,7 +110,7 @@ def _joined(x: Array) -> Array:
     return x.transpose(0, 2, 1, 3).reshape(batch * steps, heads * features)
 
 
-@reference("aclnnSingleAttentionLnQKV")
+@reference("AttentionLnQKV")
 def attention_ln_qkv(
     x: Array,
     query: Array,
@@ -133,13 +133,13 @@ def attention_ln_qkv(
     return (norm, *made, mean.reshape(-1), variance.reshape(-1))
 
 
-@reference("aclnnSingleAttentionQKVGradX")
+@reference("AttentionQKVGradX")
 def attention_qkv_grad_x(norm: Array, q: Array, k: Array, v: Array, query: Array, key: Array, value: Array) -> Array:
     """The gradient of LayerNorm's result: what is there already, and what comes through the three products."""
     return np.asarray(norm + q @ query.T + k @ key.T + v @ value.T)
 
 
-@reference("aclnnSingleAttentionQKVGradW")
+@reference("AttentionQKVGradW")
 def attention_qkv_grad_w(x: Array, q: Array, k: Array, v: Array) -> tuple[Array, ...]:
     """Of the three weights, and of their biases."""
     return (*(x.T @ slope for slope in (q, k, v)), *(slope.sum(0) for slope in (q, k, v)))

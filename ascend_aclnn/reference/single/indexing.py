@@ -22,12 +22,12 @@ def _checked(indices: Array, size: int, name: str) -> Array:
 # ------------------------------------------------------------------------------------------------------------------- masks
 
 
-@reference("aclnnSingleMaskedFill")
+@reference("MaskedFill")
 def masked_fill(x: Array, mask: Array, value: Array) -> Array:
     return np.where(mask != 0, value.reshape(-1)[0], x)
 
 
-@reference("aclnnSingleMaskedFillRange")
+@reference("MaskedFillRange")
 def masked_fill_range(x: Array, start: Array, end: Array, value: Array, axis: int) -> Array:
     """Each row of starts and ends fills ranges along an axis; of several rows each belongs to one batch."""
     made, axis = x.copy(), axis % x.ndim
@@ -45,7 +45,7 @@ def masked_fill_range(x: Array, start: Array, end: Array, value: Array, axis: in
     return made
 
 
-@reference("aclnnSingleMaskedScatter")
+@reference("MaskedScatter")
 def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     chosen, made = np.broadcast_to(mask != 0, x.shape), x.copy()
     count = np.count_nonzero(chosen)
@@ -58,7 +58,7 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
 # ----------------------------------------------------------------------------------------------------------------- indices
 
 
-@reference("aclnnSingleArgMaxGrad")
+@reference("ArgMaxGrad")
 def arg_max_grad(x: Array, indices: Array, updates: Array, dimension: int) -> Array:
     """The updates at their places along an axis."""
     axis = dimension % x.ndim
@@ -69,7 +69,7 @@ def arg_max_grad(x: Array, indices: Array, updates: Array, dimension: int) -> Ar
     return np.where(indices == places, updates, x)
 
 
-@reference("aclnnSingleScatterNdAdd")
+@reference("ScatterNdAdd")
 def scatter_nd_add(x: Array, indices: Array, updates: Array) -> Array:
     made, depth = x.copy(), indices.shape[-1]
     rows = tuple(_checked(indices[..., axis], x.shape[axis], "indices") for axis in range(depth))
@@ -77,20 +77,20 @@ def scatter_nd_add(x: Array, indices: Array, updates: Array) -> Array:
     return made
 
 
-@reference("aclnnSingleScatterUpdate")
+@reference("ScatterUpdate")
 def scatter_update(x: Array, indices: Array, updates: Array) -> Array:
     made = x.copy()
     made[_checked(indices, len(x), "indices")] = updates
     return made
 
 
-@reference("aclnnSingleIndexFillD")
+@reference("IndexFillD")
 def index_fill_d(x: Array, factors: Array, terms: Array) -> Array:
     """The factors are 0, and the terms the value, where an element is filled."""
     return np.where(factors != 0, x, terms)
 
 
-@reference("aclnnSingleRandomChoiceWithMask")
+@reference("RandomChoiceWithMask")
 def random_choice_with_mask(x: Array, count: int, seed: int, seed2: int) -> tuple[Array, Array]:
     """The places of some elements that are true, in any order, and which rows hold one; the device's choice is not public."""
     places = np.random.Generator(np.random.Philox(key=[seed % 2**64, seed2 % 2**64])).permutation(np.argwhere(x))[
@@ -101,7 +101,7 @@ def random_choice_with_mask(x: Array, count: int, seed: int, seed2: int) -> tupl
     return made, mask
 
 
-@reference("aclnnSingleSubSample")
+@reference("SubSample")
 def sub_sample(labels: Array, count: int, fraction: float) -> Array:
     """So many labels stay, positive ones up to a fraction of them and then 0; all others become -1. The choice is not public."""
     random = np.random.Generator(np.random.Philox(key=[0, 0]))
@@ -122,19 +122,19 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.asarray(x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis))
 
 
-@reference("aclnnSingleSortWithIndices")
+@reference("Sort")
 def sort_with_indices(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     order = _order(x, axis, descending)
     return np.take_along_axis(x, order, axis), order
 
 
-@reference("aclnnSingleTopK")
+@reference("TopKV2")
 def top_k(x: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
     order = np.take(_order(x, axis, largest), np.arange(count), axis)
     return np.take_along_axis(x, order, axis), order
 
 
-@reference("aclnnSingleSearchSorted")
+@reference("SearchSorted")
 def search_sorted(sequence: Array, x: Array, right: bool) -> Array:
     side: Any = "right" if right else "left"
     if sequence.ndim == 1:
@@ -143,7 +143,7 @@ def search_sorted(sequence: Array, x: Array, right: bool) -> Array:
     return np.stack([np.searchsorted(row, own, side) for row, own in rows]).reshape(x.shape)
 
 
-@reference("aclnnSingleRepeatInterleave")
+@reference("RepeatInterleave")
 def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
     counts = repeats.reshape(-1).astype(np.int64)
     return np.repeat(x, counts if counts.size > 1 else int(counts[0]), axis)
@@ -163,7 +163,7 @@ def _cut(x: Array, pairs: Sequence[tuple[int, int]]) -> tuple[Array, list[tuple[
     return x[inside], [(max(a, 0), max(b, 0)) for a, b in pairs]
 
 
-@reference("aclnnSinglePadV3")
+@reference("PadV3")
 def pad_v3(x: Array, paddings: Sequence[int], value: Array, mode: str) -> Array:
     x, pairs = _cut(x, _pairs(x, paddings))
     if mode == "constant":
@@ -171,13 +171,13 @@ def pad_v3(x: Array, paddings: Sequence[int], value: Array, mode: str) -> Array:
     return np.pad(x, pairs, mode=mode)  # type: ignore[call-overload, no-any-return]
 
 
-@reference("aclnnSingleMirrorPad")
+@reference("MirrorPad")
 def mirror_pad(x: Array, paddings: Sequence[int], mode: str) -> Array:
     kind: Any = mode.lower()
     return np.pad(x, _pairs(x, paddings), mode=kind)
 
 
-@reference("aclnnSinglePadV3Grad")
+@reference("PadV3Grad")
 def pad_v3_grad(dy: Array, paddings: Sequence[int], mode: str) -> Array:
     """What lands on each element of the array that was padded."""
     pairs = _pairs(dy, paddings)
@@ -189,7 +189,7 @@ def pad_v3_grad(dy: Array, paddings: Sequence[int], mode: str) -> Array:
     return made.reshape(shape)
 
 
-@reference("aclnnSingleUniqueWithCounts")
+@reference("UniqueWithCountsExt2")
 def unique_with_counts(x: Array, axis: int) -> tuple[Array, ...]:
     """The different slices of an axis, sorted; of each its first place, how often it is there; and which one each place has."""
     values, inverse, counts = choose.on_axis(x, axis, True)

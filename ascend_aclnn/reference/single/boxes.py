@@ -67,7 +67,7 @@ def _overlap(pair: _Pair, mode: str) -> tuple[Array, Array]:
     return pair.shared / whole, whole
 
 
-@reference("aclnnSingleGIoU")
+@reference("GIoU")
 def giou(boxes: Array, truth: Array, centred: bool, mode: str) -> Array:
     """The overlap less the part of the enclosing box that belongs to neither."""
     pair = _Pair.of(_corners(boxes, centred), _corners(truth, centred), _TINY)
@@ -76,14 +76,14 @@ def giou(boxes: Array, truth: Array, centred: bool, mode: str) -> Array:
     return np.asarray(overlap - (enclosing - whole) / enclosing)[None]
 
 
-@reference("aclnnSingleCIoU")
+@reference("CIoU")
 def ciou(boxes: Array, truth: Array, centred: bool, mode: str) -> tuple[Array, Array]:
     """As aclnnCIoU, for any number of boxes."""
     made: tuple[Any, Any] = objdetect.ciou(boxes, truth, centred, False, mode)
     return made
 
 
-@reference("aclnnSingleDIoU")
+@reference("DIoU")
 def diou(boxes: Array, truth: Array, centred: bool, mode: str) -> Array:
     """The overlap less the squared distance of the centres in terms of the enclosing box's diagonal."""
     pair = _Pair.of(_corners(boxes, centred), _corners(truth, centred), _TINY)
@@ -151,7 +151,7 @@ def _gradients(boxes: Array, truth: Array, centred: bool) -> _Gradients:
     return _Gradients(_Pair.of(_corners(boxes, centred), _corners(truth, centred), _SMALL))
 
 
-@reference("aclnnSingleGIoUGrad")
+@reference("GIoUGrad")
 def giou_grad(dy: Array, boxes: Array, truth: Array, centred: bool) -> tuple[Array, Array]:
     made = _gradients(boxes, truth, centred)
     pair, dy = made.pair, dy.reshape(-1)
@@ -163,7 +163,7 @@ def giou_grad(dy: Array, boxes: Array, truth: Array, centred: bool) -> tuple[Arr
     return made.results(centred)
 
 
-@reference("aclnnSingleDIoUGrad")
+@reference("DIoUGrad")
 def diou_grad(dy: Array, boxes: Array, truth: Array, centred: bool) -> tuple[Array, Array]:
     made = _gradients(boxes, truth, centred)
     made.overlap(dy.reshape(-1))
@@ -171,7 +171,7 @@ def diou_grad(dy: Array, boxes: Array, truth: Array, centred: bool) -> tuple[Arr
     return made.results(centred)
 
 
-@reference("aclnnSingleCIoUGrad")
+@reference("CIoUGrad")
 def ciou_grad(dy: Array, boxes: Array, truth: Array, angles: Array, centred: bool) -> tuple[Array, Array]:
     """``angles``: the difference of the angles of both diagonals, truth less box. Their weight counts as a constant."""
     made = _gradients(boxes, truth, centred)
@@ -255,12 +255,12 @@ def _turned(boxes: Array, others: Array, corners: bool) -> tuple[Array, Array, A
     return np.stack(shared), np.stack(areas), np.stack(other_areas)
 
 
-@reference("aclnnSingleRotatedOverlaps")
+@reference("RotatedOverlaps")
 def rotated_overlaps(boxes: Array, others: Array, corners: bool) -> Array:
     return _turned(boxes, others, corners)[0]
 
 
-@reference("aclnnSingleRotatedIou")
+@reference("RotatedIou")
 def rotated_iou(boxes: Array, others: Array, corners: bool, mode: str) -> Array:
     """Each with each; ``iof`` is the share of the first box."""
     shared, area, other = _turned(boxes, others, corners)
@@ -277,7 +277,7 @@ def _tangent(angles: Array) -> Array:
     return np.asarray(np.tan(np.radians(angles)))
 
 
-@reference("aclnnSingleRotatedBoxEncode")
+@reference("RotatedBoxEncode")
 def rotated_box_encode(anchors: Array, truth: Array, weight: Sequence[float]) -> Array:
     (centre, size), (true_centre, true_size) = _centres(anchors), _centres(truth)
     turn = _tangent(truth[:, 4:]) - _tangent(anchors[:, 4:])
@@ -285,7 +285,7 @@ def rotated_box_encode(anchors: Array, truth: Array, weight: Sequence[float]) ->
     return np.asarray(made * _numbers(weight)[:, None])
 
 
-@reference("aclnnSingleRotatedBoxDecode")
+@reference("RotatedBoxDecode")
 def rotated_box_decode(anchors: Array, deltas: Array, weight: Sequence[float]) -> Array:
     deltas = deltas / _numbers(weight)[:, None]
     centre, size = _centres(anchors)
@@ -302,14 +302,14 @@ def _inclusive(boxes: Array) -> tuple[Array, Array]:
     return (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2] + 1
 
 
-@reference("aclnnSingleBoundingBoxEncode")
+@reference("BoundingBoxEncode")
 def bounding_box_encode(anchors: Array, truth: Array, means: Sequence[float], deviations: Sequence[float]) -> Array:
     (centre, size), (true_centre, true_size) = _inclusive(anchors), _inclusive(truth)
     deltas = np.concatenate([(true_centre - centre) / size, np.log(true_size / size)], 1)
     return np.asarray((deltas - _numbers(means)) / _numbers(deviations))
 
 
-@reference("aclnnSingleBoundingBoxDecode")
+@reference("BoundingBoxDecode")
 def bounding_box_decode(
     rois: Array,
     deltas: Array,
@@ -327,7 +327,7 @@ def bounding_box_decode(
     return np.clip(made, 0, _numbers([most[1], most[0]] * 2) - 1) if most else made
 
 
-@reference("aclnnSingleYoloBoxesEncode")
+@reference("YoloBoxesEncode")
 def yolo_boxes_encode(anchors: Array, truth: Array, stride: Array) -> Array:
     """The centre's place in its cell of the grid, and the logarithms of the sizes' ratios, kept within the kernel's limits."""
     least, most = np.float32(1e-6), np.float32(65504)
@@ -337,7 +337,7 @@ def yolo_boxes_encode(anchors: Array, truth: Array, stride: Array) -> Array:
     return np.concatenate(parts, 1).astype(np.float32)
 
 
-@reference("aclnnSingleAnchorResponseFlags")
+@reference("AnchorResponseFlags")
 def anchor_response_flags(truth: Array, grid: Sequence[int], strides: Sequence[int], anchors: int) -> Array:
     """1 for every anchor of the cells that hold a box's centre."""
     cell = np.floor((truth[:, :2] + truth[:, 2:]) * (np.float32(0.5) / _numbers(strides))).astype(np.int64)
@@ -346,7 +346,7 @@ def anchor_response_flags(truth: Array, grid: Sequence[int], strides: Sequence[i
     return flags.reshape(-1)
 
 
-@reference("aclnnSingleGridAssignPositive")
+@reference("GridAssignPositive")
 def grid_assign_positive(
     assigned: Array,
     overlaps: Array,
@@ -372,7 +372,7 @@ def grid_assign_positive(
     return made
 
 
-@reference("aclnnSingleROIAlign")
+@reference("ROIAlign")
 def roi_align(x: Array, rois: Array, scale: float, height: int, width: int, samples: int, end_mode: int) -> Array:
     """As aclnnRoiAlignV2, with any kind of box."""
     made: Array = objdetect.align(x, rois[:, 1:], rois[:, 0], (height, width), scale, samples, end_mode)
@@ -398,7 +398,7 @@ def _chosen(boxes: Array, order: Array, limit: float, most: int) -> list[int]:
     return kept
 
 
-@reference("aclnnSingleNMSWithMask")
+@reference("NMSWithMask")
 def nms_with_mask(scored: Array, limit: float) -> tuple[Array, Array, Array]:
     """Rows of corners and scores, which come sorted, with their numbers and whether they are chosen."""
     mask = np.zeros(len(scored), np.uint8)
@@ -406,7 +406,7 @@ def nms_with_mask(scored: Array, limit: float) -> tuple[Array, Array, Array]:
     return scored, np.arange(len(scored), dtype=np.int32), mask
 
 
-@reference("aclnnSingleNonMaxSuppressionV4")
+@reference("NonMaxSuppressionV4")
 def non_max_suppression_v4(boxes: Array, scores: Array, most: Array, limit: Array, least: Array) -> tuple[Array, Array]:
     """The chosen boxes by their scores, filled up with 0, and how many there are; corners may come in any order."""
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
@@ -419,7 +419,7 @@ def non_max_suppression_v4(boxes: Array, scores: Array, most: Array, limit: Arra
     return made, np.asarray(len(kept), np.int32)
 
 
-@reference("aclnnSingleBatchMultiClassNonMaxSuppression")
+@reference("BatchMultiClassNonMaxSuppression")
 def batch_multi_class_nms(
     boxes: Array, scores: Array, least: float, limit: float, most_of_class: int, most: int
 ) -> tuple[Array, ...]:

@@ -24,24 +24,24 @@ def _channels(values: Array, x: Array) -> Array:
 # ------------------------------------------------------------------------------------------------------------- BatchNorm
 
 
-@reference("aclnnSingleBNInfer")
+@reference("BNInfer")
 def bn_infer(x: Array, scale: Array, offset: Array, mean: Array, variance: Array, epsilon: float) -> Array:
     factor = scale / np.sqrt(variance + np.float32(epsilon))
     return np.asarray((x - _channels(mean, x)) * _channels(factor, x) + _channels(offset, x))
 
 
-@reference("aclnnSingleBNInferGrad")
+@reference("BNInferGrad")
 def bn_infer_grad(dy: Array, scale: Array, variance: Array, epsilon: float) -> Array:
     return np.asarray(dy * _channels(scale / np.sqrt(variance + np.float32(epsilon)), dy))
 
 
-@reference("aclnnSingleBNTrainingReduce")
+@reference("BN3DTrainingReduce", "BNTrainingReduce")
 def bn_training_reduce(x: Array) -> tuple[Any, Any]:
     """Of each channel, the sum and the sum of the squares."""
     return x.sum(_others(x), dtype=np.float64), np.square(x.astype(np.float64)).sum(_others(x))
 
 
-@reference("aclnnSingleBNTrainingUpdate")
+@reference("BN3DTrainingUpdate", "BNTrainingUpdate")
 def bn_training_update(
     x: Array,
     total: Array,
@@ -66,7 +66,7 @@ def bn_training_update(
     return (y, *moved, own.reshape(mean.shape), spread.reshape(mean.shape))
 
 
-@reference("aclnnSingleBNTrainingUpdateGrad")
+@reference("BN3DTrainingUpdateGrad", "BNTrainingUpdateGrad")
 def bn_training_update_grad(dy: Array, x: Array, mean: Array, variance: Array, epsilon: float) -> tuple[Any, Any]:
     """Of the scale and of the offset."""
     inverse = 1 / np.sqrt(variance.reshape(-1) + np.float32(epsilon))
@@ -77,7 +77,7 @@ def bn_training_update_grad(dy: Array, x: Array, mean: Array, variance: Array, e
     )
 
 
-@reference("aclnnSingleBNTrainingReduceGrad")
+@reference("BN3DTrainingReduceGrad", "BNTrainingReduceGrad")
 def bn_training_reduce_grad(
     dy: Array, x: Array, d_scale: Array, d_offset: Array, scale: Array, mean: Array, variance: Array, epsilon: float
 ) -> Array:
@@ -92,18 +92,18 @@ def bn_training_reduce_grad(
 # ------------------------------------------------------------------------------------------- BatchNorm of several devices
 
 
-@reference("aclnnSingleReduceMeanWithCount")
+@reference("ReduceMeanWithCount")
 def reduce_mean_with_count(x: Array, count: Array, total: Array, axes: Sequence[int], keep_dims: bool) -> Array:
     """The mean of means that stand for several elements each."""
     return np.asarray((x * (count / total)).sum(tuple(axes), keepdims=keep_dims))
 
 
-@reference("aclnnSingleSyncBNTrainingUpdate")
+@reference("SyncBNTrainingUpdate")
 def sync_bn_training_update(mean: Array, running: Array, momentum: float) -> Array:
     return np.asarray(running * (1 - momentum) + mean * momentum)
 
 
-@reference("aclnnSingleSyncBatchNormGatherStatsWithCounts")
+@reference("SyncBatchNormGatherStatsWithCounts")
 def sync_batch_norm_gather_stats_with_counts(
     mean: Array,
     inverse: Array,
@@ -120,7 +120,7 @@ def sync_batch_norm_gather_stats_with_counts(
     return 1 / np.sqrt(spread / total + epsilon), moved.reshape(running.shape)
 
 
-@reference("aclnnSingleSyncBatchNormGatherStats")
+@reference("SyncBatchNormGatherStats")
 def sync_batch_norm_gather_stats(
     total: Array, squares: Array, count: Array, mean: Array, variance: Array, momentum: float, epsilon: float
 ) -> tuple[Any, ...]:
@@ -132,13 +132,13 @@ def sync_batch_norm_gather_stats(
     return own, 1 / np.sqrt(spread + epsilon), mean * (1 - momentum) + own * momentum, moved_variance
 
 
-@reference("aclnnSingleSyncBatchNormBackwardReduce")
+@reference("SyncBatchNormBackwardReduce")
 def sync_batch_norm_backward_reduce(sum_dy: Array, sum_dy_x: Array, mean: Array, inverse: Array) -> tuple[Any, Any]:
     centred = sum_dy_x - sum_dy * mean
     return centred, centred * inverse
 
 
-@reference("aclnnSingleSyncBatchNormBackwardElemt")
+@reference("SyncBatchNormBackwardElemt")
 def sync_batch_norm_backward_elemt(
     dy: Array, x: Array, mean: Array, inverse: Array, weight: Array, mean_dy: Array, mean_dy_centred: Array
 ) -> Array:
@@ -148,7 +148,7 @@ def sync_batch_norm_backward_elemt(
 # --------------------------------------------------------------------------------------------------- LayerNorm, GroupNorm
 
 
-@reference("aclnnSingleLayerNorm")
+@reference("LayerNorm")
 def layer_norm(x: Array, scale: Array, offset: Array, first: int, epsilon: float) -> tuple[Any, ...]:
     """From an axis on; beside it mean and variance."""
     axes = tuple(range(first % x.ndim, x.ndim))
@@ -157,7 +157,7 @@ def layer_norm(x: Array, scale: Array, offset: Array, first: int, epsilon: float
     return (wide - mean) / np.sqrt(variance + epsilon) * scale + offset, mean, variance
 
 
-@reference("aclnnSingleLayerNormGrad")
+@reference("LayerNormGrad")
 def layer_norm_grad(dy: Array, x: Array, variance: Array, mean: Array, scale: Array) -> tuple[Any, ...]:
     """The kernel knows the variance, not the epsilon that was added to it."""
     axes = tuple(range(x.ndim - scale.ndim, x.ndim))
@@ -169,7 +169,7 @@ def layer_norm_grad(dy: Array, x: Array, variance: Array, mean: Array, scale: Ar
     return dx, (dy * normal).sum(before), dy.sum(before, dtype=np.float64)
 
 
-@reference("aclnnSingleGroupNorm")
+@reference("GroupNorm")
 def group_norm(x: Array, scale: Array, offset: Array, groups: int, epsilon: float) -> tuple[Any, ...]:
     """Beside it, mean and variance of each group."""
     parts = x.reshape(len(x) * groups, -1).astype(np.float64)
@@ -178,7 +178,7 @@ def group_norm(x: Array, scale: Array, offset: Array, groups: int, epsilon: floa
     return y * _channels(scale, x) + _channels(offset, x), mean, variance
 
 
-@reference("aclnnSingleNormalizeBatch")
+@reference("NormalizeBatch")
 def normalize_batch(x: Array, lengths: Array, kind: str, epsilon: float) -> Array:
     """(batch, features, steps) over the first steps of each sample, for each feature or for all together; 0 behind them."""
     present = np.arange(x.shape[2]) < lengths[:, None, None]
@@ -202,7 +202,7 @@ def _spread(x: Array, mean: Array, axes: Sequence[int], keep_dims: bool, correct
         return np.asarray(squares / np.float64(max(count - correction, 0)))
 
 
-@reference("aclnnSingleReduceStdV2Update")
+@reference("ReduceStdV2Update")
 def reduce_std_v2_update(
     x: Array, mean: Array, axes: Sequence[int], root: bool, unbiased: bool, keep_dims: bool, correction: int
 ) -> Array:
@@ -210,7 +210,7 @@ def reduce_std_v2_update(
     return np.asarray(np.sqrt(variance) if root else variance)
 
 
-@reference("aclnnSingleReduceStdWithMean")
+@reference("ReduceStdWithMean")
 def reduce_std_with_mean(
     x: Array,
     mean: Array,
@@ -226,7 +226,7 @@ def reduce_std_with_mean(
     return np.asarray(1 / np.sqrt(variance + epsilon) if invert else np.sqrt(variance))
 
 
-@reference("aclnnSingleRenorm")
+@reference("Renorm")
 def renorm(x: Array, p: float, dimension: int, most: float) -> Array:
     """The factors by which the parts along an axis are scaled down to a norm."""
     axes = tuple(axis for axis in range(x.ndim) if axis != dimension % x.ndim)

@@ -15,7 +15,7 @@ from ascend_aclnn.reference.loss import labels
 _INFINITE = 2.0**31 - 128  # p of this size, rounded to float32, stands for infinity
 
 
-@reference("aclnnSingleArgWithValue")
+@reference("ArgMaxWithValue", "ArgMinWithValue")
 def arg_with_value(x: Array, dimension: int, keep_dims: bool, largest: bool) -> tuple[Array, Array]:
     """The largest, or the smallest, elements along an axis and their first positions."""
     indices = (np.argmax if largest else np.argmin)(x, dimension, keepdims=True)
@@ -23,13 +23,13 @@ def arg_with_value(x: Array, dimension: int, keep_dims: bool, largest: bool) -> 
     return (indices, values) if keep_dims else (indices.squeeze(dimension), values.squeeze(dimension))
 
 
-@reference("aclnnSingleSort")
+@reference("SortV2")
 def sort(x: Array, axis: int, descending: bool) -> Array:
     found = np.sort(x, axis)
     return np.flip(found, axis) if descending else found
 
 
-@reference("aclnnSingleCdist")
+@reference("Cdist")
 def cdist(x1: Array, x2: Array, p: float) -> Array:
     """Distances of rows that have been broadcast against each other; p -1 is the largest difference."""
     difference = np.abs(x1.astype(np.float64) - x2)
@@ -40,7 +40,7 @@ def cdist(x1: Array, x2: Array, p: float) -> Array:
     return np.asarray(np.sum(difference**p, -1) ** (1 / p))
 
 
-@reference("aclnnSingleCdistGrad")
+@reference("CdistGrad")
 def cdist_grad(grad: Array, x1: Array, x2: Array, distance: Array, p: float) -> Array:
     """With respect to x1, summed over the rows of x2; all inputs are broadcast to (..., rows, other rows, features)."""
     difference = x1.astype(np.float64) - x2
@@ -57,7 +57,7 @@ def cdist_grad(grad: Array, x1: Array, x2: Array, distance: Array, p: float) -> 
     return np.asarray(np.sum(slope * grad, -2))
 
 
-@reference("aclnnSingleLpNormReduce")
+@reference("LpNormReduceV2")
 def lp_norm_reduce(x: Array, p: float, axes: Sequence[int], keep_dims: bool) -> Array:
     """What LpNormUpdateV2 takes the root of: the sum of powers, or, for infinity, the largest or smallest size."""
     size, over = np.abs(x.astype(np.float64)), tuple(axes) or None
@@ -67,41 +67,41 @@ def lp_norm_reduce(x: Array, p: float, axes: Sequence[int], keep_dims: bool) -> 
     return np.asarray(np.sum(power, over, dtype=np.float64, keepdims=keep_dims))
 
 
-@reference("aclnnSingleLpNormUpdate")
+@reference("LpNormUpdateV2")
 def lp_norm_update(x: Array, p: float) -> Array:
     return x if p in (0, 1) or abs(p) >= _INFINITE else np.asarray(x.astype(np.float64) ** (1 / p))
 
 
-@reference("aclnnSingleReduceProd")
+@reference("ReduceProd")
 def reduce_prod(x: Array, axes: Sequence[int], keep_dims: bool) -> Array:
     kind = np.float64 if x.dtype.kind == "f" else np.int64
     return np.asarray(np.prod(x, tuple(axes) or None, kind, keepdims=keep_dims))
 
 
-@reference("aclnnSingleRangeD")
+@reference("RangeD")
 def range_d(places: Array, start: float, step: float) -> Array:
     return np.asarray(start + places.astype(np.float64) * step)
 
 
-@reference("aclnnSingleBiasAddGrad")
+@reference("BiasAddGrad")
 def bias_add_grad(dy: Array, layout: str) -> Array:
     channels = dy.ndim - 1 if layout == "NHWC" else 1
     return np.asarray(dy.sum(tuple(axis for axis in range(dy.ndim) if axis != channels), dtype=np.float64))
 
 
-@reference("aclnnSingleFillDiagonal")
+@reference("FillDiagonal")
 def fill_diagonal(x: Array, value: float, wrap: bool) -> Array:
     made = x.copy()
     np.fill_diagonal(made, value, wrap)
     return made
 
 
-@reference("aclnnSingleConfusionTranspose")
+@reference("ConfusionTransposeD")
 def confusion_transpose(x: Array, order: Sequence[int], shape: Sequence[int], transpose_first: bool) -> Array:
     return x.transpose(order).reshape(shape) if transpose_first else x.reshape(shape).transpose(order)
 
 
-@reference("aclnnSingleStrideAdd")
+@reference("StrideAdd")
 def stride_add(x1: Array, x2: Array, offset1: int, offset2: int, length: int) -> Array:
     """Sums of blocks of 16 channels, from an offset in blocks on; channels that an input lacks are 0."""
     count = 16 * length
@@ -112,17 +112,17 @@ def stride_add(x1: Array, x2: Array, offset1: int, offset2: int, length: int) ->
     return made
 
 
-@reference("aclnnSingleSlogdet")
+@reference("LogMatrixDeterminant")
 def slogdet(x: Array) -> tuple[Any, Any]:
     return np.linalg.slogdet(x.astype(np.float64))
 
 
-@reference("aclnnSingleQr")
+@reference("Qr")
 def qr(x: Array, full: bool) -> tuple[Any, Any]:
     return np.linalg.qr(x.astype(np.float64), "complete" if full else "reduced")
 
 
-@reference("aclnnSingleMatrixTriangularSolve")
+@reference("MatrixTriangularSolve")
 def matrix_triangular_solve(a: Array, b: Array, lower: bool, adjoint: bool) -> Array:
     kept = (np.tril if lower else np.triu)(a.astype(np.float64))
     return np.linalg.solve(kept.swapaxes(-1, -2) if adjoint else kept, b.astype(np.float64))
@@ -132,7 +132,7 @@ def _one(x: Array) -> float:
     return float(x.reshape(-1)[0])
 
 
-@reference("aclnnSingleApplyAdamV2")
+@reference("ApplyAdamV2")
 def apply_adam_v2(
     var: Array,
     m: Array,
@@ -162,24 +162,24 @@ def apply_adam_v2(
     return var - _one(lr) * update, m, v
 
 
-@reference("aclnnSingleApplyAdamW")
+@reference("ApplyAdamW")
 def apply_adam_w(*arguments: Any) -> Any:
     return optim.apply_adam_w(*arguments)
 
 
-@reference("aclnnSingleLog")
+@reference("Log")
 def log(x: Array, base: float, scale: float, shift: float) -> Array:
     """Of scale x + shift, to a base; -1 is e."""
     return np.asarray(np.log(x * np.float32(scale) + np.float32(shift)) / (1 if base == -1 else np.log(base)))
 
 
-@reference("aclnnSingleExp")
+@reference("Exp")
 def exp(x: Array, base: float, scale: float, shift: float) -> Array:
     """The base, -1 for e, to the power of scale x + shift."""
     return np.asarray(np.exp((x * np.float32(scale) + np.float32(shift)) * (1 if base == -1 else np.log(base))))
 
 
-@reference("aclnnSingleIm2col")
+@reference("Im2col")
 def im2col(
     x: Array, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> Array:
@@ -191,7 +191,7 @@ def im2col(
     return seen.transpose(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * sizes[0] * sizes[1], -1)
 
 
-@reference("aclnnSingleCTCLossV2Grad", raw=True)
+@reference("CTCLossV2Grad", raw=True)
 def ctc_loss_v2_grad(
     grad: Array,
     log_probs: Array,
@@ -233,7 +233,7 @@ def _windows(
     return seen[:, :, : shape[0], : shape[1], :: dilations[0], :: dilations[1]]
 
 
-@reference("aclnnSingleMaxPoolWithArgmaxV1")
+@reference("MaxPoolWithArgmaxV1")
 def max_pool_with_argmax_v1(
     x: Array,
     sizes: Sequence[int],
@@ -259,7 +259,7 @@ def max_pool_with_argmax_v1(
     return np.take_along_axis(seen, best[..., None], -1).reshape(batch, channels, rows, columns), mask.reshape(-1)
 
 
-@reference("aclnnSingleMaxPoolGradWithArgmaxV1")
+@reference("MaxPoolGradWithArgmaxV1")
 def max_pool_grad_with_argmax_v1(
     x: Array,
     dy: Array,

@@ -40,7 +40,7 @@ def _first(state: Optional[Array], like: Array) -> Array:
     return np.zeros_like(like) if state is None else state.reshape(like.shape)
 
 
-@reference("aclnnSingleDynamicRNNV2")
+@reference("DynamicRNNV2")
 def dynamic_rnn_v2(
     x: Array,
     by_input: Array,
@@ -60,7 +60,7 @@ def dynamic_rnn_v2(
     return run.y, run.h, run.c, run.i, run.j, run.f, run.o, run.tanh_c
 
 
-@reference("aclnnSingleDynamicRNN")
+@reference("DynamicRNN")
 def dynamic_rnn(x: Array, weight: Array, *rest: Any) -> tuple[Array, ...]:
     """The weights of the features stand above those of the state."""
     features = x.shape[-1]
@@ -68,7 +68,7 @@ def dynamic_rnn(x: Array, weight: Array, *rest: Any) -> tuple[Array, ...]:
     return run
 
 
-@reference("aclnnSingleDynamicRNNV2Grad")
+@reference("DynamicRNNV2Grad")
 def dynamic_rnn_v2_grad(
     x: Array,
     by_input: Array,
@@ -110,7 +110,7 @@ def dynamic_rnn_v2_grad(
     )
 
 
-@reference("aclnnSingleDynamicRNNGrad")
+@reference("DynamicRNNGrad")
 def dynamic_rnn_grad(x: Array, weight: Array, *rest: Any) -> tuple[Array, ...]:
     """As the second version, with the gradients of both parts of the weights in one array."""
     features = x.shape[-1]
@@ -118,7 +118,7 @@ def dynamic_rnn_grad(x: Array, weight: Array, *rest: Any) -> tuple[Array, ...]:
     return (np.concatenate([d_input, d_state]), *others)
 
 
-@reference("aclnnSingleDynamicGRUV2")
+@reference("DynamicGRUV2")
 def dynamic_gru_v2(
     x: Array,
     by_input: Array,
@@ -137,7 +137,7 @@ def dynamic_gru_v2(
     return run.h, run.h, run.z, run.r, run.n, run.hn
 
 
-@reference("aclnnSingleDynamicGRUV2Grad")
+@reference("DynamicGRUV2Grad")
 def dynamic_gru_v2_grad(
     x: Array,
     by_input: Array,

@@ -15,13 +15,13 @@ from ascend_aclnn.reference.declare import reference
 Ints = Sequence[int]
 
 
-@reference("aclnnSingleImgToTensor")
+@reference("ImgToTensor")
 def img_to_tensor(x: Array) -> Array:
     """Bytes from 0 to 1, as torchvision's ToTensor."""
     return x.astype(np.float32) / np.float32(255)
 
 
-@reference("aclnnSingleNormalizeV2")
+@reference("NormalizeV2")
 def normalize_v2(x: Array, mean: Array, variance: Array) -> Array:
     """As torchvision's Normalize, which calls what is named variance here the standard deviation."""
     each = (1, -1, 1, 1)
@@ -37,7 +37,7 @@ def _line(first: Array, last: Array, count: int, size: int) -> Array:
     return np.asarray((first * whole)[:, None] + np.arange(count, dtype=np.float32) * step[:, None])
 
 
-@reference("aclnnSingleCropAndResize")
+@reference("CropAndResizeV2")
 def crop_and_resize(x: Array, boxes: Array, images: Array, size: Ints, outside: float, nearest: int) -> Array:
     """Boxes (top, left, bottom, right) of images, as parts of their height and width less one, read at size places."""
     check_range("box_index", images, 0, len(x))
@@ -64,7 +64,7 @@ def crop_and_resize(x: Array, boxes: Array, images: Array, size: Ints, outside: 
     return np.where(within[..., None], made, np.float32(outside)).transpose(0, 3, 1, 2)
 
 
-@reference("aclnnSingleDeformableOffsets")
+@reference("DeformableOffsets")
 def deformable_offsets(
     x: Array, offsets: Array, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, groups: int
 ) -> Array:
@@ -72,7 +72,7 @@ def deformable_offsets(
     return deformable.deformable_offsets(x, offsets, kernel, (1, 1, *strides), pads, (1, 1, *dilations), groups)
 
 
-@reference("aclnnSingleDeformableOffsetsGrad")
+@reference("DeformableOffsetsGrad")
 def deformable_offsets_grad(
     dy: Array, x: Array, offsets: Array, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, groups: int
 ) -> tuple[Array, Array]:
@@ -80,12 +80,12 @@ def deformable_offsets_grad(
     return deformable.deformable_offsets_backward(dy, x, offsets, *settings)
 
 
-@reference("aclnnSingleMaxPool3D")
+@reference("MaxPool3D")
 def max_pool_3d(x: Array, sizes: Ints, strides: Ints, pads: Ints, dilation: Ints, made: Ints) -> Array:
     return pooling.maxima(x, made[-3:], sizes[2:], strides[2:], pads[::2], dilation)
 
 
-@reference("aclnnSingleMaxPool3DGrad")
+@reference("MaxPool3DGrad")
 def max_pool_3d_grad(x: Array, dy: Array, sizes: Ints, strides: Ints, pads: Ints) -> Array:
     """Each gradient goes to the place of its window's maximum, the first one, which is looked for in x again."""
     return pooling.gradient_at_maxima(x, dy, sizes[2:], strides[2:], pads[::2])
