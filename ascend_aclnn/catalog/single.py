@@ -67,15 +67,6 @@ class Argument(NamedTuple):
     form: str  # what of it: "tensor", "shape", "integers", "middle integers", ...
     choices: tuple[str, ...] = ()  # the texts of an attribute of which the position is passed
 
-    @property
-    def words(self) -> str:
-        """``strides as middle integers``"""
-        if self.source == "constant":
-            return repr(self.value)
-        if self.choices:
-            return f"{self.value} as position in {', '.join(self.choices)}"
-        return str(self.value) if self.form in ("", "tensor") else f"{self.value} as {self.form}"
-
 
 class Refusal(NamedTuple):
     """What the emulated device does not take: an input, the absence of one, or an attribute that is not ``unless``."""
@@ -112,6 +103,24 @@ class SingleOperator:
         if self.operators:
             return get(self.operators[0])
         return Operator(self.name, tuple(map(self._parameter, self.arguments, self.arguments.values())), "", FAMILY)
+
+    @property
+    def attributes_read(self) -> frozenset[str]:
+        """The attributes that change what is done or whether it is; all of them where a function translates."""
+        if self.arguments is None:
+            return frozenset(self.attributes)
+        read = {argument.value for argument in self.arguments.values() if argument.source == "attribute"}
+        return frozenset(read | {refusal.name for refusal in self.refused if refusal.what == "attribute"})
+
+    def words(self, argument: Argument) -> str:
+        """``strides as middle integers``; without a form where it is the type of the attribute."""
+        if argument.source == "constant":
+            return repr(argument.value)
+        name = str(argument.value)
+        if argument.choices:
+            return f"{name} as position in {', '.join(argument.choices)}"
+        usual = self.attributes[name].type if argument.source == "attribute" else self.inputs.get(name, "tensor")
+        return name if argument.form in (usual, "tensor") else f"{name} as {argument.form}"
 
     def _parameter(self, name: str, argument: Argument) -> Parameter:
         ctype = _CTYPES[argument.form]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
-from ascend_aclnn.catalog import REQUIRED, Operator, Parameter
+from ascend_aclnn.catalog import REQUIRED, Operator, Parameter, single
 from ascend_aclnn.catalog.headers import Report, compare
 from ascend_aclnn.catalog.naming import operator_python_name
 from ascend_aclnn.catalog.signature import (
@@ -26,6 +26,7 @@ from ascend_aclnn.catalog.signature import (
     since_words,
     status_words,
 )
+from ascend_aclnn.catalog.single import SingleOperator
 from ascend_aclnn.cli.refusals import refusals
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import status_name
@@ -48,10 +49,15 @@ def add_commands(subparsers: Any) -> None:
     ops.add_argument("--dtype", help='a tensor or scalar of it is documented: "BF16" (on --product, if given)')
     ops.add_argument("--has-reference", action="store_true", help="the NumPy backend computes it")
     ops.add_argument("--from-headers", type=Path, metavar="DIR", help="what CANN headers add, change or lack")
+    ops.add_argument(
+        "--single", action="store_true", help="single operators by type name, which torch_npu runs, instead"
+    )
     ops.add_argument("--json", action="store_true", help="for programs")
     ops.set_defaults(run=run_ops)
     show = subparsers.add_parser("show", help="what an operator takes, in C and in Python")
-    show.add_argument("name", help="aclnnRmsNormGrad, RmsNormGrad or rms_norm_grad")
+    show.add_argument(
+        "name", help="aclnnRmsNormGrad, RmsNormGrad or rms_norm_grad; or a single operator's type: MaxPool3D"
+    )
     show.add_argument("--json", action="store_true", help="for programs")
     show.set_defaults(run=run_show)
 
@@ -64,6 +70,8 @@ def run_ops(options: argparse.Namespace) -> int:
         report = compare(options.from_headers)
         print(json.dumps(report_json(report), indent=2) if options.json else report_text(report))
         return 0
+    if options.single:
+        return run_single(options)
     operators = select(
         options.pattern,
         family=options.family,
@@ -192,12 +200,20 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def run_show(options: argparse.Namespace) -> int:
-    operators = find(options.name)
+    entry = single.find(options.name)
+    try:
+        operators = find(options.name)
+    except ValueError:
+        if entry is None:
+            raise
+        operators = []
     if options.json:
         rows = [operator_json(operator) for operator in operators]
+        rows += [single_json(entry)] if entry is not None and not operators else []
         print(json.dumps(rows[0] if len(rows) == 1 else rows, indent=2))
-    else:
-        print("\n\n".join(map(operator_text, operators)))
+        return 0
+    texts = [operator_text(operator) for operator in operators]
+    print("\n\n".join([*texts, *([single_text(entry)] if entry is not None else [])]))
     return 0
 
 
@@ -323,6 +339,72 @@ def parameter_json(operator: Operator, parameter: Parameter) -> dict[str, Any]:
         by_product = {p: operator.dtypes(parameter, p) or () for p in operator.products or ()}
         row["dtypes_by_product"] = {product: [d.name for d in dtypes] for product, dtypes in by_product.items()}
     return row
+
+
+# ------------------------------------------------------------------------------------------------- single operators
+
+
+def run_single(options: argparse.Namespace) -> int:
+    pattern = options.pattern.lower()
+    wanted = [
+        name for name in single.names() if fnmatch.fnmatch(name.lower(), pattern) or plain(pattern) in plain(name)
+    ]
+    entries = [entry for entry in map(single.find, wanted) if entry is not None]
+    if options.json:
+        print(json.dumps([single_json(entry) for entry in entries], indent=2))
+        return 0
+    rows = [[entry.name, _work(entry), ", ".join(entry.inputs), ", ".join(entry.outputs)] for entry in entries]
+    if rows:
+        print(table(["type", "work done by", "inputs", "outputs"], rows, limits={1: 40, 2: 50, 3: 30}))
+    print(f"{len(rows)} of {len(single.names())} types of single operators")
+    return 0 if rows else 1
+
+
+def _work(entry: SingleOperator) -> str:
+    """What does the work of a type."""
+    if entry.unsupported is not None:
+        return "nothing"
+    return ", ".join(entry.operators) or "a reference"
+
+
+def single_text(entry: SingleOperator) -> str:
+    """Everything the catalog knows of a single operator, for people."""
+    lines = [
+        f"single operator {entry.name}, run by its type name (aclopCompileAndExecute); work done by: {_work(entry)}"
+    ]
+    if entry.unsupported is not None:
+        lines += wrap(f"not run: {entry.unsupported}", "")
+    rows = [[name, "in", form, ""] for name, form in entry.inputs.items()]
+    rows += [[name, "out", "tensor", ""] for name in entry.outputs]
+    for name, attribute in entry.attributes.items():
+        read = entry.unsupported is not None or name in entry.attributes_read
+        rows.append([name, "attribute", attribute.words, "" if read else "not read"])
+    lines += ["", textwrap.indent(table(None, rows, limits={2: 60}), "  ")]
+    if entry.arguments is not None:
+        passed = [[parameter, entry.words(argument)] for parameter, argument in entry.arguments.items()]
+        lines += ["", f"{entry.operator.name} gets", textwrap.indent(table(None, passed, limits={1: 80}), "  ")]
+    for refusal in entry.refused:
+        lines += wrap(f"not taken: {refusal.words}", "")
+    return "\n".join(lines)
+
+
+def single_json(entry: SingleOperator) -> dict[str, Any]:
+    """Everything the catalog knows of a single operator, for programs."""
+    attributes = {
+        name: {"type": attribute.type} if attribute.default is REQUIRED else attribute._asdict()
+        for name, attribute in entry.attributes.items()
+    }
+    arguments = None if entry.arguments is None else {name: row._asdict() for name, row in entry.arguments.items()}
+    return {
+        "type": entry.name,
+        "inputs": dict(entry.inputs),
+        "outputs": list(entry.outputs),
+        "attributes": attributes,
+        "operators": list(entry.operators),
+        "arguments": arguments,
+        "refused": [refusal._asdict() for refusal in entry.refused],
+        "unsupported": entry.unsupported,
+    }
 
 
 # ------------------------------------------------------------------------------------------------- text

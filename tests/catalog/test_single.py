@@ -80,7 +80,7 @@ def test_arguments_fit_the_parameters_of_the_operator(entry: SingleOperator) -> 
     assert entry.arguments is not None
     assert list(entry.arguments) == [parameter.name for parameter in entry.operator.parameters]
     for parameter, argument in zip(entry.operator.parameters, entry.arguments.values()):
-        assert parameter.kind in KINDS[argument.form], f"{parameter.name}: {argument.words} to {parameter.ctype}"
+        assert parameter.kind in KINDS[argument.form], f"{parameter.name}: {entry.words(argument)} to {parameter.ctype}"
         if parameter.direction == "out":
             assert argument.source == "output", parameter.name
 

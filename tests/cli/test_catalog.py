@@ -118,3 +118,42 @@ def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["yOut"]["python_name"] == "y" and rows["yOut"]["direction"] == "out"
     assert rows["x"]["dtypes_by_product"]["310P"] == ["FLOAT", "FLOAT16"]
     assert set(shown["coverage"]) == {"outputs", "checks", "reference"}
+
+
+def test_show_a_single_operator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("show", "MaxPoolWithArgmaxV1") == 0
+    text = capsys.readouterr().out
+    assert text.startswith("single operator MaxPoolWithArgmaxV1, run by its type name (aclopCompileAndExecute)")
+    assert "  dilation   attribute  integers = [1, 1, 1, 1]\n" in text
+    assert "  ceil_mode  attribute  bool = False             not read\n" in text
+    assert "MaxPoolWithArgmaxV1 gets\n  x             x\n  ksize         ksize as middle integers\n" in text
+    run("show", "MaxPool3DGrad")
+    assert "\n  pads     pads\n" in (text := capsys.readouterr().out)
+    assert "\nnot taken: data_format other than 'NCDHW'" in text
+    run("show", "RotatedNMS")
+    assert "not run: no public header or source defines it" in capsys.readouterr().out
+    run("show", "MaxPoolWithArgmaxV1", "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["type"] == "MaxPoolWithArgmaxV1" and shown["operators"] == []
+    assert shown["attributes"]["ksize"] == {"type": "integers"}, "required"
+    assert shown["arguments"]["y_shape"]["form"] == "shape"
+
+
+def test_a_type_that_is_the_name_of_an_operator_shows_both(capsys: pytest.CaptureFixture[str]) -> None:
+    run("show", "RmsNormGrad")
+    text = capsys.readouterr().out
+    assert text.startswith("ops.rms_norm_grad(") and "\n\nsingle operator RmsNormGrad, " in text
+    run("show", "rms_norm_grad")
+    assert "single operator" not in capsys.readouterr().out
+    run("show", "RmsNormGrad", "--json")
+    assert json.loads(capsys.readouterr().out)["name"] == "aclnnRmsNormGrad"
+
+
+def test_ops_lists_single_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("ops", "--single") == 0
+    assert "388 of 388 types of single operators" in capsys.readouterr().out
+    assert run("ops", "--single", "max_pool") == 0
+    assert "\nMaxPool3D " in capsys.readouterr().out
+    assert run("ops", "--single", "*pool", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+    assert run("ops", "--single", "nothing") == 1
