@@ -603,6 +603,16 @@ def _index_put(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call
     return _call("aclnnIndexPutImpl", [outputs[0], indices, inputs[1], bool(attributes.get("accumulate")), True])
 
 
+@_single("LogAddExp")
+def _log_add_exp(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+    base, scale, shift = (
+        attributes.get(name, usual) for name, usual in (("base", -1.0), ("scale", 1.0), ("shift", 0.0))
+    )
+    if base not in (-1, 2) or scale != 1 or shift != 0:
+        raise NotTranslated(f"base {base} with scale {scale} and shift {shift}")
+    return _call("aclnnLogAddExp" if base == -1 else "aclnnLogAddExp2", [inputs[0], inputs[1], outputs[0]])
+
+
 @_single("CTCLossV2")
 def _ctc_loss(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
     """op-plugin adds the longest target, in terms of the symbols, to the blank."""

@@ -611,6 +611,13 @@ def test_arguments_are_what_the_catalog_says_of_inputs_and_attributes() -> None:
     assert translate("Pack", [x, y, x], [x], {"axis": 1}).arguments == [[x, y, x], 1, x]
 
 
+def test_the_logarithm_of_a_sum_has_base_e_or_2() -> None:
+    x = tensor(2)
+    assert translate("LogAddExp", [x, x], [x], {}).operator.name == "aclnnLogAddExp"
+    powers_of_two = {"base": 2.0, "scale": 1.0, "shift": 0.0}
+    assert translate("LogAddExp", [x, x], [x], powers_of_two).operator.name == "aclnnLogAddExp2"
+
+
 @pytest.mark.parametrize(
     ("name", "inputs", "attributes", "reason"),
     [
@@ -628,6 +635,15 @@ def test_arguments_are_what_the_catalog_says_of_inputs_and_attributes() -> None:
         ),
         ("Cumprod", [tensor(2), constant(0)], {"reverse": True}, "reverse is True; the emulator takes False"),
         ("Cumsum", [tensor(2), tensor(1)], {}, "input axis is in device memory; the emulator needs it as a constant"),
+        ("Cumsum", [tensor(2), constant(0)], {"exclusive": True}, "exclusive is True; the emulator takes False"),
+        ("LogAddExp", [tensor(2), tensor(2)], {"base": 3.0}, "base 3.0 with scale 1.0 and shift 0.0"),
+        ("MatrixInverse", [tensor(2, 2)], {"adjoint": True}, "adjoint is True; the emulator takes False"),
+        ("GatherV2", [tensor(2), tensor(2), constant(0)], {"batch_dims": 1}, "batch_dims is 1; the emulator takes 0"),
+        ("Gather", [tensor(2), tensor(2)], {"batch_dims": 1}, "batch_dims is 1; the emulator takes 0"),
+        ("LpLoss", [tensor(2), tensor(2)], {"p": 2}, "p is 2; the emulator takes 1"),
+        ("ROIAlign", [tensor(2), tensor(2)], {"pool_mode": "max"}, "pool_mode is 'max'; the emulator takes 'avg'"),
+        ("Range", [constant(0), constant(1), constant(1)], {"is_closed": True}, "is_closed is True; "),
+        ("DynamicRNN", [tensor(2)] * 3, {"cell_clip": 1.0}, "cell_clip is 1.0; the emulator takes -1.0"),
         ("GIoU", [tensor(2, 4), tensor(2, 4)], {}, "is_cross is True; the emulator takes False"),  # its default
         ("ROIAlign", [tensor(2), tensor(2), tensor(2)], {}, "input rois_n is there"),
         ("PadV3", [tensor(2), constant(1, 1), None], {}, "input constant_values is absent"),
