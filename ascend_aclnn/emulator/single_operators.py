@@ -402,8 +402,8 @@ def _matmul(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
 
 def _last(attributes: Attributes, name: str, axes: int, otherwise: int) -> tuple[int, ...]:
     """Numbers for the axes after the channels; some clients give others before them."""
-    given = attributes.get(name)
-    return tuple(given[-axes:]) if isinstance(given, list) else (otherwise,) * axes
+    numbers = attributes.get(name)
+    return tuple(numbers[-axes:]) if isinstance(numbers, list) else (otherwise,) * axes
 
 
 def _settings(item: Item, attributes: Attributes) -> tuple[list[Any], int]:
@@ -441,8 +441,10 @@ def _slope(call_for: int, dy: Any, x: Any, weight: Any, output: Item, attributes
     settings, groups = _settings(output, attributes)
     nothing = (0,) * len(settings[0])
     asked = call_for == 0, call_for == 1, False
-    made = [output if wanted else None for wanted in asked]
-    return _call("aclnnConvolutionBackward", [dy, x, weight, (), *settings, False, nothing, groups, asked, 0, *made])
+    gradients = [output if wanted else None for wanted in asked]
+    return _call(
+        "aclnnConvolutionBackward", [dy, x, weight, (), *settings, False, nothing, groups, asked, 0, *gradients]
+    )
 
 
 @_single("Conv2DBackpropInput", "Conv3DBackpropInput")
@@ -564,15 +566,15 @@ def _resize_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Ca
     if len(spec.shape) != 4 or not isinstance(scales, list) or len(scales) < axes:
         raise NotTranslated(f"shape {spec.shape} with scales {scales!r}; 4 axes and {axes} scales are needed")
     corners = way == "align_corners"
-    kept = (2, 3, 0, 1) if mode == "cubic" else (0, 1, 3)
+    order = (2, 3, 0, 1) if mode == "cubic" else (0, 1, 3)
     if mode == "linear" and spec.shape[2] != 1:
         raise NotTranslated(f"mode 'linear' with height {spec.shape[2]}; it must be 1")
-    grad, output = _axes(grad, kept), outputs[0]
+    grad, output = _axes(grad, order), outputs[0]
     if mode == "linear" and len(output.spec.shape) == 4:
-        output = _axes(output, kept)
-    made, sizes = grad.spec.shape[2:], output.spec.shape
+        output = _axes(output, order)
+    output_size, input_size = grad.spec.shape[2:], output.spec.shape
     name = "aclnnUpsampleBicubic2dBackward" if mode == "cubic" else "aclnnUpsampleLinear1dBackward"
-    return _call(name, [grad, made, sizes, corners, *map(float, scales[:axes]), output])
+    return _call(name, [grad, output_size, input_size, corners, *map(float, scales[:axes]), output])
 
 
 # ------------------------------------------------------------------------------------------------------------------ indices
@@ -647,8 +649,8 @@ class Reader:
 
     def number(self) -> float:
         self._at += 8
-        found: float = struct.unpack_from("<d", self._payload, self._at - 8)[0]
-        return found
+        number: float = struct.unpack_from("<d", self._payload, self._at - 8)[0]
+        return number
 
     def raw(self) -> bytes:
         size = self.integer()
@@ -663,7 +665,7 @@ class Reader:
         return [read() for _ in range(self.integer())]
 
     def attributes(self) -> Attributes:
-        found: Attributes = {}
+        attributes: Attributes = {}
         for _ in range(self.integer()):
             name, kind = self.text(), chr(self.integer())
             reading: dict[str, Callable[[], Any]] = {
@@ -677,5 +679,5 @@ class Reader:
                 "S": lambda: self.list(self.text),
                 "L": lambda: self.list(self.integers),
             }
-            found[name] = reading[kind]()
-        return found
+            attributes[name] = reading[kind]()
+        return attributes
