@@ -6,6 +6,8 @@ python scripts/bench_host_cost.py --device    the same on the Ascend device of t
 python scripts/bench_host_cost.py --wait      how long after some device work each way to wait for it ends (also with --device)
 python scripts/bench_host_cost.py --numpy     small calls on the NumPy backend, beside torch where it is installed
 python scripts/bench_host_cost.py --torch     calls on Tensors, on torch's NPU tensors, and torch_npu's own; needs torch_npu
+
+With --write each also writes its page of docs/results.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import subprocess
 import sys
 import time
 import timeit
+from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
 
 import ascend_aclnn as aclnn
+import bench_results
 from ascend_aclnn import ops, rules
 from ascend_aclnn.backends.npu import waiting
 from ascend_aclnn.backends.npu.backend import NpuBackend
@@ -280,17 +284,22 @@ def main() -> None:
         "--torch", action="store_true", help="torch's NPU tensors as arguments, beside torch_npu itself"
     )
     parser.add_argument("--number", type=int, default=5000, help="calls per measurement")
+    parser.add_argument("--write", action="store_true", help="write the page of docs/results; for an idle machine")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.numpy:
         with aclnn.use_backend("numpy"):
             print(f"small calls in microseconds, 4 x 4 (NumPy backend, NumPy {np.__version__})\n")
             print(f"{'':<32}{'ours':>8}{'torch':>8}")
-            for what, ours, theirs in measure_numpy():
+            known = measure_numpy()
+            for what, ours, theirs in known:
                 print(f"{what:<32}{ours:8.1f}{'' if theirs is None else f'{theirs:8.1f}'}")
             print(f"\n{'shapes that are new':<32}{'whole':>8}{'phase one':>12}")
-            for what, whole, phase_one in measure_new_shapes():
+            new = measure_new_shapes()
+            for what, whole, phase_one in new:
                 print(f"{what:<32}{whole:8.0f}{phase_one:12.0f}")
+        if options.write:
+            write_numpy(known, new)
         return
     if not options.device and not options.measure:
         from ascend_aclnn.cli.emulator import environment
@@ -298,6 +307,7 @@ def main() -> None:
 
         variables = environment(build(), **({} if options.wait else {"ASCEND_EMULATOR_NOOP": "1"}))
         command = [sys.executable, __file__, "--measure", "--number", str(options.number)]
+        command += ["--write"] * options.write
         if options.torch:
             command.append("--torch")
             variables["ASCEND_EMULATOR_LEAKS"] = "0"  # torch_npu keeps a stream and its cached memory to the end
@@ -315,11 +325,55 @@ def main() -> None:
     print(f"host cost of one call in microseconds ({where}; Python {sys.version.split()[0]})\n")
     if options.torch:
         print(f"{'':<12}{'Tensors':>12}{'torch tensors':>16}{'torch_npu':>12}")
-        for name, (tensors, theirs, torch_npu) in measure_torch():
+        calls = measure_torch()
+        for name, (tensors, theirs, torch_npu) in calls:
             print(f"{name:<12}{tensors:12.1f}{theirs:16.1f}{torch_npu:12.1f}")
+        if options.write:
+            write_torch(calls)
         return
-    for what, cost, remark in measure(options.number):
+    rows = measure(options.number)
+    for what, cost, remark in rows:
         print(f"{what:<42}{cost:8.2f}   {remark}".rstrip())
+    if options.write:
+        write_parts(rows, where, options.device)
+
+
+def write_numpy(
+    known: Sequence[tuple[str, float, Optional[float]]], new: Sequence[tuple[str, float, float]]
+) -> None:
+    text = """Calls on 4 x 4 float32 (but where a row says otherwise), in microseconds: the least of 200 short runs. The signature was
+called before; torch has one thread. The second table has shapes that were not called before: the median of 200."""
+    rows = [[what, f"{ours:.1f}", "" if theirs is None else f"{theirs:.1f}"] for what, ours, theirs in known]
+    tables = [
+        bench_results.Table(("call", "ours", "torch"), rows),
+        bench_results.Table(
+            ("call", "whole", "of which phase one"),
+            [[what, f"{whole:.0f}", f"{phase_one:.0f}"] for what, whole, phase_one in new],
+            "New shapes",
+        ),
+    ]
+    command = "python scripts/bench_host_cost.py --numpy --write"
+    bench_results.write("small-calls", "Small calls on the NumPy backend", command, text, tables)
+
+
+def write_torch(calls: Sequence[tuple[str, list[float]]]) -> None:
+    text = """Time of the calling thread for one call, in microseconds, on the emulated device with operators that do nothing. The kinds of
+calls take turns in one run. torch_npu launches from a thread of its own, whose time is not in the table."""
+    rows = [[f"`{name}`", *(f"{cost:.2g}" for cost in costs)] for name, costs in calls]
+    table = bench_results.Table(("call", "Tensors", "torch tensors", "torch_npu's own"), rows)
+    command = "python scripts/bench_host_cost.py --torch --write"
+    bench_results.write("torch-tensors", "Calls with torch's NPU tensors", command, text, [table])
+
+
+def write_parts(rows: Sequence[tuple[str, float, str]], where: str, device: bool) -> None:
+    text = f"""What one call costs the host, in microseconds ({where}): the least of five rounds. An indented row is a part of
+the row above it."""
+    cells = [
+        [what.replace("  ", "&emsp;") + (f" ({remark})" if remark else ""), f"{cost:.2g}"] for what, cost, remark in rows
+    ]
+    command = f"python scripts/bench_host_cost.py {'--device ' * device}--write"
+    table = bench_results.Table(("call", "us"), cells)
+    bench_results.write("host-cost-device" if device else "host-cost", "The host's share of a call", command, text, [table])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,15 @@
-"""Times what a user waits for before the first result: imports, listing, first calls (milliseconds, best of several runs)."""
+"""Times what a user waits for before the first result: imports, listing, first calls (milliseconds, best of several runs).
+
+    python scripts/bench_import.py [--write]     --write also writes docs/results/import.md
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+
+from bench_results import Table, write
 
 CASES = {
     "import ascend_aclnn, beyond numpy and ml_dtypes": ("import numpy, ml_dtypes", "import ascend_aclnn"),
@@ -28,6 +34,10 @@ TIMER = "{setup}\nimport time\nstart = time.perf_counter()\n{code}\nprint(time.p
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Times imports and first calls.")
+    parser.add_argument("--write", action="store_true", help="write docs/results/import.md")
+    options = parser.parse_args()
+    rows = []
     for label, (setup, code) in CASES.items():
         program = TIMER.format(setup=setup, code=code)
         env = {"ASCEND_ACLNN_BACKEND": "numpy", "PATH": "/usr/bin:/bin"}
@@ -36,6 +46,11 @@ def main() -> None:
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True)
             runs.append(float(done.stdout) * 1e3)
         print(f"{label:52} {min(runs):8.2f} ms")
+        rows.append([label, f"{min(runs):.2g}"])
+    if options.write:
+        text = "Each step in a process of its own, on the NumPy backend; the least of seven runs."
+        command = "python scripts/bench_import.py --write"
+        write("import", "From import to the first result", command, text, [Table(("step", "ms"), rows)])
 
 
 if __name__ == "__main__":

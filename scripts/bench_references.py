@@ -2,6 +2,7 @@
 
     python scripts/bench_references.py [PATTERN] [--repeat 5] [--threads 2]
     python scripts/bench_references.py --sweep [PATTERN] [--repeat 5]       over a hundred operators, as users call them
+    python scripts/bench_references.py [--sweep] --write                    also writes docs/results
 
 torch answers at very different speeds, depending on whether its results land in memory that is already mapped. Both
 sides run here with malloc told to keep what it has (the script starts itself again with those settings), so the ratio
@@ -45,7 +46,10 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
     parser.add_argument("--sweep", action="store_true", help="many operators, each as a whole call, fastest of REPEAT")
     parser.add_argument("--processor", action="store_true", help="with --sweep: processor time, one thread each")
+    parser.add_argument("--write", action="store_true", help="write docs/results; for a whole run on an idle machine")
     arguments = parser.parse_args()
+    if arguments.write and arguments.pattern:
+        parser.error("--write is for all cases, without PATTERN")
     arguments.threads = 1 if arguments.processor else arguments.threads
     if any(os.environ.get(name) != value for name, value in WARM.items()):
         threads = str(arguments.threads)
@@ -56,14 +60,15 @@ def main() -> int:
     del bytes_mapped
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     torch = import_torch(arguments.threads)
+    if arguments.write and torch is None:
+        return 1
     if arguments.sweep:
         if torch is None:
             return 1
-        sys.path.insert(0, str(Path(__file__).resolve().parent))
         from bench_sweep import sweep
 
-        return 1 if sweep(torch, arguments.pattern, arguments.repeat, arguments.processor) else 0
-    return 1 if bench(arguments.pattern, arguments.repeat, torch) else 0
+        return 1 if sweep(torch, arguments.pattern, arguments.repeat, arguments.processor, arguments.write) else 0
+    return 1 if bench(arguments.pattern, arguments.repeat, torch, arguments.write) else 0
 
 
 def import_torch(threads: int) -> Any:
@@ -76,14 +81,28 @@ def import_torch(threads: int) -> Any:
     return torch
 
 
-def bench(pattern: str, repeat: int, torch: Any) -> int:
+HEAD = ("case", "NumPy ms", "torch ms", "ratio", "extra MB")
+TEXT = """The NumPy references on large inputs, with the compiled helper. Both sides run in one process by turns, with two threads each;
+each figure is the median of five calls. torch has its memory warm: glibc keeps what was freed. A ratio below 1 means that NumPy
+is faster. The last column is what a call allocates at its peak beyond its inputs and outputs."""
+
+
+def bench(pattern: str, repeat: int, torch: Any, write: bool) -> int:
     """Prints the table; the number of cases beyond their target (15 % are allowed for noise)."""
+    from bench_results import Table
+    from bench_results import write as write_page
+
     print(f"{'case':34} {'numpy ms':>9} {'torch ms':>9} {'ratio':>6} {'target':>6}  {'extra MB':>8}")
-    return sum(bench_case(make(), repeat, torch) for name, make in cases().items() if pattern in name)
+    rows: list[list[str]] = []
+    slow = sum(bench_case(make(), repeat, torch, rows) for name, make in cases().items() if pattern in name)
+    if write:
+        command = "python scripts/bench_references.py --write"
+        write_page("references", "References beside torch on the CPU", command, TEXT, [Table(HEAD, rows)])
+    return slow
 
 
-def bench_case(case: Case, repeat: int, torch: Any) -> bool:
-    """Prints one row; True if it misses its target."""
+def bench_case(case: Case, repeat: int, torch: Any, rows: list[list[str]]) -> bool:
+    """Prints one row, and adds it to those of the page; True if it misses its target."""
     extra = extra_memory(case)
     difference = compare(case, torch) if torch else ""
     sides: list[Callable[[], Any]] = [lambda: run(case)]
@@ -102,6 +121,7 @@ def bench_case(case: Case, repeat: int, torch: Any) -> bool:
         ratio = middle[0] / middle[1]
         slow = ratio > case.target * 1.15
         row.append(f"{middle[1]:9.1f} {ratio:6.2f} {case.target:6.2f}")
+        rows.append([case.name, f"{middle[0]:.1f}", f"{middle[1]:.1f}", f"{ratio:.2f}", f"{extra:.1f}"])
     else:
         row.append(f"{'-':>9} {'-':>6} {case.target:6.2f}")
     row.append(f" {extra:8.1f}{'  SLOW' if slow else ''}{difference}")

@@ -12,9 +12,10 @@ import os
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
-from typing import Any, Callable
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, NamedTuple, Optional
 
+import bench_results
 import sweep_cases
 
 
@@ -36,7 +37,22 @@ class Data:
             vars(self).pop(name, None)
 
 
-def sweep(torch: Any, pattern: str, repeat: int, processor: bool, seconds: float = 1.5) -> int:
+LABELS = ("fp32", "bf16", "fp16")
+TEXT = """Whole calls of `ops.*` on ndarrays, outputs made by the call, beside what torch calls the same: time of ours / time of torch's.
+Both sides run in one process by turns, with {threads} each; the fastest of {repeat} calls counts. Below 1, NumPy is faster. The last column
+is what a call allocates at its peak beyond its results, the largest of the three data types. Products of float16 are left out:
+torch takes half a minute for one on processors without such instructions."""
+
+
+class Measured(NamedTuple):
+    """One operator in one data type."""
+
+    ratio: float
+    operator: str
+    megabytes: float
+
+
+def sweep(torch: Any, pattern: str, repeat: int, processor: bool, write: bool, seconds: float = 1.5) -> int:
     """Prints a row for each operator and data type, then geometric means; the number of cases that failed."""
     import ml_dtypes
     import numpy as np
@@ -50,7 +66,7 @@ def sweep(torch: Any, pattern: str, repeat: int, processor: bool, seconds: float
     print(f"{'operator':44} {'numpy ms':>9} {'torch ms':>9} {'ratio':>7} {'extra MB':>9}")
     dtypes = {"fp32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "fp16": np.dtype(np.float16)}
     codes = {"fp32": 0, "bf16": 27, "fp16": 1}
-    ratios: dict[str, list[tuple[float, str]]] = {label: [] for label in dtypes}
+    results: dict[str, list[Measured]] = {label: [] for label in dtypes}
     failures = 0
     sides = {}
     for label, dtype in dtypes.items():
@@ -79,18 +95,61 @@ def sweep(torch: Any, pattern: str, repeat: int, processor: bool, seconds: float
                 failures += 1
                 print(f"{name:44} {type(error).__name__}: {str(error)[:200]}", flush=True)
                 continue
-            ratios[label].append((times[0] / times[1], name))
+            results[label].append(Measured(times[0] / times[1], f"{case.family}: {case.name}", extra))
             print(
                 f"{name:44} {times[0] * 1e3:9.2f} {times[1] * 1e3:9.2f} {times[0] / times[1]:7.2f} {extra:9.1f}{difference}",
                 flush=True,
             )
             failures += bool(difference)
-    for label, found in ratios.items():
-        if found:
-            mean = math.exp(sum(math.log(ratio) for ratio, _ in found) / len(found))
-            worst = max(found)
-            print(f"{label}: {len(found)} operators, geometric mean {mean:.2f}, worst {worst[0]:.1f} ({worst[1]})")
+    for label, measured in results.items():
+        if measured:
+            count, mean, worst = summary(measured)
+            print(f"{label}: {count} operators, geometric mean {mean}, largest {worst}")
+    if write:
+        write_page(results, status.instructions, repeat, processor)
     return failures
+
+
+def summary(measured: Sequence[Measured]) -> list[str]:
+    """Of one data type: how many operators, their geometric mean, the largest ratio with its operator."""
+    mean = math.exp(sum(math.log(each.ratio) for each in measured) / len(measured))
+    worst = max(measured)
+    return [str(len(measured)), f"{mean:.2f}", f"{worst.ratio:.1f} ({worst.operator})"]
+
+
+def in_words(measured: Optional[Measured]) -> str:
+    """A ratio with two digits, three from 10 on."""
+    if measured is None:
+        return "-"
+    return f"{measured.ratio:.2f}" if measured.ratio < 1 else f"{measured.ratio:.1f}"
+
+
+def write_page(
+    results: dict[str, list[Measured]], instructions: Optional[str], repeat: int, processor: bool
+) -> None:
+    """docs/results/sweep.md, or sweep-without-helper.md where the compiled helper is not used."""
+    operators = list(dict.fromkeys(f"{case.family}: {case.name}" for case in sweep_cases.CASES))
+    ratios = {label: {each.operator: each for each in measured} for label, measured in results.items()}
+    rows = []
+    for operator in operators:
+        of_types = [ratios[label].get(operator) for label in LABELS]
+        megabytes = max((each.megabytes for each in of_types if each is not None), default=math.nan)
+        rows.append([operator, *map(in_words, of_types), f"{megabytes:.0f}"])
+    means = [[label, *summary(measured)] for label, measured in results.items() if measured]
+    helper = f"the compiled helper ({instructions})" if instructions else "NumPy alone"
+    name, setting = ("sweep", "") if instructions else ("sweep-without-helper", "ASCEND_ACLNN_NATIVE=0 ")
+    command = f"{setting}python scripts/bench_references.py --sweep --write" + " --processor" * processor
+    threads = "one thread, in processor time," if processor else "two threads"
+    bench_results.write(
+        name,
+        f"Many operators beside torch on the CPU, {helper}",
+        command,
+        TEXT.format(threads=threads, repeat=repeat),
+        [
+            bench_results.Table(("data type", "operators", "geometric mean", "largest"), means),
+            bench_results.Table(("operator", *LABELS, "extra MB"), rows, "Each operator"),
+        ],
+    )
 
 
 def as_tensor(torch: Any, np: Any, array: Any) -> Any:

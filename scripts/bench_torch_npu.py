@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What torch_npu costs on the emulated device: processor time of the program and of the device process.
+"""What the emulated device costs, from C and through torch_npu: processor time of the program and of the device process.
 
     scripts/bench_torch_npu.py                    everything below, each in a process of its own
+    scripts/bench_torch_npu.py stream             operators from C (scripts/bench_stream.c), which needs a C compiler
     scripts/bench_torch_npu.py operator           a small operator: torch.add(a, b, out=c), 4 floats
     scripts/bench_torch_npu.py training           a training step of a small transformer, beside torch on the CPU
     scripts/bench_torch_npu.py large              the same, hidden size 512 and 4 layers
     scripts/bench_torch_npu.py start              from the first use of the device to the end of the first operator
 
-Of some rounds the one that took the least processor time counts. One thread each for torch and NumPy.
+Of some rounds the one that took the least processor time counts. One thread each for torch and NumPy. With --write it also
+writes docs/results/emulated-device.md.
 """
 
 from __future__ import annotations
@@ -15,12 +17,17 @@ from __future__ import annotations
 import argparse
 import ctypes
 import itertools
+import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import bench_results
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
@@ -59,6 +66,21 @@ def least(call: Callable[[], Any], count: int, finish: Callable[[], Any], rounds
 def show(name: str, took: Spent, unit: float, word: str) -> None:
     wall, program, device = (value * unit for value in took)
     print(f"{name:40}{wall:10.1f}{program:10.1f}{device:10.1f}{program + device:10.1f} {word}", flush=True)
+
+
+def stream() -> None:
+    """Microseconds for each operator of a stream of small ones, and for one that is waited for, from C."""
+    from ascend_aclnn.emulator.build import find_compiler
+
+    home = Path(os.environ["ASCEND_HOME_PATH"])
+    with tempfile.TemporaryDirectory() as folder:
+        program = f"{folder}/bench_stream"
+        places = [f"-I{home / 'include'}", f"-L{home / 'lib64'}", "-lopapi", "-lnnopbase", "-lascendcl"]
+        source = str(ROOT / "scripts" / "bench_stream.c")
+        subprocess.run([find_compiler(), "-O2", source, *places, "-o", program], check=True)
+        done = subprocess.run([program, "60000", "10000"], check=True, stdout=subprocess.PIPE, text=True)
+    for name, line in zip(("from C, a stream of operators", "from C, each waited for"), done.stdout.splitlines()):
+        show(name, Spent(*(float(word) for word in line.split())), 1, "us")
 
 
 def operator() -> None:
@@ -137,7 +159,8 @@ def training(width: int = 64, layers: int = 2, batch: int = 8, length: int = 32,
         return took.program + took.device
 
     here, there = run("npu"), run("cpu")
-    print(f"{'':40}{'':30}{here / there:10.2f} times the CPU's")
+    name = f"{layers} layers, hidden {width}, npu / cpu"
+    print(f"{name:40}{'-':>10}{'-':>10}{'-':>10}{here / there:10.2f} times", flush=True)
 
 
 def large() -> None:
@@ -157,12 +180,24 @@ def start() -> None:
     show("from the first use to the first result", after.since(before), 1e3, "ms")
 
 
-PARTS: dict[str, Callable[..., Any]] = {"operator": operator, "training": training, "large": large, "start": start}
+PARTS: dict[str, Callable[..., Any]] = {
+    "stream": stream,
+    "operator": operator,
+    "training": training,
+    "large": large,
+    "start": start,
+}
+TEXT = """Time of the wall clock, and processor time of the program and of the device process. Of some rounds the one that took the
+least processor time counts. One thread each for torch and NumPy. A stream has 500 small operators between synchronisations;
+`torch.add` has four numbers; a training step is one of a small transformer; the start is from the first use of a device to
+the end of the first operator, without torch_npu."""
+HEAD = ("what", "wall", "program", "device process", "both", "unit")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--write", action="store_true", help="write docs/results/emulated-device.md")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -174,8 +209,19 @@ def main() -> int:
     threads = {"OMP_NUM_THREADS": "1", "ASCEND_ACLNN_THREADS": "1"}
     variables = {**environment(build()), **threads, "ASCEND_EMULATOR_LEAKS": "0", "PYTHONPATH": str(ROOT)}
     print(f"{'':40}{'wall':>10}{'program':>10}{'device':>10}{'both':>10}", flush=True)
+    rows = []
     for part in options.parts:
-        subprocess.run([sys.executable, __file__, part, "--measure"], env=variables, check=True)
+        command = [sys.executable, __file__, part, "--measure"]
+        done = subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE, text=True)
+        print(done.stdout, end="", flush=True)
+        for line in done.stdout.splitlines():
+            name, *numbers = re.split(r"\s{2,}", line)
+            rows.append([name, *numbers[:-1], *numbers[-1].rsplit(" ", 1)])
+    if options.write:
+        parts = [] if options.parts == list(PARTS) else options.parts
+        call = " ".join(["python scripts/bench_torch_npu.py", *parts, "--write"])
+        table = bench_results.Table(HEAD, rows)
+        bench_results.write("emulated-device", "What the emulated device costs", call, TEXT, [table])
     return 0
 
 
