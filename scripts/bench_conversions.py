@@ -8,6 +8,7 @@ Needs the helper (ascend-aclnn native build). Arrays have 64 k elements, which s
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -22,7 +23,8 @@ from bench_results import Table, write
 
 VARIANTS = {"NumPy": "numpy", "plain C": "plain", "AVX2": "avx2", "AVX-512": "avx512", "NEON": "neon"}
 ELEMENTS, CALLS, ROUNDS = 1 << 16, 50, 20
-TEXT = """Nanoseconds for one element, one core, arrays of 65,536 elements; the least of twenty rounds. A dash: this processor, or the helper, lacks it."""
+TEXT = """Nanoseconds for one element, one core, arrays of 65,536 elements; the least of twenty rounds. A dash: the
+processor or the helper lacks it."""
 
 
 def cases() -> dict[str, Callable[[], object]]:
@@ -36,8 +38,8 @@ def cases() -> dict[str, Callable[[], object]]:
     found: dict[str, Callable[[], object]] = {}
     for name, dtype in (("float16", np.dtype(np.float16)), ("bfloat16", np.dtype(ml_dtypes.bfloat16))):
         narrow = values.astype(dtype)
-        found[f"{name} to float32"] = lambda narrow=narrow: numerics.widen(narrow, wide)  # type: ignore[misc]
-        found[f"float32 to {name}"] = lambda to=np.empty_like(narrow): numerics.round_into(to, values)  # type: ignore[misc]
+        found[f"{name} to float32"] = functools.partial(numerics.widen, narrow, wide)
+        found[f"float32 to {name}"] = functools.partial(numerics.round_into, np.empty_like(narrow), values)
     eight = np.empty(ELEMENTS, ml_dtypes.float8_e4m3fn)
     found["float32 to float8_e4m3fn"] = lambda: numerics.round_into(eight, values)
     if native.runs_programs():
@@ -83,7 +85,9 @@ def main() -> None:
         print(f"{row[0]:40}" + "".join(f"{cell:>10}" for cell in row[1:]))
     if options.write:
         command_line = "python scripts/bench_conversions.py --write"
-        write("conversions", "Conversions, exp and sums", command_line, TEXT, [Table(("ns an element", *columns), rows)])
+        write(
+            "conversions", "Conversions, exp and sums", command_line, TEXT, [Table(("ns an element", *columns), rows)]
+        )
 
 
 if __name__ == "__main__":

@@ -23,10 +23,10 @@ import timeit
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
+import bench_results
 import numpy as np
 
 import ascend_aclnn as aclnn
-import bench_results
 from ascend_aclnn import ops, rules
 from ascend_aclnn.backends.npu import waiting
 from ascend_aclnn.backends.npu.backend import NpuBackend
@@ -318,8 +318,11 @@ def main() -> None:
         where = "emulated device" if options.measure else aclnn.backend().soc
         print(f"launching and waiting for some work, in microseconds ({where}; Python {sys.version.split()[0]})\n")
         print(f"{'work':<8}" + "".join(f"{way:>12}" for way in WAYS))
-        for name, times in measure_waits(options.number // 10):
+        waits = measure_waits(options.number // 10)
+        for name, times in waits:
             print(f"{name:<8}" + "".join(f"{times[way]:12.1f}" for way in WAYS))
+        if options.write:
+            write_waits(waits, where, options.device)
         return
     where = "emulated device, operators do nothing" if options.measure else aclnn.backend().soc
     print(f"host cost of one call in microseconds ({where}; Python {sys.version.split()[0]})\n")
@@ -338,11 +341,9 @@ def main() -> None:
         write_parts(rows, where, options.device)
 
 
-def write_numpy(
-    known: Sequence[tuple[str, float, Optional[float]]], new: Sequence[tuple[str, float, float]]
-) -> None:
-    text = """Calls on 4 x 4 float32 (but where a row says otherwise), in microseconds: the least of 200 short runs. The signature was
-called before; torch has one thread. The second table has shapes that were not called before: the median of 200."""
+def write_numpy(known: Sequence[tuple[str, float, Optional[float]]], new: Sequence[tuple[str, float, float]]) -> None:
+    text = """Calls on 4 x 4 float32 (but where a row says otherwise), in microseconds: the least of 200 short runs. The
+signature was called before; torch has one thread. The second table has shapes that were not called before: the median of 200."""
     rows = [[what, f"{ours:.1f}", "" if theirs is None else f"{theirs:.1f}"] for what, ours, theirs in known]
     tables = [
         bench_results.Table(("call", "ours", "torch"), rows),
@@ -357,23 +358,38 @@ called before; torch has one thread. The second table has shapes that were not c
 
 
 def write_torch(calls: Sequence[tuple[str, list[float]]]) -> None:
-    text = """Time of the calling thread for one call, in microseconds, on the emulated device with operators that do nothing. The kinds of
-calls take turns in one run. torch_npu launches from a thread of its own, whose time is not in the table."""
+    text = """Time of the calling thread for one call, in microseconds, on the emulated device with operators that do
+nothing. The kinds of calls take turns in one run. torch_npu launches from a thread of its own, whose time is not in the table."""
     rows = [[f"`{name}`", *(f"{cost:.2g}" for cost in costs)] for name, costs in calls]
     table = bench_results.Table(("call", "Tensors", "torch tensors", "torch_npu's own"), rows)
     command = "python scripts/bench_host_cost.py --torch --write"
     bench_results.write("torch-tensors", "Calls with torch's NPU tensors", command, text, [table])
 
 
+def write_waits(waits: Sequence[tuple[str, dict[str, float]]], where: str, device: bool) -> None:
+    text = f"""Microseconds from before the launch of some work to the end of a wait for it ({where}): the median. The ways take
+turns; the work takes as long as its row says where the wait is a native one."""
+    table = bench_results.Table(
+        ("work", *WAYS), [[name, *(f"{times[way]:.1f}" for way in WAYS)] for name, times in waits]
+    )
+    command = f"python scripts/bench_host_cost.py --wait {'--device ' * device}--write"
+    bench_results.write(
+        "waiting-device" if device else "waiting", "Ways to wait for the device", command, text, [table]
+    )
+
+
 def write_parts(rows: Sequence[tuple[str, float, str]], where: str, device: bool) -> None:
     text = f"""What one call costs the host, in microseconds ({where}): the least of five rounds. An indented row is a part of
 the row above it."""
     cells = [
-        [what.replace("  ", "&emsp;") + (f" ({remark})" if remark else ""), f"{cost:.2g}"] for what, cost, remark in rows
+        [what.replace("  ", "&emsp;") + (f" ({remark})" if remark else ""), f"{cost:.2g}"]
+        for what, cost, remark in rows
     ]
     command = f"python scripts/bench_host_cost.py {'--device ' * device}--write"
     table = bench_results.Table(("call", "us"), cells)
-    bench_results.write("host-cost-device" if device else "host-cost", "The host's share of a call", command, text, [table])
+    bench_results.write(
+        "host-cost-device" if device else "host-cost", "The host's share of a call", command, text, [table]
+    )
 
 
 if __name__ == "__main__":

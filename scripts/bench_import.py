@@ -1,6 +1,6 @@
 """Times what a user waits for before the first result: imports, listing, first calls (milliseconds, best of several runs).
 
-    python scripts/bench_import.py [--write]     --write also writes docs/results/import.md
+python scripts/bench_import.py [--write]     --write also writes docs/results/import.md
 """
 
 from __future__ import annotations

@@ -82,9 +82,10 @@ def import_torch(threads: int) -> Any:
 
 
 HEAD = ("case", "NumPy ms", "torch ms", "ratio", "extra MB")
-TEXT = """The NumPy references on large inputs, with the compiled helper. Both sides run in one process by turns, with two threads each;
-each figure is the median of five calls. torch has its memory warm: glibc keeps what was freed. A ratio below 1 means that NumPy
-is faster. The last column is what a call allocates at its peak beyond its inputs and outputs."""
+TEXT = """The NumPy references on large inputs, with the compiled helper. Both sides run in one process by turns, with
+two threads each; each figure is the median of five calls. torch has its memory warm: glibc keeps what was freed. A
+ratio below 1 means that NumPy is faster. The last column is what a call allocates at its peak beyond its inputs and
+outputs."""
 
 
 def bench(pattern: str, repeat: int, torch: Any, write: bool) -> int:

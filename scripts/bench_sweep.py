@@ -38,10 +38,11 @@ class Data:
 
 
 LABELS = ("fp32", "bf16", "fp16")
-TEXT = """Whole calls of `ops.*` on ndarrays, outputs made by the call, beside what torch calls the same: time of ours / time of torch's.
-Both sides run in one process by turns, with {threads} each; the fastest of {repeat} calls counts. Below 1, NumPy is faster. The last column
-is what a call allocates at its peak beyond its results, the largest of the three data types. Products of float16 are left out:
-torch takes half a minute for one on processors without such instructions."""
+TEXT = """Whole calls of `ops.*` on ndarrays, outputs made by the call, beside what torch calls the same: time of ours
+/ time of torch's. Both sides run in one process by turns, with {threads} each; the fastest of {repeat} calls counts.
+Below 1, NumPy is faster. The last column is what a call allocates at its peak beyond its results, the largest of the
+three data types. Products of float16 are left out: torch takes half a minute for one on processors without such
+instructions."""
 
 
 class Measured(NamedTuple):
@@ -124,9 +125,7 @@ def in_words(measured: Optional[Measured]) -> str:
     return f"{measured.ratio:.2f}" if measured.ratio < 1 else f"{measured.ratio:.1f}"
 
 
-def write_page(
-    results: dict[str, list[Measured]], instructions: Optional[str], repeat: int, processor: bool
-) -> None:
+def write_page(results: dict[str, list[Measured]], instructions: Optional[str], repeat: int, processor: bool) -> None:
     """docs/results/sweep.md, or sweep-without-helper.md where the compiled helper is not used."""
     operators = list(dict.fromkeys(f"{case.family}: {case.name}" for case in sweep_cases.CASES))
     ratios = {label: {each.operator: each for each in measured} for label, measured in results.items()}

@@ -187,10 +187,10 @@ PARTS: dict[str, Callable[..., Any]] = {
     "large": large,
     "start": start,
 }
-TEXT = """Time of the wall clock, and processor time of the program and of the device process. Of some rounds the one that took the
-least processor time counts. One thread each for torch and NumPy. A stream has 500 small operators between synchronisations;
-`torch.add` has four numbers; a training step is one of a small transformer; the start is from the first use of a device to
-the end of the first operator, without torch_npu."""
+TEXT = """Time of the wall clock, and processor time of the program and of the device process. Of some rounds the one
+that took the least processor time counts. One thread each for torch and NumPy. A stream has 500 small operators
+between synchronisations; `torch.add` has four numbers; a training step is one of a small transformer; the start is
+from the first use of a device to the end of the first operator, without torch_npu."""
 HEAD = ("what", "wall", "program", "device process", "both", "unit")
 
 

@@ -26,7 +26,7 @@ $ ascend-aclnn explain < ~/ascend/log/debug/plog/plog-12345_20260101000000000.lo
 
 Numbers are the statuses that CANN's functions return; in them 1 at the front means a wrong call, 2 a resource that is missing, 3
 and 5 a fault inside. Codes with letters stand in the texts of CANN; their titles are those of its error reference. Small numbers
-are results of HCCL. Names that begin with `EMULATOR_` are errors of the [emulated device](emulator.md). `0` is success.
+are results of HCCL. Names that begin with `EMULATOR_` are errors of the [emulated device](emulator/README.md). `0` is success.
 The words are this package's: they say what its users meet. CANN's own error reference and the plog say more.
 """
 
@@ -41,7 +41,7 @@ $ ascend-aclnn explain --chinese < ~/ascend/log/debug/plog/plog-12345_2026010100
 ```
 
 六位数字是 CANN 接口的返回码：首位 1 表示调用有误，2 表示资源不足，3 和 5 表示内部故障。带字母的错误码出现在 CANN 的报错文本中。
-小数字是 HCCL 的返回值。以 `EMULATOR_` 开头的是[仿真设备](emulator.md)的错误。`0` 表示成功。没有中文说明的条目为英文。
+小数字是 HCCL 的返回值。以 `EMULATOR_` 开头的是[仿真设备](emulator/README.md)的错误。`0` 表示成功。没有中文说明的条目为英文。
 """
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import html
 import json
+import posixpath
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,24 +34,41 @@ from generators import errors, pages
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Every page of docs/: its file, its title in both languages. Families of operators are added.
+# Every page of docs/: its file, its title in both languages. Families of operators are added. Folders are sections.
 NAVIGATION = (
     ("README.md", "Home", "首页"),
     ("docs/hardware.md", "The first day on a card", "在卡上的第一天"),
     ("docs/errors.md", "Error codes", "错误码"),
     ("docs/streams.md", "Streams and memory", "流与内存"),
-    ("docs/emulator.md", "The emulated device", "仿真设备"),
+    ("docs/emulator/README.md", "Start here", "快速开始"),
+    ("docs/emulator/torch-npu.md", "torch_npu", "使用 torch_npu"),
+    ("docs/emulator/mindspore.md", "MindSpore", "使用 MindSpore"),
+    ("docs/emulator/cpp.md", "C++ clients, ggml, llama.cpp", "C++ 程序、ggml 与 llama.cpp"),
+    ("docs/emulator/reference.md", "Reference", "参考手册"),
+    ("docs/emulator/functions.md", "Functions that torch_npu looks up", "torch_npu 查找的函数"),
+    ("docs/emulator/how-it-works.md", "How it works", "工作原理"),
     ("docs/distributed.md", "Many ranks", "多卡通信"),
     ("docs/testing.md", "Testing", "精度测试工具"),
     ("docs/random-numbers.md", "Random numbers", "随机数"),
-    ("docs/speed.md", "Speed", "性能"),
+    ("docs/performance.md", "Performance", "性能"),
+    ("docs/results/references.md", "Large operators", "大算子"),
+    ("docs/results/sweep.md", "Many operators", "大量算子"),
+    ("docs/results/sweep-without-helper.md", "Many operators, NumPy alone", "大量算子(仅 NumPy)"),
+    ("docs/results/conversions.md", "Conversions", "类型转换"),
+    ("docs/results/small-calls.md", "Small calls", "小算子调用"),
+    ("docs/results/host-cost.md", "The host's share", "主机侧开销"),
+    ("docs/results/torch-tensors.md", "torch's NPU tensors", "torch 的 NPU 张量"),
+    ("docs/results/emulated-device.md", "The emulated device", "仿真设备"),
+    ("docs/results/import.md", "Import", "导入耗时"),
     ("docs/architecture.md", "Architecture", "架构"),
+    ("docs/internals.md", "Internals", "内部实现"),
     ("docs/adding-an-operator.md", "Adding an operator", "添加算子"),
     ("docs/catalog.md", "The catalog", "算子目录"),
     ("docs/glossary.md", "Glossary", "术语表"),
     ("CONTRIBUTING.md", "Contributing", "参与贡献"),
     ("CHANGELOG.md", "Changelog", "更新日志"),
 )
+SECTIONS = {"docs/emulator": ("The emulated device", "仿真设备"), "docs/results": ("Results", "测量结果")}
 OPERATORS = ("Operators", "算子")
 # The words of family pages in Chinese; what each operator computes stays in English, as everywhere.
 CHINESE = {
@@ -165,20 +183,22 @@ def chinese(text: str) -> str:
 
 def place(source: str) -> str:
     """Where a page of the repository lies on the site."""
-    return "index.md" if source == "README.md" else source.replace("docs/", "")
+    return re.sub(r"(^|/)README\.md$", r"\1index.md", source.removeprefix("docs/"))
 
 
 def rewritten(text: str, source: str) -> str:
     """A page with links as the site has them."""
+    folder = posixpath.dirname(source)
+    on_the_site = posixpath.dirname(place(source))
+
+    def link(found: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, found[1]))
+        return f"]({posixpath.relpath(place(target), on_the_site or '.')}{found[2]})"
+
     if source.startswith("README"):
-        text = text.replace("](docs/", "](").replace("(operators/README.md)", "(operators/index.md)")
         text = text.replace("[中文说明](README.zh-CN.md)", '<a href="zh/">中文说明</a>')
-        return text.replace("[English](README.md)", '<a href="../">English</a>')
-    return (
-        text.replace("](docs/", "](")
-        .replace("(operators/README.md)", "(operators/index.md)")
-        .replace("(../README.md)", "(index.md)")
-    )
+        text = text.replace("[English](README.md)", '<a href="../">English</a>')
+    return re.sub(r"\]\(([^)#:]+\.md)((?:#[^)]*)?)\)", link, text)
 
 
 @functools.cache
@@ -206,14 +226,23 @@ def chinese_files() -> dict[str, str]:
     for source, _, _ in NAVIGATION:
         own = "README.zh-CN.md" if source == "README.md" else source
         made[place(source)] = rewritten((ROOT / own).read_text(encoding="utf-8"), own)
-    made["errors.md"] = errors.page(chinese=True)
+    made["errors.md"] = rewritten(errors.page(chinese=True), "docs/errors.md")
     return made
 
 
 def navigation(language: int) -> list[dict[str, Any]]:
     """MkDocs' nav: titles in English (0) or Chinese (1), and the same pages in the same order."""
     families = sorted(name for name in family_pages() if name.endswith(".md") and not name.endswith("/index.md"))
-    entries: list[dict[str, Any]] = [{titles[language]: place(source)} for source, *titles in NAVIGATION]
+    entries: list[dict[str, Any]] = []
+    for source, *titles in NAVIGATION:
+        entry = {titles[language]: place(source)}
+        section = SECTIONS.get(posixpath.dirname(source), ("", ""))[language]
+        if not section:
+            entries.append(entry)
+        elif section in entries[-1]:
+            entries[-1][section].append(entry)
+        else:
+            entries.append({section: [entry]})
     of_family: list[Any] = [{Path(name).stem.replace(".", "/", 1): name} for name in families]
     return [entries[0], {OPERATORS[language]: ["operators/index.md", *of_family]}, *entries[1:]]
 

@@ -6,22 +6,64 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops, reference
 from ascend_aclnn.core.interface import Backend
-from ascend_aclnn.rules import language
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "README.zh-CN.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "README.zh-CN.md",
+        ROOT / "CONTRIBUTING.md",
+        *(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "operators"),
+    ]
+)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def anchor_of(heading: str) -> str:
+    """As GitHub and MkDocs make it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_anchors_are_headings(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        text = (page.parent / target if target else page).read_text(encoding="utf-8")
+        assert anchor in map(anchor_of, re.findall(r"^#+ (.+)$", text, re.M)), f"{page.name}: {target}#{anchor}"
+
+
+EVERY_FILE = {
+    "/" + path.relative_to(ROOT).as_posix()
+    for folder in ("ascend_aclnn", "docs", "samples", "scripts", "tests")
+    for path in (ROOT / folder).rglob("*")
+    if "__pycache__" not in path.parts
+} | {f"/{path.name}" for path in ROOT.iterdir()}
+# Files of users, of CANN and of torch_npu.
+ELSEWHERE_FILES = {"acl_default.json", "ascend_emulator_trace_PID_N.json", "trace_view.json"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    """Sources in backquotes, whose first folders a page may leave out, and what commands name of tests, scripts and samples."""
+    text = page.read_text(encoding="utf-8")
+    commands = "".join(re.findall(r"```console\n(.*?)```", text, re.S))
+    prose = re.sub(r"```.*?```", "", text, flags=re.S)
+    named = set(re.findall(r"`((?:[\w.-]+/)*\w[\w-]*\.(?:py|c|h|json|md|toml))`", prose))
+    named |= set(re.findall(r"(?<![\w/])((?:tests|scripts|samples)/[\w./-]*\w)", commands))
+    missing = [path for path in sorted(named - ELSEWHERE_FILES) if not any(f.endswith(f"/{path}") for f in EVERY_FILE)]
+    assert missing == []
 
 
 def structure(page: Path) -> list[str]:
@@ -76,30 +118,6 @@ def test_the_page_on_streams_runs(each_backend: Backend) -> None:
     assert scope["done"].result() == 131072.0  # type: ignore[attr-defined]
 
 
-def test_the_page_on_operators_runs(each_backend: Backend) -> None:
-    """The rule and the reference, under the name of an operator of a vendor; the test; and the vendor's operator."""
-    name = f"aclnnEmbeddingOfThePage{each_backend.name.capitalize()}"
-    rule, function, test, vendor = python_blocks(ROOT / "docs" / "adding-an-operator.md")
-    aclnn.register_operator(
-        f"aclnnStatus {name}GetWorkspaceSize(const aclTensor *weight, const aclTensor *indices, const aclTensor *out, "
-        "uint64_t *workspaceSize, aclOpExecutor **executor);"
-    )
-    scope: dict[str, Any] = {**vars(language), "reference": reference.reference, "np": np, "ops": ops}
-    exec(rule.replace("aclnnEmbedding", name), scope)
-    exec(function.replace("aclnnEmbedding", name), scope)
-    exec(test, scope)
-    scope["test_embedding"](each_backend)
-    table = np.arange(6, dtype=np.float32).reshape(3, 2)
-    with aclnn.use_backend("numpy"):
-        embedding: Any = aclnn.function(name)
-        made = embedding(table, np.array([2, 0]))
-        assert made.tolist() == [[4, 5], [0, 1]]
-        with pytest.raises(aclnn.AclError, match="indices has dtype FLOAT"):
-            embedding(table, table)
-    with pytest.raises(aclnn.UnsupportedOperator, match="aclnnMyScale"):  # no library has it
-        exec(vendor, {"x": aclnn.asarray(table)})
-
-
 def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the only rank; tests/collectives runs more."""
     for variable, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"), ("ASCEND_ACLNN_PORT", "0")):
@@ -115,16 +133,17 @@ def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 # Blocks that run elsewhere, or in another program: page -> how many, and where.
 ELSEWHERE = {
     "README.md": (1, "torch tensors of a device: tests/emulator/clients"),
-    "distributed.md": (2, "two ranks, and two devices: tests/collectives"),
-    "emulator.md": (1, "tests/emulator/test_activate.py"),
-    "hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
-    "testing.md": (1, "a user's test: samples/testing_project"),
+    "docs/adding-an-operator.md": (3, "test_adding_an_operator.py"),
+    "docs/distributed.md": (2, "two ranks, and two devices: tests/collectives"),
+    "docs/emulator/torch-npu.md": (1, "tests/emulator/test_activate.py"),
+    "docs/hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
+    "docs/testing.md": (1, "a user's test: samples/testing_project"),
 }
-RUN = {"README.md": 3, "adding-an-operator.md": 4, "distributed.md": 1, "streams.md": 3, "testing.md": 1}
+RUN = {"README.md": 3, "docs/distributed.md": 1, "docs/streams.md": 3, "docs/testing.md": 1}
 
 
 def test_every_block_of_python_is_run_somewhere() -> None:
-    found = {page.name: len(python_blocks(page)) for page in PAGES if page.name != "README.zh-CN.md"}
+    found = {name_of(page): len(python_blocks(page)) for page in PAGES if page.name != "README.zh-CN.md"}
     counted = {name: RUN.get(name, 0) + ELSEWHERE.get(name, (0,))[0] for name in found}
     assert found == counted
 

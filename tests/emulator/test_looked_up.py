@@ -1,4 +1,4 @@
-"""The table of the functions that torch_npu looks up (docs/emulator.md), against the built libraries."""
+"""The table of the functions that torch_npu looks up (docs/emulator/functions.md), against the built libraries."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from emulator_client import NEWEST, Cann, client
 from ascend_aclnn.emulator import headers, releases
 from ascend_aclnn.emulator.build import build, emulated_functions
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator" / "functions.md"
 COLUMNS = ("8.1.RC1", "8.5.0", "later")
 
 
 @functools.cache
 def table() -> dict[str, tuple[str, str]]:
     """Function -> what stands in front of its row, and its column."""
-    text = DOCUMENT.read_text(encoding="utf-8").partition("## The functions that torch_npu looks up")[2]
     found: dict[str, tuple[str, str]] = {}
-    for line in text.partition("\n## ")[0].splitlines():
+    rows = [line for line in DOCUMENT.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    for line in rows:
         cells = line.strip("|").split("|")
         for column, cell in zip(COLUMNS if len(cells) == 4 else ("absent",), cells[1:]):
             for name in re.findall(r"`(\w+)`", cell):

@@ -1,6 +1,7 @@
 """Runs first-phase status cases (a .jsonl.gz file, see its README) through the NumPy backend's checks.
 
-As a script it prints agreement by family and the disagreements: python tests/conformance.py [FILE] [--family F] [--op NAME]
+As a script it prints agreement by family and the disagreements:
+python tests/helpers/conformance.py [FILE] [--family F] [--op NAME]
 """
 
 from __future__ import annotations

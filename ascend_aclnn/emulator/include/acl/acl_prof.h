@@ -1,4 +1,4 @@
-/* Profiling: what the emulated device records is in docs/emulator.md. */
+/* Profiling: what the emulated device records is in docs/emulator/reference.md. */
 #ifndef ASCEND_ACLNN_ACL_PROF_H
 #define ASCEND_ACLNN_ACL_PROF_H
 
