@@ -35,12 +35,12 @@ def cast(x: Array, dtype: int) -> Array:
 def converted(value: Any, dtype: np.dtype[Any]) -> Array:
     """An array as CANN's Cast gives it in a data type; a number, which the host converts, saturates."""
     x = np.asarray(value)
-    made = np.empty(x.shape, dtype)
-    if x is not value and x.dtype.kind == "f" and is_integer(made.dtype):
-        round_into(made, np.trunc(x))
+    result = np.empty(x.shape, dtype)
+    if x is not value and x.dtype.kind == "f" and is_integer(result.dtype):
+        round_into(result, np.trunc(x))
     else:
-        cast_into(made, x)
-    return made
+        cast_into(result, x)
+    return result
 
 
 # Through which integers CANN casts floats to narrower ones: cut off, saturated to these, of which the low bits stay, so
@@ -94,7 +94,7 @@ def reduced_axes(named: Optional[Sequence[int]], ndim: int) -> tuple[int, ...]:
 
 
 def total(x: Array, axes: Optional[tuple[int, ...]] = None, keepdims: bool = False) -> Any:
-    """The sum over axes, all if none are given."""
+    """The sum over axes, over all if none are named."""
     if (
         isinstance(x, np.ndarray)
         and x.size > BLOCK

@@ -31,10 +31,10 @@ def swiglu(x: Array, activate_left: bool, axis: int = -1) -> Array:
     return np.asarray(a * sigmoid(a) * b)
 
 
-def clamped_gate(x: Array, mode: int, limit: float, alpha: float, bias: float, left: bool, axis: int) -> Array:
+def clamped_gate(x: Array, mode: int, limit: float, alpha: float, bias: float, activate_left: bool, axis: int) -> Array:
     """The gates of swigluMode: 0 plain, 1 (even and odd elements) and 2 clamped before, 3 clamped afterwards."""
     if mode == 0:
-        return swiglu(x, left, axis)
+        return swiglu(x, activate_left, axis)
     gate, linear = (x[..., ::2], x[..., 1::2]) if mode == 1 else np.split(x, 2, axis)
     linear = np.clip(linear, -limit, limit)
     if mode == 3:

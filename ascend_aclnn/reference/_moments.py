@@ -51,9 +51,9 @@ def through_moments(grad: Array, normed: Array, axes: Axes) -> Array:
 
     ``grad``: the gradient of the normed values (which are the input without its mean, over the deviation).
     """
-    slope = mean_over(grad * normed, axes).astype(np.float32)
-    through: Array = grad - mean_over(grad, axes).astype(np.float32) - normed * slope
-    return through
+    projection = mean_over(grad * normed, axes).astype(np.float32)
+    dx: Array = grad - mean_over(grad, axes).astype(np.float32) - normed * projection
+    return dx
 
 
 def channels(values: Optional[Array], ndim: int, axis: int = 1) -> Any:

@@ -45,7 +45,7 @@ class Scaling(NamedTuple):
     low_bound: float = 0.0
 
 
-def known(dtype: np.dtype[Any]) -> bool:
+def is_supported(dtype: np.dtype[Any]) -> bool:
     """True for the data types of elements that there are on the host."""
     return dtype in _ELEMENTS
 
@@ -115,10 +115,10 @@ def _quantised(
     padded[..., :columns] = values
     parts = padded.reshape(*values.shape[:-1], blocks, size)
     scale, zero = block_scales(np.max(np.abs(parts), -1), dtype, how, source)
-    made = elements(parts, scale[..., None], zero[..., None], dtype, how.mode)
+    quantised = elements(parts, scale[..., None], zero[..., None], dtype, how.mode)
     even = np.zeros((*scale.shape[:-1], blocks + blocks % 2), np.uint8)
     even[..., :blocks] = scale
-    return made.reshape(padded.shape)[..., :columns], even
+    return quantised.reshape(padded.shape)[..., :columns], even
 
 
 def quantised(values: Array, dtype: np.dtype[Any], algorithm: int = OCP, mode: str = "rint") -> tuple[Array, Array]:
@@ -134,9 +134,9 @@ def along(
     values: Array, axis: int, dtype: np.dtype[Any], how: Scaling, source: np.dtype[Any] = _FLOAT
 ) -> tuple[Array, Array]:
     """``quantised`` in blocks along an axis, with scales in pairs: the axis has the pairs, a last axis of 2 the two."""
-    made, scales = _quantised(np.moveaxis(values, axis, -1), dtype, how, source)
+    quantised, scales = _quantised(np.moveaxis(values, axis, -1), dtype, how, source)
     pairs = scales.reshape(*scales.shape[:-1], scales.shape[-1] // 2, 2)
-    return np.moveaxis(made, -1, axis), np.moveaxis(pairs, -2, axis % values.ndim)
+    return np.moveaxis(quantised, -1, axis), np.moveaxis(pairs, -2, axis % values.ndim)
 
 
 def by_groups(
@@ -150,18 +150,18 @@ def by_groups(
     source: np.dtype[Any],
 ) -> tuple[Array, Array]:
     """``along`` axis 0 of a matrix, each group of rows by itself, its pairs of scales from its place on; else zeros."""
-    made = np.zeros(values.shape, np.float32)
+    quantised = np.zeros(values.shape, np.float32)
     scales = np.zeros((count, values.shape[1], 2), np.uint8)
     for start, end, place in zip(starts, ends, places):
         if end > start:
-            made[start:end], pairs = along(values[start:end], 0, dtype, how, source)
+            quantised[start:end], pairs = along(values[start:end], 0, dtype, how, source)
             scales[place : place + len(pairs)] = pairs
-    return made, scales
+    return quantised, scales
 
 
-def store(target: Array, scales: Array, made: Array, exponents: Array) -> None:
+def store(target: Array, scales: Array, values: Array, exponents: Array) -> None:
     """Stores elements, rounded half to even, and scales given as exponent fields."""
-    round_into(target, made)
+    round_into(target, values)
     np.copyto(scales.view(np.uint8), exponents)
 
 

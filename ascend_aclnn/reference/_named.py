@@ -14,20 +14,20 @@ from ascend_aclnn.numerics import round_into
 from ascend_aclnn.reference.declare import reference
 
 
-class Given(dict[str, Any]):
-    """The in and inout arguments by C name, without "Optional" at its end; None for those that a version does not have.
+class NamedArguments(dict[str, Any]):
+    """The in and inout arguments by C name, without "Optional" at its end; None for arguments that this version does not have.
 
     A name that no operator of the family has is a LookupError.
     """
 
     operator = ""
-    outputs: Mapping[str, Any] = MappingProxyType({})  # what is to be filled, by C name, where the arrays are raw
+    outputs: Mapping[str, Any] = MappingProxyType({})  # with raw arrays: the outputs to fill, by C name
 
     def __missing__(self, name: str) -> None:
         _check_known(self.operator, name)
 
     def either(self, *names: str) -> Any:
-        """The first that is given, of names that versions have for one argument."""
+        """The value of one argument that has a different name in each version; None if all are absent."""
         return next((self[name] for name in names if self[name] is not None), None)
 
 
@@ -36,15 +36,15 @@ def reference_by_name(
     raw: bool = False,
     stored: Sequence[str] = (),
     unsupported: Optional[Callable[[Any], Optional[str]]] = None,
-) -> Callable[[Callable[[Given], Any]], Callable[[Given], Any]]:
-    """Registers a function of ``Given`` as the reference of the named operators.
+) -> Callable[[Callable[[NamedArguments], Any]], Callable[[NamedArguments], Any]]:
+    """Registers a function of ``NamedArguments`` as the reference of the named operators.
 
-    It returns a dict of results by C name, again without "Optional"; outputs that are not in it are left away. With
+    It returns a dict of results by C name, again without "Optional"; outputs that are not in it are not written. With
     ``raw`` it gets the arrays as they are stored; the results are rounded all the same. ``stored`` and ``unsupported``: see
     ``reference``.
     """
 
-    def register(function: Callable[[Given], Any]) -> Callable[[Given], Any]:
+    def register(function: Callable[[NamedArguments], Any]) -> Callable[[NamedArguments], Any]:
         for name in names:
             reference(name, raw=raw, stored=stored, unsupported=unsupported)(_by_position(name, function, raw))
         return function
@@ -52,34 +52,33 @@ def reference_by_name(
     return register
 
 
-def _by_position(name: str, function: Callable[[Given], Any], raw: bool) -> Callable[..., Any]:
+def _by_position(name: str, function: Callable[[NamedArguments], Any], raw: bool) -> Callable[..., Any]:
     """The same function, called with an operator's arguments in their order."""
     inputs, outputs = short_names(name)
     _DECLARED.update(inputs, outputs)
 
     def results(values: Sequence[Any], out: Sequence[Any] = ()) -> list[Any]:
-        given = Given(zip(inputs, values))
-        given.operator, given.outputs = name, dict(zip(outputs, out))
-        made = function(given)
-        for output in made.keys() - outputs:
+        arguments = NamedArguments(zip(inputs, values))
+        arguments.operator, arguments.outputs = name, dict(zip(outputs, out))
+        outputs_by_name = function(arguments)
+        for output in outputs_by_name.keys() - outputs:
             _check_known(name, output)
-        return [made.get(output) for output in outputs]
+        return [outputs_by_name.get(output) for output in outputs]
 
     def run(*values: Any) -> Any:
-        made = results(values)
-        return made[0] if len(made) == 1 else tuple(made)
+        arrays = results(values)
+        return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
     def run_raw(*values: Any, out: Sequence[Any]) -> None:
-        for made, target in zip(results(values, out), out):
-            if target is not None and made is not target:
-                round_into(target, np.zeros(target.shape) if made is None else np.asarray(made))
+        for array, target in zip(results(values, out), out):
+            if target is not None and array is not target:
+                round_into(target, np.zeros(target.shape) if array is None else np.asarray(array))
 
     return run_raw if raw else run
 
 
-_DECLARED: set[str] = (
-    set()
-)  # the parameters of operators that are declared so far: most names, without the whole catalog
+# The parameters of the operators declared so far: they answer for most names, without reading the whole catalog.
+_DECLARED: set[str] = set()
 
 
 def _check_known(operator: str, name: str) -> None:
@@ -97,7 +96,7 @@ def _known_names(family: str) -> frozenset[str]:
 
 
 def short_names(operator: str) -> tuple[list[str], list[str]]:
-    """Of what an operator reads (in and inout) and of what it writes (out and inout)."""
+    """The names of what an operator reads (in and inout) and of what it writes (out and inout)."""
     parameters = catalog.get(operator).parameters
     inputs = [short(p.name) for p in parameters if p.direction != "out"]
     return inputs, [short(p.name) for p in parameters if p.direction != "in"]

@@ -14,10 +14,10 @@ from ascend_aclnn.numerics import Array, for_blocks
 _FACTORS, _KEY_STEPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 _WORD, _HALF = np.uint64(2**32 - 1), np.uint64(32)
 _CHUNK = 1 << 13  # counters that are worked on at a time
-_BLOCK_THREADS, _MOST_BLOCKS = 256, 624  # of the grid that kernels for one element a thread imagine
+_BLOCK_THREADS, _MOST_BLOCKS = 256, 624  # of the virtual grid of kernels with one element per thread
 
 
-def _fill(made: Array, key: int, low: Array, high: Array) -> None:
+def _fill(target: Array, key: int, low: Array, high: Array) -> None:
     c0, c1, c2, c3 = low & _WORD, low >> _HALF, high & _WORD, high >> _HALF
     k0, k1 = key & 0xFFFFFFFF, key >> 32
     first, second = map(np.uint64, _FACTORS)
@@ -34,23 +34,23 @@ def _fill(made: Array, key: int, low: Array, high: Array) -> None:
         c1, c3 = p1, p0
         k0, k1 = (k0 + _KEY_STEPS[0]) & 0xFFFFFFFF, (k1 + _KEY_STEPS[1]) & 0xFFFFFFFF
     for place, word in enumerate((c0, c1, c2, c3)):
-        made[:, place] = word
+        target[:, place] = word
 
 
 def words(seed: int, low: Array, high: Array) -> Array:
     """The four words of each counter, (n, 4), whose lower and upper 64 bits are given."""
     low, high = np.broadcast_arrays(low.astype(np.uint64, copy=False), high.astype(np.uint64, copy=False))
-    made = np.empty((len(low), 4), np.uint32)
+    drawn = np.empty((len(low), 4), np.uint32)
     key = seed % 2**64
 
     def work(start: int, stop: int) -> None:
         for at in range(start, stop, _CHUNK):
             part = slice(at, min(at + _CHUNK, stop))
-            if not native.philox(key, low[part], high[part], made[part]):
-                _fill(made[part], key, low[part], high[part])
+            if not native.philox(key, low[part], high[part], drawn[part]):
+                _fill(drawn[part], key, low[part], high[part])
 
-    for_blocks(len(made), _CHUNK, work)
-    return made
+    for_blocks(len(drawn), _CHUNK, work)
+    return drawn
 
 
 def _number(value: int) -> Array:
@@ -64,7 +64,7 @@ def consecutive(seed: int, offset: int, start: int, count: int) -> Array:
 
 
 def grid(count: int) -> int:
-    """How many threads the kernels below imagine: 256 for each block of so many elements, 624 blocks at most."""
+    """Threads in the kernels' virtual grid: 256 for each block of so many elements, 624 blocks at most."""
     return _BLOCK_THREADS * max(min(-(-count // _BLOCK_THREADS), _MOST_BLOCKS), 1)
 
 
@@ -78,8 +78,8 @@ def by_thread(seed: int, offset: int, count: int, width: int = 1) -> Array:
     first, skipped = divmod(offset % 2**64, 4)
     rounds = max(-(-count // (threads * several)), 1)
     counters = np.arange(first, first + rounds + (skipped > 0), dtype=np.uint64)
-    made = words(seed, np.repeat(counters, threads), np.tile(np.arange(threads, dtype=np.uint64), len(counters)))
-    by_round = made.reshape(len(counters), threads, 4)
+    drawn = words(seed, np.repeat(counters, threads), np.tile(np.arange(threads, dtype=np.uint64), len(counters)))
+    by_round = drawn.reshape(len(counters), threads, 4)
     if skipped:
         by_round = np.concatenate((by_round[:-1, :, skipped:], by_round[1:, :, :skipped]), 2)
     spread = by_round.reshape(rounds, threads, several, width).transpose(0, 2, 1, 3)

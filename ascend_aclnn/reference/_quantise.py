@@ -111,11 +111,11 @@ def fixpipe_parameters(scale: Array, offset: Optional[Array], round_mode: int = 
     if round_mode == 1:
         finite = np.isfinite(scale)
         bits = np.where(finite, bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1)), bits)
-    made: Array = (bits & np.uint32(0xFFFFE000)).astype(np.uint64) | np.uint64(1 << 46)
+    encoded: Array = (bits & np.uint32(0xFFFFE000)).astype(np.uint64) | np.uint64(1 << 46)
     if offset is None:
-        return made
-    whole = (np.clip(np.rint(offset), -256, 255).astype(np.int64) & 0x1FF).astype(np.uint64)
-    return np.asarray(made.reshape(-1) | whole.reshape(-1) << np.uint64(37))
+        return encoded
+    offsets = (np.clip(np.rint(offset), -256, 255).astype(np.int64) & 0x1FF).astype(np.uint64)
+    return np.asarray(encoded.reshape(-1) | offsets.reshape(-1) << np.uint64(37))
 
 
 def scale_of(parameters: Array) -> Array:

@@ -48,9 +48,9 @@ def take_wide(source: Array, rows: Array, out: Array) -> None:
     if source.dtype == out.dtype:
         take_rows(source, rows, out)
     else:
-        taken = scratch("taken", out.shape, source.dtype)
-        take_rows(source, rows, taken)
-        widen(taken, out)
+        gathered = scratch("taken", out.shape, source.dtype)
+        take_rows(source, rows, gathered)
+        widen(gathered, out)
 
 
 def gather(source: Array, rows: Array, out: Array) -> None:

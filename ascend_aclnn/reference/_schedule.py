@@ -54,7 +54,7 @@ class Schedule:
         return [self[name] for name in names]
 
     def buffer(self, name: str, shape: tuple[int, ...], dtype: npt.DTypeLike = np.int32, sized: bool = False) -> Any:
-        """The array at an address of the context; ``sized``: its bytes, which the context tells, are looked at."""
+        """The array at an address of the context; ``sized``: its bytes, which the context states, are checked."""
         nbytes = math.prod(shape) * np.dtype(dtype).itemsize
         if sized:
             self.require(self[f"{name}_size"] >= nbytes, f"{name}_size", f"at least {nbytes}")
@@ -66,7 +66,7 @@ class Schedule:
         return np.lib.stride_tricks.as_strided(memory, (count, width), (step, 1))
 
     def _bytes(self, name: str, nbytes: int) -> npt.NDArray[np.uint8]:
-        """The bytes at an address of the context; who takes none needs no address."""
+        """The bytes at an address of the context; no address is needed for zero bytes."""
         memory = addresses.find(self[name], nbytes) if self[name] and nbytes else None
         if memory is None and nbytes:
             text = f"has {name} {self[name]:#x}; it must be the address of {nbytes} bytes of memory of this process's device"
@@ -74,12 +74,12 @@ class Schedule:
         return np.empty(0, np.uint8) if memory is None else memory
 
     def wait(self, ready: Callable[[], bool]) -> bool:
-        """Until something is so; False once the program has set run_flag to 0."""
+        """Waits for a condition; False once the program has set run_flag to 0."""
         return wait(lambda: self["run_flag"] == 0 or ready(), self._argument) and self["run_flag"] != 0
 
 
 def wait(ready: Callable[[], bool], what: str) -> bool:
-    """Looks until something is so, which other ranks bring about; AclError 507017 after HCCL_EXEC_TIMEOUT."""
+    """Polls a condition that other ranks fulfil; AclError 507017 after HCCL_EXEC_TIMEOUT."""
     deadline, pause = time.monotonic() + EXECUTE_TIMEOUT, 1e-5
     while not ready():
         if time.monotonic() > deadline:

@@ -249,9 +249,9 @@ def _erfinv_double(x: Array) -> Array:
     root = np.where(small, _horner(_CENTRE, a), _horner(_TAIL, a)) * y
     near = y < 0.5
     for _ in range(3):
-        slope = 2 / math.sqrt(math.pi) * np.exp(-root * root)
+        derivative = 2 / math.sqrt(math.pi) * np.exp(-root * root)
         rest = _erfc_double(root)
-        step = np.where(near, (_erf_double(root) - y) / slope, -np.log(rest / (1 - y)) * rest / slope)
+        step = np.where(near, (_erf_double(root) - y) / derivative, -np.log(rest / (1 - y)) * rest / derivative)
         root = root - step
     root = np.where(y == 1, np.inf, np.where(y == 0, 0.0, root))
     return np.where(y > 1, np.nan, np.copysign(root, x))

@@ -19,9 +19,9 @@ from ascend_aclnn.reference._quantise import store
 from ascend_aclnn.reference._special import sigmoid
 from ascend_aclnn.reference.declare import reference
 
-_ALPHA, _SCALE = 1.6732632423543772848, 1.0507009873554804934  # of SELU
-_STEEP = 1.702  # of FastGelu
-_BEND, _TWICE = 0.044715, 2 * math.sqrt(2 / math.pi)  # of GELU with tanh; tanh(u) = 2 sigmoid(2u) - 1
+_ALPHA, _SCALE = 1.6732632423543772848, 1.0507009873554804934  # SELU
+FAST_GELU_SCALE = 1.702  # of FastGelu
+GELU_CUBIC, GELU_TANH_SCALE = 0.044715, 2 * math.sqrt(2 / math.pi)  # of GELU with tanh; tanh(u) = 2 sigmoid(2u) - 1
 
 # ------------------------------------------------------------------------------------------------------ GELU and others
 
@@ -29,16 +29,16 @@ _BEND, _TWICE = 0.044715, 2 * math.sqrt(2 / math.pi)  # of GELU with tanh; tanh(
 def gelu(x: Array, tanh: bool) -> Any:
     """x times the normal distribution function of x, exact or by tanh."""
     if tanh:
-        return x * sigmoid(_TWICE * (x + _BEND * x * x * x))
+        return x * sigmoid(GELU_TANH_SCALE * (x + GELU_CUBIC * x * x * x))
     return x * special.normal_distribution(x)
 
 
-def gelu_slope(x: Array, tanh: bool) -> Any:
+def gelu_derivative(x: Array, tanh: bool) -> Any:
     """The derivative of ``gelu``."""
     square = x * x
     if tanh:
-        s = sigmoid(_TWICE * (x + _BEND * x * square))
-        curve = x * s * (1 - s) * _TWICE * (1 + 3 * _BEND * square)
+        s = sigmoid(GELU_TANH_SCALE * (x + GELU_CUBIC * x * square))
+        curve = x * s * (1 - s) * GELU_TANH_SCALE * (1 + 3 * GELU_CUBIC * square)
         return s + where(np.isnan(curve), 0, curve)  # NaN where the square overflows
     density = np.exp(-0.5 * square) * (1 / math.sqrt(2 * math.pi))
     return special.normal_distribution(x) + x * density
@@ -48,7 +48,7 @@ def silu(x: Array) -> Any:
     return x * sigmoid(x)
 
 
-def silu_slope(x: Array) -> Any:
+def silu_derivative(x: Array) -> Any:
     """The derivative of ``silu``."""
     s = sigmoid(x)
     return s * (1 + x * (1 - s))
@@ -81,7 +81,7 @@ def _mish(x: Array) -> Any:
 
 for _names, _function in (
     ("Erfinv*", on_floats(special.erfinv)),
-    ("FastGelu", lambda x: x * sigmoid(_STEEP * x)),
+    ("FastGelu", lambda x: x * sigmoid(FAST_GELU_SCALE * x)),
     ("Gelu", lambda x: gelu(x, True)),
     ("GeluV2", lambda x, approximate: gelu(x, approximate == 1)),
     ("Hardsigmoid* HardSigmoid", _hard_sigmoid),
@@ -194,10 +194,10 @@ def rrelu_with_noise(
     slopes = lower + (upper - lower) * generator.random(x.shape, np.float32)
     slopes = where(wide < 0, slopes, 1)
     round_into(out[0], wide * slopes)
-    kept = np.empty(noise.shape, noise.dtype)
-    kept[...] = noise
-    round_into(kept.reshape(-1)[: x.size], slopes.reshape(-1))
-    noise[...] = kept
+    stored = np.empty(noise.shape, noise.dtype)
+    stored[...] = noise
+    round_into(stored.reshape(-1)[: x.size], slopes.reshape(-1))
+    noise[...] = stored
 
 
 # ------------------------------------------------------------------------------------------------------ gradients
@@ -214,7 +214,7 @@ def _mish_backward(grad: Array, x: Array) -> Any:
 
 
 def _fast_gelu_backward(grad: Array, x: Array) -> Any:
-    return grad * silu_slope(_STEEP * x)
+    return grad * silu_derivative(FAST_GELU_SCALE * x)
 
 
 def _selu_backward(grad: Array, result: Array) -> Any:
@@ -233,7 +233,7 @@ def _softplus_backward(grad: Array, x: Array, beta: float, threshold: float) -> 
 
 
 def _swish_backward(grad: Array, x: Array, beta: Optional[float]) -> Any:
-    return grad * silu_slope((1.0 if beta is None else beta) * x)
+    return grad * silu_derivative((1.0 if beta is None else beta) * x)
 
 
 def _outside(grad: Array, x: Array, lambd: float) -> Any:
@@ -255,8 +255,8 @@ def _bce_target_backward(
 for _names, _gradient in (
     ("EluBackward", _elu_backward),
     ("FastGeluBackward", _fast_gelu_backward),
-    ("GeluBackward", lambda grad, x: grad * gelu_slope(x, True)),  # the slope of aclnnGelu, as in its kernels
-    ("GeluBackwardV2", lambda grad, x, approximate: grad * gelu_slope(x, approximate == "tanh")),
+    ("GeluBackward", lambda grad, x: grad * gelu_derivative(x, True)),  # the slope of aclnnGelu, as in its kernels
+    ("GeluBackwardV2", lambda grad, x, approximate: grad * gelu_derivative(x, approximate == "tanh")),
     ("HardshrinkBackward SoftshrinkBackward", _outside),
     ("HardsigmoidBackward", lambda grad, x: where((x > -3) & (x < 3), grad / 6, 0)),
     ("HardswishBackward", lambda grad, x: grad * where(x < -3, 0, where(x > 3, 1, x / 3 + 0.5))),
@@ -267,7 +267,7 @@ for _names, _gradient in (
     ("MishBackward", _mish_backward),
     ("SeluBackward", _selu_backward),
     ("SigmoidBackward", _sigmoid_backward),
-    ("SiluBackward", lambda grad, x: grad * silu_slope(x)),
+    ("SiluBackward", lambda grad, x: grad * silu_derivative(x)),
     ("SoftplusBackward", _softplus_backward),
     ("SwishBackward", _swish_backward),
     ("ThresholdBackward", lambda grad, x, threshold: where(x <= threshold, 0, grad)),
@@ -401,7 +401,7 @@ def swi_glu(x: Array, dim: int) -> Any:
 @reference("aclnnSwiGluGrad", along=_given_dim_of_gradient)
 def swi_glu_grad(grad: Array, x: Array, dim: int) -> Array:
     a, b = _halves(x, dim)
-    return _joined(grad * silu_slope(a) * b, grad * silu(a), dim)
+    return _joined(grad * silu_derivative(a) * b, grad * silu(a), dim)
 
 
 @reference("aclnnGeGlu", "aclnnGeGluV3", along=_given_dim)
@@ -417,7 +417,7 @@ def ge_glu_backward(
     grad: Array, x: Array, activated: Array, dim: int, approximate: int, activate_left: bool = False
 ) -> Array:
     active, plain = _gate_and_other(x, dim, activate_left)
-    grad_active, grad_plain = grad * plain * gelu_slope(active, approximate == 1), grad * activated
+    grad_active, grad_plain = grad * plain * gelu_derivative(active, approximate == 1), grad * activated
     return _joined(grad_active, grad_plain, dim) if activate_left else _joined(grad_plain, grad_active, dim)
 
 
@@ -511,7 +511,7 @@ def clipped_swiglu_grad(
 ) -> Array:
     first, second = _halves(x, dim, interleaved)
     a, b = _clipped_halves(x, dim, limit, interleaved)
-    grad_a = grad * (b + bias) * silu_slope(alpha * a) * (first <= limit)
+    grad_a = grad * (b + bias) * silu_derivative(alpha * a) * (first <= limit)
     grad_b = grad * a * sigmoid(alpha * a) * (np.abs(second) <= limit)
     return _blank_rest(_joined(grad_a, grad_b, dim, interleaved), group_index, dim)
 
@@ -550,7 +550,7 @@ def swiglu_group_quant_grad(
     limit = clamp_limit if clamp_limit > 0 else math.inf
     first, second = _halves(x, -1)
     a, b = _clipped_halves(x, -1, limit)
-    grad_a = grad * b * silu_slope(a) * (first < limit)
+    grad_a = grad * b * silu_derivative(a) * (first < limit)
     grad_b = grad * silu(a) * (np.abs(second) < limit)
     return _blank_rest(_joined(grad_a, grad_b, -1), group_index, -1), grad_weight
 
@@ -589,10 +589,10 @@ def swiglu_group_quant(
     """
     wide = widen(x).astype(np.float32)
     y = np.asarray(_blank_rest(_group_swiglu(wide, weight, clamp_limit), group_index, -1), np.float32)
-    made, scales, origin = out
+    quantised, scales, origin = out
     mx_blocks = quant_mode == 1
     blocks = y.reshape(*y.shape[:-1], -1, 32 if mx_blocks else 128)
-    most = np.float32(largest_value(made.dtype))
+    most = np.float32(largest_value(quantised.dtype))
     sizes = np.abs(blocks) if mx_blocks else np.where(np.isfinite(blocks), np.abs(blocks), 0)
     largest = np.maximum(sizes.max(-1), np.float32(1e-4))
     factor = most / largest
@@ -603,7 +603,7 @@ def swiglu_group_quant(
         raw, factor = np.ldexp(np.float32(1), exponent), np.ldexp(np.float32(1), -exponent)
     scaled = blocks * factor[..., None]
     scaled = scaled if mx_blocks else np.where(np.isfinite(scaled), scaled, blocks)
-    round_into(made, scaled.reshape(y.shape))
+    round_into(quantised, scaled.reshape(y.shape))
     round_into(scales, _blank_rest(raw, group_index, -1).reshape(scales.shape))
     if origin is not None and output_origin:
         round_into(origin, y)
@@ -646,7 +646,7 @@ _EXPERIMENTAL: tuple[tuple[str, Callable[..., Any]], ...] = (
             scale * np.where(x > 0, x, alpha * np.expm1(input_scale * np.minimum(x, 0)))
         ),
     ),
-    ("FastGeluV2", lambda x: x * sigmoid(_STEEP * x)),
+    ("FastGeluV2", lambda x: x * sigmoid(FAST_GELU_SCALE * x)),
     ("HardShrink", lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x)),
     ("HardSwishV2", _hard_swish),
     ("HardsigmoidV2 InplaceHardsigmoidV2", _hard_sigmoid),
@@ -663,8 +663,8 @@ _EXPERIMENTAL: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("SoftsignBackward", lambda grad, x: grad / np.square(1 + np.abs(x))),
     ("TanhGrad", lambda y, grad: grad * (1 - y * y)),
 )
-for _names, _made in _EXPERIMENTAL:
-    rows(_names, _made)
+for _names, _function in _EXPERIMENTAL:
+    rows(_names, _function)
 
 
 @reference("aclnnLogSoftmaxV2")

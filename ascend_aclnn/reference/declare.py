@@ -35,7 +35,7 @@ def reference(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
-    ``unsupported`` takes a ``rules.language.Call`` and tells what of CANN's the reference lacks for such arguments (the
+    ``unsupported`` takes a ``rules.language.Call`` and returns what the reference lacks for such arguments (the
     call is then refused with 561003), or None. ``elementwise``: each element of the results depends on nothing but the
     elements at its place of the arrays, broadcast, and on the numbers; large arrays then arrive in pieces of any shape.
     ``along`` takes the function's arguments and gives the axes of the first that it works along, None where that is not

@@ -12,7 +12,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array, is_integer, matmul, widen
 from ascend_aclnn.reference._gates import activated, swiglu
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._schedule import READY, Schedule, fence, wait
 from ascend_aclnn.reference.declare import DataError, reference
 from ascend_aclnn.reference.gmm._groups import parts
@@ -21,9 +21,9 @@ from ascend_aclnn.reference.matmul.weights import dequantised_weight
 
 _ENDS, _SIZES = 0, 1
 _QUANTISED = 2  # tokenDtype of FfnWorkerBatching: INT8, and behind the elements a float32
-_NOBODY = 0x7F7F7F7F  # what FfnWorkerScheduler leaves in the place of the experts that it has noted
-_WHO = ("session_ids", "micro_batch_ids")
-_NO_EXPERT = 1_000_000  # numbers from here on are none of experts
+_NOTED = 0x7F7F7F7F  # FfnWorkerScheduler writes this over the experts that it has noted
+_SOURCE = ("session_ids", "micro_batch_ids")
+_NO_EXPERT = 1_000_000  # expert numbers are below this
 _PLAIN = {"fastgelu": "fast_gelu", "gelu": "gelu_tanh", "relu": "relu", "silu": "silu"}
 _GATED = {"geglu": "gelu_tanh", "swiglu": "silu", "reglu": "relu"}
 
@@ -37,15 +37,15 @@ def _activate(y: Array, name: str) -> Array:
 
 
 class _Expert:
-    """The parameters of one expert: rows of those of all, or all there are."""
+    """The parameters of one expert: rows of the tensors for all experts, or the whole tensors."""
 
-    def __init__(self, given: Given, number: int) -> None:
-        self.given = given
+    def __init__(self, args: NamedArguments, number: int) -> None:
+        self.args = args
         self.number = number
-        self.several = given["weight1"].ndim == 3
+        self.several = args["weight1"].ndim == 3
 
     def of(self, name: str) -> Optional[Array]:
-        values: Optional[Array] = self.given[name]
+        values: Optional[Array] = self.args[name]
         if values is None or values.size == 0:
             return None
         return np.asarray(values[self.number]) if self.several else values
@@ -73,38 +73,38 @@ class _Expert:
 
 
 @reference_by_name("aclnnFFN", "aclnnFFNV2", "aclnnFFNV3")
-def ffn(given: Given) -> dict[str, Array]:
+def ffn(args: NamedArguments) -> dict[str, Array]:
     """activation(x @ weight1 + bias1) @ weight2 + bias2; each expert takes its rows of x."""
-    x, tokens, activation = given["x"], given["expertTokens"], given["activation"].lower()
+    x, tokens, activation = args["x"], args["expertTokens"], args["activation"].lower()
     rows = widen(x.reshape(-1, x.shape[-1]))
-    made = np.zeros((len(rows), given["weight2"].shape[-1]), np.float32)
+    y = np.zeros((len(rows), args["weight2"].shape[-1]), np.float32)
     if tokens is None or len(tokens) == 0:
-        made[:] = _Expert(given, 0).layers(rows, activation)
+        y[:] = _Expert(args, 0).layers(rows, activation)
     else:
-        for number, own in parts(tokens, _ENDS if given["tokensIndexFlag"] else _SIZES):
-            if own.stop > own.start:
-                made[own] = _Expert(given, number).layers(rows[own], activation)
-    return {"y": made.reshape(*x.shape[:-1], made.shape[-1])}
+        for number, span in parts(tokens, _ENDS if args["tokensIndexFlag"] else _SIZES):
+            if span.stop > span.start:
+                y[span] = _Expert(args, number).layers(rows[span], activation)
+    return {"y": y.reshape(*x.shape[:-1], y.shape[-1])}
 
 
 # --------------------------------------------------------------------------------------------------- windows of Swin transformers
 
 
 @reference_by_name("aclnnSwinTransformerLnQkvQuant", raw=True)
-def swin_transformer_ln_qkv_quant(given: Given) -> dict[str, Any]:
+def swin_transformer_ln_qkv_quant(args: NamedArguments) -> dict[str, Any]:
     """Queries, keys and values of the windows of a normalised image: (layer_norm(x) in int8 @ weight^T + bias) * scale."""
-    x = widen(given["x"]).astype(np.float32)
-    high, wide, rows, columns = (given[name] for name in ("oriHeight", "oriWeight", "hWinSize", "wWinSize"))
+    x = widen(args["x"]).astype(np.float32)
+    high, wide, rows, columns = (args[name] for name in ("oriHeight", "oriWeight", "hWinSize", "wWinSize"))
     centred = x - x.mean(-1, keepdims=True)
-    normed = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + np.float32(given["epsilon"]))
-    normed = normed * widen(given["gamma"]) + widen(given["beta"])
+    normed = centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + np.float32(args["epsilon"]))
+    normed = normed * widen(args["gamma"]) + widen(args["beta"])
     image = normed.reshape(len(x), high // rows, rows, wide // columns, columns, -1)
     windows = image.swapaxes(2, 3).reshape(-1, rows * columns, x.shape[-1])
-    scaled = windows * widen(given["quantScale"]) + widen(given["quantOffset"])
+    scaled = windows * widen(args["quantScale"]) + widen(args["quantOffset"])
     quantised = np.clip(np.rint(scaled), -128, 127).astype(np.int8)
-    total = exact_product(quantised, given["weight"].T) + given["bias"]
-    made = np.asarray(total, np.float32) * fixed_scale(given["dequantScale"])
-    split = made.reshape(*made.shape[:2], 3, given["headNum"], -1)
+    total = exact_product(quantised, args["weight"].T) + args["bias"]
+    product = np.asarray(total, np.float32) * fixed_scale(args["dequantScale"])
+    split = product.reshape(*product.shape[:2], 3, args["headNum"], -1)
     names = "queryOutputOut", "keyOutputOut", "valueOutputOut"
     return {name: split[:, :, number].swapaxes(1, 2) for number, name in enumerate(names)}
 
@@ -129,7 +129,7 @@ def swiglu_gated_mlp(x: Array, gate_up: Array, down: Array, cube_math_type: int)
 
 @reference("aclnnInplaceFfnWorkerScheduler", raw=True)
 def ffn_worker_scheduler(context: Array, group_size: int, execute_mode: int, *, out: Any) -> None:
-    """Waits until a group of attention ranks has sent a micro batch, or run_flag is 0, and notes who has sent what.
+    """Waits until a group of attention ranks has sent a micro batch, or run_flag is 0, and notes which ranks have sent a batch.
 
     With one group the micro batches come in turn; with several, each that is ready gives its first one that is.
     """
@@ -156,7 +156,7 @@ def ffn_worker_scheduler(context: Array, group_size: int, execute_mode: int, *, 
     def ready() -> list[tuple[slice, int]]:
         """Of each group, its first micro batch that is whole."""
         whole = [[batch for batch in tried if (info[group, batch, 0] == READY).all()] for group in groups]
-        return [(group, found[0]) for group, found in zip(groups, whole) if found]
+        return [(group, batches[0]) for group, batches in zip(groups, whole) if batches]
 
     if not schedule.wait(lambda: bool(ready())):
         return
@@ -166,7 +166,7 @@ def ffn_worker_scheduler(context: Array, group_size: int, execute_mode: int, *, 
         sent = info[group, batch]
         layers[to], chosen[to] = sent[:, 1], sent[:, 2:]
         numbers[to], micro_batches[to] = np.arange(group.start, group.stop), batch
-        sent[:, 2:] = _NOBODY
+        sent[:, 2:] = _NOTED
         fence()
         sent[:, 0] = 0
         done += group_size
@@ -212,7 +212,7 @@ def ffn_worker_batching(
         have = schedule["ffn_out_num"]
         schedule.require(have <= sessions, "ffn_out_num", f"at most {sessions}")
         chosen = schedule.buffer("ffn_expert_ids_buf", (have, size * experts))
-        numbers, batches = (schedule.buffer(f"ffn_{name}_buf", (have,)) for name in _WHO)
+        numbers, batches = (schedule.buffer(f"ffn_{name}_buf", (have,)) for name in _SOURCE)
     order = np.argsort(chosen, axis=None, kind="stable")
     order = order[: int((chosen < _NO_EXPERT).sum())]
     if len(order) > len(out[0]):
@@ -220,7 +220,7 @@ def ffn_worker_batching(
     session, place = np.divmod(order, size * experts)
     token, among = np.divmod(place, experts)
     source = numbers[session], batches[session], token, among
-    for column, end, name in zip(source, (sessions, count), _WHO):
+    for column, end, name in zip(source, (sessions, count), _SOURCE):
         if column.size and not 0 <= column.min() <= column.max() < end:
             raise DataError("scheduleContext", f"names {name} up to {column.max()}; there are {end}")
     y, groups, *columns, scale, total = out
@@ -232,9 +232,9 @@ def ffn_worker_batching(
             scale[: len(order)] = rows[number, width:].view(np.float32)[:, 0]
     for column, values in zip(columns, source):
         column[: len(order)] = values
-    found, counts = np.unique(chosen.reshape(-1)[order], return_counts=True)
-    if len(found) > len(groups):
-        raise DataError("expertNum", f"is {expert_num}; tokens of {len(found)} experts have come")
+    expert_ids, counts = np.unique(chosen.reshape(-1)[order], return_counts=True)
+    if len(expert_ids) > len(groups):
+        raise DataError("expertNum", f"is {expert_num}; tokens of {len(expert_ids)} experts have come")
     groups[...] = 0
-    groups[: len(found)] = np.stack([found, counts], 1)
+    groups[: len(expert_ids)] = np.stack([expert_ids, counts], 1)
     total[...] = len(order)

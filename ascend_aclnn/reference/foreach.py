@@ -29,19 +29,19 @@ Arrays = list[Array]
 # ------------------------------------------------------------------------------------------------------ how lists are walked
 
 
-def _value(given: Union[Number, Array]) -> Number:
+def _value(scalar: Union[Number, Array]) -> Number:
     """A number that comes as one or as a tensor of one element."""
-    if isinstance(given, np.ndarray):
-        if given.size == 0:
-            raise DataError("scalar", f"has shape {given.shape}; it must hold one number")
-        value: Number = given.reshape(-1)[0].item()
+    if isinstance(scalar, np.ndarray):
+        if scalar.size == 0:
+            raise DataError("scalar", f"has shape {scalar.shape}; it must hold one number")
+        value: Number = scalar.reshape(-1)[0].item()
         return value
-    return given
+    return scalar
 
 
-def _values(given: Any) -> list[Number]:
+def _values(scalars: Any) -> list[Number]:
     """Numbers that come as a list or as the elements of a tensor."""
-    return [_value(item) for item in (given.reshape(-1) if isinstance(given, np.ndarray) else given)]
+    return [_value(item) for item in (scalars.reshape(-1) if isinstance(scalars, np.ndarray) else scalars)]
 
 
 def _one(function: Callable[..., Any]) -> Callable[..., Arrays]:
@@ -59,8 +59,8 @@ def _three(function: Callable[..., Any]) -> Callable[..., Arrays]:
 def _with_number(function: Callable[..., Any]) -> Callable[..., Arrays]:
     """Lists, then a number for all their tensors."""
 
-    def walk(*given: Any) -> Arrays:
-        *lists, scalar = given
+    def walk(*arguments: Any) -> Arrays:
+        *lists, scalar = arguments
         value = _value(scalar) if lists[0] else 0
         return [function(*tensors, number(value, tensors[0])) for tensors in zip(*lists)]
 
@@ -70,8 +70,8 @@ def _with_number(function: Callable[..., Any]) -> Callable[..., Arrays]:
 def _with_numbers(function: Callable[..., Any]) -> Callable[..., Arrays]:
     """Lists, then a number for each of their tensors."""
 
-    def walk(*given: Any) -> Arrays:
-        *lists, scalars = given
+    def walk(*arguments: Any) -> Arrays:
+        *lists, scalars = arguments
         return [function(*tensors, number(value, tensors[0])) for *tensors, value in zip(*lists, _values(scalars))]
 
     return walk

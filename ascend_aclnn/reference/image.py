@@ -43,62 +43,68 @@ class Taps(NamedTuple):
         target, tap = np.nonzero(np.ones_like(self.source) if self.weight is None else self.weight)
         source = self.source[target, tap]
         order = np.argsort(source, kind="stable")
-        made = np.zeros((*dy.shape[:axis], size, *dy.shape[axis + 1 :]), dy.dtype)
+        gradient = np.zeros((*dy.shape[:axis], size, *dy.shape[axis + 1 :]), dy.dtype)
         if not order.size or not dy.size:
-            return made
+            return gradient
         terms = np.take(dy, target[order], axis)
         if self.weight is not None:
             terms *= self.weight[target, tap][order].reshape(-1, *(1,) * (dy.ndim - axis - 1))
         reached, starts = np.unique(source[order], return_index=True)
         sums = np.add.reduceat(terms, starts, axis, np.float64)
-        made[(slice(None),) * axis + (reached,)] = sums
-        return made
+        gradient[(slice(None),) * axis + (reached,)] = sums
+        return gradient
 
 
-def step_of(size: int, made: int, scale: float, align_corners: bool = False) -> float:
+def step_of(size: int, out_size: int, scale: float, align_corners: bool = False) -> float:
     """How far the next output position is on the input: an unchanged size is copied, whatever the scale says."""
-    if size == made:
+    if size == out_size:
         return 1.0
     if align_corners:
-        return (size - 1) / (made - 1) if made > 1 else 0.0
-    return 1 / scale if scale > 0 else size / made
+        return (size - 1) / (out_size - 1) if out_size > 1 else 0.0
+    return 1 / scale if scale > 0 else size / out_size
 
 
-def positions(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Array:
+def positions(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Array:
     """The input coordinate of each output position."""
-    target = np.arange(made, dtype=dtype)
-    step = dtype.type(step_of(size, made, scale, align_corners))
+    target = np.arange(out_size, dtype=dtype)
+    step = dtype.type(step_of(size, out_size, scale, align_corners))
     half = dtype.type(0.5)
     return np.asarray(target * step if align_corners else (target + half) * step - half)
 
 
-def nearest(size: int, made: int, step: float, exact: bool) -> Taps:
+def nearest(size: int, out_size: int, step: float, exact: bool) -> Taps:
     """The position whose cell (``exact``: whose centre) is the nearest."""
-    target = np.arange(made, dtype=np.float32)
+    target = np.arange(out_size, dtype=np.float32)
     if exact:
         target += np.float32(0.5)
     return Taps(np.minimum(np.floor(target * np.float32(step)).astype(np.int64), size - 1)[:, None], None)
 
 
-def nearest_backward(size: int, made: int, scale: float, exact: bool) -> Taps:
+def nearest_backward(size: int, out_size: int, scale: float, exact: bool) -> Taps:
     """``nearest`` as its gradient sees it: each input position has the outputs from one bound to the next."""
-    growth = np.float32(1) if size == made else np.float32(scale) if scale > 0 else np.float32(made) / np.float32(size)
+    growth = (
+        np.float32(1)
+        if size == out_size
+        else np.float32(scale)
+        if scale > 0
+        else np.float32(out_size) / np.float32(size)
+    )
     bounds = np.arange(size + 1, dtype=np.float32) * growth - np.float32(0.5 if exact else 0)
-    ends = np.minimum(np.ceil(bounds), made)
-    source = np.searchsorted(ends[1:], np.arange(made), side="right")
+    ends = np.minimum(np.ceil(bounds), out_size)
+    source = np.searchsorted(ends[1:], np.arange(out_size), side="right")
     weight = (source < size).astype(np.float32)  # outputs after the last bound have no source
     return Taps(np.minimum(source, size - 1)[:, None], weight[:, None])
 
 
-def linear(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
-    where = np.maximum(positions(size, made, scale, align_corners, dtype), 0)
+def linear(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    where = np.maximum(positions(size, out_size, scale, align_corners, dtype), 0)
     first = np.minimum(where.astype(np.int64), size - 1)
     share = np.clip(where - first.astype(dtype), 0, 1)
     return Taps(np.stack((first, np.minimum(first + 1, size - 1)), 1), np.stack((1 - share, share), 1))
 
 
-def cubic(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
-    where = positions(size, made, scale, align_corners, dtype)
+def cubic(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    where = positions(size, out_size, scale, align_corners, dtype)
     first = np.floor(where)
     source = np.clip(first.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
     return Taps(source, np.stack(cubic_weights(where - first), 1))
@@ -116,25 +122,25 @@ def cubic_weights(t: Array) -> list[Array]:
     return [cubic_kernel(t - tap, _CUBIC) for tap in range(-1, 3)]
 
 
-def cubic_slopes(t: Array) -> list[Array]:
+def cubic_derivatives(t: Array) -> list[Array]:
     """Derivatives of ``cubic_weights`` for t."""
-    slopes = []
+    derivatives = []
     for tap in range(-1, 3):
         d = np.abs(t - tap)
         near = (3 * (_CUBIC + 2) * d - 2 * (_CUBIC + 3)) * d
         far = ((3 * d - 10) * d + 8) * _CUBIC
-        slopes.append(np.where(d <= 1, near, far) * (1 if tap < 1 else -1))
-    return slopes
+        derivatives.append(np.where(d <= 1, near, far) * (1 if tap < 1 else -1))
+    return derivatives
 
 
 def antialiased(
-    size: int, made: int, scale: float, align_corners: bool, reach: float, kernel: Callable[[Array], Array]
+    size: int, out_size: int, scale: float, align_corners: bool, reach: float, kernel: Callable[[Array], Array]
 ) -> Taps:
     """A kernel that reaches so many steps to both sides, widened where the image shrinks, weights adding up to 1."""
-    step = np.float32(step_of(size, made, scale, align_corners))
+    step = np.float32(step_of(size, out_size, scale, align_corners))
     wide = max(step, np.float32(1))
     support = np.float32(reach) * wide
-    centre = step * (np.arange(made, dtype=np.float32) + np.float32(0.5))
+    centre = step * (np.arange(out_size, dtype=np.float32) + np.float32(0.5))
     first = np.maximum((centre - support + np.float32(0.5)).astype(np.int64), 0)
     end = np.minimum((centre + support + np.float32(0.5)).astype(np.int64), size)
     source = first[:, None] + np.arange(max(1, int((end - first).max())))
@@ -145,12 +151,12 @@ def antialiased(
     return Taps(np.minimum(source, size - 1), weight.astype(np.float32))
 
 
-def antialiased_linear(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
-    return antialiased(size, made, scale, align_corners, 1, lambda d: np.maximum(1 - np.abs(d), 0))
+def antialiased_linear(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    return antialiased(size, out_size, scale, align_corners, 1, lambda d: np.maximum(1 - np.abs(d), 0))
 
 
-def antialiased_cubic(size: int, made: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
-    return antialiased(size, made, scale, align_corners, 2, lambda d: cubic_kernel(d, _CUBIC_ANTIALIASED))
+def antialiased_cubic(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
+    return antialiased(size, out_size, scale, align_corners, 2, lambda d: cubic_kernel(d, _CUBIC_ANTIALIASED))
 
 
 # ------------------------------------------------------------------------------------------------------- resampling
@@ -185,9 +191,9 @@ def _nearest_rows(exact: bool, *names: str) -> None:
 
     @reference(*names, raw=True, channels_first=True)
     def forward(x: Array, output_size: Ints, *scales: float, out: tuple[Array]) -> None:
-        sizes, made = x.shape[2:], out[0].shape[2:]
-        steps = [step_of(n, m, s) for n, m, s in zip(sizes, made, scales or (0.0,) * len(sizes))]
-        axes = [nearest(n, m, step, exact) for n, m, step in zip(sizes, made, steps)]
+        sizes, out_sizes = x.shape[2:], out[0].shape[2:]
+        steps = [step_of(n, m, s) for n, m, s in zip(sizes, out_sizes, scales or (0.0,) * len(sizes))]
+        axes = [nearest(n, m, step, exact) for n, m, step in zip(sizes, out_sizes, steps)]
         _resample(codes(x), axes, codes(out[0]))  # nothing is computed: every data type stays as it is
 
 
@@ -200,11 +206,11 @@ _nearest_rows(True, "aclnnUpsampleNearestExact1d", "aclnnUpsampleNearestExact2d"
 @reference("aclnnUpsampleNearest2dV2", raw=True, channels_first=True)
 def upsample_nearest_2d_v2(x: Array, output_size: Ints, *scales: float, out: tuple[Array]) -> None:
     """As aclnnUpsampleNearest2d with scales; doubling a small image ignores them, as on the host CPU."""
-    sizes, made = x.shape[2:], out[0].shape[2:]
-    used = [0.0 if m == 2 * n and sum(made) <= 128 else s for n, m, s in zip(sizes, made, scales)]
+    sizes, out_sizes = x.shape[2:], out[0].shape[2:]
+    used = [0.0 if m == 2 * n and sum(out_sizes) <= 128 else s for n, m, s in zip(sizes, out_sizes, scales)]
     if not all(scale > 0 for scale in scales):
         used = [0.0, 0.0]
-    axes = [nearest(n, m, step_of(n, m, s), False) for n, m, s in zip(sizes, made, used)]
+    axes = [nearest(n, m, step_of(n, m, s), False) for n, m, s in zip(sizes, out_sizes, used)]
     _resample(codes(x), axes, codes(out[0]))
 
 
@@ -213,8 +219,8 @@ def _nearest_backward_rows(exact: bool, *names: str) -> None:
 
     @reference(*names, raw=True, channels_first=True)
     def backward(dy: Array, output_size: Ints, input_size: Ints, *scales: float, out: tuple[Array]) -> None:
-        sizes, made = out[0].shape[2:], dy.shape[2:]
-        axes = [nearest_backward(n, m, s, exact) for n, m, s in zip(sizes, made, scales)]
+        sizes, out_sizes = out[0].shape[2:], dy.shape[2:]
+        axes = [nearest_backward(n, m, s, exact) for n, m, s in zip(sizes, out_sizes, scales)]
         round_into(out[0], spread(widen(dy), axes, sizes))
 
 
@@ -244,14 +250,14 @@ _KERNELS: list[tuple[Callable[..., Taps], str, str]] = [
 def _kernel_rows(kernel: Callable[..., Taps], forwards: str, backwards: str) -> None:
     """Operators (self, outputSize, alignCorners, scales...) and (gradOut, outputSize, inputSize, the same)."""
 
-    def axes_of(sizes: Ints, made: Ints, align_corners: bool, scales: Sequence[float], dtype: Any) -> list[Taps]:
-        return [kernel(n, m, s, align_corners, dtype) for n, m, s in zip(sizes, made, scales)]
+    def axes_of(sizes: Ints, out_sizes: Ints, align_corners: bool, scales: Sequence[float], dtype: Any) -> list[Taps]:
+        return [kernel(n, m, s, align_corners, dtype) for n, m, s in zip(sizes, out_sizes, scales)]
 
     @reference(*(f"aclnn{name}" for name in forwards.split()), raw=True, channels_first=True)
     def forward(x: Array, output_size: Ints, align_corners: bool, *scales: float, out: tuple[Array]) -> None:
-        made = out[0].shape[2:]
+        out_sizes = out[0].shape[2:]
         if x.size and out[0].size:
-            _resample(x, axes_of(x.shape[2:], made, align_corners, scales, widened(x.dtype)), out[0])
+            _resample(x, axes_of(x.shape[2:], out_sizes, align_corners, scales, widened(x.dtype)), out[0])
 
     @reference(*(f"aclnn{name}" for name in backwards.split()), raw=True, channels_first=True)
     def backward(
@@ -286,12 +292,12 @@ _ZEROS, _BORDER, _REFLECTION = range(3)  # paddingMode
 
 
 class _Tap(NamedTuple):
-    """For each point one position on an axis, whether it is on the image, its weight and the weight's slope."""
+    """For each point one position on an axis, whether it is on the image, its weight and the weight's derivative."""
 
     place: Array
     inside: Array
     weight: Array
-    slope: Array
+    derivative: Array
 
 
 def _clipped(where: Array, size: int) -> tuple[Array, Array]:
@@ -310,8 +316,8 @@ def _reflected(where: Array, size: int, align_corners: bool) -> tuple[Array, Arr
     even = np.floor(distance / span) % 2 == 0
     mirrored = np.where(even, extra, span - extra) + low
     turned = np.where(even, 1, -1) * np.where(where < low, -1, 1)
-    moved, slope = _clipped(mirrored.astype(where.dtype), size)
-    return moved, slope * turned.astype(where.dtype)
+    moved, derivative = _clipped(mirrored.astype(where.dtype), size)
+    return moved, derivative * turned.astype(where.dtype)
 
 
 def _padded(where: Array, size: int, padding: int, align_corners: bool) -> tuple[Array, Array]:
@@ -326,17 +332,17 @@ def _axis_taps(grid: Array, size: int, mode: int, padding: int, align_corners: b
     """The positions on one axis that the points' coordinates (-1 to 1) stand for."""
     half = grid.dtype.type(0.5)
     where = (grid + 1) * half * (size - 1) if align_corners else ((grid + 1) * size - 1) * half
-    slope = np.full_like(where, (size - 1 if align_corners else size) / 2)
+    derivative = np.full_like(where, (size - 1 if align_corners else size) / 2)
     if mode != _BICUBIC:
-        where, moved = _padded(where, size, padding, align_corners)
-        slope = slope * moved
-    where = np.where(np.abs(where) < 2**31, where, -100)  # no position: NaN and what no integer holds
+        where, factor = _padded(where, size, padding, align_corners)
+        derivative = derivative * factor
+    where = np.where(np.abs(where) < 2**31, where, -100)  # NaN and numbers beyond integers lie off the image
 
-    def tap(at: Array, weight: Array, change: Array) -> _Tap:
+    def tap(at: Array, weight: Array, weight_derivative: Array) -> _Tap:
         if mode == _BICUBIC:
             at, _ = _padded(at, size, padding, align_corners)
         inside = (at >= 0) & (at <= size - 1)
-        return _Tap(np.clip(at, 0, size - 1).astype(np.int64), inside, weight, change * slope)
+        return _Tap(np.clip(at, 0, size - 1).astype(np.int64), inside, weight, weight_derivative * derivative)
 
     if mode == _NEAREST:
         return [tap(np.rint(where), np.ones_like(where), np.zeros_like(where))]
@@ -345,8 +351,8 @@ def _axis_taps(grid: Array, size: int, mode: int, padding: int, align_corners: b
     if mode == _LINEAR:
         one = np.ones_like(share)
         return [tap(first, 1 - share, -one), tap(first + 1, share, one)]
-    weights, slopes = cubic_weights(share), cubic_slopes(share)
-    return [tap(first + n, weights[n + 1], slopes[n + 1]) for n in range(-1, 3)]
+    weights, derivatives = cubic_weights(share), cubic_derivatives(share)
+    return [tap(first + n, weights[n + 1], derivatives[n + 1]) for n in range(-1, 3)]
 
 
 class _Points(NamedTuple):
@@ -378,10 +384,10 @@ def _values(image: Array, index: Array) -> Array:
 
 
 def _weight(taps: Sequence[_Tap], inside: Array, change: Optional[int] = None) -> Array:
-    """The product of the taps' weights (one of them, if given, replaced by its slope), 0 off the image."""
+    """The product of the taps' weights (one of them, if named, replaced by its derivative), 0 off the image."""
     total = np.ones_like(taps[0].weight)
     for axis, tap in enumerate(taps):
-        total = total * (tap.slope if axis == change else tap.weight)
+        total = total * (tap.derivative if axis == change else tap.weight)
     return np.where(inside, total, 0)
 
 
@@ -491,7 +497,7 @@ def rasterizer(
     if not np.isfinite(screen).all() or not np.isfinite(z).all():
         raise DataError("v", "has a vertex that lies nowhere on the screen (its w is 0, or it is not finite)")
     nearest = np.full((height, width), np.finfo(np.float32).max, np.float32)
-    faces, made = np.zeros((height, width), np.int32), np.zeros((height, width, 3), np.float32)
+    faces, barycentric = np.zeros((height, width), np.int32), np.zeros((height, width, 3), np.float32)
     for number, face in enumerate(f.tolist(), 1):
         corners = screen[face]
         first = np.maximum(corners.min(0), 0).astype(int)
@@ -508,5 +514,5 @@ def rasterizer(
         corrected = shares / v[face, 3][:, None, None]
         corrected = corrected / corrected.sum(0)
         nearest[box][nearer], faces[box][nearer] = depth[nearer], number
-        made[box][nearer] = np.moveaxis(corrected, 0, -1)[nearer]
-    return faces, made
+        barycentric[box][nearer] = np.moveaxis(corrected, 0, -1)[nearer]
+    return faces, barycentric

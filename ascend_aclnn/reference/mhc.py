@@ -1,7 +1,7 @@
 """Residual streams that are mixed by learnt matrices (ops-transformer/mhc), n of them, each d wide.
 
-Gradients are those of the documents, in float32; Sinkhorn's leaves its small summand out of account. What the forward
-pass keeps for it lies step by step; MhcSinkhorn pads the rows to eight.
+Gradients are those of the documents, in float32; Sinkhorn's ignores its small summand. What the forward
+pass saves for them lies step by step; MhcSinkhorn pads the rows to eight.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ _ALIGNED = 8
 
 
 @reference("aclnnMhcPost")
-def mhc_post(x: Array, mixing: Optional[Array], made: Array, gate: Array) -> Any:
-    """The streams, mixed, and what the layer made, by each stream's gate."""
+def mhc_post(x: Array, mixing: Optional[Array], layer_output: Array, gate: Array) -> Any:
+    """The mixed streams plus the layer's output times each stream's gate."""
     mixed = x if mixing is None else np.matmul(mixing.swapaxes(-1, -2), x)
-    return mixed + made[..., None, :] * gate[..., None]
+    return mixed + layer_output[..., None, :] * gate[..., None]
 
 
 @reference("aclnnMhcPostBackward")
 def mhc_post_backward(
-    grad: Array, x: Array, mixing: Optional[Array], made: Array, gate: Array
+    grad: Array, x: Array, mixing: Optional[Array], layer_output: Array, gate: Array
 ) -> tuple[Any, Any, Any, Any]:
     back = grad if mixing is None else np.matmul(mixing, grad)
     of_mixing = np.matmul(x, grad.swapaxes(-1, -2))
-    return back, of_mixing, (grad * gate[..., None]).sum(-2), (grad * made[..., None, :]).sum(-1)
+    return back, of_mixing, (grad * gate[..., None]).sum(-2), (grad * layer_output[..., None, :]).sum(-1)
 
 
 # --------------------------------------------------------------------------------------------------- before the layer
 
 
 class _Gates(NamedTuple):
-    """What the streams make: reciprocal root mean square, products with phi, and the three parts of their sums."""
+    """What is computed from the streams: reciprocal root mean square, products with phi, and their three parts."""
 
     inverse: Array
     products: Array
@@ -63,8 +63,8 @@ def _gates(x: Array, phi: Array, alpha: Array, bias: Array, gamma: Optional[Arra
     return _Gates(inverse, products, before, after, mixing.reshape(*lead, n, n))
 
 
-def _taken(x: Array, before: Array) -> Any:
-    """The layer's input: the streams by their gates."""
+def _layer_input(x: Array, before: Array) -> Any:
+    """The layer's input: the sum of the streams times their gates."""
     return (x * before[..., None]).sum(-2)
 
 
@@ -73,15 +73,15 @@ def mhc_pre(
     x: Array, phi: Array, alpha: Array, bias: Array, gamma: Optional[Array], eps: float, least: float
 ) -> tuple[Any, ...]:
     gates = _gates(x, phi, alpha, bias, gamma, eps, least)
-    return _taken(x, gates.before), gates.after, gates.mixing, gates.inverse[..., 0], gates.products, gates.before
+    return _layer_input(x, gates.before), gates.after, gates.mixing, gates.inverse[..., 0], gates.products, gates.before
 
 
 @reference("aclnnMhcPreV2")
 def mhc_pre_v2(
     x: Array, phi: Array, alpha: Array, bias: Array, gamma: Optional[Array], eps: float, least: float, mode: int
 ) -> tuple[Any, ...]:
-    made: tuple[Any, ...] = mhc_pre(x, phi, alpha, bias, gamma, eps, least)
-    return made
+    results: tuple[Any, ...] = mhc_pre(x, phi, alpha, bias, gamma, eps, least)
+    return results
 
 
 def _pre_backward(
@@ -98,13 +98,13 @@ def _pre_backward(
 ) -> tuple[Any, Any, Any, Any, Any]:
     """Gradients of x, phi, alpha, bias and gamma; ``inverse`` has an axis of 1 at its end."""
     n, d = x.shape[-2:]
-    taken, gate, mixing = grads
+    d_input, d_gate, d_mixing = grads
     scaled = products * inverse
-    chances = before - np.float32(least)
+    probs = before - np.float32(least)
     linear = [
-        (taken[..., None, :] * x).sum(-1) * chances * (1 - chances),
-        gate * after * (1 - after / 2),
-        mixing.reshape(*x.shape[:-2], n * n),
+        (d_input[..., None, :] * x).sum(-1) * probs * (1 - probs),
+        d_gate * after * (1 - after / 2),
+        d_mixing.reshape(*x.shape[:-2], n * n),
     ]
     ends = (0, n, 2 * n, 2 * n + n * n)
     of_alpha = [(part * scaled[..., a:b]).sum(dtype=np.float32) for part, a, b in zip(linear, ends, ends[1:])]
@@ -119,7 +119,7 @@ def _pre_backward(
     of_flat = of_weighted if gamma is None else of_weighted * gamma.reshape(-1)
     of_flat = of_flat - of_inverse * inverse**3 / np.float32(n * d) * flat
     of_gamma = None if gamma is None else (of_weighted * flat).reshape(-1, n, d).sum(0)
-    of_x = taken[..., None, :] * before[..., None] + of_flat.reshape(x.shape)
+    of_x = d_input[..., None, :] * before[..., None] + of_flat.reshape(x.shape)
     return of_x, of_phi, np.array(of_alpha, np.float32), of_bias, of_gamma
 
 
@@ -128,7 +128,7 @@ def mhc_pre_backward(
     x: Array,
     phi: Array,
     alpha: Array,
-    of_taken: Array,
+    of_input: Array,
     of_behind: Array,
     of_mixing: Array,
     inverse: Array,
@@ -140,9 +140,9 @@ def mhc_pre_backward(
     least: float,
 ) -> tuple[Any, Any, Any, Any, Any]:
     """``more`` is a gradient of x from elsewhere."""
-    grads = (of_taken, of_behind, of_mixing)
-    made = _pre_backward(x, phi, alpha, gamma, grads, inverse[..., None], products, before, after, least)
-    return (made[0] if more is None else made[0] + more, *made[1:])
+    grads = (of_input, of_behind, of_mixing)
+    gradients = _pre_backward(x, phi, alpha, gamma, grads, inverse[..., None], products, before, after, least)
+    return (gradients[0] if more is None else gradients[0] + more, *gradients[1:])
 
 
 # --------------------------------------------------------------------------------------------------- doubly stochastic
@@ -183,18 +183,18 @@ def mhc_sinkhorn(x: Array, eps: float, iterations: int) -> tuple[Any, Any, Any]:
     norms, sums = _sinkhorn(x, iterations, eps)
     n = x.shape[-1]
     beside = [(0, 0)] * 3 + [(0, _ALIGNED - n)]
-    kept = np.pad(np.stack(norms).reshape(len(norms), -1, n, n), beside)
+    padded_norms = np.pad(np.stack(norms).reshape(len(norms), -1, n, n), beside)
     rows = np.pad(np.stack([_row(s) for s in sums]).reshape(len(sums), -1, n), beside[1:])
-    return norms[-1], kept.reshape(-1), rows.reshape(-1)
+    return norms[-1], padded_norms.reshape(-1), rows.reshape(-1)
 
 
 @reference("aclnnMhcSinkhornBackward")
 def mhc_sinkhorn_backward(grad: Array, norms: Array, sums: Array) -> Any:
     n = grad.shape[-1]
     matrices = grad.reshape(-1, n, n)
-    kept = norms.reshape(-1, len(matrices), n, _ALIGNED)[..., :n]
+    saved_norms = norms.reshape(-1, len(matrices), n, _ALIGNED)[..., :n]
     rows = sums.reshape(-1, len(matrices), _ALIGNED)[..., :n]
-    return _sinkhorn_backward(matrices, kept, _with_axis(rows)).reshape(grad.shape)
+    return _sinkhorn_backward(matrices, saved_norms, _with_axis(rows)).reshape(grad.shape)
 
 
 @reference("aclnnMhcPreSinkhorn")
@@ -212,7 +212,7 @@ def mhc_pre_sinkhorn(
     gates = _gates(x, phi, alpha, bias, None, eps, least)
     assert gates.mixing is not None
     norms, sums = _sinkhorn(gates.mixing, iterations, least)
-    results = (_taken(x, gates.before), gates.after, norms[-1].reshape(*x.shape[:-2], n * n))
+    results = (_layer_input(x, gates.before), gates.after, norms[-1].reshape(*x.shape[:-2], n * n))
     if not backward:
         return (*results, *(np.zeros(0, np.float32),) * 5)
     rows = np.stack([_row(s) for s in sums])

@@ -73,23 +73,23 @@ def non_max_suppression(
     limit = np.float32(iou_threshold[0] if iou_threshold else 0)
     least = np.float32(score_threshold[0] if score_threshold else 0)
     batches, classes = scores.shape[:2]
-    made = np.full((batches, classes, count, 3), -1, np.int32)
+    selected = np.full((batches, classes, count, 3), -1, np.int32)
     for batch in range(batches):
         corners = _corners(boxes[batch].T, center)
         areas = _area(corners)
         for group in range(classes):
-            left = np.argsort(-scores[batch, group], kind="stable")
-            for row in range(min(count, len(left))):
-                if not len(left):
+            remaining = np.argsort(-scores[batch, group], kind="stable")
+            for row in range(min(count, len(remaining))):
+                if not len(remaining):
                     break
-                best = left[0]
+                best = remaining[0]
                 if scores[batch, group, best] > least:
-                    made[batch, group, row] = batch, group, best
-                both = _shared(corners[:, left], corners[:, best, None])
-                near = both > (areas[left] + areas[best]) * (limit / (1 + limit))
+                    selected[batch, group, row] = batch, group, best
+                both = _shared(corners[:, remaining], corners[:, best, None])
+                near = both > (areas[remaining] + areas[best]) * (limit / (1 + limit))
                 near[0] = True
-                left = left[~near]
-    return made.reshape(-1, 3)
+                remaining = remaining[~near]
+    return selected.reshape(-1, 3)
 
 
 def _corners(boxes: Any, center: int) -> Any:
@@ -115,11 +115,11 @@ def _interpolations(start: Any, extent: Any, bins: int, samples: int, size: int)
     low = np.minimum(at.astype(np.int64), size - 1)
     high = np.minimum(low + 1, size - 1)
     share = np.where(low == size - 1, 0, at - low).astype(np.float32)
-    made = np.zeros((*at.shape, size), np.float32)
+    weights = np.zeros((*at.shape, size), np.float32)
     places = tuple(np.indices(at.shape))
-    np.add.at(made, (*places, low), np.where(inside, 1 - share, 0))
-    np.add.at(made, (*places, high), np.where(inside, share, 0))
-    return made
+    np.add.at(weights, (*places, low), np.where(inside, 1 - share, 0))
+    np.add.at(weights, (*places, high), np.where(inside, share, 0))
+    return weights
 
 
 # What boxes are: continuous, their last pixel included, or pixel centres shifted by half (2 and 3).
@@ -152,16 +152,16 @@ def align(
     largest: bool = False,
 ) -> Any:
     """The mean (or the largest) of the samples of each bin of each region."""
-    made = np.empty((len(boxes), x.shape[1], *bins), np.float32)
+    pooled = np.empty((len(boxes), x.shape[1], *bins), np.float32)
     regions = _regions(boxes, scale, kind, bins, samples, (x.shape[2], x.shape[3]))
     for number, (rows, columns) in enumerate(regions):
         image = x[int(batch[number])]
         if largest:
             values = rows.reshape(-1, rows.shape[-1]) @ image @ columns.reshape(-1, columns.shape[-1]).T
-            made[number] = values.reshape(-1, *rows.shape[:2], *columns.shape[:2]).max((2, 4))
+            pooled[number] = values.reshape(-1, *rows.shape[:2], *columns.shape[:2]).max((2, 4))
         else:
-            made[number] = rows.mean(1) @ image @ columns.mean(1).T
-    return made
+            pooled[number] = rows.mean(1) @ image @ columns.mean(1).T
+    return pooled
 
 
 @reference("aclnnRoiAlign")
@@ -201,13 +201,13 @@ def roi_align_v2_backward(
 def _align_gradient(
     grad: Array, boxes: Array, shape: Sequence[int], bins: tuple[int, int], scale: float, samples: int, kind: int
 ) -> Array:
-    made = np.zeros(shape, np.float32)
+    gradient = np.zeros(shape, np.float32)
     regions = _regions(boxes[:, 1:], scale, kind, bins, samples, (shape[2], shape[3]))
     for number, (rows, columns) in enumerate(regions):
         batch = int(boxes[number, 0])
-        if 0 <= batch < len(made):  # boxes of other images are left out
-            made[batch] += matmul(matmul(rows.mean(1).T, grad[number]), columns.mean(1))
-    return made
+        if 0 <= batch < len(gradient):  # boxes of other images are left out
+            gradient[batch] += matmul(matmul(rows.mean(1).T, grad[number]), columns.mean(1))
+    return gradient
 
 
 @reference("aclnnROIAlignGrad")
@@ -262,15 +262,15 @@ def roi_pooling_with_argmax(
 
 @reference("aclnnRoiPoolingGradWithArgMax")
 def roi_pooling_grad_with_argmax(
-    grad: Array, made: Array, rois: Array, places: Array, height: int, width: int, scale: float
+    grad: Array, accumulated: Array, rois: Array, places: Array, height: int, width: int, scale: float
 ) -> Any:
     """Gradients go to where the values came from, onto what is there."""
-    result = made.reshape(*made.shape[:2], -1).copy()
+    result = accumulated.reshape(*accumulated.shape[:2], -1).copy()
     batch = np.broadcast_to(rois[:, 0].astype(np.int64)[:, None, None, None], places.shape)
-    channel = np.broadcast_to(np.arange(made.shape[1])[:, None, None], places.shape)
+    channel = np.broadcast_to(np.arange(accumulated.shape[1])[:, None, None], places.shape)
     there = places >= 0
     np.add.at(result, (batch[there], channel[there], places[there]), grad[there])
-    return result.reshape(made.shape)
+    return result.reshape(accumulated.shape)
 
 
 # --------------------------------------------------------------------------------------------------- images
@@ -283,8 +283,8 @@ def background_replace(background: Array, source: Array, mask: Array) -> Any:
 
 def _over(rgb: Array, alpha: Array, frame: Optional[Array]) -> Any:
     share = alpha.astype(np.float32) / np.float32(255)
-    made = rgb * share
-    return made if frame is None else made + frame * (1 - share)
+    blended = rgb * share
+    return blended if frame is None else blended + frame * (1 - share)
 
 
 @reference("aclnnBlendImagesCustom")

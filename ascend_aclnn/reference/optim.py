@@ -47,16 +47,16 @@ def _adam_w(
     var: Array,
     m: Array,
     v: Array,
-    highest: Optional[Array],
+    max_v: Optional[Array],
     lr: float,
     decay: float,
     eps: float,
     corrections: tuple[float, float],
 ) -> tuple[Array, Array, Array, Optional[Array]]:
     """A step of AdamW with the new moments. ``highest`` is the largest second one so far, for AMSGrad; it is updated."""
-    highest = None if highest is None else np.maximum(highest, v)
-    spread = np.sqrt((v if highest is None else highest) / corrections[1]) + eps
-    return var * (1 - lr * decay) - lr / corrections[0] * m / spread, m, v, highest
+    max_v = None if max_v is None else np.maximum(max_v, v)
+    spread = np.sqrt((v if max_v is None else max_v) / corrections[1]) + eps
+    return var * (1 - lr * decay) - lr / corrections[0] * m / spread, m, v, max_v
 
 
 @reference("aclnnApplyAdamW")
@@ -79,9 +79,9 @@ def apply_adam_w(
     """The powers of the betas are those of the step before. CANN does not write the largest second moment back."""
     b1, b2 = _number(beta1), _number(beta2)
     corrections = 1 - _number(beta1_power) * b1, 1 - _number(beta2_power) * b2
-    highest = max_grad_norm if amsgrad else None
+    max_v = max_grad_norm if amsgrad else None
     m, v = _moments(m, v, -grad if maximize else grad, b1, b2)
-    return _adam_w(var, m, v, highest, _number(lr), _number(weight_decay), _number(eps), corrections)[:3]
+    return _adam_w(var, m, v, max_v, _number(lr), _number(weight_decay), _number(eps), corrections)[:3]
 
 
 @reference("aclnnApplyAdamWV2")
@@ -102,10 +102,10 @@ def apply_adam_w_v2(
 ) -> Any:
     """AdamW. The first moment goes from the old one towards the gradient, as in the kernel: two equal infinities give NaN."""
     corrections = _corrections(beta1, beta2, _number(step) + 1)
-    highest = max_grad_norm if amsgrad else None
+    max_v = max_grad_norm if amsgrad else None
     grad = -grad if maximize else grad
     m, v = m + (1 - beta1) * (grad - m), _moments(m, v, grad, beta1, beta2)[1]
-    return _adam_w(var, m, v, highest, lr, weight_decay, eps, corrections)
+    return _adam_w(var, m, v, max_v, lr, weight_decay, eps, corrections)
 
 
 @reference("aclnnFusedAdamw")
@@ -114,7 +114,7 @@ def fused_adamw(
     grads: Arrays,
     averages: Arrays,
     squares: Arrays,
-    highest: Optional[Arrays],
+    max_squares: Optional[Arrays],
     steps: Arrays,
     grad_scale: Optional[Array],
     found_inf: Optional[Array],
@@ -131,15 +131,15 @@ def fused_adamw(
         return None, None, None, None
     scale = 1 / _number(grad_scale) if grad_scale is not None and grad_scale.size else 1.0
     scale = -scale if maximize else scale
-    kept = highest if amsgrad and highest else None
-    most: Sequence[Optional[Array]] = kept or [None] * len(params)
-    made = []
+    used_max_squares = max_squares if amsgrad and max_squares else None
+    most: Sequence[Optional[Array]] = used_max_squares or [None] * len(params)
+    updated = []
     for var, m, v, high, grad, step in zip(params, averages, squares, most, grads, steps):
         corrections = _corrections(beta1, beta2, _number(step) + 1)
         m, v = _moments(m, v, grad * scale, beta1, beta2)
-        made.append(_adam_w(var, m, v, high, lr, weight_decay, eps, corrections))
-    lists = [list(column) for column in zip(*made)]
-    return lists[0], lists[1], lists[2], lists[3] if kept else None
+        updated.append(_adam_w(var, m, v, high, lr, weight_decay, eps, corrections))
+    lists = [list(column) for column in zip(*updated)]
+    return lists[0], lists[1], lists[2], lists[3] if used_max_squares else None
 
 
 @reference("aclnnApplyAdam", raw=True)
@@ -164,8 +164,8 @@ def apply_adam(
     rate = _number(lr) * math.sqrt(1 - _number(beta2_power)) / (1 - _number(beta1_power))
     wide = widen(grad)
     average, square = _moments(widen(m), widen(v), wide, b1, b2)
-    slope = b1 * average + (1 - b1) * wide if use_nesterov else average
-    result = widen(var) - rate * slope / (np.sqrt(square) + _number(epsilon))
+    direction = b1 * average + (1 - b1) * wide if use_nesterov else average
+    result = widen(var) - rate * direction / (np.sqrt(square) + _number(epsilon))
     _write("m", m, average)
     _write("v", v, square)
     round_into(out[0], result)
@@ -213,9 +213,9 @@ def _blocks(x: Array, size: int) -> Array:
     return flat.reshape(-1, size)
 
 
-def _decode(codes: Array, book: Array, highest: Array, size: int) -> Array:
+def _decode(codes: Array, book: Array, block_max: Array, size: int) -> Array:
     """Entries of the code book, times what each block was divided by."""
-    values = _blocks(book.reshape(-1)[codes], size) * highest.reshape(-1, 1)
+    values = _blocks(book.reshape(-1)[codes], size) * block_max.reshape(-1, 1)
     return values.reshape(-1)[: codes.size].reshape(codes.shape)
 
 
@@ -227,15 +227,15 @@ def _encode(values: Array, book: Array, size: int, signed: bool) -> tuple[Array,
     """
     book = book.reshape(-1)
     rows = _blocks(values, size)
-    highest = np.abs(rows).max(1)
-    scaled = rows / highest[:, None]
+    block_max = np.abs(rows).max(1)
+    scaled = rows / block_max[:, None]
     upper = np.clip(np.searchsorted(book, scaled), 1, len(book) - 1)
     codes = np.where(scaled - book[upper - 1] <= book[upper] - scaled, upper - 1, upper)
     if signed:
         sign = np.sign(book[codes])
         codes = np.where(np.sign(scaled) != sign, codes + sign.astype(np.int64), codes)
     codes = np.where(np.isnan(scaled), 0, np.clip(codes, 0, len(book) - 1))
-    return codes.reshape(-1)[: values.size].reshape(values.shape), highest
+    return codes.reshape(-1)[: values.size].reshape(values.shape), block_max
 
 
 @reference("aclnnApplyAdamWQuant")
@@ -309,16 +309,16 @@ def fused_sgd(
 ) -> Any:
     """Stochastic gradient descent of each tensor; the gradients are given back over ``grad_scale``."""
     scale = 1.0 if grad_scale is None else 1 / _number(grad_scale)
-    made: list[tuple[Array, Array, Optional[Array]]] = []
-    kept: Sequence[Optional[Array]] = buffers or [None] * len(params)
-    for param, grad, buffer in zip(params, grads, kept):
+    updated: list[tuple[Array, Array, Optional[Array]]] = []
+    momenta: Sequence[Optional[Array]] = buffers or [None] * len(params)
+    for param, grad, buffer in zip(params, grads, momenta):
         scaled = grad * scale
-        slope = (-scaled if maximize else scaled) + weight_decay * param
+        direction = (-scaled if maximize else scaled) + weight_decay * param
         if buffer is not None:
-            buffer = slope if is_first_step else momentum * buffer + (1 - dampening) * slope
-            slope = slope + momentum * buffer if nesterov else buffer
-        made.append((param - lr * slope, scaled, buffer))
-    lists = [list(column) for column in zip(*made)]
+            buffer = direction if is_first_step else momentum * buffer + (1 - dampening) * direction
+            direction = direction + momentum * buffer if nesterov else buffer
+        updated.append((param - lr * direction, scaled, buffer))
+    lists = [list(column) for column in zip(*updated)]
     return lists[0], lists[1], lists[2] if buffers else None
 
 
@@ -354,7 +354,7 @@ def _advance(
     width = tables.shape[-1]
     new_slots[:queries] = (tables.reshape(-1)[place] + width * np.arange(queries)) * block + position % block
     new_tokens[queries:sequences], new_positions[queries:sequences], new_slots[queries:sequences] = 0, 0, -1
-    return tuple(made.reshape(old.shape) for made, old in zip(flat, (tokens, positions, lengths, slots)))
+    return tuple(new.reshape(old.shape) for new, old in zip(flat, (tokens, positions, lengths, slots)))
 
 
 reference("aclnnAdvanceStep")(_advance)
@@ -385,8 +385,8 @@ def advance_step_v2(
     rows = sampled.reshape(-1, width)
     ended = np.concatenate((rows, np.full((len(rows), 1), -1, rows.dtype)), 1)
     last = np.take_along_axis(rows, np.maximum(ended.argmin(1) - 1, 0)[:, None], 1)
-    made = (np.concatenate((last, spec), 1), position, position + 1, slot)
-    return tuple(new.reshape(old.shape) for new, old in zip(made, (tokens, positions, lengths, slots)))
+    advanced = (np.concatenate((last, spec), 1), position, position + 1, slot)
+    return tuple(new.reshape(old.shape) for new, old in zip(advanced, (tokens, positions, lengths, slots)))
 
 
 # ------------------------------------------------------------------------------------------------- experimental

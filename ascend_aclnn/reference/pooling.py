@@ -148,8 +148,8 @@ def _of_planes(function: Callable[[Array], Any], axes: int, x: Array, out: Seque
     """A function of the last axes into outputs, in blocks of planes."""
     if along(function, lambda x: range(x.ndim - axes, x.ndim), [x], out):
         return
-    made = function(widen(x))
-    for value, target in zip(made if isinstance(made, tuple) else (made,), out):
+    results = function(widen(x))
+    for value, target in zip(results if isinstance(results, tuple) else (results,), out):
         round_into(target, value)
 
 
@@ -290,10 +290,10 @@ def _sums(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> Array:
         return np.asarray(sum_over(x, tuple(range(x.ndim - len(windows), x.ndim)), True))
     total = np.asarray(x, np.float64)
     for axis, window in enumerate(windows, -len(windows)):
-        made = np.zeros([window.number if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
+        sums = np.zeros([window.number if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
         for outputs, elements in window.places():
-            made[_on_axis(outputs, axis)] += total[_on_axis(elements, axis)]
-        total = made
+            sums[_on_axis(outputs, axis)] += total[_on_axis(elements, axis)]
+        total = sums
     return total
 
 
@@ -301,10 +301,10 @@ def _spread(grad: Array, windows: Sequence[Window]) -> Array:
     """Each number added to all elements of its window: what ``_sums`` does, the other way."""
     total = grad
     for axis, window in enumerate(windows, -len(windows)):
-        made = np.zeros([window.size if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
+        sums = np.zeros([window.size if i == axis else n for i, n in enumerate(total.shape, -total.ndim)])
         for outputs, elements in window.places():
-            made[_on_axis(elements, axis)] += total[_on_axis(outputs, axis)]
-        total = made
+            sums[_on_axis(elements, axis)] += total[_on_axis(outputs, axis)]
+        total = sums
     return total
 
 

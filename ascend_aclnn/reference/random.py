@@ -5,11 +5,11 @@ word an element gets, and what becomes of it, differs by operator:
 
 - InplaceUniform, InplaceNormal, InplaceRandom and Normal follow the kernels of Ascend 950 (stateless_random_uniform_v3.h,
   stateless_random_normal_v3.h) in the mode that is the default there, which makes numbers "compatible with A2 / A3"
-  (aclnn_set_pytorch_random.cpp). Atlas A2 and A3 themselves draw with a unit of the device that nobody documents.
+  (aclnn_set_pytorch_random.cpp). Atlas A2 and A3 themselves draw with an undocumented unit of the device.
 - SimThreadExponential follows the kernel of Atlas A2 and A3 (sim_thread_exponential.h).
 - DropoutGenMask and Dropout (stateless_drop_out_gen_mask_pt.h), DropoutV3, Bernoulli, Multinomial, Randperm and
   InplaceRandomWithoutFromTo follow the kernels of Ascend 950. What A2 and A3 draw for them comes from the device's unit or from
-  kernels on its CPUs; neither is public, and nobody says that they agree with 950.
+  kernels on its CPUs; neither is public, and agreement with 950 is not documented.
 - Numbers of DOUBLE come from kernels on the device's CPUs, which are not public: here from a generator of NumPy's, whose
   stream (seed, offset) is always the same.
 
@@ -101,21 +101,21 @@ def _fill_mask(mask: Array, count: int, prob: float, stream: Stream) -> None:
 
     def fill(part: Array, start: int) -> None:
         elements = min(8 * part.size, max(count - 8 * start, 0))
-        kept = np.zeros(8 * part.size, np.bool_)
-        np.less(up_to_one(consecutive(*stream, 8 * start, elements)), least, out=kept[:elements])
-        part[...] = np.packbits(kept, bitorder="little")
+        bits = np.zeros(8 * part.size, np.bool_)
+        np.less(up_to_one(consecutive(*stream, 8 * start, elements)), least, out=bits[:elements])
+        part[...] = np.packbits(bits, bitorder="little")
 
     _in_blocks(mask, fill)
 
 
-def _kept(mask: Array, shape: tuple[int, ...]) -> Array:
+def _unpacked_mask(mask: Array, shape: tuple[int, ...]) -> Array:
     """The bits of a mask, lowest first, as True and False."""
     bits = np.unpackbits(np.ascontiguousarray(mask).reshape(-1), count=math.prod(shape), bitorder="little")
     return bits.view(np.bool_).reshape(shape)
 
 
-def _scaled_where(x: Any, kept: Any, scale: float) -> Any:
-    return where(kept, x * np.float32(scale), 0)
+def _scaled_where(x: Any, mask: Any, scale: float) -> Any:
+    return where(mask, x * np.float32(scale), 0)
 
 
 @reference("aclnnDropoutDoMask", raw=True)
@@ -126,9 +126,9 @@ def dropout_do_mask(x: Array, mask: Array, prob: float, *, out: tuple[Array]) ->
     elif prob == 1:
         out[0][...] = 0
     else:
-        kept, scale = _kept(mask, x.shape), 1 / (1 - prob)
-        if not elementwise(_scaled_where, [x, kept, scale], out):
-            round_into(out[0], _scaled_where(widen(x), kept, scale))
+        bits, scale = _unpacked_mask(mask, x.shape), 1 / (1 - prob)
+        if not elementwise(_scaled_where, [x, bits, scale], out):
+            round_into(out[0], _scaled_where(widen(x), bits, scale))
 
 
 @reference("aclnnDropoutBackward", raw=True)
@@ -140,7 +140,7 @@ def dropout_backward(grad: Array, mask: Array, scale: float, *, out: tuple[Array
 @reference("aclnnDropoutV3Grad")
 def dropout_v3_grad(grad: Array, mask: Array, scale: float) -> Any:
     """grad * mask * scale: where the mask has a 0, NaN and infinities give NaN."""
-    return grad * _kept(mask, grad.shape) * np.float32(scale)
+    return grad * _unpacked_mask(mask, grad.shape) * np.float32(scale)
 
 
 def _dropout_v3_mask(count: int, width: int, prob: float, stream: Stream) -> Array:
@@ -170,12 +170,14 @@ def dropout_v3(x: Array, noise_shape: None, p: float, seed: int, offset: int, *,
     result, mask = out
     if x.size == 0:
         return
-    kept = _dropout_v3_mask(x.size, x.dtype.itemsize, p, (seed, offset)) if p < 1 else np.zeros(x.size, np.bool_)
+    keep_mask = _dropout_v3_mask(x.size, x.dtype.itemsize, p, (seed, offset)) if p < 1 else np.zeros(x.size, np.bool_)
     bits = np.zeros(8 * mask.size, np.bool_)
-    bits[: x.size] = kept
+    bits[: x.size] = keep_mask
     mask[...] = np.packbits(bits, bitorder="little").reshape(mask.shape)
     scaled = (
-        x.astype(np.float32, copy=False) * kept.reshape(x.shape) / np.float32(1 - p) if p < 1 else np.zeros(x.shape)
+        x.astype(np.float32, copy=False) * keep_mask.reshape(x.shape) / np.float32(1 - p)
+        if p < 1
+        else np.zeros(x.shape)
     )
     round_into(result, np.asarray(scaled))
 
@@ -192,14 +194,14 @@ _register("DropoutGenMaskV2", _gen_mask, 2)
 
 def _probable(shape: tuple[int, ...], prob: Any, stream: Stream) -> Array:
     """True with a probability: one for all elements, or one for each (stateless_bernoulli_simt.h)."""
-    chances = np.asarray(prob, np.float32)
+    probs = np.asarray(prob, np.float32)
     try:
-        chances = np.broadcast_to(chances.reshape(()) if chances.size == 1 else chances, shape)
+        probs = np.broadcast_to(probs.reshape(()) if probs.size == 1 else probs, shape)
     except ValueError:
-        raise DataError("prob", f"has shape {chances.shape}, which does not broadcast to {shape}") from None
+        raise DataError("prob", f"has shape {probs.shape}, which does not broadcast to {shape}") from None
     count = math.prod(shape)
     drawn = in_runs(*stream, count, max(-(-count // 2048), 1) * 512, 4)
-    return np.asarray(up_to_one(drawn).reshape(shape) <= chances)
+    return np.asarray(up_to_one(drawn).reshape(shape) <= probs)
 
 
 # BernoulliTensor takes its probabilities, not its seed, from a tensor.
@@ -223,9 +225,9 @@ def stateless_bernoulli(
 def _rounded(x: Any, dtype: np.dtype[Any]) -> Array:
     """float32 numbers with the precision of a data type."""
     x = np.asarray(x, np.float32)
-    made = np.empty(x.shape, dtype)
-    round_into(made, x)
-    return widen(made)
+    rounded = np.empty(x.shape, dtype)
+    round_into(rounded, x)
+    return widen(rounded)
 
 
 def _uniform(x: Array, start: float, end: float, stream: Stream, *, out: tuple[Array]) -> None:
@@ -323,11 +325,11 @@ def _scaled_normals(stream: Stream, mean: Any, std: Any, dtype: np.dtype[Any], d
     def fill(part: Array, at: int) -> None:
         numbers = _standard_normals(stream, at, part.size)
         here = slice(at, at + part.size) if len(deviations) > 1 else slice(1)
-        ours = slice(at, at + part.size) if len(means) > 1 else slice(1)
+        of_means = slice(at, at + part.size) if len(means) > 1 else slice(1)
         if dtype == np.float32:
-            cast_into(part, numbers * deviations[here] + means[ours])
+            cast_into(part, numbers * deviations[here] + means[of_means])
         else:
-            cast_into(part, _rounded(_rounded(numbers, dtype) * deviations[here], dtype) + means[ours])
+            cast_into(part, _rounded(_rounded(numbers, dtype) * deviations[here], dtype) + means[of_means])
 
     _in_blocks(dst, fill)
 
@@ -428,10 +430,10 @@ def _choose(weights: Array, samples: int, replacement: bool, stream: Stream) -> 
     place: Array = np.arange(rows, dtype=np.uint64)[:, None] * np.uint64(-(-samples // 128) * 128)
     place = (place + np.arange(samples, dtype=np.uint64)).reshape(-1)
     drawn = up_to_one(words(seed, np.array([base % 2**64], np.uint64), place)[:, 0])
-    found = search_sorted(ends, drawn.reshape(*weights.shape[:-1], samples), False, False, None)
-    found = np.minimum(found, weights.shape[-1] - 1)
+    chosen = search_sorted(ends, drawn.reshape(*weights.shape[:-1], samples), False, False, None)
+    chosen = np.minimum(chosen, weights.shape[-1] - 1)
     # The first of equal sums: those after it have no weight.
-    return search_sorted(ends, np.take_along_axis(ends, found, -1), False, False, None)
+    return search_sorted(ends, np.take_along_axis(ends, chosen, -1), False, False, None)
 
 
 _register("Multinomial", _choose, 3, raw=False)

@@ -17,7 +17,7 @@ from ascend_aclnn.reference.declare import reference
 
 
 class LayerWeights(NamedTuple):
-    """Of one layer and direction: by input, by state, and (where there are biases) both biases."""
+    """The weights of one layer and direction: by input, by state, and (where there are biases) both biases."""
 
     by_input: Array
     by_state: Array
@@ -49,8 +49,8 @@ def _present(batch_sizes: Optional[Array], steps: int, batch: int) -> Optional[A
     return np.asarray(np.arange(batch)[None, :, None] < sizes[:, None, None])
 
 
-def _kept(present: Optional[Array], t: int, new: Array, old: Array) -> Array:
-    """States of samples that have ended stay as they were."""
+def _unless_ended(present: Optional[Array], t: int, new: Array, old: Array) -> Array:
+    """New states; those of samples that have ended stay as they were."""
     return new if present is None else np.where(present[t], new, old)
 
 
@@ -82,7 +82,7 @@ def run_lstm(x: Array, w: LayerWeights, h: Array, c: Array, reverse: bool, prese
         run.tanh_c[t] = np.tanh(new_c)
         new_h = run.o[t] * run.tanh_c[t]
         run.y[t] = new_h if present is None else new_h * present[t]
-        h, c = _kept(present, t, new_h, h), _kept(present, t, new_c, c)
+        h, c = _unless_ended(present, t, new_h, h), _unless_ended(present, t, new_c, c)
         run.h[t], run.c[t] = h, c
     return run
 
@@ -97,9 +97,9 @@ def _lstm_layers(
     """The last layer's output, the last states, and the runs of all layers and directions."""
     runs: list[LstmRun] = []
     for at in range(0, len(weights), directions):
-        made = [run_lstm(x, weights[at + d], h[at + d], c[at + d], d == 1, present) for d in range(directions)]
-        runs += made
-        x = np.concatenate([run.y for run in made], -1)
+        layer_runs = [run_lstm(x, weights[at + d], h[at + d], c[at + d], d == 1, present) for d in range(directions)]
+        runs += layer_runs
+        x = np.concatenate([run.y for run in layer_runs], -1)
     last_h = np.stack([_last(run.h, k % directions == 1, h[k]) for k, run in enumerate(runs)])
     last_c = np.stack([_last(run.c, k % directions == 1, c[k]) for k, run in enumerate(runs)])
     return x, last_h, last_c, runs
@@ -133,10 +133,10 @@ def lstm(
     nothing = np.zeros((len(weights), x.shape[1], weights[0].by_state.shape[1]), np.float32)
     h, c = (nothing, nothing) if hx is None else hx
     y, last_h, last_c, runs = _lstm_layers(x, weights, h, c, directions, _present(batch_sizes, *x.shape[:2]))
-    kept: list[Any] = [None] * 7
+    saved: list[Any] = [None] * 7
     if train:
-        kept = [[getattr(run, name) for run in runs] for name in ("i", "j", "f", "o", "h", "c", "tanh_c")]
-    return (y.swapaxes(0, 1) if batch_first and batch_sizes is None else y, last_h, last_c, *kept)
+        saved = [[getattr(run, name) for run in runs] for name in ("i", "j", "f", "o", "h", "c", "tanh_c")]
+    return (y.swapaxes(0, 1) if batch_first and batch_sizes is None else y, last_h, last_c, *saved)
 
 
 def _before(states: Array, first: Array, t: int, reverse: bool) -> Array:
@@ -148,8 +148,8 @@ def _before(states: Array, first: Array, t: int, reverse: bool) -> Array:
 def _weight_gradients(d_input: Array, d_state: Array, x: Array, before: Array, has_bias: bool) -> list[Array]:
     """Gradients of a layer's parameters, from those of what the weights give at every step."""
     flat_input, flat_state = d_input.reshape(-1, d_input.shape[-1]), d_state.reshape(-1, d_state.shape[-1])
-    made = [flat_input.T @ x.reshape(-1, x.shape[-1]), flat_state.T @ before.reshape(-1, before.shape[-1])]
-    return made + ([flat_input.sum(0), flat_state.sum(0)] if has_bias else [])
+    gradients = [flat_input.T @ x.reshape(-1, x.shape[-1]), flat_state.T @ before.reshape(-1, before.shape[-1])]
+    return gradients + ([flat_input.sum(0), flat_state.sum(0)] if has_bias else [])
 
 
 def lstm_gradients(
@@ -181,8 +181,8 @@ def lstm_gradients(
             here * tanh_c * o * (1 - o),
         )
         d_gates[t] = np.concatenate(parts, 1) if present is None else np.concatenate(parts, 1) * present[t]
-        dc = _kept(present, t, d_cell * f, dc)
-        dh = _kept(present, t, d_gates[t] @ w.by_state, dh)
+        dc = _unless_ended(present, t, d_cell * f, dc)
+        dh = _unless_ended(present, t, d_gates[t] @ w.by_state, dh)
     return d_gates @ w.by_input, dh, dc, _weight_gradients(d_gates, d_gates, x, before, w.input_bias is not None)
 
 
@@ -213,16 +213,16 @@ def lstm_backward(
     """Gradients of the input, the first states and the parameters; absent gradients of outputs are zero."""
     directions = 2 if bidirectional else 1
     weights = LayerWeights.of_all(params, has_bias)
-    given = x
+    original = x
     x = _by_steps(x, batch_first, batch_sizes)
     present = _present(batch_sizes, *x.shape[:2])
     runs = [LstmRun(h[k], i[k], g[k], f[k], o[k], h[k], c[k], tanh_c[k]) for k in range(len(weights))]
     zero = np.zeros_like(hx[0])
     dh, dc = zero if dh is None else dh, zero if dc is None else dc
     hidden = hx[0].shape[-1]
-    slope = np.zeros((*x.shape[:2], directions * hidden), np.float32)
+    d_output = np.zeros((*x.shape[:2], directions * hidden), np.float32)
     if dy is not None:
-        slope = _by_steps(dy, batch_first, batch_sizes)
+        d_output = _by_steps(dy, batch_first, batch_sizes)
     d_h, d_c, d_params = np.zeros_like(hx[0]), np.zeros_like(hx[0]), [[] for _ in weights]  # type: ignore[var-annotated]
     for at in range(len(weights) - directions, -1, -directions):
         layer_input = x
@@ -232,14 +232,14 @@ def lstm_backward(
         total: Any = 0
         for d in range(directions):
             k = at + d
-            own = slope[..., d * hidden : (d + 1) * hidden]
+            d_direction = d_output[..., d * hidden : (d + 1) * hidden]
             d_input, d_h[k], d_c[k], d_params[k] = lstm_gradients(
-                layer_input, runs[k], weights[k], hx[0][k], hx[1][k], own, dh[k], dc[k], d == 1, present
+                layer_input, runs[k], weights[k], hx[0][k], hx[1][k], d_direction, dh[k], dc[k], d == 1, present
             )
             total = total + d_input
-        slope = total
-    dx = slope.swapaxes(0, 1) if batch_first and batch_sizes is None else slope
-    return dx.reshape(given.shape), d_h, d_c, [value for made in d_params for value in made]
+        d_output = total
+    dx = d_output.swapaxes(0, 1) if batch_first and batch_sizes is None else d_output
+    return dx.reshape(original.shape), d_h, d_c, [value for layer_params in d_params for value in layer_params]
 
 
 # ------------------------------------------------------------------------------------------------- one step
@@ -285,8 +285,8 @@ def _one_layer(
     x: Array, h: Array, c: Array, weights: Sequence[Any], has_bias: bool, bidirection: bool, present: Optional[Array]
 ) -> tuple[Array, Array, Array]:
     items = 4 if has_bias else 2
-    own = [LayerWeights(*weights[at : at + items]) for at in (0, 4)]
-    chosen = own if bidirection else own[:1]
+    both_directions = [LayerWeights(*weights[at : at + items]) for at in (0, 4)]
+    chosen = both_directions if bidirection else both_directions[:1]
     return _lstm_layers(x, chosen, h, c, len(chosen), present)[:3]
 
 
@@ -365,12 +365,12 @@ def gru(
     h = np.zeros((len(weights), x.shape[1], weights[0].by_state.shape[1]), np.float32) if hx is None else hx
     runs: list[GruRun] = []
     for at in range(0, len(weights), directions):
-        made = [run_gru(x, weights[at + d], h[at + d], d == 1) for d in range(directions)]
-        runs += made
-        x = np.concatenate([run.h for run in made], -1)
+        layer_runs = [run_gru(x, weights[at + d], h[at + d], d == 1) for d in range(directions)]
+        runs += layer_runs
+        x = np.concatenate([run.h for run in layer_runs], -1)
     last = np.stack([_last(run.h, k % directions == 1, h[k]) for k, run in enumerate(runs)])
-    kept: list[Any] = [[getattr(run, name) for run in runs] for name in GruRun._fields] if train else [None] * 5
-    return (x.swapaxes(0, 1) if batch_first else x, last, *kept)
+    saved: list[Any] = [[getattr(run, name) for run in runs] for name in GruRun._fields] if train else [None] * 5
+    return (x.swapaxes(0, 1) if batch_first else x, last, *saved)
 
 
 def gru_gradients(
@@ -412,7 +412,7 @@ def gru_backward(
     """Gradients of the input, the first state and the parameters."""
     directions, hidden = 2 if bidirection else 1, hx.shape[-1]
     weights = LayerWeights.of_all(params, has_bias)
-    x, slope = _by_steps(x, batch_first, None), _by_steps(dy, batch_first, None)
+    x, d_output = _by_steps(x, batch_first, None), _by_steps(dy, batch_first, None)
     d_h = np.zeros_like(hx)
     d_params: list[list[Array]] = [[] for _ in weights]
     for at in range(len(weights) - directions, -1, -directions):
@@ -420,9 +420,15 @@ def gru_backward(
         total: Any = 0
         for d in range(directions):
             k = at + d
-            own = slope[..., d * hidden : (d + 1) * hidden]
+            d_direction = d_output[..., d * hidden : (d + 1) * hidden]
             run = GruRun(r[k], z[k], n[k], hn[k], h[k])
-            d_input, d_h[k], d_params[k] = gru_gradients(layer_input, run, weights[k], hx[k], own, dh[k], d == 1)
+            d_input, d_h[k], d_params[k] = gru_gradients(
+                layer_input, run, weights[k], hx[k], d_direction, dh[k], d == 1
+            )
             total = total + d_input
-        slope = total
-    return slope.swapaxes(0, 1) if batch_first else slope, d_h, [value for made in d_params for value in made]
+        d_output = total
+    return (
+        d_output.swapaxes(0, 1) if batch_first else d_output,
+        d_h,
+        [value for layer_params in d_params for value in layer_params],
+    )

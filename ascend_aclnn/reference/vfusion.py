@@ -54,8 +54,8 @@ def scaled_masked_softmax(x: Any, mask: Any, scale: float, fixed_triu_mask: bool
 
 @reference("aclnnScaledMaskedSoftmaxBackward", along=lambda *_: (-1,))
 def scaled_masked_softmax_backward(grad: Any, y: Any, mask: Any, scale: float, fixed_triu_mask: bool) -> Any:
-    slope = grad * y
-    return where(mask, 0, (slope - y * _sum(slope)) * np.float32(scale))
+    weighted = grad * y
+    return where(mask, 0, (weighted - y * _sum(weighted)) * np.float32(scale))
 
 
 # ------------------------------------------------------------------------------------------------- sampled attention
@@ -71,8 +71,8 @@ class _Corner:
         # Weights fall off linearly; what lies outside of the map counts as zero.
         self.along_x = np.where(inside, x - left if dx else 1 - (x - left), 0)
         self.along_y = np.where(inside, y - top if dy else 1 - (y - top), 0)
-        self.slope_x = np.where(inside, 2 * dx - 1, 0)  # how along_x grows with x
-        self.slope_y = np.where(inside, 2 * dy - 1, 0)
+        self.d_along_x = np.where(inside, 2 * dx - 1, 0)  # how along_x grows with x
+        self.d_along_y = np.where(inside, 2 * dy - 1, 0)
         self.key = start + np.where(inside, row * width + column, 0)
 
 
@@ -128,15 +128,19 @@ def multi_scale_deformable_attention_grad(
     of_head = np.arange(heads)[:, None]
     for sample in range(batch):
         for level in range(levels):
-            own = weight[sample, :, :, level]
+            level_weight = weight[sample, :, :, level]
             height, width = (np.float32(n) for n in shapes[level])
             for corner in _corners(location[sample], level, shapes, starts):
                 both = corner.along_x * corner.along_y
                 match = np.einsum("qhc,qhpc->qhp", grad[sample], _values(value[sample], corner.key))
                 d_weight[sample, :, :, level] += match * both
-                d_location[sample, :, :, level, :, 0] += match * own * corner.along_y * corner.slope_x * width
-                d_location[sample, :, :, level, :, 1] += match * own * corner.along_x * corner.slope_y * height
+                d_location[sample, :, :, level, :, 0] += (
+                    match * level_weight * corner.along_y * corner.d_along_x * width
+                )
+                d_location[sample, :, :, level, :, 1] += (
+                    match * level_weight * corner.along_x * corner.d_along_y * height
+                )
                 rows = (corner.key * heads + of_head).reshape(-1)
-                shares = (own * both)[..., None] * grad[sample][:, :, None]
+                shares = (level_weight * both)[..., None] * grad[sample][:, :, None]
                 np.add.at(d_value[sample], rows, shares.reshape(-1, channels))
     return d_value.reshape(value.shape), d_location, d_weight

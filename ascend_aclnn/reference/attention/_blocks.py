@@ -73,7 +73,7 @@ def spans(ends: Optional[Sequence[int]], name: str, tokens: int) -> list[slice]:
 
 
 def paired(a: Sequence[Any], b: Sequence[Any], name: str) -> Iterator[tuple[Any, Any]]:
-    """Both together; DataError where the second is longer or shorter."""
+    """Pairs of both sequences; DataError where their lengths differ."""
     if len(a) != len(b):
         raise DataError(name, f"has {len(b)} items; it must have {len(a)}")
     return zip(a, b)
@@ -113,7 +113,7 @@ def tokens_of_blocks(blocks: Array, size: int, length: int) -> Array:
 
 
 class Side(NamedTuple):
-    """Where the sequences of a batch lie in tensors of a layout: BSND, TND, or pages (PA_...) named by a table."""
+    """Where the sequences of a batch lie in tensors of a layout: BSND, TND, or pages (PA_...) of a block table."""
 
     layout: str
     starts: list[int]
@@ -185,9 +185,9 @@ def _check_lengths(name: str, counts: Sequence[int], most: Sequence[int]) -> Non
 
 
 def from_zero(ends: Optional[Sequence[int]]) -> Optional[list[int]]:
-    """Running totals with the 0 that older operators leave away."""
-    found = _list(ends)
-    return None if found is None else [0, *found]
+    """Running totals with a leading 0, which older operators leave out."""
+    totals = _list(ends)
+    return None if totals is None else [0, *totals]
 
 
 def seen_keys(queries: int, keys: int, ratio: int = 1, residual: int = 0, causal: bool = True) -> Array:
@@ -207,10 +207,10 @@ def joined(x: Array, rope: Optional[Array]) -> Array:
 
 
 def packed_parts(packed: Array, *parts: tuple[int, Any]) -> list[Array]:
-    """What lies side by side, byte by byte, in the last axis: (count, dtype) each, -1 for all that is left."""
+    """The parts that lie side by side, byte by byte, in the last axis: (count, dtype) of each, count -1 for the rest."""
     raw = np.ascontiguousarray(packed)
     memory = raw.view(np.uint8).reshape(*raw.shape[:-1], -1)
-    found, start = [], 0
+    views, start = [], 0
     for count, dtype in parts:
         dtype = np.dtype(dtype)
         if count < 0:
@@ -218,6 +218,6 @@ def packed_parts(packed: Array, *parts: tuple[int, Any]) -> list[Array]:
         end = start + count * dtype.itemsize
         if end > memory.shape[-1]:
             raise DataError("key", f"has {memory.shape[-1]} bytes in its last axis; at least {end} are needed")
-        found.append(np.ascontiguousarray(memory[..., start:end]).view(dtype))
+        views.append(np.ascontiguousarray(memory[..., start:end]).view(dtype))
         start = end
-    return found
+    return views

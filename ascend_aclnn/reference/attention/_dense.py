@@ -39,8 +39,8 @@ def heads_first(tensor: Array, layout: str, heads: int) -> Array:
         tensor = tensor.swapaxes(0, 1)
     if layout != "BSND":
         tensor = tensor.reshape(*tensor.shape[:2], heads, tensor.shape[2] // heads)
-    made: Array = tensor.swapaxes(1, 2)
-    return made
+    view: Array = tensor.swapaxes(1, 2)
+    return view
 
 
 def in_layout(tensor: Array, layout: str) -> Array:
@@ -60,7 +60,7 @@ def _grouped(x: Array, heads: int) -> Array:
 
 
 class _Block(NamedTuple):
-    """What is computed together: several batches with all heads, or heads of one batch, or rows of what shares one head."""
+    """What is computed together: several batches with all heads, or heads of one batch, or query rows of one key head."""
 
     batches: slice
     heads: slice  # of the keys
@@ -68,20 +68,20 @@ class _Block(NamedTuple):
 
 
 class _Masking(NamedTuple):
-    """What decides which keys a query sees."""
+    """Which keys a query sees."""
 
-    mask: Optional[Array]  # 1: not seen; batch, heads, queries and keys, or fewer axes
+    mask: Optional[Array]  # 1: hidden; (batch, heads, queries, keys), or fewer axes
     mode: int
     before: int
     after: int
     prefix: Optional[tuple[int, ...]]
 
     def hidden(self, block: _Block, queries: int, heads: int, keys: int) -> Any:
-        """True where a key is not seen by a query of the block; broadcasts to the scores."""
+        """True where a query of the block does not see a key; broadcasts to the scores."""
         if self.mask is None:
             return None
         i, j = np.arange(queries)[block.rows, None], np.arange(keys)
-        late = keys - queries  # how far the last query's own key is from the first one's
+        late = keys - queries  # offset of the diagonal: the last query sees the last key
         if self.mode == _LEFT_UP:
             return j > i
         if self.mode == _RIGHT_DOWN:
@@ -124,27 +124,27 @@ class _Bias(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """One attention: operands with heads first, and what goes between them.
+    """One attention: operands with heads first, scaling, mask, bias and dropout.
 
-    Keys and values may be of low precision where ``forward`` alone is wanted, which widens those of one block at a time.
+    Keys and values may be of low precision for ``forward`` alone, which widens one block at a time.
     """
 
     query: Array
     key: Array
     value: Array
     scale: float
-    keep: float
+    keep_prob: float
     masking: _Masking
     bias: _Bias
-    dropped: Optional[Array]  # 1 bit for each score, 1: kept
+    drop_mask: Optional[Array]  # one bit per score; 1: kept
 
     def blocks(self) -> list[list[_Block]]:
-        """All scores; the blocks of one list have their keys in common, and are computed one after the other."""
+        """All scores, in lists of blocks. The blocks of one list share their keys and are computed one after the other."""
         batches, queries, heads, keys = len(self.query), self.query.shape[2], self.key.shape[1], self.key.shape[2]
-        size = max(1, self.query.shape[1] // max(1, heads) * queries * keys)  # scores that share a head of the keys
+        size = max(1, self.query.shape[1] // max(1, heads) * queries * keys)  # scores of one key head
         together = min(max(1, _TOGETHER // size), max(1, heads))
         several = max(1, _TOGETHER // (size * heads)) if together == heads else 1
-        if is_low_precision(self.key.dtype):  # each block widens its own
+        if is_low_precision(self.key.dtype):  # each block widens its keys
             fitting = max(1, _WIDENED // max(1, keys * self.key.shape[3]))
             together, several = min(together, fitting), max(1, min(several, fitting // max(1, heads)))
         step = max(1, min(queries, _SCORES * queries // size))
@@ -162,7 +162,7 @@ class Attention(NamedTuple):
         ]
 
     def scores(self, block: _Block) -> tuple[Array, Optional[Array]]:
-        """Scaled products with bias (batch, head of the keys, share, query, key), and where a key is not seen."""
+        """Scaled products with bias (batch, key head, share, query, key), and the mask of hidden keys."""
         queries, heads, keys = self.query.shape[2], self.key.shape[1], self.key.shape[2]
         query = _grouped(self.query, heads)[block.batches, block.heads, :, block.rows]
         key = widen(self.key[block.batches, block.heads])[:, :, None]
@@ -175,21 +175,21 @@ class Attention(NamedTuple):
             scores += bias
         return scores, self.masking.hidden(block, queries, heads, keys)
 
-    def kept(self, block: _Block, shape: tuple[int, ...]) -> Optional[Array]:
-        """What dropout multiplies the probabilities of a block with."""
-        if self.dropped is None:
+    def dropout_factors(self, block: _Block, shape: tuple[int, ...]) -> Optional[Array]:
+        """The factors by which dropout multiplies the probabilities of a block: 0 or 1 / keep_prob."""
+        if self.drop_mask is None:
             return None
         heads, queries, keys = self.query.shape[1], self.query.shape[2], self.key.shape[2]
-        made = np.empty(shape, np.float32)
-        # The bits lie in one row, but where the block has only some rows of each head.
-        runs = made.reshape(1 if shape[3] == queries else shape[2], -1)
+        factors = np.empty(shape, np.float32)
+        # The bits of a block are contiguous unless it has only some query rows of each head.
+        runs = factors.reshape(1 if shape[3] == queries else shape[2], -1)
         head = block.batches.start * heads + block.heads.start * shape[2]
         for number, run in enumerate(runs):
             first = ((head + number) * queries + block.rows.start) * keys
-            packed = self.dropped[first // 8 : -(-(first + run.size) // 8)]
+            packed = self.drop_mask[first // 8 : -(-(first + run.size) // 8)]
             run[:] = np.unpackbits(packed, bitorder="little")[first % 8 : first % 8 + run.size]
-        made /= np.float32(self.keep)
-        return made
+        factors /= np.float32(self.keep_prob)
+        return factors
 
 
 def attention_of(
@@ -202,7 +202,7 @@ def attention_of(
     prefix: Optional[tuple[int, ...]],
     starts: tuple[Optional[tuple[int, ...]], Optional[tuple[int, ...]]],
     scale: float,
-    keep: float,
+    keep_prob: float,
     before: int,
     after: int,
     heads: int,
@@ -210,7 +210,7 @@ def attention_of(
     mode: int,
     bias_type: Optional[int],
 ) -> Attention:
-    """The attention of these arguments; a version without ``pseType`` adds its bias before the scaling."""
+    """The attention of these arguments. Versions without ``pseType`` add the bias before the scaling."""
     if mode not in range(7):
         raise DataError("sparseMode", f"is {mode}; allowed: 0 to 6")
     q = heads_first(query, layout, heads)
@@ -218,52 +218,53 @@ def attention_of(
     k = heads_first(key, layout, shared)
     v = heads_first(value, layout, shared)
     first = tuple(start[0] if start else 0 for start in starts)
-    given = None if bias is None or bias.size == 0 else bias
+    bias_values = None if bias is None or bias.size == 0 else bias
     return Attention(
         q,
         k,
         v,
         scale,
-        keep,
+        keep_prob,
         _Masking(None if mask is None or mask.size == 0 else mask, mode, before, after, prefix),
-        _Bias(given, _BIAS_BEFORE if bias_type is None else bias_type, (first[0], first[1])),
-        None if drop_mask is None or drop_mask.size == 0 or keep >= 1 else drop_mask.reshape(-1).view(np.uint8),
+        _Bias(bias_values, _BIAS_BEFORE if bias_type is None else bias_type, (first[0], first[1])),
+        None if drop_mask is None or drop_mask.size == 0 or keep_prob >= 1 else drop_mask.reshape(-1).view(np.uint8),
     )
 
 
 def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Array]:
     query, value, heads = attention.query, attention.value, attention.key.shape[1]
     output = np.zeros((*query.shape[:3], value.shape[3]), np.float32)
-    highest = np.zeros((*query.shape[:3], COPIES), np.float32)
-    total = np.zeros_like(highest)
-    outputs, peaks, totals = (_grouped(x, heads) for x in (output, highest, total))
+    row_max = np.zeros((*query.shape[:3], COPIES), np.float32)
+    row_sum = np.zeros_like(row_max)
+    outputs, row_maxima, row_sums = (_grouped(x, heads) for x in (output, row_max, row_sum))
     blocks = attention.blocks()
 
     def run(low: int, high: int) -> None:
         for block in itertools.chain(*blocks[low:high]):
-            at = (block.batches, block.heads, slice(None), block.rows)
+            rows = (block.batches, block.heads, slice(None), block.rows)
             scores, hidden = attention.scores(block)
             if hidden is not None:
                 np.copyto(scores, -np.inf, where=hidden)
-            peak = scores.max(-1, keepdims=True, initial=-np.inf)
-            np.copyto(peak, np.finfo(np.float32).min, where=np.isneginf(peak))  # a query that sees nothing: zeros
-            scores -= peak
+            block_max = scores.max(-1, keepdims=True, initial=-np.inf)
+            # The output of a query that sees no key is zero.
+            np.copyto(block_max, np.finfo(np.float32).min, where=np.isneginf(block_max))
+            scores -= block_max
             np.exp(scores, out=scores)
-            added = scores.sum(-1, keepdims=True)
-            kept = attention.kept(block, scores.shape)
-            if kept is not None:
-                scores *= kept
-            sums = np.where(added == 0, np.float32(1), added)
-            outputs[at] = np.matmul(scores, widen(value[block.batches, block.heads])[:, :, None]) / sums
-            peaks[at] = peak
-            totals[at] = added
+            exp_sum = scores.sum(-1, keepdims=True)
+            factors = attention.dropout_factors(block, scores.shape)
+            if factors is not None:
+                scores *= factors
+            divisor = np.where(exp_sum == 0, np.float32(1), exp_sum)
+            outputs[rows] = np.matmul(scores, widen(value[block.batches, block.heads])[:, :, None]) / divisor
+            row_maxima[rows] = block_max
+            row_sums[rows] = exp_sum
 
     for_blocks(len(blocks), 1, run)
-    return highest, total, None, in_layout(output, layout)
+    return row_max, row_sum, None, in_layout(output, layout)
 
 
 def backward(
-    attention: Attention, grad: Array, highest: Optional[Array], total: Optional[Array], layout: str, heads: int
+    attention: Attention, grad: Array, row_max: Optional[Array], row_sum: Optional[Array], layout: str, heads: int
 ) -> tuple[Array, Array, Array, Optional[Array]]:
     query, key, value = attention.query, attention.key, attention.value
     shared = key.shape[1]
@@ -276,38 +277,38 @@ def backward(
 
     def run(low: int, high: int) -> None:
         for block in itertools.chain(*blocks[low:high]):
-            at, own = (block.batches, block.heads, slice(None), block.rows), (block.batches, block.heads)
-            chances, hidden = attention.scores(block)
+            rows, keys = (block.batches, block.heads, slice(None), block.rows), (block.batches, block.heads)
+            probs, hidden = attention.scores(block)
             if hidden is not None:
-                np.copyto(chances, -np.inf, where=hidden)
-            if highest is None or total is None or highest.size == 0:
-                chances -= np.maximum(chances.max(-1, keepdims=True), np.finfo(np.float32).min)
-                np.exp(chances, out=chances)
-                added = chances.sum(-1, keepdims=True)
+                np.copyto(probs, -np.inf, where=hidden)
+            if row_max is None or row_sum is None or row_max.size == 0:
+                probs -= np.maximum(probs.max(-1, keepdims=True), np.finfo(np.float32).min)
+                np.exp(probs, out=probs)
+                exp_sum = probs.sum(-1, keepdims=True)
             else:
-                chances -= _grouped(highest, shared)[at][..., :1]
-                np.exp(chances, out=chances)
-                added = _grouped(total, shared)[at][..., :1]
-            chances /= np.where(added == 0, np.float32(1), added)
-            slope = np.matmul(dys[at], value[own][:, :, None].swapaxes(-1, -2))
-            kept = attention.kept(block, slope.shape)
-            if kept is not None:
-                slope *= kept
-            weights = chances if kept is None else chances * kept
-            dv[own] += _over_queries(weights, dys[at])
-            slope -= (slope * chances).sum(-1, keepdims=True)
-            slope *= chances
+                probs -= _grouped(row_max, shared)[rows][..., :1]
+                np.exp(probs, out=probs)
+                exp_sum = _grouped(row_sum, shared)[rows][..., :1]
+            probs /= np.where(exp_sum == 0, np.float32(1), exp_sum)
+            dscores = np.matmul(dys[rows], value[keys][:, :, None].swapaxes(-1, -2))
+            factors = attention.dropout_factors(block, dscores.shape)
+            if factors is not None:
+                dscores *= factors
+            dropped = probs if factors is None else probs * factors
+            dv[keys] += _over_queries(dropped, dys[rows])
+            dscores -= (dscores * probs).sum(-1, keepdims=True)
+            dscores *= probs
             if dbias is not None:
                 before = attention.bias.type == _BIAS_BEFORE
-                _grouped(dbias, shared)[at] = slope * np.float32(attention.scale) if before else slope
-            slope *= np.float32(attention.scale)
-            dqs[at] = np.matmul(slope, key[own][:, :, None])
-            dk[own] += _over_queries(slope, queries[at])
+                _grouped(dbias, shared)[rows] = dscores * np.float32(attention.scale) if before else dscores
+            dscores *= np.float32(attention.scale)
+            dqs[rows] = np.matmul(dscores, key[keys][:, :, None])
+            dk[keys] += _over_queries(dscores, queries[rows])
 
     for_blocks(len(blocks), 1, run)
     if dbias is not None and attention.bias.values is not None:
-        given = attention.bias.values.shape
-        axes = tuple(axis for axis, size in enumerate(given) if size == 1 and dbias.shape[axis] != 1)
+        bias_shape = attention.bias.values.shape
+        axes = tuple(axis for axis, size in enumerate(bias_shape) if size == 1 and dbias.shape[axis] != 1)
         dbias = dbias.sum(axes, keepdims=True)
     return in_layout(dq, layout), in_layout(dk, layout), in_layout(dv, layout), dbias
 
@@ -315,21 +316,21 @@ def backward(
 def _over_queries(weights: Array, x: Array) -> Array:
     """The sum over all queries that share a head: of (..., share, query, key) and (..., share, query, width)."""
     weights, x = (a.reshape(*a.shape[:2], a.shape[2] * a.shape[3], a.shape[4]) for a in (weights, x))
-    made: Array = np.matmul(x.swapaxes(-1, -2), weights).swapaxes(-1, -2)
-    return made
+    result: Array = np.matmul(x.swapaxes(-1, -2), weights).swapaxes(-1, -2)
+    return result
 
 
-def with_sink(sink: Array, highest: Array, total: Array, output: Array) -> tuple[Array, Array, Array]:
-    """With one more score for each head, which takes part in the softmax and has no value; heads lie in axis -2."""
+def with_sink(sink: Array, row_max: Array, row_sum: Array, output: Array) -> tuple[Array, Array, Array]:
+    """Row maxima, row sums and output with a sink: one more score per head, without a value. Heads lie in axis -2."""
     score = sink[:, None]
-    most = np.maximum(highest, score)
-    seen = total * np.exp(highest - most)
-    sums = seen + np.exp(score - most)
-    return most, sums, output * (seen / sums)[..., :1]
+    new_max = np.maximum(row_max, score)
+    scaled_sum = row_sum * np.exp(row_max - new_max)
+    new_sum = scaled_sum + np.exp(score - new_max)
+    return new_max, new_sum, output * (scaled_sum / new_sum)[..., :1]
 
 
-def sink_gradient(sink: Array, highest: Array, total: Array, grad: Array, output: Array) -> Array:
-    """Of the sink's share in the softmax; heads lie in axis -2 of all."""
-    share = np.exp(sink - highest[..., 0]) / total[..., 0]
-    lost = -share * (grad * output).sum(-1)
-    return np.asarray(lost.reshape(-1, len(sink)).sum(0))
+def sink_gradient(sink: Array, row_max: Array, row_sum: Array, grad: Array, output: Array) -> Array:
+    """The gradient of the sink. Heads lie in axis -2 of all arguments."""
+    share = np.exp(sink - row_max[..., 0]) / row_sum[..., 0]
+    dscore = -share * (grad * output).sum(-1)
+    return np.asarray(dscore.reshape(-1, len(sink)).sum(0))

@@ -32,11 +32,11 @@ def write_rows(cache: Array, rows: Array, slots: Array, name: str, nz: bool = Fa
     check_range(name, slots, -1 if skip else 0, len(cache) * size)
     there = np.flatnonzero(slots >= 0)
     page, place = np.divmod(slots[there], size)
-    kept = rows.reshape(len(rows), math.prod(rows.shape[1:]))[there]
+    stored = rows.reshape(len(rows), math.prod(rows.shape[1:]))[there]
     target = np.empty((len(there), int(np.prod(cache.shape[2:]))), cache.dtype)
-    if kept.shape != target.shape:
-        raise DataError(name, f"addresses rows of {target.shape[1]} elements; the results have {kept.shape[1]}")
-    round_into(target, np.ascontiguousarray(kept))
+    if stored.shape != target.shape:
+        raise DataError(name, f"addresses rows of {target.shape[1]} elements; the results have {stored.shape[1]}")
+    round_into(target, np.ascontiguousarray(stored))
     if not nz:
         cache[page, place] = target.reshape(len(there), *cache.shape[2:])
         return
@@ -48,15 +48,15 @@ def write_rows(cache: Array, rows: Array, slots: Array, name: str, nz: bool = Fa
 
 def slots_of_blocks(index: Array, lengths: list[int], size: int, name: str) -> Array:
     """The slots of all tokens, sequence by sequence, whose pages of ``size`` tokens an index names one by one."""
-    flat, made, start = index.reshape(-1), [], 0
+    flat, slots, start = index.reshape(-1), [], 0
     for length in lengths:
         pages = flat[start : start + -(-length // size)]
         if len(pages) < -(-length // size):
             raise DataError(name, f"has {len(flat)} items; the sequences have more pages")
         start += len(pages)
         place = np.arange(length)
-        made.append(np.where(pages[place // size] < 0, -1, pages[place // size] * size + place % size))
-    return np.concatenate(made) if made else np.zeros(0, np.int64)
+        slots.append(np.where(pages[place // size] < 0, -1, pages[place // size] * size + place % size))
+    return np.concatenate(slots) if slots else np.zeros(0, np.int64)
 
 
 def lengths_of(ends: Optional[Array], lead: tuple[int, ...]) -> list[int]:

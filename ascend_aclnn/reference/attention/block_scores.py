@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference.attention._blocks import paged, side, spans
 
 _BLOCK = 128
@@ -20,42 +20,40 @@ def _wide(x: Array) -> Array:
 
 
 @reference_by_name("aclnnMsaIndexScore", raw=True)
-def msa_index_score(given: Given) -> dict[str, Any]:
+def msa_index_score(args: NamedArguments) -> dict[str, Any]:
     """The largest q @ k^T (times the keys' scales) that a query sees in each block of 128 keys; -inf where it sees none."""
-    layout, scale = given["layoutKey"] or "BBND", given["scale"]
-    query, key = _wide(given["query"]), _wide(given["key"])
+    layout, scale = args["layoutKey"] or "BBND", args["scale"]
+    query, key = _wide(args["query"]), _wide(args["key"])
     if scale is not None:
         key = key * scale.reshape(key.shape[:-1])[..., None]
     if layout == "BNBD":
         key = key.swapaxes(1, 2)
-    ends, table = given["actualSeqQlen"], given["blockTable"]
+    ends, table = args["actualSeqQlen"], args["blockTable"]
     queries = spans(None if ends is None else ends[1:], "actualSeqQlenOptional", len(query))
     names = "actualSeqKlenOptional", "actualSeqKlenOptional"
     if layout == "TND":
-        keys = side(key, "TND", names, given["actualSeqKlen"])
+        keys = side(key, "TND", names, args["actualSeqKlen"])
     else:
-        keys = side(key, "PA_BSND", names, None, given["actualSeqKlen"], table)
-    if not len(queries) == len(keys) == len(given["startLoc"]):
-        raise DataError(
-            "startLoc", f"has {len(given['startLoc'])} items; there are {len(queries)} sequences of queries"
-        )
+        keys = side(key, "PA_BSND", names, None, args["actualSeqKlen"], table)
+    if not len(queries) == len(keys) == len(args["startLoc"]):
+        raise DataError("startLoc", f"has {len(args['startLoc'])} items; there are {len(queries)} sequences of queries")
     heads, group = query.shape[1], query.shape[1] // key.shape[-2]
     columns = table.shape[1] if layout != "TND" else -(-len(key) // _BLOCK)
     score = np.full((heads, len(query), -(-columns // 16) * 16), -np.inf, np.float32)
     for number, rows in enumerate(queries):
-        own = np.repeat(keys.take(key, number), group, 1)
-        length, count = len(own), rows.stop - rows.start
-        products = np.einsum("qhd,khd->hqk", query[rows], own)
-        if given["sparseMode"] == 3:
+        own_keys = np.repeat(keys.take(key, number), group, 1)
+        length, count = len(own_keys), rows.stop - rows.start
+        products = np.einsum("qhd,khd->hqk", query[rows], own_keys)
+        if args["sparseMode"] == 3:
             seen = length - count + np.arange(count) + 1
             products = np.where(np.arange(length) >= seen[:, None], -np.inf, products)
         blocks = -(-length // _BLOCK)
         products = np.pad(products, ((0, 0), (0, 0), (0, blocks * _BLOCK - length)), constant_values=-np.inf)
-        made = products.reshape(heads, count, blocks, _BLOCK).max(-1, initial=-np.inf)
-        start, block = int(given["startLoc"][number]), np.arange(blocks)
-        made[..., block < given["initBlocks"]] = _INIT
-        made[..., (block >= max(0, start + 1 - given["localBlocks"])) & (block <= start)] = _LOCAL
-        score[:, rows, :blocks] = made
+        block_max = products.reshape(heads, count, blocks, _BLOCK).max(-1, initial=-np.inf)
+        start, block = int(args["startLoc"][number]), np.arange(blocks)
+        block_max[..., block < args["initBlocks"]] = _INIT
+        block_max[..., (block >= max(0, start + 1 - args["localBlocks"])) & (block <= start)] = _LOCAL
+        score[:, rows, :blocks] = block_max
     return {"score": score}
 
 
@@ -71,11 +69,11 @@ def _sums(x: Array, blocks: int, size: int, stride: int) -> Array:
 
 
 @reference_by_name("aclnnStemOamPrepVarlenQ", raw=True)
-def stem_oam_prep_varlen_q(given: Given) -> dict[str, Any]:
+def stem_oam_prep_varlen_q(args: NamedArguments) -> dict[str, Any]:
     """Sums of a block's queries (times their scales), one for each place of a stride, side by side."""
-    size, stride = given["stemBlockSize"], given["stemStride"]
-    q = _wide(given["q"]) * given["qScale"][..., None]
-    lengths, ends = given["qSeqLens"], given["cuSeqLensQ"]
+    size, stride = args["stemBlockSize"], args["stemStride"]
+    q = _wide(args["q"]) * args["qScale"][..., None]
+    lengths, ends = args["qSeqLens"], args["cuSeqLensQ"]
     most = -(-max(lengths, default=0) // size)
     flat = np.zeros((len(lengths), q.shape[1], most, stride, q.shape[2]), np.float32)
     for number, length in enumerate(lengths):
@@ -98,19 +96,19 @@ def _bias(values: Array, blocks: int, size: int, stride: int, magnitude: float) 
 
 
 @reference_by_name("aclnnStemOamPrepPagedKv", raw=True)
-def stem_oam_prep_paged_kv(given: Given) -> dict[str, Any]:
+def stem_oam_prep_paged_kv(args: NamedArguments) -> dict[str, Any]:
     """Of paged keys the sums as of queries, in reverse order; of paged values a bias of each block."""
-    size, stride, lengths = given["stemBlockSize"], given["stemStride"], given["kvSeqLens"]
-    caches = [given[name] for name in ("kCache", "vCache", "kScaleCache")]
-    keys, values, scales = (_wide(c.swapaxes(1, 2) if given["kvLayout"] == "BNBD" else c) for c in caches)
+    size, stride, lengths = args["stemBlockSize"], args["stemStride"], args["kvSeqLens"]
+    caches = [args[name] for name in ("kCache", "vCache", "kScaleCache")]
+    keys, values, scales = (_wide(c.swapaxes(1, 2) if args["kvLayout"] == "BNBD" else c) for c in caches)
     heads, most = keys.shape[2], -(-max(lengths, default=0) // size)
     flat = np.zeros((len(lengths), heads, most, stride, keys.shape[3]), np.float32)
     bias = np.zeros((len(lengths), heads, most), np.float32)
-    for number, (length, table) in enumerate(zip(lengths, given["kvIndices"])):
+    for number, (length, table) in enumerate(zip(lengths, args["kvIndices"])):
         if length <= 0:
             continue
         blocks = -(-length // size)
         k, v, s = (paged(cache, table, length, "kvIndices") for cache in (keys, values, scales))
         flat[number, :, :blocks] = _sums(k * s, blocks, size, stride)[:, :, ::-1]
-        bias[number, :, :blocks] = _bias(v * given["vScale"][:, None], blocks, size, stride, given["lambdaMag"])
+        bias[number, :, :blocks] = _bias(v * args["vScale"][:, None], blocks, size, stride, args["lambdaMag"])
     return {"kFlat": flat.reshape(*flat.shape[:3], -1), "vBias": bias}

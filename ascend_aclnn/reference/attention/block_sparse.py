@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._blocks import (
     Softmax,
@@ -48,8 +48,8 @@ class _Lengths(NamedTuple):
         if self.layout == "TND":
             start = sum(self.lengths[:batch])
             return slice(start, start + self.lengths[batch]), head
-        own = slice(0, self.lengths[batch])
-        return (batch, head, own) if self.layout == "BNSD" else (batch, own, head)
+        tokens = slice(0, self.lengths[batch])
+        return (batch, head, tokens) if self.layout == "BNSD" else (batch, tokens, head)
 
 
 class _Part(NamedTuple):
@@ -65,25 +65,25 @@ class _Part(NamedTuple):
 class _Sparse:
     """The queries, keys and blocks of one call."""
 
-    def __init__(self, given: Given, query: Array, key: Array, block: Sequence[int]) -> None:
-        self.given, self.block = given, block
-        lengths, lengths_kv = given["actualSeqLengths"], given["actualSeqLengthsKv"]
-        self.queries = _Lengths.of(query, given["qInputLayout"], lengths, "actualSeqLengthsOptional")
-        self.keys = _Lengths.of(key, given["kvInputLayout"], lengths_kv, "actualSeqLengthsKvOptional")
+    def __init__(self, args: NamedArguments, query: Array, key: Array, block: Sequence[int]) -> None:
+        self.args, self.block = args, block
+        lengths, lengths_kv = args["actualSeqLengths"], args["actualSeqLengthsKv"]
+        self.queries = _Lengths.of(query, args["qInputLayout"], lengths, "actualSeqLengthsOptional")
+        self.keys = _Lengths.of(key, args["kvInputLayout"], lengths_kv, "actualSeqLengthsKvOptional")
         if len(self.queries.lengths) != len(self.keys.lengths):
             raise DataError(
                 "actualSeqLengthsKvOptional", f"has {len(self.keys.lengths)} items; query has other sequences"
             )
-        axis = 1 if given["qInputLayout"] in ("TND", "BNSD") else 2
+        axis = 1 if args["qInputLayout"] in ("TND", "BNSD") else 2
         self.heads, self.share = query.shape[axis], query.shape[axis] // key.shape[axis]
 
     def chosen(self, batch: int, head: int, block: int, first: int) -> Array:
         """The blocks of keys of one block of queries; ``first`` blocks belong to sequences before."""
-        indices = self.given["selectIdx"]
+        indices = self.args["selectIdx"]
         if indices is not None:
-            count = int(self.given["selectNumIdx"][first + block, head])
+            count = int(self.args["selectNumIdx"][first + block, head])
             return np.asarray(indices[first + block, head, :count])
-        mask = self.given["blockSparseMask"]
+        mask = self.args["blockSparseMask"]
         blocks = -(-self.keys.lengths[batch] // self.block[1])
         if mask is None:
             return np.arange(blocks)
@@ -94,18 +94,18 @@ class _Sparse:
         for batch, (many, there) in enumerate(zip(self.queries.lengths, self.keys.lengths)):
             blocks = -(-many // self.block[0])
             for head in range(self.heads):
-                own = self.queries.at(batch, head), self.keys.at(batch, head // self.share)
+                places = self.queries.at(batch, head), self.keys.at(batch, head // self.share)
                 for block in range(blocks):
                     rows = slice(block * self.block[0], min((block + 1) * self.block[0], many))
                     chosen = self.chosen(batch, head, block, first)
                     check_range("selectIdx", chosen, -1, max(1, -(-there // self.block[1])))
                     tokens = tokens_of_blocks(chosen, self.block[1], there)
-                    yield _Part(own[0], rows, own[1], tokens, (batch, head, head // self.share))
+                    yield _Part(places[0], rows, places[1], tokens, (batch, head, head // self.share))
             first += blocks
 
     def softmax(self, query: Array, key: Array, part: _Part) -> Softmax:
         scores = (query[part.where][part.rows] @ key[part.keys_where][part.tokens].T) * np.float32(
-            self.given["scaleValue"]
+            self.args["scaleValue"]
         )
         return softmax_or_zero(scores, np.zeros(scores.shape, bool))
 
@@ -138,40 +138,39 @@ def _small_floats(call: Any) -> Optional[str]:
     "aclnnRainFusionAttention",
     unsupported=_small_floats,
 )
-def block_sparse_attention(given: Given) -> dict[str, Any]:
+def block_sparse_attention(args: NamedArguments) -> dict[str, Any]:
     """softmax(scale query key~^T) value~ of the chosen blocks; a query without any gives zeros.
 
     Operands of 8 bits are dequantised first; the device quantises the probabilities between its two products.
     """
-    block = (given["blockShape"] or _DEFAULT_BLOCK)[:2]
-    sparse = _Sparse(given, given["query"], given["key"], block)
-    query = _dequantised(given["query"], given["qDequantScale"], sparse.queries, (_QUERY_SCALES,))
+    block = (args["blockShape"] or _DEFAULT_BLOCK)[:2]
+    sparse = _Sparse(args, args["query"], args["key"], block)
+    query = _dequantised(args["query"], args["qDequantScale"], sparse.queries, (_QUERY_SCALES,))
     key, value = (
-        _dequantised(given[name], given[f"{name[0]}DequantScale"], sparse.keys, _KEY_SCALES)
-        for name in ("key", "value")
+        _dequantised(args[name], args[f"{name[0]}DequantScale"], sparse.keys, _KEY_SCALES) for name in ("key", "value")
     )
     output, lse = np.zeros(query.shape, np.float32), np.zeros((*query.shape[:-1], 1), np.float32)
     for part in sparse.parts():
-        found = sparse.softmax(query, key, part)
-        output[part.where][part.rows] = found.probabilities @ value[part.keys_where][part.tokens]
-        lse[part.where][part.rows] = found.log_sum_exp
-    wanted = given["softmaxLseFlag"] is None or given["softmaxLseFlag"]
+        attended = sparse.softmax(query, key, part)
+        output[part.where][part.rows] = attended.probabilities @ value[part.keys_where][part.tokens]
+        lse[part.where][part.rows] = attended.log_sum_exp
+    wanted = args["softmaxLseFlag"] is None or args["softmaxLseFlag"]
     return {"attentionOut": output, "softmaxLse": lse if wanted else None}
 
 
 @reference_by_name("aclnnBlockSparseAttentionGrad")
-def block_sparse_attention_grad(given: Given) -> dict[str, Array]:
-    query, key, value, grad = given["query"], given["key"], given["value"], given["dout"]
-    sparse = _Sparse(given, query, key, (given["blockShape"] or _DEFAULT_BLOCK)[:2])
+def block_sparse_attention_grad(args: NamedArguments) -> dict[str, Array]:
+    query, key, value, grad = args["query"], args["key"], args["value"], args["dout"]
+    sparse = _Sparse(args, query, key, (args["blockShape"] or _DEFAULT_BLOCK)[:2])
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
-    scale = np.float32(given["scaleValue"])
+    scale = np.float32(args["scaleValue"])
     for part in sparse.parts():
-        own, dy = query[part.where][part.rows], grad[part.where][part.rows]
+        queries, dy = query[part.where][part.rows], grad[part.where][part.rows]
         keys, values = key[part.keys_where][part.tokens], value[part.keys_where][part.tokens]
-        probabilities = np.exp((own @ keys.T) * scale - given["softmaxLse"][part.where][part.rows])
+        probabilities = np.exp((queries @ keys.T) * scale - args["softmaxLse"][part.where][part.rows])
         derivative = softmax_derivative(probabilities, dy @ values.T) * scale
         dq[part.where][part.rows] = derivative @ keys
-        dk[part.keys_where][part.tokens] += derivative.T @ own
+        dk[part.keys_where][part.tokens] += derivative.T @ queries
         dv[part.keys_where][part.tokens] += probabilities.T @ dy
     return {"dq": dq, "dk": dk, "dv": dv}
 
@@ -180,7 +179,7 @@ def block_sparse_attention_grad(given: Given) -> dict[str, Array]:
 
 
 def _means(x: Array, size: int, counts: Optional[Sequence[int]]) -> Array:
-    """Of blocks of tokens (tokens, width); of the first so many of each block, if that is said."""
+    """Of blocks of tokens (tokens, width); or of the first ``counts`` tokens of each block."""
     blocks = -(-len(x) // size)
     padded = np.zeros((blocks * size, x.shape[1]), np.float32)
     padded[: len(x)] = x
@@ -192,9 +191,9 @@ def _means(x: Array, size: int, counts: Optional[Sequence[int]]) -> Array:
     return np.asarray((parts * inside[..., None]).sum(1) / np.maximum(many, 1))
 
 
-def _own_counts(given: Given, name: str, batch: int, blocks: Sequence[int], packed: bool) -> Any:
+def _counts_of_sequence(args: NamedArguments, name: str, batch: int, blocks: Sequence[int], packed: bool) -> Any:
     """How many tokens of each block of one sequence count."""
-    counts: Optional[Sequence[int]] = given[name]
+    counts: Optional[Sequence[int]] = args[name]
     if not counts:
         return None
     total = sum(blocks) if packed else len(blocks) * max(blocks)
@@ -205,12 +204,12 @@ def _own_counts(given: Given, name: str, batch: int, blocks: Sequence[int], pack
 
 
 @reference_by_name("aclnnBSASelectBlockMask")
-def bsa_select_block_mask(given: Given) -> dict[str, Array]:
+def bsa_select_block_mask(args: NamedArguments) -> dict[str, Array]:
     """1 for the pairs of blocks whose mean queries and keys have the largest probabilities, as many as sparsity says."""
-    query, key, block = given["query"], given["key"], (given["blockShape"] or _DEFAULT_BLOCK)[:2]
-    layout = given["qInputLayout"] or "BNSD"
-    queries = _Lengths.of(query, layout, given["actualSeqLengths"], "actualSeqLengths")
-    keys = _Lengths.of(key, given["kvInputLayout"] or "BNSD", given["actualSeqLengthsKV"], "actualSeqLengthsKV")
+    query, key, block = args["query"], args["key"], (args["blockShape"] or _DEFAULT_BLOCK)[:2]
+    layout = args["qInputLayout"] or "BNSD"
+    queries = _Lengths.of(query, layout, args["actualSeqLengths"], "actualSeqLengths")
+    keys = _Lengths.of(key, args["kvInputLayout"] or "BNSD", args["actualSeqLengthsKV"], "actualSeqLengthsKV")
     if len(queries.lengths) != len(keys.lengths):
         raise DataError(
             "actualSeqLengthsKV", f"has {len(keys.lengths)} items; query has {len(queries.lengths)} sequences"
@@ -224,7 +223,7 @@ def bsa_select_block_mask(given: Given) -> dict[str, Array]:
     mask = np.zeros((len(rows), query.shape[1], *most), np.int8)
     for batch in range(len(rows)):
         counts = [
-            _own_counts(given, f"actualBlockLen{name}", batch, blocks, layout == "TND")
+            _counts_of_sequence(args, f"actualBlockLen{name}", batch, blocks, layout == "TND")
             for name, blocks in (("Query", rows), ("Key", columns))
         ]
         for head in range(query.shape[1]):
@@ -233,9 +232,9 @@ def bsa_select_block_mask(given: Given) -> dict[str, Array]:
             hidden = np.zeros((len(q), len(k)), bool)
             if counts[1] is not None:
                 hidden |= np.asarray(counts[1]) == 0
-            found = softmax_or_zero((q @ k.T) * np.float32(given["scaleValue"]), hidden).probabilities
-            many = round(given["sparsity"] * found.size)
-            chosen = largest(np.where(hidden, -1, found).reshape(-1), many)
+            probabilities = softmax_or_zero((q @ k.T) * np.float32(args["scaleValue"]), hidden).probabilities
+            many = round(args["sparsity"] * probabilities.size)
+            chosen = largest(np.where(hidden, -1, probabilities).reshape(-1), many)
             mask[batch, head, chosen // len(k), chosen % len(k)] = 1
             mask[batch, head, : len(q), : len(k)][hidden] = 0
     return {"blockSparseMaskOut": mask}

@@ -8,7 +8,7 @@ import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -24,16 +24,16 @@ def attention_update(lse: list[Array], parts: list[Array], kind: int) -> tuple[A
 
 
 @reference_by_name("aclnnRingAttentionUpdate", "aclnnRingAttentionUpdateV2")
-def ring_attention_update(given: Given) -> dict[str, Array]:
+def ring_attention_update(args: NamedArguments) -> dict[str, Array]:
     """Two results with their maxima and sums, put together; each number stands eight times."""
-    before, after = given["prevSoftmaxMax"], given["curSoftmaxMax"]
-    most = np.maximum(before, after)
-    old, new = given["prevSoftmaxSum"] * np.exp(before - most), given["curSoftmaxSum"] * np.exp(after - most)
-    total = old + new
-    layout = given["inputLayout"]
-    made = _spread(old / total, given["prevAttnOut"], layout) * given["prevAttnOut"]
-    made = made + _spread(new / total, given["curAttnOut"], layout) * given["curAttnOut"]
-    return {"attnOutOut": made, "softmaxMaxOut": most, "softmaxSumOut": total}
+    before, after = args["prevSoftmaxMax"], args["curSoftmaxMax"]
+    row_max = np.maximum(before, after)
+    old, new = args["prevSoftmaxSum"] * np.exp(before - row_max), args["curSoftmaxSum"] * np.exp(after - row_max)
+    row_sum = old + new
+    layout = args["inputLayout"]
+    output = _spread(old / row_sum, args["prevAttnOut"], layout) * args["prevAttnOut"]
+    output = output + _spread(new / row_sum, args["curAttnOut"], layout) * args["curAttnOut"]
+    return {"attnOutOut": output, "softmaxMaxOut": row_max, "softmaxSumOut": row_sum}
 
 
 def _spread(share: Array, output: Array, layout: str) -> Array:
@@ -118,12 +118,12 @@ def scatter_pa_cache(
         batch, head = divmod(number, heads)
         rows = key[batch, : int(lengths[batch]) if lengths is not None else None, head]
         if compress_offsets is None:
-            kept = rows[len(rows) - length :]
+            tokens = rows[len(rows) - length :]
         else:
             first = int(compress_offsets.reshape(-1)[number])
             mean = rows[first : first + length].astype(np.float32).mean(0, keepdims=True).astype(rows.dtype)
-            kept = np.concatenate([rows[:first], mean, rows[first + length :]])
-        _write(out[0], kept[:, None], slot + np.arange(len(kept)))
+            tokens = np.concatenate([rows[:first], mean, rows[first + length :]])
+        _write(out[0], tokens[:, None], slot + np.arange(len(tokens)))
 
 
 @reference("aclnnScatterPaKvCacheWithKScale", raw=True)
@@ -173,7 +173,7 @@ def gather_pa_kv_cache(
     number = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
     fractal = cache_mode == "PA_NZ"
-    for cache, made in ((key_cache, out[0]), (value_cache, out[1])):
+    for cache, target in ((key_cache, out[0]), (value_cache, out[1])):
         size = cache.shape[2 if fractal else 1]
         page, token = np.divmod(place, size)
         first = 0 if offsets is None else offsets[number] // size
@@ -181,6 +181,6 @@ def gather_pa_kv_cache(
         chosen = table[number, page + first]
         check_range("blockTables", chosen, 0, len(cache))
         rows = cache[chosen, :, token] if fractal else cache[chosen, token]
-        if rows.size != len(rows) * int(np.prod(made.shape[1:])):
-            raise DataError("keyRef", f"has rows of shape {made.shape[1:]}; the caches have {rows.shape[1:]}")
-        made[: len(rows)] = rows.reshape(len(rows), *made.shape[1:])
+        if rows.size != len(rows) * int(np.prod(target.shape[1:])):
+            raise DataError("keyRef", f"has rows of shape {target.shape[1:]}; the caches have {rows.shape[1:]}")
+        target[: len(rows)] = rows.reshape(len(rows), *target.shape[1:])

@@ -7,7 +7,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import reference
 
@@ -40,10 +40,10 @@ def keep_last(state: Array, padded: Array) -> None:
 
 def _shifted(x: Array, by: int) -> Array:
     """Tokens later by so many, zeros before them (or earlier, zeros after them)."""
-    made = np.zeros_like(x)
+    shifted = np.zeros_like(x)
     if abs(by) < len(x):
-        made[max(by, 0) : len(x) + min(by, 0)] = x[max(-by, 0) : len(x) - max(by, 0)]
-    return made
+        shifted[max(by, 0) : len(x) + min(by, 0)] = x[max(-by, 0) : len(x) - max(by, 0)]
+    return shifted
 
 
 def _masked(x: Array, mask: Optional[Array]) -> Array:
@@ -70,30 +70,30 @@ def masked_causal_conv1d_backward(grad: Array, x: Array, weight: Array, mask: Op
 class _Fused:
     """One call; states are changed in place."""
 
-    def __init__(self, given: Given, states: Array) -> None:
-        self.given, self.states = given, states
-        self.indices = given["cacheIndices"]
+    def __init__(self, args: NamedArguments, states: Array) -> None:
+        self.args, self.states = args, states
+        self.indices = args["cacheIndices"]
         self.cached_blocks = self.indices is not None and self.indices.ndim == 2
-        self.history = len(given["weight"]) - 1
+        self.history = len(args["weight"]) - 1
 
     def of(self, name: str, number: int) -> Optional[int]:
-        values = self.given[name]
+        values = self.args[name]
         return None if values is None else int(values[number])
 
     def line(self, number: int, block: Optional[int]) -> int:
         """Which state belongs to a sequence (and one of its blocks)."""
         if self.indices is None:
-            found = number
+            state = number
         elif self.cached_blocks:
             if block is None or not 0 <= block < self.indices.shape[1]:
                 raise DataError(
                     "initialStateIdx", f"or a block index is {block}; there are {self.indices.shape[1]} blocks"
                 )
-            found = int(self.indices[number, block])
+            state = int(self.indices[number, block])
         else:
-            found = int(self.indices[number])
-        check_range("cacheIndices", np.array([found]), 0, len(self.states))
-        return found
+            state = int(self.indices[number])
+        check_range("cacheIndices", np.array([state]), 0, len(self.states))
+        return state
 
     def padded(self, x: Array, number: int, line: int) -> tuple[Array, int]:
         """The cached tokens and x, and where the ones that are convolved begin."""
@@ -115,8 +115,8 @@ class _Fused:
 
     def fill_blocks(self, x: Array, number: int, first: int, last: int) -> None:
         """The states at the ends of the blocks that x completes; x begins with the history."""
-        size, tokens = self.given["blockSize"], len(x) - self.history
-        done = size - int(self.given["numComputedTokens"][number]) % size
+        size, tokens = self.args["blockSize"], len(x) - self.history
+        done = size - int(self.args["numComputedTokens"][number]) % size
         rest = (tokens - done) % size
         boundary = tokens - rest - (size if rest == 0 else 0)
         for chunk in range(last - first):
@@ -127,31 +127,31 @@ class _Fused:
 
     def run(self, x: Array, number: int) -> Optional[Array]:
         """The result of one sequence; None for one that is left out."""
-        given = self.given
-        if self.indices is not None and self.indices.reshape(len(self.indices), -1)[number, 0] == given["padSlotId"]:
+        args = self.args
+        if self.indices is not None and self.indices.reshape(len(self.indices), -1)[number, 0] == args["padSlotId"]:
             return None
         first, last = self.of("blockIdxFirstScheduledToken", number), self.of("blockIdxLastScheduledToken", number)
         padded, offset = self.padded(x, number, self.line(number, self.of("initialStateIdx", number)))
         keep_last(self.states[self.line(number, last)], padded)
         used = padded[offset:]
-        if self.cached_blocks and first is not None and last is not None and given["numComputedTokens"] is not None:
+        if self.cached_blocks and first is not None and last is not None and args["numComputedTokens"] is not None:
             self.fill_blocks(used, number, first, last)
-        y = convolved(used, given["weight"])
+        y = convolved(used, args["weight"])
         computed = self.of("numComputedTokens", number)
-        if given["convMode"] == 1 and computed is not None:
+        if args["convMode"] == 1 and computed is not None:
             y[: min(max(self.history - computed, 0), len(y))] = 0
-        return x + y if given["residualConnection"] else y
+        return x + y if args["residualConnection"] else y
 
 
 @reference_by_name("aclnnFusedCausalConv1d", "aclnnInplaceFusedCausalConv1d")
-def fused_causal_conv1d(given: Given) -> dict[str, Array]:
+def fused_causal_conv1d(args: NamedArguments) -> dict[str, Array]:
     """Each sequence after its cached tokens, convolved, added to x if that is asked for; the cache keeps the last tokens."""
-    x, states = given["x"], given["convStates"].copy()
-    fused, y = _Fused(given, states), np.zeros(x.shape, np.float32)
-    for number, where in enumerate(sequences(x, given["queryStartLoc"])):
-        made = fused.run(x[where], number)
-        if made is not None:
-            y[where] = made
-        elif given.operator == "aclnnInplaceFusedCausalConv1d":
+    x, states = args["x"], args["convStates"].copy()
+    fused, y = _Fused(args, states), np.zeros(x.shape, np.float32)
+    for number, where in enumerate(sequences(x, args["queryStartLoc"])):
+        result = fused.run(x[where], number)
+        if result is not None:
+            y[where] = result
+        elif args.operator == "aclnnInplaceFusedCausalConv1d":
             y[where] = x[where]
     return {"x": y, "y": y, "convStates": states}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._blocks import softmax, softmax_derivative
 
@@ -32,8 +32,8 @@ class _Piece(NamedTuple):
         return int(self.rows.stop - self.rows.start)
 
 
-def _pieces(given: Given) -> Iterator[_Piece]:
-    lead, ends = given["x"].shape[:-1], given["cuSeqlens"]
+def _pieces(args: NamedArguments) -> Iterator[_Piece]:
+    lead, ends = args["x"].shape[:-1], args["cuSeqlens"]
     if len(lead) == 2:
         bounds = np.arange(lead[0] + 1) * lead[1]
     elif ends is None or not ends.size:
@@ -42,7 +42,7 @@ def _pieces(given: Given) -> Iterator[_Piece]:
         bounds = ends.reshape(-1)
     if (np.diff(bounds) < 0).any() or bounds[0] < 0 or bounds[-1] > np.prod(lead):
         raise DataError("cuSeqlensOptional", f"is {bounds}; it must rise to at most {np.prod(lead)}")
-    used, starts = given["seqused"], given["startPos"]
+    used, starts = args["seqused"], args["startPos"]
     for number, (first, last) in enumerate(zip(bounds, bounds[1:])):
         for name, values in (("sequsedOptional", used), ("startPosOptional", starts)):
             if values is not None and values.size and (number >= values.size or values[number] < 0):
@@ -61,24 +61,24 @@ def _grouped(x: Array, first: int, last: int, ratio: int, coff: int, empty: floa
     """
     width = x.shape[1] // coff
     count = last - first
-    own = (
+    current = (
         x[-count * ratio :].reshape(count, ratio, -1)[..., (coff - 1) * width :]
         if count
         else np.zeros((0, ratio, width))
     )
     if coff == 1:
-        return np.asarray(own)
-    before = x[:, :width]
+        return np.asarray(current)
+    previous = x[:, :width]
     if first == 0:
-        before = np.concatenate([np.full((ratio, width), empty, x.dtype), before])
-    return np.concatenate([before[: count * ratio].reshape(count, ratio, width), own], 1)
+        previous = np.concatenate([np.full((ratio, width), empty, x.dtype), previous])
+    return np.concatenate([previous[: count * ratio].reshape(count, ratio, width), current], 1)
 
 
 class _State:
     """The projections of tokens, kept in pages (blocks, tokens, 2 * coff * width): keys, then scores with the bias."""
 
-    def __init__(self, given: Given) -> None:
-        self.cache, self.table, self.cyclic = given["stateCacheRef"], given["stateBlockTable"], given["cacheMode"] == 2
+    def __init__(self, args: NamedArguments) -> None:
+        self.cache, self.table, self.cyclic = args["stateCacheRef"], args["stateBlockTable"], args["cacheMode"] == 2
         if self.table is None:
             raise DataError("stateBlockTableOptional", "is None; the cache cannot be addressed without it")
 
@@ -98,23 +98,23 @@ class _State:
         return np.asarray(self.cache[self._places(number, positions)])
 
     def write(self, number: int, positions: Array, rows: Array) -> None:
-        """Page 0 is nobody's: what belongs there is not written."""
+        """Page 0 is reserved: rows that would go there are not written."""
         pages, places = self._places(number, positions)
         there = pages != 0
         self.cache[pages[there], places[there]] = rows[there]
 
 
-def _compress(given: Given, x: Array, wkv: Array, wgate: Array) -> dict[str, Any]:
-    ratio, coff = given["cmpRatio"], given["coff"]
+def _compress(args: NamedArguments, x: Array, wkv: Array, wgate: Array) -> dict[str, Any]:
+    ratio, coff = args["cmpRatio"], args["coff"]
     tokens = x.reshape(-1, x.shape[-1])
-    ape, state = given["ape"].astype(np.float32), _State(given)
+    ape, state = args["ape"].astype(np.float32), _State(args)
     wide = len(wkv)
     compressed: list[tuple[int, Array, Array, Array]] = []
-    for piece in _pieces(given):
+    for piece in _pieces(args):
         total = piece.start + piece.tokens
         positions = np.arange(piece.start, total)
-        own = tokens[piece.rows]
-        rows = np.concatenate([own @ wkv.T, own @ wgate.T + ape[positions % ratio]], 1)
+        new_tokens = tokens[piece.rows]
+        rows = np.concatenate([new_tokens @ wkv.T, new_tokens @ wgate.T + ape[positions % ratio]], 1)
         first, last = piece.start // ratio, total // ratio
         if last > first:
             begin = max(first - (coff - 1), 0) * ratio
@@ -124,69 +124,69 @@ def _compress(given: Given, x: Array, wkv: Array, wgate: Array) -> dict[str, Any
             weights = softmax(_grouped(seen[:, wide:], first, last, ratio, coff, -np.inf).swapaxes(1, 2)).probabilities
             weights = weights.swapaxes(1, 2)
             compressed.append((piece.number, (keys * weights).sum(1), weights, keys))
-        kept = total - total % ratio - (coff - 1) * ratio if state.cyclic else 0
-        there = positions >= kept
+        first_cached = total - total % ratio - (coff - 1) * ratio if state.cyclic else 0
+        there = positions >= first_cached
         state.write(piece.number, positions[there], rows[there])
-    results: dict[str, Any] = {"stateCacheRef": given["stateCacheRef"]}
-    return results | _laid_out(given, compressed, ratio, coff, wide // coff)
+    results: dict[str, Any] = {"stateCacheRef": args["stateCacheRef"]}
+    return results | _laid_out(args, compressed, ratio, coff, wide // coff)
 
 
-def _laid_out(given: Given, compressed: list[Any], ratio: int, coff: int, width: int) -> dict[str, Any]:
+def _laid_out(args: NamedArguments, compressed: list[Any], ratio: int, coff: int, width: int) -> dict[str, Any]:
     """Group by group, in a batch or packed, the rest zero."""
-    lead = given["x"].shape[:-1]
+    lead = args["x"].shape[:-1]
     if len(lead) == 2:
         groups: tuple[int, ...] = (lead[0], -(-lead[1] // ratio))
     else:
-        groups = (min(lead[0], lead[0] // ratio + given["cuSeqlens"].size - 1),)
+        groups = (min(lead[0], lead[0] // ratio + args["cuSeqlens"].size - 1),)
     shapes = (width,), (coff * ratio, width), (coff * ratio, width)
-    made = [np.zeros((*groups, *shape), np.float32) for shape in shapes]
+    outputs = [np.zeros((*groups, *shape), np.float32) for shape in shapes]
     done = 0
     for number, *parts in compressed:
-        for target, part in zip(made, parts):
+        for target, part in zip(outputs, parts):
             if len(groups) == 2:
                 target[number, : len(part)] = part
             else:
                 target[done : done + len(part)] = part
         done += len(parts[0])
-    return {"cmpKvOut": made[0], "softmaxScoreOut": made[1], "kvOut": made[2]}
+    return {"cmpKvOut": outputs[0], "softmaxScoreOut": outputs[1], "kvOut": outputs[2]}
 
 
 @reference_by_name("aclnnCompressor", raw=True)
-def compressor(given: Given) -> dict[str, Any]:
+def compressor(args: NamedArguments) -> dict[str, Any]:
     """Sum over a group's tokens of keys * softmax(scores + ape), both projections of x; unfinished groups wait in the cache.
 
     kvOut is what the gradient needs, the keys of each group (the README calls it their product, for which the
     gradient's formulas would not hold).
     """
-    made = _compress(given, *(_wide(given[name]) for name in ("x", "wkv", "wgate")))
-    if not given["gradEnabled"]:
-        made |= {"softmaxScoreOut": None, "kvOut": None}
-    return made
+    results = _compress(args, *(_wide(args[name]) for name in ("x", "wkv", "wgate")))
+    if not args["gradEnabled"]:
+        results |= {"softmaxScoreOut": None, "kvOut": None}
+    return results
 
 
 @reference_by_name("aclnnQuantCompressor", raw=True)
-def quant_compressor(given: Given) -> dict[str, Any]:
+def quant_compressor(args: NamedArguments) -> dict[str, Any]:
     """The same of operands that are numbers of 8 bits times their scales."""
-    x, wkv, wgate = (_wide(given[name]) for name in ("x", "wkv", "wgate"))
-    scales = [given[f"{name}Descale"] for name in ("x", "wkv", "wgate")]
+    x, wkv, wgate = (_wide(args[name]) for name in ("x", "wkv", "wgate"))
+    scales = [args[f"{name}Descale"] for name in ("x", "wkv", "wgate")]
     x, wkv, wgate = (
         part if scale is None else part * scale.reshape(-1, 1) for part, scale in zip((x, wkv, wgate), scales)
     )
-    return _compress(given, x, wkv, wgate)
+    return _compress(args, x, wkv, wgate)
 
 
 @reference_by_name("aclnnCompressorGrad", raw=True)
-def compressor_grad(given: Given) -> dict[str, Any]:
+def compressor_grad(args: NamedArguments) -> dict[str, Any]:
     """Of the compression's operands: dKv = dC * S, dScore = S * (dC * kv - sum(S * dC * kv)), and their products."""
-    ratio, coff = given["cmpRatio"], given["coff"]
-    x, wkv, wgate, by_row = (_wide(given[name]) for name in ("x", "wkv", "wgate", "dCmpKv"))
-    weights, keys = given["softmaxScore"], given["kv"]
+    ratio, coff = args["cmpRatio"], args["coff"]
+    x, wkv, wgate, by_row = (_wide(args[name]) for name in ("x", "wkv", "wgate", "dCmpKv"))
+    weights, keys = args["softmaxScore"], args["kv"]
     tokens, wide = x.reshape(-1, x.shape[-1]), len(wkv)
     width = wide // coff
     derivative = np.zeros((2, len(tokens), wide), np.float32)
     by_ape = np.zeros((ratio, wide), np.float32)
     done = 0
-    for piece in _pieces(given):
+    for piece in _pieces(args):
         first, last = piece.start // ratio, (piece.start + piece.tokens) // ratio
         count = last - first
         pick: Any = (piece.number, slice(0, count)) if x.ndim == 3 else slice(done, done + count)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference.attention._dense import (
     COPIES,
     SLOPE_TYPES,
@@ -25,51 +25,51 @@ from ascend_aclnn.reference.attention._dense import (
 # ------------------------------------------------------------------------------------------------- padded sequences
 
 
-def _whole(given: Given, key: Array, bias: str) -> Attention:
+def _whole(args: NamedArguments, key: Array, bias: str) -> Attention:
     return attention_of(
-        given["query"],
+        args["query"],
         key,
-        given["value"],
-        given[bias],
-        given["dropMask"],
-        given["attenMask"],
-        given["prefix"],
-        (given["qStartIdx"], given["kvStartIdx"]),
-        given["scaleValue"],
-        given["keepProb"],
-        given["preTokens"],
-        given["nextTokens"],
-        given["headNum"],
-        given["inputLayout"],
-        given["sparseMode"],
-        given["pseType"],
+        args["value"],
+        args[bias],
+        args["dropMask"],
+        args["attenMask"],
+        args["prefix"],
+        (args["qStartIdx"], args["kvStartIdx"]),
+        args["scaleValue"],
+        args["keepProb"],
+        args["preTokens"],
+        args["nextTokens"],
+        args["headNum"],
+        args["inputLayout"],
+        args["sparseMode"],
+        args["pseType"],
     )
 
 
 @reference_by_name("aclnnFlashAttentionScore", "aclnnFlashAttentionScoreV2", "aclnnFlashAttentionScoreV3")
-def flash_attention_score(given: Given) -> dict[str, Array]:
+def flash_attention_score(args: NamedArguments) -> dict[str, Array]:
     """softmax(mask((query key^T + bias) scale)) value, with dropout of the probabilities and, from V3 on, sinks."""
-    attention = _whole(given, given["key"], "realShift")
-    layout, sink = given["inputLayout"], given["sink"]
-    highest, total, _, output = forward(attention, "BNSD")
+    attention = _whole(args, args["key"], "realShift")
+    layout, sink = args["inputLayout"], args["sink"]
+    row_max, row_sum, _, output = forward(attention, "BNSD")
     if sink is not None:
-        most, sums, made = with_sink(sink, *(x.swapaxes(1, 2) for x in (highest, total, output)))
-        highest, total, output = (x.swapaxes(1, 2) for x in (most, sums, made))
-    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": in_layout(output, layout)}
+        new_max, new_sum, new_output = with_sink(sink, *(x.swapaxes(1, 2) for x in (row_max, row_sum, output)))
+        row_max, row_sum, output = (x.swapaxes(1, 2) for x in (new_max, new_sum, new_output))
+    return {"softmaxMaxOut": row_max, "softmaxSumOut": row_sum, "attentionOutOut": in_layout(output, layout)}
 
 
 @reference_by_name("aclnnFlashAttentionScoreGrad", "aclnnFlashAttentionScoreGradV2", "aclnnFlashAttentionScoreGradV3")
-def flash_attention_score_grad(given: Given) -> dict[str, Any]:
+def flash_attention_score_grad(args: NamedArguments) -> dict[str, Any]:
     """Gradients of query, key, value, bias and sink; probabilities come from the maxima and sums of the forward pass."""
-    attention = _whole(given, given["keyIn"], "pseShift")
-    layout, heads, sink = given["inputLayout"], given["headNum"], given["sinkIn"]
-    statistics = given["softmaxMax"], given["softmaxSum"]
-    dq, dk, dv, dbias = backward(attention, given["dy"], *statistics, layout, heads)
+    attention = _whole(args, args["keyIn"], "pseShift")
+    layout, heads, sink = args["inputLayout"], args["headNum"], args["sinkIn"]
+    statistics = args["softmaxMax"], args["softmaxSum"]
+    dq, dk, dv, dbias = backward(attention, args["dy"], *statistics, layout, heads)
     results = {"dqOut": dq, "dkOut": dk, "dvOut": dv, "dpseOut": dbias}
     if sink is not None:
-        grad, output = (heads_first(given[name], layout, heads) for name in ("dy", "attentionIn"))
-        taken = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
-        results["dsinkOut"] = sink_gradient(sink, *taken)
+        grad, output = (heads_first(args[name], layout, heads) for name in ("dy", "attentionIn"))
+        operands = (x.swapaxes(1, 2) for x in (*statistics, grad, output))
+        results["dsinkOut"] = sink_gradient(sink, *operands)
     return results
 
 
@@ -89,9 +89,9 @@ class _Part(NamedTuple):
         return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
 
 
-def _parts(given: Given, heads: int) -> Iterator[_Part]:
-    """The sequences, by their running totals."""
-    ends, key_ends = given["actualSeqQLen"] or (), given["actualSeqKvLen"] or ()
+def _parts(args: NamedArguments, heads: int) -> Iterator[_Part]:
+    """The sequences, from their running totals."""
+    ends, key_ends = args["actualSeqQLen"] or (), args["actualSeqKvLen"] or ()
     if len(ends) != len(key_ends):
         raise DataError("actualSeqKvLenOptional", f"has {len(key_ends)} items; it must have {len(ends)}")
     score, start, key_start = 0, 0, 0
@@ -101,13 +101,13 @@ def _parts(given: Given, heads: int) -> Iterator[_Part]:
         start, key_start = end, key_end
 
 
-def _bias(given: Given, part: _Part, heads: int, name: str) -> Optional[Array]:
+def _bias(args: NamedArguments, part: _Part, heads: int, name: str) -> Optional[Array]:
     """The bias of one sequence: slopes, a piece of a long row, or a matrix for all."""
-    values: Optional[Array] = given[name]
+    values: Optional[Array] = args[name]
     if values is None or values.size == 0:
         return None
     queries, keys = part.shape
-    if given["pseType"] in SLOPE_TYPES:
+    if args["pseType"] in SLOPE_TYPES:
         return values[part.number][None] if values.ndim == 2 else values
     if values.ndim == 1:
         return values[part.first_score : part.first_score + heads * queries * keys].reshape(1, heads, queries, keys)
@@ -115,12 +115,12 @@ def _bias(given: Given, part: _Part, heads: int, name: str) -> Optional[Array]:
         raise DataError(
             name + "Optional", f"has shape {values.shape}: a bias of the last rows only is not computed here"
         )
-    own: Array = values[part.number if len(values) > 1 else 0]
-    return own[None, :, :queries, :keys]
+    matrix: Array = values[part.number if len(values) > 1 else 0]
+    return matrix[None, :, :queries, :keys]
 
 
-def _mask(given: Given, part: _Part) -> Optional[Array]:
-    mask: Optional[Array] = given["attenMask"]
+def _mask(args: NamedArguments, part: _Part) -> Optional[Array]:
+    mask: Optional[Array] = args["attenMask"]
     if mask is None or mask.ndim < 2:
         return mask
     queries, keys = part.shape
@@ -129,9 +129,9 @@ def _mask(given: Given, part: _Part) -> Optional[Array]:
     return mask[..., :queries, :keys]
 
 
-def _kept(given: Given, part: _Part, heads: int) -> Optional[Array]:
-    """The bits of one sequence."""
-    bits: Optional[Array] = given["dropMask"]
+def _drop_mask(args: NamedArguments, part: _Part, heads: int) -> Optional[Array]:
+    """The dropout bits of one sequence."""
+    bits: Optional[Array] = args["dropMask"]
     if bits is None or bits.size == 0:
         return None
     count = heads * part.shape[0] * part.shape[1]
@@ -140,26 +140,26 @@ def _kept(given: Given, part: _Part, heads: int) -> Optional[Array]:
     return np.packbits(some[first % 8 : first % 8 + count], bitorder="little")
 
 
-def _attention(given: Given, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Attention:
+def _attention(args: NamedArguments, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Attention:
     heads = query.shape[1]
-    prefix = given["prefix"]
+    prefix = args["prefix"]
     return attention_of(
         query[None, part.queries],
         key[None, part.keys],
         value[None, part.keys],
-        _bias(given, part, heads, bias),
-        _kept(given, part, heads),
-        _mask(given, part),
+        _bias(args, part, heads, bias),
+        _drop_mask(args, part, heads),
+        _mask(args, part),
         prefix[part.number : part.number + 1] if prefix else None,
-        (given["qStartIdx"], given["kvStartIdx"]),
-        given["scaleValue"],
-        given["keepProb"],
-        given["preTokens"],
-        given["nextTokens"],
+        (args["qStartIdx"], args["kvStartIdx"]),
+        args["scaleValue"],
+        args["keepProb"],
+        args["preTokens"],
+        args["nextTokens"],
         heads,
         "BSND",
-        given["sparseMode"],
-        given["pseType"],
+        args["sparseMode"],
+        args["pseType"],
     )
 
 
@@ -174,20 +174,20 @@ def _joined(x: Array, rotated: Optional[Array]) -> Array:
     "aclnnFlashAttentionVarLenScoreV4",
     "aclnnFlashAttentionVarLenScoreV5",
 )
-def flash_attention_var_len_score(given: Given) -> dict[str, Array]:
+def flash_attention_var_len_score(args: NamedArguments) -> dict[str, Array]:
     """softmax(mask((query key^T + bias) scale)) value, for each sequence."""
-    query, key = _joined(given["query"], given["queryRope"]), _joined(given["key"], given["keyRope"])
-    value = given["value"]
+    query, key = _joined(args["query"], args["queryRope"]), _joined(args["key"], args["keyRope"])
+    value = args["value"]
     output = np.zeros((*query.shape[:2], value.shape[2]), np.float32)
-    highest = np.zeros((*query.shape[:2], COPIES), np.float32)
-    total = np.zeros_like(highest)
-    for part in _parts(given, query.shape[1]):
-        most, sums, _, made = forward(_attention(given, part, query, key, value, "realShift"), "BSND")
-        highest[part.queries], total[part.queries] = most[0].swapaxes(0, 1), sums[0].swapaxes(0, 1)
-        output[part.queries] = made[0]
-    if given["sink"] is not None:
-        highest, total, output = with_sink(given["sink"], highest, total, output)
-    return {"softmaxMaxOut": highest, "softmaxSumOut": total, "attentionOutOut": output}
+    row_max = np.zeros((*query.shape[:2], COPIES), np.float32)
+    row_sum = np.zeros_like(row_max)
+    for part in _parts(args, query.shape[1]):
+        part_max, part_sum, _, part_output = forward(_attention(args, part, query, key, value, "realShift"), "BSND")
+        row_max[part.queries], row_sum[part.queries] = part_max[0].swapaxes(0, 1), part_sum[0].swapaxes(0, 1)
+        output[part.queries] = part_output[0]
+    if args["sink"] is not None:
+        row_max, row_sum, output = with_sink(args["sink"], row_max, row_sum, output)
+    return {"softmaxMaxOut": row_max, "softmaxSumOut": row_sum, "attentionOutOut": output}
 
 
 @reference_by_name(
@@ -197,38 +197,40 @@ def flash_attention_var_len_score(given: Given) -> dict[str, Array]:
     "aclnnFlashAttentionUnpaddingScoreGradV4",
     "aclnnFlashAttentionUnpaddingScoreGradV5",
 )
-def flash_attention_unpadding_score_grad(given: Given) -> dict[str, Any]:
-    query, key = _joined(given["query"], given["queryRope"]), _joined(given["keyIn"], given["keyInRope"])
-    value, grad = given["value"], given["dy"]
+def flash_attention_unpadding_score_grad(args: NamedArguments) -> dict[str, Any]:
+    query, key = _joined(args["query"], args["queryRope"]), _joined(args["keyIn"], args["keyInRope"])
+    value, grad = args["value"], args["dy"]
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
-    bias = given["pseShift"]
+    bias = args["pseShift"]
     dbias = None
-    if bias is not None and given["pseType"] not in SLOPE_TYPES:
+    if bias is not None and args["pseType"] not in SLOPE_TYPES:
         dbias = np.zeros(bias.shape, np.float32)
-    statistics = [given["softmaxMax"], given["softmaxSum"]]
-    for part in _parts(given, query.shape[1]):
-        attention = _attention(given, part, query, key, value, "pseShift")
-        own = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
-        made = backward(attention, grad[None, part.queries], own[0], own[1], "BSND", query.shape[1])
-        dq[part.queries], dk[part.keys], dv[part.keys] = made[0][0], made[1][0], made[2][0]
-        if dbias is not None and made[3] is not None:
-            _add_bias(dbias, made[3], part)
-    wide, wide_key = given["query"].shape[2], given["keyIn"].shape[2]
+    statistics = [args["softmaxMax"], args["softmaxSum"]]
+    for part in _parts(args, query.shape[1]):
+        attention = _attention(args, part, query, key, value, "pseShift")
+        part_statistics = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
+        gradients = backward(
+            attention, grad[None, part.queries], part_statistics[0], part_statistics[1], "BSND", query.shape[1]
+        )
+        dq[part.queries], dk[part.keys], dv[part.keys] = gradients[0][0], gradients[1][0], gradients[2][0]
+        if dbias is not None and gradients[3] is not None:
+            _add_bias(dbias, gradients[3], part)
+    wide, wide_key = args["query"].shape[2], args["keyIn"].shape[2]
     results = {"dqOut": dq[..., :wide], "dkOut": dk[..., :wide_key], "dvOut": dv, "dpseOut": dbias}
-    if given["queryRope"] is not None and given["queryRope"].size:
+    if args["queryRope"] is not None and args["queryRope"].size:
         results |= {"dqRopeOut": dq[..., wide:], "dkRopeOut": dk[..., wide_key:]}
-    if given["sinkIn"] is not None:
-        taken = (given["sinkIn"], *statistics, grad, given["attentionIn"])
-        results["dsinkOut"] = sink_gradient(*taken)
+    if args["sinkIn"] is not None:
+        operands = (args["sinkIn"], *statistics, grad, args["attentionIn"])
+        results["dsinkOut"] = sink_gradient(*operands)
     return results
 
 
-def _add_bias(dbias: Array, made: Array, part: _Part) -> None:
+def _add_bias(dbias: Array, part_grad: Array, part: _Part) -> None:
     queries, keys = part.shape
     if dbias.ndim == 1:
-        dbias[part.first_score : part.first_score + made.size] = made.reshape(-1)
+        dbias[part.first_score : part.first_score + part_grad.size] = part_grad.reshape(-1)
     else:
-        dbias[part.number if len(dbias) > 1 else 0, :, :queries, :keys] += made[0]
+        dbias[part.number if len(dbias) > 1 else 0, :, :queries, :keys] += part_grad[0]
 
 
 # --------------------------------------------------------------------------------------------------- one version for both
@@ -244,75 +246,78 @@ def _drawn_dropout(call: Any) -> Optional[str]:
 _SCALED_TOKENS = {"Q": 128, "K": 256, "V": 512}  # tokens with one scale, of queries, keys and values
 
 
-def _dequantised(given: Given, name: str, heads: int, scale: str) -> Array:
+def _dequantised(args: NamedArguments, name: str, heads: int, scale: str) -> Array:
     """Heads first (batch, heads, tokens, width), restored by scales (batch, heads, blocks, 1)."""
-    x = heads_first(given[name], given["inputLayout"], heads)
-    factors = given[f"dScale{scale}"]
+    x = heads_first(args[name], args["inputLayout"], heads)
+    factors = args[f"dScale{scale}"]
     if factors is None or factors.size == 0:
         return x
     return np.asarray(x * np.repeat(factors, _SCALED_TOKENS[scale], 2)[:, :, : x.shape[2]])
 
 
-def _as_bnsd(given: Given, key: str, ropes: tuple[str, str]) -> Given:
+def _as_bnsd(args: NamedArguments, key: str, ropes: tuple[str, str]) -> NamedArguments:
     """The same call in one layout: queries, keys and values with heads first, dequantised, their rotated parts joined."""
-    layout, heads = given["inputLayout"], given["headNum"]
-    query = _dequantised(given, "query", heads, "Q")
-    shared = given[key].shape[2] // max(1, query.shape[3]) if layout in ("BSH", "SBH") else 0
-    made = Given(given)
-    made.operator = given.operator
-    rotated = [given[name] for name in ropes]
+    layout, heads = args["inputLayout"], args["headNum"]
+    query = _dequantised(args, "query", heads, "Q")
+    shared = args[key].shape[2] // max(1, query.shape[3]) if layout in ("BSH", "SBH") else 0
+    converted = NamedArguments(args)
+    converted.operator = args.operator
+    rotated = [args[name] for name in ropes]
     parts = [x if x is None or not x.size else heads_first(x, layout, n) for x, n in zip(rotated, (heads, shared))]
-    made["query"], made[key] = _joined(query, parts[0]), _joined(_dequantised(given, key, shared, "K"), parts[1])
-    made["value"] = _dequantised(given, "value", shared, "V")
-    made["inputLayout"] = "BNSD"
-    return made
+    converted["query"], converted[key] = (
+        _joined(query, parts[0]),
+        _joined(_dequantised(args, key, shared, "K"), parts[1]),
+    )
+    converted["value"] = _dequantised(args, "value", shared, "V")
+    converted["inputLayout"] = "BNSD"
+    return converted
 
 
 @reference_by_name("aclnnFlashAttentionScoreV4", unsupported=_drawn_dropout)
-def flash_attention_score_v4(given: Given) -> dict[str, Any]:
+def flash_attention_score_v4(args: NamedArguments) -> dict[str, Any]:
     """Sequences of one length or several, with rotated parts, sinks, and operands of 8 bits."""
-    layout = given["inputLayout"]
+    layout = args["inputLayout"]
     results: dict[str, Any]
     if layout == "TND":
-        results = flash_attention_var_len_score(given)
+        results = flash_attention_var_len_score(args)
         return results
-    results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    results = flash_attention_score(_as_bnsd(args, "key", ("queryRope", "keyRope")))
     return {**results, "attentionOutOut": in_layout(results["attentionOutOut"], layout)}
 
 
 @reference_by_name("aclnnFlashAttentionScoreGradV4", unsupported=_drawn_dropout)
-def flash_attention_score_grad_v4(given: Given) -> dict[str, Any]:
+def flash_attention_score_grad_v4(args: NamedArguments) -> dict[str, Any]:
     """Of the same: queries, keys, values, rotated parts, bias and sinks."""
     results: dict[str, Any]
-    layout, heads = given["inputLayout"], given["headNum"]
+    layout, heads = args["inputLayout"], args["headNum"]
     if layout == "TND":
-        given["keyInRope"] = given["keyRope"]
-        results = flash_attention_unpadding_score_grad(given)
+        args["keyInRope"] = args["keyRope"]
+        results = flash_attention_unpadding_score_grad(args)
         return results
-    made = _as_bnsd(given, "keyIn", ("queryRope", "keyRope"))
-    width = made["query"].shape[3] - (0 if given["queryRope"] is None else given["queryRope"].shape[-1])
-    if layout in ("BSH", "SBH") and given["queryRope"] is not None:
-        width = made["query"].shape[3] - given["queryRope"].shape[-1] // heads
+    converted = _as_bnsd(args, "keyIn", ("queryRope", "keyRope"))
+    width = converted["query"].shape[3] - (0 if args["queryRope"] is None else args["queryRope"].shape[-1])
+    if layout in ("BSH", "SBH") and args["queryRope"] is not None:
+        width = converted["query"].shape[3] - args["queryRope"].shape[-1] // heads
     for name, scale in (("dy", "Dy"), ("attentionIn", "O")):
-        x = heads_first(given[name], layout, heads)
-        factor = given[f"dScale{scale}"]
-        made[name] = x if factor is None or factor.size == 0 else x * factor.reshape(-1)[0]
-    results = flash_attention_score_grad(made)
+        x = heads_first(args[name], layout, heads)
+        factor = args[f"dScale{scale}"]
+        converted[name] = x if factor is None or factor.size == 0 else x * factor.reshape(-1)[0]
+    results = flash_attention_score_grad(converted)
     for name, rope in (("dq", "queryRope"), ("dk", "keyRope")):
         whole = results[f"{name}Out"]
         results[f"{name}Out"] = in_layout(whole[..., :width], layout)
-        if given[rope] is not None and given[rope].size:
+        if args[rope] is not None and args[rope].size:
             results[f"{name}RopeOut"] = in_layout(whole[..., width:], layout)
     results["dvOut"] = in_layout(results["dvOut"], layout)
     return results
 
 
 @reference_by_name("aclnnQuantFlashAttentionScore")
-def quant_flash_attention_score(given: Given) -> dict[str, Any]:
+def quant_flash_attention_score(args: NamedArguments) -> dict[str, Any]:
     """Operands of HIFLOAT8, dequantised first; the device quantises the probabilities between its products."""
-    given |= {"keepProb": 1.0, "pseType": 1, "sparseMode": 0}
-    layout = given["inputLayout"]
-    results = flash_attention_score(_as_bnsd(given, "key", ("queryRope", "keyRope")))
+    args |= {"keepProb": 1.0, "pseType": 1, "sparseMode": 0}
+    layout = args["inputLayout"]
+    results = flash_attention_score(_as_bnsd(args, "key", ("queryRope", "keyRope")))
     statistics = (results[name][..., :1] for name in ("softmaxMaxOut", "softmaxSumOut"))
     row_max, row_sum = statistics
     attended = in_layout(results["attentionOutOut"], layout)

@@ -1,6 +1,6 @@
 """Attention for inference: prompts, single tokens, and both (FusedInferAttentionScore).
 
-Every sequence is computed by itself: its queries and keys are cut out of whatever holds them (padded batches, packed
+Every sequence is computed by itself: its queries and keys are cut out of their tensors (padded batches, packed
 tokens, caches of pages), keys and values of 8 and 4 bits are restored to float32, and what follows is flash attention.
 Queries of 8 bits have no reference.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, is_integer, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._quantise import unpacked
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._dense import attention_of, forward
@@ -48,16 +48,16 @@ class _Paged(NamedTuple):
 
 
 def _whole(x: Array) -> Array:
-    """Elements as they are meant: an INT32 is eight INT4."""
+    """Elements of 4 bits unpacked: an INT32 holds eight INT4."""
     return unpacked(np.ascontiguousarray(x)) if x.dtype == np.int32 else x
 
 
 def _heads_of(x: Array, layout: str, batch: int, heads: int) -> Array:
     """One sequence of a padded batch: heads, tokens, width."""
-    own = x if layout in ("SH", "NSD") else x[batch if len(x) > 1 else 0]
+    sequence = x if layout in ("SH", "NSD") else x[batch if len(x) > 1 else 0]
     if layout in ("BNSD", "NSD"):
-        return np.asarray(own)
-    return np.asarray(own.reshape(len(own), heads, -1).swapaxes(0, 1))
+        return np.asarray(sequence)
+    return np.asarray(sequence.reshape(len(sequence), heads, -1).swapaxes(0, 1))
 
 
 def _packed(x: Array, layout: str, start: int, end: int) -> Array:
@@ -69,13 +69,13 @@ def _restored(x: Array, scale: Optional[Array], offset: Optional[Array], mode: i
     """(x + offset) * scale of one sequence (heads, tokens, width)."""
     if not is_integer(x.dtype) and scale is None:
         return x
-    made: Array = widen(x).astype(np.float32)
+    restored: Array = widen(x).astype(np.float32)
     for values, add in ((offset, True), (scale, False)):
         if values is None:
             continue
-        fitted = _fitted(values, made.shape, mode, batch, start)
-        made = made + fitted if add else made * fitted
-    return made
+        fitted = _fitted(values, restored.shape, mode, batch, start)
+        restored = restored + fitted if add else restored * fitted
+    return restored
 
 
 def _fitted(values: Array, shape: tuple[int, ...], mode: int, batch: int, start: int) -> Array:
@@ -102,22 +102,22 @@ class _Scales(NamedTuple):
         return _restored(x, self.scale, self.offset, self.mode, batch, start)
 
 
-def _scales(given: Given, side: int) -> _Scales:
-    """Those of the keys (0) or values (1): of their own, or halves of what both have."""
+def _scales(args: NamedArguments, side: int) -> _Scales:
+    """The scales of the keys (0) or values (1): separate arguments, or the halves of a shared one."""
     name = ("key", "value")[side]
-    own = given[f"{name}AntiquantScale"]
-    if own is not None:
-        return _Scales(own, given[f"{name}AntiquantOffset"], given[f"{name}AntiquantMode"] or 0)
-    scale, offset = given["antiquantScale"], given["antiquantOffset"]
+    own_scale = args[f"{name}AntiquantScale"]
+    if own_scale is not None:
+        return _Scales(own_scale, args[f"{name}AntiquantOffset"], args[f"{name}AntiquantMode"] or 0)
+    scale, offset = args["antiquantScale"], args["antiquantOffset"]
     for values in (scale, offset):
         if values is not None and (values.ndim == 0 or len(values) != 2):
             raise DataError("antiquantScale", f"has shape {values.shape}; its first axis must be 2, keys and values")
     halves = (None if x is None else x[side] for x in (scale, offset))
-    return _Scales(next(halves), next(halves), given["antiquantMode"] or 0)
+    return _Scales(next(halves), next(halves), args["antiquantMode"] or 0)
 
 
 def _lengths(values: Optional[Sequence[int]], count: int, whole: int) -> list[int]:
-    """Lengths of the sequences, given for each, for all, or not at all."""
+    """Lengths of the sequences: one for each, one for all, or the whole axis."""
     if not values:
         return [whole] * count
     return list(values) * count if len(values) == 1 else list(values)
@@ -130,16 +130,16 @@ def _mask(mask: Optional[Array], mode: int, batch: int, rows: slice, keys: slice
     if mask.ndim == 2 and queries > 1:
         mask = mask[None]
     mask = mask.reshape(len(mask), -1, mask.shape[-1])
-    own: Array = mask[batch if len(mask) > 1 else 0]
-    return own[rows if len(own) > 1 else slice(None), keys]
+    rows_of_batch: Array = mask[batch if len(mask) > 1 else 0]
+    return rows_of_batch[rows if len(rows_of_batch) > 1 else slice(None), keys]
 
 
-def _bias(given: Given, batch: int, rows: slice, keys: slice) -> Optional[Array]:
-    values: Optional[Array] = given["pseShift"]
+def _bias(args: NamedArguments, batch: int, rows: slice, keys: slice) -> Optional[Array]:
+    values: Optional[Array] = args["pseShift"]
     if values is None or values.size == 0:
         return None
-    own: Array = values[batch if len(values) > 1 else 0]
-    return own[None, :, rows if own.shape[1] > 1 else slice(None), keys]
+    matrix: Array = values[batch if len(values) > 1 else 0]
+    return matrix[None, :, rows if matrix.shape[1] > 1 else slice(None), keys]
 
 
 class _Sequence(NamedTuple):
@@ -153,94 +153,98 @@ class _Sequence(NamedTuple):
     value: Array
 
 
-def _attend(given: Given, part: _Sequence, queries: int) -> tuple[Array, Array]:
+def _attend(args: NamedArguments, part: _Sequence, queries: int) -> tuple[Array, Array]:
     """Result and logarithm of the sum of exponentials: heads, queries, width (1)."""
-    mode = given["sparseMode"] or 0
+    mode = args["sparseMode"] or 0
     attention = attention_of(
         part.query[None],
         part.key[None],
         part.value[None],
-        _bias(given, part.number, part.rows, part.keys),
+        _bias(args, part.number, part.rows, part.keys),
         None,
-        _mask(given["attenMask"], mode, part.number, part.rows, part.keys, queries),
+        _mask(args["attenMask"], mode, part.number, part.rows, part.keys, queries),
         None,
         (None, None),
-        given["scaleValue"],
+        args["scaleValue"],
         1.0,
-        _WIDE if given["preTokens"] is None else given["preTokens"],
-        _WIDE if given["nextTokens"] is None else given["nextTokens"],
+        _WIDE if args["preTokens"] is None else args["preTokens"],
+        _WIDE if args["nextTokens"] is None else args["nextTokens"],
         part.query.shape[0],
         "BNSD",
         mode,
         0,
     )
-    highest, total, _, output = forward(attention, "BNSD")
-    highest, total = highest[0, ..., :1], total[0, ..., :1]
-    made = output[0]
-    sink = given["learnableSink"]
+    row_max, row_sum, _, output = forward(attention, "BNSD")
+    row_max, row_sum = row_max[0, ..., :1], row_sum[0, ..., :1]
+    attended = output[0]
+    sink = args["learnableSink"]
     if sink is not None:
         score = sink[:, None, None]
-        most = np.maximum(highest, score)
-        seen = total * np.exp(highest - most)
-        highest, total, made = most, seen + np.exp(score - most), made * seen / (seen + np.exp(score - most))
-    return made, np.where(total > 0, highest + np.log(total), np.inf)
+        new_max = np.maximum(row_max, score)
+        seen = row_sum * np.exp(row_max - new_max)
+        row_max, row_sum, attended = (
+            new_max,
+            seen + np.exp(score - new_max),
+            attended * seen / (seen + np.exp(score - new_max)),
+        )
+    return attended, np.where(row_sum > 0, row_max + np.log(row_sum), np.inf)
 
 
 class _Reader(NamedTuple):
-    """Cuts the sequences out of what holds them."""
+    """Cuts the sequences out of their tensors."""
 
-    given: Given
+    args: NamedArguments
     layout: str
     many: int
 
     @classmethod
-    def of(cls, given: Given, layout: str) -> _Reader:
-        ends = given["actualSeqLengths"]
+    def of(cls, args: NamedArguments, layout: str) -> _Reader:
+        ends = args["actualSeqLengths"]
         if "T" in layout and not ends:
             raise DataError("actualSeqLengthsOptional", "is None; in layouts with T it is required")
-        return cls(given, layout, len(ends) if "T" in layout else len(given["query"]) if "B" in layout else 1)
+        return cls(args, layout, len(ends) if "T" in layout else len(args["query"]) if "B" in layout else 1)
 
     def queries(self, number: int) -> tuple[slice, list[Array]]:
         """Where a sequence's queries lie in its axis; they, and their rotated parts if there are some."""
-        given, layout = self.given, self.layout
-        both = [x for x in (given["query"], given["queryRope"]) if x is not None]
-        ends = given["actualSeqLengths"]
+        args, layout = self.args, self.layout
+        both = [x for x in (args["query"], args["queryRope"]) if x is not None]
+        ends = args["actualSeqLengths"]
         if "T" in layout:
             start, end = (ends[number - 1] if number else 0), ends[number]
             return slice(0, end - start), [_packed(x, layout, start, end) for x in both]
-        whole = given["query"].shape[layout.index("S")]
-        rows = _placed(whole, _lengths(ends, self.many, whole)[number], given["queryPaddingSize"])
-        return rows, [_heads_of(x, layout, number, given["numHeads"])[:, rows] for x in both]
+        whole = args["query"].shape[layout.index("S")]
+        rows = _placed(whole, _lengths(ends, self.many, whole)[number], args["queryPaddingSize"])
+        return rows, [_heads_of(x, layout, number, args["numHeads"])[:, rows] for x in both]
 
     def keys(self, number: int) -> tuple[slice, list[Array]]:
         """Where a sequence's keys lie in its axis; they, their values, and their rotated parts if there are some."""
-        given, layout = self.given, self.layout
-        heads = given["numKeyValueHeads"] or given["numHeads"]
-        lengths = given["actualSeqLengthsKv"]
-        own = number if len(given["key"]) > 1 else 0
-        all_of = [_whole(given["key"][own]), _whole(given["value"][own])]
-        all_of += [] if given["keyRope"] is None else [given["keyRope"]]
-        if given["blockTable"] is not None:
+        args, layout = self.args, self.layout
+        heads = args["numKeyValueHeads"] or args["numHeads"]
+        lengths = args["actualSeqLengthsKv"]
+        row = number if len(args["key"]) > 1 else 0
+        all_of = [_whole(args["key"][row]), _whole(args["value"][row])]
+        all_of += [] if args["keyRope"] is None else [args["keyRope"]]
+        if args["blockTable"] is not None:
             if number >= len(lengths or ()):
                 raise DataError(
                     "actualSeqLengthsKvOptional", f"is {lengths}; paged keys need a length for each sequence"
                 )
             length = lengths[number]
-            return slice(0, length), [_Paged(x, given["blockTable"]).of(number, length, heads) for x in all_of]
+            return slice(0, length), [_Paged(x, args["blockTable"]).of(number, length, heads) for x in all_of]
         if "T" in layout:
             start, end = (lengths[number - 1] if number else 0), lengths[number]
             return slice(0, end - start), [_packed(x, layout, start, end) for x in all_of]
-        within = [_heads_of(x, layout, 0 if own else number, heads) for x in all_of]
+        within = [_heads_of(x, layout, 0 if row else number, heads) for x in all_of]
         there = within[0].shape[1]
-        where = _placed(there, _lengths(lengths, self.many, there)[number], given["kvPaddingSize"])
+        where = _placed(there, _lengths(lengths, self.many, there)[number], args["kvPaddingSize"])
         return where, [x[:, where] for x in within]
 
     def sequence(self, number: int, scales: Sequence[_Scales]) -> _Sequence:
-        heads = self.given["numKeyValueHeads"] or self.given["numHeads"]
+        heads = self.args["numKeyValueHeads"] or self.args["numHeads"]
         rows, query = self.queries(number)
         where, (key, value, *rope) = self.keys(number)
         key, value = (s.restore(x, number, where.start) for s, x in zip(scales, (key, value)))
-        key, value, where = _with_prefix(self.given, self.layout, key, value, heads, where)
+        key, value, where = _with_prefix(self.args, self.layout, key, value, heads, where)
         if len(query) > 1 and rope:
             key = np.concatenate([widen(key), *rope], -1)
         return _Sequence(number, rows, where, np.concatenate(query, -1) if len(query) > 1 else query[0], key, value)
@@ -256,16 +260,16 @@ def _placed(whole: int, length: int, padding: Optional[Array]) -> slice:
 
 
 def _with_prefix(
-    given: Given, layout: str, key: Array, value: Array, heads: int, where: slice
+    args: NamedArguments, layout: str, key: Array, value: Array, heads: int, where: slice
 ) -> tuple[Array, Array, slice]:
-    """Keys that all sequences have before their own."""
-    shared = [given[f"{n}SharedPrefix"] for n in ("key", "value")]
+    """Prepends the keys and values of the shared prefix."""
+    shared = [args[f"{n}SharedPrefix"] for n in ("key", "value")]
     if all(x is None for x in shared):
         return key, value, where
     if any(x is None for x in shared):
         raise DataError("keySharedPrefixOptional", "and value_shared_prefix are given both, or neither")
     both = [_heads_of(_whole(x), layout, 0, heads) for x in shared]
-    length = (given["actualSharedPrefixLen"] or (both[0].shape[1],))[0]
+    length = (args["actualSharedPrefixLen"] or (both[0].shape[1],))[0]
     joined = [np.concatenate([x[:, :length], widen(y)], 1) for x, y in zip(both, (key, value))]
     return joined[0], joined[1], slice(where.start, where.stop + length)
 
@@ -283,18 +287,18 @@ def _not_computed(call: Any) -> Optional[str]:
 _STORED = ("key", "value")  # caches, of which one block at a time is widened
 
 
-def _fused(given: Given, layouts: str) -> dict[str, Any]:
-    query = given["query"]
+def _fused(args: NamedArguments, layouts: str) -> dict[str, Any]:
+    query = args["query"]
     layout, _, out = layouts.partition("_")
     out = out or layout
-    heads = given["numHeads"]
+    heads = args["numHeads"]
     packed = "T" in layout
     tokens = query.shape[layout.index("T" if packed else "S")]
-    if not all(any(x.size for x in given[name]) for name in ("key", "value")):  # zeros, of no weight
+    if not all(any(x.size for x in args[name]) for name in ("key", "value")):  # zeros, of no weight
         batch = query.shape[layout.index("B")] if "B" in layout else 1
         lse = np.full((tokens, heads, 1) if packed else (batch, heads, tokens, 1), np.inf, np.float32)
-        return {"attentionOut": None, "softmaxLse": lse if given["softmaxLseFlag"] else None}
-    reader, scales = _Reader.of(given, layout), [_scales(given, side) for side in (0, 1)]
+        return {"attentionOut": None, "softmaxLse": lse if args["softmaxLseFlag"] else None}
+    reader, scales = _Reader.of(args, layout), [_scales(args, side) for side in (0, 1)]
     parts = [reader.sequence(number, scales) for number in range(reader.many)]
     width = parts[0].value.shape[2] if parts else 0
     shape = (heads, tokens) if packed else (max(len(parts), 1), heads, tokens)
@@ -304,25 +308,25 @@ def _fused(given: Given, layouts: str) -> dict[str, Any]:
         rows = slice(start, start + part.query.shape[1]) if packed else part.rows
         start += part.query.shape[1]
         where: Any = (slice(None), rows) if packed else (part.number, slice(None), rows)
-        result[where], sums[where] = _attend(given, part, tokens)
-    result = _quantised(given, result)
+        result[where], sums[where] = _attend(args, part, tokens)
+    result = _quantised(args, result)
     if packed:
-        made = result if out == "NTD" else result.swapaxes(0, 1)
-        return {"attentionOut": made, "softmaxLse": sums.swapaxes(0, 1) if given["softmaxLseFlag"] else None}
-    return {"attentionOut": _arranged(result, out), "softmaxLse": sums if given["softmaxLseFlag"] else None}
+        arranged = result if out == "NTD" else result.swapaxes(0, 1)
+        return {"attentionOut": arranged, "softmaxLse": sums.swapaxes(0, 1) if args["softmaxLseFlag"] else None}
+    return {"attentionOut": _arranged(result, out), "softmaxLse": sums if args["softmaxLseFlag"] else None}
 
 
-def _quantised(given: Given, result: Array) -> Array:
+def _quantised(args: NamedArguments, result: Array) -> Array:
     """By one scale, or by those of heads and width."""
-    scale, offset = given["quantScale2"], given["quantOffset2"]
+    scale, offset = args["quantScale2"], args["quantOffset2"]
     if scale is None or scale.size == 0:
         return result
 
     def fit(x: Array) -> Array:
         return x.reshape(()) if x.size == 1 else x.reshape(result.shape[-3], 1, -1)
 
-    made = result * fit(scale)
-    return np.asarray(made if offset is None else made + fit(offset))
+    scaled = result * fit(scale)
+    return np.asarray(scaled if offset is None else scaled + fit(offset))
 
 
 def _arranged(result: Array, layout: str) -> Array:
@@ -330,8 +334,15 @@ def _arranged(result: Array, layout: str) -> Array:
     batch, heads, queries, width = result.shape
     rows = result.swapaxes(1, 2)
     flat = rows.reshape(batch, queries, heads * width)
-    made = {"BNSD": result, "BSND": rows, "BSH": flat, "NBSD": result.swapaxes(0, 1), "NSD": result[0], "SH": flat[0]}
-    return np.asarray(made[layout])
+    by_layout = {
+        "BNSD": result,
+        "BSND": rows,
+        "BSH": flat,
+        "NBSD": result.swapaxes(0, 1),
+        "NSD": result[0],
+        "SH": flat[0],
+    }
+    return np.asarray(by_layout[layout])
 
 
 @reference_by_name(
@@ -343,9 +354,9 @@ def _arranged(result: Array, layout: str) -> Array:
     stored=_STORED,
     unsupported=_not_computed,
 )
-def fused_infer_attention_score(given: Given) -> dict[str, Any]:
+def fused_infer_attention_score(args: NamedArguments) -> dict[str, Any]:
     """softmax(mask(query key^T scale + bias)) value, for each sequence."""
-    return _fused(given, given["inputLayout"] or "BSH")
+    return _fused(args, args["inputLayout"] or "BSH")
 
 
 @reference_by_name(
@@ -355,12 +366,12 @@ def fused_infer_attention_score(given: Given) -> dict[str, Any]:
     stored=_STORED,
     unsupported=_not_computed,
 )
-def prompt_flash_attention(given: Given) -> dict[str, Any]:
+def prompt_flash_attention(args: NamedArguments) -> dict[str, Any]:
     """The first version does not look at the bias."""
-    given |= {"key": [given["key"]], "value": [given["value"]]}
-    if given.operator == "aclnnPromptFlashAttention":
-        given["pseShift"] = None
-    return _fused(given, given["inputLayout"])
+    args |= {"key": [args["key"]], "value": [args["value"]]}
+    if args.operator == "aclnnPromptFlashAttention":
+        args["pseShift"] = None
+    return _fused(args, args["inputLayout"])
 
 
 @reference_by_name(
@@ -371,8 +382,8 @@ def prompt_flash_attention(given: Given) -> dict[str, Any]:
     stored=_STORED,
     unsupported=_not_computed,
 )
-def incre_flash_attention(given: Given) -> dict[str, Any]:
+def incre_flash_attention(args: NamedArguments) -> dict[str, Any]:
     """One query for each sequence; the lengths are those of the keys."""
-    given |= {"actualSeqLengthsKv": given["actualSeqLengths"], "blockTable": given["blocktable"]}
-    given["actualSeqLengths"] = None
-    return _fused(given, given["inputLayout"])
+    args |= {"actualSeqLengthsKv": args["actualSeqLengths"], "blockTable": args["blocktable"]}
+    args["actualSeqLengths"] = None
+    return _fused(args, args["inputLayout"])

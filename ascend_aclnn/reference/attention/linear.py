@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 
 # --------------------------------------------------------------------------------------------------- by steps
@@ -24,16 +24,16 @@ class _Steps(NamedTuple):
     decay: Array  # (tokens, heads, 1 or width of keys)
 
     @classmethod
-    def of(cls, given: Given, scale: float) -> _Steps:
-        value = given["value"].astype(np.float32)
-        share = value.shape[1] // given["key"].shape[1]
-        query, key = (np.repeat(given[name].astype(np.float32), share, 1) for name in ("query", "key"))
+    def of(cls, args: NamedArguments, scale: float) -> _Steps:
+        value = args["value"].astype(np.float32)
+        share = value.shape[1] // args["key"].shape[1]
+        query, key = (np.repeat(args[name].astype(np.float32), share, 1) for name in ("query", "key"))
         decay = np.ones((*value.shape[:2], 1), np.float32)
         for name in ("g", "gk"):
-            if given[name] is not None:
-                exponent = given[name].astype(np.float32)
+            if args[name] is not None:
+                exponent = args[name].astype(np.float32)
                 decay = decay * np.exp(exponent if exponent.ndim == 3 else exponent[..., None])
-        return cls(query * np.float32(scale), key, value, given["beta"].astype(np.float32), decay)
+        return cls(query * np.float32(scale), key, value, args["beta"].astype(np.float32), decay)
 
     def step(self, state: Array, token: int) -> tuple[Array, Array]:
         """S = a S + beta (v - a S k) k^T and S q, for all heads: (heads, width of values, width of keys)."""
@@ -52,11 +52,11 @@ def _spans(lengths: Array, tokens: int) -> list[slice]:
 
 
 @reference_by_name("aclnnChunkGatedDeltaRule")
-def chunk_gated_delta_rule(given: Given) -> dict[str, Array]:
+def chunk_gated_delta_rule(args: NamedArguments) -> dict[str, Array]:
     """The rule for whole sequences: results of every token, and the last state of each sequence."""
-    steps, states = _Steps.of(given, given["scaleValue"]), given["initialState"].astype(np.float32)
-    out, final = np.zeros(given["value"].shape, np.float32), states.copy()
-    for number, span in enumerate(_spans(given["actualSeqLengths"], len(out))):
+    steps, states = _Steps.of(args, args["scaleValue"]), args["initialState"].astype(np.float32)
+    out, final = np.zeros(args["value"].shape, np.float32), states.copy()
+    for number, span in enumerate(_spans(args["actualSeqLengths"], len(out))):
         state = states[number]
         for token in range(span.start, span.stop):
             state, out[token] = steps.step(state, token)
@@ -65,19 +65,19 @@ def chunk_gated_delta_rule(given: Given) -> dict[str, Array]:
 
 
 @reference_by_name("aclnnRecurrentGatedDeltaRule")
-def recurrent_gated_delta_rule(given: Given) -> dict[str, Array]:
+def recurrent_gated_delta_rule(args: NamedArguments) -> dict[str, Array]:
     """The rule for a few tokens of each sequence; every token's state is stored where its index says.
 
     A sequence begins with the state of its first token, or with that of the last token that was accepted.
     """
-    steps, states = _Steps.of(given, given["scaleValue"]), given["stateRef"].astype(np.float32)
+    steps, states = _Steps.of(args, args["scaleValue"]), args["stateRef"].astype(np.float32)
     out, indices, accepted = (
-        np.zeros(given["value"].shape, np.float32),
-        given["ssmStateIndices"],
-        given["numAcceptedTokens"],
+        np.zeros(args["value"].shape, np.float32),
+        args["ssmStateIndices"],
+        args["numAcceptedTokens"],
     )
     check_range("ssmStateIndices", indices, 0, len(states))
-    for number, span in enumerate(_spans(given["actualSeqLengths"], len(out))):
+    for number, span in enumerate(_spans(args["actualSeqLengths"], len(out))):
         if span.start == span.stop:
             continue
         first = 0
@@ -100,14 +100,14 @@ def _heads_first(x: Array, layout: str) -> Array:
     return x if layout in ("BNSD", "NTD") else x.swapaxes(1, 2)
 
 
-def _activated(given: Given, g: Array) -> Array:
+def _activated(args: NamedArguments, g: Array) -> Array:
     """The gate as a natural logarithm: (batch, heads, tokens, width)."""
-    if not given["useGateInKernel"]:
+    if not args["useGateInKernel"]:
         return g
-    rate = np.exp(given["aLog"])[:, None, None]
-    x = g if given["dtBias"] is None else g + given["dtBias"].reshape(g.shape[1], 1, -1)
-    if given["safeGate"]:
-        return np.asarray(np.float32(given["lowerBound"]) / (1 + np.exp(-rate * x)))
+    rate = np.exp(args["aLog"])[:, None, None]
+    x = g if args["dtBias"] is None else g + args["dtBias"].reshape(g.shape[1], 1, -1)
+    if args["safeGate"]:
+        return np.asarray(np.float32(args["lowerBound"]) / (1 + np.exp(-rate * x)))
     return np.asarray(-rate * np.logaddexp(0, x))
 
 
@@ -156,22 +156,22 @@ def _pieces(ends: Optional[Sequence[int]], tokens: int, batch: int) -> list[tupl
 
 
 @reference_by_name("aclnnChunkKdaFwd")
-def chunk_kda_fwd(given: Given) -> dict[str, Array]:
+def chunk_kda_fwd(args: NamedArguments) -> dict[str, Array]:
     """The delta rule with a gate for each element of a key, chunk by chunk, and what its gradients need."""
-    layout, size, transposed = given["layout"], given["chunkSize"], given["stateVFirst"]
-    q, k, v, g, beta = (_heads_first(given[n].astype(np.float32), layout) for n in ("q", "k", "v", "g", "beta"))
+    layout, size, transposed = args["layout"], args["chunkSize"], args["stateVFirst"]
+    q, k, v, g, beta = (_heads_first(args[n].astype(np.float32), layout) for n in ("q", "k", "v", "g", "beta"))
     share = v.shape[1] // q.shape[1]
     q, k = np.repeat(q, share, 1), np.repeat(k, share, 1)
-    gate = _activated(given, g)
+    gate = _activated(args, g)
     batch, heads, tokens, wide = v.shape
     width = q.shape[-1]
-    pieces = _pieces(given["cuSeqlens"], tokens, batch)
-    initial = given["initialState"]
+    pieces = _pieces(args["cuSeqlens"], tokens, batch)
+    initial = args["initialState"]
     states = np.zeros((len(pieces), heads, width, wide), np.float32)
     if initial is not None:
         states[:] = initial.swapaxes(2, 3) if transposed else initial
     lasts = {"gk": width, "aqk": size, "akk": size, "w": width, "u": wide, "qg": width, "kg": width, "vNew": wide}
-    made = {name: np.zeros((batch, heads, tokens, last), np.float32) for name, last in lasts.items()}
+    saved = {name: np.zeros((batch, heads, tokens, last), np.float32) for name, last in lasts.items()}
     attended = np.zeros((batch, heads, tokens, wide), np.float32)
     history: list[list[Array]] = [[] for _ in range(batch)]
     for number, (row, start, end) in enumerate(pieces):
@@ -179,13 +179,13 @@ def chunk_kda_fwd(given: Given) -> dict[str, Array]:
             part = slice(first, min(first + size, end))
             history[row].append(states[number].copy())
             q_part, k_part, v_part, gate_part, beta_part = (x[row][:, part] for x in (q, k, v, gate, beta))
-            chunk = _Chunk.of(q_part, k_part, v_part, gate_part, beta_part, states[number], given["scale"])
+            chunk = _Chunk.of(q_part, k_part, v_part, gate_part, beta_part, states[number], args["scale"])
             for name in lasts:
-                found = chunk.v_new if name == "vNew" else getattr(chunk, name)
-                made[name][row][:, part, : found.shape[-1]] = found
+                values = chunk.v_new if name == "vNew" else getattr(chunk, name)
+                saved[name][row][:, part, : values.shape[-1]] = values
             attended[row][:, part], states[number] = chunk.attended, chunk.state
     before = np.stack([np.stack(h) if h else np.zeros((0, *states.shape[1:]), np.float32) for h in history])
-    results = {f"{name}Out": x if layout[0] == "B" else x[0] for name, x in made.items()}
+    results = {f"{name}Out": x if layout[0] == "B" else x[0] for name, x in saved.items()}
     tokens_first = attended.swapaxes(1, 2)
     hidden = before if layout[0] == "B" else before[0]
     return results | {

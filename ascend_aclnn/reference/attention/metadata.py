@@ -12,7 +12,7 @@ import numpy as np
 
 from ascend_aclnn import catalog
 from ascend_aclnn.numerics import Array, DataError, round_into
-from ascend_aclnn.reference._named import Given, reference_by_name, short
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name, short
 from ascend_aclnn.reference.declare import reference
 
 _FLASH, _QUANT_FLASH = (
@@ -21,39 +21,39 @@ _FLASH, _QUANT_FLASH = (
 )
 
 
-def _batch(given: Given) -> int:
-    ends, used = _first(given, "cuSeqlensQ", "cuSeqLensQ"), _first(given, "sequsedQ", "seqUsedQ")
+def _batch(args: NamedArguments) -> int:
+    ends, used = _first(args, "cuSeqlensQ", "cuSeqLensQ"), _first(args, "sequsedQ", "seqUsedQ")
     if used is not None:
         return int(used.size)
-    return int(ends.size - 1) if ends is not None else int(given["batchSize"])
+    return int(ends.size - 1) if ends is not None else int(args["batchSize"])
 
 
-def _first(given: Given, *names: str) -> Optional[Array]:
+def _first(args: NamedArguments, *names: str) -> Optional[Array]:
     """The first of the arrays that is there and has elements."""
-    there = (given.get(name) for name in names)  # spellings: some that no operator has
+    there = (args.get(name) for name in names)  # spellings, some of which no operator has
     return next((array for array in there if array is not None and array.size), None)
 
 
-def _lengths(given: Given, side: str) -> Array:
+def _lengths(args: NamedArguments, side: str) -> Array:
     """Of the sequences of a side, whether their totals, their lengths, or only the longest is given."""
     used, ends = (
-        _first(given, f"{a}{side}", f"{b}{side}") for a, b in (("seqused", "seqUsed"), ("cuSeqlens", "cuSeqLens"))
+        _first(args, f"{a}{side}", f"{b}{side}") for a, b in (("seqused", "seqUsed"), ("cuSeqlens", "cuSeqLens"))
     )
     lengths = used.reshape(-1) if used is not None else np.diff(ends.reshape(-1)) if ends is not None else None
     if lengths is not None:
         if (lengths < 0).any():
             raise DataError(f"cuSeqlens{side}Optional", f"and seqused give the lengths {lengths}; none may be negative")
         return lengths
-    most = given.get(f"maxSeqlen{side}") or given.get(f"maxSeqLen{side}") or 0
-    return np.full(max(_batch(given), 0), max(most, 0), np.int64)
+    most = args.get(f"maxSeqlen{side}") or args.get(f"maxSeqLen{side}") or 0
+    return np.full(max(_batch(args), 0), max(most, 0), np.int64)
 
 
-def _queries(given: Given) -> int:
-    return int(_lengths(given, "Q").sum())
+def _queries(args: NamedArguments) -> int:
+    return int(_lengths(args, "Q").sum())
 
 
-def _longest(given: Given, side: str) -> int:
-    return int(_lengths(given, side).max(initial=0))
+def _longest(args: NamedArguments, side: str) -> int:
+    return int(_lengths(args, side).max(initial=0))
 
 
 def _plan(length: int, *items: int) -> dict[str, Any]:
@@ -68,59 +68,59 @@ def _plan(length: int, *items: int) -> dict[str, Any]:
 @reference_by_name(
     "aclnnSparseFlashMlaMetadata", "aclnnQuantSparseFlashMlaMetadata", "aclnnMixedQuantSparseFlashMlaMetadata"
 )
-def heads_of_mla(given: Given) -> dict[str, Any]:
+def heads_of_mla(args: NamedArguments) -> dict[str, Any]:
     """36 cores: does it work; the head of a sequence, row and column where it starts, and ends; workspace; columns at most."""
-    return _plan(1024, 1, 0, 0, 0, _batch(given) * given["numHeadsKv"])
+    return _plan(1024, 1, 0, 0, 0, _batch(args) * args["numHeadsKv"])
 
 
 @reference_by_name("aclnnLightningIndexerV2Metadata", "aclnnQuantLightningIndexerV2Metadata")
-def heads_of_indexer(given: Given) -> dict[str, Any]:
+def heads_of_indexer(args: NamedArguments) -> dict[str, Any]:
     """36 cores: does it work; the head of a sequence, row and column where it starts, and ends; workspace."""
-    return _plan(1024, 1, 0, 0, 0, _batch(given) * given["numHeadsK"])
+    return _plan(1024, 1, 0, 0, 0, _batch(args) * args["numHeadsK"])
 
 
 @reference("aclnnFlashAttnMetadata", "aclnnQuantFlashAttnMetadata", raw=True)
 def heads_of_flash(*values: Any, out: Any) -> None:
-    """One section, merged by nobody, of blocks of 128 rows and columns; from 16 on the cores: where they start, and end."""
-    given, plan = Given(zip(_FLASH if len(values) == 16 else _QUANT_FLASH, values)), out[0]
-    given.operator = "aclnnFlashAttnMetadata"
-    items = (1, 0, 128, 128, *([0] * 12), 0, 0, 0, _batch(given) * given["numHeadsKv"])
+    """One section, which is never merged, of blocks of 128 rows and columns; from 16 on where each core starts and ends."""
+    args, plan = NamedArguments(zip(_FLASH if len(values) == 16 else _QUANT_FLASH, values)), out[0]
+    args.operator = "aclnnFlashAttnMetadata"
+    items = (1, 0, 128, 128, *([0] * 12), 0, 0, 0, _batch(args) * args["numHeadsKv"])
     if plan.size < len(items):
         raise DataError("metaData", f"has {plan.size} items; it must have at least {len(items)}")
-    made = np.zeros(plan.size, np.int64)
-    made[: len(items)] = items
-    round_into(plan, made.reshape(plan.shape))
+    words = np.zeros(plan.size, np.int64)
+    words[: len(items)] = items
+    round_into(plan, words.reshape(plan.shape))
 
 
 # --------------------------------------------------------------------------------------------------- by queries
 
 
 @reference_by_name("aclnnSparseFlashMlaGradMetadata")
-def queries_of_mla_gradient(given: Given) -> dict[str, Any]:
+def queries_of_mla_gradient(args: NamedArguments) -> dict[str, Any]:
     """Queries in all, of each core, one less, how many cores take those, how many work; the longest keys of both kinds."""
-    total = _queries(given)
-    kept = [_longest(given, side) if given[f"has{side}"] else 0 for side in ("OriKv", "CmpKv")]
-    return _plan(1024, total, total, total - 1, 0, min(total, 1), *kept)
+    total = _queries(args)
+    longest = [_longest(args, side) if args[f"has{side}"] else 0 for side in ("OriKv", "CmpKv")]
+    return _plan(1024, total, total, total - 1, 0, min(total, 1), *longest)
 
 
 @reference_by_name("aclnnSparseFlashMlaSoftmaxL1NormMetadata")
-def queries_of_norm(given: Given) -> dict[str, Any]:
+def queries_of_norm(args: NamedArguments) -> dict[str, Any]:
     """Queries in all, of each core, rounded down, how many cores take those, how many work."""
-    total = _some(given)
+    total = _some(args)
     return _plan(64, total, total, total, 0, 1)
 
 
 @reference_by_name("aclnnDenseLightningIndexerKLLossGradMetadata")
-def queries_of_dense_loss(given: Given) -> dict[str, Any]:
+def queries_of_dense_loss(args: NamedArguments) -> dict[str, Any]:
     """Queries in all, of each core, rounded down, how many cores take those, how many work; the longest keys."""
-    total = _some(given)
-    return _plan(64, total, total, total, 0, 1, _longest(given, "K"))
+    total = _some(args)
+    return _plan(64, total, total, total, 0, 1, _longest(args, "K"))
 
 
 @reference_by_name("aclnnDenseLightningIndexerSoftmaxLseV2Metadata")
-def queries_of_dense_lse(given: Given) -> dict[str, Any]:
+def queries_of_dense_lse(args: NamedArguments) -> dict[str, Any]:
     """Cores with more queries, cores with fewer, how many queries those have, and these."""
-    return _plan(64, 1, 0, _some(given), 0)
+    return _plan(64, 1, 0, _some(args), 0)
 
 
 def _other_layout(call: Any) -> Optional[str]:
@@ -128,14 +128,14 @@ def _other_layout(call: Any) -> Optional[str]:
 
 
 @reference_by_name("aclnnSparseLightningIndexerKLLossGradMetadata", unsupported=_other_layout)
-def queries_of_sparse_loss(given: Given) -> dict[str, Any]:
+def queries_of_sparse_loss(args: NamedArguments) -> dict[str, Any]:
     """Cores, queries in all, of each core, five kept free; then where the cores start."""
-    total = _queries(given)
+    total = _queries(args)
     return _plan(64, 1, total, total, *([0] * 5), 0, *([total] * 24))
 
 
-def _some(given: Given) -> int:
-    total = _queries(given)
+def _some(args: NamedArguments) -> int:
+    total = _queries(args)
     if total <= 0:
         raise DataError("cuSeqlensQOptional", "gives no queries; there must be some")
     return total

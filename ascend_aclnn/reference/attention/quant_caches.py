@@ -10,7 +10,7 @@ import numpy as np
 from ascend_aclnn.core import hifloat8
 from ascend_aclnn.numerics import BFLOAT16, Array, DataError, round_into, widen
 from ascend_aclnn.reference import _mx
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._quantise import largest
 from ascend_aclnn.reference._rows import check_range
 
@@ -30,9 +30,9 @@ def _of_exponent(field: Array) -> Array:
 
 
 def _rounded(x: Array, dtype: np.dtype[Any]) -> Array:
-    made = np.empty(x.shape, dtype)
-    round_into(made, np.ascontiguousarray(x))
-    return made
+    result = np.empty(x.shape, dtype)
+    round_into(result, np.ascontiguousarray(x))
+    return result
 
 
 def _write(cache: Array, rows: Array, slots: Array, name: str) -> None:
@@ -65,31 +65,31 @@ def _of_four_bits(plain: Array) -> tuple[Array, Array]:
 
 
 @reference_by_name("aclnnKvCompressEpilog", raw=True)
-def kv_compress_epilog(given: Given) -> dict[str, Any]:
+def kv_compress_epilog(args: NamedArguments) -> dict[str, Any]:
     """Bytes of a row: the last 64 columns as they are, the others in 8 bits, a scale for each 64 of them.
 
     The scales are BF16, filled up to 32 bytes, or FLOAT8_E8M0 (mode 1); the order is the kernel's. Mode 2 has the last 64
     columns times xScale in HIFLOAT8, the others in FLOAT4_E2M1, a scale for each group.
     """
-    x, mode = widen(given["x"]).astype(np.float32).reshape(-1, given["x"].shape[-1]), given["quantMode"]
+    x, mode = widen(args["x"]).astype(np.float32).reshape(-1, args["x"].shape[-1]), args["quantMode"]
     if mode == 2:
-        rope = _hifloat8(x[:, -_ROPE:] * np.float32(given["xScale"]))
-        pairs, scale = _of_four_bits(x[:, :-_ROPE].reshape(len(x), -1, given["quantGroupSize"]))
+        rope = _hifloat8(x[:, -_ROPE:] * np.float32(args["xScale"]))
+        pairs, scale = _of_four_bits(x[:, :-_ROPE].reshape(len(x), -1, args["quantGroupSize"]))
         row = np.concatenate([_bytes(part) for part in (rope, pairs, scale)], 1)
-        _write(given["cacheRef"], np.pad(row, ((0, 0), (0, -row.shape[1] % 32))), given["slotMapping"], "cacheRef")
-        return {"cacheRef": given["cacheRef"]}
+        _write(args["cacheRef"], np.pad(row, ((0, 0), (0, -row.shape[1] % 32))), args["slotMapping"], "cacheRef")
+        return {"cacheRef": args["cacheRef"]}
     plain = x[:, :-_ROPE].reshape(len(x), -1, 64)
     scale = np.maximum(np.abs(plain).max(-1), _LEAST) * np.float32(1 / 448)
-    if given["roundScale"]:
+    if args["roundScale"]:
         scale = _of_exponent(_power_above(scale))
     quantised = _rounded(np.clip(plain / scale[..., None], -448, 448), _FP8)
-    rotated = np.ascontiguousarray(given["x"].reshape(x.shape)[:, -_ROPE:])
+    rotated = np.ascontiguousarray(args["x"].reshape(x.shape)[:, -_ROPE:])
     stored = (scale.view(np.uint32) >> 23).astype(np.uint8) if mode == 1 else _rounded(scale, BFLOAT16)
     row = np.concatenate([_bytes(part) for part in (rotated, quantised, stored)], 1)
     if mode == 0:
         row = np.pad(row, ((0, 0), (0, -row.shape[1] % 32)))
-    _write(given["cacheRef"], row, given["slotMapping"], "cacheRef")
-    return {"cacheRef": given["cacheRef"]}
+    _write(args["cacheRef"], row, args["slotMapping"], "cacheRef")
+    return {"cacheRef": args["cacheRef"]}
 
 
 def _undocumented(call: Any) -> Optional[str]:
@@ -99,32 +99,32 @@ def _undocumented(call: Any) -> Optional[str]:
 
 
 @reference_by_name("aclnnIndexerQuantCache", raw=True, unsupported=_undocumented)
-def indexer_quant_cache(given: Given) -> dict[str, Any]:
+def indexer_quant_cache(args: NamedArguments) -> dict[str, Any]:
     """Rows and their scales: a power of two for each 32 elements (modes 0 and 3) or one float32 (mode 1).
 
     Mode 2 is x * xScale in HIFLOAT8, whatever the cache's data type; its scales, which the kernel fills with what its
     memory holds, stay as they are.
     """
-    x, mode, cache = widen(given["x"]).astype(np.float32), given["quantMode"], given["cacheRef"]
+    x, mode, cache = widen(args["x"]).astype(np.float32), args["quantMode"], args["cacheRef"]
     x = x.reshape(-1, x.shape[-1])
     if mode == 2:
-        codes = _hifloat8(x * np.float32(given["xScale"])).view(cache.dtype)
-        _write(cache, codes, given["slotMapping"], "cacheRef")
-        return {"cacheRef": cache, "cacheScaleRef": given["cacheScaleRef"]}
+        codes = _hifloat8(x * np.float32(args["xScale"])).view(cache.dtype)
+        _write(cache, codes, args["slotMapping"], "cacheRef")
+        return {"cacheRef": cache, "cacheScaleRef": args["cacheScaleRef"]}
     if mode == 3:
-        made, field = _mx.quantised(x, cache.dtype)
+        quantised, field = _mx.quantised(x, cache.dtype)
         scale = np.ascontiguousarray(field[:, : x.shape[1] // 32]).view(ml_dtypes.float8_e8m0fnu)
     elif mode == 0:
         blocks = x.reshape(len(x), -1, 32)
         field = _power_above(np.maximum(np.abs(blocks).max(-1), _LEAST) * np.float32(1 / largest(cache.dtype)))
-        made = (blocks / _of_exponent(field)[..., None]).reshape(x.shape)
+        quantised = (blocks / _of_exponent(field)[..., None]).reshape(x.shape)
         scale = field.astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
     else:
         scale = np.abs(x).max(-1, keepdims=True) * np.float32(1 / largest(cache.dtype))
-        if given["roundScale"]:
+        if args["roundScale"]:
             scale = np.where(scale > 0, _of_exponent(_power_above(scale)), np.float32(0))
-        made = np.where(scale > 0, x / np.where(scale > 0, scale, np.float32(1)), x)
-    scales = given["cacheScaleRef"]
-    _write(cache, _rounded(np.asarray(made, np.float32), cache.dtype), given["slotMapping"], "cacheRef")
-    _write(scales, scale.reshape(len(x), -1).astype(scales.dtype), given["slotMapping"], "cacheScaleRef")
+        quantised = np.where(scale > 0, x / np.where(scale > 0, scale, np.float32(1)), x)
+    scales = args["cacheScaleRef"]
+    _write(cache, _rounded(np.asarray(quantised, np.float32), cache.dtype), args["slotMapping"], "cacheRef")
+    _write(scales, scale.reshape(len(x), -1).astype(scales.dtype), args["slotMapping"], "cacheScaleRef")
     return {"cacheRef": cache, "cacheScaleRef": scales}

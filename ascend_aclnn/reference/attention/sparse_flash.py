@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ascend_aclnn.numerics import Array, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._blocks import (
     Side,
@@ -39,25 +39,25 @@ class _Sides(NamedTuple):
     keys: Side
 
 
-def _sides(given: Given, layout_q: str, layout_k: str) -> _Sides:
+def _sides(args: NamedArguments, layout_q: str, layout_k: str) -> _Sides:
     names = "actualSeqLengthsQuery", "actualSeqLengthsKv"
-    found = []
+    sides = []
     for x, name, layout, table in (
-        (given["query"], names[0], layout_q, None),
-        (given["key"], names[1], layout_k, given["blockTable"]),
+        (args["query"], names[0], layout_q, None),
+        (args["key"], names[1], layout_k, args["blockTable"]),
     ):
-        totals, used = (from_zero(given[name]), None) if layout == "TND" else (None, given[name])
-        found.append(side(x, layout, (name + "Optional",) * 2, totals, used, table))
-    return _Sides(*found)
+        totals, used = (from_zero(args[name]), None) if layout == "TND" else (None, args[name])
+        sides.append(side(x, layout, (name + "Optional",) * 2, totals, used, table))
+    return _Sides(*sides)
 
 
-def _rows(given: Given, sides: _Sides, block: int) -> Iterator[_Row]:
+def _rows(args: NamedArguments, sides: _Sides, block: int) -> Iterator[_Row]:
     for number in range(len(sides.queries)):
         many, there = sides.queries.lengths[number], sides.keys.lengths[number]
-        seen = seen_keys(many, there, causal=given["sparseMode"] == _CAUSAL)
+        seen = seen_keys(many, there, causal=args["sparseMode"] == _CAUSAL)
         where = sides.queries.at(number)
         for row in range(many):
-            blocks = given["sparseIndices"][where][row, 0]
+            blocks = args["sparseIndices"][where][row, 0]
             check_range("sparseIndices", blocks[blocks >= 0], 0, max(1, -(-there // block)))
             yield _Row(where, row, number, tokens_of_blocks(blocks, block, int(seen[row])))
 
@@ -67,32 +67,34 @@ def _statistics(values: Array) -> Array:
     return np.expand_dims(values, -3)
 
 
-def _attend(given: Given, query: Array, key: Array, value: Array, sides: _Sides, block: int) -> tuple[Array, ...]:
+def _attend(
+    args: NamedArguments, query: Array, key: Array, value: Array, sides: _Sides, block: int
+) -> tuple[Array, ...]:
     """Results, largest scores and sums; a query that sees nothing gives zeros."""
     output = np.zeros((*query.shape[:-1], value.shape[-1]), np.float32)
     row_max, row_sum = (np.zeros(query.shape[:-1], np.float32) for _ in range(2))
-    sinks, scale = given["sinks"], np.float32(given["scaleValue"])
-    taken: tuple[int, Array, Array] = (-1, key, value)
-    for part in _rows(given, sides, block):
-        if taken[0] != part.number:
+    sinks, scale = args["sinks"], np.float32(args["scaleValue"])
+    current: tuple[int, Array, Array] = (-1, key, value)
+    for part in _rows(args, sides, block):
+        if current[0] != part.number:
             keys, values = (sides.keys.take(x, part.number)[:, 0] for x in (key, value))
-            taken = (part.number, keys, values)
-        scores = (query[part.where][part.row] @ taken[1][part.tokens].T) * scale
+            current = (part.number, keys, values)
+        scores = (query[part.where][part.row] @ current[1][part.tokens].T) * scale
         hidden = np.zeros(scores.shape, bool)
-        found = softmax_or_zero(scores, hidden, None if sinks is None else sinks[:, None])
-        output[part.where][part.row] = found.probabilities @ taken[2][part.tokens]
-        row_max[part.where][part.row], row_sum[part.where][part.row] = found.row_max[:, 0], found.row_sum[:, 0]
+        attended = softmax_or_zero(scores, hidden, None if sinks is None else sinks[:, None])
+        output[part.where][part.row] = attended.probabilities @ current[2][part.tokens]
+        row_max[part.where][part.row], row_sum[part.where][part.row] = attended.row_max[:, 0], attended.row_sum[:, 0]
     return output, _statistics(row_max), _statistics(row_sum)
 
 
 @reference_by_name("aclnnSparseFlashAttention", "aclnnSparseFlashAttentionV2")
-def sparse_flash_attention(given: Given) -> dict[str, Any]:
+def sparse_flash_attention(args: NamedArguments) -> dict[str, Any]:
     """softmax(query @ key~^T scale) @ value~, both of the chosen blocks; without values the keys are the values."""
-    value = given["key"] if given["value"] is None else given["value"]
-    query, key = joined(given["query"], given["queryRope"]), joined(given["key"], given["keyRope"])
-    sides = _sides(given, given["layoutQuery"] or "BSND", given["layoutKv"] or "BSND")
-    output, row_max, row_sum = _attend(given, query, key, value, sides, given["sparseBlockSize"])
-    wanted = given["returnSoftmaxLse"]
+    value = args["key"] if args["value"] is None else args["value"]
+    query, key = joined(args["query"], args["queryRope"]), joined(args["key"], args["keyRope"])
+    sides = _sides(args, args["layoutQuery"] or "BSND", args["layoutKv"] or "BSND")
+    output, row_max, row_sum = _attend(args, query, key, value, sides, args["sparseBlockSize"])
+    wanted = args["returnSoftmaxLse"]
     return {
         "attentionOut": output,
         "softmaxMax": row_max if wanted else None,
@@ -101,42 +103,42 @@ def sparse_flash_attention(given: Given) -> dict[str, Any]:
 
 
 @reference_by_name("aclnnKvQuantSparseFlashAttention", "aclnnKvQuantSparseFlashAttentionV2", raw=True)
-def kv_quant_sparse_flash_attention(given: Given) -> dict[str, Array]:
+def kv_quant_sparse_flash_attention(args: NamedArguments) -> dict[str, Array]:
     """The same with keys of 8 bits in one tensor: elements, then the rotated part, then a float32 scale for each tile."""
-    query, rope = given["query"], given["ropeHeadDim"]
+    query, rope = args["query"], args["ropeHeadDim"]
     width = query.shape[-1] - rope
-    parts = packed_parts(given["key"], (width, given["key"].dtype), (rope, given["query"].dtype), (-1, np.float32))
+    parts = packed_parts(args["key"], (width, args["key"].dtype), (rope, args["query"].dtype), (-1, np.float32))
     nope, rotated, scale = (widen(part).astype(np.float32) for part in parts)
-    tiles = -(-width // given["tileSize"])
-    whole = nope * np.repeat(scale[..., :tiles], given["tileSize"], -1)[..., :width]
-    sides = _sides(given, given["layoutQuery"] or "BSND", given["layoutKv"] or "BSND")
+    tiles = -(-width // args["tileSize"])
+    whole = nope * np.repeat(scale[..., :tiles], args["tileSize"], -1)[..., :width]
+    sides = _sides(args, args["layoutQuery"] or "BSND", args["layoutKv"] or "BSND")
     key = np.concatenate([whole, rotated], -1)
-    return {"out": _attend(given, widen(query), key, whole, sides, given["sparseBlockSize"])[0]}
+    return {"out": _attend(args, widen(query), key, whole, sides, args["sparseBlockSize"])[0]}
 
 
 @reference_by_name("aclnnSparseFlashAttentionGrad")
-def sparse_flash_attention_grad(given: Given) -> dict[str, Any]:
+def sparse_flash_attention_grad(args: NamedArguments) -> dict[str, Any]:
     """Without values the keys are the values, and their gradient is the sum of both."""
-    merged = given["value"] is None
-    value = given["key"] if merged else given["value"]
-    query, key = joined(given["query"], given["queryRope"]), joined(given["key"], given["keyRope"])
+    merged = args["value"] is None
+    value = args["key"] if merged else args["value"]
+    query, key = joined(args["query"], args["queryRope"]), joined(args["key"], args["keyRope"])
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
-    scale = np.float32(given["scaleValue"])
-    layout = given["layout"] or "BSND"
-    sides = _sides(given, layout, layout)
-    row_max, row_sum = (given[name].squeeze(-3) for name in ("softmaxMax", "softmaxSum"))
-    for where, row, number, tokens in _rows(given, sides, given["sparseBlockSize"]):
+    scale = np.float32(args["scaleValue"])
+    layout = args["layout"] or "BSND"
+    sides = _sides(args, layout, layout)
+    row_max, row_sum = (args[name].squeeze(-3) for name in ("softmaxMax", "softmaxSum"))
+    for where, row, number, tokens in _rows(args, sides, args["sparseBlockSize"]):
         at = sides.keys.at(number)
-        keys, values, own = key[at][tokens, 0], value[at][tokens, 0], query[where][row]
-        weights = np.exp((own @ keys.T) * scale - row_max[where][row][:, None])
+        keys, values, q = key[at][tokens, 0], value[at][tokens, 0], query[where][row]
+        weights = np.exp((q @ keys.T) * scale - row_max[where][row][:, None])
         probabilities = weights / row_sum[where][row][:, None]
-        dy = given["dOut"][where][row]
+        dy = args["dOut"][where][row]
         derivative = softmax_derivative(probabilities, dy @ values.T) * scale
         dq[where][row] = derivative @ keys
-        dk[at][tokens, 0] += derivative.T @ own  # a token is chosen once
+        dk[at][tokens, 0] += derivative.T @ q  # a token is chosen once
         dv[at][tokens, 0] += probabilities.T @ dy
-    width = given["query"].shape[-1]
+    width = args["query"].shape[-1]
     results = {"dQueryOut": dq[..., :width], "dKeyOut": dk[..., :width] + (dv if merged else 0)}
-    if given["queryRope"] is not None:
+    if args["queryRope"] is not None:
         results |= {"dQueryRopeOut": dq[..., width:], "dKeyRopeOut": dk[..., width:]}
     return results | {"dValueOut": None if merged else dv}

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._blocks import (
     Side,
@@ -32,34 +32,34 @@ class _Part(NamedTuple):
     chosen: Optional[Array]
 
     @classmethod
-    def of(cls, given: Given, kind: str, layout: str, kv: Optional[Array] = None) -> Optional[_Part]:
-        kv = given[f"{kind}Kv"] if kv is None else kv
+    def of(cls, args: NamedArguments, kind: str, layout: str, kv: Optional[Array] = None) -> Optional[_Part]:
+        kv = args[f"{kind}Kv"] if kv is None else kv
         if kv is None or kv.size == 0:
             return None
         name = kind.capitalize()
-        table, used = given[f"{kind}BlockTable"], given[f"seqused{name}Kv"]
+        table, used = args[f"{kind}BlockTable"], args[f"seqused{name}Kv"]
         if layout.startswith("PA") and used is None and table is not None:
             used = np.full(len(table), table.shape[1] * kv.shape[1])
         names = f"cuSeqlens{name}KvOptional", f"seqused{name}KvOptional"
-        found = side(kv, layout, names, given[f"cuSeqlens{name}Kv"], used, table)
-        chosen = given[f"{kind}SparseIndices"]
-        return cls(kind, kv, found, None if chosen is None or chosen.size == 0 else chosen)
+        keys = side(kv, layout, names, args[f"cuSeqlens{name}Kv"], used, table)
+        chosen = args[f"{kind}SparseIndices"]
+        return cls(kind, kv, keys, None if chosen is None or chosen.size == 0 else chosen)
 
-    def first_and_last(self, given: Given, number: int, queries: int) -> tuple[Array, Array]:
+    def first_and_last(self, args: NamedArguments, number: int, queries: int) -> tuple[Array, Array]:
         """The keys that each query sees, from one up to before another."""
-        keys, mode = self.side.lengths[number], given[f"{self.kind}MaskMode"]
+        keys, mode = self.side.lengths[number], args[f"{self.kind}MaskMode"]
         zero = np.zeros(queries, np.int64)
         if mode not in (_NO_MASK, _CAUSAL, _BAND) or (mode == _BAND and self.kind == "cmp"):
             raise DataError(f"{self.kind}MaskMode", f"is {mode}; allowed: 0, 3{', 4' if self.kind == 'ori' else ''}")
         if self.kind == "cmp":
-            residual = 0 if given["cmpResidualKv"] is None else int(given["cmpResidualKv"][number])
-            return zero, seen_keys(queries, keys, given["cmpRatio"], residual, mode == _CAUSAL)
+            residual = 0 if args["cmpResidualKv"] is None else int(args["cmpResidualKv"][number])
+            return zero, seen_keys(queries, keys, args["cmpRatio"], residual, mode == _CAUSAL)
         if mode != _BAND:
             return zero, seen_keys(queries, keys, causal=mode == _CAUSAL)
-        own = keys - queries + np.arange(queries)
-        left, right = given["oriWinLeft"], given["oriWinRight"]
-        first = zero if left == _UNLIMITED else np.maximum(own - left, 0)
-        last = zero + keys if right == _UNLIMITED else np.clip(own + right + 1, 0, keys)
+        diagonal = keys - queries + np.arange(queries)
+        left, right = args["oriWinLeft"], args["oriWinRight"]
+        first = zero if left == _UNLIMITED else np.maximum(diagonal - left, 0)
+        last = zero + keys if right == _UNLIMITED else np.clip(diagonal + right + 1, 0, keys)
         return first, last
 
     def tokens(self, where: Any, row: int, first: int, last: int) -> Array:
@@ -81,14 +81,14 @@ class _Row(NamedTuple):
 
 
 class _Attention:
-    def __init__(self, given: Given, query: Array, kv: dict[str, Array]) -> None:
-        self.given = given
+    def __init__(self, args: NamedArguments, query: Array, kv: dict[str, Array]) -> None:
+        self.args = args
         self.query = query
         names = "cuSeqlensQOptional", "sequsedQOptional"
-        self.queries = side(query, given["layoutQ"], names, given["cuSeqlensQ"], given["sequsedQ"])
-        layout = given["layoutKv"] or "BSND"
-        found = (_Part.of(given, kind, layout, kv.get(kind)) for kind in ("ori", "cmp"))
-        self.parts = [part for part in found if part is not None]
+        self.queries = side(query, args["layoutQ"], names, args["cuSeqlensQ"], args["sequsedQ"])
+        layout = args["layoutKv"] or "BSND"
+        candidates = (_Part.of(args, kind, layout, kv.get(kind)) for kind in ("ori", "cmp"))
+        self.parts = [part for part in candidates if part is not None]
         if not self.parts:
             raise DataError("oriKvOptional", "and cmp_kv are None; one of them is required")
 
@@ -96,7 +96,7 @@ class _Attention:
         for number in range(len(self.queries)):
             where, many = self.queries.at(number), self.queries.lengths[number]
             keys = [part.side.take(part.kv, number)[:, 0] for part in self.parts]
-            limits = [part.first_and_last(self.given, number, many) for part in self.parts]
+            limits = [part.first_and_last(self.args, number, many) for part in self.parts]
             for row in range(many):
                 tokens = [
                     part.tokens(where, row, int(first[row]), int(last[row]))
@@ -108,37 +108,37 @@ class _Attention:
         """Results, and log(sum(exp(scores))) as (batch, 1, tokens, heads) or (1, tokens, heads)."""
         output = np.zeros(self.query.shape, np.float32)
         lse = np.zeros(self.query.shape[:-1], np.float32)
-        sinks = self.given["sinks"]
+        sinks = self.args["sinks"]
         for row in self.rows():
             keys = np.concatenate(row.keys)
             scores = (self.query[row.where][row.row] @ keys.T) * np.float32(scale)
-            found = softmax_or_zero(scores, np.zeros(scores.shape, bool), None if sinks is None else sinks[:, None])
-            output[row.where][row.row] = found.probabilities @ keys
-            lse[row.where][row.row] = found.log_sum_exp[:, 0]
+            attended = softmax_or_zero(scores, np.zeros(scores.shape, bool), None if sinks is None else sinks[:, None])
+            output[row.where][row.row] = attended.probabilities @ keys
+            lse[row.where][row.row] = attended.log_sum_exp[:, 0]
         return output, np.expand_dims(lse, -3)
 
 
-def _results(given: Given, attention: _Attention, scale: float) -> dict[str, Any]:
+def _results(args: NamedArguments, attention: _Attention, scale: float) -> dict[str, Any]:
     output, lse = attention.forward(scale)
-    return {"attnOutOut": output, "softmaxLseOut": lse if given["returnSoftmaxLse"] else None}
+    return {"attnOutOut": output, "softmaxLseOut": lse if args["returnSoftmaxLse"] else None}
 
 
 @reference_by_name("aclnnSparseFlashMla")
-def sparse_flash_mla(given: Given) -> dict[str, Any]:
+def sparse_flash_mla(args: NamedArguments) -> dict[str, Any]:
     """softmax(q @ kv~^T scale) @ kv~ with a sink for each head; metadata, which shares out the work, changes nothing."""
-    return _results(given, _Attention(given, given["q"], {}), given["softmaxScale"])
+    return _results(args, _Attention(args, args["q"], {}), args["softmaxScale"])
 
 
 @reference_by_name("aclnnQuantSparseFlashMla")
-def quant_sparse_flash_mla(given: Given) -> dict[str, Any]:
+def quant_sparse_flash_mla(args: NamedArguments) -> dict[str, Any]:
     """The same with queries and keys of HIFLOAT8, which have one scale for the tensor."""
 
     def scaled(name: str) -> Array:
-        x, scale = widen(given[name]).astype(np.float32), given[f"{name}Descale"]
+        x, scale = widen(args[name]).astype(np.float32), args[f"{name}Descale"]
         return x if scale is None else x * scale.reshape(-1)[0]
 
-    kv = {kind: scaled(f"{kind}Kv") for kind in ("ori", "cmp") if given[f"{kind}Kv"] is not None}
-    return _results(given, _Attention(given, scaled("q"), kv), given["softmaxScale"])
+    kv = {kind: scaled(f"{kind}Kv") for kind in ("ori", "cmp") if args[f"{kind}Kv"] is not None}
+    return _results(args, _Attention(args, scaled("q"), kv), args["softmaxScale"])
 
 
 _TILE = 64  # elements that have one scale
@@ -159,32 +159,32 @@ def _unpacked(packed: Array, mode: int, rope: int, width: int) -> Array:
 
 
 @reference_by_name("aclnnMixedQuantSparseFlashMla", raw=True)
-def mixed_quant_sparse_flash_mla(given: Given) -> dict[str, Any]:
+def mixed_quant_sparse_flash_mla(args: NamedArguments) -> dict[str, Any]:
     """The same with keys of 8 bits, whose scales and rotated parts lie beside them in the cache."""
-    sizes = given["quantMode"], given["ropeHeadDim"], given["q"].shape[-1]
-    kv = {kind: _unpacked(given[f"{kind}Kv"], *sizes) for kind in ("ori", "cmp") if given[f"{kind}Kv"] is not None}
-    return _results(given, _Attention(given, widen(given["q"]), kv), given["softmaxScale"])
+    sizes = args["quantMode"], args["ropeHeadDim"], args["q"].shape[-1]
+    kv = {kind: _unpacked(args[f"{kind}Kv"], *sizes) for kind in ("ori", "cmp") if args[f"{kind}Kv"] is not None}
+    return _results(args, _Attention(args, widen(args["q"]), kv), args["softmaxScale"])
 
 
 @reference_by_name("aclnnSparseFlashMlaGrad")
-def sparse_flash_mla_grad(given: Given) -> dict[str, Any]:
+def sparse_flash_mla_grad(args: NamedArguments) -> dict[str, Any]:
     """Of the queries, of both kinds of keys (which are values too) and of the sinks."""
-    given["layoutKv"] = given["layoutKv"] or given["layoutQ"]
-    attention = _Attention(given, given["query"], {})
-    scale, sinks = np.float32(given["scaleValue"]), given["sinks"]
-    lse = given["lse"].squeeze(-3)
-    dq = np.zeros(given["query"].shape, np.float32)
+    args["layoutKv"] = args["layoutKv"] or args["layoutQ"]
+    attention = _Attention(args, args["query"], {})
+    scale, sinks = np.float32(args["scaleValue"]), args["sinks"]
+    lse = args["lse"].squeeze(-3)
+    dq = np.zeros(args["query"].shape, np.float32)
     gradients = {part.kind: np.zeros(part.kv.shape, np.float32) for part in attention.parts}
     norms = {part.kind: np.zeros(part.chosen.shape, np.float32) for part in attention.parts if part.chosen is not None}
     dsinks = None if sinks is None else np.zeros(sinks.shape, np.float32)
     for row in attention.rows():
-        own, dy, keys = given["query"][row.where][row.row], given["dOut"][row.where][row.row], np.concatenate(row.keys)
-        probabilities = np.exp((own @ keys.T) * scale - lse[row.where][row.row][:, None])
+        q, dy, keys = args["query"][row.where][row.row], args["dOut"][row.where][row.row], np.concatenate(row.keys)
+        probabilities = np.exp((q @ keys.T) * scale - lse[row.where][row.row][:, None])
         inner = dy @ keys.T
-        # With a sink the probabilities do not add up to 1; what it takes lowers all of them alike.
+        # With a sink the probabilities do not add up to 1: it lowers all of them by the same factor.
         derivative = softmax_derivative(probabilities, inner) * scale
         dq[row.where][row.row] = derivative @ keys
-        dkv = derivative.T @ own + probabilities.T @ dy
+        dkv = derivative.T @ q + probabilities.T @ dy
         ends = np.cumsum([len(tokens) for tokens in row.tokens])
         for part, tokens, block, share in zip(
             attention.parts, row.tokens, np.split(dkv, ends[:-1]), np.split(probabilities, ends[:-1], -1)
@@ -207,27 +207,27 @@ def sparse_flash_mla_grad(given: Given) -> dict[str, Any]:
 
 
 @reference_by_name("aclnnSparseFlashMlaSoftmaxL1Norm")
-def sparse_flash_mla_softmax_l1_norm(given: Given) -> dict[str, Array]:
+def sparse_flash_mla_softmax_l1_norm(args: NamedArguments) -> dict[str, Array]:
     """The mean over heads of the probabilities of every key, or of every chosen one."""
-    query, lse, scale = given["q"], given["softmaxLse"].squeeze(-3), np.float32(given["softmaxScale"])
+    query, lse, scale = args["q"], args["softmaxLse"].squeeze(-3), np.float32(args["softmaxScale"])
     names = ("cuSeqlensQOptional", "sequsedQOptional"), ("cuSeqlensKOptional", "sequsedKOptional")
-    queries = side(query, given["layoutQ"], names[0], given["cuSeqlensQ"], given["sequsedQ"])
-    keys = side(given["k"], given["layoutK"], names[1], given["cuSeqlensK"], given["sequsedK"])
-    chosen = given["sparseIndices"]
+    queries = side(query, args["layoutQ"], names[0], args["cuSeqlensQ"], args["sequsedQ"])
+    keys = side(args["k"], args["layoutK"], names[1], args["cuSeqlensK"], args["sequsedK"])
+    chosen = args["sparseIndices"]
     chosen = None if chosen is None or chosen.size == 0 else chosen
     packed = query.ndim == 3
-    last = chosen.shape[-1] if chosen is not None else given["maxSeqlenK"] if packed else given["k"].shape[1]
+    last = chosen.shape[-1] if chosen is not None else args["maxSeqlenK"] if packed else args["k"].shape[1]
     result = np.zeros((*query.shape[:-2], 1, last), np.float32)
     for number in range(len(queries)):
-        where, many, own = queries.at(number), queries.lengths[number], keys.take(given["k"], number)[:, 0]
-        residual = 0 if given["cmpResidualK"] is None else int(given["cmpResidualK"][number])
-        seen = seen_keys(many, len(own), given["cmpRatio"], residual, given["maskMode"] == _CAUSAL)
+        where, many, own_keys = queries.at(number), queries.lengths[number], keys.take(args["k"], number)[:, 0]
+        residual = 0 if args["cmpResidualK"] is None else int(args["cmpResidualK"][number])
+        seen = seen_keys(many, len(own_keys), args["cmpRatio"], residual, args["maskMode"] == _CAUSAL)
         for row in range(many):
             tokens = places = np.arange(seen[row])
             if chosen is not None:
                 indices = chosen[where][row, 0]
                 places = np.flatnonzero((indices >= 0) & (indices < seen[row]))
                 tokens = indices[places]
-            scores = (query[where][row] @ own[tokens].T) * scale
+            scores = (query[where][row] @ own_keys[tokens].T) * scale
             result[where][row, 0, places] = np.exp(scores - lse[where][row][:, None]).mean(0)
     return {"out": result}

@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
     @classmethod
     def of(cls, rank: int, stride: Ints, padding: Ints, dilation: Ints, groups: int) -> Window:
-        """From attributes: one number for each axis, or one for all; padding may have two for each axis."""
+        """A window from attributes: one number for each axis, or one for all; padding may have two for each axis."""
 
         def each(values: Ints) -> tuple[int, ...]:
             return tuple(values) * rank if len(values) == 1 else tuple(values)
@@ -100,11 +100,11 @@ def weight_gradient(x: Array, y: Array, kernel: Ints, window: Window) -> Array:
     """The gradient of ``convolve`` for its weight, y being the output's gradient."""
     g = window.groups
     out = _grouped(y, g)
-    made = np.empty((g, y.shape[1] // g, x.shape[1] // g, *kernel), np.result_type(x, y))
+    gradient = np.empty((g, y.shape[1] // g, x.shape[1] // g, *kernel), np.result_type(x, y))
     source = window.padded(x)
     for tap, where in window.taps(kernel, y.shape[2:]):
-        made[tap] = matmul(out, np.swapaxes(_grouped(source[where], g), 2, 3)).sum(axis=0)
-    return made.reshape(y.shape[1], x.shape[1] // g, *kernel)
+        gradient[tap] = matmul(out, np.swapaxes(_grouped(source[where], g), 2, 3)).sum(axis=0)
+    return gradient.reshape(y.shape[1], x.shape[1] // g, *kernel)
 
 
 def _with_bias(y: Array, bias: Optional[Array]) -> Array:
@@ -180,7 +180,7 @@ def conv_depthwise2d(
     dilation: Ints,
     cube_math_type: int,
 ) -> Any:
-    """Each channel convolved with kernels of its own: weight (C * multiplier, 1, kh, kw)."""
+    """Each channel convolved with its own kernels: weight (C * multiplier, 1, kh, kw)."""
     window = Window.of(2, stride, padding, dilation, x.shape[1])
     return _with_bias(convolve(operand(x, cube_math_type), operand(w, cube_math_type), window), bias)
 

@@ -1,4 +1,4 @@
-"""Deformable convolutions (part of ops-nn/conv): each tap of each window is read at a place of its own.
+"""Deformable convolutions (part of ops-nn/conv): each tap of each window is read at its own place.
 
 offset holds, for each of the deformable groups of channels and each tap of the kernel, how far the place lies to the right,
 how far below, and a factor: (N, 3 * groups * kh * kw, oh, ow). Between pixels values are interpolated bilinearly; outside
@@ -59,8 +59,8 @@ def _pixels(x: Array, index: Array) -> Array:
     """Pixels of the channels of each deformable group: (N, groups, channels, kh, kw, oh, ow)."""
     n, groups = index.shape[:2]
     flat = x.reshape(n, groups, x.shape[1] // groups, -1)
-    taken = np.take_along_axis(flat, index.reshape(n, groups, 1, -1), axis=-1)
-    return np.asarray(taken.reshape(*flat.shape[:3], *index.shape[2:]))
+    pixels = np.take_along_axis(flat, index.reshape(n, groups, 1, -1), axis=-1)
+    return np.asarray(pixels.reshape(*flat.shape[:3], *index.shape[2:]))
 
 
 def _tiles(taps: Array) -> Array:
@@ -137,16 +137,16 @@ def _sampled_backward(ddeformed: Array, x: Array, places: _Places, kernel: Ints)
     taps = _taps(ddeformed, deformable_groups, kernel)
     n, height, width = x.shape[0], *x.shape[2:]
     dx = np.zeros((*taps.shape[:3], height * width), np.float32)
-    moved = [np.zeros(places.x.shape, np.float32) for _ in range(3)]  # x, y, factor
+    gradients = [np.zeros(places.x.shape, np.float32) for _ in range(3)]  # x, y, factor
     image, group, channel = np.ogrid[: taps.shape[0], : taps.shape[1], : taps.shape[2]]
     for index, inside, share, by_x, by_y in places.corners(height, width):
         shares = np.where(inside, share * places.factor, 0)[:, :, None] * taps
         flat = index.reshape(n, deformable_groups, 1, -1)
         np.add.at(dx, (image[..., None], group[..., None], channel[..., None], flat), shares.reshape(*dx.shape[:3], -1))
         met = np.where(inside, (_pixels(x, index) * taps).sum(2), 0)
-        for total, slope in zip(moved, (by_x * places.factor, by_y * places.factor, share)):
-            total += met * slope
-    offsets = np.stack(moved, 1)
+        for total, derivative in zip(gradients, (by_x * places.factor, by_y * places.factor, share)):
+            total += met * derivative
+    offsets = np.stack(gradients, 1)
     rows, columns = offsets.shape[-2:]
     return dx.reshape(x.shape), offsets.reshape(n, -1, rows, columns)
 

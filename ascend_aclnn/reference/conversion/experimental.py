@@ -55,10 +55,10 @@ def transpose_v(x: Array, perm: Array, *, out: tuple[Array]) -> None:
     axes = [int(axis) for axis in perm]
     if sorted(axes) != list(range(x.ndim)):
         raise DataError("perm", f"is {axes}; it must name every axis of x once")
-    made = np.transpose(x, axes)
-    if made.shape != out[0].shape:
-        raise DataError("out", f"has shape {out[0].shape}; it must be {made.shape}")
-    cast_into(codes(out[0]), codes(made) if made.dtype == out[0].dtype else made)
+    transposed = np.transpose(x, axes)
+    if transposed.shape != out[0].shape:
+        raise DataError("out", f"has shape {out[0].shape}; it must be {transposed.shape}")
+    cast_into(codes(out[0]), codes(transposed) if transposed.dtype == out[0].dtype else transposed)
 
 
 def _taps(kernel: tuple[int, int], dilation: tuple[int, int]) -> Any:
@@ -74,11 +74,11 @@ def im2col(
     padded = np.pad(x, [(0, 0)] * (x.ndim - 2) + [(pad_h, pad_h), (pad_w, pad_w)])
     rows = (padded.shape[-2] - dil_h * (kernel_h - 1) - 1) // stride_h + 1
     columns = (padded.shape[-1] - dil_w * (kernel_w - 1) - 1) // stride_w + 1
-    taken = [
+    taps = [
         padded[..., i : i + stride_h * rows : stride_h, j : j + stride_w * columns : stride_w]
         for i, j in _taps((kernel_h, kernel_w), (dil_h, dil_w))
     ]
-    windows = np.stack(taken, -3)
+    windows = np.stack(taps, -3)
     return windows.reshape(*x.shape[:-3], x.shape[-3] * kernel_h * kernel_w, rows * columns)
 
 

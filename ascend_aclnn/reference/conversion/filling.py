@@ -67,7 +67,7 @@ def masked_fill(x: Array, mask: Array, value: Any, *, out: tuple[Array]) -> None
 @reference("aclnnInplaceCopy", raw=True)
 def copy(x: Array, source: Array, *, out: tuple[Array]) -> None:
     """What is broadcast to the tensor, and cast to its data type."""
-    # np.broadcast_to takes as long as all of a small copy, and small copies are many: of the parts of a list of tensors.
+    # np.broadcast_to takes as long as a whole small copy, and lists of tensors make many small copies.
     cast_into(out[0], source if source.shape == x.shape else np.broadcast_to(source, x.shape))
 
 
@@ -86,7 +86,7 @@ _BAND = 64  # rows whose part of the diagonal is treated as one
 
 @functools.lru_cache(16)
 def _corner(height: int, width: int, diagonal: int, upper: bool) -> Array:
-    """What does not belong to the triangle, of a part of a band: all bands but the outer ones have the same."""
+    """The mask of what is outside the triangle in a part of a band; the same for all bands but the outer ones."""
     lower = np.tri(height, width, diagonal, bool)
     return lower if upper else ~lower
 
@@ -94,7 +94,7 @@ def _corner(height: int, width: int, diagonal: int, upper: bool) -> Array:
 def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
     """What lies on and above (or below) a diagonal; zeros elsewhere.
 
-    A band of rows is kept on one side of its part of the diagonal and zero on the other; only between them is a mask.
+    A band of rows is copied on one side of its part of the diagonal and zeroed on the other; only between them is a mask.
     """
     height, width = x.shape[-2:]
     diagonal = max(-height, min(diagonal, width))
@@ -104,14 +104,16 @@ def _triangle(x: Array, dst: Array, diagonal: int, upper: bool) -> None:
         for top in range(lo * _BAND, min(hi * _BAND, height), _BAND):
             rows_ = slice(top, min(top + _BAND, height))
             # upper: row i keeps columns from i + diagonal on; lower: up to i + diagonal
-            left = min(max(top + diagonal + (not upper), 0), width)
-            right = min(max(rows_.stop - 1 + diagonal + (not upper), left), width)
-            kept, blank = (slice(left, None), slice(None, left)) if upper else (slice(None, right), slice(right, None))
+            first = min(max(top + diagonal + (not upper), 0), width)
+            last = min(max(rows_.stop - 1 + diagonal + (not upper), first), width)
+            copied, blank = (
+                (slice(first, None), slice(None, first)) if upper else (slice(None, last), slice(last, None))
+            )
             if dst is not x:
-                cast_into(dst[..., rows_, kept], x[..., rows_, kept])
+                cast_into(dst[..., rows_, copied], x[..., rows_, copied])
             zeros[..., rows_, blank] = 0
-            outside = _corner(rows_.stop - top, right - left, top + diagonal - left - upper, upper)
-            np.copyto(zeros[..., rows_, left:right], 0, where=outside)
+            outside = _corner(rows_.stop - top, last - first, top + diagonal - first - upper, upper)
+            np.copyto(zeros[..., rows_, first:last], 0, where=outside)
 
     bands = -(-height // _BAND)
     for_blocks(bands, max(1, BLOCK * bands // max(x.size, 1)), band)
@@ -137,10 +139,10 @@ def triu(x: Array, diagonal: int, *, out: tuple[Array]) -> None:
 def _matrix(x: Array, diagonal: int) -> Array:
     """Elements along a diagonal, zeros elsewhere."""
     side = x.size + abs(diagonal)
-    made = np.zeros((side, side), x.dtype)
+    matrix = np.zeros((side, side), x.dtype)
     index = np.arange(x.size)
-    made[index + max(-diagonal, 0), index + max(diagonal, 0)] = x.reshape(-1)
-    return made
+    matrix[index + max(-diagonal, 0), index + max(diagonal, 0)] = x.reshape(-1)
+    return matrix
 
 
 @reference("aclnnDiag", raw=True)

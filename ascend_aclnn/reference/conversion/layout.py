@@ -56,11 +56,11 @@ def confusion_transpose(
 ) -> None:
     """Transposed and then reshaped, or the other way round."""
     x = codes(x)
-    made = np.transpose(x, perm).reshape(shape) if transpose_first else np.transpose(x.reshape(shape), perm)
-    cast_into(codes(out[0]), made)
+    result = np.transpose(x, perm).reshape(shape) if transpose_first else np.transpose(x.reshape(shape), perm)
+    cast_into(codes(out[0]), result)
 
 
 @reference("aclnnNpuFormatCast", raw=True)
 def npu_format_cast(x: Array, *, out: tuple[Array]) -> None:
-    """The same elements in another storage format, which is the tensors' affair."""
+    """The same elements in another storage format; the tensors do the conversion."""
     cast_into(out[0], x.reshape(out[0].shape))

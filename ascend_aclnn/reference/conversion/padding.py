@@ -15,8 +15,8 @@ from ascend_aclnn.reference.declare import reference
 
 def pairs(padding: tuple[int, ...], ndim: int) -> list[tuple[int, int]]:
     """(before, after) for every axis of a tensor, first axis first."""
-    given = list(zip(padding[::2], padding[1::2]))[::-1]
-    return [(0, 0)] * (ndim - len(given)) + given
+    innermost_last = list(zip(padding[::2], padding[1::2]))[::-1]
+    return [(0, 0)] * (ndim - len(innermost_last)) + innermost_last
 
 
 # From which element of an axis each position of the padded axis comes; positions before the axis are negative.
@@ -78,8 +78,8 @@ def constant_pad_nd(x: Array, padding: Sequence[int], value: Any, *, out: tuple[
     """A number around the tensor; negative padding cuts."""
     dst = codes(out[0])
     dst[...] = codes(converted(value, x.dtype))
-    kept, place = [], []
+    source, target = [], []
     for n, (before, after) in zip(x.shape, pairs(tuple(padding), x.ndim)):
-        kept.append(slice(max(0, -before), n - max(0, -after)))
-        place.append(slice(max(0, before), n + before + min(0, after)))
-    dst[tuple(place)] = codes(x)[tuple(kept)]
+        source.append(slice(max(0, -before), n - max(0, -after)))
+        target.append(slice(max(0, before), n + before + min(0, after)))
+    dst[tuple(target)] = codes(x)[tuple(source)]

@@ -149,8 +149,8 @@ def coalesce_sparse(unique_len: Array, places: Array, indices: Array, values: Ar
     """Adds up the values that belong to the same place, and keeps the index of each place."""
     count = len(unique_len)
     check_range("uniqueIndices", places, 0, count)
-    kept = np.zeros((count, indices.shape[1]), indices.dtype)
-    kept[places] = indices
+    coalesced = np.zeros((count, indices.shape[1]), indices.dtype)
+    coalesced[places] = indices
     total = np.zeros((count, *values.shape[1:]), sum_type(values.dtype))
     np.add.at(total, places, values)
-    return kept, total
+    return coalesced, total

@@ -127,6 +127,6 @@ def grouped_matmul_activation_quant(
         product = mx_product(x[span], matrix, x_scale[span], scale, False, False)
         y[span] = product / (1 + np.exp(np.float32(-1.595769121) * (product + np.float32(0.044715) * product**3)))
         covered = max(covered, span.stop)
-    made, codes = mx.along(y, -1, out[0].dtype, mx.Scaling(algorithm, round_mode or "rint", type_max=type_max))
-    made[covered:], codes[covered:] = 0, 0
-    mx.store(*out, made, codes)
+    quantised, codes = mx.along(y, -1, out[0].dtype, mx.Scaling(algorithm, round_mode or "rint", type_max=type_max))
+    quantised[covered:], codes[covered:] = 0, 0
+    mx.store(*out, quantised, codes)

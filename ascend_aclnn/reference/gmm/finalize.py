@@ -7,7 +7,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, matmul, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.declare import DataError
 from ascend_aclnn.reference.gmm._groups import ENDS, SIZES, parts, scale_bits
@@ -64,31 +64,31 @@ def _rows_of_expert(
     raw=True,
     unsupported=_unsupported,
 )
-def grouped_matmul_finalize_routing(given: Given) -> dict[str, Array]:
+def grouped_matmul_finalize_routing(args: NamedArguments) -> dict[str, Array]:
     """out[rowIndex[i]] += logit[i] * the product of row i; rows from sharedInputOffset on have sharedInput besides.
 
     Rows after the groups are left out. The order of the sum is not the device's; the device's products of INT4 weights
     are rounded to FLOAT16 in halves.
     """
-    x, weight, turned = given.either("x1", "x"), given.either("x2", "w"), given.either("transposeX2", "transposeW")
-    logits, index, shared = given["logit"], given["rowIndex"], given["sharedInput"]
+    x, weight, turned = args.either("x1", "x"), args.either("x2", "w"), args.either("transposeX2", "transposeW")
+    logits, index, shared = args["logit"], args["rowIndex"], args["sharedInput"]
     if index is None or logits is None:
         raise DataError("rowIndexOptional", "and logit are needed to know where rows belong")
-    spans = [span for _, span in parts(given["groupList"], SIZES if given["groupListType"] else ENDS)]
+    spans = [span for _, span in parts(args["groupList"], SIZES if args["groupListType"] else ENDS)]
     last = max((span.stop for span in spans), default=0)
     if last > len(x) or any(span.stop < span.start for span in spans):
         raise DataError("groupListOptional", f"reaches to row {last}, or falls; x has {len(x)} rows")
-    ((name, out),) = given.outputs.items()
+    ((name, out),) = args.outputs.items()
     check_range("rowIndexOptional", index[:last], 0, len(out))
     total = np.zeros(out.shape, np.float64)
     if shared is not None:
-        start = given["sharedInputOffset"]
-        total[start : start + len(shared)] = widen(shared) * np.float32(given["sharedInputWeight"])
-    tokens, weights = given["pertokenScale"], integers(weight)
-    of_expert = {key: given[key] for key in ("scale", "bias", "offset") if given[key] is not None}
+        start = args["sharedInputOffset"]
+        total[start : start + len(shared)] = widen(shared) * np.float32(args["sharedInputWeight"])
+    tokens, weights = args["pertokenScale"], integers(weight)
+    of_expert = {key: args[key] for key in ("scale", "bias", "offset") if args[key] is not None}
     for number, span in enumerate(spans):
         if span.stop > span.start:
-            own = {key: values[number] for key, values in of_expert.items()}
-            y = _rows_of_expert(x[span], weights[number], None if tokens is None else tokens[span], turned, **own)
+            operands = {key: values[number] for key, values in of_expert.items()}
+            y = _rows_of_expert(x[span], weights[number], None if tokens is None else tokens[span], turned, **operands)
             np.add.at(total, index[span], y * logits[span, None])
     return {name: total.astype(np.float32)}

@@ -42,8 +42,8 @@ class Parameters:
 
     def __init__(self, weights: Sequence[Array], lists: dict[str, List]) -> None:
         self.weights = [integers(w) for w in weights]
-        given = {name: items for name, items in lists.items() if items and items[0] is not None}
-        self.lists = {name: items for name, items in given.items() if items[0].size}
+        present = {name: items for name, items in lists.items() if items and items[0] is not None}
+        self.lists = {name: items for name, items in present.items() if items[0].size}
         self.single = len(weights) == 1 and weights[0].ndim > 2
 
     def weight(self, group: int) -> Array:
@@ -55,12 +55,12 @@ class Parameters:
         items = self.lists.get(name)
         if items is None:
             return None
-        found = items[0][group] if self.single else items[min(group, len(items) - 1)]
-        return np.asarray(found)
+        operand = items[0][group] if self.single else items[min(group, len(items) - 1)]
+        return np.asarray(operand)
 
 
 def _product(x: Array, parameters: Parameters, group: int, tokens: Optional[Array], operation: str, out: Array) -> None:
-    """One group's product into its place; what the operands are tells how it is scaled."""
+    """One group's product into its place; the operands' data types decide how it is scaled."""
     weight, bias, scale = parameters.weight(group), parameters.of("bias", group), parameters.of("scale", group)
     if not is_integer(x.dtype):
         antiquant = parameters.of("antiquant_scale", group)
@@ -158,7 +158,7 @@ def grouped_matmul_v3(
     *,
     out: tuple[Sequence[Array]],
 ) -> None:
-    """groupList has the ends of the groups; the first version finds out from the lists whether it splits."""
+    """groupList has the ends of the groups; the first version derives from the lists whether it splits."""
     outs = out[0]
     if kind is None:
         several = len(x) > 1 and (len(outs) > 1 or split_item in (0, 1))

@@ -42,13 +42,13 @@ def vectors(x: Array, axis: int) -> tuple[Array, int]:
 
 def coordinates(argument: str, shape: tuple[int, ...], indices: Array, negative: bool = False) -> tuple[Array, ...]:
     """The coordinates on the last axis of ``indices``, an array for each of the first axes of a tensor."""
-    found = []
+    axes = []
     for axis in range(indices.shape[-1]):
         try:
-            found.append(places(argument, indices[..., axis], shape[axis], negative))
+            axes.append(places(argument, indices[..., axis], shape[axis], negative))
         except DataError as error:
             raise DataError(argument, f"[..., {axis}] {error.detail}") from None
-    return tuple(found)
+    return tuple(axes)
 
 
 def rows_of(x: Array, depth: int) -> Array:

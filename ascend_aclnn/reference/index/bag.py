@@ -31,7 +31,7 @@ def embedding_bag(
 ) -> None:
     """Bag b is made of weight[indices[offsets[b] : offsets[b + 1]]], without the row ``padding``; an empty one is zero.
 
-    The first bag starts with the first index and the last one ends with the last. offset2bag tells the bag of each
+    The first bag starts with the first index and the last one ends with the last. offset2bag has the bag of each
     index, bagSize how many rows a bag has, maxIndices which row each maximum is (of equal ones the first). As on Atlas
     A2, bagSize is 0 in the mode sum, and maxIndices is bagSize again in the modes sum and mean.
     """

@@ -47,8 +47,8 @@ def _along(x: Array, dim: int, keepdim: bool, ranks: Any) -> Any:
     """The item that ``ranks`` (a function of the tensor and the axis) chooses along an axis; a 0-d tensor has one."""
     vector, axis = vectors(x, dim)
     if x.size == 0:
-        kept = tuple(1 if i == axis else n for i, n in enumerate(x.shape) if i != axis or keepdim)
-        return (np.full(kept, no_items(x.dtype), x.dtype), np.zeros(kept, np.int64))
+        shape = tuple(1 if i == axis else n for i, n in enumerate(x.shape) if i != axis or keepdim)
+        return (np.full(shape, no_items(x.dtype), x.dtype), np.zeros(shape, np.int64))
     values, places = _at_rank(vector, ranks(vector, axis), axis, keepdim)
     return values.reshape(() if x.ndim == 0 else values.shape), places.reshape(() if x.ndim == 0 else places.shape)
 
@@ -112,7 +112,7 @@ def nonzero_v2(x: Array) -> Any:
 
 # ------------------------------------------------------------------------------------------------- different ones
 
-_NONE = np.zeros(0, np.int64)  # an output that was not asked for
+_NONE = np.zeros(0, np.int64)  # an optional output that the caller left out
 _FLATTENED = 1000  # UniqueConsecutive's dim that means none
 
 
@@ -138,7 +138,7 @@ def _runs(x: Array, positions: Optional[Array]) -> tuple[Array, Array, Array]:
 def unique2(x: Array, is_sorted: bool, inverse: bool, counts: bool) -> Any:
     """The different elements, always sorted; -0 and 0 are one, each NaN is another.
 
-    What was not asked for is an empty tensor.
+    Outputs that are not requested are empty tensors.
     """
     flattened = x.reshape(-1)
     values, numbers, repeats = _runs(flattened, order(flattened, 0, False))
@@ -158,8 +158,8 @@ def on_axis(x: Array, dim: int, is_sorted: bool) -> tuple[Array, Array, Array]:
     positions = None
     if is_sorted:
         positions = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
-    kept, inverse, counts = _runs(rows, positions)
-    return np.moveaxis(kept.reshape(len(kept), *lines.shape[1:]), 0, axis), inverse, counts
+    unique, inverse, counts = _runs(rows, positions)
+    return np.moveaxis(unique.reshape(len(unique), *lines.shape[1:]), 0, axis), inverse, counts
 
 
 @reference("aclnnUniqueConsecutive")

@@ -36,7 +36,7 @@ def embedding_dense_backward(
     """out[w] = sum of the rows of grad whose index is w; zero for w = paddingIdx; divided by their number if asked.
 
     Sums are float32 and start from +0, for every dtype; the quotient is a product with the count's float32 reciprocal.
-    Rows are added in pairs, in an order of our own that is always the same; the hardware's is not fixed.
+    Rows are added in pairs, always in the same order; the hardware's order is not fixed.
     """
     (dst,) = out
     width = dst.shape[1]
@@ -100,10 +100,10 @@ def _sum_rows(rows: Array, order: Array, names: Array, scale: bool, dst: Array) 
     first_added = np.append(begins, len(added))[first_run]
 
     def copy(which: slice) -> None:
-        taken = scratch("copied", (which.stop - which.start, width), rows.dtype)
-        take_rows(rows, copied[which], taken)
-        _clear_minus_zeros(taken)
-        codes(dst)[copied_to[which]] = codes(taken)
+        gathered = scratch("copied", (which.stop - which.start, width), rows.dtype)
+        take_rows(rows, copied[which], gathered)
+        _clear_minus_zeros(gathered)
+        codes(dst)[copied_to[which]] = codes(gathered)
 
     def add(which: slice, lo: int, hi: int) -> None:
         values = scratch("values", (hi - lo, width), np.float32)
@@ -173,6 +173,6 @@ def _sum_runs(values: Array, starts: Array, sizes: Array) -> None:
     place = np.arange(len(values)) - np.repeat(starts, sizes)
     reach = 1
     while reach < left_over.max(initial=0):
-        left = np.flatnonzero((place % (2 * reach) == 0) & (place + reach < left_over))
-        values[left] += values[left + reach]
+        receivers = np.flatnonzero((place % (2 * reach) == 0) & (place + reach < left_over))
+        values[receivers] += values[receivers + reach]
         reach *= 2

@@ -16,8 +16,8 @@ from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.index._places import along, coordinates, places, vectors
 
 
-def _store(out: Array, taken: Array) -> None:
-    cast_into(out, taken.reshape(out.shape))
+def _store(out: Array, gathered: Array) -> None:
+    cast_into(out, gathered.reshape(out.shape))
 
 
 @reference("aclnnGather", raw=True)
@@ -57,10 +57,10 @@ def _select(x: Array, dim: int, index: Array, out: Array, negative: bool = False
     if lead == 1:
         gather_rows(source[0], chosen, target[0])
     else:
-        made = codes(target)
+        target_codes = codes(target)
 
         def block(lo: int, hi: int) -> None:
-            np.take(source[lo:hi], chosen, 1, out=made[lo:hi], mode="clip")  # "raise" buffers the whole result
+            np.take(source[lo:hi], chosen, 1, out=target_codes[lo:hi], mode="clip")  # "raise" buffers the whole result
 
         for_blocks(lead, rows_per_block(chosen.size * rest), block)
     if not np.may_share_memory(target, out):  # its strides allow no such view
@@ -92,8 +92,8 @@ def gather_v3(x: Array, dim: int, index: Array, batch_dims: int, mode: int, *, o
     rows, inner = index.reshape(-1, *index.shape[batch:]), x.reshape(-1, *x.shape[batch:])
     at = places("index", rows, x.shape[axis]).reshape(len(rows), -1)
     lines = np.moveaxis(codes(inner), axis - batch + 1, 1)  # (batch, axis, what is before it, what is after it)
-    taken = np.moveaxis(lines[np.arange(len(rows))[:, None], at], 1, axis - batch + 1)
-    _store(out[0], np.ascontiguousarray(taken).view(x.dtype))
+    gathered = np.moveaxis(lines[np.arange(len(rows))[:, None], at], 1, axis - batch + 1)
+    _store(out[0], np.ascontiguousarray(gathered).view(x.dtype))
 
 
 @reference("aclnnTake", raw=True)
@@ -112,36 +112,36 @@ def gather_nd(x: Array, indices: Array, negative: bool, *, out: tuple[Array]) ->
 
 def subscripts(x: Array, indices: Sequence[Array]) -> tuple[Any, ...]:
     """What NumPy takes between brackets; an empty tensor stands for a full slice and a mask for all its axes."""
-    found: list[Any] = []
+    result: list[Any] = []
     axis = 0
     for number, index in enumerate(indices):
         if index.size == 0:
-            found.append(slice(None))
+            result.append(slice(None))
             axis += 1
         elif index.dtype == np.bool_:
             covered = x.shape[axis : axis + index.ndim]
             if index.shape != covered:
                 raise DataError("indices", f"[{number}] is a mask of shape {index.shape}; its axes have {covered}")
-            found.append(index)
+            result.append(index)
             axis += index.ndim
         else:
             try:
                 if axis >= x.ndim:
                     raise DataError("indices", f"is beyond the {x.ndim} axes")
-                found.append(places("indices", index, x.shape[axis], negative=True))
+                result.append(places("indices", index, x.shape[axis], negative=True))
             except DataError as error:
                 raise DataError("indices", f"[{number}] {error.detail}") from None
             axis += 1
     used = [
         item.shape if item.dtype != np.bool_ else (np.count_nonzero(item),)
-        for item in found
+        for item in result
         if not isinstance(item, slice)
     ]
     try:
         np.broadcast_shapes(*used)
     except ValueError:
         raise DataError("indices", f"name places in shapes that do not broadcast: {used}") from None
-    return tuple(found)
+    return tuple(result)
 
 
 @reference("aclnnIndex", raw=True)
@@ -150,10 +150,10 @@ def index(x: Array, indices: Sequence[Array], *, out: tuple[Array]) -> None:
     if x.size == 0 or out[0].size == 0:
         return
     x = x.reshape(1) if x.ndim == 0 else x
-    taken = codes(x)[subscripts(x, indices)]
-    if taken.size != out[0].size:
-        raise DataError("indices", f"name an output of shape {taken.shape}; out has {out[0].shape}")
-    _store(out[0], np.ascontiguousarray(taken).view(x.dtype))
+    gathered = codes(x)[subscripts(x, indices)]
+    if gathered.size != out[0].size:
+        raise DataError("indices", f"name an output of shape {gathered.shape}; out has {out[0].shape}")
+    _store(out[0], np.ascontiguousarray(gathered).view(x.dtype))
 
 
 @reference("aclnnFlip", raw=True)

@@ -39,28 +39,28 @@ def apply_top_k_top_p(logits: Array, p: Optional[Array], k: Optional[Array]) -> 
         dropped = np.cumsum(_softmax(ordered), -1) <= np.float32(1) - p[:, None]
         dropped[:, -1] = False
         ordered = np.where(dropped, np.float32(-np.inf), ordered)
-    kept = np.empty_like(ordered)
-    np.put_along_axis(kept, positions, ordered, -1)
-    return kept
+    filtered = np.empty_like(ordered)
+    np.put_along_axis(filtered, positions, ordered, -1)
+    return filtered
 
 
-def _first(found: Array) -> Array:
+def _first(condition: Array) -> Array:
     """How many entries each row has up to its first True; all if there is none."""
-    width = found.shape[1]
-    return np.asarray(np.where(found.any(1), np.argmax(found, 1) + 1, width))
+    width = condition.shape[1]
+    return np.asarray(np.where(condition.any(1), np.argmax(condition, 1) + 1, width))
 
 
-def _chosen(probabilities: Array, positions: Array, kept: Array, q: Optional[Array], eps: float) -> Array:
+def _chosen(probabilities: Array, positions: Array, candidates: Array, q: Optional[Array], eps: float) -> Array:
     """The position of the most probable of the kept entries, or of the largest quotient with q, taken in their order."""
     weights = probabilities if q is None else probabilities / (np.abs(q) + np.float32(eps))
-    best = np.argmax(np.where(kept, weights, -np.inf), -1)
+    best = np.argmax(np.where(candidates, weights, -np.inf), -1)
     return np.asarray(positions[np.arange(len(best)), best])
 
 
-def _at_home(logits: Array, positions: Array, kept: Array, other: float) -> Array:
+def _at_home(logits: Array, positions: Array, candidates: Array, other: float) -> Array:
     """The logits of kept entries in their old places."""
     selected = np.full(logits.shape, other, np.float32)
-    rows, ranks = np.nonzero(kept)
+    rows, ranks = np.nonzero(candidates)
     places = positions[rows, ranks]
     selected[rows, places] = logits[rows, places]
     return selected
@@ -73,27 +73,29 @@ def top_k_top_p_sample(
     """The most probable token of each row: among the k most probable, of those the ones whose sum first exceeds p.
 
     A k above 1024 or the row, or a p outside (0, 1), chooses all. With ``q`` the probabilities are divided by it first,
-    in the order of ranks (of places where neither k nor p chooses). Logits that nobody asked for are zeros.
+    in the order of ranks (of places where neither k nor p chooses). Logits are zeros unless requested.
     """
     check_range("topK", top_k, 1, None)
     width = logits.shape[1]
     by_rank, by_sum = top_k <= min(width, _MOST), (top_p > 0) & (top_p < 1)
-    positions, probabilities, kept = _ranked(logits, by_rank | by_sum, np.where(by_rank, top_k, width))
+    positions, probabilities, candidates = _ranked(logits, by_rank | by_sum, np.where(by_rank, top_k, width))
     count = np.where(by_sum, _first(np.cumsum(probabilities, -1) > top_p[:, None]), width)
-    kept &= np.arange(width) < count[:, None]
-    token = _chosen(probabilities, positions, kept, q, eps)
-    return token, _at_home(logits, positions, kept, -np.inf) if need_logits else np.zeros(logits.shape, np.float32)
+    candidates &= np.arange(width) < count[:, None]
+    token = _chosen(probabilities, positions, candidates, q, eps)
+    return token, _at_home(logits, positions, candidates, -np.inf) if need_logits else np.zeros(
+        logits.shape, np.float32
+    )
 
 
 def _ranked(logits: Array, by_rank: Array, count: Array, normalise: bool = True) -> tuple[Array, Array, Array]:
     """Each row in descending order (as it is unless ``by_rank``): positions, probabilities, which are the first."""
     width = logits.shape[1]
     positions = np.where(by_rank[:, None], order(logits, -1, True), np.arange(width))
-    kept = np.arange(width) < count[:, None]
+    candidates = np.arange(width) < count[:, None]
     ordered = np.take_along_axis(logits, positions, -1)
     if normalise:
-        return positions, _softmax(np.where(kept, ordered, np.float32(-np.inf))), kept
-    return positions, np.where(kept, ordered, np.float32(0)), kept
+        return positions, _softmax(np.where(candidates, ordered, np.float32(-np.inf))), candidates
+    return positions, np.where(candidates, ordered, np.float32(0)), candidates
 
 
 @reference("aclnnTopKTopPSampleV2")
@@ -113,31 +115,33 @@ def top_k_top_p_sample_v2(
     """As TopKTopPSample, and then only tokens at least ``min_p`` times as probable as the first.
 
     Here a k of 0 and below chooses all too, a p of 0 and below the first alone, and p is reached rather than exceeded.
-    ``need_result`` asks for the kept probabilities and their positions instead of a token. What nobody asked for is 0.
+    ``need_result`` asks for the kept probabilities and their positions instead of a token. Outputs that are not requested are 0.
     """
     width = logits.shape[1]
     only_first = top_p <= 0
     by_rank = ((top_k > 0) & (top_k <= min(width, -(-most // 8) * 8, _MOST))) | only_first
     by_sum = (top_p > 0) & (top_p < 1)
     count = np.where(only_first, 1, np.where(by_rank, top_k, width))
-    positions, probabilities, kept = _ranked(logits, by_rank | by_sum, count, are_logits)
+    positions, probabilities, candidates = _ranked(logits, by_rank | by_sum, count, are_logits)
     reached = np.where(by_sum, _first(np.cumsum(probabilities, -1) >= top_p[:, None]), width)
-    kept &= np.arange(width) < reached[:, None]
+    candidates &= np.arange(width) < reached[:, None]
     if min_p is not None:
         share = min_p.reshape(-1, 1)
-        largest = np.max(np.where(kept, probabilities, 0), -1, keepdims=True)
+        largest = np.max(np.where(candidates, probabilities, 0), -1, keepdims=True)
         enough = np.where(share >= 1, probabilities == largest, probabilities >= share * largest) | (share <= 0)
-        kept &= enough
-        kept &= (np.cumsum(kept, -1) == 1) | (share < 1)  # of equal ones the first
+        candidates &= enough
+        candidates &= (np.cumsum(candidates, -1) == 1) | (share < 1)  # of equal ones the first
     # What is kept moves to the front, as the kernels have it.
-    front = np.argsort(~kept, -1, kind="stable")
-    positions, probabilities, kept = (np.take_along_axis(x, front, -1) for x in (positions, probabilities, kept))
+    front = np.argsort(~candidates, -1, kind="stable")
+    positions, probabilities, candidates = (
+        np.take_along_axis(x, front, -1) for x in (positions, probabilities, candidates)
+    )
 
     selected = np.zeros(logits.shape, np.float32)
     if need_logits:
-        selected = _at_home(logits, positions, kept, -np.inf if are_logits else 0.0)
+        selected = _at_home(logits, positions, candidates, -np.inf if are_logits else 0.0)
     if need_result:
         token = np.zeros(len(logits), np.int64)
-        return token, selected, np.where(kept, positions, 0), np.where(kept, probabilities, 0)
+        return token, selected, np.where(candidates, positions, 0), np.where(candidates, probabilities, 0)
     nothing = np.zeros(logits.shape, np.int64)
-    return _chosen(probabilities, positions, kept, q, eps), selected, nothing, nothing
+    return _chosen(probabilities, positions, candidates, q, eps), selected, nothing, nothing

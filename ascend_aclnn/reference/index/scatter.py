@@ -48,9 +48,9 @@ def _scattered(x: Array, dim: int, index: Array, values: Array, reduce: int, fre
     values = np.broadcast_to(values, index.shape) if values.size == 1 else values[tuple(map(slice, index.shape))]
     at = along(places("index", index, vector.shape[axis]), axis)
     if reduce not in _FUNCTIONS:
-        made: Array = vector.copy()
-        codes(made)[at] = codes(values)
-        return made.reshape(x.shape)
+        result: Array = vector.copy()
+        codes(result)[at] = codes(values)
+        return result.reshape(x.shape)
     rows = flat(at, vector.shape).reshape(-1)
     return _reduced(vector.reshape(-1), rows, values.reshape(-1), reduce, fresh).reshape(x.shape)
 
@@ -175,9 +175,9 @@ def index_copy(x: Array, dim: int, index: Array, source: Array, _: Array, *, out
 
 def _filled(x: Array, dim: int, index: Array, value: Any) -> Array:
     vector, axis = vectors(x, dim)
-    made: Array = vector.copy()
-    np.moveaxis(made, axis, 0)[index] = converted(value, x.dtype)
-    return made.reshape(x.shape)
+    result: Array = vector.copy()
+    np.moveaxis(result, axis, 0)[index] = converted(value, x.dtype)
+    return result.reshape(x.shape)
 
 
 @reference("aclnnIndexFill", "aclnnInplaceIndexFill")
@@ -311,17 +311,17 @@ def scatter_div(x: Array, indices: Array, updates: Array, use_locking: bool) -> 
 
 
 def _divided(x: Array, rows: Array, values: Array) -> Array:
-    made = x.astype(sum_type(x.dtype))
+    result = x.astype(sum_type(x.dtype))
     order = stable_order(rows)
     ordered = rows[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(rows) else np.zeros(0, np.int64)
     turn = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
     for i in range(int(turn.max(initial=-1)) + 1):  # the i-th update of every row
         now = order[turn == i]
-        made[rows[now]] = (
-            trunc_quotient(made[rows[now]], values[now]) if x.dtype.kind in "iu" else made[rows[now]] / values[now]
+        result[rows[now]] = (
+            trunc_quotient(result[rows[now]], values[now]) if x.dtype.kind in "iu" else result[rows[now]] / values[now]
         )
-    return made
+    return result
 
 
 # ------------------------------------------------------------------------------------------------- updates at offsets

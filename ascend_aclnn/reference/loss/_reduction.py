@@ -45,10 +45,10 @@ def store_loss(function: Callable[..., Any], inputs: Sequence[Any], reduction: i
     sums = block_sums(function, inputs) if reduction != NONE else None
     if sums is None:
         wide = [widen(item) if isinstance(item, np.ndarray) else item for item in inputs]
-        made = np.asarray(reduced(function(*wide), reduction))
+        result = np.asarray(reduced(function(*wide), reduction))
     else:
-        made = np.asarray(sums / inputs[0].size if reduction == MEAN else sums)
-    round_into(out, made.reshape(out.shape) if made.size == out.size else np.broadcast_to(made, out.shape))
+        result = np.asarray(sums / inputs[0].size if reduction == MEAN else sums)
+    round_into(out, result.reshape(out.shape) if result.size == out.size else np.broadcast_to(result, out.shape))
 
 
 def share(reduction: int, *shapes: Sequence[int]) -> float:

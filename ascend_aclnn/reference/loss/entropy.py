@@ -35,9 +35,9 @@ def _cross_entropy(
     """The loss of each row's class, a share ``smoothing`` of it spread over all classes; and the log probabilities."""
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
     weights = np.ones(x.shape[1], np.float32) if weight is None else weight
-    own = np.where(counted, weights[classes], 0)
+    row_weights = np.where(counted, weights[classes], 0)
     log_prob = _log_softmax(x)
-    loss = -own * log_prob[np.arange(len(x)), classes]
+    loss = -row_weights * log_prob[np.arange(len(x)), classes]
     if smoothing > 0:
         spread = -total(log_prob * weights, (1,)) * (smoothing / x.shape[1])
         loss = (1 - smoothing) * loss + np.where(counted, spread, 0)
@@ -45,7 +45,7 @@ def _cross_entropy(
     if reduction == "sum":
         loss = total(loss)
     elif reduction != "none":
-        loss = total(loss) / total(own)
+        loss = total(loss) / total(row_weights)
     return loss, log_prob, 0, 0
 
 
@@ -68,15 +68,15 @@ def cross_entropy_loss_grad(
     rows, columns = log_prob.shape
     classes, counted = checked_classes("target", target, ignore, columns)
     weights = np.ones(columns, np.float32) if weight is None else weight
-    own = np.where(counted, weights[classes], 0)
+    row_weights = np.where(counted, weights[classes], 0)
     grad = np.broadcast_to(grad.reshape(-1), (rows,))
     if reduction not in ("sum", "none"):
-        grad = (grad / total(own)).astype(np.float32)
+        grad = (grad / total(row_weights)).astype(np.float32)
     grad = np.where(counted, grad, 0)
     probability = np.exp(log_prob)
-    own_grad = (1 - smoothing) * grad * own
-    result = probability * own_grad[:, None]
-    result[np.arange(rows), classes] -= own_grad
+    target_grad = (1 - smoothing) * grad * row_weights
+    result = probability * target_grad[:, None]
+    result[np.arange(rows), classes] -= target_grad
     if smoothing > 0:
         share = (grad * (smoothing / columns))[:, None]
         result += share * (probability * total(weights) - weights)
@@ -87,19 +87,19 @@ def cross_entropy_loss_grad(
 
 
 @reference("aclnnCrossEntropySumExpAndIndexLogit")
-def cross_entropy_sum_exp_and_index_logit(logits: Array, target: Array, highest: Array, start: int, end: int) -> Any:
+def cross_entropy_sum_exp_and_index_logit(logits: Array, target: Array, row_max: Array, start: int, end: int) -> Any:
     """Exponentials and their sums, and the logits of those targets that lie in [start, end); 0 and a mask for others."""
     masked = (target < start) | (target >= end)
     offset = np.where(masked, 0, target - start)
-    shifted = logits - highest[..., None]
-    own = np.take_along_axis(shifted, offset[..., None].astype(np.int64), -1)[..., 0]
+    shifted = logits - row_max[..., None]
+    target_logits = np.take_along_axis(shifted, offset[..., None].astype(np.int64), -1)[..., 0]
     e = np.exp(shifted)
-    return np.where(masked, 0, own), total(e, (-1,)), e, offset, masked
+    return np.where(masked, 0, target_logits), total(e, (-1,)), e, offset, masked
 
 
 @reference("aclnnFusedCrossEntropyLossWithMaxSum", raw=True)
 def fused_cross_entropy_loss_with_max_sum(
-    highest: Array,
+    row_max: Array,
     sums: Array,
     predicted: Array,
     smoothing: float,
@@ -112,4 +112,4 @@ def fused_cross_entropy_loss_with_max_sum(
     logits, loss, probability = out
     round_into(loss, np.log(sums) - predicted)
     if logits is not None and probability is not None:
-        round_into(probability, np.exp(widen(logits) - highest[:, None]) / sums[:, None])
+        round_into(probability, np.exp(widen(logits) - row_max[:, None]) / sums[:, None])

@@ -98,7 +98,7 @@ def gaussian_nll_loss_grad(
     grad = grad if _NAMES[reduction] == NONE else grad.reshape(())
     if _NAMES[reduction] == MEAN and x.size:
         grad = grad / x.size
-    slope = np.broadcast_to(grad * 0.5 * (1 / v - np.square(distance / v)), x.shape)
+    d_var = np.broadcast_to(grad * 0.5 * (1 / v - np.square(distance / v)), x.shape)
     if var.size == 1:
-        return grad * distance / v, np.reshape(total(slope), var.shape)
-    return grad * distance / v, sum_to(slope, v.shape).reshape(var.shape)
+        return grad * distance / v, np.reshape(total(d_var), var.shape)
+    return grad * distance / v, sum_to(d_var, v.shape).reshape(var.shape)

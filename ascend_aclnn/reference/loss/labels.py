@@ -36,8 +36,8 @@ def _nll(x: Array, target: Array, weight: Array, reduction: int, ignore: int) ->
     x, target = _rows(x, target)
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
     weights = widen(codes(weight).reshape(-1)[classes].view(weight.dtype))
-    own = [np.arange(n).reshape(-1, *(1,) * (target.ndim - axis - 1)) for axis, n in enumerate(target.shape)]
-    chosen = widen(codes(x)[(own[0], classes, *own[1:])].view(x.dtype))
+    grid = [np.arange(n).reshape(-1, *(1,) * (target.ndim - axis - 1)) for axis, n in enumerate(target.shape)]
+    chosen = widen(codes(x)[(grid[0], classes, *grid[1:])].view(x.dtype))
     loss = -weights * chosen
     if not counted.all():
         weights, loss = np.where(counted, weights, 0), np.where(counted, loss, 0)
@@ -59,12 +59,12 @@ def nll_loss_backward(
     x, target = _rows(x, target)
     classes, counted = checked_classes("target", target, ignore, x.shape[1])
     grad = grad.reshape(target.shape if grad.size == target.size else ())
-    slope = -weight.reshape(-1)[classes] * grad
+    d_chosen = -weight.reshape(-1)[classes] * grad
     if reduction == MEAN:
-        slope = slope / total_weight.reshape(())
-    made = np.zeros(x.shape, np.float32)
-    np.put_along_axis(made, classes[:, None], np.where(counted, slope, 0)[:, None], 1)
-    return made.reshape(shape)
+        d_chosen = d_chosen / total_weight.reshape(())
+    dx = np.zeros(x.shape, np.float32)
+    np.put_along_axis(dx, classes[:, None], np.where(counted, d_chosen, 0)[:, None], 1)
+    return dx.reshape(shape)
 
 
 # ------------------------------------------------------------------------------------------------- margins
@@ -90,8 +90,8 @@ def _multilabel_margin(x: Array, target: Array, reduction: int) -> Any:
         here = used[:, place]
         if not here.any():
             break
-        own = x[here, names[here, place]][:, None]
-        margins = np.where(is_target[here], 0, np.maximum(1 - own + x[here], 0))
+        target_scores = x[here, names[here, place]][:, None]
+        margins = np.where(is_target[here], 0, np.maximum(1 - target_scores + x[here], 0))
         loss[here] += total(margins, (1,)) / x.shape[1]
     return reduced(loss, reduction), is_target.reshape(shape)
 
@@ -200,7 +200,7 @@ def ctc_loss_backward(
 
     With zero_infinity it is 0 where no path gives the labels, as the document says. The kernels (ctc_loss_v3_grad and
     ctc_loss_v2_grad) look for an infinite negative_log_likelihood, which CtcLoss has replaced by 0 by then, and leave
-    exp(log_probs); here log_alpha tells too, whose last states are -inf.
+    exp(log_probs); here the last states of log_alpha, which are -inf, are checked too.
     """
     probs = _three_axes(widen(log_probs))
     steps, samples, symbols = probs.shape
@@ -219,16 +219,16 @@ def ctc_loss_backward(
     beta = np.full(states.shape, -np.inf)
     result = np.zeros(probs.shape)
     for step in range(steps - 1, -1, -1):
-        own = probs[step][row, states]
+        state_probs = probs[step][row, states]
         skipped = np.where(onward, _shifted(beta, -2), -np.inf)
-        further = _log_sum(beta, _shifted(beta, -1), skipped) + own
+        further = _log_sum(beta, _shifted(beta, -1), skipped) + state_probs
         starts = lengths[:, None] == step + 1
-        beta = np.where(used, np.where(starts, np.where(ends, own, -np.inf), further), -np.inf)
+        beta = np.where(used, np.where(starts, np.where(ends, state_probs, -np.inf), further), -np.inf)
         paths = np.full((samples, symbols), -np.inf)
         np.logaddexp.at(paths, (row, states), alphas[:, step] + beta)
-        made = (np.exp(probs[step]) - np.exp(paths + loss - probs[step])) * weight
+        gradient = (np.exp(probs[step]) - np.exp(paths + loss - probs[step])) * weight
         counts = step < lengths[:, None]
         if zero_infinity:
             counts = counts & ~impossible
-        result[step] = np.where(counts, made, 0)
+        result[step] = np.where(counts, gradient, 0)
     round_into(out[0], result.reshape(out[0].shape))

@@ -34,7 +34,7 @@ def _smooth_l1(x: Array, target: Array, beta: float) -> Any:
     return where(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)
 
 
-def _smooth_l1_slope(x: Array, target: Array, beta: float) -> Any:
+def _smooth_l1_derivative(x: Array, target: Array, beta: float) -> Any:
     difference = x - target
     return where(np.abs(difference) < beta, difference / beta, np.sign(difference))
 
@@ -52,14 +52,14 @@ def _loss(name: str, function: Callable[..., Any]) -> None:
     reference(name, raw=True)(loss)
 
 
-def _gradient(name: str, slope: Callable[..., Any]) -> None:
+def _gradient(name: str, derivative: Callable[..., Any]) -> None:
     """Registers the gradient of such a loss."""
 
     def gradient(grad: Array, x: Array, target: Array, reduction: int, *rest: Any, out: tuple[Array]) -> None:
         factor = share(reduction, grad.shape, x.shape, target.shape)
 
         def part(grad: Array, x: Array, target: Array, *rest: Any) -> Any:
-            return grad * slope(x, target, *rest) * factor
+            return grad * derivative(x, target, *rest) * factor
 
         if not elementwise(part, [grad, x, target, *rest], out):
             round_into(out[0], np.asarray(part(widen(grad), widen(x), widen(target), *rest)))
@@ -73,7 +73,7 @@ _loss("aclnnSmoothL1Loss", _smooth_l1)
 _loss("aclnnSoftMarginLoss", _soft_margin)
 _gradient("aclnnL1LossBackward", lambda x, target: np.sign(x - target))
 _gradient("aclnnMseLossBackward", lambda x, target: 2 * (x - target))
-_gradient("aclnnSmoothL1LossBackward", _smooth_l1_slope)
+_gradient("aclnnSmoothL1LossBackward", _smooth_l1_derivative)
 _gradient("aclnnSoftMarginLossBackward", lambda x, target: -target * sigmoid(-target * x))
 
 
@@ -138,8 +138,8 @@ def binary_cross_entropy_with_logits(
 
 @reference("aclnnBinaryCrossEntropyBackward")
 def binary_cross_entropy_backward(grad: Array, x: Array, target: Array, weight: Optional[Array], reduction: int) -> Any:
-    slope = (x - target) / np.maximum((1 - x) * x, _LEAST_VARIANCE)
-    return _weighted(grad * slope, weight) * share(reduction, x.shape)
+    derivative = (x - target) / np.maximum((1 - x) * x, _LEAST_VARIANCE)
+    return _weighted(grad * derivative, weight) * share(reduction, x.shape)
 
 
 @reference("aclnnBinaryCrossEntropyWithLogitsBackward")
@@ -147,8 +147,8 @@ def binary_cross_entropy_with_logits_backward(
     grad: Array, x: Array, target: Array, weight: Optional[Array], positive: Optional[Array], reduction: int
 ) -> Any:
     ones = target if positive is None else target * positive
-    slope = (ones + 1 - target) * sigmoid(x) - ones
-    return _weighted(grad * slope, weight) * share(reduction, x.shape)
+    derivative = (ones + 1 - target) * sigmoid(x) - ones
+    return _weighted(grad * derivative, weight) * share(reduction, x.shape)
 
 
 # ------------------------------------------------------------------------------------------------- KL divergence
@@ -157,8 +157,8 @@ def binary_cross_entropy_with_logits_backward(
 @reference("aclnnKlDivBackward")
 def kl_div_backward(grad: Array, x: Array, target: Array, reduction: int, log_target: bool) -> Any:
     """The gradient for self, summed over the axes along which self was broadcast."""
-    slope = -np.exp(target) if log_target else -target
-    whole = np.broadcast_to(grad * slope, np.broadcast_shapes(x.shape, target.shape))
+    derivative = -np.exp(target) if log_target else -target
+    whole = np.broadcast_to(grad * derivative, np.broadcast_shapes(x.shape, target.shape))
     return sum_to(whole * share(reduction, whole.shape), x.shape)
 
 
@@ -167,10 +167,10 @@ def kl_div_target_backward(grad: Array, x: Array, target: Array, reduction: int,
     """The gradient for target, summed likewise; for a target of 0 it is NaN, as grad * target / target in the kernel."""
     grad = grad * share(reduction, x.shape, target.shape)
     if log_target:
-        slope = grad * np.exp(target) * (target - x + 1)
+        derivative = grad * np.exp(target) * (target - x + 1)
     else:
-        slope = grad * np.log(target) - grad * x + grad * target / target
-    return sum_to(slope, target.shape)
+        derivative = grad * np.log(target) - grad * x + grad * target / target
+    return sum_to(derivative, target.shape)
 
 
 # ------------------------------------------------------------------------------------------------- log odds
@@ -203,17 +203,17 @@ def chamfer_distance_backward(
     first: Array, second: Array, nearest_to_first: Array, nearest_to_second: Array, grad1: Array, grad2: Array
 ) -> Any:
     """Each squared distance pulls its point and the nearest one of the other set, which its index names."""
-    made = np.zeros(first.shape, np.float64), np.zeros(second.shape, np.float64)
+    gradients = np.zeros(first.shape, np.float64), np.zeros(second.shape, np.float64)
     if not all(x.size for x in (first, second, nearest_to_first, nearest_to_second, grad1, grad2)):
-        return made
+        return gradients
     check_range("idx1", nearest_to_first, 0, second.shape[1])
     check_range("idx2", nearest_to_second, 0, first.shape[1])
     batch = np.arange(first.shape[0])[:, None]
-    for own, other, sets, nearest, grad in (
+    for this, other, sets, nearest, grad in (
         (0, 1, (first, second), nearest_to_first, grad1),
         (1, 0, (second, first), nearest_to_second, grad2),
     ):
         pull = 2 * grad[..., None] * (sets[0] - sets[1][batch, nearest])
-        made[own][...] += pull
-        np.subtract.at(made[other], (batch, nearest), pull)
-    return made
+        gradients[this][...] += pull
+        np.subtract.at(gradients[other], (batch, nearest), pull)
+    return gradients

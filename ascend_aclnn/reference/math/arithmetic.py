@@ -1,4 +1,4 @@
-"""Arithmetic of two operands. Integers wrap around; what divides by an integer zero is not defined by CANN."""
+"""Arithmetic of two operands. Integers wrap around; CANN does not define division by an integer zero."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ rows("TanhBackward", lambda gradient, y: gradient * (1 - y * y))
 
 def _complex(real: Array, imaginary: Array) -> Array:
     """Built from its parts: real + 1j * imaginary would make NaN of infinities."""
-    made = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), np.result_type(real, np.complex64))
-    made.real, made.imag = real, imaginary
-    return made
+    result = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), np.result_type(real, np.complex64))
+    result.real, result.imag = real, imaginary
+    return result
 
 
 rows("Complex", _complex)

@@ -100,9 +100,9 @@ def complex_v2(real: Array, imaginary: Array) -> Any:
 
 @reference("aclnnComplexV3")
 def complex_v3(real: Array, imaginary: Array) -> Any:
-    made = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), np.complex64)
-    made.real, made.imag = real, imaginary
-    return made
+    result = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), np.complex64)
+    result.real, result.imag = real, imaginary
+    return result
 
 
 # ------------------------------------------------------------------------------------------------- with factors
@@ -204,5 +204,5 @@ def isin_part(values: Array, index: Array, count: Array, *, out: tuple[Array]) -
     check_range("index", index, 0, index.size)
     group = np.cumsum(np.append(True, values[1:] != values[:-1])[: values.size]) - 1
     tested = np.bincount(group, index >= elements) > 0
-    own = index < elements
-    result[index[own]] = tested[group[own]]
+    is_element = index < elements
+    result[index[is_element]] = tested[group[is_element]]

@@ -141,8 +141,8 @@ def triangular_solve(b: Array, a: Array, upper: bool, transpose: bool, unitriang
     rows = range(a.shape[-1])
     # Substitution row by row: a zero on the diagonal gives infinities and NaN, as on the device.
     for row in reversed(rows) if upper != transpose else rows:
-        known = (triangle[..., row, None, :] @ solution)[..., 0, :]
-        solution[..., row, :] = (b[..., row, :] - known) / triangle[..., row, row, None]
+        solved = (triangle[..., row, None, :] @ solution)[..., 0, :]
+        solution[..., row, :] = (b[..., row, :] - solved) / triangle[..., row, row, None]
     return solution, np.broadcast_to(a, batches + a.shape[-2:])
 
 
@@ -202,12 +202,12 @@ def cdist_backward(grad: Array, x1: Array, x2: Array, distance: Array, p: float)
         if p == 0:
             return
         if p == 1:
-            slope = sign
+            derivative = sign
         elif p == -1 or math.isinf(p):
-            slope = np.where(size == far, sign, 0)
+            derivative = np.where(size == far, sign, 0)
         else:
-            slope = sign * np.where(size > 0, (size / np.where(far > 0, far, 1)) ** (p - 1), 0)
-        result[..., rows, :] = total(np.where(far > 0, upstream * slope, 0), (-2,))
+            derivative = sign * np.where(size > 0, (size / np.where(far > 0, far, 1)) ** (p - 1), 0)
+        result[..., rows, :] = total(np.where(far > 0, upstream * derivative, 0), (-2,))
 
     _by_rows(x1, x2, use)
     shared = tuple(i for i, (n, m) in enumerate(zip(x1.shape, result.shape)) if n != m)

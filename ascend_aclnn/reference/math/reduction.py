@@ -117,8 +117,8 @@ def _position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -
     if x.ndim == 0:
         return np.zeros((), np.int64)
     # argmax is many times faster along the last axis
-    found = argument(np.ascontiguousarray(np.moveaxis(x, dim, -1)), -1)
-    return np.expand_dims(found, dim) if keepdim else found
+    index = argument(np.ascontiguousarray(np.moveaxis(x, dim, -1)), -1)
+    return np.expand_dims(index, dim) if keepdim else index
 
 
 def _with_position(argument: Callable[..., Any], x: Array, dim: int, keepdim: bool) -> Any:

@@ -16,7 +16,7 @@ from ascend_aclnn.reference.declare import reference
 _USE_FP16 = 2  # cubeMathType
 
 
-def _taken(x: Array, cube_math_type: int) -> Array:
+def _cube_operand(x: Array, cube_math_type: int) -> Array:
     """An operand as the cube unit takes it, in the precision to accumulate in."""
     if cube_math_type == _USE_FP16 and x.dtype == np.float32:
         with np.errstate(over="ignore"):
@@ -26,12 +26,12 @@ def _taken(x: Array, cube_math_type: int) -> Array:
 
 def operand(x: Array, cube_math_type: int) -> Array:
     """The same, contiguous, for sums that depend on strides."""
-    return np.asarray(_taken(x, cube_math_type), order="C")
+    return np.asarray(_cube_operand(x, cube_math_type), order="C")
 
 
 def product(a: Array, b: Array, cube_math_type: int = 0) -> Array:
     """a @ b, with the broadcasting of batches and the vectors of np.matmul."""
-    return matmul(_taken(a, cube_math_type), _taken(b, cube_math_type))
+    return matmul(_cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type))
 
 
 def _as(factor: Any, term: Array) -> Any:
@@ -52,7 +52,7 @@ def _scaled_sum(addend: Optional[Array], beta: Any, term: Any, alpha: Any) -> An
 
 @reference("aclnnMm", "aclnnMatmul", "aclnnBatchMatMul", raw=True)
 def plain_product(a: Array, b: Array, cube_math_type: int, *, out: tuple[Array]) -> None:
-    a, b, target = _taken(a, cube_math_type), _taken(b, cube_math_type), out[0]
+    a, b, target = _cube_operand(a, cube_math_type), _cube_operand(b, cube_math_type), out[0]
     fits = a.shape[:-2] == b.shape[:-2] and target.shape == (*a.shape[:-1], b.shape[-1]) and a.dtype == b.dtype
     if fits and a.ndim > 1 and target.dtype == a.dtype and target.flags.c_contiguous and target.flags.aligned:
         matmul(a, b, target)

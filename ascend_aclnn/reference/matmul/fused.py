@@ -99,19 +99,21 @@ def fused_linear_online_max_sum(
     rounded = np.empty((len(x), len(weight)), x.dtype)
     round_into(rounded, matmul(widen(x), widen(weight).T))
     wide = widen(rounded)
-    most = wide.max(-1)
+    row_max = wide.max(-1)
     masked = (targets < start) | (targets >= end)
-    own = np.where(masked, 0, targets - start)
-    if own.size and own.max() >= len(weight):
-        raise DataError("target", f"has {own.max() + start}; there are logits for {start} to {start + len(weight) - 1}")
-    chosen = np.take_along_axis(wide, own[:, None].astype(np.int64), -1)[:, 0]
-    np.copyto(maxima, most)
-    round_into(sums, np.exp(wide - most[:, None]).sum(-1, dtype=np.float64).astype(np.float32))
-    np.copyto(predicted, np.where(masked, np.float32(0), chosen - most))
+    local_target = np.where(masked, 0, targets - start)
+    if local_target.size and local_target.max() >= len(weight):
+        raise DataError(
+            "target", f"has {local_target.max() + start}; there are logits for {start} to {start + len(weight) - 1}"
+        )
+    chosen = np.take_along_axis(wide, local_target[:, None].astype(np.int64), -1)[:, 0]
+    np.copyto(maxima, row_max)
+    round_into(sums, np.exp(wide - row_max[:, None]).sum(-1, dtype=np.float64).astype(np.float32))
+    np.copyto(predicted, np.where(masked, np.float32(0), chosen - row_max))
     padded = np.ones(len(mask) * 8, bool)
     padded[: len(masked)] = masked
     np.copyto(mask, np.packbits(padded, bitorder="little"))
-    np.copyto(index, own, casting="unsafe")
+    np.copyto(index, local_target, casting="unsafe")
     if logits is not None:
         np.copyto(logits, rounded)
 
@@ -138,11 +140,11 @@ def fused_linear_cross_entropy_loss_grad(
     rows = len(grad)
     masked = mask[:rows] if mask.dtype == np.bool_ else np.unpackbits(mask, count=rows, bitorder="little").astype(bool)
     check_range("maskedTarget", np.where(masked, 0, index), 0, len(weight))
-    slope = np.array(softmax, np.float32)
-    there = np.flatnonzero(~masked)
-    slope[there, index[there]] -= 1
-    rounded = np.empty(slope.shape, x.dtype)
-    round_into(rounded, slope * grad[:, None])
+    d_logits = np.array(softmax, np.float32)
+    unmasked = np.flatnonzero(~masked)
+    d_logits[unmasked, index[unmasked]] -= 1
+    rounded = np.empty(d_logits.shape, x.dtype)
+    round_into(rounded, d_logits * grad[:, None])
     round_into(out[0], matmul(widen(rounded), widen(weight)))
     round_into(out[1], matmul(widen(rounded).T, widen(x)))
 

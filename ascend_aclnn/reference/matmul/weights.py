@@ -124,8 +124,8 @@ def _nibbles(weight: Array) -> Array:
     if weight.dtype == np.int32:
         return (weight & 15).astype(np.uint8)
     cut = (np.ascontiguousarray(weight).view(np.uint32) & _TEN_BITS).view(np.float32)
-    known = np.isin(np.abs(cut), np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32))
-    return np.asarray(np.where(known, cut, np.float32(0)).astype(_FLOAT4).view(np.uint8))
+    representable = np.isin(np.abs(cut), np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32))
+    return np.asarray(np.where(representable, cut, np.float32(0)).astype(_FLOAT4).view(np.uint8))
 
 
 def _unsupported_blocks(call: Any) -> Optional[str]:
@@ -151,28 +151,30 @@ def convert_weight_to_int4_pack(weight: Array, *, out: tuple[Array]) -> None:
 # ------------------------------------------------------------------------------------------------------- two of four
 
 
-def dense_weight(kept: Array, index: Array) -> Array:
+def dense_weight(compressed: Array, index: Array) -> Array:
     """The matrix (n, k) of which two weights of each four were kept, (n, k / 2), each eight with a byte of the index.
 
     Two bits of the index place a kept weight: the first of a pair at that position, the second one after it.
     """
-    rows, half = kept.shape
+    rows, half = compressed.shape
     blocks = -(-half // 32), -(-rows // 16)
     if index.size != blocks[0] * blocks[1] * 16 * 8:
-        raise DataError("index", f"has {index.size} bytes; for {kept.shape} it must have {blocks[0] * blocks[1] * 128}")
+        raise DataError(
+            "index", f"has {index.size} bytes; for {compressed.shape} it must have {blocks[0] * blocks[1] * 128}"
+        )
     of_rows = index.reshape(blocks[0], blocks[1] * 16, 8)[:, :rows].transpose(1, 0, 2).reshape(rows, -1)
     bits = (of_rows[..., None] >> np.arange(0, 8, 2, dtype=np.uint8)) & 3  # of four weights, in two fours
     places = bits.reshape(rows, -1)[:, :half].astype(np.int64)
     columns = places + np.arange(half) % 2 + np.arange(half) // 2 * 4
     dense = np.zeros((rows, 2 * half), np.int32)
-    np.add.at(dense, (np.arange(rows)[:, None], np.minimum(columns, 2 * half - 1)), kept)
+    np.add.at(dense, (np.arange(rows)[:, None], np.minimum(columns, 2 * half - 1)), compressed)
     return dense
 
 
 @reference("aclnnSparse4to2QuantMatmulWeightNz", raw=True)
 def sparse_4to2_quant_matmul(
     x: Array,
-    kept: Array,
+    compressed: Array,
     index: Array,
     x_scale: Optional[Array],
     weight_scale: Optional[Array],
@@ -181,7 +183,7 @@ def sparse_4to2_quant_matmul(
     out: tuple[Array],
 ) -> None:
     """x @ weight.T of integers, by the scales of columns and rows, plus bias."""
-    weight = dense_weight(kept, index)[:, : x.shape[1]]
+    weight = dense_weight(compressed, index)[:, : x.shape[1]]
     y = exact_product(x, weight.T).astype(np.float32)
     y = y if weight_scale is None else y * weight_scale
     y = y if x_scale is None else y * x_scale[:, None]

@@ -16,13 +16,13 @@ E8M0 = np.dtype(ml_dtypes.float8_e8m0fnu)
 
 def rounded(x: Array, dtype: np.dtype[Any]) -> Array:
     """Values as a rank sends them."""
-    made = np.empty(x.shape, dtype)
-    round_into(made, x)
-    return made
+    result = np.empty(x.shape, dtype)
+    round_into(result, x)
+    return result
 
 
 def columns_of(x2: Array, inner: int, transposed: Optional[bool] = None) -> Array:
-    """The right operand as (k, n); where nothing tells, it is transposed if its first axis is not the inner one."""
+    """The right operand as (k, n); without a flag, it is transposed if its first axis is not the inner one."""
     return x2.T if (x2.shape[0] != inner if transposed is None else transposed) else x2
 
 
@@ -47,7 +47,7 @@ def product(
     group_size: int = 0,
     scaled_bias: bool = False,
 ) -> Array:
-    """x1 (m, k) by x2 (k, n), scaled by rows and columns, by blocks, or by shared exponents, as the scales' shapes tell.
+    """x1 (m, k) by x2 (k, n), scaled by rows and columns, by blocks, or by shared exponents, according to the scales' shapes.
 
     A bias of integers is added before the scaling; one of floats behind it, or with ``scaled_bias`` before it too.
     """

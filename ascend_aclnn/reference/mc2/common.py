@@ -9,17 +9,17 @@ import numpy as np
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.groups import Ranks
 from ascend_aclnn.numerics import Array, round_into
-from ascend_aclnn.reference._named import Given, short_names
+from ascend_aclnn.reference._named import NamedArguments, short_names
 from ascend_aclnn.reference.declare import DataError, reference
 
 
-class Arguments(Given):
+class Arguments(NamedArguments):
     """Inputs by C name as they are stored, and ``out``: outputs by C name, without "Optional" and "Out" at their ends."""
 
     out: dict[str, Any]
 
     def ranks(self, group: str = "group", size: str = "", rank: str = "") -> Ranks:
-        """The group that an argument names; the arguments that tell its size and this rank must be right."""
+        """The group that an argument names; the arguments for its size and this rank must agree with it."""
         ranks = groups.find(self[group])
         for name, value in ((size, ranks.size), (rank, ranks.rank)):
             if name and self[name] != value:
@@ -56,21 +56,21 @@ class Arguments(Given):
 _ELASTIC_HEAD = 4
 
 
-def remaining(given: Arguments, ranks: Ranks, info: Array) -> tuple[Ranks, int, int]:
+def remaining(args: Arguments, ranks: Ranks, info: Array) -> tuple[Ranks, int, int]:
     """The ranks that were not taken out, with new numbers; those that have shared experts, and the number of the others.
 
     elasticInfo goes on with the new number of each rank (-1: taken out) and the old one of each new number.
     """
-    if (given["tpWorldSize"] or 0) > 1:
+    if (args["tpWorldSize"] or 0) > 1:
         raise DataError("elasticInfo", "is given; ranks can be taken out only if tpWorldSize is 0 or 1")
     if len(info) != _ELASTIC_HEAD + 2 * ranks.size:
         raise DataError("elasticInfo", f"has {len(info)} numbers; it must have 4 + 2 * {ranks.size}")
-    _, left, shared_ranks, experts = info[:_ELASTIC_HEAD].tolist()
+    _, size, shared_ranks, experts = info[:_ELASTIC_HEAD].tolist()
     renumbered, members = np.split(info[_ELASTIC_HEAD:], 2)
-    members = members[: max(left, 0)]
+    members = members[: max(size, 0)]
     expected = np.full(ranks.size, -1)
-    if 0 < left <= ranks.size and members.min() >= 0 and members.max() < ranks.size:
-        expected[members] = np.arange(left)
+    if 0 < size <= ranks.size and members.min() >= 0 and members.max() < ranks.size:
+        expected[members] = np.arange(size)
     if not np.array_equal(renumbered, expected) or renumbered[ranks.rank] < 0:
         text = f"has the tables {renumbered.tolist()} and {members.tolist()}; one must undo the other, with this rank in it"
         raise DataError("elasticInfo", text)
@@ -96,9 +96,9 @@ def _by_position(name: str, function: Callable[[Arguments], None]) -> Callable[.
     outputs = [output.removesuffix("Out") for output in outputs]
 
     def run(*values: Any, out: tuple[Any, ...]) -> None:
-        given = Arguments(zip(inputs, values))
-        given.operator, given.out = name, dict(zip(outputs, out))
-        function(given)
+        arguments = Arguments(zip(inputs, values))
+        arguments.operator, arguments.out = name, dict(zip(outputs, out))
+        function(arguments)
 
     return run
 

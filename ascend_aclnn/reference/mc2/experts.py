@@ -3,11 +3,11 @@
 The ranks of shared experts come first, those of the others behind them, each with as many experts. Rows arrive sorted by
 local expert, then by the rank that sent them, then as they lie there, as the kernels of Atlas A3 and Ascend 950 put
 them. ``epRecvCounts`` are the ends of the rows of each (local expert, rank). What a dispatch leaves for the combine is
-CANN's own business; here it is what those kernels write:
+internal to CANN; here it is what those kernels write:
 
 - ``assistInfoForCombine``: three numbers for each row: rank, token, and which of its experts (shared ones behind the
-  others). On Atlas A2 the kernel writes what version 1 does. Unused places are -1 here, which tells the combine of the
-  Setup / Teardown pair, which gets no counts, where the rows end.
+  others). On Atlas A2 the kernel writes what version 1 does. Unused places are -1 here: the combine of the
+  Setup / Teardown pair gets no counts and finds the end of the rows by them.
 - ``expandIdx`` (version 1): for each token and expert, how many rows of this rank go to that expert before.
 """
 
@@ -43,18 +43,18 @@ class Layout(NamedTuple):
     special: int  # zero, copy and constant experts, which no rank has
 
     @classmethod
-    def place(cls, given: Arguments) -> tuple[Ranks, Layout]:
+    def place(cls, args: Arguments) -> tuple[Ranks, Layout]:
         """The ranks that take part and where their experts lie: those of the group, or those that elasticInfo leaves."""
-        ranks = given.ranks("groupEp", "epWorldSize", "epRankId")
-        shared_ranks, experts, elastic = given["sharedExpertRankNum"] or 0, given["moeExpertNum"], given["elasticInfo"]
+        ranks = args.ranks("groupEp", "epWorldSize", "epRankId")
+        shared_ranks, experts, elastic = args["sharedExpertRankNum"] or 0, args["moeExpertNum"], args["elasticInfo"]
         if elastic is not None and elastic.reshape(-1)[:1].any():
-            ranks, shared_ranks, experts = remaining(given, ranks, elastic.reshape(-1))
-        return ranks, cls.of(given, ranks, shared_ranks, experts)
+            ranks, shared_ranks, experts = remaining(args, ranks, elastic.reshape(-1))
+        return ranks, cls.of(args, ranks, shared_ranks, experts)
 
     @classmethod
-    def of(cls, given: Arguments, ranks: Ranks, shared_ranks: int, experts: int) -> Layout:
-        special = sum(given[f"{kind}ExpertNum"] or 0 for kind in ("zero", "copy", "const"))
-        shared = (given["sharedExpertNum"] or 0) if shared_ranks else 0
+    def of(cls, args: Arguments, ranks: Ranks, shared_ranks: int, experts: int) -> Layout:
+        special = sum(args[f"{kind}ExpertNum"] or 0 for kind in ("zero", "copy", "const"))
+        shared = (args["sharedExpertNum"] or 0) if shared_ranks else 0
         if not 0 <= shared_ranks < ranks.size or (shared and shared_ranks % shared):
             raise DataError(
                 "sharedExpertRankNum", f"is {shared_ranks}; it must be a multiple of sharedExpertNum below {ranks.size}"
@@ -95,13 +95,13 @@ class Rows(NamedTuple):
     scale: Array  # the row of smoothing factors
 
 
-def _active(given: Arguments, layout: Layout) -> Array:
+def _active(args: Arguments, layout: Layout) -> Array:
     """(tokens, experts of each) that are sent; the special ones are not."""
-    ids = given["expertIds"]
+    ids = args["expertIds"]
     last = layout.experts + layout.special - 1
     if ids.size and (ids.min() < 0 or ids.max() > last):
         raise DataError("expertIds", f"has values from {ids.min()} to {ids.max()}; they must be in [0, {last}]")
-    return np.asarray(_masked(given["xActiveMask"], ids.shape) & (ids < layout.experts))
+    return np.asarray(_masked(args["xActiveMask"], ids.shape) & (ids < layout.experts))
 
 
 def _masked(mask: Optional[Array], shape: tuple[int, ...]) -> Array:
@@ -110,13 +110,13 @@ def _masked(mask: Optional[Array], shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(mask[:, None] if mask.ndim == 1 else mask, shape).astype(bool)
 
 
-def _outgoing(given: Arguments, layout: Layout) -> Rows:
-    ids = given["expertIds"]
-    token, slot = np.nonzero(_active(given, layout))
+def _outgoing(args: Arguments, layout: Layout) -> Rows:
+    ids = args["expertIds"]
+    token, slot = np.nonzero(_active(args, layout))
     expert = ids[token, slot].astype(np.int64)
     target, local, scale = layout.home(expert), expert % layout.per_rank, expert + layout.shared
     if layout.shared:
-        tokens = np.nonzero(_masked(given["xActiveMask"], ids.shape).any(axis=1))[0]
+        tokens = np.nonzero(_masked(args["xActiveMask"], ids.shape).any(axis=1))[0]
         number = np.repeat(np.arange(layout.shared), len(tokens))
         token, slot = np.append(token, np.tile(tokens, layout.shared)), np.append(slot, ids.shape[1] + number)
         target = np.append(target, layout.home_of_shared(number))
@@ -148,14 +148,14 @@ def _quantised(
     if mode == STATIC:
         store(codes, wide)
         return codes, None
-    made, back = by_factor(_tiles(wide) if mode == BY_TILE else wide, largest(dtype))
-    store(codes, made.reshape(len(wide), -1)[:, : wide.shape[1]])
-    return codes, back
+    scaled, restore_scales = by_factor(_tiles(wide) if mode == BY_TILE else wide, largest(dtype))
+    store(codes, scaled.reshape(len(wide), -1)[:, : wide.shape[1]])
+    return codes, restore_scales
 
 
 def _with_shared_exponents(wide: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    made, exponents = mx.quantised(wide, dtype)
-    return rounded(made, dtype), exponents.view(E8M0)
+    quantised, exponents = mx.quantised(wide, dtype)
+    return rounded(quantised, dtype), exponents.view(E8M0)
 
 
 def _tiles(wide: Array) -> Array:
@@ -182,48 +182,48 @@ class Received(NamedTuple):
 def _receive(ranks: Ranks, layout: Layout, rows: Rows) -> tuple[Received, Array]:
     """What comes, and (rank, token, slot) of each row."""
     info = np.stack([np.full_like(rows.token, layout.rank), rows.token, rows.slot, rows.expert], 1).astype(np.int32)
-    came = np.concatenate(ranks.all_to_all(_split(info, rows.target, layout.size)))
+    received = np.concatenate(ranks.all_to_all(_split(info, rows.target, layout.size)))
     counts = np.zeros((layout.local, layout.size), np.int64)
-    np.add.at(counts, (came[:, 3], came[:, 0]), 1)
-    order = np.argsort(came[:, 3], kind="stable")
-    return Received(order, counts), came[order, :3]
+    np.add.at(counts, (received[:, 3], received[:, 0]), 1)
+    order = np.argsort(received[:, 3], kind="stable")
+    return Received(order, counts), received[order, :3]
 
 
-def _write_counts(given: Arguments, counts: Array) -> None:
+def _write_counts(args: Arguments, counts: Array) -> None:
     """The ends of the rows of each expert and rank, and the rows of each expert."""
-    given.store_front("epRecvCounts", np.cumsum(counts))
+    args.store_front("epRecvCounts", np.cumsum(counts))
     by_expert = counts.sum(axis=1)
-    given.store_front("expertTokenNums", np.cumsum(by_expert) if given["expertTokenNumsType"] == 0 else by_expert)
+    args.store_front("expertTokenNums", np.cumsum(by_expert) if args["expertTokenNumsType"] == 0 else by_expert)
 
 
-def _write_info(given: Arguments, info: Array) -> None:
-    target = given.out.get("assistInfoForCombine")
+def _write_info(args: Arguments, info: Array) -> None:
+    target = args.out.get("assistInfoForCombine")
     if target is not None:
         target[...] = -1
-        given.store_front("assistInfoForCombine", info.reshape(-1))
+        args.store_front("assistInfoForCombine", info.reshape(-1))
 
 
-def _exchange(given: Arguments, ranks: Ranks, layout: Layout, rows: Rows) -> tuple[Received, Array]:
+def _exchange(args: Arguments, ranks: Ranks, layout: Layout, rows: Rows) -> tuple[Received, Array]:
     """Sends the rows with their scales and weights, and stores what comes; then as ``_receive``."""
-    codes, scales = _quantised(given["x"], given["scales"], rows, given["quantMode"], given.out["expandX"].dtype)
+    codes, scales = _quantised(args["x"], args["scales"], rows, args["quantMode"], args.out["expandX"].dtype)
     received, info = _receive(ranks, layout, rows)
 
     def bring(x: Array) -> Array:
         return received.sorted(ranks.all_to_all(_split(x, rows.target, layout.size)))
 
-    given.store_front("expandX", bring(codes))
+    args.store_front("expandX", bring(codes))
     if scales is not None:
-        given.store_front("dynamicScales", _like(bring(scales), given, "dynamicScales"))
-    if given["expertScales"] is not None:
-        ones = np.ones((len(given["x"]), max(layout.shared, 1)), np.float32)
-        weights = np.append(given["expertScales"], ones, axis=1)
-        given.store_front("expandScales", bring(weights[rows.token, rows.slot]))
+        args.store_front("dynamicScales", _like(bring(scales), args, "dynamicScales"))
+    if args["expertScales"] is not None:
+        ones = np.ones((len(args["x"]), max(layout.shared, 1)), np.float32)
+        weights = np.append(args["expertScales"], ones, axis=1)
+        args.store_front("expandScales", bring(weights[rows.token, rows.slot]))
     return received, info
 
 
-def _like(scales: Array, given: Arguments, name: str) -> Array:
+def _like(scales: Array, args: Arguments, name: str) -> Array:
     """Scales of rows in the shape in which the output has them, one or several for each row."""
-    target = given.out.get(name)
+    target = args.out.get(name)
     return scales if target is None else scales.reshape(len(scales), *target.shape[1:])
 
 
@@ -232,32 +232,32 @@ def _like(scales: Array, given: Arguments, name: str) -> Array:
     "aclnnMoeDistributeDispatchV3",
     "aclnnMoeDistributeDispatchV4",
 )
-def moe_distribute_dispatch(given: Arguments) -> None:
+def moe_distribute_dispatch(args: Arguments) -> None:
     """Each token to the ranks of its experts, quantised if asked. performanceInfo is not written."""
-    ranks, layout = Layout.place(given)
-    received, info = _exchange(given, ranks, layout, _outgoing(given, layout))
-    _write_info(given, info)
-    _write_counts(given, received.counts)
-    tensor_group = _tensor_group(given, layout)
+    ranks, layout = Layout.place(args)
+    received, info = _exchange(args, ranks, layout, _outgoing(args, layout))
+    _write_info(args, info)
+    _write_counts(args, received.counts)
+    tensor_group = _tensor_group(args, layout)
     if tensor_group is not None:
-        _gather_rows(given, tensor_group, received.counts)
+        _gather_rows(args, tensor_group, received.counts)
 
 
 # ---------------------------------------------------------------------------------------------------- tensor groups
 
 
-def _tensor_group(given: Arguments, layout: Layout) -> Optional[Ranks]:
+def _tensor_group(args: Arguments, layout: Layout) -> Optional[Ranks]:
     """The two ranks that hold the same expert in parts; None where each is held by one."""
-    if (given["tpWorldSize"] or 0) < 2:
+    if (args["tpWorldSize"] or 0) < 2:
         return None
-    if given["tpWorldSize"] != 2 or layout.per_rank > 1:
+    if args["tpWorldSize"] != 2 or layout.per_rank > 1:
         text = (
-            f"is {given['tpWorldSize']} with {layout.per_rank} experts on a rank; it must be 2 at most, and then with 1"
+            f"is {args['tpWorldSize']} with {layout.per_rank} experts on a rank; it must be 2 at most, and then with 1"
         )
         raise DataError("tpWorldSize", text)
-    if given["commQuantMode"]:
-        raise DataError("commQuantMode", f"is {given['commQuantMode']}; it must be 0 if tpWorldSize is 2")
-    return given.ranks("groupTp", "tpWorldSize", "tpRankId")
+    if args["commQuantMode"]:
+        raise DataError("commQuantMode", f"is {args['commQuantMode']}; it must be 0 if tpWorldSize is 2")
+    return args.ranks("groupTp", "tpWorldSize", "tpRankId")
 
 
 def _swap(ranks: Ranks, x: Array) -> Array:
@@ -267,32 +267,34 @@ def _swap(ranks: Ranks, x: Array) -> Array:
     return ranks.all_to_all(parts)[1 - ranks.rank]
 
 
-def _gather_rows(given: Arguments, ranks: Ranks, counts: Array) -> None:
+def _gather_rows(args: Arguments, ranks: Ranks, counts: Array) -> None:
     """The other rank's rows and their ends behind this one's; each multiplies all of them by its part of the expert."""
-    own = int(counts.sum())
+    row_count = int(counts.sum())
     for name in ("expandX", "dynamicScales"):
-        if given.wants(name):
-            target = given.out[name]
-            other = _swap(ranks, target[:own])
-            if own + len(other) > len(target):
-                raise DataError(name, f"has {len(target)} rows; {own} and the {len(other)} of the other rank are there")
-            target[own : own + len(other)] = other
+        if args.wants(name):
+            target = args.out[name]
+            other = _swap(ranks, target[:row_count])
+            if row_count + len(other) > len(target):
+                raise DataError(
+                    name, f"has {len(target)} rows; {row_count} and the {len(other)} of the other rank are there"
+                )
+            target[row_count : row_count + len(other)] = other
     ends = np.cumsum(counts)
     other_ends = _swap(ranks, ends)
-    given.store_front("epRecvCounts", np.append(ends, other_ends))
-    totals = [own, int(other_ends[-1])]
-    given.store_front("expertTokenNums", np.array([sum(totals)]))
-    given.store_front("tpRecvCounts", np.array(totals if ranks.rank == 0 else totals[::-1]))
+    args.store_front("epRecvCounts", np.append(ends, other_ends))
+    totals = [row_count, int(other_ends[-1])]
+    args.store_front("expertTokenNums", np.array([sum(totals)]))
+    args.store_front("tpRecvCounts", np.array(totals if ranks.rank == 0 else totals[::-1]))
 
 
 def _sum_of_parts(
-    given: Arguments, ranks: Optional[Ranks], rows: int, store: Callable[[Array, np.dtype[Any]], Array] = rounded
+    args: Arguments, ranks: Optional[Ranks], rows: int, store: Callable[[Array, np.dtype[Any]], Array] = rounded
 ) -> Array:
     """This rank's rows, with what the other rank of its tensor group has made of them added and rounded."""
-    x = given["expandX"]
+    x = args["expandX"]
     if ranks is None:
         return np.asarray(x[:rows])
-    others = int(given["tpSendCounts"][1 - ranks.rank])
+    others = int(args["tpSendCounts"][1 - ranks.rank])
     if rows + others > len(x):
         raise DataError("tpSendCounts", f"has {others} rows of the other rank behind {rows}; expandX has {len(x)}")
     part = _swap(ranks, x[rows : rows + others])
@@ -317,12 +319,12 @@ def _shared_bounds(rank: int, tokens: int, shared_ranks: int) -> Array:
     return (np.arange(shared_ranks + 1) + rank) * tokens // shared_ranks - rank * tokens // shared_ranks
 
 
-def _outgoing_v1(given: Arguments, layout: Layout) -> Rows:
+def _outgoing_v1(args: Arguments, layout: Layout) -> Rows:
     """The shared expert of version 1: ranks that have it keep their own tokens, the others divide theirs between them."""
-    rows = _outgoing(given, layout._replace(shared=0))
+    rows = _outgoing(args, layout._replace(shared=0))
     if not layout.shared_ranks:
         return rows
-    tokens = np.arange(len(given["x"]))
+    tokens = np.arange(len(args["x"]))
     if layout.rank < layout.shared_ranks:
         homes = np.full_like(tokens, layout.rank)
     else:
@@ -332,7 +334,7 @@ def _outgoing_v1(given: Arguments, layout: Layout) -> Rows:
     order = np.argsort(target, kind="stable")
     return Rows(
         np.append(rows.token, tokens)[order],
-        np.append(rows.slot, zero + given["expertIds"].shape[1])[order],
+        np.append(rows.slot, zero + args["expertIds"].shape[1])[order],
         target[order],
         np.append(rows.expert, zero)[order],
         np.append(rows.scale + 1, zero)[order],
@@ -340,19 +342,19 @@ def _outgoing_v1(given: Arguments, layout: Layout) -> Rows:
 
 
 @communicating("aclnnMoeDistributeDispatch")
-def moe_distribute_dispatch_v1(given: Arguments) -> None:
-    """As version 2; expandIdx tells the combine where a token's rows are."""
-    ranks, layout = Layout.place(given)
-    rows = _outgoing_v1(given, layout)
-    received, _ = _exchange(given, ranks, layout, rows)
-    given.store_front("expandIdx", _places(given["expertIds"]))
+def moe_distribute_dispatch_v1(args: Arguments) -> None:
+    """As version 2; the combine finds a token's rows by expandIdx."""
+    ranks, layout = Layout.place(args)
+    rows = _outgoing_v1(args, layout)
+    received, _ = _exchange(args, ranks, layout, rows)
+    args.store_front("expandIdx", _places(args["expertIds"]))
     counts = received.counts
     if layout.rank < layout.shared_ranks:  # its own tokens count as if all ranks of the shared expert had sent them
-        counts[0, : layout.shared_ranks] = np.diff(_shared_bounds(layout.rank, len(given["x"]), layout.shared_ranks))
-    _write_counts(given, counts)
-    tensor_group = _tensor_group(given, layout)
+        counts[0, : layout.shared_ranks] = np.diff(_shared_bounds(layout.rank, len(args["x"]), layout.shared_ranks))
+    _write_counts(args, counts)
+    tensor_group = _tensor_group(args, layout)
     if tensor_group is not None:
-        _gather_rows(given, tensor_group, counts)
+        _gather_rows(args, tensor_group, counts)
 
 
 def _places(ids: Array) -> Array:
@@ -388,81 +390,81 @@ def _sent_back(x: Array, mode: int) -> Array:
     return rounded(back.reshape(len(wide), -1)[:, : wide.shape[1]], x.dtype)
 
 
-def _window(ranks: Ranks, given: Arguments, x: Array, info: Array, slots: int) -> Array:
+def _window(ranks: Ranks, args: Arguments, x: Array, info: Array, slots: int) -> Array:
     """(tokens, slots, columns): the rows x that belong to this rank's tokens, from the ranks that have computed them."""
-    tokens, size = len(given["expertIds"]), ranks.size
+    tokens, size = len(args["expertIds"]), ranks.size
     if len(info) and (info.min() < 0 or info[:, 0].max() >= size):
         raise DataError("assistInfoForCombine", "is not what a dispatch of this group has written")
     order = np.argsort(info[:, 0], kind="stable")
     target = info[order, 0]
     places = np.concatenate(ranks.all_to_all(_split(info[order, 1:], target, size)))
-    rows = np.concatenate(ranks.all_to_all(_split(_sent_back(x[order], given["commQuantMode"] or 0), target, size)))
+    rows = np.concatenate(ranks.all_to_all(_split(_sent_back(x[order], args["commQuantMode"] or 0), target, size)))
     window = np.zeros((tokens, slots, x.shape[1]), x.dtype)
     if len(places) and (places[:, 0].max() >= tokens or places[:, 1].max() >= slots):
-        raise DataError("expertIds", f"has shape {given['expertIds'].shape}; rows came for other tokens than these")
+        raise DataError("expertIds", f"has shape {args['expertIds'].shape}; rows came for other tokens than these")
     window[places[:, 0], places[:, 1]] = rows
     return window
 
 
-def _special(given: Arguments, layout: Layout, slot: int) -> Optional[Array]:
+def _special(args: Arguments, layout: Layout, slot: int) -> Optional[Array]:
     """What zero, copy and constant experts give for the tokens that ask for them at this place; None without any."""
     if not layout.special:
         return None
-    ids = given["expertIds"][:, slot].astype(np.int64) - layout.experts
-    zero, copy = given["zeroExpertNum"] or 0, given["copyExpertNum"] or 0
-    x = given["oriX"]
-    made = np.zeros((len(ids), given["expandX"].shape[1]), np.float32)
+    ids = args["expertIds"][:, slot].astype(np.int64) - layout.experts
+    zero, copy = args["zeroExpertNum"] or 0, args["copyExpertNum"] or 0
+    x = args["oriX"]
+    result = np.zeros((len(ids), args["expandX"].shape[1]), np.float32)
     if x is None:
-        return made
-    wide, copies = widen(x).reshape(made.shape), (ids >= zero) & (ids < zero + copy)
-    made[copies] = wide[copies]
+        return result
+    wide, copies = widen(x).reshape(result.shape), (ids >= zero) & (ids < zero + copy)
+    result[copies] = wide[copies]
     constants = np.nonzero(ids >= zero + copy)[0]
     if len(constants):
         number = ids[constants] - zero - copy
-        alpha1, alpha2, v = (widen(given[f"constExpert{part}"])[number] for part in ("Alpha1", "Alpha2", "V"))
-        made[constants] = alpha1 * wide[constants] + alpha2 * v
-    return made
+        alpha1, alpha2, v = (widen(args[f"constExpert{part}"])[number] for part in ("Alpha1", "Alpha2", "V"))
+        result[constants] = alpha1 * wide[constants] + alpha2 * v
+    return result
 
 
-def _combined(given: Arguments, layout: Layout, window: Array) -> Array:
+def _combined(args: Arguments, layout: Layout, window: Array) -> Array:
     """The weighted sum over each token's experts in their order, then the shared ones, in float32."""
-    ids, weights = given["expertIds"], given["expertScales"]
-    active = _masked(given["xActiveMask"], ids.shape)
+    ids, weights = args["expertIds"], args["expertScales"]
+    active = _masked(args["xActiveMask"], ids.shape)
     total = np.zeros((len(ids), window.shape[2]), np.float32)
     for slot in range(window.shape[1]):
         part = widen(window[:, slot])
         if slot < ids.shape[1]:
-            special = _special(given, layout, slot)
+            special = _special(args, layout, slot)
             if special is not None:
                 part = np.where((ids[:, slot] < layout.experts)[:, None], part, special)
             if weights is not None and weights.size:
                 part = part * weights[:, slot, None]
             part = np.where(active[:, slot, None], part, 0)
         total += part
-    shared = given["sharedExpertX"]
+    shared = args["sharedExpertX"]
     return total if shared is None else total + widen(shared).reshape(total.shape)
 
 
-def _finish(given: Arguments, total: Array) -> None:
+def _finish(args: Arguments, total: Array) -> None:
     """Tokens that are masked are not written."""
-    ids, mask = given["expertIds"], given["xActiveMask"]
-    kept = np.ones(len(ids), bool) if mask is None else _masked(mask, ids.shape).any(axis=1)
-    made: dict[str, Array] = {"x": total}
-    if given["residualX"] is not None:
-        sums = total + widen(given["residualX"]).reshape(total.shape)
-        rstd = inverse_deviation(mean_over(np.square(sums), (1,)), given["normEps"])
-        made = {"x": sums, "rstd": rstd, "y": sums * rstd * widen(given["gamma"])}
-    for name, values in made.items():
-        target = given.out.get(name)
+    ids, mask = args["expertIds"], args["xActiveMask"]
+    unmasked = np.ones(len(ids), bool) if mask is None else _masked(mask, ids.shape).any(axis=1)
+    results: dict[str, Array] = {"x": total}
+    if args["residualX"] is not None:
+        sums = total + widen(args["residualX"]).reshape(total.shape)
+        rstd = inverse_deviation(mean_over(np.square(sums), (1,)), args["normEps"])
+        results = {"x": sums, "rstd": rstd, "y": sums * rstd * widen(args["gamma"])}
+    for name, values in results.items():
+        target = args.out.get(name)
         if target is None:
             continue
         if target.size != values.size:
             raise DataError(name, f"has shape {target.shape}; it must be {values.shape}")
         rows = target.reshape(len(ids), -1)
-        if kept.all():
+        if unmasked.all():
             round_into(rows, values.reshape(rows.shape))
         else:
-            rows[kept] = rounded(values.reshape(rows.shape)[kept], rows.dtype)
+            rows[unmasked] = rounded(values.reshape(rows.shape)[unmasked], rows.dtype)
 
 
 @communicating(
@@ -472,33 +474,33 @@ def _finish(given: Arguments, total: Array) -> None:
     "aclnnMoeDistributeCombineAddRmsNorm",
     "aclnnMoeDistributeCombineAddRmsNormV2",
 )
-def moe_distribute_combine(given: Arguments) -> None:
+def moe_distribute_combine(args: Arguments) -> None:
     """The rows back to their tokens' ranks, added up by expertScales; then the residual and the norm, where there are."""
-    ranks, layout = Layout.place(given)
-    rows = int(given["epSendCounts"][layout.local * layout.size - 1])
-    if not 0 <= rows <= len(given["expandX"]):
-        raise DataError("epSendCounts", f"has {rows} rows; expandX has {len(given['expandX'])}")
-    info = given["assistInfoForCombine"][: 3 * rows].reshape(-1, 3)
-    x = _sum_of_parts(given, _tensor_group(given, layout), rows)
-    window = _window(ranks, given, x, info, given["expertIds"].shape[1] + layout.shared)
-    _finish(given, _combined(given, layout, window))
+    ranks, layout = Layout.place(args)
+    rows = int(args["epSendCounts"][layout.local * layout.size - 1])
+    if not 0 <= rows <= len(args["expandX"]):
+        raise DataError("epSendCounts", f"has {rows} rows; expandX has {len(args['expandX'])}")
+    info = args["assistInfoForCombine"][: 3 * rows].reshape(-1, 3)
+    x = _sum_of_parts(args, _tensor_group(args, layout), rows)
+    window = _window(ranks, args, x, info, args["expertIds"].shape[1] + layout.shared)
+    _finish(args, _combined(args, layout, window))
 
 
 @communicating("aclnnMoeDistributeCombine")
-def moe_distribute_combine_v1(given: Arguments) -> None:
+def moe_distribute_combine_v1(args: Arguments) -> None:
     """As version 2; rows are found by expandIdx behind those of this rank's experts before."""
-    ranks, layout = Layout.place(given)
-    ids, ends = given["expertIds"], given["epSendCounts"][: layout.local * layout.size].astype(np.int64)
-    if not 0 <= ends[-1] <= len(given["expandX"]):
-        raise DataError("epSendCounts", f"has {ends[-1]} rows; expandX has {len(given['expandX'])}")
-    x = _sum_of_parts(given, _tensor_group(given, layout), int(ends[-1]), _halves_away)
-    x = _sent_back(x, given["commQuantMode"] or 0)
+    ranks, layout = Layout.place(args)
+    ids, ends = args["expertIds"], args["epSendCounts"][: layout.local * layout.size].astype(np.int64)
+    if not 0 <= ends[-1] <= len(args["expandX"]):
+        raise DataError("epSendCounts", f"has {ends[-1]} rows; expandX has {len(args['expandX'])}")
+    x = _sum_of_parts(args, _tensor_group(args, layout), int(ends[-1]), _halves_away)
+    x = _sent_back(x, args["commQuantMode"] or 0)
     counts = np.diff(ends, prepend=0).reshape(layout.local, layout.size)
-    own = 0
+    shared_rows = 0
     if layout.rank < layout.shared_ranks:
-        own = int(ends[layout.shared_ranks - 1])  # this rank's tokens lie in front
+        shared_rows = int(ends[layout.shared_ranks - 1])  # this rank's tokens lie in front
         counts[0, : layout.shared_ranks] = 0
-    blocks = np.split(x[own : int(ends[-1])], np.cumsum(counts.reshape(-1))[:-1])
+    blocks = np.split(x[shared_rows : int(ends[-1])], np.cumsum(counts.reshape(-1))[:-1])
     parts = [
         np.concatenate([blocks[expert * layout.size + rank] for expert in range(layout.local)])
         for rank in range(layout.size)
@@ -508,18 +510,18 @@ def moe_distribute_combine_v1(given: Arguments) -> None:
     asked = np.bincount(ids.reshape(-1), minlength=layout.experts)
     before = (np.cumsum(asked) - asked).reshape(-1, layout.per_rank)
     within = (before - before[:, :1]).reshape(-1)
-    place = starts[layout.home(ids)] + within[ids] + given["expandIdx"][: ids.size].reshape(ids.shape)
+    place = starts[layout.home(ids)] + within[ids] + args["expandIdx"][: ids.size].reshape(ids.shape)
     if place.size and (place.min() < 0 or place.max() >= len(flat)):
         raise DataError("expandIdx", "is not what a dispatch of this group has written")
     window = flat[place]
     if layout.shared_ranks:
         if layout.rank < layout.shared_ranks:
-            shared = x[:own]
+            shared = x[:shared_rows]
         else:
             bounds = np.diff(_shared_bounds(layout.rank, len(ids), layout.shared_ranks))
             shared = np.concatenate([flat[s : s + n] for s, n in zip(starts, bounds)])
         window = np.append(window, shared[:, None], axis=1)
-    _finish(given, _combined(given, layout, window))
+    _finish(args, _combined(args, layout, window))
 
 
 # --------------------------------------------------------------------------------------------------- in two halves
@@ -528,22 +530,22 @@ _COMMAND = 16  # numbers for each row
 
 
 @communicating("aclnnMoeDistributeDispatchSetup")
-def moe_distribute_dispatch_setup(given: Arguments) -> None:
+def moe_distribute_dispatch_setup(args: Arguments) -> None:
     """The tokens as they are to be sent, in the order of token and expert; the Teardown half exchanges them.
 
     A row of yOut has the elements, then at the next multiple of 128 (of 32 with quantMode 2) the bytes of its scales; a
-    row of commCmdInfo has rank, expert of that rank, token and place: CANN's own are different and described nowhere.
+    row of commCmdInfo has rank, expert of that rank, token and place: CANN's are different and not documented.
     """
-    _, layout = Layout.place(given)
-    rows = _outgoing(given, layout)
-    y, commands = given.out["y"], given.out["commCmdInfo"]
-    codes, scales = _quantised(given["x"], given["scales"], rows, given["quantMode"], y.dtype)
+    _, layout = Layout.place(args)
+    rows = _outgoing(args, layout)
+    y, commands = args.out["y"], args.out["commCmdInfo"]
+    codes, scales = _quantised(args["x"], args["scales"], rows, args["quantMode"], y.dtype)
     y[...] = np.zeros((), y.dtype)
-    given.store_front("y", _message(codes, scales, y.shape[1]))
+    args.store_front("y", _message(codes, scales, y.shape[1]))
     commands[...] = -1
     table = np.stack([rows.target, rows.expert, rows.token, rows.slot], axis=1)
     commands[: len(table) * _COMMAND].reshape(-1, _COMMAND)[:, :4] = table
-    given.store_front("expandIdx", _places(given["expertIds"]))
+    args.store_front("expandIdx", _places(args["expertIds"]))
 
 
 def _message(codes: Array, scales: Optional[Array], width: int) -> Array:
@@ -564,47 +566,47 @@ def _bytes(x: Array) -> Array:
 
 
 @communicating("aclnnMoeDistributeDispatchTeardown")
-def moe_distribute_dispatch_teardown(given: Arguments) -> None:
+def moe_distribute_dispatch_teardown(args: Arguments) -> None:
     """Receives what the Setup half of all ranks has prepared."""
-    ranks, layout = Layout.place(given)
-    table = given["commCmdInfo"][: len(given["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
+    ranks, layout = Layout.place(args)
+    table = args["commCmdInfo"][: len(args["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
     table = table[table[:, 0] >= 0][:, :4].astype(np.int64)
     rows = Rows(table[:, 2], table[:, 3], table[:, 0], table[:, 1], table[:, 1])
     received, info = _receive(ranks, layout, rows)
-    messages = received.sorted(ranks.all_to_all(_split(given["y"][: len(table)], rows.target, layout.size)))
-    columns = given.out["expandX"].shape[1]
-    given.store_front("expandX", messages[:, :columns])
-    target = given.out["dynamicScales"]
-    if given["quantMode"] in (BY_TOKEN, BY_TILE, SHARED_EXPONENTS) and target is not None:
+    messages = received.sorted(ranks.all_to_all(_split(args["y"][: len(table)], rows.target, layout.size)))
+    columns = args.out["expandX"].shape[1]
+    args.store_front("expandX", messages[:, :columns])
+    target = args.out["dynamicScales"]
+    if args["quantMode"] in (BY_TOKEN, BY_TILE, SHARED_EXPONENTS) and target is not None:
         width = target[:1].nbytes
         raw = np.ascontiguousarray(messages.view(np.uint8)[:, _scales_at(columns) :][:, :width])
-        given.store_front("dynamicScales", raw.view(target.dtype).reshape(len(messages), *target.shape[1:]))
-    _write_info(given, info)
-    _write_counts(given, received.counts)
+        args.store_front("dynamicScales", raw.view(target.dtype).reshape(len(messages), *target.shape[1:]))
+    _write_info(args, info)
+    _write_counts(args, received.counts)
 
 
 @communicating("aclnnMoeDistributeCombineSetup")
-def moe_distribute_combine_setup(given: Arguments) -> None:
+def moe_distribute_combine_setup(args: Arguments) -> None:
     """Notes where each row is to go; the Teardown half sends it. quantExpandX is not written (commQuantMode 0)."""
-    info = given["assistInfoForCombine"]
+    info = args["assistInfoForCombine"]
     info = info[: len(info) // 3 * 3].reshape(-1, 3)
     count = int(np.argmax(info[:, 0] < 0)) if (info[:, 0] < 0).any() else len(info)
-    commands = given.out["commCmdInfo"]
+    commands = args.out["commCmdInfo"]
     commands[...] = -1
     if count * _COMMAND > commands.size:
         raise DataError(
             "commCmdInfoOut", f"has {commands.size} numbers; it must have {_COMMAND} for each of {count} rows"
         )
     commands[: count * _COMMAND].reshape(-1, _COMMAND)[:, :3] = info[:count]
-    if given.out["quantExpandX"] is not None:
-        given.out["quantExpandX"][...] = 0
+    if args.out["quantExpandX"] is not None:
+        args.out["quantExpandX"][...] = 0
 
 
 @communicating("aclnnMoeDistributeCombineTeardown")
-def moe_distribute_combine_teardown(given: Arguments) -> None:
+def moe_distribute_combine_teardown(args: Arguments) -> None:
     """Brings the rows back and adds them up."""
-    ranks, layout = Layout.place(given)
-    table = given["commCmdInfo"][: len(given["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
+    ranks, layout = Layout.place(args)
+    table = args["commCmdInfo"][: len(args["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
     info = table[table[:, 0] >= 0][:, :3]
-    window = _window(ranks, given, given["expandX"], info, given["expertIds"].shape[1] + layout.shared)
-    _finish(given, _combined(given, layout, window))
+    window = _window(ranks, args, args["expandX"], info, args["expertIds"].shape[1] + layout.shared)
+    _finish(args, _combined(args, layout, window))

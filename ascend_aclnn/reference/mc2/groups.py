@@ -17,10 +17,10 @@ from ascend_aclnn.reference.mc2._local import E8M0, product, rounded
 from ascend_aclnn.reference.mc2.common import Arguments, communicating
 
 
-def _counts(given: Arguments, name: str, experts: int, rows: Optional[int] = None) -> Array:
+def _counts(args: Arguments, name: str, experts: int, rows: Optional[int] = None) -> Array:
     """(ranks, experts)."""
-    counts = np.asarray(given[name], np.int64)
-    size = given["epWorldSize"]
+    counts = np.asarray(args[name], np.int64)
+    size = args["epWorldSize"]
     if counts.size != size * experts or (counts < 0).any():
         raise DataError(name, f"is {counts.tolist()}; it must have {size * experts} counts, {experts} for each rank")
     if rows is not None and counts.sum() != rows:
@@ -47,26 +47,26 @@ def _exchange(ranks: Ranks, x: Array, sent: Array, received: Array, name: str) -
     return parts
 
 
-def _products(given: Arguments, x: Array, scales: Optional[Array], counts: Array) -> Array:
+def _products(args: Arguments, x: Array, scales: Optional[Array], counts: Array) -> Array:
     """The rows of each expert by its weight."""
-    weight, scale, transposed = given["gmmWeight"], given["gmmWeightScale"], given["transGmmWeight"]
+    weight, scale, transposed = args["gmmWeight"], args["gmmWeightScale"], args["transGmmWeight"]
     of_blocks = scale is not None and scale.dtype == E8M0  # (n, k / 64, 2) or, as the weight, (k / 64, n, 2)
     parts, scale_parts = _split(x, counts), [scales] * len(counts)
     if scales is not None and scales.dtype == E8M0:
         scale_parts = list(_split(scales, counts))
-    made = []
+    products = []
     for expert, (rows, row_scales) in enumerate(zip(parts, scale_parts)):
-        own = weight[expert].T if transposed else weight[expert]
-        made.append(product(rows, own, None, row_scales, scale[expert] if of_blocks else scale))
-    return np.concatenate(made)
+        matrix = weight[expert].T if transposed else weight[expert]
+        products.append(product(rows, matrix, None, row_scales, scale[expert] if of_blocks else scale))
+    return np.concatenate(products)
 
 
-def _shared_expert(given: Arguments) -> None:
+def _shared_expert(args: Arguments) -> None:
     """Beside it, the product of the shared expert, which does not communicate."""
-    x, weight = given["mmX"], given["mmWeight"]
+    x, weight = args["mmX"], args["mmWeight"]
     if x is not None and weight is not None:
-        own = weight.T if given["transMmWeight"] else weight
-        given.store("mmY", product(x, own, None, given["mmXScale"], given["mmWeightScale"]))
+        matrix = weight.T if args["transMmWeight"] else weight
+        args.store("mmY", product(x, matrix, None, args["mmXScale"], args["mmWeightScale"]))
 
 
 @communicating(
@@ -75,21 +75,21 @@ def _shared_expert(given: Arguments) -> None:
     "aclnnAlltoAllvQuantGroupedMatMul",
     "aclnnAlltoAllvQuantGroupedMatMulV2",
 )
-def all_to_all_v_grouped_matmul(given: Arguments) -> None:
+def all_to_all_v_grouped_matmul(args: Arguments) -> None:
     """Rows go to the ranks of their experts and are multiplied there."""
     ranks, x, scales, experts = (
-        given.ranks(size="epWorldSize"),
-        given["gmmX"],
-        given["gmmXScale"],
-        len(given["gmmWeight"]),
+        args.ranks(size="epWorldSize"),
+        args["gmmX"],
+        args["gmmXScale"],
+        len(args["gmmWeight"]),
     )
-    sent, received = _counts(given, "sendCounts", experts, len(x)), _counts(given, "recvCounts", experts)
+    sent, received = _counts(args, "sendCounts", experts, len(x)), _counts(args, "recvCounts", experts)
     rows = _by_expert(_exchange(ranks, x, sent, received, "recvCounts"), received)
     if scales is not None and scales.dtype == E8M0:
         scales = _by_expert(_exchange(ranks, scales, sent, received, "recvCounts"), received)
-    given.store("gmmY", _products(given, rows, scales, received.sum(axis=0)))
-    given.store("permute", rows)
-    _shared_expert(given)
+    args.store("gmmY", _products(args, rows, scales, received.sum(axis=0)))
+    args.store("permute", rows)
+    _shared_expert(args)
 
 
 @communicating(
@@ -98,12 +98,12 @@ def all_to_all_v_grouped_matmul(given: Arguments) -> None:
     "aclnnQuantGroupedMatMulAlltoAllv",
     "aclnnQuantGroupedMatMulAlltoAllvV2",
 )
-def grouped_matmul_all_to_all_v(given: Arguments) -> None:
+def grouped_matmul_all_to_all_v(args: Arguments) -> None:
     """The way back: each expert's rows are multiplied and sent to the ranks that they came from."""
-    ranks, x, experts = given.ranks(size="epWorldSize"), given["gmmX"], len(given["gmmWeight"])
-    sent, received = _counts(given, "sendCounts", experts, len(x)), _counts(given, "recvCounts", experts)
-    y = rounded(_products(given, x, given["gmmXScale"], sent.sum(axis=0)), given.out["y"].dtype)
+    ranks, x, experts = args.ranks(size="epWorldSize"), args["gmmX"], len(args["gmmWeight"])
+    sent, received = _counts(args, "sendCounts", experts, len(x)), _counts(args, "recvCounts", experts)
+    y = rounded(_products(args, x, args["gmmXScale"], sent.sum(axis=0)), args.out["y"].dtype)
     blocks = _split(y, sent.T.reshape(-1))  # by expert, then by rank
     by_rank = np.concatenate([blocks[e * ranks.size + rank] for rank in range(ranks.size) for e in range(experts)])
-    given.store("y", np.concatenate(_exchange(ranks, by_rank, sent, received, "recvCounts")))
-    _shared_expert(given)
+    args.store("y", np.concatenate(_exchange(ranks, by_rank, sent, received, "recvCounts")))
+    _shared_expert(args)

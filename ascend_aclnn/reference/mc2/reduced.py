@@ -29,20 +29,20 @@ def _unsupported(call: Any) -> Optional[str]:
 # --------------------------------------------------------------------------------------------------- products
 
 
-def _own_product(given: Arguments) -> Array:
+def _local_product(args: Arguments) -> Array:
     """This rank's x1 @ x2 + bias with what the version scales by, (rows, n)."""
-    x1 = given["x1"].reshape(-1, given["x1"].shape[-1])
-    x2 = columns_of(given["x2"], x1.shape[1])
-    if given["antiquantScale"] is not None:
+    x1 = args["x1"].reshape(-1, args["x1"].shape[-1])
+    x2 = columns_of(args["x2"], x1.shape[1])
+    if args["antiquantScale"] is not None:
         y = np.empty((len(x1), x2.shape[1]), np.float32)
-        scale, offset, size = given["antiquantScale"], given["antiquantOffset"], given["antiquantGroupSize"]
-        weight_quant_batch_matmul(x1, x2, scale, offset, None, None, given["bias"], size, out=(y,))
+        scale, offset, size = args["antiquantScale"], args["antiquantOffset"], args["antiquantGroupSize"]
+        weight_quant_batch_matmul(x1, x2, scale, offset, None, None, args["bias"], size, out=(y,))
         return y
-    scale = given["x2Scale"] if given["dequantScale"] is None else given["dequantScale"]
-    rows = given["x1Scale"] if given["pertokenScale"] is None else given["pertokenScale"]
+    scale = args["x2Scale"] if args["dequantScale"] is None else args["dequantScale"]
+    rows = args["x1Scale"] if args["pertokenScale"] is None else args["pertokenScale"]
     if rows is not None and rows.ndim > 2 and rows.dtype != E8M0:  # blocks of x1 (b, s, k)
         rows = rows.reshape(-1, rows.shape[-1])
-    return product(x1, x2, given["bias"], rows, scale, given["groupSize"] or 0, scaled_bias=True)
+    return product(x1, x2, args["bias"], rows, scale, args["groupSize"] or 0, scaled_bias=True)
 
 
 @communicating(
@@ -58,21 +58,21 @@ def _own_product(given: Arguments) -> Array:
     "aclnnWeightQuantMatmulAllReduceV2",
     unsupported=_unsupported,
 )
-def matmul_all_reduce(given: Arguments) -> None:
+def matmul_all_reduce(args: Arguments) -> None:
     """The sum over all ranks of x1 @ x2 + bias + x3: each rank adds its own bias and x3.
 
     With commQuantScales ranks send eight bits: the sums by commQuantScale1, and what comes of them by commQuantScale2.
     """
-    ranks, target = given.ranks(), given.out["output"]
-    y = _own_product(given)
-    y = y if given["x3"] is None else y + widen(given["x3"]).reshape(y.shape)
-    scale1, scale2 = given["commQuantScale1"], given["commQuantScale2"]
+    ranks, target = args.ranks(), args.out["output"]
+    y = _local_product(args)
+    y = y if args["x3"] is None else y + widen(args["x3"]).reshape(y.shape)
+    scale1, scale2 = args["commQuantScale1"], args["commQuantScale2"]
     if scale1 is None or scale2 is None:
-        given.store("output", ranks.all_reduce(rounded(y, target.dtype)))
+        args.store("output", ranks.all_reduce(rounded(y, target.dtype)))
         return
     first, second = widen(scale1).reshape(-1), widen(scale2).reshape(-1)
     sums = ranks.all_gather(_eight_bits(y / first)).astype(np.float32).sum(axis=0)
-    given.store("output", _eight_bits(sums * (first / second)) * second)
+    args.store("output", _eight_bits(sums * (first / second)) * second)
 
 
 def _eight_bits(x: Array) -> Array:
@@ -88,23 +88,23 @@ def _eight_bits(x: Array) -> Array:
     "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm",
     unsupported=_unsupported,
 )
-def matmul_all_reduce_add_rms_norm(given: Arguments) -> None:
+def matmul_all_reduce_add_rms_norm(args: Arguments) -> None:
     """The sum over all ranks plus the residual, and its norm; in place the sum becomes the residual."""
-    residual = given["residual"]
-    total = given.ranks().all_reduce(rounded(_own_product(given), residual.dtype))
-    norm, _, y = add_norm(total.reshape(residual.shape), residual, given["gamma"], given["epsilon"])
-    given.store("residual" if "residual" in given.out else "y", y)
-    given.store("norm", norm)
+    residual = args["residual"]
+    total = args.ranks().all_reduce(rounded(_local_product(args), residual.dtype))
+    norm, _, y = add_norm(total.reshape(residual.shape), residual, args["gamma"], args["epsilon"])
+    args.store("residual" if "residual" in args.out else "y", y)
+    args.store("norm", norm)
 
 
 @communicating("aclnnGroupedMatMulAllReduce")
-def grouped_matmul_all_reduce(given: Arguments) -> None:
+def grouped_matmul_all_reduce(args: Arguments) -> None:
     """The sums over all ranks of the products of groups."""
-    ranks, targets = given.ranks(), given.out["y"]
+    ranks, targets = args.ranks(), args.out["y"]
     parts = [np.empty(target.shape, target.dtype) for target in targets]
-    xs, groups = given["x"], given["groupList"]
+    xs, groups = args["x"], args["groupList"]
     kind = 0 if groups else -1
-    grouped_matmul(xs, given["weight"], {"bias": given["bias"]}, None, groups or (), kind, ENDS, "", parts)
+    grouped_matmul(xs, args["weight"], {"bias": args["bias"]}, None, groups or (), kind, ENDS, "", parts)
     for part, target in zip(parts, targets):
         np.copyto(target, ranks.all_reduce(part))
 
@@ -128,18 +128,18 @@ def _sum(xs: Any, scales: Any) -> Array:
 
 
 @communicating("aclnnQuantAllReduce")
-def quant_all_reduce(given: Arguments) -> None:
+def quant_all_reduce(args: Arguments) -> None:
     """The sum over all ranks of x * scales, which are sent as they are."""
-    ranks = given.ranks()
-    given.store("output", _sum(ranks.all_gather(given["x"]), ranks.all_gather(given["scales"])))
+    ranks = args.ranks()
+    args.store("output", _sum(ranks.all_gather(args["x"]), ranks.all_gather(args["scales"])))
 
 
 @communicating("aclnnQuantReduceScatter")
-def quant_reduce_scatter(given: Arguments) -> None:
+def quant_reduce_scatter(args: Arguments) -> None:
     """This rank's share of the rows of that sum; the rows of a tensor of three axes are those of its first two."""
-    ranks, x, scales = given.ranks(), given["x"], given["scales"]
+    ranks, x, scales = args.ranks(), args["x"], args["scales"]
     rows = x.reshape(-1, x.shape[-1])
     of_rows = scales.reshape(len(rows), *scales.shape[x.ndim - 1 :])
-    given.store(
+    args.store(
         "output", _sum(ranks.all_to_all(shares(ranks, rows, "x")), ranks.all_to_all(shares(ranks, of_rows, "scales")))
     )

@@ -1,7 +1,7 @@
 """Attention and FFN ranks that are apart: each writes tokens and flags into the windows of the other side.
 
 Who is written to takes no part in the call; its scheduler waits for the flags. A window begins with a table of flags, and at
-the next multiple of 512 bytes the tokens. An attention rank is a session; the ranks of FFN follow each other.
+The receiving rank takes no part in the call; its scheduler waits for the flags. A window begins with a table of flags;
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ def _within(name: str, values: Array, end: int) -> None:
 
 
 @communicating("aclnnAttentionToFFN")
-def attention_to_ffn(given: Arguments) -> None:
+def attention_to_ffn(args: Arguments) -> None:
     """Each token to the ranks of its experts, with the expert's number there; then flag and layer to the ranks.
 
     An expert that lies on several ranks is asked on number session modulo their number. A rank that has not taken the last
     tokens of this session and micro batch is waited for. With syncFlag 1 only ranks that got tokens get the flag. What
     activeMask leaves out counts as done in this rank's own window.
     """
-    ranks = given.ranks(size="worldSize")
-    x, chosen, table = given["x"][0], given["expertIds"][0], given["expertRankTable"][0]
-    session, batch, layer = (int(given[name][0]) for name in ("sessionId", "microBatchId", "layerId"))
-    info_shape, data_shape = given["ffnTokenInfoTableShape"], given["ffnTokenDataShape"]
-    quantised, first, routed = given["quantMode"] == _DYNAMIC, given["ffnStartRankId"], given["moeExpertNum"]
+    ranks = args.ranks(size="worldSize")
+    x, chosen, table = args["x"][0], args["expertIds"][0], args["expertRankTable"][0]
+    session, batch, layer = (int(args[name][0]) for name in ("sessionId", "microBatchId", "layerId"))
+    info_shape, data_shape = args["ffnTokenInfoTableShape"], args["ffnTokenDataShape"]
+    quantised, first, routed = args["quantMode"] == _DYNAMIC, args["ffnStartRankId"], args["moeExpertNum"]
     _within("sessionId", np.array(session), info_shape[0])
     _within("microBatchId", np.array(batch), info_shape[1])
     _within("expertIds", chosen, routed)
-    mask = given["activeMask"]
+    mask = args["activeMask"]
     tokens = len(x) if mask is None else int(mask.sum())
     shared = np.broadcast_to(np.arange(routed, len(table)), (tokens, len(table) - routed))
     experts = np.concatenate([chosen[:tokens], shared], 1)  # (tokens, experts of a token)
@@ -73,13 +73,13 @@ def attention_to_ffn(given: Arguments) -> None:
     least = -(-x.shape[1] // 32) * 32 + 4 if quantised else x.shape[1]
     if data_shape[4] < least:
         raise DataError("ffnTokenDataShape", f"is {list(data_shape)}; a token takes {least} elements")
-    receivers = range(first, first + count) if not given["syncFlag"] else np.unique(to).tolist()
+    receivers = range(first, first + count) if not args["syncFlag"] else np.unique(to).tolist()
     for rank in receivers:
         flags, data = _parts(ranks, rank, info_shape, data_shape, dtype)
         if (to == rank).any():
             wait(functools.partial(_is_taken, ranks, rank, flags[session, batch]), f"rank {rank}")
         token, place = np.nonzero(to == rank)
-        _send(given, x, token, experts[token, place], data[session, batch], place)
+        _send(args, x, token, experts[token, place], data[session, batch], place)
         flags[session, batch, 2 + token * experts.shape[1] + place] = local[token, place]
     for rank in receivers:  # when all tokens are there
         flags, _ = _parts(ranks, rank, info_shape, data_shape, dtype)
@@ -87,8 +87,8 @@ def attention_to_ffn(given: Arguments) -> None:
         fence()
         flags[session, batch, 0] = READY
     if tokens < len(x):
-        own = ranks.window(ranks.rank)[: 4 * int(np.prod(given["attnTokenInfoTableShape"]))].view(np.int32)
-        own.reshape(given["attnTokenInfoTableShape"])[batch, tokens:] = READY
+        own_window = ranks.window(ranks.rank)[: 4 * int(np.prod(args["attnTokenInfoTableShape"]))].view(np.int32)
+        own_window.reshape(args["attnTokenInfoTableShape"])[batch, tokens:] = READY
 
 
 def _is_taken(ranks: Ranks, rank: int, row: Array) -> bool:
@@ -97,39 +97,39 @@ def _is_taken(ranks: Ranks, rank: int, row: Array) -> bool:
     return bool(row[0] != READY)
 
 
-def _send(given: Arguments, x: Array, token: Array, expert: Array, data: Array, place: Array) -> None:
+def _send(args: Arguments, x: Array, token: Array, expert: Array, data: Array, place: Array) -> None:
     """Tokens to their places; quantised ones with their scale, at the next multiple of 32 bytes."""
     width = x.shape[1]
     if data.dtype != np.int8:
         data[token, place, :width] = x[token]
         return
     wide = widen(x)[token]
-    if given["scales"] is not None:
-        wide = wide * given["scales"][0][expert]
-    made, scales = by_factor(wide)
-    codes = np.empty(made.shape, np.int8)
-    store(codes, made)
+    if args["scales"] is not None:
+        wide = wide * args["scales"][0][expert]
+    scaled, scales = by_factor(wide)
+    codes = np.empty(scaled.shape, np.int8)
+    store(codes, scaled)
     end = -(-width // 32) * 32
     data[token, place, :width] = codes
     data[token, place, end : end + 4] = np.asarray(scales, np.float32)[:, None].view(np.int8)
 
 
 @communicating("aclnnFFNToAttention")
-def ffn_to_attention(given: Arguments) -> None:
+def ffn_to_attention(args: Arguments) -> None:
     """The first actualTokenNum rows of x to the places in the windows of the ranks that asked, each with its flag."""
-    ranks = given.ranks(size="worldSize")
-    rows = int(given["actualTokenNum"].reshape(-1)[0])
-    x, info_shape, data_shape = given["x"], given["tokenInfoTableShape"], given["tokenDataShape"]
+    ranks = args.ranks(size="worldSize")
+    rows = int(args["actualTokenNum"].reshape(-1)[0])
+    x, info_shape, data_shape = args["x"], args["tokenInfoTableShape"], args["tokenDataShape"]
     _within("actualTokenNum", np.array(rows), len(x) + 1)
     session, batch, token, place = (
-        given[name][:rows] for name in ("sessionIds", "microBatchIds", "tokenIds", "expertOffsets")
+        args[name][:rows] for name in ("sessionIds", "microBatchIds", "tokenIds", "expertOffsets")
     )
     for name, values, end in zip(("microBatchIds", "tokenIds", "expertOffsets"), (batch, token, place), info_shape):
         _within(name, values, end)
     to = session
-    if given["attnRankTable"] is not None:
-        _within("sessionIds", session, len(given["attnRankTable"]))
-        to = given["attnRankTable"][session]
+    if args["attnRankTable"] is not None:
+        _within("sessionIds", session, len(args["attnRankTable"]))
+        to = args["attnRankTable"][session]
     _within("sessionIds", to, ranks.size)
     for rank in np.unique(to).tolist():
         flags, data = _parts(ranks, rank, info_shape, data_shape, x.dtype)

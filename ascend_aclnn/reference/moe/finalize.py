@@ -63,8 +63,8 @@ def finalize_routing_v4(
     if bias is not None and experts is not None:
         check_range("expertIdxOptional", experts, 0, len(bias))
     for j in range(picks.shape[1]):
-        own = (picks[:, j] >= 0) & (picks[:, j] < len(rows))
-        term = rows[np.where(own, picks[:, j], 0)] if own.any() else np.zeros_like(total)
+        present = (picks[:, j] >= 0) & (picks[:, j] < len(rows))
+        term = rows[np.where(present, picks[:, j], 0)] if present.any() else np.zeros_like(total)
         if experts is not None:
             expert = experts[:, j]
             if x is not None:
@@ -73,12 +73,12 @@ def finalize_routing_v4(
                     which = expert[constant] - constant_range[0]
                     term[constant] = a1[which] * x[constant] + a2[which] * v[which]
                 term = np.where(_in_range(expert, copy_range)[:, None], x, term)
-                own = own & ~_in_range(expert, zero_range)
+                present = present & ~_in_range(expert, zero_range)
             if bias is not None:
                 term = term + bias[expert]
         if scales is not None:
             term = term * scales[:, j, None]
-        total += np.where(own[:, None], term, 0)
+        total += np.where(present[:, None], term, 0)
     return total
 
 

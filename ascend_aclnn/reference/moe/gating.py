@@ -22,7 +22,7 @@ def _best(scores: Array, k: int) -> Array:
     return np.argsort(-scores, -1, kind="stable")[..., :k]
 
 
-def _taken(scores: Array, experts: Array) -> Array:
+def _scores_of(scores: Array, experts: Array) -> Array:
     return np.take_along_axis(scores, experts, -1)
 
 
@@ -39,7 +39,7 @@ def gating_top_k_softmax(x: Array, finished: Optional[Array], k: int) -> Any:
     experts = _best(probabilities, k)
     rows = experts.size // k
     numbers = np.arange(experts.size, dtype=np.int32).reshape(k, rows).T.reshape(experts.shape)
-    return _taken(probabilities, experts), _unless_finished(experts, finished, x.shape[-1]), numbers
+    return _scores_of(probabilities, experts), _unless_finished(experts, finished, x.shape[-1]), numbers
 
 
 def _unless_finished(experts: Array, finished: Optional[Array], count: int) -> Array:
@@ -51,9 +51,9 @@ def gating_top_k_softmax_v2(x: Array, finished: Optional[Array], k: int, renorm:
     """``renorm`` 1 takes the softmax of the chosen scores only, else of all; then it can be given back."""
     scores = x if renorm else _softmax(x)
     experts = _best(scores, k)
-    chosen = _taken(scores, experts)
-    kept = scores if keep_softmax and not renorm else None
-    return _softmax(chosen) if renorm else chosen, _unless_finished(experts, finished, x.shape[-1]), kept
+    chosen = _scores_of(scores, experts)
+    softmax_out = scores if keep_softmax and not renorm else None
+    return _softmax(chosen) if renorm else chosen, _unless_finished(experts, finished, x.shape[-1]), softmax_out
 
 
 # ------------------------------------------------------------------------------------------------- groups
@@ -108,7 +108,7 @@ def gating_top_k_v2(
             chosen = _chosen_groups(ranked, group_count, k_group, 2 if group_select_mode == 1 else 1)
             ranked = np.where(_of_group(chosen, x.shape[1]), ranked, -np.inf)
         experts = _best(ranked, k)
-    y = _taken(scores, experts)
+    y = _scores_of(scores, experts)
     if norm_type != _SOFTMAX or renorm == 1:
         y = y / (np.sum(y, -1, keepdims=True) + np.float32(eps))
     return y * np.float32(routed_scaling_factor), experts, scores if out_flag else None
@@ -132,12 +132,12 @@ def gating_top_k_backward(
     """The gradient of x from the scores that the forward gave back; as the document has it, of sigmoid scores."""
     check_range("expertIdx", experts, 0, scores.shape[1])
     scaled = grad * np.float32(routed_scaling_factor)
-    chosen = _taken(scores, experts)
+    chosen = _scores_of(scores, experts)
     total = np.sum(chosen, -1, keepdims=True) + np.float32(eps)
-    slope = (scaled - np.sum(chosen / total * scaled, -1, keepdims=True)) / total
-    spread = np.zeros_like(scores)
-    np.add.at(spread, (np.arange(len(scores))[:, None], experts), slope)
-    return scores * (1 - scores) * spread
+    d_chosen = (scaled - np.sum(chosen / total * scaled, -1, keepdims=True)) / total
+    d_scores = np.zeros_like(scores)
+    np.add.at(d_scores, (np.arange(len(scores))[:, None], experts), d_chosen)
+    return scores * (1 - scores) * d_scores
 
 
 @reference("aclnnMoeFusedTopk")
@@ -163,7 +163,7 @@ def fused_topk(
     ranked = scores + add_num
     ranked = ranked * _of_group(_chosen_groups(ranked, group_num, group_topk, top_n), x.shape[1])
     experts = _best(ranked, top_k)
-    y = _taken(scores, experts)
+    y = _scores_of(scores, experts)
     if is_norm:
         y = y / np.sum(y, -1, keepdims=True) * np.float32(scale)
     if enable_expert_mapping and mapping_num is not None and mapping_table is not None:

@@ -26,19 +26,19 @@ def _by_expert(routing_map: Array) -> tuple[Array, Array]:
 def _marked(routing_map: Array, values: Array, rows: int) -> Array:
     """Values (tokens, experts) of the copies, expert by expert; zeros after the last copy."""
     experts, tokens = _by_expert(routing_map)
-    made = np.zeros(rows, np.float32)
+    rows_values = np.zeros(rows, np.float32)
     count = min(rows, len(tokens))
-    made[:count] = values[tokens[:count], experts[:count]]
-    return made
+    rows_values[:count] = values[tokens[:count], experts[:count]]
+    return rows_values
 
 
 def _unmarked(routing_map: Array, values: Array) -> Array:
     """The other way: a table (tokens, experts) with the values of the copies."""
     experts, tokens = _by_expert(routing_map)
-    made = np.zeros(routing_map.shape, np.float32)
+    table = np.zeros(routing_map.shape, np.float32)
     count = min(len(values), len(tokens))
-    made[tokens[:count], experts[:count]] = values[:count]
-    return made
+    table[tokens[:count], experts[:count]] = values[:count]
+    return table
 
 
 def _rows_of_experts(rows: int, experts: int) -> Array:
@@ -150,17 +150,17 @@ def unpermute_with_routing_map_grad(
     check_range("permuteTokenId", token, 0, len(grad))
     check_range("outIndex", out_index, -1, len(out_index))
     there = out_index >= 0
-    slope = np.zeros((len(out_index), grad.shape[1]), np.float32)
-    slope[out_index[there]] = grad[token[there]]
+    d_rows = np.zeros((len(out_index), grad.shape[1]), np.float32)
+    d_rows[out_index[there]] = grad[token[there]]
     if probs is None or permuted is None or routing_map is None:
-        return slope, None
-    match = np.einsum("ij,ij->i", slope[: len(permuted)], permuted)
+        return d_rows, None
+    match = np.einsum("ij,ij->i", d_rows[: len(permuted)], permuted)
     if not drop_and_pad:
         chosen = routing_map != 0
-        return slope * _marked(chosen, probs, len(slope))[:, None], _unmarked(chosen, match)
+        return d_rows * _marked(chosen, probs, len(d_rows))[:, None], _unmarked(chosen, match)
     of_rows = np.empty(len(out_index), np.int64)
     of_rows[out_index] = token
     experts = _rows_of_experts(len(out_index), probs.shape[1])
     d_probs = np.zeros(probs.shape, np.float32)
     d_probs[of_rows, experts] = match
-    return slope * probs[of_rows, experts][:, None], d_probs
+    return d_rows * probs[of_rows, experts][:, None], d_probs

@@ -14,8 +14,8 @@ from ascend_aclnn.reference.declare import reference
 from ascend_aclnn.reference.moe.tokens import moe_token_permute
 
 
-def _limits(given: Optional[Sequence[int]], otherwise: int) -> tuple[int, int]:
-    return (0, otherwise) if given is None else (int(given[0]), int(given[1]))
+def _limits(limits: Optional[Sequence[int]], otherwise: int) -> tuple[int, int]:
+    return (0, otherwise) if limits is None else (int(limits[0]), int(limits[1]))
 
 
 @reference("aclnnMoeTokenPermuteV2", raw=True)
@@ -50,20 +50,20 @@ def moe_token_permute_with_ep(
     start = _limits(limits, num_out_tokens)[0]
     order = stable_order(indices.reshape(-1))
     sorted_indices[...] = inverse(order)
-    own = order[start : start + len(permuted)]
+    copies = order[start : start + len(permuted)]
     top_k = indices.size // max(len(tokens), 1)
-    np.copyto(codes(permuted)[: len(own)], codes(tokens)[own // max(top_k, 1)])
+    np.copyto(codes(permuted)[: len(copies)], codes(tokens)[copies // max(top_k, 1)])
     if probs is not None and permuted_probs is not None:
-        np.copyto(codes(permuted_probs)[: len(own)], codes(np.ascontiguousarray(probs).reshape(-1))[own])
+        np.copyto(codes(permuted_probs)[: len(copies)], codes(np.ascontiguousarray(probs).reshape(-1))[copies])
 
 
 def _copies(rows: Array, sorted_indices: Array, start: int) -> tuple[Array, Array]:
     """The row of each copy, zeros for a copy of another rank; and which copies are this one's."""
     at = sorted_indices.astype(np.int64) - start
     there = (at >= 0) & (at < len(rows))
-    taken = np.zeros((len(at), *rows.shape[1:]), np.float32)
-    taken[there] = rows[at[there]]
-    return taken, there
+    copied = np.zeros((len(at), *rows.shape[1:]), np.float32)
+    copied[there] = rows[at[there]]
+    return copied, there
 
 
 @reference("aclnnMoeTokenPermuteWithEpGrad")
@@ -126,9 +126,9 @@ def moe_token_unpermute_with_ep_grad(
     values = wide[there // max(top_k, 1)]
     if probs is not None:
         values = values * widen(probs).reshape(-1)[there, None]
-    made = np.zeros(d_permuted.shape, np.float32)
-    made[at[there]] = values
-    round_into(d_permuted, made)
+    d_rows = np.zeros(d_permuted.shape, np.float32)
+    d_rows[at[there]] = values
+    round_into(d_permuted, d_rows)
     if probs is None or permuted is None or d_probs is None:
         return
     rows = _copies(widen(permuted), sorted_indices, start)[0].reshape(-1, top_k, grad.shape[1])

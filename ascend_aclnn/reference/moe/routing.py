@@ -28,14 +28,14 @@ def _route(experts: Array, count: int) -> _Route:
     keys = experts.reshape(-1)
     order = stable_order(keys)
     top_k = keys.size // max(len(experts), 1)
-    known = keys[(keys >= 0) & (keys < count)]
-    return _Route(order, keys[order], order // max(top_k, 1), np.bincount(known, minlength=count)[:count])
+    in_range = keys[(keys >= 0) & (keys < count)]
+    return _Route(order, keys[order], order // max(top_k, 1), np.bincount(in_range, minlength=count)[:count])
 
 
 class _Places(NamedTuple):
     """Which sorted copies are kept, the row that each goes to, and what every copy's row is (-1: dropped)."""
 
-    kept: Array
+    copies: Array
     rows: Array
     of_copies: Array
 
@@ -46,22 +46,22 @@ def _front(route: _Route, rows: int) -> _Places:
 
 
 def _blocks(route: _Route, count: int, capacity: int) -> _Places:
-    """Each expert's first copies, in a block of rows of its own."""
+    """Each expert's first copies, in its own block of rows."""
     check_range("expertIdx", route.experts, 0, count)
     starts = np.cumsum(route.counts) - route.counts
     within = np.arange(route.order.size) - starts[route.experts]
-    kept = np.flatnonzero(within < capacity)
-    rows = route.experts[kept] * capacity + within[kept]
+    copies = np.flatnonzero(within < capacity)
+    rows = route.experts[copies] * capacity + within[copies]
     of_copies = np.full(route.order.size, -1, np.int32)
-    of_copies[route.order[kept]] = rows
-    return _Places(kept, rows, of_copies)
+    of_copies[route.order[copies]] = rows
+    return _Places(copies, rows, of_copies)
 
 
 def _fill(out: Array, values: Array, places: _Places, source: Array) -> None:
     """Rows of values, each where it goes; zeros elsewhere. Moves bits, does not compute."""
     flat = codes(out.reshape(math.prod(out.shape[:-1]), out.shape[-1]))
     flat[...] = 0
-    flat[places.rows] = codes(values)[source[places.kept]]
+    flat[places.rows] = codes(values)[source[places.copies]]
     if not np.may_share_memory(flat, out):
         np.copyto(codes(out), flat.reshape(out.shape))
 
@@ -111,14 +111,14 @@ def _quantise_copies(
 
     ``smooth``: factors for all tokens (1, H), or one row for each expert from ``first`` on.
     """
-    rows = widen(x)[route.tokens[places.kept]]
+    rows = widen(x)[route.tokens[places.copies]]
     if smooth is not None:
-        rows = rows * (smooth if len(smooth) == 1 else smooth[route.experts[places.kept] - first])
+        rows = rows * (smooth if len(smooth) == 1 else smooth[route.experts[places.copies] - first])
     values, scales = by_row(rows)
     flat = expanded.reshape(math.prod(expanded.shape[:-1]), expanded.shape[-1])
-    made = np.zeros(flat.shape, np.float32)
-    made[places.rows] = values
-    round_into(expanded, made.reshape(expanded.shape))
+    scaled = np.zeros(flat.shape, np.float32)
+    scaled[places.rows] = values
+    round_into(expanded, scaled.reshape(expanded.shape))
     all_scales = np.zeros(len(flat), np.float32)
     all_scales[places.rows] = scales
     return all_scales
@@ -222,35 +222,35 @@ def init_routing_v3(
     first, last = (0, count) if expert_range is None else expert_range
     route = _route(_within(experts, first, last), count)
     present = int(route.counts.sum())
-    kept_route = _Route(route.order[:present], route.experts[:present], route.tokens[:present], route.counts)
+    present_route = _Route(route.order[:present], route.experts[:present], route.tokens[:present], route.counts)
     if mode == 1:
-        places = _blocks(kept_route, count, capacity)
+        places = _blocks(present_route, count, capacity)
         of_copies = np.full(route.order.size, -1, np.int32)
-        of_copies[kept_route.order[places.kept]] = places.rows
+        of_copies[present_route.order[places.copies]] = places.rows
     else:
-        kept = np.arange(min(present, len(expanded)))
+        copies = np.arange(min(present, len(expanded)))
         of_copies = np.full(route.order.size, -1, np.int32)
-        of_copies[kept_route.order] = np.arange(present)
-        places = _Places(kept, kept, of_copies)
+        of_copies[present_route.order] = np.arange(present)
+        places = _Places(copies, copies, of_copies)
     if row_idx_type == 1:
         row_idx[...] = 0
-        row_idx[:present] = kept_route.order
+        row_idx[:present] = present_route.order
     else:
         row_idx[...] = of_copies
     if counts_flag:
         _v3_counts(route, counts_kind, first, last, counts)
     if quant_mode == _STATIC:
         assert scale is not None and offset is not None  # phase one saw to it
-        _quantise_statically(expanded, x, scale, offset, kept_route, places)
+        _quantise_statically(expanded, x, scale, offset, present_route, places)
         return places
     if quant_mode == _DYNAMIC:
-        row_scales.reshape(-1)[...] = _quantise_copies(expanded, x, scale, kept_route, places, first)
+        row_scales.reshape(-1)[...] = _quantise_copies(expanded, x, scale, present_route, places, first)
         return places
-    _fill(expanded, x, places, kept_route.tokens)
+    _fill(expanded, x, places, present_route.tokens)
     if scale is not None:
         values = scale.reshape(len(x), math.prod(scale.shape[1:]))
         flat = row_scales.reshape(len(row_scales), values.shape[1])
-        _fill(flat, values, places, kept_route.tokens)
+        _fill(flat, values, places, present_route.tokens)
         np.copyto(codes(row_scales), codes(flat).reshape(row_scales.shape))
     return places
 

@@ -73,9 +73,9 @@ def ada_layer_norm_backward(
 ) -> Any:
     """Gradients of input, scale, shift, weight and bias."""
     scaled = grad * (1 + _over_tokens(scale, x))
-    dx, slope = gradients(scaled, x, mean, rstd, weight, 1)
+    dx, dweight_terms = gradients(scaled, x, mean, rstd, weight, 1)
     normed = affine(np.asarray((x - mean) * rstd, np.float32), weight, bias)
     d_scale = np.sum(grad * normed, -2, np.float64, keepdims=True).reshape(scale.shape)
     d_shift = np.sum(grad, -2, np.float64, keepdims=True).reshape(shift.shape)
     rows = first_axes(x, 1)
-    return dx, d_scale, d_shift, sum_over(slope, rows), sum_over(scaled, rows)
+    return dx, d_scale, d_shift, sum_over(dweight_terms, rows), sum_over(scaled, rows)

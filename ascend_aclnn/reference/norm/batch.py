@@ -135,10 +135,10 @@ def batch_norm_elemt_backward(
 ) -> Any:
     """The input's gradient from sums over all processes, which saw ``counter`` elements of each channel."""
     n = np.float32(np.sum(counter, dtype=np.float64))
-    slope = np.square(invstd) * (sum_dy_xmu / n)
+    projection = np.square(invstd) * (sum_dy_xmu / n)
     factor = invstd if weight is None else invstd * weight
-    apart = x - channels(mean, x.ndim)
-    return (grad - channels(sum_dy / n, x.ndim) - apart * channels(slope, x.ndim)) * channels(factor, x.ndim)
+    centred = x - channels(mean, x.ndim)
+    return (grad - channels(sum_dy / n, x.ndim) - centred * channels(projection, x.ndim)) * channels(factor, x.ndim)
 
 
 @reference("aclnnBatchNormReduce")
@@ -159,10 +159,10 @@ def batch_norm_reduce_backward(
     bias_g: bool,
 ) -> Any:
     """Sums of gradients and of gradients times the distance to the mean, and the gradients of weight and bias."""
-    total = sum_over(grad, _others(x))
-    slope = sum_over(grad * (x - channels(mean, x.ndim)), _others(x))
-    sums = (total, slope) if input_g else (None, None)
-    return (*sums, slope * invstd if weight_g else None, total if bias_g else None)
+    sum_dy = sum_over(grad, _others(x))
+    sum_dy_xmu = sum_over(grad * (x - channels(mean, x.ndim)), _others(x))
+    sums = (sum_dy, sum_dy_xmu) if input_g else (None, None)
+    return (*sums, sum_dy_xmu * invstd if weight_g else None, sum_dy if bias_g else None)
 
 
 @reference("aclnnBatchNormGatherStatsWithCounts")
@@ -202,7 +202,7 @@ def sync_batch_norm_gather_stats(
 
 @reference("aclnnInstanceNorm")
 def instance_norm(x: Array, gamma: Array, beta: Array, data_format: str, eps: float) -> Any:
-    """Each channel of each sample by its own moments, which are given too."""
+    """Each channel of each sample by its own moments, which are outputs too."""
     axis = 1 if data_format == "NCHW" else 3
     apart, mean, variance = centred(x, (2, 3) if axis == 1 else (1, 2))
     apart *= inverse_deviation(variance, eps)

@@ -24,8 +24,8 @@ def batch_normalization_grad(
     normal = (x - mean) * invstd
     count = max(x.size // x.shape[1], 1) if x.shape[1] else 1
     sums, products = _sum(grad, axes), _sum(grad * normal, axes)
-    slope = weight * invstd * (grad - sums / count - normal * products / count)
-    return slope, products.reshape(-1), sums.reshape(-1)
+    dx = weight * invstd * (grad - sums / count - normal * products / count)
+    return dx, products.reshape(-1), sums.reshape(-1)
 
 
 @reference("aclnnBnInferGrad")
@@ -61,8 +61,8 @@ def layer_normalization_grad(grad: Array, x: Array, gamma: Array, mean: Array, r
     weighed = grad * gamma
     count = max(x.shape[-1], 1)
     sums, products = _sum(weighed, -1), _sum(weighed * normal, -1)
-    slope = rstd[..., None] * (weighed - (sums + products * normal) / count)
-    return slope, _sum(grad * normal, rows, False), _sum(grad, rows, False)
+    dx = rstd[..., None] * (weighed - (sums + products * normal) / count)
+    return dx, _sum(grad * normal, rows, False), _sum(grad, rows, False)
 
 
 @reference("aclnnLpNormV3")

@@ -42,7 +42,7 @@ def _applied(x: Array, mean: Array, rstd: Array, gamma: Optional[Array], beta: O
 def _in_blocks(
     x: Array, gamma: Optional[Array], beta: Optional[Array], samples: int, groups: int, eps: float, out: Sequence[Array]
 ) -> bool:
-    """The norm of contiguous arrays in blocks; False, and perhaps only the moments done, where blocks are not for it."""
+    """The norm of contiguous arrays in blocks. False if blocks do not fit; the moments may then be written."""
     rows = samples * groups
     if (
         x.size <= SMALL
@@ -56,12 +56,12 @@ def _in_blocks(
     if not along(_statistics, lambda x, eps: (1,), [x.reshape(rows, -1), eps], [mean, rstd]):
         return False
     shape = (samples, groups, x.shape[1] // groups, x.size // max(1, samples * x.shape[1]))
-    given = [x.reshape(shape), mean.reshape(samples, groups, 1, 1), rstd.reshape(samples, groups, 1, 1)]
+    operands = [x.reshape(shape), mean.reshape(samples, groups, 1, 1), rstd.reshape(samples, groups, 1, 1)]
     each = [None if values is None else values.reshape(1, *shape[1:3], 1) for values in (gamma, beta)]
-    if not elementwise(_applied, [*given, *each], [out[0].reshape(shape)]):
+    if not elementwise(_applied, [*operands, *each], [out[0].reshape(shape)]):
         return False
-    for target, made in zip(out[1:], (mean, rstd)):
-        round_into(target, made.reshape(target.shape))
+    for target, moments in zip(out[1:], (mean, rstd)):
+        round_into(target, moments.reshape(target.shape))
     return True
 
 
@@ -78,12 +78,12 @@ def group_norm(
     *,
     out: tuple[Array, Array, Array],
 ) -> None:
-    """The sizes n, c and hxw say again what x's shape says."""
+    """The sizes n, c and hxw repeat x's shape."""
     if _in_blocks(x, gamma, beta, n, group, eps, out):
         return
     scale, shift = (None if values is None else widen(values) for values in (gamma, beta))
-    made = _norm(widen(x), scale, shift, group, eps, n)
-    for target, values in zip(out, made):
+    results = _norm(widen(x), scale, shift, group, eps, n)
+    for target, values in zip(out, results):
         round_into(target, values)
 
 

@@ -60,12 +60,12 @@ def gradients(
     grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int
 ) -> tuple[Array, Array]:
     """The input's gradient, and what is to be summed over rows for the weight's."""
-    kept = x.shape[: x.ndim - axes] + (1,) * axes
-    rstd = rstd.reshape(kept)
-    normed = (x - mean.reshape(kept)) * rstd
-    through = through_moments(grad if weight is None else grad * weight, normed, _last(x, axes))
-    through *= rstd
-    return through, grad * normed
+    row_shape = x.shape[: x.ndim - axes] + (1,) * axes
+    rstd = rstd.reshape(row_shape)
+    normed = (x - mean.reshape(row_shape)) * rstd
+    dx = through_moments(grad if weight is None else grad * weight, normed, _last(x, axes))
+    dx *= rstd
+    return dx, grad * normed
 
 
 def _through(grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int) -> Array:
@@ -74,25 +74,25 @@ def _through(grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[A
     return through
 
 
-def _slope(grad: Array, x: Array, mean: Array, rstd: Array) -> Array:
-    slope: Array = grad * ((x - mean) * rstd)
-    return slope
+def _dweight_terms(grad: Array, x: Array, mean: Array, rstd: Array) -> Array:
+    terms: Array = grad * ((x - mean) * rstd)
+    return terms
 
 
 def _in_blocks(
     grad: Array, x: Array, mean: Array, rstd: Array, weight: Optional[Array], axes: int, out: Sequence[Optional[Array]]
 ) -> bool:
-    """The gradients of contiguous rows; False, and perhaps only the input's done, where blocks are not for them."""
-    kept = x.shape[: x.ndim - axes] + (1,) * axes
-    given = [grad, x, mean.reshape(kept), rstd.reshape(kept)]
+    """The gradients of contiguous rows, in blocks. False if blocks do not fit; the input's gradient may then be written."""
+    row_shape = x.shape[: x.ndim - axes] + (1,) * axes
+    operands = [grad, x, mean.reshape(row_shape), rstd.reshape(row_shape)]
     behind = _last(x, axes)
-    if out[0] is not None and not numerics.along(_through, lambda *_: behind, [*given, weight, axes], out[:1]):
+    if out[0] is not None and not numerics.along(_through, lambda *_: behind, [*operands, weight, axes], out[:1]):
         return False
     if out[1] is not None:
-        slope = np.empty(x.shape, np.float32)
-        if not numerics.elementwise(_slope, given, [slope]):
+        terms = np.empty(x.shape, np.float32)
+        if not numerics.elementwise(_dweight_terms, operands, [terms]):
             return False
-        round_into(out[1], sum_over(slope, first_axes(x, axes)))
+        round_into(out[1], sum_over(terms, first_axes(x, axes)))
     if out[2] is not None:
         round_into(out[2], sum_over(numerics.widen(grad), first_axes(x, axes)))
     return True
@@ -120,10 +120,10 @@ def layer_norm_backward(
         return
     wide, rows = numerics.widen(grad), first_axes(x, axes)
     scale = None if weight is None else numerics.widen(weight)
-    dx, slope = gradients(wide, numerics.widen(x), numerics.widen(mean), numerics.widen(rstd), scale, axes)
-    for target, made in zip(targets, (dx, sum_over(slope, rows), sum_over(wide, rows))):
+    dx, dweight_terms = gradients(wide, numerics.widen(x), numerics.widen(mean), numerics.widen(rstd), scale, axes)
+    for target, gradient in zip(targets, (dx, sum_over(dweight_terms, rows), sum_over(wide, rows))):
         if target is not None:
-            round_into(target, made)
+            round_into(target, gradient)
 
 
 # ------------------------------------------------------------------------------------------------- after an addition
@@ -153,9 +153,9 @@ def add_layer_norm(
 def add_layer_norm_grad(
     dy: Array, x1: Array, x2: Array, rstd: Array, mean: Array, gamma: Array, dsum: Optional[Array]
 ) -> Any:
-    dx, slope = gradients(dy, x1 + x2, mean, rstd, gamma, gamma.ndim)
+    dx, dgamma_terms = gradients(dy, x1 + x2, mean, rstd, gamma, gamma.ndim)
     rows = first_axes(dy, gamma.ndim)
-    return dx if dsum is None else dx + dsum, sum_over(slope, rows), sum_over(dy, rows)
+    return dx if dsum is None else dx + dsum, sum_over(dgamma_terms, rows), sum_over(dy, rows)
 
 
 @reference("aclnnDeepNorm")
@@ -167,9 +167,9 @@ def deep_norm(x: Array, gx: Array, beta: Array, gamma: Array, alpha: float, epsi
 
 @reference("aclnnDeepNormGrad")
 def deep_norm_grad(dy: Array, x: Array, gx: Array, gamma: Array, mean: Array, rstd: Array, alpha: float) -> Any:
-    dgx, slope = gradients(dy, np.asarray(np.float32(alpha) * x + gx), mean, rstd, gamma, gamma.ndim)
+    dgx, dgamma_terms = gradients(dy, np.asarray(np.float32(alpha) * x + gx), mean, rstd, gamma, gamma.ndim)
     rows = first_axes(dy, gamma.ndim)
-    return np.float32(alpha) * dgx, dgx, sum_over(dy, rows), sum_over(slope, rows)
+    return np.float32(alpha) * dgx, dgx, sum_over(dy, rows), sum_over(dgamma_terms, rows)
 
 
 # ------------------------------------------------------------------------------------------------- with quantisation
@@ -185,7 +185,7 @@ def layer_norm_quant(
     quant_mode: int,
     epsilon: float,
 ) -> Any:
-    """Mode 0 quantises by the scale given, mode 1 by each row's largest value."""
+    """Mode 0 quantises by the scale argument, mode 1 by each row's largest value."""
     y = normalised(x, gamma.reshape(-1), beta.reshape(-1), 1, epsilon)[0]
     return (by_scale(y, scale, zero_points, True), None) if quant_mode == 0 else by_row(y * scale)
 
@@ -227,8 +227,8 @@ def add_layer_norm_quant(
     """Two quantisations of one norm, "static" or "dynamic"."""
     x = _added(x1, x2, bias)
     y = normalised(x, gamma, beta, gamma.ndim, epsilon)[0]
-    made = _quantised(y, scales1, scales2, zero_points1, zero_points2, quant_mode == "dynamic", div_mode)
-    return (*made[:2], x if additional_output else None, *made[2:])
+    outputs = _quantised(y, scales1, scales2, zero_points1, zero_points2, quant_mode == "dynamic", div_mode)
+    return (*outputs[:2], x if additional_output else None, *outputs[2:])
 
 
 @reference("aclnnAddLayerNormQuantV2")

@@ -58,8 +58,8 @@ def rms_norm(x: Array, gamma: Array, epsilon: float, *, out: tuple[Array, Array]
 def rms_norm_grad(dy: Array, x: Array, rstd: Array, gamma: Array, *, out: tuple[Array, Array]) -> None:
     """xh = x * rstd, t = dy * gamma; dgamma = sum over rows of dy * xh; dx = (t - xh * mean(t * xh)) * rstd.
 
-    In float32. rstd is taken as given. Both sums run in an order of our own, which is always the same; the hardware's
-    differs, and for dgamma it is not even fixed.
+    In float32. rstd is not computed again. Both sums always run in the same order; the hardware's order differs, and for
+    dgamma it is not even fixed.
     """
     width = gamma.size
     rows = x.size // max(1, width)

@@ -167,8 +167,8 @@ def rms_norm_grad_quant(
     normed = x.reshape(-1, width) * rstd.reshape(-1, 1)
     grad = dy.reshape(-1, width)
     scaled = grad * gamma.reshape(width)
-    slope = mean_over(scaled * normed, (1,)).astype(np.float32)
-    dx = ((scaled - normed * slope) * rstd.reshape(-1, 1)).reshape(x.shape)
+    projection = mean_over(scaled * normed, (1,)).astype(np.float32)
+    dx = ((scaled - normed * projection) * rstd.reshape(-1, 1)).reshape(x.shape)
     store(out[0], by_scale(dx, scales, offset, div_mode))
     round_into(out[1], sum_over(grad * normed, (0,)).reshape(gamma.shape))
 
@@ -189,16 +189,16 @@ def add_rms_norm_dynamic_quant_v2(
     *,
     out: Sequence[Optional[Array]],
 ) -> None:
-    """Two quantisations of the norm of x1 + x2 (plus beta), each with smoothing factors of its own; the mask chooses."""
+    """Two quantisations of the norm of x1 + x2 (plus beta), each with its own smoothing factors; the mask chooses."""
     y1, y2, x_out, scale1, scale2 = out
     x = np.asarray(widen(x1) + widen(x2))
     y = _norm(x, widen(gamma), epsilon, None if beta is None else widen(beta))[0]
     wanted = (True, smooth1 is not None and smooth2 is not None) if mask is None else mask
-    for made, smooth, target, scales in ((wanted[0], smooth1, y1, scale1), (wanted[1], smooth2, y2, scale2)):
-        if made and target is not None and scales is not None:
-            values, found = by_row(y if smooth is None else y * widen(smooth), largest(target.dtype))
+    for is_wanted, smooth, target, scales in ((wanted[0], smooth1, y1, scale1), (wanted[1], smooth2, y2, scale2)):
+        if is_wanted and target is not None and scales is not None:
+            values, row_scales = by_row(y if smooth is None else y * widen(smooth), largest(target.dtype))
             round_into(target, values)
-            round_into(scales, found.reshape(scales.shape))
+            round_into(scales, row_scales.reshape(scales.shape))
     if x_out is not None:
         round_into(x_out, x)
 
@@ -242,7 +242,7 @@ def _store_mx(
     name: str, y: Array, like: Array, algorithm: int, mode: Optional[str], target: Array, scales: Array
 ) -> None:
     """y, rounded to the input's data type first, in blocks that share an exponent."""
-    if not mx.known(target.dtype):
+    if not mx.is_supported(target.dtype):
         raise UnsupportedOperator(name, "the NumPy backend has no such dst_type")
     rounded = np.empty(y.shape, like.dtype)
     round_into(rounded, y)

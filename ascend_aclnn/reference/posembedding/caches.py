@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, DataError, is_integer, round_into, widen
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._pages import slots_of_blocks, write_rows
 from ascend_aclnn.reference.attention.mla import by_row, rms_norm, rotate
@@ -32,17 +32,17 @@ def _write_heads_first(cache: Array, rows: Array, slots: Array, name: str) -> No
     check_range(name, slots, -1, len(cache) * cache.shape[2])
     there = np.flatnonzero(slots >= 0)
     page, place = np.divmod(slots[there], cache.shape[2])
-    kept = np.empty((len(there), *rows.shape[1:]), cache.dtype)
-    round_into(kept, np.ascontiguousarray(rows[there]))
-    cache[page, :, place] = kept
+    stored = np.empty((len(there), *rows.shape[1:]), cache.dtype)
+    round_into(stored, np.ascontiguousarray(rows[there]))
+    cache[page, :, place] = stored
 
 
 # --------------------------------------------------------------------------------------------------- one head of keys
 
 
-def _into_cache(given: Given, cache: Array, x: Array) -> None:
+def _into_cache(args: NamedArguments, cache: Array, x: Array) -> None:
     """x (batch, heads, tokens, width) at the slots that index names."""
-    mode, index = given["cacheMode"] or "Norm", given["index"]
+    mode, index = args["cacheMode"] or "Norm", args["index"]
     batch, heads, tokens, width = x.shape
     if mode == "Norm":
         check_range("index", index, -1, cache.shape[2])
@@ -50,9 +50,9 @@ def _into_cache(given: Given, cache: Array, x: Array) -> None:
         for number in range(batch):
             slots = index.reshape(batch, tokens)[number]
             there = np.flatnonzero(slots >= 0)
-            kept = np.empty((heads, len(there), width), cache.dtype)
-            round_into(kept, np.ascontiguousarray(x[number][:, there]))
-            view[number * heads : (number + 1) * heads, slots[there]] = kept
+            stored = np.empty((heads, len(there), width), cache.dtype)
+            round_into(stored, np.ascontiguousarray(x[number][:, there]))
+            view[number * heads : (number + 1) * heads, slots[there]] = stored
         if not np.may_share_memory(view, cache):
             cache[...] = view.reshape(cache.shape)
         return
@@ -72,29 +72,29 @@ def _offsets_ignored(call: Any) -> Optional[str]:
 
 
 @reference_by_name("aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2", raw=True, unsupported=_offsets_ignored)
-def kv_rms_norm_rope_cache(given: Given) -> dict[str, Any]:
+def kv_rms_norm_rope_cache(args: NamedArguments) -> dict[str, Any]:
     """The latent (normalised) and the rotated part of the keys, quantised if there are scales, into their caches.
 
     With values of their own all of kv is the key: normalised, its first elements rotated.
     """
-    kv, gamma, cos, sin = (_wide(given[name]) for name in ("kv", "gamma", "cos", "sin"))
-    value, width = given["v"], len(gamma)
-    normed = rms_norm(kv[..., :width], gamma, given["epsilon"])
+    kv, gamma, cos, sin = (_wide(args[name]) for name in ("kv", "gamma", "cos", "sin"))
+    value, width = args["v"], len(gamma)
+    normed = rms_norm(kv[..., :width], gamma, args["epsilon"])
     if value is None:
         key, latent = rotate(kv[..., width:], cos, sin), normed
     else:
         turned = rotate(normed[..., : cos.shape[-1]], cos, sin)
         key, latent = np.concatenate([turned, normed[..., cos.shape[-1] :]], -1), _wide(value)
     for cache, x, name in (("kCacheRef", key, "kRope"), ("ckvCacheRef", latent, "cKv")):
-        scale, offset = (given[f"{name}{part}"] for part in ("Scale", "Offset"))
+        scale, offset = (args[f"{name}{part}"] for part in ("Scale", "Offset"))
         scale, offset = (
             None if p is None else p[:, None] if p.ndim == 2 and len(p) > 1 else p for p in (scale, offset)
         )
-        _into_cache(given, given[cache], _scaled(x, scale, offset))
-    wanted = given["isOutputKv"]
+        _into_cache(args, args[cache], _scaled(x, scale, offset))
+    wanted = args["isOutputKv"]
     return {
-        "kCacheRef": given["kCacheRef"],
-        "ckvCacheRef": given["ckvCacheRef"],
+        "kCacheRef": args["kCacheRef"],
+        "ckvCacheRef": args["ckvCacheRef"],
         "kRopeOut": key if wanted else None,
         "cKvOut": latent if wanted else None,
     }
@@ -104,38 +104,38 @@ def kv_rms_norm_rope_cache(given: Given) -> dict[str, Any]:
 
 
 @reference_by_name("aclnnQkvRmsNormRopeCache", raw=True)
-def qkv_rms_norm_rope_cache(given: Given) -> dict[str, Any]:
+def qkv_rms_norm_rope_cache(args: NamedArguments) -> dict[str, Any]:
     """Queries and keys normalised and rotated in halves; keys and values (over their scales) into fractal caches."""
-    cos, sin = (_wide(given[name])[:, None] for name in ("cos", "sin"))
-    heads = given["headNums"]
-    x = _wide(given["qkv"]).reshape(len(given["qkv"]), sum(heads), -1)
+    cos, sin = (_wide(args[name])[:, None] for name in ("cos", "sin"))
+    heads = args["headNums"]
+    x = _wide(args["qkv"]).reshape(len(args["qkv"]), sum(heads), -1)
     q, k, v = np.split(x, np.cumsum(heads)[:2], 1)
     q, k = (
-        rotate(rms_norm(part, _wide(given[gamma]), given["epsilon"]), cos, sin, False)
+        rotate(rms_norm(part, _wide(args[gamma]), args["epsilon"]), cos, sin, False)
         for part, gamma in ((q, "qGamma"), (k, "kGamma"))
     )
     for name, part in (("k", k), ("v", v)):
-        cache = given[f"{name}Cache"]
+        cache = args[f"{name}Cache"]
         pages, parts, size, inner = cache.shape
-        rows = _scaled(part, given[f"{name}Scale"], given[f"{name}Offset"], divide=True)
+        rows = _scaled(part, args[f"{name}Scale"], args[f"{name}Offset"], divide=True)
         view = cache.reshape(pages, size, 1, parts * inner)
-        write_rows(view, rows, given["index"], "index", nz=True)
+        write_rows(view, rows, args["index"], "index", nz=True)
         if not np.may_share_memory(view, cache):
             cache[...] = view.reshape(cache.shape)
     flat = [part.reshape(len(x), -1) for part in (q, k, v)]
     return {
         "qOut": flat[0],
-        "kCache": given["kCache"],
-        "vCache": given["vCache"],
+        "kCache": args["kCache"],
+        "vCache": args["vCache"],
         "qOutBeforeQuant": flat[0],
         "kOutBeforeQuant": flat[1],
         "vOutBeforeQuant": flat[2],
     }
 
 
-def _positions(given: Given, tokens: int) -> Array:
+def _positions(args: NamedArguments, tokens: int) -> Array:
     """Of tokens that are the last of their sequences."""
-    ends, lengths = given["queryStartLoc"], given["seqLens"]
+    ends, lengths = args["queryStartLoc"], args["seqLens"]
     if ends is None or lengths is None:
         raise DataError("queryStartLocOptional", "and seq_lens are None; without mrope_position both are required")
     counts = np.diff(ends)
@@ -166,107 +166,107 @@ def _twice(x: Array) -> Array:
 
 
 @reference_by_name("aclnnQkvRmsNormRopeCacheWithKScale", raw=True)
-def qkv_rms_norm_rope_cache_with_k_scale(given: Given) -> dict[str, Any]:
+def qkv_rms_norm_rope_cache_with_k_scale(args: NamedArguments) -> dict[str, Any]:
     """Queries and keys normalised, rotated by their positions and by a matrix, and quantised for each token and head."""
-    x, heads = given["qkv"], given["headNums"]
-    x = _wide(x.swapaxes(0, 1) if given["layoutQkv"] == "NTD" else x)
+    x, heads = args["qkv"], args["headNums"]
+    x = _wide(x.swapaxes(0, 1) if args["layoutQkv"] == "NTD" else x)
     q, k, v = np.split(x.reshape(len(x), sum(heads), -1), np.cumsum(heads)[:2], 1)
-    table, half = _wide(given["cosSin"]), given["cosSin"].shape[1] // 2
-    if given["mropePosition"] is None:
-        positions = _positions(given, len(x))
+    table, half = _wide(args["cosSin"]), args["cosSin"].shape[1] // 2
+    if args["mropePosition"] is None:
+        positions = _positions(args, len(x))
         check_range("seqLensOptional", positions, 0, len(table))
         cos, sin = table[positions, :half], table[positions, half:]
     else:
-        sections = given["mropeSection"] or (half, 0, 0)
-        cos, sin = _sectioned(table, given["mropePosition"], sections, "mropePositionOptional")
+        sections = args["mropeSection"] or (half, 0, 0)
+        cos, sin = _sectioned(table, args["mropePosition"], sections, "mropePositionOptional")
     cos, sin = _twice(cos), _twice(sin)
 
     def turned(part: Array, gamma: str) -> Array:
-        made = rotate(rms_norm(part, _wide(given[gamma]), given["epsilon"]), cos, sin, False)
-        if given["rotation"] is None:
-            return made
-        made = made.astype(given["rotation"].dtype).astype(np.float32)  # the product's operands are BF16
-        return np.asarray(made @ _wide(given["rotation"]))
+        rotated_part = rotate(rms_norm(part, _wide(args[gamma]), args["epsilon"]), cos, sin, False)
+        if args["rotation"] is None:
+            return rotated_part
+        rotated_part = rotated_part.astype(args["rotation"].dtype).astype(np.float32)  # the product's operands are BF16
+        return np.asarray(rotated_part @ _wide(args["rotation"]))
 
     query, key = turned(q, "qGamma"), turned(k, "kGamma")
     q_scale: Optional[Array] = None
-    if given["qQuantMode"] != "NoQuant":
+    if args["qQuantMode"] != "NoQuant":
         query, q_scale = by_row(query, v.dtype)
         q_scale = q_scale[..., 0]
-    key, k_scale = by_row(key, given["kCacheRef"].dtype)
-    factor = 1 if given["vScale"] is None else given["vScale"].reshape(v.shape[1], -1)
+    key, k_scale = by_row(key, args["kCacheRef"].dtype)
+    factor = 1 if args["vScale"] is None else args["vScale"].reshape(v.shape[1], -1)
     caches = ("kCacheRef", key), ("vCacheRef", np.clip(v * factor, -448, 448)), ("kScaleCacheRef", k_scale)
     for name, rows in caches:
-        _write_heads_first(given[name], rows, given["slotMapping"], "slotMapping")
-    if given["layoutQOut"] != "TND":
+        _write_heads_first(args[name], rows, args["slotMapping"], "slotMapping")
+    if args["layoutQOut"] != "TND":
         query = query.swapaxes(0, 1)
         q_scale = None if q_scale is None else q_scale.swapaxes(0, 1)
-    return {name: given[name] for name, _ in caches} | {"qOut": query, "qScale": q_scale}
+    return {name: args[name] for name, _ in caches} | {"qOut": query, "qScale": q_scale}
 
 
 @reference_by_name("aclnnUndGenQkvRmsNormRopeCache", raw=True)
-def und_gen_qkv_rms_norm_rope_cache(given: Given) -> dict[str, Any]:
+def und_gen_qkv_rms_norm_rope_cache(args: NamedArguments) -> dict[str, Any]:
     """Tokens of two kinds in the order that is asked for: normalised by weights of their own, rotated, into caches."""
-    parts = [given["undQkv"]] + ([] if given["genQkv"] is None else [given["genQkv"]])
+    parts = [args["undQkv"]] + ([] if args["genQkv"] is None else [args["genQkv"]])
     x, first = _wide(np.concatenate(parts)), len(parts[0])
-    order = np.arange(len(x)) if given["catIndices"] is None else given["catIndices"]
+    order = np.arange(len(x)) if args["catIndices"] is None else args["catIndices"]
     check_range("catIndicesOptional", order, 0, len(x))
-    heads = [given[f"numHeads{name}"] for name in "QKV"]
+    heads = [args[f"numHeads{name}"] for name in "QKV"]
     q, k, v = np.split(x[order].reshape(len(order), sum(heads), -1), np.cumsum(heads)[:2], 1)
-    table = _wide(given["cosSinCache"])
-    sections = given["mropeSection"] or (table.shape[1] // 2, 0, 0)
-    cos, sin = (_twice(t) for t in _sectioned(table, given["positions"].T, sections, "positions"))
-    own = (order < first)[:, None, None]
+    table = _wide(args["cosSinCache"])
+    sections = args["mropeSection"] or (table.shape[1] // 2, 0, 0)
+    cos, sin = (_twice(t) for t in _sectioned(table, args["positions"].T, sections, "positions"))
+    is_und = (order < first)[:, None, None]
 
     def turned(part: Array, name: str) -> Array:
-        weight = _wide(given[f"undWeights{name}"])
-        other = given[f"genWeights{name}"]
-        gamma = np.where(own, weight, weight if other is None else _wide(other))
-        return rotate(rms_norm(part, gamma, given["normEps"]), cos, sin, False)
+        weight = _wide(args[f"undWeights{name}"])
+        other = args[f"genWeights{name}"]
+        gamma = np.where(is_und, weight, weight if other is None else _wide(other))
+        return rotate(rms_norm(part, gamma, args["normEps"]), cos, sin, False)
 
     for name, rows in (("k", turned(k, "K")), ("v", v)):
-        write_rows(given[f"{name}CacheRef"], rows, given["slotMapping"], "slotMapping")
-    return {"kCacheRef": given["kCacheRef"], "vCacheRef": given["vCacheRef"], "qOut": turned(q, "Q")}
+        write_rows(args[f"{name}CacheRef"], rows, args["slotMapping"], "slotMapping")
+    return {"kCacheRef": args["kCacheRef"], "vCacheRef": args["vCacheRef"], "qOut": turned(q, "Q")}
 
 
 # --------------------------------------------------------------------------------------------------- after a product of integers
 
 
 @reference_by_name("aclnnDequantRopeQuantKvcache", raw=True)
-def dequant_rope_quant_kvcache(given: Given) -> dict[str, Any]:
+def dequant_rope_quant_kvcache(args: NamedArguments) -> dict[str, Any]:
     """x (dequantised) split into queries, keys and values; rotated; keys and values quantised into their caches."""
-    x, cos, sin = given["x"], _wide(given["cos"]), _wide(given["sin"])
-    bias, lead = given["bias"], x.shape[:-1]
+    x, cos, sin = args["x"], _wide(args["cos"]), _wide(args["sin"])
+    bias, lead = args["bias"], x.shape[:-1]
     if is_integer(x.dtype):
         if bias is not None and is_integer(bias.dtype):
             x, bias = x + bias, None
-        rows = x.astype(np.float32) * given["weightScale"]
-        if given["activationScale"] is not None:
-            rows = rows * given["activationScale"].reshape(*lead, 1)
+        rows = x.astype(np.float32) * args["weightScale"]
+        if args["activationScale"] is not None:
+            rows = rows * args["activationScale"].reshape(*lead, 1)
         x = rows if bias is None else rows + _wide(bias)
-    kv_heads, width = given["kCacheRef"].shape[2:]
-    split = np.split(_wide(x), np.cumsum(given["sizeSplits"])[:2], -1)
+    kv_heads, width = args["kCacheRef"].shape[2:]
+    split = np.split(_wide(x), np.cumsum(args["sizeSplits"])[:2], -1)
     q, k, v = (part.reshape(*lead, part.shape[-1] // width, width) for part in split)
     if len(lead) == 1:
         cos, sin = cos[:, None], sin[:, None]
     q, k = rotate(q, cos, sin, False), rotate(k, cos, sin, False)
     for name, part in (("K", k), ("V", v)):
-        cache = given[f"{name.lower()}CacheRef"]
-        scale, offset = given[f"scale{name}"], given[f"offset{name}"]
+        cache = args[f"{name.lower()}CacheRef"]
+        scale, offset = args[f"scale{name}"], args[f"offset{name}"]
         scale, offset = (None if p is None else p.reshape(kv_heads, width) for p in (scale, offset))
         rows = _scaled(part, scale, offset, divide=True)
         rows = rows.reshape(rows.size // (kv_heads * width), kv_heads, width)
-        if (given["cacheMode"] or "contiguous") == "page":
-            write_rows(cache, rows, given["indices"], "indices", skip=False)
+        if (args["cacheMode"] or "contiguous") == "page":
+            write_rows(cache, rows, args["indices"], "indices", skip=False)
             continue
         tokens = lead[1] if len(lead) == 2 else 1
-        check_range("indices", given["indices"], 0, cache.shape[1] - tokens + 1)
-        slots = np.arange(len(x))[:, None] * cache.shape[1] + given["indices"].reshape(-1, 1) + np.arange(tokens)
+        check_range("indices", args["indices"], 0, cache.shape[1] - tokens + 1)
+        slots = np.arange(len(x))[:, None] * cache.shape[1] + args["indices"].reshape(-1, 1) + np.arange(tokens)
         write_rows(cache, rows, slots, "indices", skip=False)
-    wanted = given["kvOutput"]
+    wanted = args["kvOutput"]
     return {
-        "kCacheRef": given["kCacheRef"],
-        "vCacheRef": given["vCacheRef"],
+        "kCacheRef": args["kCacheRef"],
+        "vCacheRef": args["vCacheRef"],
         "qOut": q,
         "kOut": k if wanted else None,
         "vOut": v if wanted else None,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
-from ascend_aclnn.reference._named import Given, reference_by_name
+from ascend_aclnn.reference._named import NamedArguments, reference_by_name
 from ascend_aclnn.reference.posembedding.rotary import rotated
 
 _NONE, _LAYER, _LAYER_AFFINE, _RMS, _RMS_AFFINE = range(5)  # normType
@@ -41,9 +41,9 @@ def _joined(first: Array, second: Optional[Array], order: int) -> Array:
     return np.asarray(np.concatenate(parts, 1).swapaxes(1, 2))
 
 
-def _rotate(x: Array, given: Given) -> Array:
+def _rotate(x: Array, args: NamedArguments) -> Array:
     """The first positions of (batch, heads, tokens, width); those after the tables are left as they are."""
-    kind, cos, sin = given["ropeType"], given["ropeCos"], given["ropeSin"]
+    kind, cos, sin = args["ropeType"], args["ropeCos"], args["ropeSin"]
     if kind == _UNROTATED or cos is None:
         return x
     y, part = x.copy(), x[:, :, : len(cos)]
@@ -52,25 +52,25 @@ def _rotate(x: Array, given: Given) -> Array:
 
 
 @reference_by_name("aclnnNormRopeConcat")
-def norm_rope_concat(given: Given) -> dict[str, Any]:
+def norm_rope_concat(args: NamedArguments) -> dict[str, Any]:
     """rope(concat(norm(x), norm(encoder x))) for queries and keys, concat for values: (batch, heads, tokens, width)."""
-    eps, order = given["eps"], given["concatOrder"]
-    results: dict[str, Any] = {"valueOutput": _joined(given["value"], given["encoderValue"], order)}
+    eps, order = args["eps"], args["concatOrder"]
+    results: dict[str, Any] = {"valueOutput": _joined(args["value"], args["encoderValue"], order)}
     for name in ("Query", "Key"):
-        weight, bias = given[f"norm{name}Weight"], given[f"norm{name}Bias"]
-        own = _norm(given[name.lower()], given["normType"], weight, bias, eps)
+        weight, bias = args[f"norm{name}Weight"], args[f"norm{name}Bias"]
+        normed = _norm(args[name.lower()], args["normType"], weight, bias, eps)
         added = None
-        if given[f"encoder{name}"] is not None:
-            weight, bias = given[f"normAdded{name}Weight"], given[f"normAdded{name}Bias"]
-            added = _norm(given[f"encoder{name}"], given["normAddedType"], weight, bias, eps)
-        joined = _joined(own.values, None if added is None else added.values, order)
-        results[f"{name.lower()}Output"] = _rotate(joined, given)
-        for prefix, made in ((f"norm{name}", own), (f"normAdded{name}", added)):
+        if args[f"encoder{name}"] is not None:
+            weight, bias = args[f"normAdded{name}Weight"], args[f"normAdded{name}Bias"]
+            added = _norm(args[f"encoder{name}"], args["normAddedType"], weight, bias, eps)
+        joined = _joined(normed.values, None if added is None else added.values, order)
+        results[f"{name.lower()}Output"] = _rotate(joined, args)
+        for prefix, norm in ((f"norm{name}", normed), (f"normAdded{name}", added)):
             for part in ("mean", "rstd"):
-                wanted = given["isTraining"] and made is not None
-                results[prefix + part.capitalize()] = getattr(made, part) if wanted else None
+                wanted = args["isTraining"] and norm is not None
+                results[prefix + part.capitalize()] = getattr(norm, part) if wanted else None
     for name in [name for name in results if name.endswith(("Mean", "Rstd"))]:
-        kind = given["normAddedType"] if "Added" in name else given["normType"]
+        kind = args["normAddedType"] if "Added" in name else args["normType"]
         if kind not in (_LAYER, _LAYER_AFFINE):
             results[name] = None
     return results
@@ -82,51 +82,55 @@ class _Gradients(NamedTuple):
     bias: Optional[Array]
 
 
-def _norm_gradients(grad: Array, given: Given, x: Optional[Array], prefix: str, kind: int) -> _Gradients:
+def _norm_gradients(grad: Array, args: NamedArguments, x: Optional[Array], prefix: str, kind: int) -> _Gradients:
     """Of a layer norm, from its means and reciprocal deviations."""
     if kind == _NONE or x is None:
         return _Gradients(grad, None, None)
-    normed = (x - given[f"{prefix}Mean"]) * given[f"{prefix}Rstd"]
-    weight = given[f"{prefix}Weight"] if kind == _LAYER_AFFINE else None
+    normed = (x - args[f"{prefix}Mean"]) * args[f"{prefix}Rstd"]
+    weight = args[f"{prefix}Weight"] if kind == _LAYER_AFFINE else None
     inner = grad if weight is None else grad * weight
     means = inner.mean(-1, keepdims=True), (inner * normed).mean(-1, keepdims=True)
-    dx = given[f"{prefix}Rstd"] * (inner - means[0] - normed * means[1])
+    dx = args[f"{prefix}Rstd"] * (inner - means[0] - normed * means[1])
     if weight is None:
         return _Gradients(dx, None, None)
     return _Gradients(dx, (grad * normed).sum((0, 1, 2)), grad.sum((0, 1, 2)))
 
 
-def _unrotate(grad: Array, given: Given) -> Array:
+def _unrotate(grad: Array, args: NamedArguments) -> Array:
     """The transpose of the rotation."""
-    kind, cos, sin = given["ropeType"], given["ropeCos"], given["ropeSin"]
+    kind, cos, sin = args["ropeType"], args["ropeCos"], args["ropeSin"]
     if kind == _UNROTATED or cos is None:
         return grad
-    made, part = grad.copy(), grad[:, :, : len(cos)]
-    made[:, :, : len(cos)] = part * cos - rotated(part * sin, _ROTARY[kind])
-    return np.asarray(made)
+    unrotated, part = grad.copy(), grad[:, :, : len(cos)]
+    unrotated[:, :, : len(cos)] = part * cos - rotated(part * sin, _ROTARY[kind])
+    return np.asarray(unrotated)
 
 
-def _parted(grad: Array, own: int, order: int) -> tuple[Array, Array]:
+def _parted(grad: Array, count: int, order: int) -> tuple[Array, Array]:
     """The two streams' parts of (batch, heads, tokens, width), tokens before heads."""
     grad = grad.swapaxes(1, 2)
-    other = grad.shape[1] - own
-    return (grad[:, other:], grad[:, :other]) if order else (grad[:, :own], grad[:, own:])
+    encoder_count = grad.shape[1] - count
+    return (grad[:, encoder_count:], grad[:, :encoder_count]) if order else (grad[:, :count], grad[:, count:])
 
 
 @reference_by_name("aclnnNormRopeConcatBackward")
-def norm_rope_concat_backward(given: Given) -> dict[str, Any]:
+def norm_rope_concat_backward(args: NamedArguments) -> dict[str, Any]:
     """Gradients of both streams and of the layer norms' weights."""
-    order, tokens = given["concatOrder"], given["key"].shape[1]
-    value, encoder_value = _parted(given["gradValueOutput"], tokens, order)
+    order, tokens = args["concatOrder"], args["key"].shape[1]
+    value, encoder_value = _parted(args["gradValueOutput"], tokens, order)
     results: dict[str, Any] = {"gradValue": value, "gradEncoderValue": encoder_value}
     for name in ("Query", "Key"):
-        grad = _unrotate(given[f"grad{name}Output"], given)
-        own, added = _parted(grad, given[name.lower()].shape[1], order)
+        grad = _unrotate(args[f"grad{name}Output"], args)
+        main, added = _parted(grad, args[name.lower()].shape[1], order)
         for part, x, prefix, kind, output in (
-            (own, given[name.lower()], f"norm{name}", given["normType"], f"grad{name}"),
-            (added, given[f"encoder{name}"], f"normAdded{name}", given["normAddedType"], f"gradEncoder{name}"),
+            (main, args[name.lower()], f"norm{name}", args["normType"], f"grad{name}"),
+            (added, args[f"encoder{name}"], f"normAdded{name}", args["normAddedType"], f"gradEncoder{name}"),
         ):
-            made = _norm_gradients(part, given, x, prefix, kind)
+            gradients = _norm_gradients(part, args, x, prefix, kind)
             capital = prefix[0].upper() + prefix[1:]
-            results |= {output: made.x, f"grad{capital}Weight": made.weight, f"grad{capital}Bias": made.bias}
+            results |= {
+                output: gradients.x,
+                f"grad{capital}Weight": gradients.weight,
+                f"grad{capital}Bias": gradients.bias,
+            }
     return results

@@ -17,15 +17,15 @@ _MODES = {"half": _HALF, "interleave": _INTERLEAVE, "quarter": _QUARTER, "interl
 
 def rotated(x: Array, mode: int) -> Array:
     """Pairs (a, b) of the last axis as (-b, a); a pair is two neighbours, or lies half (or a quarter of) the axis apart."""
-    made = np.empty_like(x)
+    turned = np.empty_like(x)
     if mode == _INTERLEAVE:
-        made[..., ::2], made[..., 1::2] = -x[..., 1::2], x[..., ::2]
-        return made
+        turned[..., ::2], turned[..., 1::2] = -x[..., 1::2], x[..., ::2]
+        return turned
     parts = 4 if mode == _QUARTER else 2
     for low in range(0, parts, 2):
         a, b = (slice(x.shape[-1] // parts * i, x.shape[-1] // parts * (i + 1)) for i in (low, low + 1))
-        made[..., a], made[..., b] = -x[..., b], x[..., a]
-    return made
+        turned[..., a], turned[..., b] = -x[..., b], x[..., a]
+    return turned
 
 
 def _unrotated(x: Array, mode: int) -> Array:

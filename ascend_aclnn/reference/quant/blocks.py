@@ -70,8 +70,8 @@ def grouped_dynamic_block_quant(
     for number, (start, end) in enumerate(zip(starts, ends)):
         if end > start:
             part = wide[..., start:end, :]
-            y[..., start:end, :], found = _over_blocks(part, min_scale, most, row_block, col_block)
+            y[..., start:end, :], group_scales = _over_blocks(part, min_scale, most, row_block, col_block)
             place = start // row_block + number
-            scales[..., place : place + found.shape[-2], :] = found
+            scales[..., place : place + group_scales.shape[-2], :] = group_scales
     store(out[0], y, round_mode or "rint")
     round_into(out[1], scales)

@@ -220,8 +220,8 @@ def dequant_swiglu_quant(
             round_into(out[1], np.where(inside if groups else True, scales, 0).reshape(out[1].shape))
     elif factors is not None:
         result = by_scale(result, factors, parameter(quant_offset, True), divide=True)
-    kept = np.where(inside[:, None], result, 0) if groups else result
-    store(out[0], kept.reshape(y.shape), round_mode or "rint")
+    blanked = np.where(inside[:, None], result, 0) if groups else result
+    store(out[0], blanked.reshape(y.shape), round_mode or "rint")
 
 
 @reference("aclnnDequantSituQuant", raw=True)

@@ -41,8 +41,8 @@ def _store_groups(values: Array, ends: Array, how: Scaling, source: np.dtype[Any
     if any(stop < start for start, stop in zip(starts, stops)) or stops[-1] != len(values):
         raise DataError("groupIndex", f"is {stops}; it must not fall, and must end with {len(values)}, the rows of x")
     places = [start // 64 + number for number, start in enumerate(starts)]
-    made = mx.by_groups(values, starts, stops, places, len(scales), y.dtype, how, source)
-    mx.store(y, scales, *made)
+    quantised = mx.by_groups(values, starts, stops, places, len(scales), y.dtype, how, source)
+    mx.store(y, scales, *quantised)
 
 
 def dynamic_mx_quant(
@@ -302,8 +302,8 @@ def swiglu_mx_quant(
         )
     if axis % x.ndim == x.ndim - 1:
         inside = (np.arange(rows) < sum(sizes)).reshape(*y.shape[:-1], 1)
-        made, scales = mx.along(y, -1, out[0].dtype, how, x.dtype)
-        mx.store(*out, np.where(inside, made, np.float32(0)), np.where(inside[..., None], scales, np.uint8(0)))
+        quantised, scales = mx.along(y, -1, out[0].dtype, how, x.dtype)
+        mx.store(*out, np.where(inside, quantised, np.float32(0)), np.where(inside[..., None], scales, np.uint8(0)))
         return
     starts, ends = _bounds(sizes)
     places, _ = _bounds([-(-size // 64) for size in sizes])
