@@ -18,47 +18,47 @@ from ascend_aclnn.numerics.convert import codes, is_low_precision, parts, round_
 from ascend_aclnn.numerics.programs import Program
 from ascend_aclnn.numerics.threads import Array, for_blocks, scratch
 
-SMALL = 1 << 15  # elements up to which all at once is as fast
-NARROW = 64  # elements in a row below which a program spends its time between rows
+SMALL = 1 << 15  # elements up to which blocks are no faster than one pass
+NARROW = 64  # elements in a row below which the overhead per row dominates a program
 _WHOLE = 64 * convert.BLOCK  # elements that all cores share at a time, which bounds what is kept of their rows
-_WIDE = 256  # columns beside each other from which the memory's lines and pages are well used
-LOOKED_UP = 20  # operations of a program that take longer than finding the result in a table
-TABLED = 1 << 18  # elements from which a table of all results of 16 bits is worth it
+_WIDE = 256  # adjacent columns from which cache lines and pages are well used
+LOOKED_UP = 20  # operations of a program from which a table look-up is faster
+TABLED = 1 << 18  # elements from which a table of all 65,536 results pays off
 
 
 def elementwise(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
-    """Stores ``function(*inputs)`` into the outputs, block by block on all cores. False, and nothing done, where it cannot.
+    """Stores ``function(*inputs)`` into the outputs, block by block on all cores. False if it cannot; nothing is written then.
 
-    ``function`` makes each element of its results (one array, or a tuple of as many as there are outputs) from the
+    ``function`` computes each element of its results (one array, or a tuple of as many as there are outputs) from the
     elements at the same place of the arrays among the inputs, which broadcast to the outputs' shape; the other inputs
     are passed on. It sees pieces of other shapes than the whole. A function of lists whose result is a list sees lists of
     one item each.
     """
     if len(outputs) == 1 and isinstance(outputs[0], list):
         return _each(function, inputs, outputs[0])
-    found = _elements(function, inputs, outputs)
-    if found is None or _overlaps(inputs, outputs):
+    elements = _elements(function, inputs, outputs)
+    if elements is None or _overlaps(inputs, outputs):
         return False
-    if found.tabled and _by_table(function, inputs, outputs):
+    if elements.tabled and _by_table(function, inputs, outputs):
         return True
-    program, given, wanted = found.program, found.inputs, found.outputs
+    program, views, targets = elements.program, elements.inputs, elements.outputs
     if program is not None and program.single:  # needs no memory but the first-level cache's
-        program.run(given, wanted, found.sizes)
+        program.run(views, targets, elements.sizes)
         return True
-    arrays = [array for array in (*given, *wanted) if array is not None]
+    arrays = [array for array in (*views, *targets) if array is not None]
     wide = any(array.dtype != np.bool_ for array in arrays)
-    pieces = parts(found.sizes, convert.BLOCK if wide else 4 * convert.BLOCK)  # of as many bytes
+    pieces = parts(elements.sizes, convert.BLOCK if wide else 4 * convert.BLOCK)  # of as many bytes
     layouts: dict[Any, Any] = {}
 
     def work(lo: int, hi: int) -> None:
         for piece in pieces[lo:hi]:
-            cut = [None if view is None else view[_thin(piece, view.shape)] for view in given]
-            kept = [None if output is None else output[piece] for output in wanted]
+            cut = [None if view is None else view[_thin(piece, view.shape)] for view in views]
+            results = [None if output is None else output[piece] for output in targets]
             if program is None:
-                _compute(function, inputs, cut, kept)
+                _compute(function, inputs, cut, results)
             else:
-                sizes = next(output.shape for output in kept if output is not None)
-                program.run(cut, kept, sizes, layouts=layouts)
+                sizes = next(output.shape for output in results if output is not None)
+                program.run(cut, results, sizes, layouts=layouts)
 
     for_blocks(len(pieces), 1, work)
     return True
@@ -68,7 +68,7 @@ class _Elements(NamedTuple):
     """The arrays of an element-wise function over as few axes as possible, and its program, if it has one."""
 
     program: Optional[Program]
-    inputs: list[Any]  # None for what is no array
+    inputs: list[Any]  # None for inputs that are not arrays
     outputs: list[Any]
     sizes: tuple[int, ...]
     tabled: bool  # a table of all results is faster, if it can be made
@@ -93,15 +93,15 @@ def _elements(function: Callable[..., Any], inputs: Sequence[Any], outputs: Sequ
     places = dict(zip(map(id, [*targets, *arrays]), views))
     if program is not None and (len(sizes) > programs.DIMS or (len(sizes) > 1 and sizes[-1] < NARROW)):
         program = None
-    given = [places.get(id(item)) for item in inputs]
-    return _Elements(program, given, [places.get(id(output)) for output in outputs], sizes, tabled)
+    input_views = [places.get(id(item)) for item in inputs]
+    return _Elements(program, input_views, [places.get(id(output)) for output in outputs], sizes, tabled)
 
 
 def _by_table(function: Callable[..., Any], inputs: Sequence[Any], results: Sequence[Optional[Array]]) -> bool:
     """A function of one array of 16-bit floats through a table of its 65,536 results, looked up by the bits.
 
-    The same results: the table is made by the function, widened and rounded like any other block. False, and nothing
-    done, where there is no such table or the arrays do not lie in a row.
+    The results are the same: the function computes the table, widened and rounded like any other block. False, with
+    nothing written, if there is no such table or the arrays are not contiguous.
     """
     array = next(item for item in inputs if isinstance(item, np.ndarray))
     outputs = [output for output in results if output is not None]
@@ -112,10 +112,10 @@ def _by_table(function: Callable[..., Any], inputs: Sequence[Any], results: Sequ
     every = widen(np.arange(1 << 16, dtype=np.uint16).view(array.dtype))
     try:
         with np.errstate(all="ignore"):
-            made = function(*(every if item is array else item for item in inputs))
-    except Exception:  # it looks at its data: let it see them
+            computed = function(*(every if item is array else item for item in inputs))
+    except Exception:  # control flow on data: run it on the data itself
         return False
-    several = made if isinstance(made, tuple) else (made,)
+    several = computed if isinstance(computed, tuple) else (computed,)
     if len(several) != len(outputs) or any(np.shape(result) != every.shape for result in several):
         return False
     tables = [np.empty(1 << 16, output.dtype) for output in outputs]
@@ -167,15 +167,15 @@ def _of_items(
     places: tuple[int, ...],
     numbers: tuple[tuple[int, np.dtype[Any], tuple[int, ...], bytes], ...],
 ) -> Callable[..., Any]:
-    """A function of lists as one of their items; the same each time, as its programs are kept with it.
+    """A function of lists as a function of one item. Cached, because its programs are cached with it.
 
     ``numbers``: the arrays of one element among its arguments, by position, data type, shape and bytes.
     """
-    known = {number: widen(np.frombuffer(data, dtype).reshape(shape)) for number, dtype, shape, data in numbers}
+    constants = {number: widen(np.frombuffer(data, dtype).reshape(shape)) for number, dtype, shape, data in numbers}
 
     def one(*arguments: Any) -> Any:
-        given = ([item] if number in places else known.get(number, item) for number, item in enumerate(arguments))
-        return function(*given)[0]
+        items = ([item] if number in places else constants.get(number, item) for number, item in enumerate(arguments))
+        return function(*items)[0]
 
     return one
 
@@ -201,30 +201,30 @@ def _compute(
 
 # ------------------------------------------------------------------------------------------------------ along axes
 
-# The axes of the first array that a function works along, from its inputs; None where that cannot be told.
+# The axes of the first array that a function works along, from its inputs; None where they are unknown.
 Axes = Callable[..., Optional[Sequence[int]]]
 
 
 def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
-    """Stores ``function(*inputs)`` into the outputs, block by block on all cores. False, and nothing done, where it cannot.
+    """Stores ``function(*inputs)`` into the outputs, block by block on all cores. False if it cannot; nothing is written then.
 
     ``function`` works along some axes of its first input, as a sum or a softmax does, and treats the indices of all
     other axes independently. So the first input is cut beside these axes, and with it the arrays of its rank that have
     its size there; others (weights along the axes) are passed whole. Outputs keep the axes that are worked along, or
     have lost them.
     """
-    found = _lines(axes, inputs, outputs)
-    if found is None or _overlaps(inputs, outputs):
+    lines = _lines(axes, inputs, outputs)
+    if lines is None or _overlaps(inputs, outputs):
         return False
-    first, count = inputs[0], len(found.axes)
-    rows = _row_program(function, inputs, outputs, found.axes)
-    repeated = _repeated(inputs, found.free) if rows is None else ()
-    whole = rows is not None and rows.single  # which is run on all cores, and needs memory for numbers of rows only
+    first, count = inputs[0], len(lines.axes)
+    rows = _row_program(function, inputs, outputs, lines.axes)
+    repeated = _repeated(inputs, lines.free) if rows is None else ()
+    whole = rows is not None and rows.single  # run on all cores; needs memory for one number per row only
     block = _WHOLE if whole else convert.BLOCK
     pieces = [(slice(None),) * first.ndim]
     layouts: dict[Any, Any] = {}
     if not whole or first.size > block:
-        free = [*repeated, *(axis for axis in found.free if axis not in repeated)]
+        free = [*repeated, *(axis for axis in lines.free if axis not in repeated)]
         pieces = list(_cuts(first.shape, free, first.size, block, singly=repeated))
 
     def work(lo: int, hi: int) -> None:
@@ -233,15 +233,15 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
                 None
                 if not isinstance(item, np.ndarray)
                 else item[_thin(piece, item.shape)]
-                if id(item) in found.cut
+                if id(item) in lines.cut
                 else item
                 for item in inputs
             ]
-            places = [None if output is None else output[_kept(piece, found.lost[id(output)])] for output in outputs]
+            places = [None if output is None else output[_kept(piece, lines.lost[id(output)])] for output in outputs]
             program = rows
             if repeated:
-                given = [item if part is None else part for item, part in zip(inputs, parts)]
-                program = _row_program(function, given, places, found.axes)
+                whole_or_cut = [item if part is None else part for item, part in zip(inputs, parts)]
+                program = _row_program(function, whole_or_cut, places, lines.axes)
             if program is None:
                 _compute(function, inputs, parts, places)
             else:
@@ -265,10 +265,10 @@ def _lines(axes: Axes, inputs: Sequence[Any], outputs: Sequence[Any]) -> Optiona
     first = inputs[0]
     if not isinstance(first, np.ndarray) or first.size <= SMALL:
         return None
-    taken = axes(*inputs)
-    if taken is None or any(isinstance(item, list) for item in (*inputs, *outputs)):
+    worked = axes(*inputs)
+    if worked is None or any(isinstance(item, list) for item in (*inputs, *outputs)):
         return None
-    along_axes = {axis % first.ndim for axis in taken if -first.ndim <= axis < first.ndim}
+    along_axes = {axis % first.ndim for axis in worked if -first.ndim <= axis < first.ndim}
     free = [axis for axis in range(first.ndim) if axis not in along_axes and first.shape[axis] > 1]
     targets = [output for output in outputs if output is not None]
     lost = {id(target): _lost_axes(target, first, along_axes) for target in targets}
@@ -286,8 +286,8 @@ def _repeated(inputs: Sequence[Any], free: Sequence[int]) -> list[int]:
     """
     shape = inputs[0].shape
     arrays = [item for item in inputs if isinstance(item, np.ndarray) and item.ndim == len(shape)]
-    found = [axis for axis in free if any(array.shape[axis] != shape[axis] for array in arrays)]
-    return found if inputs[0].size >= SMALL * math.prod(shape[axis] for axis in found) else []
+    repeated = [axis for axis in free if any(array.shape[axis] != shape[axis] for array in arrays)]
+    return repeated if inputs[0].size >= SMALL * math.prod(shape[axis] for axis in repeated) else []
 
 
 def _row_program(
@@ -371,9 +371,9 @@ def prepared(
 ) -> Optional[Callable[[Sequence[Any], Sequence[Any]], bool]]:
     """A call of ``elementwise``, or of ``along``, prepared for arrays of these shapes, strides and data types.
 
-    The function returned takes such arrays and runs the program that was chosen here. It returns False, and has done nothing,
-    where the compiled helper has been put away since, or, unless they are always ``apart``, where outputs overlap inputs. None
-    instead of a function where no single program computes everything.
+    The returned function takes such arrays and runs the program that was chosen here. It returns False and does nothing if
+    the compiled helper has been switched off since, or if outputs overlap inputs (not checked with ``apart``). None instead
+    of a function where no single program computes everything.
     """
     if axes is None:
         if any(isinstance(output, list) for output in outputs):
@@ -396,14 +396,14 @@ def prepared(
     direct = program.direct(*arguments[:3])
     layouts = program.layouts(*arguments[:3]) if direct is None else {}
 
-    def run(given: Sequence[Any], wanted: Sequence[Any]) -> bool:
-        there = native.runs_programs() and (apart or not _overlaps(given, wanted))
-        if there and direct is not None:
-            direct(given, wanted)
-        elif there:
+    def run(new_inputs: Sequence[Any], new_outputs: Sequence[Any]) -> bool:
+        usable = native.runs_programs() and (apart or not _overlaps(new_inputs, new_outputs))
+        if usable and direct is not None:
+            direct(new_inputs, new_outputs)
+        elif usable:
             with np.errstate(all="ignore"):
-                program.run(given, wanted, sizes, lead, layouts)
-        return there
+                program.run(new_inputs, new_outputs, sizes, lead, layouts)
+        return usable
 
     return run
 
@@ -429,7 +429,7 @@ def _broadcast_to(arrays: Sequence[Array], shape: tuple[int, ...]) -> bool:
 
 
 def _overlap(array: Array, target: Array) -> bool:
-    """True where writing a block could change an input of another; the very same elements are none's but their own."""
+    """True where writing a block could change an input of another block; two views of the same elements are safe."""
     if array.strides == target.strides and array.shape == target.shape and array.itemsize == target.itemsize:
         first, second = array.__array_interface__["data"][0], target.__array_interface__["data"][0]
         if first == second:
@@ -452,19 +452,19 @@ def _merged(shape: tuple[int, ...], arrays: Sequence[Array]) -> tuple[list[Array
     strides: list[list[int]] = [[] for _ in arrays]
     for axis in axes:
         n = shape[axis]
-        if sizes and all(made[-1] == step[axis] * n for made, step in zip(strides, steps)):
+        if sizes and all(merged[-1] == step[axis] * n for merged, step in zip(strides, steps)):
             sizes[-1] *= n
-            for made, step in zip(strides, steps):
-                made[-1] = step[axis]
+            for merged, step in zip(strides, steps):
+                merged[-1] = step[axis]
         else:
             sizes.append(n)
-            for made, step in zip(strides, steps):
-                made.append(step[axis])
+            for merged, step in zip(strides, steps):
+                merged.append(step[axis])
     views = [
         np.lib.stride_tricks.as_strided(
-            array, tuple(n if step else 1 for n, step in zip(sizes, made)), made, writeable=array.flags.writeable
+            array, tuple(n if step else 1 for n, step in zip(sizes, merged)), merged, writeable=array.flags.writeable
         )
-        for array, made in zip(arrays, strides)
+        for array, merged in zip(arrays, strides)
     ]
     return views, tuple(sizes)
 

@@ -38,8 +38,8 @@ def where(condition: Any, a: Any, b: Any) -> Array:
     else:
         chosen = np.bitwise_and(np.bitwise_xor(first, second), mask)
         chosen = np.bitwise_xor(chosen, second, out=chosen)
-    made: Array = chosen.view(dtype)
-    return made
+    result: Array = chosen.view(dtype)
+    return result
 
 
 __all__ = ["where"]

@@ -64,7 +64,7 @@ def widen(array: Array, out: Optional[Array] = None) -> Array:
         out = np.empty(array.shape, np.float32)
     if array.size <= _FEW and array.dtype != hifloat8.DTYPE:
         np.copyto(out, array, casting="unsafe")
-    elif array.size <= 2 * BLOCK:  # what ``rows_per_block`` cuts stays one piece
+    elif array.size <= 2 * BLOCK:  # blocks cut by ``rows_per_block`` stay one piece
         _widen_part(out, array)
     else:
         in_parts(_widen_part, out, array)
@@ -83,7 +83,7 @@ def in_parts(function: Callable[[Array, Array], None], out: Array, source: Array
 
 
 def _by_helper(source: Array, target: Array) -> bool:
-    """Converts with the compiled helper; False, and nothing done, where it does not know the data types."""
+    """Converts with the compiled helper; False, with nothing written, where it does not support the data types."""
     if source.shape != target.shape or not native.converts(source.dtype, target.dtype):
         return False
     if native.convert(source, target):
@@ -110,21 +110,20 @@ def codes(array: Array) -> Array:
 
 
 _PLAIN = 1 << 21  # bytes
-_SHARES = 16  # of a copy, which needs no memory of its own: few, as each costs a microsecond or two
+_SHARES = 16  # of a copy: few, as each costs a microsecond or two and a copy needs no scratch
 _SIDE = 256  # rows and columns from which a transposed copy is worth cutting
 _STRIP = 16  # columns of the target that it writes at a time: a line of the cache
-_ALIASED = 2048  # bytes: rows of the source that so many bytes divide meet in few sets of the cache
+_ALIASED = 2048  # bytes: source rows whose stride is a multiple of this share few cache sets
 
 
 def move(out: Array, source: Array) -> None:
     """Copies the bits of an array of the same shape and data type, on all cores; a transposed one strip by strip.
 
-    A strip reads few rows of the source, each from its start to its end, and writes whole lines of the cache. Square tiles
-    take three times as long where rows are a power of two apart, because they read more lines than the sets of the first-level
-    cache hold that these share.
+    A strip reads few rows of the source, each from start to end, and writes whole cache lines. Square tiles take three
+    times as long where rows are a power of two apart: they read more lines than fit their sets of the first-level cache.
     """
     out, source = codes(out), codes(source)
-    # A plain copy of so many bytes is done before other threads would have begun.
+    # A small contiguous copy is done before other threads would have started.
     plain = out.nbytes <= _PLAIN and out.flags.c_contiguous and source.flags.c_contiguous
     if plain or out.size <= _FEW or np.may_share_memory(out, source):
         np.copyto(out, source)
@@ -133,14 +132,14 @@ def move(out: Array, source: Array) -> None:
     if flat or source.strides[-2] != source.itemsize:
         in_parts(np.copyto, out, source, max(BLOCK, out.size // _SHARES))
     elif out.ndim > 2:
-        for inner, given in zip(out, source):
-            move(inner, given)
+        for inner, part in zip(out, source):
+            move(inner, part)
     else:
         width = _STRIP if source.strides[-1] % _ALIASED == 0 else 4 * _STRIP
 
         def copy(lo: int, hi: int) -> None:
-            for left in range(lo, hi, width):
-                strip = slice(left, min(left + width, hi))
+            for start in range(lo, hi, width):
+                strip = slice(start, min(start + width, hi))
                 np.copyto(out[:, strip], source[:, strip])
 
         for_blocks(out.shape[1], width * max(1, BLOCK // (width * out.shape[0])), copy)

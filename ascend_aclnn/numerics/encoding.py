@@ -55,7 +55,7 @@ class Phase(NamedTuple):
     constant_count: int
     registers: int
     operands: list[Operand]
-    made: list[int]  # nodes with numbers of rows that it computes
+    computed: list[int]  # nodes with numbers of rows that it computes
     numbers: Array  # float64
     sums: int  # that it adds up at a time
 
@@ -71,7 +71,7 @@ class Assembly:
         self.operands: list[Operand] = []
         self.constants: dict[bytes, int] = {}
         self.numbers: list[float] = []
-        self.made: list[int] = []
+        self.computed: list[int] = []
         self.fixed: set[int] = set()  # values whose register is not given to others
         self.values = 0
         self._parts: list[Code] = []
@@ -113,7 +113,7 @@ class Assembly:
         constants = len(self.constants)
         places = {value: number for number, value in enumerate(self.constants.values())}
         free: list[int] = []
-        clean: list[int] = []  # of a part before, but not used in this one: a number is loaded once for all of a row
+        clean: list[int] = []  # from an earlier part: a number is loaded once per row
         count = constants
         words: list[int] = []
         sums = most_sums = 0
@@ -152,7 +152,9 @@ class Assembly:
             raise Untraceable("too many values at a time")
         packed = struct.pack(f"{len(words)}i", *words)
         constant_bytes, numbers = b"".join(self.constants), np.array(self.numbers, FLOAT64)
-        return Phase(packed, len(code), constant_bytes, constants, count, self.operands, self.made, numbers, most_sums)
+        return Phase(
+            packed, len(code), constant_bytes, constants, count, self.operands, self.computed, numbers, most_sums
+        )
 
 
 def _is_of_elements(operation: str) -> bool:
@@ -163,7 +165,7 @@ def _with_fused_products(code: Code) -> Code:
     """With one instruction for a product and the sum that alone uses it; it rounds twice, as the two do."""
     uses = [value for operation, _, values in code if _is_of_elements(operation) for value in values]
     products = {target: values for operation, target, values in code if operation == "multiply"}
-    made: Code = []
+    fused: Code = []
     dropped = set()
     for operation, target, values in code:
         if operation == "add":
@@ -172,8 +174,8 @@ def _with_fused_products(code: Code) -> Code:
                     operation, values = "multiply_add", (*products[value], other)
                     dropped.add(value)
                     break
-        made.append((operation, target, values))
-    return [item for item in made if item[0] != "multiply" or item[1] not in dropped]
+        fused.append((operation, target, values))
+    return [item for item in fused if item[0] != "multiply" or item[1] not in dropped]
 
 
 # ------------------------------------------------------------------------------------------------------ rows
@@ -182,9 +184,11 @@ _SAME_NAME = {name[len("number_") :] for name in _NUMBERS if name.startswith("nu
 
 
 def row_function(node: Node, nodes: Sequence[Node], assembly: Optional[Assembly], target: int) -> Optional[Code]:
-    """The code of a function of numbers of rows, None where NumPy has to compute it; no ``assembly``: only that.
+    """The code of a function of one number per row, None where NumPy has to compute it.
 
-    The helper computes with float64 and rounds to float32 what NumPy computes with float32: for these operations the same.
+    Without ``assembly`` the code is not emitted: an empty list says that the helper can compute it.
+
+    The helper computes in float64 and rounds to float32; for these operations the result is that of NumPy's float32.
     """
     if node.dtype not in (FLOAT32, FLOAT64, BOOL):
         return None
@@ -210,14 +214,14 @@ def row_function(node: Node, nodes: Sequence[Node], assembly: Optional[Assembly]
         return None
     if assembly is None:
         return []
-    given = [
+    operands = [
         assembly.number(float(np.asarray(a.value, kind)))
         if isinstance(a, Number)
         else assembly.operand(Operand("row", a))
         for a in arguments
     ]
-    assembly.made.append(target)
-    return [("number_" + name, assembly.operand(Operand("row", target)), given)]
+    assembly.computed.append(target)
+    return [("number_" + name, assembly.operand(Operand("row", target)), operands)]
 
 
 __all__ = ["READ", "TYPES", "WRITTEN", "Assembly", "Code", "Operand", "Phase", "row_function"]

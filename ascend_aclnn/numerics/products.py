@@ -22,7 +22,7 @@ def matmul(a: Array, b: Array, out: Optional[Array] = None) -> Array:
     packed = a.ndim > 1 and b.ndim > 1 and a.dtype == b.dtype and a.dtype.char in "fd"
     if packed and min(a.shape[-2], b.shape[-1]) > 1 and a.shape[-2] * a.shape[-1] * b.shape[-1] >= _PACKED:
         a = a if _is_matrix(a) else np.ascontiguousarray(a)
-        # What lies in the memory of the other may be its transpose, which NumPy multiplies in another way.
+        # Operands that share memory may be transposes of each other, which NumPy multiplies differently.
         b = b if _is_matrix(b) and not np.may_share_memory(a, b) else np.array(b, order="C")
     else:
         a, b = np.asarray(a, order="C"), np.asarray(b, order="C")

@@ -1,14 +1,14 @@
 """Formulas of NumPy as programs of the compiled helper: the whole formula on one tile after the other.
 
-A reference is written as a formula of whole arrays. ``trace`` runs it once on stand-ins (``tracing``), which note what is
-asked of them, and makes a ``Program`` of the notes. The helper then does all operations on a tile in the first-level cache,
+A reference is written as a formula of whole arrays. ``trace`` runs it once on stand-ins (``tracing``), which record the
+operations, and makes a ``Program`` of the record. The helper then does all operations on a tile in the first-level cache,
 where NumPy would write each operation's result to memory: the same operations, each rounded to float32 as NumPy rounds it, so
 the same bits, but for the sign of a NaN made of two. A formula along rows goes over one row several times, before the next:
 sums and maxima of a row give numbers that the helper computes with too. Functions that only NumPy has (log, tanh, sin, ...)
 cut a program into phases, between which NumPy's function runs on a block.
 
 What cannot be traced (other data types, control flow on data, functions not listed there) has no program; the formula then
-runs on arrays as it is. Nothing here knows any operator.
+runs on arrays as it is. This module knows no operator.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Step(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """What a phase asks of arrays beside their addresses: the same for all that have the same shapes, strides and data types."""
+    """A phase's view of its arrays apart from their addresses: the same for equal shapes, strides and data types."""
 
     words: list[int]  # of each operand, the first one counted from the array's address
     work: bytes
@@ -86,7 +86,7 @@ class Program:
         self._blocks: dict[int, int] = {}  # the memory that keeps a node's values from phase to phase
         self._direct: dict[int, int] = {}  # outputs that a function of NumPy fills itself
         self._find_direct()
-        self.phases: list[Union[Phase, list[_Step]]] = self._made()
+        self.phases: list[Union[Phase, list[_Step]]] = self._phases()
         self.single = len(self.phases) == 1 and isinstance(self.phases[0], Phase)
         self.operations = sum(_COSTS.get(node.what, 1) for node in self._nodes if node.kind == "tile")
         self._row_inputs = [number for number, node in enumerate(self._nodes) if node.kind == "row_input"]
@@ -129,7 +129,7 @@ class Program:
             self._cheap(a) for a in node.arguments if not isinstance(a, Number)
         )
 
-    def _made(self) -> list[Union[Phase, list[_Step]]]:
+    def _phases(self) -> list[Union[Phase, list[_Step]]]:
         stored = [(output, node) for output, node in self._stored if node not in self._direct]
         last = max([0, *(self._seen_by_helper(node) for _, node in stored)])
         last = max([last, *(self._levels[n] for n, node in enumerate(self._nodes) if node.kind == "reduce")])
@@ -142,7 +142,7 @@ class Program:
             ]
         )
         self._kept: dict[int, set[int]] = {}  # of each phase, the values to keep for later ones
-        made: list[Union[Phase, list[_Step]]] = []
+        phases: list[Union[Phase, list[_Step]]] = []
         phase = Assembly()
         for level in range(end, -1, -1):
             if level % 2 == 0:
@@ -153,14 +153,14 @@ class Program:
                 for step in reversed(steps):
                     phase.put_first(row_function(self._nodes[step.node], self._nodes, phase, step.node) or [])
             else:
-                made += [phase.encoded(), steps]
+                phases += [phase.encoded(), steps]
                 phase = Assembly()
-        made.append(phase.encoded())
-        made.reverse()
-        return [phase for phase in made if (phase.instructions if isinstance(phase, Phase) else phase)]
+        phases.append(phase.encoded())
+        phases.reverse()
+        return [phase for phase in phases if (phase.instructions if isinstance(phase, Phase) else phase)]
 
     def _memory_sizes(self) -> list[bool]:
-        """Of each memory whether it is of one row only, because one phase alone uses it."""
+        """For each scratch memory, whether one row is enough, because only one phase uses it."""
         users: list[list[Any]] = [[] for _ in range(1 + max([-1, *self._blocks.values()]))]
         for phase in self.phases:
             if isinstance(phase, Phase):
@@ -169,7 +169,7 @@ class Program:
                 operands = [operand for step in phase for operand in (step.source, step.target)]
             for number in {o.number for o in operands if o is not None and o.kind == "scratch"}:
                 users[number].append(phase)
-        return [len(found) == 1 and isinstance(found[0], Phase) for found in users]
+        return [len(used_by) == 1 and isinstance(used_by[0], Phase) for used_by in users]
 
     def _keep(self, number: int) -> int:
         """The memory for a node's values; that of its argument where a function of NumPy is the only one to use it."""
@@ -189,17 +189,17 @@ class Program:
                 steps.append(_Step(number, node.what, node.arguments, None, None))
                 continue
             argument = node.arguments[0]
-            given = self._nodes[argument]
+            source_node = self._nodes[argument]
             if number in self._direct:
                 target = Operand("output", self._direct[number])
             elif number in self._blocks:
                 target = Operand("scratch", self._blocks[number])
             else:
-                continue  # nobody uses it
-            if given.kind == "input" and given.dtype == FLOAT32 and self._plain(argument):
-                source = Operand("input", *given.what)
+                continue  # unused
+            if source_node.kind == "input" and source_node.dtype == FLOAT32 and self._plain(argument):
+                source = Operand("input", *source_node.what)
             else:
-                alone = self._uses.count(argument) == 1 and given.kind == "tile" and target.kind == "scratch"
+                alone = self._uses.count(argument) == 1 and source_node.kind == "tile" and target.kind == "scratch"
                 if alone and argument not in self._blocks:  # NumPy's function works in place
                     self._blocks[argument] = target.number
                     self._kept.setdefault(self._levels[argument], set()).add(argument)
@@ -229,19 +229,19 @@ class Program:
                 return values[argument]
             node = self._nodes[argument]
             if node.kind == "input":
-                made = load(Operand("input", *node.what))
+                value = load(Operand("input", *node.what))
             elif node.kind in ("row", "row_input", "reduce"):
-                made = load(Operand("row", argument))
+                value = load(Operand("row", argument))
             elif node.kind == "outer" or (self._levels[argument] < level and self._cheap(argument) > 4):
-                made = load(Operand("scratch", self._keep(argument)))
+                value = load(Operand("scratch", self._keep(argument)))
             else:
-                given = [emit(a) for a in node.arguments]
-                made = phase.value()
-                values[argument] = made
-                code.append((node.what, made, given))
-                return made
-            values[argument] = made  # the same value under another name
-            return made
+                operand_values = [emit(a) for a in node.arguments]
+                value = phase.value()
+                values[argument] = value
+                code.append((node.what, value, operand_values))
+                return value
+            values[argument] = value  # the same value under another name
+            return value
 
         stores = [(emit(node), Operand("output", output)) for output, node in stored]
         for number in sorted(self._kept.get(level, ())):
@@ -250,7 +250,7 @@ class Program:
             if node.kind == "reduce" and self._levels[number] == level:
                 source = emit(node.arguments[0])
                 code.append((node.what, phase.operand(Operand("row", number)), (source,)))
-                phase.made.append(number)
+                phase.computed.append(number)
         for value, what in stores:
             code.append(("store", phase.operand(what), (value,)))
         phase.put_first(code)
@@ -270,7 +270,7 @@ class Program:
         number for each row; inputs and outputs with one number for each row have that shape. ``layouts`` keeps what blocks of
         one size, of arrays of the same strides, have in common.
         """
-        found: dict[int, Array] = {number: widen(inputs[self._nodes[number].what]) for number in self._row_inputs}
+        row_values: dict[int, Array] = {number: widen(inputs[self._nodes[number].what]) for number in self._row_inputs}
         for place, phase in enumerate(self.phases):
             if isinstance(phase, Phase):
                 layout = None if layouts is None else layouts.get((place, sizes))
@@ -278,24 +278,24 @@ class Program:
                     layout = self._layout(phase, inputs, outputs, sizes)
                     if layouts is not None:
                         layouts[place, sizes] = layout
-                self._run_phase(phase, inputs, outputs, sizes, found, lead, layout)
+                self._run_phase(phase, inputs, outputs, sizes, row_values, lead, layout)
                 continue
             memory = self._scratch(sizes)
             for step in phase:
                 if step.source is None or step.target is None:
-                    given = (a.value if isinstance(a, Number) else found[a] for a in step.arguments)
-                    found[step.node] = np.asarray(step.function(*given))
+                    operands = (a.value if isinstance(a, Number) else row_values[a] for a in step.arguments)
+                    row_values[step.node] = np.asarray(step.function(*operands))
                     continue
                 source = memory[step.source.number] if step.source.kind == "scratch" else inputs[step.source.number]
                 target = memory[step.target.number] if step.target.kind == "scratch" else outputs[step.target.number]
                 step.function(source, out=target)
         for number, node in self._row_results:
-            values, output = found[node], outputs[number]
+            values, output = row_values[node], outputs[number]
             same = values.size == output.size
             round_into(output, values.reshape(output.shape) if same else np.broadcast_to(values, output.shape))
 
     def layouts(self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]) -> dict[Any, _Layout]:
-        """What ``run`` takes as ``layouts``, of these arrays; ``run`` itself may then be given others of the same memory."""
+        """What ``run`` takes as ``layouts``, of these arrays; ``run`` may then take other arrays of the same layout."""
         return {
             (place, sizes): self._layout(phase, inputs, outputs, sizes)
             for place, phase in enumerate(self.phases)
@@ -305,9 +305,9 @@ class Program:
     def direct(
         self, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]
     ) -> Optional[Callable[[Sequence[Any], Sequence[Any]], None]]:
-        """``run`` for arrays of these shapes, strides and data types, where there is nothing but arrays: in few steps.
+        """A fast ``run`` for arrays of these shapes, strides and data types; None if the program needs more than arrays.
 
-        What Python does before a large array's first element is read from cold caches: it counts.
+        Caches are cold when a large array arrives, so every Python step before its first element counts.
         """
         phase = self.phases[0]
         if not self.single or not isinstance(phase, Phase) or self._memory or self._row_results:
@@ -325,7 +325,9 @@ class Program:
                 words[place] += _address((inputs if is_input else outputs)[number])
             operands, begun = pack(*words), np.zeros(1, np.int64)
 
-            def share(kept: Any = (inputs, outputs)) -> None:  # whose addresses the operands have
+            def share(
+                arrays: Any = (inputs, outputs),
+            ) -> None:  # keeps alive the arrays whose addresses the operands hold
                 native.run_program(code, operands, len(places), layout.work, phase.sums, begun)
 
             if layout.threads > 1:
@@ -336,7 +338,7 @@ class Program:
         return run
 
     def _layout(self, phase: Phase, inputs: Sequence[Any], outputs: Sequence[Any], sizes: tuple[int, ...]) -> _Layout:
-        """What a phase asks of arrays beside their addresses."""
+        """A phase's view of its arrays apart from their addresses."""
         missing = (0,) * (DIMS - len(sizes))
         repeated = (0,) * (len(sizes) - 1)
         words: list[int] = []
@@ -375,15 +377,15 @@ class Program:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
         sizes: Sequence[int],
-        found: dict[int, Array],
+        row_values: dict[int, Array],
         lead: Sequence[int],
         layout: _Layout,
     ) -> None:
-        for number in phase.made:
-            found[number] = np.empty(lead, self._nodes[number].dtype)
-        kept = [operand.number for operand in phase.operands if operand.kind == "row"]
-        rows = {number: _in_rows(found[number], lead, self._nodes[number].dtype) for number in kept}
-        pieces = np.zeros(1, np.int64)  # that a thread has begun
+        for number in phase.computed:
+            row_values[number] = np.empty(lead, self._nodes[number].dtype)
+        row_operands = [operand.number for operand in phase.operands if operand.kind == "row"]
+        rows = {number: _in_rows(row_values[number], lead, self._nodes[number].dtype) for number in row_operands}
+        pieces = np.zeros(1, np.int64)  # the number of pieces that threads have begun
         code = (phase.code, phase.instructions, phase.constants, phase.constant_count, phase.registers)
 
         def packed() -> bytes:
@@ -399,10 +401,11 @@ class Program:
             native.run_program(code, operands, len(phase.operands), layout.work, phase.sums, pieces)
 
         threads = min(layout.threads, thread_count()) if layout.threads > 1 else 1
-        shared = b"" if self._memory and threads > 1 else packed()  # else each thread has memory of its own
+        # With scratch memory each thread packs its own operands.
+        shared = b"" if self._memory and threads > 1 else packed()
         side_by_side(share, threads)
-        for number in phase.made:
-            found[number] = found[number].reshape(lead[: self._nodes[number].ndim])
+        for number in phase.computed:
+            row_values[number] = row_values[number].reshape(lead[: self._nodes[number].ndim])
 
 
 def _in_rows(values: Array, lead: Sequence[int], dtype: np.dtype[Any]) -> Array:
@@ -417,7 +420,7 @@ def _address(array: Array) -> int:
     return address
 
 
-# ------------------------------------------------------------------------------------------------------ made and kept
+# ------------------------------------------------------------------------------------------------------ cache
 
 
 _programs: weakref.WeakKeyDictionary[Any, dict[Any, Optional[Program]]] = weakref.WeakKeyDictionary()
@@ -448,20 +451,20 @@ def program(
         else:
             return None
     key += [None if output is None else output.dtype for output in outputs]
-    found = tuple(key)
+    signature = tuple(key)
     try:
         with _lock:
-            kept = _programs.setdefault(function, {})
+            cached = _programs.setdefault(function, {})
     except TypeError:  # no weak references to it, such as a ufunc
-        kept = _unreferenced.setdefault(id(function), {}) if isinstance(function, np.ufunc) else {}
-    if found not in kept:
-        if len(kept) >= _MOST_PROGRAMS:
-            kept.clear()
+        cached = _unreferenced.setdefault(id(function), {}) if isinstance(function, np.ufunc) else {}
+    if signature not in cached:
+        if len(cached) >= _MOST_PROGRAMS:
+            cached.clear()
         try:
-            kept[found] = trace(function, inputs, outputs, row_axes, like)
-        except Exception:  # whatever a formula does to a stand-in that it would not do to an array
-            kept[found] = None
-    return kept[found]
+            cached[signature] = trace(function, inputs, outputs, row_axes, like)
+        except Exception:  # a formula may fail on a stand-in where it works on arrays
+            cached[signature] = None
+    return cached[signature]
 
 
 _unreferenced: dict[int, dict[Any, Optional[Program]]] = {}  # of NumPy's own functions, which stay

@@ -18,7 +18,7 @@ def add_rows(out: Array, x: Array, order: Array, rows: Array, values: Array) -> 
     starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
     hit = rows[starts]
     columns = x.shape[1]
-    # A block has the runs whose first place lies in a stretch of places.
+    # A block has the runs that begin in a range of places.
     cuts = np.searchsorted(starts, np.arange(0, len(rows), rows_per_block(columns)))
     cuts = np.append(cuts, len(starts))
     ends = np.append(starts, len(rows))[cuts]
@@ -28,15 +28,15 @@ def add_rows(out: Array, x: Array, order: Array, rows: Array, values: Array) -> 
         if here.start == here.stop:
             return
         first, last = ends[block], ends[block + 1]
-        taken, runs, targets = order[first:last], starts[here] - first, hit[here]
-        if native.add_rows(out, x, values, taken, runs, targets):
+        selected, runs, targets = order[first:last], starts[here] - first, hit[here]
+        if native.add_rows(out, x, values, selected, runs, targets):
             return
-        terms = widen(np.take(codes(values), taken, 0).view(values.dtype))
-        sums = np.add.reduceat(terms, runs, 0, np.float64) if len(runs) < len(taken) else terms
+        terms = widen(np.take(codes(values), selected, 0).view(values.dtype))
+        sums = np.add.reduceat(terms, runs, 0, np.float64) if len(runs) < len(selected) else terms
         base = widen(np.take(codes(x), targets, 0).view(x.dtype))
-        made = np.empty(base.shape, out.dtype)
-        round_into(made, np.add(base, sums, dtype=np.float64))
-        codes(out)[targets] = codes(made)
+        rounded = np.empty(base.shape, out.dtype)
+        round_into(rounded, np.add(base, sums, dtype=np.float64))
+        codes(out)[targets] = codes(rounded)
 
     for_blocks(len(cuts) - 1, 1, add)
 

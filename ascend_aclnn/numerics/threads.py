@@ -21,7 +21,7 @@ _NAME = "ascend-aclnn-compute"
 
 
 class _Share:
-    """Work that another thread may take, until whoever offers it takes it back."""
+    """Work offered to other threads until its owner withdraws it."""
 
     __slots__ = ("_done", "_failure", "_taken", "_work")
 
@@ -44,9 +44,9 @@ class _Share:
             self._done.release()
 
     def finish(self) -> Optional[BaseException]:
-        """Takes it back if nobody has begun it, else waits until it is done. What it raised, or what ended the waiting."""
+        """Withdraws the work if no thread has begun it, else waits for its end. Returns its exception, or what ended the wait."""
         if self._taken.acquire(blocking=False):
-            self._work = None  # it stays in the queue, but nothing that it uses
+            self._work = None  # the entry stays in the queue without its arrays
             return None
         interruption: Optional[BaseException] = None
         while True:
@@ -58,7 +58,7 @@ class _Share:
 
 
 class _Helpers:
-    """Threads that take what is offered. They are daemons: who offers work waits for it, so none is lost at the end."""
+    """Worker threads. They are daemons: the thread that offers work waits for it, so none is lost at exit."""
 
     def __init__(self) -> None:
         self._offers: SimpleQueue[_Share] = SimpleQueue()
@@ -97,7 +97,7 @@ os.register_at_fork(after_in_child=_forget_helpers)
 
 
 def thread_count() -> int:
-    """Threads for a computation: ``ASCEND_ACLNN_THREADS``, at most (and by default) the cores we may run on."""
+    """Threads for a computation: ``ASCEND_ACLNN_THREADS``, at most (and by default) the cores that the process may use."""
     cores = len(os.sched_getaffinity(0))
     wanted = os.environ.get("ASCEND_ACLNN_THREADS", "").strip()
     if not wanted:
@@ -109,10 +109,10 @@ def thread_count() -> int:
 
 @functools.cache
 def _keep_freed_memory() -> None:
-    """Lets malloc hand out the memory of a freed block again, where it would give it back to the system and ask anew.
+    """Makes malloc reuse the memory of freed blocks instead of returning it to the system.
 
-    glibc takes the size of a large allocation that is freed for the one to expect (M_MMAP_THRESHOLD in mallopt(3)). One of
-    30 MiB, which nobody touches, halves the time of work in blocks: their temporaries meet no fresh pages any more.
+    glibc raises its mmap threshold to the size of a large block that is freed (M_MMAP_THRESHOLD in mallopt(3)). Freeing one
+    of 30 MiB, never touched, halves the time of work in blocks: their temporaries need no fresh pages any more.
     """
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -121,10 +121,10 @@ def _keep_freed_memory() -> None:
 
 
 def side_by_side(work: Callable[[], None], threads: int) -> None:
-    """Calls ``work`` on this thread and on up to ``threads - 1`` others at once, as far as they begin before this one is done.
+    """Calls ``work`` on this thread and on up to ``threads - 1`` others, if they start before this thread has finished.
 
-    Returns when all that have begun are done; then the first exception is raised. Within a block of ``for_blocks`` only this
-    thread works: the others are busy, and what waits for them would keep its arrays.
+    Returns when all calls that have begun are done, and raises the first exception. Within a block of ``for_blocks`` only
+    this thread works: the others are busy, and queued work would keep its arrays alive.
     """
     shares: list[_Share] = []
     failures: list[Optional[BaseException]] = []
@@ -169,7 +169,7 @@ def for_blocks(n: int, block: int, fn: Callable[[int, int], None]) -> None:
                         return
                     try:
                         fn(lo, min(lo + block, n))
-                    except BaseException as failure:  # handed to the caller below
+                    except BaseException as failure:  # raised in the caller below
                         failures.append(failure)
         finally:
             _local.within = within
@@ -184,13 +184,13 @@ KEPT = 1 << 22
 
 
 def scratch(name: str, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
-    """Uninitialised memory that the calling thread gets again under the same name: valid until that next time."""
+    """Uninitialised memory of the calling thread, by name; valid until the thread asks for that name again."""
     dtype = np.dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
-    kept: dict[str, npt.NDArray[np.uint8]] = _local.__dict__.setdefault("kept", {})
-    memory = kept.get(name)
+    memories: dict[str, npt.NDArray[np.uint8]] = _local.__dict__.setdefault("scratch", {})
+    memory = memories.get(name)
     if memory is None or memory.nbytes < nbytes:
         memory = np.empty(nbytes, np.uint8)
-        if nbytes <= KEPT:  # a giant row's scratch is not worth holding on to
-            kept[name] = memory
+        if nbytes <= KEPT:  # scratch for a giant row is not kept
+            memories[name] = memory
     return memory[:nbytes].view(dtype).reshape(shape)

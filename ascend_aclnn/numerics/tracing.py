@@ -1,7 +1,7 @@
-"""What a formula of NumPy does with its arrays, noted by stand-ins (``Traced``) on which it runs instead.
+"""Traces a formula of NumPy: it runs on stand-ins (``Traced``), which record its operations.
 
 Each stand-in has the number of a ``Node``: an input, an operation on elements, a sum or maximum of rows, a function of such
-numbers. What programs cannot do is ``Untraceable``. Nothing here knows any operator.
+numbers. Operations that programs lack raise ``Untraceable``. This module knows no operator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _OUTER = """
 
 
 class Untraceable(Exception):
-    """A formula is more than programs can do."""
+    """A formula does something that programs cannot do."""
 
 
 class Node(NamedTuple):
@@ -60,7 +60,7 @@ class Number(NamedTuple):
 
 
 class Notes:
-    """What a formula has asked for so far."""
+    """The operations of a formula so far."""
 
     def __init__(self, axes: int) -> None:
         self.nodes: list[Node] = []
@@ -88,7 +88,7 @@ class Notes:
 
 
 def _constant(value: Any) -> Number:
-    """A number beside a float32 array: what NumPy takes it for."""
+    """A number beside a float32 array, as NumPy converts it."""
     if type(value) in (int, float):
         with np.errstate(all="ignore"):
             value = np.float32(value)
@@ -141,24 +141,24 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
             return _largest(*inputs, **options)
         if method != "__call__" or options:
             raise Untraceable(f"{ufunc.__name__}.{method} with {options}")
-        made = _apply(self._notes, ufunc, inputs)
+        traced = _apply(self._notes, ufunc, inputs)
         if out is None:
-            return made
+            return traced
         target = out[0]
         if (
             not isinstance(target, Traced)
-            or target.dtype != made.dtype
-            or (target._sample is None) != (made._sample is None)
+            or target.dtype != traced.dtype
+            or (target._sample is None) != (traced._sample is None)
         ):
             raise Untraceable("a result is stored into another array")
-        target._node, target._sample = made._node, made._sample
+        target._node, target._sample = traced._node, traced._sample
         return target
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        made = _FUNCTIONS.get(function)
-        if made is None:
+        traced_function = _FUNCTIONS.get(function)
+        if traced_function is None:
             raise Untraceable(f"numpy.{function.__name__}")
-        return made(*arguments, **options)
+        return traced_function(*arguments, **options)
 
     def __getitem__(self, key: Any) -> Traced:
         if not isinstance(key, tuple) or len(key) != 2 or key[0] is not Ellipsis or not isinstance(key[1], slice):
@@ -217,7 +217,7 @@ _ONE = Number(np.float32(1).tobytes())
 
 
 def _logistic_argument(notes: Notes, operation: str, arguments: Sequence[Any]) -> Optional[int]:
-    """x where the quotient is 1 / (1 + exp(-x)), which the helper computes without writing down what lies between."""
+    """x where the quotient is 1 / (1 + exp(-x)), which the helper computes without storing intermediate values."""
     for name in ("divide", "add", "exp", "negative"):
         others = [a for a in arguments if a != _ONE]
         wanted = 2 if name in ("divide", "add") else 1
@@ -317,8 +317,8 @@ def _of_rows(operation: str, x: Traced, axis: Any, keepdims: bool) -> Traced:
     if kind == FLOAT64 and notes.width > native.LONG_ROW and not native.adds_long_rows():
         raise Untraceable("rows that this NumPy adds up in parts")
     number = notes.add(Node("reduce", operation, (x._node,), kind, len(shape)), (operation, x._node))
-    made = Traced(notes, number, (1,) * len(shape), np.ones((1,) * len(shape), kind))
-    return made if keepdims else _squeezed(made, tuple(rows))
+    traced = Traced(notes, number, (1,) * len(shape), np.ones((1,) * len(shape), kind))
+    return traced if keepdims else _squeezed(traced, tuple(rows))
 
 
 def as_type(x: Any, dtype: Any) -> Any:
