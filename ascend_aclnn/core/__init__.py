@@ -1,1 +1,1 @@
-"""What everything else stands on; imports nothing above itself."""
+"""The lowest layer; imports nothing above itself."""

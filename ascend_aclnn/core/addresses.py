@@ -1,7 +1,7 @@
 """Memory by address, for operators whose tensors hold addresses instead of data.
 
-A backend enters what finds its memory. The NumPy backend knows the storages whose address a program has asked for (they may
-be gone by now), the device process all of the device memory.
+A backend registers a finder for its memory. The NumPy backend knows the storages whose address a program has asked for
+(some may be freed by now), the device process all of the device memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _given_out: weakref.WeakValueDictionary[int, Storage] = weakref.WeakValueDiction
 
 
 def enter(finder: Finder) -> None:
-    """Makes more memory known."""
+    """Registers a finder."""
     _finders.append(finder)
 
 
@@ -36,11 +36,11 @@ def give_out(storage: Storage, address: int) -> int:
 
 
 def find(address: int, nbytes: int) -> Optional[Bytes]:
-    """The bytes at an address, to read and to write; None where no memory that is known holds all of them."""
+    """The bytes at an address, to read and to write; None where no registered memory holds all of them."""
     for finder in (_find_storage, *_finders):
-        found = finder(address, nbytes)
-        if found is not None:
-            return found
+        data = finder(address, nbytes)
+        if data is not None:
+            return data
     return None
 
 

@@ -1,4 +1,4 @@
-"""The backend in use and the streams that are entered: what a call without ``stream=`` goes by.
+"""The backend in use and the streams that are entered: the defaults of a call without ``stream=``.
 
 This module knows no backend. ``ascend_aclnn.selection`` names them and registers how the default one is found.
 """
@@ -20,7 +20,7 @@ _find_default: Optional[Callable[[], Backend]] = None
 
 
 def set_default_finder(find: Callable[[], Backend]) -> None:
-    """Registers what finds the backend of a process that has chosen none."""
+    """Registers the function that finds the backend of a process that has chosen none."""
     global _find_default
     _find_default = find
 

@@ -1,8 +1,8 @@
 """DLPack: sharing memory with other array packages without copying it.
 
-Host memory that NumPy can describe goes through NumPy's own protocol; what it cannot (bfloat16 and its kin, device memory)
-is exported and imported here with ctypes. An exported tensor lives until the consumer lets it go, an imported one keeps
-the producer's object.
+Host memory that NumPy can describe goes through NumPy's own protocol; other memory (bfloat16 and similar types, device
+memory) is exported and imported here with ctypes. An exported tensor lives until the consumer releases it, an imported one
+keeps the producer's object alive.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _ManagedVersioned(ctypes.Structure):
 
 
 def _api(name: str, returns: Any, *parameters: Any) -> Any:
-    # A prototype of one's own: the attributes of ctypes.pythonapi are shared with everybody else.
+    # Separate prototypes: the attributes of ctypes.pythonapi are shared by all packages.
     return ctypes.PYFUNCTYPE(returns, *parameters)((name, ctypes.pythonapi))
 
 
@@ -111,12 +111,12 @@ def _let_go(address: int) -> None:
 
 
 # Capsules that may not have been used yet, by the address of their struct. They have no destructor: NumPy drops a capsule
-# that it refuses while its exception is set, and no Python code can run then. They are looked through at the next export.
+# that it refuses while its exception is set, and no Python code can run then. The next export checks them.
 _waiting: dict[int, Any] = {}
 
 
 def release_unused() -> None:
-    """Lets the tensors of capsules go that nobody has used or can use any more."""
+    """Releases the tensors of capsules that were never used and no longer can be."""
     for address, capsule in list(_waiting.items()):
         if not _is_valid(capsule, _PLAIN):
             _waiting.pop(address, None)  # used: the consumer calls the deleter
@@ -126,12 +126,12 @@ def release_unused() -> None:
 
 
 _REFERENCES = (
-    4  # to an unused capsule that only _waiting has: there, in the list, in the loop, as getrefcount's argument
+    4  # of a capsule that only _waiting holds: the dict, the list, the loop variable and getrefcount's argument
 )
 
 
 def _outlive_python() -> None:
-    """At exit: consumers that let go after the interpreter's end find no deleter to call, and the struct still there."""
+    """At exit: clears the deleters and keeps the structs, for consumers that release after the interpreter has ended."""
     for entry in list(_exported.values()):
         entry[0].deleter = _Deleter()
         _increase_references(entry)
@@ -140,7 +140,7 @@ def _outlive_python() -> None:
 _increase_references = _api("Py_IncRef", None, ctypes.py_object)
 atexit.register(_outlive_python)
 
-_release = _Deleter(_let_go)  # C calls it as long as a consumer lives, so it stays for good
+_release = _Deleter(_let_go)  # never freed: C may call it as long as a consumer lives
 
 
 # ------------------------------------------------------------------------------------------------------- export
@@ -192,7 +192,7 @@ def _export_array(array: npt.NDArray[Any], dtype: DataType) -> Any:
 
 
 class _Exposed:
-    """What NumPy makes an ndarray from that keeps the tensor whose memory it is."""
+    """An ``__array_interface__`` object through which an ndarray keeps the tensor alive that owns its memory."""
 
     def __init__(self, tensor: Tensor, dtype: np.dtype[Any]) -> None:
         self.tensor = tensor
@@ -311,7 +311,7 @@ def _take(obj: Any, stream: Optional[int]) -> tuple[Any, Any]:
     asked = {} if stream is None else {"stream": stream}
     try:
         capsule = obj.__dlpack__(max_version=(1, 0), **asked)
-    except TypeError:  # a producer of the time before versions
+    except TypeError:  # an unversioned producer
         capsule = obj.__dlpack__(**asked)
     for name, kind in ((_VERSIONED, _ManagedVersioned), (_PLAIN, _Managed)):
         if _is_valid(capsule, name):

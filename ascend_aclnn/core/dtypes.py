@@ -142,7 +142,7 @@ _PRIVATE = frozenset(
     }
 )
 
-# Host stand-ins. COMPLEX32 and FLOAT4_E1M2 have none; HIFLOAT8 has its codes in a dtype of this package.
+# Host dtypes. COMPLEX32 and FLOAT4_E1M2 have none; HIFLOAT8 has a dtype of this package for its codes.
 _NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.FLOAT: np.dtype(np.float32),
     DataType.FLOAT16: np.dtype(np.float16),
@@ -191,7 +191,7 @@ _BITS.update(
     }
 )
 
-# What people call them elsewhere, for the hint of an error.
+# Their names in other packages, for the hint of an error.
 _ALIASES = {
     "fp16": "float16",
     "half": "float16",
@@ -213,17 +213,17 @@ def as_datatype(dtype: DTypeLike) -> DataType:
     if type(dtype).__module__ == "torch":
         return _of_torch(cast(Hashable, dtype))
     try:
-        known = np.dtype(dtype)
+        numpy_dtype = np.dtype(dtype)
     except TypeError:
         raise TypeError(_unknown_dtype(dtype)) from None
-    if known.type is np.void:  # bytes, which equal the dtype of HIFLOAT8 where they come one by one
-        raise TypeError(f"CANN has no data type for NumPy's {known}")
-    found = _FROM_NUMPY.get(known)
-    if found is None:
-        found = _FROM_NUMPY.get(known.newbyteorder("="))  # of a foreign byte order: its values are copied
-    if found is None:
-        raise TypeError(f"CANN has no data type for NumPy's {known}")
-    return found
+    if numpy_dtype.type is np.void:  # bytes, which equal the dtype of HIFLOAT8 where they come one by one
+        raise TypeError(f"CANN has no data type for NumPy's {numpy_dtype}")
+    member = _FROM_NUMPY.get(numpy_dtype)
+    if member is None:
+        member = _FROM_NUMPY.get(numpy_dtype.newbyteorder("="))  # of a foreign byte order: its values are copied
+    if member is None:
+        raise TypeError(f"CANN has no data type for NumPy's {numpy_dtype}")
+    return member
 
 
 @functools.cache
@@ -232,15 +232,15 @@ def _of_torch(dtype: Hashable) -> DataType:
     name = str(dtype)[len("torch.") :]
     if name == "complex32":
         return DataType.COMPLEX32
-    found = next((member for member, known in _NUMPY.items() if known.name == name), None)
-    if found is None:
+    datatype = next((member for member, numpy_dtype in _NUMPY.items() if numpy_dtype.name == name), None)
+    if datatype is None:
         raise TypeError(f"CANN has no data type for {dtype}")
-    return found
+    return datatype
 
 
 def _unknown_dtype(dtype: object) -> str:
     names = [*DataType.__members__, *(d.name for d in _NUMPY.values())]
-    import difflib  # of mistakes alone
+    import difflib  # for errors only
 
     close = difflib.get_close_matches(_ALIASES.get(str(dtype).lower(), str(dtype)), names, 1, 0.5)
     hint = f"; did you mean {close[0]!r}?" if close else ""

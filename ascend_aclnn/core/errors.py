@@ -35,7 +35,7 @@ Cause = tuple[str, dict[str, Any]]
 class RuleViolation(Exception):
     """Phase one would refuse a call: the status CANN returns, the C parameter it is about, what came and what is allowed.
 
-    ``cause`` tells the same in values, where CANN has a common check for it: the kind of check, and what it prints.
+    ``cause`` has the same as values, where CANN has a common check for it: the kind of check, and what it prints.
     """
 
     def __init__(

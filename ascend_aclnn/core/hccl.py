@@ -104,7 +104,7 @@ def hccl_type(dtype: DataType) -> HcclDataType:
 _NOT_SET = 0xFFFFFFFF
 _YEAR = 365 * 86400.0
 _MAGIC = 0xF0F0F0F0
-_VERSION = 11  # of the newest structure, which older HCCL reads as far as it knows it
+_VERSION = 11  # of the newest structure; older HCCL reads the part that it knows
 _CONFIG_NAME = "HcclCommInitRootInfoConfig"  # the routine that HCCL names in its messages
 
 
@@ -148,7 +148,7 @@ def _field(name: str, version: int, default: Any, unset: Any = None, capability:
 
 @dataclasses.dataclass(frozen=True)
 class CommunicatorConfig:
-    """HcclCommConfig: what is chosen for one communicator; None leaves it to HCCL's variable and default."""
+    """HcclCommConfig: settings of one communicator; None leaves a setting to HCCL's variable and default."""
 
     buffer_size: Optional[int] = _field("hcclBufferSize", 1, None, _NOT_SET, 0)  # MB; HCCL_BUFFSIZE
     deterministic: Optional[int] = _field("hcclDeterministic", 1, None, _NOT_SET, 1)  # 0, 1; 2 on Atlas A2 and A3
@@ -171,8 +171,8 @@ class CommunicatorConfig:
     sq_depth: Optional[int] = _field("hcclChannelSqDepth", 11, None, _NOT_SET, 11)
 
     def pack(self) -> bytes:
-        """The structure, as HcclCommConfigInit begins it; ValueError for what its fields cannot hold."""
-        made = _Structure(size=CONFIG_BYTES, magic=_MAGIC, version=_VERSION)
+        """The structure, as HcclCommConfigInit initialises it; ValueError for values that its fields cannot hold."""
+        structure = _Structure(size=CONFIG_BYTES, magic=_MAGIC, version=_VERSION)
         for item in dataclasses.fields(self):
             name, value = item.metadata["hccl"], getattr(self, item.name)
             value = item.metadata["unset"] if value is None else value
@@ -183,34 +183,34 @@ class CommunicatorConfig:
                     raise ValueError(
                         f"{item.name} has {len(data)} bytes; it must have less than {field.size}, none of them 0"
                     )
-                setattr(made, name, data)
+                setattr(structure, name, data)
                 continue
             low = -1 if name == "hcclExecTimeOut" else 0
             high = (1 << (8 * field.size - (low < 0))) - 1
             if not low <= int(value) <= high:
                 raise ValueError(f"{item.name} is {value}; it must be in [0, {high}]")
-            setattr(made, name, int(value))
-        return bytes(made)
+            setattr(structure, name, int(value))
+        return bytes(structure)
 
     @classmethod
     def unpack(cls, data: bytes) -> CommunicatorConfig:
-        """Of a structure of any version: as much as it has. AclError 1 where HcclCommConfigInit has not begun it."""
+        """The configuration in a structure of any version. AclError 1 unless HcclCommConfigInit has initialised it."""
         size = int.from_bytes(data[:8], "little")
-        found = _Structure.from_buffer_copy(data[: min(size, len(data))].ljust(CONFIG_BYTES, b"\0")[:CONFIG_BYTES])
-        if found.magic != _MAGIC:
-            text = f"config begins with {found.magic:#x}; HcclCommConfigInit must have filled it"
+        structure = _Structure.from_buffer_copy(data[: min(size, len(data))].ljust(CONFIG_BYTES, b"\0")[:CONFIG_BYTES])
+        if structure.magic != _MAGIC:
+            text = f"config begins with {structure.magic:#x}; HcclCommConfigInit must have filled it"
             raise AclError(PARAMETER, _CONFIG_NAME, text)
         values: dict[str, Any] = {}
         for item in dataclasses.fields(cls):
             about = item.metadata
-            value = getattr(found, about["hccl"])
-            if found.version < about["version"] or value == about["unset"]:
+            value = getattr(structure, about["hccl"])
+            if structure.version < about["version"] or value == about["unset"]:
                 continue
             values[item.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
         return cls(**values)
 
     def check(self, product: str) -> None:
-        """AclError 1 for values that HCCL refuses; what it ignores with a warning is let pass."""
+        """AclError 1 for values that HCCL refuses; values that it ignores with a warning pass."""
         for name, wrong, allowed in (
             ("buffer_size", self.buffer_size == 0, "at least 1"),
             ("deterministic", (self.deterministic or 0) > 2, "0, 1 or 2"),
@@ -242,7 +242,7 @@ class CommunicatorConfig:
         return self.exec_timeout or _YEAR
 
     def missing(self, capability: int) -> Optional[str]:
-        """An item that is chosen here and that HCCL of this HcclGetCommConfigCapability does not have yet."""
+        """A setting that an HCCL of this HcclGetCommConfigCapability does not have yet."""
         for item in dataclasses.fields(self):
             if getattr(self, item.name) != item.default and item.metadata["capability"] >= capability:
                 return item.name
@@ -261,9 +261,9 @@ def _is_algorithm(text: str) -> bool:
         return True
     parts = [part.rpartition("=") for part in text.replace(" ", "").split("/")]
     for _, _, levels in parts:
-        found = [_LEVEL.fullmatch(level) for level in levels.split(";")]
-        numbers = [match[1] for match in found if match]
-        if len(set(numbers)) < len(found):
+        matches = [_LEVEL.fullmatch(level) for level in levels.split(";")]
+        numbers = [match[1] for match in matches if match]
+        if len(set(numbers)) < len(matches):
             return False
     return len(parts) == 1 or all(name for name, _, _ in parts)
 
@@ -277,8 +277,8 @@ def _is_unfinished(text: str) -> bool:
 def _are_retry_parameters(text: str) -> bool:
     if not text:
         return True
-    found = re.match(r"MaxCnt:\s*(\d+),\s*HoldTime:\s*(\d+),\s*IntervalTime:\s*(\d+)", text)
-    if found is None:
+    match = re.match(r"MaxCnt:\s*(\d+),\s*HoldTime:\s*(\d+),\s*IntervalTime:\s*(\d+)", text)
+    if match is None:
         return False
-    count, hold, interval = map(int, found.groups())
+    count, hold, interval = map(int, match.groups())
     return 1 <= count <= 10 and hold <= 60_000 and interval <= 60_000

@@ -55,9 +55,9 @@ def _value(code: int) -> float:
     if not exponent_bits:
         return sign * mantissa
     field = rest >> mantissa_bits & (1 << exponent_bits) - 1
-    highest = 1 << exponent_bits - 1
-    magnitude = field | highest
-    return sign * 2.0 ** (-magnitude if field & highest else magnitude) * mantissa
+    leading_bit = 1 << exponent_bits - 1
+    magnitude = field | leading_bit
+    return sign * 2.0 ** (-magnitude if field & leading_bit else magnitude) * mantissa
 
 
 @functools.cache

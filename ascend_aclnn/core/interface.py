@@ -33,7 +33,7 @@ class MemoryInfo(NamedTuple):
 
 
 class MemoryStatistics(NamedTuple):
-    """What the pool of a device has done so far. Bytes, and counts of what was asked of the device and of the pool."""
+    """Counters of a device's memory pool: bytes, and requests to the device and to the pool."""
 
     used: int  # in use by tensors
     peak_used: int
@@ -41,11 +41,11 @@ class MemoryStatistics(NamedTuple):
     peak_reserved: int
     segments: int  # pieces taken from the device
     allocations: int  # of tensors and workspaces, ever
-    from_cache: int  # of these, without asking the device
+    from_cache: int  # of these, served without the device
 
 
 class MemoryBlock(NamedTuple):
-    """A piece of device memory in use, and who asked for it (a line of the program) where that was recorded."""
+    """A piece of device memory in use, and the line of the program that allocated it, where that was recorded."""
 
     address: int
     nbytes: int
@@ -54,7 +54,7 @@ class MemoryBlock(NamedTuple):
 
 
 class DeviceProperties(NamedTuple):
-    """What a device is; 0 where the backend cannot tell."""
+    """Properties of a device; 0 where the backend does not know."""
 
     soc: str
     product: str
@@ -85,7 +85,7 @@ class Storage(abc.ABC):
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
         """Copies host bytes into the storage; ordered after the work that uses it, done when this returns."""
 
-    owner: object = None  # who the memory belongs to, where it is borrowed
+    owner: object = None  # the owner of borrowed memory
 
     def wait(self) -> None:
         """Waits for the stream that wrote last."""
@@ -134,7 +134,7 @@ class HostRunner(Protocol):
         """One argument for each C parameter: ndarrays for tensors, lists of them, Python values for the rest."""
 
     def prepare(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
-        """``run`` for arguments that differ from these in data only; ``new``: the outputs are in memory of their own."""
+        """``run`` for arguments that differ from these in data only; ``new``: the outputs share no memory with inputs."""
 
 
 class Collective(NamedTuple):
@@ -219,8 +219,8 @@ class Backend(abc.ABC):
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> Optional[HostRunner]:
         """Both phases, once, asynchronously on a stream (None: the current one).
 
-        Returns what runs the operator on host arrays in the place of these values' tensors, without phase one: for all
-        values of the same specs and attributes. None where there is no such thing.
+        Returns a HostRunner, which runs the operator without phase one on host arrays in place of these tensors, for all
+        values of the same specs and attributes. None where the backend has none.
         """
 
     @abc.abstractmethod
@@ -271,10 +271,10 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def borrow(self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None) -> Storage:
-        """A Storage over memory that somebody else owns; ``owner`` is kept alive with it.
+        """A Storage over memory with another owner; ``owner`` is kept alive with it.
 
-        ``stream`` is where the owner uses the memory itself, and uses it again once it is let go. With a stream and no
-        owner the memory is used on that stream alone, as the owner itself would, and while the owner lives.
+        ``stream`` is the stream on which the owner uses the memory, also after its release. With a stream and no owner
+        the memory is used on that stream alone, as the owner would, and only while the owner lives.
         """
 
     @abc.abstractmethod
@@ -322,7 +322,7 @@ class Backend(abc.ABC):
         """A tensor with the same values and layout on another device; done when this returns."""
 
     def start_range(self, message: str, stream: Optional[Stream]) -> Optional[int]:
-        """Begins a named range in a profile; None where no profiler's library is there."""
+        """Begins a named range in a profile; None without a profiler's library."""
         return None
 
     def end_range(self, number: int) -> None:

@@ -55,8 +55,8 @@ def unpack_bits(data: npt.NDArray[np.uint8], count: int, dtype: DataType) -> npt
     values = (planes << np.arange(dtype.bits, dtype=np.uint8)).sum(axis=1, dtype=np.uint8)
     if dtype is DataType.INT4:
         values = ((values ^ 8).astype(np.int8) - np.int8(8)).astype(dtype.numpy)
-    made: npt.NDArray[Any] = values.view(dtype.numpy)
-    return made
+    elements: npt.NDArray[Any] = values.view(dtype.numpy)
+    return elements
 
 
 def elements(shape: Sequence[int]) -> int:

@@ -22,17 +22,17 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
 
 
 def facts(tensor: Tensor) -> list[tuple[str, str]]:
-    """What a Tensor is, apart from its values."""
-    found = [("shape", str(tensor.shape)), ("dtype", tensor.dtype.name)]
+    """Shape, dtype, format, strides and backend of a Tensor."""
+    rows = [("shape", str(tensor.shape)), ("dtype", tensor.dtype.name)]
     if tensor.format.name != "ND":
-        found.append(("format", tensor.format.name))
+        rows.append(("format", tensor.format.name))
     if not tensor.is_contiguous:
-        found.append(("strides", str(tensor.strides)))
-    return [*found, ("backend", f"{tensor.backend.name}:{tensor.device}")]
+        rows.append(("strides", str(tensor.strides)))
+    return [*rows, ("backend", f"{tensor.backend.name}:{tensor.device}")]
 
 
 def tensor_html(tensor: Tensor) -> str:
-    """What it is, and its values where there are few."""
+    """The facts of a Tensor, and its values where there are few."""
     if tensor.size > MOST_VALUES:
         values = f"{tensor.size} elements; .numpy() fetches them"
     else:
@@ -41,10 +41,13 @@ def tensor_html(tensor: Tensor) -> str:
 
 
 def results_html(results: Any) -> str:
-    """The fields of a named tuple of results, and what each is."""
+    """The fields of a named tuple of results, with type, shape and dtype."""
     rows = []
     for name, value in zip(results._fields, results):
-        made = dict(facts(value)) if hasattr(value, "storage") else {}
-        shape, dtype = made.get("shape", getattr(value, "shape", "")), made.get("dtype", getattr(value, "dtype", ""))
+        fact_by_name = dict(facts(value)) if hasattr(value, "storage") else {}
+        shape, dtype = (
+            fact_by_name.get("shape", getattr(value, "shape", "")),
+            fact_by_name.get("dtype", getattr(value, "dtype", "")),
+        )
         rows.append((name, type(value).__name__, shape, dtype))
     return f"<b>{html.escape(type(results).__name__)}</b>{table(rows, ('field', 'type', 'shape', 'dtype'))}"

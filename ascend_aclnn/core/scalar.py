@@ -18,7 +18,7 @@ Number = Union[numbers.Number, bool, int, float, complex, np.generic]
 class Scalar:
     """A value and its aclDataType. Without ``dtype``: bool -> BOOL, int -> INT64, float -> DOUBLE, complex -> COMPLEX128.
 
-    ``value`` is what the data type holds of the given value, as CANN reads it: ``Scalar(0.1, np.float32).value`` is
+    ``value`` is the argument rounded to the data type, as CANN reads it: ``Scalar(0.1, np.float32).value`` is
     0.10000000149011612. A value outside an integer type, or a complex one for a real type, is a ValueError.
     """
 

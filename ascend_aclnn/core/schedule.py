@@ -1,4 +1,4 @@
-"""The schedule context of attention and FFN ranks that are apart: what operators take as ``schedule_context``.
+"""The schedule context of separate attention and FFN ranks: what operators take as ``schedule_context``.
 
     context = np.zeros(1, SCHEDULE_CONTEXT)
     context["session_num"], context["ffn_token_info_buf"] = 2, window.data_ptr
@@ -21,7 +21,7 @@ _OFFSETS = {
     "attn_to_ffn_token_size": (20, "u4"),
     "ffn_to_attn_token_size": (24, "u4"),
     "schedule_mode": (28, "i4"),  # 0: FFN, 1: attention
-    "run_flag": (128, "i4"),  # 0 ends a scheduler that waits
+    "run_flag": (128, "i4"),  # 0 ends a waiting scheduler
     "attention_token_info_buf": (256, "u8"),
     "attention_token_info_buf_size": (264, "u8"),
     "attention_token_data_buf": (272, "u8"),

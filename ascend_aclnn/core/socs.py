@@ -53,9 +53,9 @@ def soc(name: str) -> Soc:
 
 
 def known_soc(name: str) -> str:
-    """A name that a user gives, checked: one of ``KNOWN``, or of the Ascend950 line."""
+    """Checks a user's SoC name: one of ``KNOWN``, or of the Ascend950 line."""
     if name not in KNOWN and not re.fullmatch(r"Ascend950\w*", name):
-        import difflib  # of mistakes alone
+        import difflib  # for errors only
 
         close = difflib.get_close_matches(name, (*KNOWN, "Ascend950"), 1)
         hint = f"did you mean {close[0]}? The " if close else "the "
@@ -80,11 +80,11 @@ _reported: dict[str, str] = {}
 
 
 def accept_reported(name: str) -> None:
-    """Has ``soc`` take a name that a device reports, by the rules of its product; warns where the name is not known."""
+    """Makes ``soc`` accept a name that a device reports, with the rules of its product; warns if the name is not known."""
     try:
         soc(name)
     except ValueError:
-        relative = next((known for start, known in _RELATIVES if name.startswith(start)), DEFAULT_SOC)
+        relative = next((known_name for start, known_name in _RELATIVES if name.startswith(start)), DEFAULT_SOC)
         _reported[name] = relative
         title = soc(relative).title
         text = f"the device reports SoC {name!r}, which is not known; errors are explained by the rules of {title}"

@@ -17,7 +17,7 @@ FormatLike = Union[Format, str, int]
 class TensorSpec:
     """Shape, dtype, strides and offset (both in elements), format and storage shape of a tensor.
 
-    Rules check specs and tell the specs of outputs; a ``Tensor`` is a spec on a ``Storage``.
+    Rules check specs and infer the specs of outputs; a ``Tensor`` is a spec on a ``Storage``.
     """
 
     __slots__ = ("_format", "_storage_shape", "dtype", "offset", "shape", "strides")
@@ -55,17 +55,23 @@ class TensorSpec:
         format: FormatLike = "auto",
         storage_shape: Optional[Sequence[int]] = None,
     ) -> TensorSpec:
-        """The spec that a user's arguments describe. FRACTAL_NZ without a storage shape gets the format's own."""
+        """The spec that a user's arguments describe. FRACTAL_NZ without a storage shape gets the format's default."""
         dims = _integers("shape", (shape,) if hasattr(shape, "__index__") else shape)
         steps = contiguous_strides(dims) if strides is None else _integers("strides", strides)
         if len(steps) != len(dims):
             raise ValueError(f"strides {steps} have {len(steps)} items; shape {dims} needs {len(dims)}")
         data_type = as_datatype(dtype)
-        known = None if isinstance(format, str) and format == "auto" else as_format(format)
+        resolved_format = None if isinstance(format, str) and format == "auto" else as_format(format)
         physical = None if storage_shape is None else _integers("storage_shape", storage_shape)
-        if physical is None and known is Format.FRACTAL_NZ and len(dims) >= 2 and data_type.bits and strides is None:
+        if (
+            physical is None
+            and resolved_format is Format.FRACTAL_NZ
+            and len(dims) >= 2
+            and data_type.bits
+            and strides is None
+        ):
             physical = nz_shape(dims, data_type)
-        return TensorSpec(dims, data_type, steps, operator.index(offset), known, physical)
+        return TensorSpec(dims, data_type, steps, operator.index(offset), resolved_format, physical)
 
     @property
     def format(self) -> Format:
@@ -74,12 +80,12 @@ class TensorSpec:
 
     @property
     def has_auto_format(self) -> bool:
-        """True until a format was given, or an operator that documents another one for this rank has bound the tensor."""
+        """True until a format is chosen: by an argument, or by an operator that documents another format for this rank."""
         return self._format is None
 
     @property
     def storage_shape(self) -> tuple[int, ...]:
-        """Physical shape: the private format's shape, else as given, else the view's."""
+        """Physical shape: the private format's, else the ``storage_shape`` argument, else the view's."""
         return self.shape if self._storage_shape is None else self._storage_shape
 
     @property

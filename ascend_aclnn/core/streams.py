@@ -47,7 +47,7 @@ class Device:
 
     @property
     def properties(self) -> DeviceProperties:
-        """Its SoC, product, cores and memory."""
+        """SoC, product, cores and memory of the device."""
         return self.backend.device_properties(self.index)
 
     def __enter__(self) -> Device:
@@ -81,23 +81,23 @@ class Stream:
         self._release: weakref.finalize[..., Stream] = weakref.finalize(
             self, self.backend.destroy_stream, self.device, self._handle
         )
-        self._release.atexit = False  # the backend destroys what is left, in the right order
+        self._release.atexit = False  # the backend destroys the remaining handles, in the right order
 
     @classmethod
     def from_handle(cls, handle: int, device: Optional[int] = None, *, owner: object = None) -> Stream:
-        """A stream that somebody else owns (torch_npu: ``torch.npu.current_stream().npu_stream``); 0 is the default stream."""
+        """A stream with another owner (torch_npu: ``torch.npu.current_stream().npu_stream``); 0 is the default stream."""
         backend = current_backend()
         return cls.adopt(backend, backend.current_device() if device is None else device, handle, owner)
 
     @classmethod
     def adopt(cls, backend: Backend, device: int, handle: int, owner: object = None) -> Stream:
-        """The same, of a backend that need not be the one in use."""
+        """The same on any backend, which need not be the one in use."""
         stream = cls.__new__(cls)
         stream._adopt(backend, device, handle, owner)
         return stream
 
     def _adopt(self, backend: Backend, device: int, handle: int, owner: object) -> None:
-        """Becomes a stream that somebody else destroys."""
+        """Borrows a stream, whose owner destroys it."""
         self.backend, self.device, self._handle = backend, device, handle
         self._release = weakref.finalize(self, _let_go, owner)
         self._release.atexit = False
@@ -121,7 +121,7 @@ class Stream:
 
     def wait_stream(self, other: Stream) -> None:
         """Work queued from now on runs after what is queued on another stream now."""
-        handle = other.handle  # once: a stream may follow somebody else's
+        handle = other.handle  # read once: a borrowed stream's handle may change
         if other.device == self.device and handle == self.handle:
             return
         event = Event(other.device)
@@ -130,7 +130,7 @@ class Stream:
         self.backend.keep_until_passed(event, self)
 
     def record_event(self, event: Optional[Event] = None) -> Event:
-        """Records an event (a new one if none is given) after what is queued."""
+        """Records an event (by default a new one) after what is queued."""
         event = Event(self.device) if event is None else event
         event.record(self)
         return event
@@ -138,10 +138,10 @@ class Stream:
     def add_callback(self, function: Callable[[], Result]) -> Future[Result]:
         """Calls a function once everything queued so far has run; the future has what it returns or raises.
 
-        A stream's functions are called in order, on a thread of Python's. The stream goes on meanwhile (CANN's
-        ACL_CALLBACK_NO_BLOCK): if a thread of the runtime called Python, it would wait for the interpreter lock while its
-        stream waits for it, and with torch_npu's queue before it the two could wait for each other. The program does not
-        end before its callbacks have.
+        A stream's functions are called in order, on a Python thread, while the stream goes on (CANN's
+        ACL_CALLBACK_NO_BLOCK). A blocking callback on a thread of the runtime would wait for the interpreter lock while its
+        stream waits for the callback: with torch_npu's queue in front of the stream that can deadlock. The program does
+        not end before its callbacks have.
         """
         from concurrent.futures import ThreadPoolExecutor
 
@@ -151,7 +151,7 @@ class Stream:
         return self._callbacks.submit(_call_after, event, function)
 
     def close(self) -> None:
-        """Synchronises and destroys the stream; idempotent. A borrowed stream is only let go."""
+        """Synchronises and destroys the stream; idempotent. A borrowed stream is only released."""
         self._release()
 
     def __enter__(self) -> Stream:
@@ -168,7 +168,7 @@ class Stream:
 
 
 def check_stream(stream: object, backend: Backend) -> None:
-    """TypeError unless it is a stream of the backend, ValueError once it is closed: its handle would mean nothing to CANN."""
+    """TypeError unless it is a stream of the backend, ValueError once it is closed and its handle is invalid."""
     if not isinstance(stream, Stream):
         raise TypeError(f"stream is {stream!r}; it must be a Stream (Stream.from_handle makes one of a raw handle)")
     if stream.backend is not backend:
@@ -188,7 +188,7 @@ class Event:
         self._release.atexit = False
 
     def record(self, stream: Optional[Stream] = None) -> None:
-        """Marks the work queued so far on a stream (the current one if none is given)."""
+        """Marks the work queued so far on a stream (by default the current one)."""
         self.backend.event_record(self.handle, current_stream() if stream is None else stream)
 
     def synchronize(self, timeout: Optional[float] = None) -> None:
@@ -212,7 +212,7 @@ def _call_after(event: Event, function: Callable[[], Result]) -> Result:
 
 
 def _let_go(owner: object) -> None:
-    """Ends the borrowing of a stream: nothing to destroy, the owner is no longer kept alive."""
+    """Releases a borrowed stream: nothing is destroyed, the owner is no longer kept alive."""
 
 
 class _DefaultStreams(threading.local):
@@ -304,7 +304,7 @@ def profiling_range(message: str, stream: Optional[Stream] = None) -> Iterator[N
 
 
 def memory_statistics() -> MemoryStatistics:
-    """What the memory pool of the current device has done so far."""
+    """Counters of the current device's memory pool."""
     backend = current_backend()
     return backend.memory_statistics(backend.current_device())
 
@@ -312,14 +312,14 @@ def memory_statistics() -> MemoryStatistics:
 def memory_snapshot() -> list[MemoryBlock]:
     """The pieces of the current device's memory that are in use, largest first.
 
-    Who asked for each is known for what was allocated under ``record_memory_origins(True)``.
+    The line of the program is known for memory allocated under ``record_memory_origins(True)``.
     """
     backend = current_backend()
     return sorted(backend.memory_snapshot(backend.current_device()), key=lambda block: -block.nbytes)
 
 
 def record_memory_origins(enabled: bool) -> None:
-    """Whether each allocation notes the line of the program that it is for; costs some microseconds each."""
+    """Makes each allocation record its line of the program, which costs some microseconds each."""
     current_backend().record_origins(enabled)
 
 

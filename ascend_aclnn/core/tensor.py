@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Operators(abc.ABC):
-    """What Python's operators on Tensors do, which is the work of aclnn operators: ``tensor_operators`` provides it."""
+    """The aclnn operators behind Python's operators on Tensors, provided by ``tensor_operators``."""
 
     @abc.abstractmethod
     def binary(self, symbol: str, tensor: Tensor, other: Any, reflected: bool) -> Any: ...
@@ -51,13 +51,13 @@ _load_operators: Optional[Callable[[], object]] = None
 
 
 def set_operators(operators: Operators) -> None:
-    """Registers what Python's operators on Tensors do."""
+    """Registers the implementation of Python's operators on Tensors."""
     global _operators
     _operators = operators
 
 
 def set_operator_loader(load: Callable[[], object]) -> None:
-    """Registers what is called, at the first use of an operator, to register the operators."""
+    """Registers the function that registers the operators, called at their first use."""
     global _load_operators
     _load_operators = load
 
@@ -81,7 +81,7 @@ class Tensor(TensorSpec):
     __slots__ = ("__weakref__", "handle", "storage")
 
     storage: Storage
-    handle: Any  # what the backend keeps of this view (an aclTensor, an ndarray), made on first use
+    handle: Any  # the backend's handle of this view (an aclTensor, an ndarray), made at the first use
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Tensor(TensorSpec):
         """A tensor of a spec on a storage."""
         return cls(storage, spec.shape, spec.dtype, spec.strides, spec.offset, spec._format, spec._storage_shape)
 
-    # ---------------------------------------------------------------------------------------- what it is
+    # ---------------------------------------------------------------------------------------- metadata
     @property
     def backend(self) -> Backend:
         return self.storage.backend
@@ -136,7 +136,7 @@ class Tensor(TensorSpec):
         return f"{super().__repr__()[:-1]}, {self.backend.name}:{self.device})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what it is, and its values where there are few."""
+        """For notebooks: the metadata, and the values where there are few."""
         from ascend_aclnn.core.notebook import tensor_html
 
         return tensor_html(self)
@@ -179,9 +179,9 @@ class Tensor(TensorSpec):
                 raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
             return _get_operators().index(self, arrays)
         self._check_in_rows("index")
-        given = sum(1 for item in items if item is not None and item is not Ellipsis)
-        if given > self.ndim:
-            raise IndexError(f"{given} indices for a tensor of rank {self.ndim}")
+        indexed_axes = sum(1 for item in items if item is not None and item is not Ellipsis)
+        if indexed_axes > self.ndim:
+            raise IndexError(f"{indexed_axes} indices for a tensor of rank {self.ndim}")
         if Ellipsis not in [i for i in items if i is Ellipsis]:
             items = (*items, Ellipsis)
         shape: list[int] = []
@@ -189,7 +189,7 @@ class Tensor(TensorSpec):
         offset, axis = self.offset, 0
         for item in items:
             if item is Ellipsis:
-                rest = self.ndim - given
+                rest = self.ndim - indexed_axes
                 shape += self.shape[axis : axis + rest]
                 strides += self.strides[axis : axis + rest]
                 axis += rest
@@ -216,16 +216,16 @@ class Tensor(TensorSpec):
         return self._view(shape, strides, offset)
 
     def _check_in_rows(self, wish: str) -> None:
-        """ValueError where strides do not tell where an element is."""
+        """ValueError for a format whose strides do not locate elements."""
         if self.format.private:
             raise ValueError(
                 f"a tensor in {self.format.name} keeps its elements in blocks; {wish} its copy in ND, asarray(tensor.numpy())"
             )
 
     def transpose(self, *axes: Union[int, Sequence[int]]) -> Tensor:
-        """Axes in another order (all reversed when none are given), as separate arguments or one sequence; a view."""
-        given = [operator.index(a) for a in _flat(axes)]
-        order = tuple(a + self.ndim if a < 0 else a for a in given) or tuple(reversed(range(self.ndim)))
+        """Axes in another order (all reversed by default), as separate arguments or one sequence; a view."""
+        numbers = [operator.index(a) for a in _flat(axes)]
+        order = tuple(a + self.ndim if a < 0 else a for a in numbers) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"axes {axes} are not a permutation of the {self.ndim} axes")
         shape, strides = tuple(self.shape[a] for a in order), tuple(self.strides[a] for a in order)
@@ -246,10 +246,10 @@ class Tensor(TensorSpec):
         """
         dims = [operator.index(n) for n in _flat(shape)]
         if dims.count(-1) == 1:
-            known = math.prod(n for n in dims if n != -1)
-            if known == 0 or self.size % known:
+            product = math.prod(n for n in dims if n != -1)
+            if product == 0 or self.size % product:
                 raise ValueError(f"cannot reshape {self.shape} to {shape}")
-            dims[dims.index(-1)] = self.size // known
+            dims[dims.index(-1)] = self.size // product
         if math.prod(dims) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
         self._check_in_rows("reshape")
@@ -405,7 +405,7 @@ class Tensor(TensorSpec):
 
     def _compare(self, symbol: str, other: Any) -> Any:
         result = self._binary(symbol, other)
-        if result is NotImplemented and symbol in ("==", "!="):  # Python would go on with the identity
+        if result is NotImplemented and symbol in ("==", "!="):  # otherwise Python would compare identities
             raise TypeError(f"a Tensor cannot be compared with a {type(other).__name__}; `is` compares identities")
         return result
 
@@ -509,7 +509,7 @@ class Tensor(TensorSpec):
 
     # ---------------------------------------------------------------------------------------- streams and other packages
     def record_stream(self, stream: Stream) -> None:
-        """Tells that work on another stream uses this memory: it is not reused before that work has run."""
+        """Declares that work on another stream uses this memory: it is not reused before that work has run."""
         self.storage.record_stream(stream)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -579,7 +579,7 @@ class Tensor(TensorSpec):
         device: Optional[int] = None,
         owner: object = None,
     ) -> Tensor:
-        """A tensor over memory that somebody else owns (torch_npu: ``t.untyped_storage().data_ptr()``).
+        """A tensor over memory with another owner (torch_npu: ``t.untyped_storage().data_ptr()``).
 
         ``ptr`` is the start of the storage; ``owner`` is kept alive as long as the tensor or a view of it.
         """
@@ -597,7 +597,7 @@ class Tensor(TensorSpec):
 
 
 def _unpacked(tensor: Tensor) -> npt.NDArray[Any]:
-    """The elements of a tensor with several elements to the byte."""
+    """The elements of a tensor that packs several into a byte."""
     low, high = tensor.span
     bits = tensor.dtype.bits
     first = low * bits // 8

@@ -1,8 +1,8 @@
-"""torch beside this package: its tensors as memory, its dtypes, and the stream that torch_npu works on.
+"""Interoperation with torch: its tensors as memory, its dtypes, and the stream that torch_npu works on.
 
-Nothing here imports torch unless the caller asks for something of torch's. torch_npu keeps a queue on the host: what it
-has taken may not be on the device's stream yet. Asking it for the raw handle of its current stream drains that
-queue, so the handle is asked for at each use and never kept.
+torch is imported only where the caller asks for a torch object. torch_npu keeps a queue on the host, whose work may not
+be on the device's stream yet. Reading the raw handle of its current stream drains that queue, so the handle is read at
+each use and never kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMES = {
 
 
 def is_torch_tensor(value: object) -> bool:
-    """True for a torch.Tensor; without looking further where the process has not imported torch."""
+    """True for a torch.Tensor; False at once where the process has not imported torch."""
     kind = getattr(sys.modules.get("torch"), "Tensor", None)
     return kind is not None and isinstance(value, kind)
 
@@ -47,10 +47,10 @@ def is_torch_tensor(value: object) -> bool:
 def torch_dtype(dtype: DataType) -> Any:
     """torch's dtype of a DataType; TypeError where torch has none."""
     torch = importlib.import_module("torch")
-    found = getattr(torch, _NAMES.get(dtype, dtype.name.lower()), None)
-    if not isinstance(found, torch.dtype) or dtype.packed:
+    torch_type = getattr(torch, _NAMES.get(dtype, dtype.name.lower()), None)
+    if not isinstance(torch_type, torch.dtype) or dtype.packed:
         raise TypeError(f"torch {torch.__version__} has no dtype for {dtype.name}")
-    return found
+    return torch_type
 
 
 # ------------------------------------------------------------------------------------------------------- host memory
@@ -64,7 +64,7 @@ def host_array(tensor: Any) -> npt.NDArray[Any]:
         raise TypeError(f"{tensor.dtype} has no NumPy counterpart")
     try:
         array: npt.NDArray[Any] = tensor.numpy()
-    except TypeError:  # bfloat16 and its kin, which NumPy by itself does not have
+    except TypeError:  # bfloat16 and other types that NumPy lacks
         array = tensor.view(getattr(sys.modules["torch"], _CARRIERS[dtype.numpy.itemsize])).numpy()
     return array if array.dtype == dtype.numpy else array.view(dtype.numpy)
 
@@ -81,7 +81,7 @@ def from_array(array: npt.NDArray[Any]) -> Any:
 
 
 def _needs_carrier(dtype: DataType) -> bool:
-    """torch takes no ndarray of a dtype that is not NumPy's own: its bits go over as integers."""
+    """True for dtypes that are not NumPy's own: torch takes no such ndarray, so its bits are passed as integers."""
     return dtype.numpy is None or dtype.numpy.isbuiltin != 1
 
 
@@ -104,7 +104,7 @@ class TorchMemory(NamedTuple):
 
 @functools.cache
 def format_question() -> Callable[[Any], int]:
-    """torch_npu's operator that tells the format of an NPU tensor, without the enum that torch_npu's function makes of it."""
+    """torch_npu's operator for the format of an NPU tensor; its Python function would convert the number to an enum."""
     question: Callable[[Any], int] = sys.modules["torch"].ops.npu.get_npu_format.default
     return question
 
@@ -156,8 +156,12 @@ def to_torch(tensor: Tensor) -> Any:
         raise BufferError(f"a tensor in format {tensor.format.name} has no strides that torch could use")
     if tensor.backend.wraps_host_memory:
         torch = importlib.import_module("torch")
-        own = tensor.dtype.numpy
-        carrier = np.dtype(_CARRIERS[tensor.dtype.bits // 8]) if own is None or own.isbuiltin != 1 else own
+        numpy_dtype = tensor.dtype.numpy
+        carrier = (
+            np.dtype(_CARRIERS[tensor.dtype.bits // 8])
+            if numpy_dtype is None or numpy_dtype.isbuiltin != 1
+            else numpy_dtype
+        )
         return torch.from_numpy(dlpack.shared_array(tensor, carrier)).view(dtype)
     owner: Any = tensor.storage.owner
     if is_torch_tensor(owner):
@@ -176,7 +180,7 @@ def torch_device(device: Any) -> contextlib.AbstractContextManager[None]:
 
 
 def empty_like_spec(spec: TensorSpec, device: Any) -> Any:
-    """An uninitialised torch tensor on a torch.device that holds what a contiguous spec describes."""
+    """An uninitialised torch tensor of a contiguous spec on a torch.device."""
     return sys.modules["torch"].empty(spec.shape, dtype=torch_dtype(spec.dtype), device=device)
 
 
@@ -184,14 +188,14 @@ def empty_like_spec(spec: TensorSpec, device: Any) -> Any:
 
 
 def drain_queue(device: int) -> None:
-    """Has torch_npu launch what it has queued, if it is at work in this process; RuntimeError where its queue has failed."""
+    """Makes torch_npu launch its queued work, if it is in use in this process; RuntimeError if its queue has failed."""
     torch_npu = sys.modules.get("torch_npu")
     if torch_npu is not None and torch_npu.npu.is_initialized():
         torch_npu._C._npu_getCurrentRawStream(device)
 
 
 def empty_torch_cache() -> bool:
-    """Has torch_npu give the memory that it keeps for reuse back to the devices; False if it is not at work here."""
+    """Makes torch_npu return its cached memory to the devices; False if it is not in use in this process."""
     torch_npu = sys.modules.get("torch_npu")
     if torch_npu is None or not torch_npu.npu.is_initialized():
         return False
@@ -200,14 +204,14 @@ def empty_torch_cache() -> bool:
 
 
 class TorchStream(Stream):
-    """The stream that torch_npu works on: asked for at each use, with everything that torch has queued on it."""
+    """The stream that torch_npu works on: read at each use, after draining torch's queue."""
 
     def __init__(self, device: Optional[int] = None) -> None:
         backend = current_backend()
         index = backend.current_device() if device is None else device
         self._adopt(backend, index, 0, None)
         torch_npu = importlib.import_module("torch_npu")
-        importlib.import_module("torch").npu.current_stream(index)  # torch_npu makes its streams at the first question
+        importlib.import_module("torch").npu.current_stream(index)  # torch_npu makes its streams at the first query
         self._raw_handle = torch_npu._C._npu_getCurrentRawStream
 
     @property
@@ -224,8 +228,8 @@ class TorchStream(Stream):
 def torch_stream(device: Optional[int] = None) -> Stream:
     """The stream that torch_npu works on at each moment, for ``stream=`` and ``with``.
 
-    A launch on it runs after all that torch was given before, and before all that torch is given afterwards. On the
-    NumPy backend, which like torch on the host works at once, it is the default stream.
+    A launch on it runs after all work that torch has queued before, and before all that it queues afterwards. On the NumPy
+    backend, which computes at once as torch on the host does, it is the default stream.
     """
     if current_backend().name != "npu":
         return Stream.from_handle(0, device)
