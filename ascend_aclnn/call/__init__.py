@@ -1,4 +1,4 @@
-"""Calling an operator from Python: bind the arguments, infer or take the outputs, run, give the results back.
+"""Calling an operator from Python: bind the arguments, infer or take the outputs, run, return the results.
 
 Only ndarrays in: ndarrays out, synchronous. Any Tensor, a Tensor ``out=`` or ``stream=``: Tensors out, asynchronous on
 the stream. Every operator goes through ``call``; what differs between them is data of the catalog and the rules.
@@ -30,26 +30,26 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)
-    given: tuple[Any, ...] = ()
+    arguments: tuple[Any, ...] = ()
     key = None
     if backend.wraps_host_memory:
-        given = (*args, *output_items(plan, out))
-        key = signature(given, (backend, stream is None, out is None))
+        arguments = (*args, *output_items(plan, out))
+        key = signature(arguments, (backend, stream is None, out is None))
         replay = None if key is None else plan.replays.get(key)
         if replay is not None and replay.runner.valid:
-            again = replay.run(backend, given)
+            again = replay.run(backend, arguments)
             if again is not None:
                 return plan.result(again)
     if key is None and "torch" in sys.modules:
-        theirs = first_torch_tensor((*args, out))
-        if theirs is not None:
-            return call_with_torch(backend, plan, args, out, stream, theirs.device, call)
+        torch_tensor = first_torch_tensor((*args, out))
+        if torch_tensor is not None:
+            return call_with_torch(backend, plan, args, out, stream, torch_tensor.device, call)
     on_device = stream is not None or holds_tensor(args) or holds_tensor((out,))
     invocation = Invocation(backend, plan, on_device)
     runner = invoke(invocation, args, out, stream)
     results = [invocation.values[i] for i in plan.results] if on_device else host_results(invocation)
     if key is not None and runner is not None:
-        remember(invocation, key, given, runner)
+        remember(invocation, key, arguments, runner)
     return plan.result(results)
 
 

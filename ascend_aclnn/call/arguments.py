@@ -36,7 +36,7 @@ class Invocation:
         self.on_device = on_device  # Tensors are returned, and the call is asynchronous
         self.values: list[Any] = [None] * len(plan.operator.parameters)
         self.write_backs: list[WriteBack] = []
-        self.given_outputs: dict[int, Any] = {}  # what the caller passed in out=, by position
+        self.given_outputs: dict[int, Any] = {}  # the caller's items of out=, by position
 
     # ---------------------------------------------------------------------------------------- inputs
     def bind_inputs(self, args: Sequence[Any]) -> None:
@@ -47,7 +47,7 @@ class Invocation:
                 operator = self.plan.operator
                 raise TypeError(f"{operator.python_name}() missing required argument: {parameter.python_name!r}")
             if type(arg) is Tensor and kind is Kind.TENSOR and arg.storage.backend is backend and not formats[position]:
-                values[position] = arg  # what happens most, without a further call
+                values[position] = arg  # the most frequent case, without a further call
             else:
                 values[position] = self.value(position, parameter, kind, arg)
 
@@ -92,7 +92,7 @@ class Invocation:
             raise ValueError(self.describe(parameter, "is read-only; the operator changes it in place"))
 
     def _array(self, parameter: Parameter, arg: Any) -> npt.NDArray[Any]:
-        """A sequence where a tensor is meant: 64-bit numbers become what the operator documents."""
+        """A sequence in place of a tensor: 64-bit numbers become a dtype that the operator documents."""
         sequence = isinstance(arg, (list, tuple, range))
         if not sequence and not hasattr(arg, "__array__"):
             text = f"is a {type(arg).__name__}; it must be a Tensor, an ndarray or a sequence"
@@ -103,9 +103,9 @@ class Invocation:
             text = "is a sequence whose parts differ in length; it must be rectangular"
             raise ValueError(self.describe(parameter, text)) from None
         if sequence:
-            known = parameter.dtypes or ()
+            documented = parameter.dtypes or ()
             for dtype, name, narrower in ((np.int64, "INT64", np.int32), (np.float64, "DOUBLE", np.float32)):
-                if array.dtype == dtype and (name not in known or narrower is np.float32):
+                if array.dtype == dtype and (name not in documented or narrower is np.float32):
                     array = array.astype(narrower)
         return array
 

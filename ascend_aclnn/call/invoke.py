@@ -15,7 +15,7 @@ from ascend_aclnn.core.tensor import Tensor
 
 
 def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Optional[HostRunner]:
-    """Binds the arguments and outputs and runs the operator; what Backend.run returns."""
+    """Binds the arguments and outputs and runs the operator; returns what Backend.run returns."""
     operator = invocation.plan.operator
     invocation.bind_inputs(args)
     bind_outputs(invocation, out)
@@ -29,7 +29,7 @@ def invoke(invocation: Invocation, args: Sequence[Any], out: Any, stream: Option
 
 
 def _read_shapes(invocation: Invocation) -> None:
-    """Gives outputs whose shape depends on data the shape they got: the front of what was allocated. Waits for it."""
+    """Gives outputs whose shape depends on data their final shape, the front of the allocation. Waits for the operator."""
     for position, _ in invocation.plan.outputs:
         tensor = invocation.values[position]
         if isinstance(tensor, Tensor):

@@ -91,31 +91,31 @@ def _output_specs(call: Invocation) -> dict[str, OutputSpec]:
     """The specs that the operator's rule infers, remembered by what they can depend on."""
     plan, values = call.plan, call.values
     key = (call.backend.soc, *map(_key, values))
-    found = plan.output_specs.get(key)
-    if found is None:
+    specs = plan.output_specs.get(key)
+    if specs is None:
         try:
             inferred = rules.infer(plan.operator, values, soc(call.backend.soc))
         except RuleViolation as violation:
-            # Phase one may refuse the inputs for another reason, which CANN would tell first.
+            # Phase one may refuse the inputs for another reason, which CANN would report first.
             first = rules.check_inputs(plan.operator, values, soc(call.backend.soc))
             raise rules.error(plan.operator, first or violation) from None
         formats = _input_formats(values)
         positions = plan.operator.positions
-        found = {name: _with_format(plan, positions[name], spec, formats) for name, spec in inferred.items()}
+        specs = {name: _with_format(plan, positions[name], spec, formats) for name, spec in inferred.items()}
         if len(plan.output_specs) >= _REMEMBERED:
             plan.output_specs.clear()
-        if found:  # a rule may still be declared for an operator that has none yet
-            plan.output_specs[key] = found
-    return found
+        if specs:  # a rule may still be declared for an operator that has none yet
+            plan.output_specs[key] = specs
+    return specs
 
 
 def _input_formats(values: Sequence[Any]) -> dict[int, Format]:
     """The plain format other than ND that the first input of each rank has: an output of that rank gets it too."""
-    found: dict[int, Format] = {}
+    formats: dict[int, Format] = {}
     for value in values:
         if isinstance(value, Tensor) and value.format is not Format.ND and not value.format.private:
-            found.setdefault(value.ndim, value.format)
-    return found
+            formats.setdefault(value.ndim, value.format)
+    return formats
 
 
 def _with_format(plan: CallPlan, position: int, spec: OutputSpec, formats: dict[int, Format]) -> OutputSpec:
@@ -123,7 +123,8 @@ def _with_format(plan: CallPlan, position: int, spec: OutputSpec, formats: dict[
         return None
     if isinstance(spec, list):
         return [item for part in spec if isinstance(item := _with_format(plan, position, part, formats), TensorSpec)]
-    shape = tuple(max(n, 0) for n in spec.shape)  # a negative size comes of a bad attribute, which phase one refuses
+    # A negative size results from a bad attribute, which phase one refuses.
+    shape = tuple(max(n, 0) for n in spec.shape)
     return TensorSpec(shape, spec.dtype, format=formats.get(len(shape), plan.formats[position].get(len(shape))))
 
 
@@ -143,8 +144,8 @@ def blame_inputs(call: Invocation, error: AclError) -> AclError:
     operator, positions = call.plan.operator, call.plan.operator.positions
     unknown = {positions[name] for name in inferred.values()}
     values = [None if i in unknown else value for i, value in enumerate(call.values)]
-    known = soc(call.backend.soc)
-    violation = rules.check_inputs(operator, values, known, rules.check(operator, call.values, known))
+    chip = soc(call.backend.soc)
+    violation = rules.check_inputs(operator, values, chip, rules.check(operator, call.values, chip))
     return error if violation is None else rules.error(operator, violation)
 
 
@@ -157,18 +158,18 @@ def _allocate(call: Invocation, spec: Union[TensorSpec, list[TensorSpec]]) -> An
 
 
 def host_results(call: Invocation) -> list[Any]:
-    """The results as ndarrays, the caller's own where it gave them."""
+    """The results as ndarrays, the caller's own where it passed them."""
     written = {id(tensor.storage): array for tensor, array in call.write_backs}
     for tensor, array in call.write_backs:
         array[...] = _elements(tensor)
 
-    given = call.given_outputs
-    return [given[i] if i in given else _host(call.values[i], written) for i in call.plan.results]
+    from_caller = call.given_outputs
+    return [from_caller[i] if i in from_caller else _host(call.values[i], written) for i in call.plan.results]
 
 
 def _host(value: Any, written: dict[int, npt.NDArray[Any]]) -> Any:
     """A result as an ndarray: the caller's own, by its storage, or a copy of the elements."""
-    # No nested function: one that calls itself is a reference cycle, which would keep the caller's arrays.
+    # Not a nested function: a recursive one is a reference cycle, which would keep the caller's arrays alive.
     if value is None:
         return None
     if isinstance(value, list):

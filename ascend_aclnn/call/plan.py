@@ -13,19 +13,19 @@ from ascend_aclnn.core.spec import TensorSpec
 
 OutputSpec = Union[TensorSpec, list[TensorSpec], None]  # a tensor, a tensor list, a null pointer
 
-# What "auto" becomes where an operator documents this format.
+# The format that "auto" becomes where an operator documents it.
 _FORMAT_OF_RANK = {3: Format.NCL, 4: Format.NCHW, 5: Format.NCDHW}
 
 
 class CallPlan:
-    """What binding knows of an operator, worked out once."""
+    """What binding needs of an operator, computed once."""
 
     def __init__(self, operator: Operator) -> None:
         positions = list(enumerate(operator.parameters))
         self.operator = operator
         self.inputs = [(i, p, p.kind) for i, p in positions if p.direction != "out"]
         self.outputs = [(i, p) for i, p in positions if p.direction == "out"]
-        # of what a call changes in place: the position, and the argument of the Python function
+        # in-place parameters: the position, and the index of the Python function's argument
         self.changed = [(i, at) for at, (i, p, _) in enumerate(self.inputs) if p.direction == "inout"]
         self.results = [i for i, p in positions if p.direction != "in"]
         self.formats = {i: _auto_formats(p) for i, p in positions if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST)}
@@ -46,6 +46,6 @@ def plan(operator: Operator) -> CallPlan:
 
 
 def _auto_formats(parameter: Parameter) -> dict[int, Format]:
-    """What "auto" becomes for each rank: the rank's own format, where the operator documents it."""
-    known = parameter.formats or ()
-    return {rank: format for rank, format in _FORMAT_OF_RANK.items() if format.name in known}
+    """What "auto" becomes for each rank: the format of that rank, where the operator documents it."""
+    documented = parameter.formats or ()
+    return {rank: format for rank, format in _FORMAT_OF_RANK.items() if format.name in documented}

@@ -1,8 +1,8 @@
-"""Calls made again: what was found out about a call holds for all that differ in data and addresses only.
+"""Repeated calls: what is known about a call holds for all that differ in data and addresses only.
 
 Phase one and the inference of outputs see shapes, dtypes, strides, formats and attribute values, never data. So a call that
 has succeeded on a backend whose operators run on host arrays is remembered by its ``signature``; the next one of the same
-signature goes straight to the reference. Calls that cannot be told apart by metadata alone are never remembered, nor are
+signature goes straight to the reference. Calls that metadata alone cannot distinguish are never remembered, nor are
 failures.
 """
 
@@ -27,8 +27,8 @@ _PLAIN = frozenset((int, bool, str, type(None)))
 
 
 def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tuple[Any, ...]]:
-    """All that a call depends on beside data, as a key; None where an item has no such key."""
-    # The types, because 1, 1.0 and True are equal, and so could be a shape and a tuple of numbers.
+    """Everything but data that a call depends on, as a key; None where an item has no such key."""
+    # The types are part of the key: 1, 1.0 and True are equal, and so may be a shape and a tuple of numbers.
     key: list[Any] = [*start, tuple(map(type, items))]
     for item in items:
         kind = type(item)
@@ -62,18 +62,18 @@ def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tup
 
 
 def _float_key(value: float) -> Any:
-    """A float as a key: the zeros are two, and NaN is one."""
+    """A float as a key that keeps 0.0 and -0.0 apart and makes all NaN equal."""
     return value if value and value == value else str(value)
 
 
 class NotSettled(Exception):
-    """Something in a call is not settled by its signature."""
+    """The signature does not determine everything in a call."""
 
 
-def remember(call: Invocation, key: tuple[Any, ...], given: Sequence[Any], runner: HostRunner) -> None:
-    """Remembers a call that has succeeded, if it can be made again by its signature."""
+def remember(call: Invocation, key: tuple[Any, ...], arguments: Sequence[Any], runner: HostRunner) -> None:
+    """Remembers a successful call, if its signature determines it."""
     try:
-        replay = Replay(call, runner, given)
+        replay = Replay(call, runner, arguments)
     except NotSettled:
         return
     if len(call.plan.replays) >= REMEMBERED:
@@ -82,40 +82,40 @@ def remember(call: Invocation, key: tuple[Any, ...], given: Sequence[Any], runne
 
 
 class Replay:
-    """A call that has succeeded, ready for other arguments of its signature."""
+    """A successful call, ready for other arguments of the same signature."""
 
     __slots__ = (
         "_changed",
         "_constants",
         "_inputs",
         "_lists",
-        "_made",
         "_nbytes",
         "_new",
         "_on_device",
+        "_outputs",
         "_results",
         "_run",
         "_sources",
         "runner",
     )
 
-    def __init__(self, call: Invocation, runner: HostRunner, given: Sequence[Any]) -> None:
-        """``given``: the arguments, then the items of ``out=``. NotSettled where other data could give another call."""
+    def __init__(self, call: Invocation, runner: HostRunner, arguments: Sequence[Any]) -> None:
+        """``arguments``: those of the call, then the items of ``out=``. NotSettled where other data could give another call."""
         plan = call.plan
         self.runner = runner
         self._on_device = call.on_device
         self._constants: list[Any] = [None] * len(call.values)
-        self._inputs: list[tuple[int, int, bool]] = []  # position, index in ``given``, is a Tensor
+        self._inputs: list[tuple[int, int, bool]] = []  # position, index in ``arguments``, is a Tensor
         self._changed: list[tuple[int, int]] = []  # ndarrays that are written
         self._lists: list[tuple[int, int, bool]] = []  # position, index, is written
         self._run: Optional[Callable[[Sequence[Any]], None]] = None  # the runner's, once arguments are there
         self._nbytes: dict[int, int] = {}  # of the storage of each output to make, by its spec
-        self._new = True  # the memory of all that is written and not read
-        self._made: list[tuple[int, Any]] = []  # position and spec (or specs) of the outputs to make
+        self._new = True  # outputs share no memory with inputs
+        self._outputs: list[tuple[int, Any]] = []  # position and spec (or specs) of the outputs to make
         self._results = plan.results
-        self._sources: dict[int, int] = {}  # where in ``given`` a position's value is
+        self._sources: dict[int, int] = {}  # the index in ``arguments`` of a position's value
         places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
-        for index, ((position, parameter), item) in enumerate(zip(places, given)):
+        for index, ((position, parameter), item) in enumerate(zip(places, arguments)):
             value = call.values[position]
             written = parameter.direction != "in"
             self._sources[position] = index
@@ -127,15 +127,15 @@ class Replay:
             if item is None:
                 if value is not None:
                     spec = _spec(value)
-                    self._made.append((position, spec))
-                    for made in spec if isinstance(spec, list) else [spec]:
-                        self._nbytes[id(made)] = made.storage_nbytes
+                    self._outputs.append((position, spec))
+                    for output_spec in spec if isinstance(spec, list) else [spec]:
+                        self._nbytes[id(output_spec)] = output_spec.storage_nbytes
                 continue
             if parameter.direction == "out":
                 self._new = False
             if parameter.kind is Kind.TENSOR_LIST:
-                for part, made in zip(item, value):
-                    _check_same(part, made, written)
+                for part, output_spec in zip(item, value):
+                    _check_same(part, output_spec, written)
                 self._lists.append((position, index, written))
             else:
                 _check_same(item, value, written)
@@ -144,30 +144,30 @@ class Replay:
                 else:
                     self._inputs.append((position, index, type(item) is Tensor))
 
-    def run(self, backend: Backend, given: Sequence[Any]) -> Optional[list[Any]]:
-        """The results; None, and nothing done, where an array that is to be written is read-only."""
+    def run(self, backend: Backend, items: Sequence[Any]) -> Optional[list[Any]]:
+        """The results; None, with nothing written, if an array to be written is read-only."""
         arguments = self._constants.copy()
         for position, index, is_tensor in self._inputs:
-            item = given[index]
+            item = items[index]
             arguments[position] = backend.host_array(item) if is_tensor else item
         for position, index in self._changed:
-            array = given[index]
+            array = items[index]
             if not array.flags.writeable:
                 return None
             arguments[position] = array
         for position, index, written in self._lists:
-            arrays = [backend.host_array(item) if type(item) is Tensor else item for item in given[index]]
+            arrays = [backend.host_array(item) if type(item) is Tensor else item for item in items[index]]
             if written and not all(array.flags.writeable for array in arrays):
                 return None
             arguments[position] = arrays
-        made = {}
-        for position, spec in self._made:
-            made[position], arguments[position] = self._make(backend, spec)
+        outputs = {}
+        for position, spec in self._outputs:
+            outputs[position], arguments[position] = self._make(backend, spec)
         if self._run is None:
             self._run = self.runner.prepare(arguments, self._new)
         self._run(arguments)
         sources = self._sources
-        return [made[i] if i in made else given[sources[i]] for i in self._results]
+        return [outputs[i] if i in outputs else items[sources[i]] for i in self._results]
 
     def _make(self, backend: Backend, spec: Any) -> tuple[Any, Any]:
         """A new output as the caller gets it, and as the reference fills it."""
@@ -177,7 +177,7 @@ class Replay:
         if not self._on_device:
             try:
                 array = np.empty(spec.shape, spec.dtype.numpy)
-            except MemoryError:  # said as the backend says it
+            except MemoryError:  # the backend's own message
                 array = backend.host_array(backend.allocate_output(spec, True))
             return array, array
         tensor = Tensor.on(backend.allocate(self._nbytes[id(spec)], backend.current_device()), spec)

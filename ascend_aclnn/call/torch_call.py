@@ -59,21 +59,22 @@ def call_with_torch(
         text = f"the torch tensors are on {device}, and the backend in use is {backend.name}"
         raise TypeError(f'{name}: {text}; choose the NPU with use_backend("npu")')
     if device.index != backend.current_device():
-        with torch_interop.torch_device(device), Device(device.index):  # each has its own idea of the current one
+        # torch and this package each have a current device.
+        with torch_interop.torch_device(device), Device(device.index):
             return _on_npu(backend, plan, args, out, device)
     return _on_npu(backend, plan, args, out, device)
 
 
 def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, device: Any, call: Call) -> Any:
-    given: dict[int, Any] = {}  # id of an ndarray -> it, and the torch tensor whose memory it is
+    torch_tensors: dict[int, Any] = {}  # id of an ndarray -> the ndarray and the torch tensor that owns its memory
 
     def array(value: Any) -> Any:
-        made = torch_interop.host_array(value)
-        given[id(made)] = (made, value)
-        return made
+        ndarray = torch_interop.host_array(value)
+        torch_tensors[id(ndarray)] = (ndarray, value)
+        return ndarray
 
     def torch_of(value: Any) -> Any:
-        return given[id(value)][1] if id(value) in given else torch_interop.from_array(value)
+        return torch_tensors[id(value)][1] if id(value) in torch_tensors else torch_interop.from_array(value)
 
     arrays = [_mapped(arg, array, plan, device) for arg in args]
     result = call(plan, arrays, _mapped(out, array, plan, device), None)
@@ -85,7 +86,7 @@ def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, device: Any, call: C
 class _Npu:
     """torch's memory on one NPU as calls use it: on torch's current stream, while the torch tensors live.
 
-    A Tensor, and the aclTensor that it keeps, serves again whenever the same elements of the same memory come again.
+    A Tensor and its aclTensor are reused for arguments with the same elements in the same memory.
     """
 
     def __init__(self, backend: Backend, device: Any) -> None:
@@ -94,42 +95,42 @@ class _Npu:
         self._strided = sys.modules["torch"].strided
         self._tensors: dict[tuple[Any, ...], Tensor] = {}
 
-    def tensor(self, theirs: Any) -> Tensor:
+    def tensor(self, torch_tensor: Any) -> Tensor:
         """The Tensor for a torch tensor."""
-        if theirs.layout is not self._strided:
-            return self.new_tensor(theirs)  # which refuses it
-        storage = theirs.untyped_storage()
+        if torch_tensor.layout is not self._strided:
+            return self.new_tensor(torch_tensor)  # raises for this layout
+        storage = torch_tensor.untyped_storage()
         key = (  # all that describe() reads
             storage.data_ptr(),
             storage.nbytes(),
-            theirs.shape,
-            theirs.stride(),
-            theirs.storage_offset(),
-            theirs.dtype,
-            self._format(theirs),
-            theirs.is_conj(),
-            theirs.is_neg(),
+            torch_tensor.shape,
+            torch_tensor.stride(),
+            torch_tensor.storage_offset(),
+            torch_tensor.dtype,
+            self._format(torch_tensor),
+            torch_tensor.is_conj(),
+            torch_tensor.is_neg(),
         )
-        known = self._tensors.get(key)
-        return self._keep(key, self.new_tensor(theirs)) if known is None else known
+        kept_tensor = self._tensors.get(key)
+        return self._keep(key, self.new_tensor(torch_tensor)) if kept_tensor is None else kept_tensor
 
-    def output(self, theirs: Any, spec: TensorSpec) -> Tensor:
+    def output(self, torch_tensor: Any, spec: TensorSpec) -> Tensor:
         """The Tensor for a torch tensor that was made for a spec."""
-        storage = theirs.untyped_storage()
+        storage = torch_tensor.untyped_storage()
         key = (storage.data_ptr(), storage.nbytes(), spec.shape, spec.dtype, spec.format)
-        known = self._tensors.get(key)
-        return self._keep(key, self.new_output(theirs, spec)) if known is None else known
+        kept_tensor = self._tensors.get(key)
+        return self._keep(key, self.new_output(torch_tensor, spec)) if kept_tensor is None else kept_tensor
 
-    def new_tensor(self, theirs: Any) -> Tensor:
+    def new_tensor(self, torch_tensor: Any) -> Tensor:
         """As tensor(), for an operator that changes the Tensor itself: the shape of its outputs depends on data."""
-        return share_torch(theirs, self.stream, None)
+        return share_torch(torch_tensor, self.stream, None)
 
-    def new_output(self, theirs: Any, spec: TensorSpec) -> Tensor:
+    def new_output(self, torch_tensor: Any, spec: TensorSpec) -> Tensor:
         """As output(), for the same."""
-        return self.new_tensor(theirs).with_format(spec.format)
+        return self.new_tensor(torch_tensor).with_format(spec.format)
 
     def _keep(self, key: tuple[Any, ...], tensor: Tensor) -> Tensor:
-        if tensor.size:  # those without elements may be alike, and be different results of one call
+        if tensor.size:  # empty tensors of one call have equal keys
             if len(self._tensors) >= _REMEMBERED:
                 self._tensors.clear()
             self._tensors[key] = tensor
@@ -146,14 +147,18 @@ def _on_npu(backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, dev
     allocated: dict[int, Any] = {}  # id of a Tensor that was made for an output -> the torch tensor
 
     def allocate(spec: TensorSpec) -> Tensor:
-        theirs = torch_interop.empty_like_spec(spec, device)
-        ours = output(theirs, spec)
-        allocated[id(ours)] = theirs
-        return ours
+        torch_tensor = torch_interop.empty_like_spec(spec, device)
+        result = output(torch_tensor, spec)
+        allocated[id(result)] = torch_tensor
+        return result
 
-    def torch_of(ours: Tensor) -> Any:
-        theirs = allocated[id(ours)]
-        return theirs if again or theirs.shape == ours.shape else theirs.as_strided(ours.shape, ours.strides)
+    def torch_of(result: Tensor) -> Any:
+        torch_tensor = allocated[id(result)]
+        return (
+            torch_tensor
+            if again or torch_tensor.shape == result.shape
+            else torch_tensor.as_strided(result.shape, result.strides)
+        )
 
     invocation = Invocation(backend, plan, True)
     invocation.allocate = allocate

@@ -73,8 +73,8 @@ def integer(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) -> i
     try:
         value = python_operator.index(arg)
     except TypeError:
-        known = "" if meanings is None else f" or one of {', '.join(meanings)}"
-        raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be an integer{known}")) from None
+        choices = "" if meanings is None else f" or one of {', '.join(meanings)}"
+        raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be an integer{choices}")) from None
     low, high = INTEGERS[kind]
     if kind is Kind.UINT64 and -(2**63) <= value < 0:
         value += 2**64  # as C converts: paddingIdx = -1 is 2**64 - 1
@@ -88,13 +88,13 @@ def array(operator: Operator, parameter: Parameter, kind: Kind, arg: Any) -> tup
     items = arg.reshape(-1).tolist() if isinstance(arg, np.ndarray) else arg
     items = (items,) if isinstance(items, numbers.Number) else items
     try:
-        made = tuple(convert(item) for item in items)
+        converted = tuple(convert(item) for item in items)
     except (TypeError, ValueError):
         word = {Kind.INT_ARRAY: "ints", Kind.FLOAT_ARRAY: "floats", Kind.BOOL_ARRAY: "bools"}[kind]
         raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be a sequence of {word}")) from None
-    if kind is Kind.INT_ARRAY and not all(-(2**63) <= item < 2**63 for item in made):
+    if kind is Kind.INT_ARRAY and not all(-(2**63) <= item < 2**63 for item in converted):
         raise ValueError(describe(operator, parameter, f"is {arg!r}; its items must be int64"))
-    return made
+    return converted
 
 
 def scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
@@ -105,20 +105,20 @@ def scalar(operator: Operator, parameter: Parameter, arg: Any) -> Scalar:
         arg = arg[()]
     if not isinstance(arg, (numbers.Number, np.generic)):
         raise TypeError(describe(operator, parameter, f"is {arg!r}; it must be a number or a Scalar"))
-    known = parameter.dtypes
+    documented = parameter.dtypes
     try:
-        made = Scalar(arg)
+        value = Scalar(arg)
         for wide, narrow in (
             (DataType.DOUBLE, DataType.FLOAT),
             (DataType.COMPLEX128, DataType.COMPLEX64),
             (DataType.INT64, DataType.INT32),
             (DataType.INT64, DataType.FLOAT),
         ):
-            if known and made.dtype is wide and wide.name not in known and narrow.name in known:
+            if documented and value.dtype is wide and wide.name not in documented and narrow.name in documented:
                 return Scalar(arg, narrow)
     except ValueError as error:
         raise ValueError(describe(operator, parameter, f"cannot be passed: {error}")) from None
-    return made
+    return value
 
 
 def items(operator: Operator, parameter: Parameter, arg: Any, word: str) -> list[Any]:
