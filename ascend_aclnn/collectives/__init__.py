@@ -1,5 +1,5 @@
-"""Collectives between the processes of one host: what the NumPy backend and the emulated device communicate by.
+"""Collectives between processes, used by the NumPy backend and the emulated device.
 
-``transport`` connects the ranks and exchanges small messages and memory, ``algorithms`` are the collectives. A card's
-own HCCL does not pass here: that is ``backends/npu/hccl.py``.
+``shared_memory`` and ``network`` connect the ranks and exchange messages and memory, ``algorithms`` has the collectives. On
+a card HCCL does this work: see ``backends/npu/communication.py``.
 """

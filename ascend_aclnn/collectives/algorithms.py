@@ -1,7 +1,7 @@
 """The collectives on a Group. Sums run in rank order, in float32 for the 16-bit types and rounded once: always the same bits.
 
-Every collective begins with an exchange of what each rank is about to do, so that ranks that do different things learn it
-instead of waiting for ever. It ends with one, after which buffers may be reused, unless all ranks read copies.
+Every collective begins with an exchange of what each rank is about to do, so that ranks that disagree get an error
+instead of waiting for ever. It ends with another exchange, after which buffers may be reused, unless all ranks read copies.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Array = npt.NDArray[Any]
 
 
 class Buffer(NamedTuple):
-    """This rank's elements, and where its peers find them (None: nowhere yet, they are copied to scratch memory)."""
+    """This rank's elements, and where its peers find them (None: they are copied to scratch memory first)."""
 
     array: Array
     location: Optional[Location] = None
@@ -57,8 +57,8 @@ class Buffer(NamedTuple):
 Parts = tuple[Sequence[int], Sequence[int]]  # where each rank's elements start, and how many they are
 
 
-class Call(NamedTuple):
-    """A collective as one rank calls it, by its name in ``Collectives``; parts that are None are equal ones."""
+class CollectiveCall(NamedTuple):
+    """A collective as one rank calls it, by its name in ``Collectives``; None stands for equal parts."""
 
     operation: str
     dtype: DataType
@@ -85,10 +85,10 @@ class Collectives:
     def __init__(self, group: Group, timeout: float = EXECUTE_TIMEOUT) -> None:
         self.group = group
         self.timeout = timeout
-        # Some of these ranks once more, by a salt.
+        # Meets some of the ranks again, by a salt.
         self._meet: Optional[Callable[[bytes, int, int, Optional[Mapping[int, int]]], Group]] = None
         self._resumed = 0
-        self._windows: dict[int, tuple[Location, int]] = {}  # of the ranks that have shared theirs: where, and bytes
+        self._windows: dict[int, tuple[Location, int]] = {}  # of the ranks that have shared a window: location and size
 
     @classmethod
     def join(
@@ -98,33 +98,33 @@ class Collectives:
         size: int,
         device_memory: Optional[int] = None,
         timeout: float = EXECUTE_TIMEOUT,
-        known: Optional[Mapping[int, int]] = None,
+        processes: Optional[Mapping[int, int]] = None,
     ) -> Collectives:
         """Meets the ranks of a job: on this host, or on several where the root info has an address.
 
         ``device_memory`` is a descriptor of memory in which this rank's buffers lie, for its peers on this host;
-        ``timeout`` that of collectives; ``known`` the processes of ranks that were met before (see ``processes``).
+        ``timeout`` that of collectives; ``processes`` those of ranks that were met before (see ``processes``).
         """
         first = RootInfo.parse(root_info)
 
-        def meet(info: RootInfo, rank: int, size: int, known: Optional[Mapping[int, int]]) -> Group:
+        def meet(info: RootInfo, rank: int, size: int, processes: Optional[Mapping[int, int]]) -> Group:
             if info.address:
-                return NetworkGroup(info, rank, size, known=known)
-            return HostGroup(info, rank, size, device_memory, known=known)
+                return NetworkGroup(info, rank, size, processes=processes)
+            return HostGroup(info, rank, size, device_memory, processes=processes)
 
-        made = cls(meet(first, rank, size, known), timeout)
-        made._meet = lambda salt, rank, size, known: meet(
-            RootInfo.of(hmac.digest(first.secret, salt, "sha256"), first.address), rank, size, known
+        collectives = cls(meet(first, rank, size, processes), timeout)
+        collectives._meet = lambda salt, rank, size, processes: meet(
+            RootInfo.of(hmac.digest(first.secret, salt, "sha256"), first.address), rank, size, processes
         )
-        return made
+        return collectives
 
     def processes(self, members: Sequence[int]) -> dict[int, int]:
-        """Those of some ranks, by their numbers among these, as far as they are known."""
-        known = self.group.processes
-        return {number: known[rank] for number, rank in enumerate(members) if rank in known}
+        """The known processes of some ranks, by their numbers among ``members``."""
+        by_rank = self.group.processes
+        return {number: by_rank[rank] for number, rank in enumerate(members) if rank in by_rank}
 
     def resume(self) -> None:
-        """Meets the other ranks anew after a failure or an abort; all of them call it, as often as each other."""
+        """Meets the other ranks again after a failure or an abort; all ranks call it equally often."""
         if self._meet is None:
             raise CommunicationError("the communicator was not made by join and cannot meet its ranks again")
         self.group.close()
@@ -133,15 +133,15 @@ class Collectives:
         self.group = self._meet(b"resumed %d" % self._resumed, self.group.rank, self.group.size, None)
 
     def among(self, members: Sequence[int]) -> Collectives:
-        """Some of the ranks as a group of their own, which all of them make together; the others may be lost."""
+        """Some of the ranks as a separate group, which its members make together; the other ranks may be lost."""
         if self._meet is None:
             raise CommunicationError("the communicator was not made by join and cannot be divided")
         salt = f"{list(members)} after {self._resumed}".encode()
-        own = list(members).index(self.group.rank)
-        return Collectives(self._meet(salt, own, len(members), self.processes(members)), self.timeout)
+        position = list(members).index(self.group.rank)
+        return Collectives(self._meet(salt, position, len(members), self.processes(members)), self.timeout)
 
-    def run(self, call: Call) -> None:
-        """The collective that a call names."""
+    def run(self, call: CollectiveCall) -> None:
+        """Runs the collective that a call names."""
         send, receive, dtype, root = call.send, call.receive, call.dtype, call.root
         size, is_root = self.group.size, self.group.rank == root
         if call.operation == "barrier":
@@ -190,7 +190,7 @@ class Collectives:
         group, count = self.group, send.array.size
         with group.lock:
             peers = self._announce_buffer("all_reduce", dtype, send, (count,), reduction)
-            if send.array.nbytes <= KEPT_BYTES:  # on all ranks: each of them computes everything, from copies
+            if send.array.nbytes <= KEPT_BYTES:  # each rank computes everything, from copies
                 _reduce(self._fetch(peers, send, dtype, lambda reader, source: (0, count)), receive, reduction)
                 return
             chunks = [_chunk(count, rank, group.size) for rank in range(group.size)]
@@ -208,14 +208,14 @@ class Collectives:
         """Like ``all_reduce``, for the root only."""
         with self.group.lock:
             peers = self._announce_buffer("reduce", dtype, send, (send.array.size,), reduction, root)
-            made, count = None, send.array.size
+            reduced, count = None, send.array.size
             sources = self._fetch(peers, send, dtype, lambda reader, source: (0, count if reader == root else 0))
             if self.group.rank == root and receive is not None:
-                made = np.empty_like(receive) if send.location is not None else receive
-                _reduce(sources, made, reduction)
+                reduced = np.empty_like(receive) if send.location is not None else receive
+                _reduce(sources, reduced, reduction)
             self._done(peers)
-            if made is not None and made is not receive and receive is not None:
-                receive[...] = made
+            if reduced is not None and reduced is not receive and receive is not None:
+                receive[...] = reduced
 
     def reduce_scatter(
         self,
@@ -230,11 +230,11 @@ class Collectives:
         starts = _starts(counts) if starts is None else starts
         with self.group.lock:
             peers = self._announce_buffer("reduce_scatter", dtype, send, tuple(counts), reduction)
-            made = np.empty(counts[self.group.rank], receive.dtype)
+            reduced = np.empty(counts[self.group.rank], receive.dtype)
             sources = self._fetch(peers, send, dtype, lambda reader, source: (starts[reader], counts[reader]))
-            _reduce(sources, made, reduction)
+            _reduce(sources, reduced, reduction)
             self._done(peers)
-            receive[...] = made  # it may lie in what others have just read
+            receive[...] = reduced  # only now: the others may have been reading this memory
 
     def all_gather(self, send: Buffer, receive: Sequence[Array], dtype: DataType, counts: Sequence[int]) -> None:
         """``receive[r]`` gets rank r's elements; ``counts`` are their sizes."""
@@ -262,10 +262,10 @@ class Collectives:
         """``receive`` gets this rank's part of the root's elements."""
         with self.group.lock:
             count, is_root = receive.size, self.group.rank == root
-            own = send if is_root and send is not None else Buffer(receive)
-            peers = self._announce_buffer("scatter", dtype, own, (count,), root=root, publish=is_root)
+            buffer = send if is_root and send is not None else Buffer(receive)
+            peers = self._announce_buffer("scatter", dtype, buffer, (count,), root=root, publish=is_root)
             sources = self._fetch(
-                peers, own, dtype, lambda reader, source: (reader * count, count) if source == root else (0, 0)
+                peers, buffer, dtype, lambda reader, source: (reader * count, count) if source == root else (0, 0)
             )
             receive[...] = sources[root].copy()
             self._done(peers)
@@ -290,14 +290,14 @@ class Collectives:
         dtype: DataType,
         receive: Sequence[Array] = (),
     ) -> list[Array]:
-        size, own = self.group.size, self.group.rank
+        size, this_rank = self.group.size, self.group.rank
         with self.group.lock:
             location = self._publish(send, True)
             peers = self._announce("all_to_all", dtype, (*starts, *counts, *expected), location, compared=4)
-            sent = [peer.counts[size + own] for peer in peers]
+            sent = [peer.counts[size + this_rank] for peer in peers]
             for rank, wanted in enumerate(expected):
                 if sent[rank] != wanted:
-                    text = f"all_to_all: rank {rank} sends {sent[rank]} elements to rank {own}, which expects {wanted}"
+                    text = f"all_to_all: rank {rank} sends {sent[rank]} elements to rank {this_rank}, which expects {wanted}"
                     raise self.group.fail(text)
             sources = self._fetch(
                 peers,
@@ -361,10 +361,10 @@ class Collectives:
         self._windows[group.rank] = place, nbytes
 
     def window(self, rank: int) -> npt.NDArray[np.uint8]:
-        """A rank's window, to write to: that which it has shared with this rank, else HCCL's own buffer."""
+        """A rank's window to write to: the one that it has shared with this rank, else HCCL's own buffer."""
         return self.group.memory(rank, *self._windows.get(rank, (Location(BUFFER, 0), BUFFER_BYTES)))
 
-    # ---------------------------------------------------------------------------------------- what all share
+    # ---------------------------------------------------------------------------------------- shared steps
     def _announce_buffer(
         self,
         operation: str,
@@ -378,7 +378,7 @@ class Collectives:
         return self._announce(operation, dtype, counts, self._publish(buffer, publish), reduction, root)
 
     def _publish(self, buffer: Buffer, wanted: bool) -> Location:
-        """Where peers find a buffer: where it lies, or where it is copied to."""
+        """The location where peers find a buffer or its copy."""
         if not wanted:
             return Location(KEPT, 0)
         if buffer.location is not None and buffer.array.nbytes > KEPT_BYTES:
@@ -409,14 +409,14 @@ class Collectives:
         return peers
 
     def _done(self, peers: Sequence[_Announcement]) -> None:
-        """Waits until all ranks have read what the others have announced, where that may change then."""
+        """Waits until all ranks have read the announced buffers, if these may change afterwards."""
         if any(peer.location.segment != KEPT for peer in peers):
             self.group.exchange(b"done", self.timeout)
 
-    def _fetch(self, peers: Sequence[_Announcement], own: Buffer, dtype: DataType, reads: Reads) -> list[Array]:
+    def _fetch(self, peers: Sequence[_Announcement], buffer: Buffer, dtype: DataType, reads: Reads) -> list[Array]:
         """What this rank reads of each rank's announced buffer."""
         places = [peer.location for peer in peers]
-        return self.group.fetch(np.ascontiguousarray(own.array).reshape(-1), places, _numpy(dtype), reads)
+        return self.group.fetch(np.ascontiguousarray(buffer.array).reshape(-1), places, _numpy(dtype), reads)
 
 
 def _deadline(timeout: float) -> float:
@@ -459,15 +459,15 @@ def _chunk(count: int, rank: int, size: int) -> tuple[int, int]:
     return low, min(step, count - low)
 
 
-def _parts(given: Optional[Parts], size: int, array: Array) -> Parts:
-    if given is not None:
-        return given
+def _parts(parts: Optional[Parts], size: int, array: Array) -> Parts:
+    if parts is not None:
+        return parts
     part = array.size // size
     return [part * rank for rank in range(size)], [part] * size
 
 
 def parts_of(counts: Sequence[int]) -> Optional[Parts]:
-    """Parts that follow each other; None of no counts."""
+    """Consecutive parts; None without counts."""
     return (_starts(counts), list(counts)) if counts else None
 
 
@@ -493,7 +493,7 @@ def _reduce(sources: Sequence[Array], target: Array, reduction: str) -> None:
 
 
 def check_equal(messages: Sequence[tuple[object, ...]], names: Sequence[str]) -> Optional[str]:
-    """Which ranks announce something else than rank 0, in words; None where all agree."""
+    """A message about the ranks that announce something else than rank 0; None where all agree."""
     for position, name in enumerate(names):
         by_value: dict[object, list[int]] = {}
         for rank, message in enumerate(messages):

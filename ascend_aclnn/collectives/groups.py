@@ -1,7 +1,7 @@
 """Groups by name: how an operator finds the ranks that its argument ``group`` means, and what it does with them.
 
 A backend that makes a communicator enters it here under its name, on the NumPy backend in the caller's process and on
-the emulated device in the device process. References ask ``find`` and speak to the other ranks in NumPy arrays only.
+the emulated device in the device process. References call ``find`` and exchange NumPy arrays with the other ranks.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def _reported(method: Method) -> Method:
 
 
 class Ranks:
-    """The ranks of a group, as one of them speaks to the others. All call the same methods in the same order."""
+    """The ranks of a group, seen from one of them. All ranks call the same methods in the same order."""
 
     def __init__(self, name: str, collectives: Collectives) -> None:
         self.name = name
         self.rank, self.size = collectives.group.rank, collectives.group.size
-        self.kept: dict[str, Array] = {}  # what an operator leaves in the group's memory for another one
+        self.state: dict[str, Array] = {}  # what an operator stores in the group's memory for a later one
         self._collectives = collectives
         self._thread = threading.get_ident()
         self._divided: dict[tuple[int, ...], Ranks] = {}
@@ -56,7 +56,7 @@ class Ranks:
 
     @_reported
     def among(self, members: Sequence[int]) -> Ranks:
-        """Some of the ranks, this one among them, as a group of their own: all of them call it, the others need not be alive."""
+        """Some of the ranks, this one included, as a separate group: all of them call it; the others need not be alive."""
         key = tuple(members)
         if key not in self._divided:
             self._divided[key] = Ranks(self.name, self._collectives.among(key))
@@ -69,7 +69,7 @@ class Ranks:
 
     @_reported
     def barrier(self, timeout: Optional[float] = None) -> None:
-        """Returns when all ranks have come; AclError 507035 where they have not within a time that is given."""
+        """Returns when all ranks have come; AclError 507035 if they have not within ``timeout`` seconds."""
         try:
             self._collectives.barrier(timeout)
         except TimedOut as error:
@@ -101,7 +101,7 @@ class Ranks:
 
     @_reported
     def all_to_all(self, parts: Sequence[Array]) -> list[Array]:
-        """What each rank has sent to this one, ``parts[r]`` going to rank r. Arrays differ in their first axis only."""
+        """Sends ``parts[r]`` to rank r; returns what each rank sent to this one. Arrays differ in their first axis only."""
         sent = np.concatenate([np.asarray(part) for part in parts])
         received = self._collectives.exchange_parts(
             _buffer(sent), [part.size for part in parts], as_datatype(sent.dtype)
@@ -134,12 +134,12 @@ def enter(name: str, collectives: Collectives) -> Ranks:
 
 
 def leave(ranks: Ranks) -> None:
-    """The communicator is no more; idempotent."""
+    """Removes a communicator; idempotent."""
     ranks.close_divided()
     with _lock:
-        left = [other for other in _groups.get(ranks.name, ()) if other is not ranks]
-        if left:
-            _groups[ranks.name] = left
+        remaining = [other for other in _groups.get(ranks.name, ()) if other is not ranks]
+        if remaining:
+            _groups[ranks.name] = remaining
         else:
             _groups.pop(ranks.name, None)
 
@@ -149,7 +149,7 @@ def known(name: str) -> bool:
 
 
 def find(name: Optional[str]) -> Ranks:
-    """The group of a name. AclError 361001 where there is none: what CANN's phase one returns then."""
+    """The group of a name. AclError 361001 where there is none, as CANN's phase one returns."""
     members = _groups.get(name or "", [])
     if len(members) > 1:  # ranks that are threads of one process
         members = [ranks for ranks in members if ranks.is_of_this_thread]

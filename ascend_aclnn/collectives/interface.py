@@ -1,7 +1,7 @@
-"""What a communicator's ranks share, whatever carries it: the interface of a group, root info, failures.
+"""What communicators have in common on every transport: the interface of a group, root info, failures.
 
-A root info is 4108 bytes, as HCCL's: a secret, and where rank 0 is reached if the ranks are on several hosts. They are where
-HCCL_IF_IP, HCCL's own variable, names this host's address.
+A root info is 4108 bytes, as HCCL's: a secret, and the address of rank 0 if the ranks are on several hosts. That is so
+where HCCL_IF_IP, HCCL's own variable, has this host's address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy.typing as npt
 ROOT_INFO_BYTES = 4108
 CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
 EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
-# The others go on waiting for so long after a rank has ended: where it ended in order, its last messages are on their way.
+# Seconds that the others still wait after a rank has ended: after a regular end its last messages are on their way.
 GRACE_SECONDS = 2.0
 
 MAGIC = b"ASCENDHC"
@@ -36,7 +36,7 @@ CHANNELS = 3
 # lie: the memory of an emulated device, or what stands for it.
 SCRATCH, RESULTS, POINTS, KEPT, BUFFER, DEVICE = range(6)
 BUFFER_BYTES = int(os.environ.get("HCCL_BUFFSIZE", "200")) << 20
-# Inputs up to this size are copied to KEPT: that costs less than to wait until all ranks have read them where they lie.
+# Inputs up to this size are copied to KEPT: cheaper than waiting until all ranks have read the originals.
 KEPT_BYTES = 1 << 18
 _PORTS = 16  # that HCCL takes from HCCL_IF_BASE_PORT on
 
@@ -53,7 +53,7 @@ class TimedOut(CommunicationError):
 
 
 class RootInfo(NamedTuple):
-    """What identifies a job: its ranks share it, and nobody else may know it."""
+    """What identifies a job: a secret that its ranks share."""
 
     secret: bytes
     address: str  # "ip:port" of rank 0, "" if all ranks are on one host
@@ -65,7 +65,7 @@ class RootInfo(NamedTuple):
 
     @classmethod
     def of(cls, secret: bytes, address: str = "") -> RootInfo:
-        """Of a job whose ranks derive its secret by themselves."""
+        """The root info of a job whose ranks derive its secret by themselves."""
         return cls(hashlib.sha256(secret).digest(), address)
 
     @classmethod
@@ -81,7 +81,7 @@ class RootInfo(NamedTuple):
 
 
 def rank_table_info(path: Path) -> tuple[RootInfo, int]:
-    """Of a rank table (HCCL's cluster information file), and how many ranks it has.
+    """The root info of a rank table (HCCL's cluster information file), and the number of its ranks.
 
     Its text stands for the secret, so it must not be public. On several hosts rank 0 is on the first server, at
     HCCL_IF_BASE_PORT (60000).
@@ -96,7 +96,7 @@ def rank_table_info(path: Path) -> tuple[RootInfo, int]:
 
 
 def free_port(ip: str) -> int:
-    """A port of this host that nobody listens at: of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
+    """A free port of this host: one of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
     base = int(os.environ.get("HCCL_IF_BASE_PORT", "0"))
     for port in range(base, base + _PORTS) if base else [0]:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ class Group(abc.ABC):
     # ---------------------------------------------------------------------------------------- messages
     @abc.abstractmethod
     def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
-        """Sends a message to all ranks and gives theirs, this rank's own among them. A barrier."""
+        """Sends a message to all ranks and returns those of all, this rank's included. A barrier."""
 
     @abc.abstractmethod
     def send(self, peer: int, channel: int, message: bytes) -> None:
@@ -147,12 +147,12 @@ class Group(abc.ABC):
         """Memory of this rank that ``fetch`` finds at the start of RESULTS, until the next collective has begun."""
 
     @abc.abstractmethod
-    def fetch(self, own: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
-        """What this rank reads of each rank's array, which lies at its place; ``own`` is this rank's. All ranks call it."""
+    def fetch(self, array: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
+        """What this rank reads of each rank's array, by its place; ``array`` is this rank's. All ranks call it."""
 
     # ---------------------------------------------------------------------------------------- data from rank to rank
     def batch(self) -> contextlib.AbstractContextManager[None]:
-        """A batch of sends is under way: what ``place`` took is free once no other batch is."""
+        """A batch of sends. The memory that ``place`` took is free once no batch is under way."""
         return contextlib.nullcontext()
 
     @abc.abstractmethod
@@ -170,7 +170,7 @@ class Group(abc.ABC):
     # ---------------------------------------------------------------------------------------- windows
     @abc.abstractmethod
     def room(self, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Memory of this rank at the start of DEVICE, where that is none of an emulated device; zeros at first."""
+        """Memory of this rank at the start of DEVICE, if that is not an emulated device's; zeros at first."""
 
     def check_rank(self, rank: int) -> None:
         """CommunicationError once the group has failed, or that rank has left."""
@@ -187,7 +187,7 @@ class Group(abc.ABC):
             raise CommunicationError(self.failure)
 
     def fail(self, reason: Union[str, CommunicationError]) -> CommunicationError:
-        """Ends the communicator for this rank, and as they notice for the others; the error to raise. The first counts."""
+        """Ends the communicator for this rank, and for the others as they notice. Returns the first error, to be raised."""
         error = CommunicationError(reason) if isinstance(reason, str) else reason
         if self.failure is None:
             self.failure = str(error)
@@ -195,15 +195,15 @@ class Group(abc.ABC):
         return error
 
     def close(self) -> None:
-        """Leaves; idempotent. The others see it at their next message."""
+        """Leaves; idempotent. The others notice at their next message."""
         if self.failure is None:
             self.failure = "the communicator is closed"
         self._release()
 
     @abc.abstractmethod
     def _disconnect(self) -> None:
-        """Closes the connections, so that the others learn it; idempotent."""
+        """Closes the connections, which the others notice; idempotent."""
 
     @abc.abstractmethod
     def _release(self) -> None:
-        """Frees the connections and what is held beside them; idempotent."""
+        """Frees the connections and everything else that is held; idempotent."""

@@ -1,11 +1,11 @@
-"""Ranks on several hosts: messages and data over gloo, which PyTorch brings along.
+"""Ranks on several hosts: messages and data over gloo, which comes with PyTorch.
 
-gloo and not MPI or UCX: whoever runs torch_npu has it already, it needs no launcher of its own (mpiexec), and two-sided
-messages are all that a collective wants here. Rank 0 keeps PyTorch's TCPStore at the root info's address, where the ranks
-find each other under a name that only those who have the secret know. Nothing is encrypted, as with HCCL.
+gloo rather than MPI or UCX: it comes with torch_npu, needs no launcher such as mpiexec, and two-sided messages are enough
+for the collectives here. Rank 0 runs PyTorch's TCPStore at the root info's address, where the ranks find each other
+under a name derived from the secret. Nothing is encrypted, as with HCCL.
 
-gloo waits for a rank that has ended as long as for one that is late. So each process keeps a connection to the one that has
-the store, which tells the others when one of them breaks (``_Lobby``); ranks look there while they meet.
+gloo waits for a rank that has ended as long as for a late one. So each process keeps a connection to the host of the
+store, which informs the others when one of them breaks (``_Lobby``); ranks check it while they meet.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _LENGTHS, _MESSAGES, _DATA, _GIVEN = range(4)  # kinds of gloo's tags
 _KINDS = 4
 
 _TOKEN = struct.Struct("<Q")
-_LOOK_AGAIN = 0.1  # seconds: who has come to a meeting since
-_LEFT = 1 << 63 | 0x4C45_4654  # turns a group's number into the word that the host of the lobby has left it in order
+_LOOK_AGAIN = 0.1  # seconds between two checks for ranks that have joined a meeting
+_LEFT = 1 << 63 | 0x4C45_4654  # marks a group's number: the host of the lobby has left the group in order
 
 
 def _torch() -> Any:
@@ -68,7 +68,7 @@ def _torch() -> Any:
 
 
 class _Lobby:
-    """Which processes have ended, of those that use a store. A process is known by a number that it makes up."""
+    """The processes that use a store, and those of them that have ended. Each process chooses its number at random."""
 
     def __init__(self, store: Any, ip: str, hosts: bool) -> None:
         self.process = secrets.randbits(63)
@@ -88,40 +88,41 @@ class _Lobby:
     def _hear(self) -> None:
         number = _read_token(self._connection)
         while number is not None:
-            group, left = self.groups.get(number), self.groups.get(number ^ _LEFT)
+            group, group_that_left = self.groups.get(number), self.groups.get(number ^ _LEFT)
             if group is not None:
                 group.fail("a rank of this communicator has lost another rank")
-            elif left is not None:
-                left.host_has_left = True
+            elif group_that_left is not None:
+                group_that_left.host_has_left = True
             else:
                 self._end(number)
             number = _read_token(self._connection)
         self._end(self._host)
-        for group in list(self.groups.values()):  # who gives up can tell nobody now, so all do that it would have told
+        # Without its host the lobby carries no messages, so every group with that process ends.
+        for group in list(self.groups.values()):
             if self._host in group.processes.values() and not group.host_has_left:
                 _later(functools.partial(group.end, self._host))
 
     def _end(self, process: int) -> None:
-        """Who is in an exchange with a process that has ended, and still is a while later, gives up."""
+        """A group that still waits for an ended process a while later gives up."""
         self._ended.add(process)
         for group in list(self.groups.values()):
             if process in group.processes.values():
                 _later(functools.partial(group.give_up, tuple(group.exchanges)))
 
     def give_up(self, group: int) -> None:
-        """Lets all ranks of a group leave it, so that nobody waits for one that lives but never sends.
+        """Makes all ranks of a group leave it, so that none waits for a rank that lives but never sends.
 
-        All processes of the lobby hear the group's number; those outside the group know no group of that number.
+        All processes of the lobby receive the group's number; those outside the group ignore it.
         """
         self._say(group)
 
     def leave(self, group: int) -> None:
-        """The others of a group need not give it up when this process ends, if it is the host."""
+        """Announces a regular end: if this process is the host, the group's other ranks do not give up when it ends."""
         if self._hosts:
             self._say(group ^ _LEFT)
 
     def _say(self, number: int) -> None:
-        with contextlib.suppress(OSError):  # the host is lost: nobody can be told
+        with contextlib.suppress(OSError):  # the host is lost, and with it the connection
             self._connection.sendall(_TOKEN.pack(number))
 
     def check(self, processes: Mapping[int, int]) -> None:
@@ -131,7 +132,7 @@ class _Lobby:
                 raise CommunicationError(f"rank {rank} is lost")
 
     def check_store(self) -> None:
-        """CommunicationError if nobody can meet any more."""
+        """CommunicationError if the store is lost and ranks cannot meet any more."""
         if self._host in self._ended:
             raise CommunicationError("the rank that keeps the store is lost")
 
@@ -143,7 +144,7 @@ def _later(run: Callable[[], None]) -> None:
 
 
 def _probe(connection: socket.socket) -> None:
-    """Lets the system find out within 20 seconds that the other host is gone, which closes no connection."""
+    """Keep-alive probes: a host that has gone without closing its connection is noticed within 20 seconds."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3)):
         connection.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -158,8 +159,8 @@ def _read_token(connection: socket.socket) -> Optional[int]:
 
 
 def _serve_lobby(listener: socket.socket) -> None:
-    """Tells all processes of a lobby the numbers of those whose connections end, and what a process wants to be told."""
-    told = b""
+    """Broadcasts to a lobby the numbers of processes whose connections end, and the messages of its processes."""
+    announced = b""
     processes: dict[socket.socket, bytes] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
@@ -170,7 +171,7 @@ def _serve_lobby(listener: socket.socket) -> None:
                     processes[connection] = b""
                     _probe(connection)
                     selector.register(connection, selectors.EVENT_READ)
-                    _tell(connection, told)
+                    _tell(connection, announced)
                     continue
                 connection = next(c for c in processes if c is key.fileobj)
                 try:
@@ -178,28 +179,28 @@ def _serve_lobby(listener: socket.socket) -> None:
                 except OSError:
                     data = b""
                 heard = processes[connection] + data
-                own, numbers = heard[: _TOKEN.size], b""
+                number, numbers = heard[: _TOKEN.size], b""
                 if not data:
                     selector.unregister(connection)
                     connection.close()
                     del processes[connection]
-                    numbers = own if len(own) == _TOKEN.size else b""
+                    numbers = number if len(number) == _TOKEN.size else b""
                 elif len(heard) == 2 * _TOKEN.size:
-                    processes[connection], numbers = own, heard[_TOKEN.size :]
+                    processes[connection], numbers = number, heard[_TOKEN.size :]
                 else:
                     processes[connection] = heard
-                told += numbers
+                announced += numbers
                 for other in processes if numbers else ():
                     _tell(other, numbers)
 
 
 def _tell(connection: socket.socket, numbers: bytes) -> None:
-    with contextlib.suppress(OSError):  # it has ended, too, and the selector says so
+    with contextlib.suppress(OSError):  # it has ended too; the selector reports that next
         connection.sendall(numbers)
 
 
 class _Place(NamedTuple):
-    """Where ranks find each other; ranks that split off do so in their parents' store."""
+    """Where ranks find each other; split groups use their parents' store."""
 
     store: Any
     lobby: _Lobby
@@ -223,7 +224,7 @@ def _place_at(address: str, hosts: bool, timeout: datetime.timedelta) -> _Place:
 
 
 def _name(info: RootInfo) -> str:
-    """What a job calls itself in the store."""
+    """A job's name in the store."""
     return hashlib.sha256(b"store" + info.secret).hexdigest()
 
 
@@ -236,15 +237,15 @@ class NetworkGroup(Group):
         rank: int,
         size: int,
         timeout: float = CONNECT_TIMEOUT,
-        known: Optional[Mapping[int, int]] = None,
+        processes: Optional[Mapping[int, int]] = None,
     ) -> None:
-        """Meets the other ranks. ``known``: processes of ranks, met before in another group."""
+        """Meets the other ranks. ``processes``: those of ranks met before in another group."""
         super().__init__(rank, size)
         self._torch = _torch()
         patience = datetime.timedelta(seconds=timeout)
         try:
             place = _place_at(info.address, rank == 0, patience)
-            self._gloo = self._meet(place, info, patience, dict(known or {}))
+            self._gloo = self._meet(place, info, patience, dict(processes or {}))
         except (RuntimeError, OSError) as error:
             if isinstance(error, CommunicationError):
                 raise
@@ -252,7 +253,7 @@ class NetworkGroup(Group):
                 raise TimedOut(f"rank {rank} waited in vain for the others at {info.address}: {error}") from None
             text = str(error).partition("\n")[0]  # without a trace of calls
             raise CommunicationError(f"a rank is lost that rank {rank} meets at {info.address}: {text}") from None
-        self.exchanges = [0] * CHANNELS  # that have begun or ended, by channel: odd while one is under way
+        self.exchanges = [0] * CHANNELS  # begun plus ended, by channel: odd while one is under way
         self.host_has_left = False
         self._lobby = place.lobby
         (self._number,) = _TOKEN.unpack(hashlib.sha256(b"number" + info.secret).digest()[: _TOKEN.size])
@@ -268,11 +269,11 @@ class NetworkGroup(Group):
         place.lobby.groups[self._number] = self
 
     def _meet(self, place: _Place, info: RootInfo, patience: datetime.timedelta, processes: dict[int, int]) -> Any:
-        """gloo's connections to the others. A thread waits for them, for ranks that have ended, too; it is left alone then."""
+        """gloo's connections to the others. Made on a thread, which is abandoned if gloo waits for a rank that has ended."""
         name = _name(info)
         store = self._torch.distributed.PrefixStore(name, place.store)
         store.set(f"process {self.rank}", str(place.lobby.process))
-        made: list[Any] = []
+        outcome: list[Any] = []
         ended = threading.Event()
 
         def connect() -> None:
@@ -281,10 +282,10 @@ class NetworkGroup(Group):
                 options, host = gloo._Options(), os.environ.get("HCCL_IF_IP") or info.address.rsplit(":", 1)[0]
                 options._devices = [gloo.create_device(hostname=host)]
                 options._timeout = patience
-                own = self._torch.distributed.PrefixStore(name, _connect(info.address, False, patience))
-                made.append(gloo(own, self.rank, self.size, options))
+                connected_store = self._torch.distributed.PrefixStore(name, _connect(info.address, False, patience))
+                outcome.append(gloo(connected_store, self.rank, self.size, options))
             except RuntimeError as error:
-                made.append(error)
+                outcome.append(error)
             finally:
                 ended.set()
 
@@ -296,9 +297,9 @@ class NetworkGroup(Group):
             missing = [rank for rank in missing if rank not in processes]
             place.lobby.check(processes)
             place.lobby.check_store()
-        if not made or isinstance(made[0], RuntimeError):
-            raise made[0] if made else CommunicationError("gloo ended without a word")
-        return made[0]
+        if not outcome or isinstance(outcome[0], RuntimeError):
+            raise outcome[0] if outcome else CommunicationError("gloo ended without a word")
+        return outcome[0]
 
     def _proof(self, info: RootInfo, rank: int) -> bytes:
         return hmac.digest(info.secret, b"rank %d of %d" % (rank, self.size), "sha256")
@@ -319,7 +320,7 @@ class NetworkGroup(Group):
         return [got.get(peer, message) for peer in range(self.size)]
 
     def give_up(self, exchanges: Sequence[int]) -> None:
-        """Fails the group for all if an exchange that was under way then still is; a rank has ended."""
+        """Fails the group for all ranks if the same exchange is still under way after a rank has ended."""
         if any(then % 2 and then == now for then, now in zip(exchanges, self.exchanges)):
             with contextlib.suppress(CommunicationError):
                 self._check_ranks()
@@ -327,7 +328,7 @@ class NetworkGroup(Group):
 
     def end(self, process: int) -> None:
         """Fails the group, unless it has ended already: one of its processes has."""
-        rank = next(rank for rank, known in self.processes.items() if known == process)
+        rank = next(rank for rank, candidate in self.processes.items() if candidate == process)
         if self.failure is None:
             self.fail(f"rank {rank} is lost")
 
@@ -368,11 +369,11 @@ class NetworkGroup(Group):
 
     def _finish(self, peer: int, works: Sequence[tuple[Any, Any]], deadline: float) -> None:
         for work, _ in works:
-            left = datetime.timedelta(seconds=max(deadline - time.monotonic(), 0.001))
-            self._guarded(peer, functools.partial(_wait, work, left))
+            remaining = datetime.timedelta(seconds=max(deadline - time.monotonic(), 0.001))
+            self._guarded(peer, functools.partial(_wait, work, remaining))
 
     def _guarded(self, peer: int, run: Callable[[Any], Any]) -> Any:
-        """What gloo answers; its errors are failures of the group."""
+        """Calls gloo; its errors are failures of the group."""
         gloo = self._gloo  # before the check: another thread that ends the communicator afterwards sets it to None
         self.check()
         try:
@@ -385,24 +386,24 @@ class NetworkGroup(Group):
 
     # ---------------------------------------------------------------------------------------- data of collectives
     def publish(self, array: Array) -> Location:
-        """Nothing to do: ``fetch`` sends it, and who has received it has a copy."""
+        """Nothing to do: ``fetch`` sends the array, and the receivers have copies."""
         return Location(KEPT, 0)
 
     def results(self, nbytes: int) -> npt.NDArray[np.uint8]:
         self._results = np.empty(nbytes, np.uint8)
         return self._results
 
-    def fetch(self, own: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
+    def fetch(self, local: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
         deadline = time.monotonic() + EXECUTE_TIMEOUT
         sent, got = [], []
         for peer in range(self.size):
             start, count = reads(peer, self.rank)
             if peer != self.rank and count:
-                sent.append((peer, self._start(peer, _DATA, np.ascontiguousarray(own[start : start + count]))))
+                sent.append((peer, self._start(peer, _DATA, np.ascontiguousarray(local[start : start + count]))))
         for peer in range(self.size):
             start, count = reads(self.rank, peer)
             if peer == self.rank:
-                got.append(own[start : start + count].view(dtype))
+                got.append(local[start : start + count].view(dtype))
                 continue
             array = np.empty(count, dtype)
             if count:
@@ -444,5 +445,5 @@ class NetworkGroup(Group):
         self._gloo = None
 
 
-def _wait(work: Any, left: datetime.timedelta, gloo: Any) -> None:
-    work.wait(left)
+def _wait(work: Any, remaining: datetime.timedelta, gloo: Any) -> None:
+    work.wait(remaining)

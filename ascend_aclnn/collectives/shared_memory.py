@@ -1,9 +1,9 @@
 """Ranks on one host: rendezvous by a shared secret, small messages over sockets, bulk data through shared memory.
 
-A job is known by its root info, 4108 random bytes as HCCL's are in size. From it every rank derives the (abstract) names
-of all ranks' sockets, so nobody has to be asked for addresses: a rank connects to those below it and accepts those above
-it. A peer must prove the secret and run under the same user. When two ranks meet they hand each other descriptors of
-memory: a scratch segment of their own and, in a device process, the device memory, so that data are read where they lie.
+A job is known by its root info, 4108 random bytes, the size of HCCL's. Every rank derives the (abstract) names of all
+ranks' sockets from it, so no addresses are exchanged: a rank connects to those below it and accepts those above it. A peer
+must prove the secret and run under the same user. When two ranks meet they pass each other descriptors of memory: a scratch
+segment each and, in a device process, the device memory, so that data are read in place.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _message_end(data: bytes) -> Optional[int]:
 
 
 class Segment:
-    """Shared memory of one rank, as that rank or a peer sees it; grows, never shrinks."""
+    """Shared memory of one rank, mapped by that rank or a peer; grows, never shrinks."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -107,7 +107,7 @@ class Segment:
 
 
 class _Meeting:
-    """What a rank watches while it meets the others: a rank whose process ends, or that gives up, is not waited for."""
+    """What a rank watches during a meeting, so that it does not wait for ranks that end or give up."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -124,13 +124,13 @@ class _Meeting:
 
     def watch_process(self, rank: int, process: int) -> None:
         if process <= 0:
-            return  # in a namespace that this one does not see
+            return  # in a PID namespace that this process does not see
         try:
             descriptor = os.pidfd_open(process)
         except ProcessLookupError:
             raise CommunicationError(f"rank {rank} is lost") from None
         except (AttributeError, OSError):
-            return  # a kernel before Linux 5.3, or no descriptor left: a lost rank is missed later
+            return  # Linux before 5.3, or no descriptor left: a lost rank is noticed later, by the timeout
         self._processes[descriptor] = rank
         self._poll.register(descriptor, select.POLLIN)
 
@@ -139,7 +139,7 @@ class _Meeting:
         self._poll.register(connection, select.POLLIN)
 
     def wait(self, seconds: float, listener: Optional[socket.socket] = None) -> bool:
-        """Waits until something happens, or some seconds: whether someone connects.
+        """Waits for an event, or some seconds. True if a rank connects.
 
         CommunicationError once a rank is known to be lost.
         """
@@ -156,7 +156,7 @@ class _Meeting:
         return connects
 
     def _hear(self, descriptor: int) -> None:
-        """A rank says that it has met all or gives up, or goes on already, or has left."""
+        """Reads a rank's message: it has met all, gives up, goes on already, or has left."""
         rank, connection = self._connections[descriptor]
         try:
             word = connection.recv(_LENGTH.size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -184,14 +184,14 @@ class HostGroup(Group):
         size: int,
         device_memory: Optional[int] = None,
         timeout: float = CONNECT_TIMEOUT,
-        known: Optional[Mapping[int, int]] = None,
+        processes: Optional[Mapping[int, int]] = None,
     ) -> None:
         """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie.
 
-        ``known``: processes of ranks, met before in another group; none of them may end before all have met.
+        ``processes``: those of ranks met before in another group; none of them may end before all have met.
         """
         super().__init__(rank, size)
-        self.own: list[Segment] = []
+        self.local_segments: list[Segment] = []
         self.lock_of_points = threading.Lock()
         self.points_used = 0  # bytes of POINTS
         self._batches = 0
@@ -202,13 +202,14 @@ class HostGroup(Group):
         self._secret = info.secret
         try:
             for _ in (SCRATCH, RESULTS, POINTS, KEPT, BUFFER):
-                self.own.append(Segment.create())
-            os.ftruncate(self.own[BUFFER].descriptor, BUFFER_BYTES)  # takes memory where it is written
+                self.local_segments.append(Segment.create())
+            # Sparse: memory is taken as it is written.
+            os.ftruncate(self.local_segments[BUFFER].descriptor, BUFFER_BYTES)
             device = Segment.create() if device_memory is None else Segment(os.dup(device_memory))
             self._segments[rank, DEVICE] = device
-            self._descriptors = [s.descriptor for s in (*self.own, device)]
+            self._descriptors = [s.descriptor for s in (*self.local_segments, device)]
             with _Meeting() as meeting:
-                for other, process in (known or {}).items():
+                for other, process in (processes or {}).items():
                     meeting.watch_process(other, process)
                 self._meet(time.monotonic() + timeout, meeting)
         except BaseException:
@@ -253,7 +254,7 @@ class HostGroup(Group):
                     connection.sendall(_LENGTH.pack(_HAS_MET))
                 except OSError:
                     raise CommunicationError(f"rank {rank} is lost") from None
-        while len(meeting.ready) < self.size - 1:  # so nobody leaves who could tell the others of a lost rank
+        while len(meeting.ready) < self.size - 1:  # until then every rank stays, to inform the others of a lost rank
             meeting.wait(max(deadline - time.monotonic(), 0))
             if time.monotonic() >= deadline:
                 waiting = sorted(set(range(self.size)) - {self.rank} - meeting.ready)
@@ -280,7 +281,7 @@ class HostGroup(Group):
         meeting: _Meeting,
         expected: Optional[tuple[int, int]] = None,
     ) -> bool:
-        """Proves this rank to a peer and asks the same of it. A stranger who connected is turned away."""
+        """Proves this rank to a peer and checks the peer's proof. Other processes are refused."""
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
         try:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
@@ -329,10 +330,10 @@ class HostGroup(Group):
                     break
                 data += more
             magic, proof, rank, size, channel, count = _HELLO.unpack(data)
-            known = (
+            is_expected = (
                 magic == MAGIC and size == self.size and rank < size and channel < CHANNELS and count == len(segments)
             )
-            if not known or not hmac.compare_digest(proof, self._proof(rank, channel)):
+            if not is_expected or not hmac.compare_digest(proof, self._proof(rank, channel)):
                 raise CommunicationError("a stranger connected, or a rank of a job of another size")
         except BaseException:
             for segment in segments:
@@ -363,8 +364,8 @@ class HostGroup(Group):
     def _receive_all(self, peers: Sequence[int], channel: int, deadline: float) -> dict[int, bytes]:
         """The next message of each of these ranks.
 
-        A rank that is lost is noticed though it is another one that is waited for: that one may have noticed it before,
-        in another group, and will never send its message.
+        A lost rank is noticed even while waiting for another one, which may have noticed the loss before, in another group,
+        and will never send its message.
         """
         messages: dict[int, bytes] = {}
         missing, gone = list(peers), -1
@@ -389,14 +390,14 @@ class HostGroup(Group):
                 gone, deadline = ended, min(deadline, time.monotonic() + GRACE_SECONDS)
 
     def _wait(self, missing: Sequence[int], answered: Sequence[int], channel: int, deadline: float) -> Optional[int]:
-        """Until one of the missing sends something, or one that has answered has ended: that one."""
+        """Waits until a missing rank sends something or a rank that has answered ends; returns that rank."""
         poll = select.poll()
         try:
             ranks = {self._peers[peer, channel].fileno(): peer for peer in answered}
             for peer in missing:
                 poll.register(self._peers[peer, channel], select.POLLIN)
             for descriptor in ranks:
-                poll.register(descriptor, 0)  # its end only
+                poll.register(descriptor, 0)  # only its end counts
         except (KeyError, ValueError):
             return None  # another thread has closed the connections, and the caller checks for that
         happened = poll.poll(max(deadline - time.monotonic(), 0) * 1000)
@@ -425,35 +426,35 @@ class HostGroup(Group):
         """Elements in any rank's memory."""
         offset, nbytes = place.offset + start * dtype.itemsize, count * dtype.itemsize
         is_own = rank == self.rank and place.segment != DEVICE
-        segment = self.own[place.segment] if is_own else self._segments[rank, place.segment]
+        segment = self.local_segments[place.segment] if is_own else self._segments[rank, place.segment]
         return segment.view(offset, nbytes).view(dtype)
 
     def publish(self, array: Array) -> Location:
         if array.nbytes <= KEPT_BYTES:
-            # Others may still read the other half. Who has heard of this one's successor has read it.
+            # Others may still read the other half. A rank that takes part in the next exchange has read this one.
             self._kept ^= KEPT_BYTES
-            self.own[KEPT].reserve(2 * KEPT_BYTES)[self._kept :][: array.nbytes] = array.view(np.uint8)
+            self.local_segments[KEPT].reserve(2 * KEPT_BYTES)[self._kept :][: array.nbytes] = array.view(np.uint8)
             return Location(KEPT, self._kept)
-        self.own[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array.view(np.uint8)
+        self.local_segments[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array.view(np.uint8)
         return Location(SCRATCH, 0)
 
     def results(self, nbytes: int) -> npt.NDArray[np.uint8]:
-        return self.own[RESULTS].reserve(nbytes)[:nbytes]
+        return self.local_segments[RESULTS].reserve(nbytes)[:nbytes]
 
-    def fetch(self, own: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
+    def fetch(self, array: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
         return [self._view(rank, place, dtype, *reads(self.rank, rank)) for rank, place in enumerate(places)]
 
     def place(self, array: Array) -> Location:
         """Batches of other threads may be under way with other ranks, so each takes memory after the last one's."""
         with self.lock_of_points:
             start = self.points_used
-            memory = self.own[POINTS].reserve(start + array.nbytes)
+            memory = self.local_segments[POINTS].reserve(start + array.nbytes)
             self.points_used += (array.nbytes + 511) & ~511
         memory[start : start + array.nbytes] = array.view(np.uint8)
         return Location(POINTS, start)
 
     def give(self, peer: int, array: Array) -> None:
-        """Nothing to do: the peer reads it where it lies."""
+        """Nothing to do: the peer reads the array in place."""
 
     def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
         return self._view(peer, place, dtype, 0, count)
@@ -492,5 +493,5 @@ class HostGroup(Group):
         for segment in self._segments.values():
             segment.close()
         self._segments.clear()
-        for segment in self.own:
+        for segment in self.local_segments:
             segment.close()

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog.headers import operator_from_prototype
 from ascend_aclnn.collectives import groups
-from ascend_aclnn.collectives.algorithms import Buffer, Call, Collectives
+from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives
 from ascend_aclnn.collectives.interface import (
     DEVICE,
     EXECUTE_TIMEOUT,
@@ -212,7 +212,7 @@ class Communicators:
         size, receive = member.group.size, queued.receive
         numbers = [queued.counts[low : low + size] for low in range(0, len(queued.counts), size)]
         parts = [(starts, counts) for starts, counts in zip(numbers[::2], numbers[1::2])]
-        call = Call(
+        call = CollectiveCall(
             operation.name.lower(),
             as_datatype(receive.dtype),
             self.buffer(receive if operation == Collective.BROADCAST else queued.send),

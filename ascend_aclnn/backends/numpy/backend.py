@@ -38,7 +38,7 @@ from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
-if TYPE_CHECKING:  # imported by who communicates
+if TYPE_CHECKING:  # imported on use: most programs do not communicate
     from ascend_aclnn.backends.numpy import communication
     from ascend_aclnn.core.hccl import CommunicatorConfig
 
@@ -74,7 +74,7 @@ class NumpyBackend(Backend):
         self.bind(operator, values).run()
 
     def bind(self, operator: Operator, values: Sequence[Any]) -> run.BoundCall:
-        """What ``execute`` does once, to do often; UnsupportedOperator where there is no way."""
+        """``execute`` bound to these values, to be repeated; UnsupportedOperator where that is impossible."""
         return run.BoundCall(operator, values, self._soc)
 
     def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
@@ -99,9 +99,9 @@ class NumpyBackend(Backend):
 
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         spec = TensorSpec.of(tensor.shape, tensor.dtype, format=format)
-        made = Tensor.on(self.allocate(spec.storage_nbytes, 0), spec)
-        made.assign(tensor.numpy())
-        return made
+        converted = Tensor.on(self.allocate(spec.storage_nbytes, 0), spec)
+        converted.assign(tensor.numpy())
+        return converted
 
     # communication
     def communicator_root_info(self) -> bytes:
@@ -184,7 +184,7 @@ class NumpyBackend(Backend):
         return MemoryStatistics(self._used, self._used, self._used, self._used, 0, 0, 0)
 
     def memory_snapshot(self, device: int) -> list[MemoryBlock]:
-        return []  # the interpreter's memory: tracemalloc tells
+        return []  # NumPy's memory, which tracemalloc counts
 
     def record_origins(self, enabled: bool) -> None:
         return None

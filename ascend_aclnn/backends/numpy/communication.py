@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
 from ascend_aclnn.collectives import groups
-from ascend_aclnn.collectives.algorithms import Buffer, Call, Collectives, parts_of
+from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives, parts_of
 from ascend_aclnn.collectives.interface import (
     DEVICE,
     EXECUTE_TIMEOUT,
@@ -59,9 +59,9 @@ class HostCommunicator(CommunicatorEndpoint):
         rank: int,
         size: int,
         config: CommunicatorConfig = DEFAULT_CONFIG,
-        known: Optional[dict[int, int]] = None,
+        processes: Optional[dict[int, int]] = None,
     ) -> None:
-        config.pack()  # what does not fit there cannot be chosen
+        config.pack()  # ValueError for values that do not fit
         self._backend, self._product = backend, find_soc(backend.soc).product
         config.check(self._product)
         self.rank, self.size = rank, size
@@ -69,7 +69,7 @@ class HostCommunicator(CommunicatorEndpoint):
         self._info = info
         timeout = config.timeout(EXECUTE_TIMEOUT)
         self._collectives: Collectives = self._reporting(
-            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=timeout, known=known)
+            "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=timeout, processes=processes)
         )
         self._ranks = groups.enter(self.name, self._collectives)
 
@@ -77,8 +77,8 @@ class HostCommunicator(CommunicatorEndpoint):
         seed = hmac.digest(self._info, repr((number, list(ranks))).encode(), "sha256")
         info = RootInfo.of(seed, RootInfo.parse(self._info).address)
         config = dataclasses.replace(config, name=config.name or f"{self.name}_sub_{number}")
-        known = self._collectives.processes(ranks)
-        return HostCommunicator(self._backend, info.pack(), list(ranks).index(self.rank), len(ranks), config, known)
+        processes = self._collectives.processes(ranks)
+        return HostCommunicator(self._backend, info.pack(), list(ranks).index(self.rank), len(ranks), config, processes)
 
     def collective(self, call: Collective) -> None:
         routine = f"Hccl{call.operation.title().replace('_', '')}"
@@ -100,7 +100,9 @@ class HostCommunicator(CommunicatorEndpoint):
         send = Buffer(receive if call.send is None else _flat(call.send))
         parts = parts_of(call.send_counts), parts_of(call.receive_counts)
         reduction = REDUCTIONS[call.reduction]
-        self._collectives.run(Call(call.operation, call.receive.dtype, send, receive, reduction, call.root, *parts))
+        self._collectives.run(
+            CollectiveCall(call.operation, call.receive.dtype, send, receive, reduction, call.root, *parts)
+        )
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
         for _, tensor, _ in items:
@@ -134,7 +136,7 @@ class HostCommunicator(CommunicatorEndpoint):
         self._collectives.group.close()
 
     def _reporting(self, routine: str, run: Callable[[], Any]) -> Any:
-        """Runs, with failures as HCCL's own."""
+        """Runs ``work`` and reports its failures as HCCL does."""
         try:
             return run()
         except TimedOut as error:

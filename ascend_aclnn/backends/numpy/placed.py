@@ -1,4 +1,4 @@
-"""Calls whose tensors lie in one block of memory, at other places each time: what the emulated device runs."""
+"""Calls whose tensors lie in one block of memory, at different places each time: what the emulated device runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Layout(NamedTuple):
 
 
 class Tensors(NamedTuple):
-    """In place of a parameter's value: the numbers of its tensors, one of a tensor and any of a list."""
+    """Stands for a parameter's tensors: their numbers, one for a tensor and any count for a list."""
 
     numbers: Sequence[int]
     is_list: bool
@@ -41,31 +41,33 @@ class Tensors(NamedTuple):
 class PlacedCall:
     """Values that phase one has passed, with ``Tensors`` in place of tensors.
 
-    ``place`` gives what runs for some addresses; ``possible`` tells for which calls. Other than with a BoundCall there are
-    no Tensors, and nothing is asked twice that specs can answer.
+    ``place`` returns a function that runs the call at some addresses; ``possible`` says for which calls this works. Unlike a
+    BoundCall it makes no Tensors and checks specs only once.
     """
 
     def __init__(self, operator: Operator, values: Sequence[Any], layouts: Sequence[Optional[Layout]]) -> None:
-        found = reference.find(operator)
-        if found is None:
+        entry = reference.find(operator)
+        if entry is None:
             raise LookupError(f"{operator.name} has no reference")
-        self._runner = Runner(operator, found)
+        self._runner = Runner(operator, entry)
         self._layouts = layouts
         self._views = [None if layout is None else _view(layout) for layout in layouts]
         self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors
         self._tensors = [(at, value) for at, value in enumerate(values) if type(value) is Tensors]
-        self._raw = found.raw
+        self._raw = entry.raw
         self._read = self._reach(operator, lambda direction: direction != "out")
         self._written = self._reach(operator, lambda direction: direction == "out")
-        self._runs: dict[bool, Callable[[Sequence[Any]], None]] = {}  # by whether the outputs have memory of their own
+        self._runs: dict[
+            bool, Callable[[Sequence[Any]], None]
+        ] = {}  # by whether the outputs share no memory with inputs
 
     @staticmethod
     def possible(operator: Operator, specs: Sequence[Optional[TensorSpec]], soc: Soc) -> bool:
         """False where a tensor is read or written through a copy, or gets its shape from the data."""
-        found = reference.find(operator)
-        if found is None or operator.data_dependent:
+        entry = reference.find(operator)
+        if entry is None or operator.data_dependent:
             return False
-        channels_first = found.channels_first is True or soc.product in (found.channels_first or "").split()
+        channels_first = entry.channels_first is True or soc.product in (entry.channels_first or "").split()
         return not any(
             spec.dtype.packed
             or spec.dtype.numpy is None
@@ -76,7 +78,7 @@ class PlacedCall:
         )
 
     def place(self, memory: Memory, addresses: Sequence[int]) -> Callable[[], None]:
-        """What runs the call on tensors at these offsets in the memory."""
+        """A function that runs the call on tensors at these offsets in the memory."""
         arrays = [None if view is None else view(memory, address) for view, address in zip(self._views, addresses)]
         arguments = self._arguments.copy()
         for at, (numbers, is_list) in self._tensors:
@@ -99,7 +101,7 @@ class PlacedCall:
         return [(number, layout.low, layout.high) for number, layout in layouts if layout is not None]
 
     def _overlap(self, addresses: Sequence[int]) -> bool:
-        """Whether something that is written could be something that is read."""
+        """True where written memory may overlap read memory."""
         for number, low, high in self._written:
             start, end = addresses[number] + low, addresses[number] + high
             for other, first, last in self._read:
@@ -128,7 +130,7 @@ def layout_of(spec: TensorSpec) -> Optional[Layout]:
 
 
 def _view(layout: Layout) -> Callable[[Memory, int], npt.NDArray[Any]]:
-    """What makes the array of a tensor at an address."""
+    """A function that makes the array of a tensor at an address."""
     shape, dtype, start, strides, low, high = layout
     if low == high:
         return lambda memory, address: np.empty(shape, dtype)

@@ -30,14 +30,14 @@ from ascend_aclnn.reference.declare import REFERENCES, Reference
 from ascend_aclnn.reference.unavailable import REASONS
 from ascend_aclnn.rules.language import RULES, Call
 
-# What gives the memory of a result whose shape is not its output's: parameter position, item of a list, shape.
+# Allocates a result whose shape is not its output's: parameter position, item of a list, shape.
 Shrink = Callable[[int, int, tuple[int, ...]], Any]
 
 
 def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional[str]:
     """Why the NumPy backend cannot run an operator on such values (specs suffice), though CANN can; None if it can."""
-    found = reference.find(operator)
-    if found is None:
+    entry = reference.find(operator)
+    if entry is None:
         reason = REASONS.get(operator.name)
         return "the NumPy backend has no reference for this operator" + (f": {reason}" if reason else "")
     for parameter, value in zip(operator.parameters, values):
@@ -50,12 +50,12 @@ def unsupported(operator: Operator, values: Sequence[Any], soc: Soc) -> Optional
                 return f"{parameter.python_name} has format {spec.format.name}, whose layout is not known"
         if isinstance(value, str) and parameter.name.startswith("roundMode") and value == "hybrid":
             return f"{parameter.python_name} is 'hybrid', which rounds to HIFLOAT8 by random bits of the device"
-    return None if found.unsupported is None else found.unsupported(Call(operator, values, soc))
+    return None if entry.unsupported is None else entry.unsupported(Call(operator, values, soc))
 
 
 def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
-    """What phase one says where an argument names a communicator that does not exist; None if all do."""
-    from ascend_aclnn.collectives import groups  # by who communicates
+    """Phase one's message about an argument that names a communicator that does not exist; None if all exist."""
+    from ascend_aclnn.collectives import groups  # imported on use: few operators communicate
 
     for position in operator.groups:
         parameter = operator.parameters[position]
@@ -73,17 +73,17 @@ class Runner:
 
     __slots__ = ("_idle", "_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_wide", "_widened")
 
-    def __init__(self, operator: Operator, found: Reference) -> None:
+    def __init__(self, operator: Operator, entry: Reference) -> None:
         directions = [parameter.direction for parameter in operator.parameters]
         self._operator = operator
-        self._reference = found
+        self._reference = entry
         self._rule = rules.find(operator)
         self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
         self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
         self._pure = [i for i, direction in enumerate(directions) if direction == "out"]
         self._idle = [operator.positions[name] for name in operator.idle_if_empty]
-        self._wide = [i for i in self._inputs if operator.parameters[i].name not in found.stored]  # or to be widened
-        self._widened: frozenset[int] = frozenset()  # what ``_run_small`` has to widen
+        self._wide = [i for i in self._inputs if operator.parameters[i].name not in entry.stored]  # or to be widened
+        self._widened: frozenset[int] = frozenset()  # positions that ``_run_small`` widens
 
     @property
     def valid(self) -> bool:
@@ -93,28 +93,28 @@ class Runner:
 
     def run(self, arguments: Sequence[Any], shrink: Optional[Shrink] = None) -> None:
         """Fills the output arrays. Arguments: ndarrays for tensors, lists of them, Python values for the rest."""
-        found = self._reference
+        entry = self._reference
         try:
             with np.errstate(all="ignore"):
                 inputs = [arguments[i] for i in self._inputs]
                 outputs = [arguments[i] for i in self._outputs]
-                if _nothing_to_write(outputs) and not found.communicates:
+                if _nothing_to_write(outputs) and not entry.communicates:
                     return
                 if self._is_idle(arguments):
                     for array in _all_arrays([arguments[i] for i in self._pure]):
                         array[...] = 0
                     return
-                if found.raw:
+                if entry.raw:
                     written = [arguments[i] for i in self._pure]
-                    found.function(*[_separate(value, written) for value in inputs], out=tuple(outputs))
+                    entry.function(*[_separate(value, written) for value in inputs], out=tuple(outputs))
                     return
-                if found.elementwise and numerics.elementwise(found.function, inputs, outputs):
+                if entry.elementwise and numerics.elementwise(entry.function, inputs, outputs):
                     return
-                if found.along is not None and _along(found, inputs, outputs):
+                if entry.along is not None and _along(entry, inputs, outputs):
                     return
                 wide = self._wide
-                results = found.function(*[_widened(arguments[i]) if i in wide else arguments[i] for i in self._inputs])
-                if type(results) is np.ndarray and len(outputs) == 1:  # most of all, without a further call
+                results = entry.function(*[_widened(arguments[i]) if i in wide else arguments[i] for i in self._inputs])
+                if type(results) is np.ndarray and len(outputs) == 1:  # the most frequent case, without a further call
                     target = outputs[0]
                     if type(target) is np.ndarray and target.shape == results.shape:
                         numerics.round_into(target, results)
@@ -124,14 +124,14 @@ class Runner:
             self._fail(error, arguments)
 
     def prepare(self, arguments: Sequence[Any], new: bool) -> Callable[[Sequence[Any]], None]:
-        """``run`` for arguments of these shapes and data types, without the questions that these have answered.
+        """``run`` for arguments of these shapes and data types, without the checks that depend on these alone.
 
-        ``new``: the outputs lie in memory of their own.
+        ``new``: the outputs share no memory with inputs.
         """
-        found = self._reference
+        entry = self._reference
         if _nothing_to_write([arguments[i] for i in self._outputs]) or self._is_idle(arguments):
             return self.run
-        if found.raw:
+        if entry.raw:
             return self._run_raw if new else self.run
         if any(array.size > numerics.SMALL for array in _all_arrays(arguments)):
             return self._prepared(arguments, new) or self.run
@@ -140,14 +140,14 @@ class Runner:
         return self._run_small
 
     def _prepared(self, arguments: Sequence[Any], new: bool) -> Optional[Callable[[Sequence[Any]], None]]:
-        """``run`` by a program that does all of it; None where there is none."""
-        found = self._reference
-        if not found.elementwise and found.along is None:
+        """``run`` by a program that computes everything; None where there is none."""
+        entry = self._reference
+        if not entry.elementwise and entry.along is None:
             return None
         try:
             inputs, outputs = [arguments[i] for i in self._inputs], [arguments[i] for i in self._outputs]
             program = numerics.prepared(
-                found.function, None if found.elementwise else found.along, inputs, outputs, new
+                entry.function, None if entry.elementwise else entry.along, inputs, outputs, new
             )
         except DataError:
             return None
@@ -217,7 +217,7 @@ class Runner:
                 continue
             parameter = self._operator.parameters[position]
             targets = target if isinstance(target, list) else [target]
-            if value is None:  # CANN does not write it either; rubbish would be another one each time
+            if value is None:  # CANN does not write it either; zeros are reproducible
                 for destination in targets if parameter.direction == "out" else ():
                     destination[...] = 0
                 continue
@@ -235,7 +235,7 @@ class Runner:
                 numerics.round_into(destination, source)
 
     def _fail(self, error: Exception, arguments: Sequence[Any]) -> NoReturn:
-        """Raises what an exception of the reference is to the caller; within its handler."""
+        """Raises a reference's exception as the caller is to see it; called within its handler."""
         operator = self._operator
         if isinstance(error, DataError):
             position = operator.positions.get(error.argument)
@@ -266,12 +266,12 @@ class Runner:
         return None
 
 
-def _along(found: Reference, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
-    assert found.along is not None
+def _along(entry: Reference, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+    assert entry.along is not None
     try:
-        return numerics.along(found.function, found.along, inputs, outputs)
+        return numerics.along(entry.function, entry.along, inputs, outputs)
     except DataError:
-        return False  # found again with all data, whose indices the message is to name
+        return False  # raised again by the whole computation, with the indices of the whole data
 
 
 def _nothing_to_write(outputs: Sequence[Any]) -> bool:
@@ -298,12 +298,12 @@ class BoundCall:
 
     def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         why = unsupported(operator, values, soc)
-        found = reference.find(operator)
-        if why is not None or found is None:
+        entry = reference.find(operator)
+        if why is not None or entry is None:
             raise UnsupportedOperator(operator.name, why or "")
-        self.runner = Runner(operator, found)
+        self.runner = Runner(operator, entry)
         self._operator, self._values = operator, values
-        self._channels_first = found.channels_first is True or soc.product in (found.channels_first or "").split()
+        self._channels_first = entry.channels_first is True or soc.product in (entry.channels_first or "").split()
         self._hosts = self._host_values()
         self.arguments = None if self._changes_between_runs() else [_arrays(host) for host in self._hosts]
         self._run = self.runner.run if self.arguments is None else self.runner.prepare(self.arguments, False)
@@ -337,7 +337,7 @@ class BoundCall:
         )
 
     def _shrink(self, hosts: Sequence[Any], position: int, item: int, shape: tuple[int, ...]) -> Any:
-        """An output whose shape depends on data takes the front of what was allocated, as aclGetViewShape then tells."""
+        """An output whose shape depends on data takes the front of its allocation, as aclGetViewShape reports."""
         output = hosts[position][item] if isinstance(hosts[position], list) else hosts[position]
         tensor, whole = output.tensor, output.array
         fits = math.prod(shape) <= whole.size and whole.flags.c_contiguous and not output.decoded
@@ -352,7 +352,7 @@ class BoundCall:
 
 
 class _HostTensor:
-    """A tensor's elements as an ndarray: over its own memory, or decoded (packed and blocked storage) and put back."""
+    """A tensor's elements as an ndarray: over its own memory, or decoded (packed and blocked storage) and encoded again."""
 
     __slots__ = ("array", "decoded", "tensor")
 
@@ -421,7 +421,7 @@ def _widened(value: Any) -> Any:
 
 
 def _shapes(operator: Operator, arguments: Sequence[Any]) -> str:
-    """What tensors came, for a message: "x (2, 3), gamma (3,)"."""
+    """The shapes of the tensor arguments, for a message: "x (2, 3), gamma (3,)"."""
     words = []
     for parameter, value in zip(operator.parameters, arguments):
         arrays = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, np.ndarray)]

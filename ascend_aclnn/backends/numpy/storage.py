@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class HostStorage(Storage):
-    """Host memory, reserved at the first touch, or memory that was given."""
+    """Host memory: reserved at the first touch, or borrowed."""
 
     backend: NumpyBackend
 
@@ -75,10 +75,10 @@ def wrap_array(backend: NumpyBackend, array: npt.NDArray[Any], dtype: DataType) 
 
 
 def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """An uninitialised array; AclError where the host has not so much memory, as on a full device."""
+    """An uninitialised array; AclError where the host lacks the memory, as on a full device."""
     try:
         return np.empty(shape, dtype)
-    except (MemoryError, ValueError):  # more than there is, more than NumPy can count
+    except (MemoryError, ValueError):  # more than the host has, more than NumPy can index
         detail = (
             f"{math.prod(shape) * dtype.itemsize} bytes asked for (shape {shape}, {dtype}): more than this host has"
         )
@@ -88,8 +88,8 @@ def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any
 def host_view(tensor: Tensor) -> npt.NDArray[Any]:
     """The elements of a NumPy-backend tensor as an ndarray over its own memory, which the tensor keeps as its handle."""
     if tensor.handle is not None:
-        kept: npt.NDArray[Any] = tensor.handle
-        return kept
+        cached_view: npt.NDArray[Any] = tensor.handle
+        return cached_view
     storage = tensor.storage
     assert isinstance(storage, HostStorage)
     if storage.array is not None:

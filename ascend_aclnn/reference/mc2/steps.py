@@ -30,7 +30,7 @@ def distribute_barrier(args: Arguments) -> None:
 def moe_distribute_buffer_reset(args: Arguments) -> None:
     """The ranks wait for each other if needSync; no buffer outlives an operator here, so there is none to clear."""
     ranks = args.ranks("groupEp", "epWorldSize")
-    ranks.kept.pop(_LINKS, None)
+    ranks.state.pop(_LINKS, None)
     if args["needSync"]:
         ranks.barrier()
 
@@ -45,14 +45,14 @@ def elastic_receivable_test(args: Arguments) -> None:
     first = int(args["dstRank"].reshape(-1)[0]) // count * count
     sent = np.zeros(ranks.size, np.int32)
     sent[first : first + count] = 1
-    ranks.kept[_LINKS] = ranks.kept.get(_LINKS, 0) | ranks.all_gather(sent)
+    ranks.state[_LINKS] = ranks.state.get(_LINKS, 0) | ranks.all_gather(sent)
 
 
 @communicating("aclnnElasticReceivableInfoCollect")
 def elastic_receivable_info_collect(args: Arguments) -> None:
     """y[i, j] is j + 1 where rank i has received from rank j; row i is 0 where this rank has not received from rank i."""
     ranks = args.ranks(size="worldSize")
-    links = ranks.kept.pop(_LINKS, np.zeros((ranks.size, ranks.size), np.int32))  # from, to
+    links = ranks.state.pop(_LINKS, np.zeros((ranks.size, ranks.size), np.int32))  # from, to
     heard = links.T * np.arange(1, ranks.size + 1)
     args.store("y", heard * (links[:, ranks.rank] > 0)[:, None])
 
