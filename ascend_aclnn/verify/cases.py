@@ -33,7 +33,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 Array = npt.NDArray[Any]
 
 
-class Call(NamedTuple):
+class ExampleCall(NamedTuple):
     """The arguments of an operator in the order of its parameters, and the outputs that an example passes."""
 
     arguments: list[Any]
@@ -67,16 +67,16 @@ def root_info() -> bytes:
         return Communicator.root_info()
 
 
-def example(operator: Operator) -> Call:
+def example(operator: Operator) -> ExampleCall:
     """The call of an operator's example: new arrays each time, and Tensors of the current backend."""
     if operator.example is None:
         raise ValueError(f"{operator.name} has no example")
     signature = inspect.signature(getattr(ops, operator.python_name))
 
-    def collect(*args: Any, out: Any = None, **kwargs: Any) -> Call:
+    def collect(*args: Any, out: Any = None, **kwargs: Any) -> ExampleCall:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return Call(list(bound.args), {} if out is None else {"out": out})
+        return ExampleCall(list(bound.args), {} if out is None else {"out": out})
 
     names = {
         "aclnn": aclnn,
@@ -85,11 +85,11 @@ def example(operator: Operator) -> Call:
         "np": np,
         "ops": SimpleNamespace(**{operator.python_name: collect}),
     }
-    call: Call = eval(operator.example.call, names)
+    call: ExampleCall = eval(operator.example.call, names)
     return call
 
 
-def build(operator: Operator, case: Case) -> Call:
+def build(operator: Operator, case: Case) -> ExampleCall:
     """The arguments of a case, the same numbers each time."""
     call = example(operator)
     if case == Case():
@@ -103,7 +103,7 @@ def build(operator: Operator, case: Case) -> Call:
         _each(value, vary) if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else value
         for parameter, value in zip(operator.inputs, call.arguments)
     ]
-    return Call(arguments, call.options)
+    return ExampleCall(arguments, call.options)
 
 
 def _numpy(name: str) -> np.dtype[Any]:
@@ -127,14 +127,14 @@ def arrays(value: Any) -> list[Any]:
     return [value]
 
 
-def _tensors(operator: Operator, call: Call) -> list[Any]:
+def _tensors(operator: Operator, call: ExampleCall) -> list[Any]:
     """The tensors of a call that are there."""
     pairs = zip(operator.inputs, call.arguments)
     found = [x for p, value in pairs if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) for x in arrays(value)]
     return [x for x in found if x is not None]
 
 
-def _first_array(operator: Operator, call: Call) -> Optional[Array]:
+def _first_array(operator: Operator, call: ExampleCall) -> Optional[Array]:
     return next((x for x in _tensors(operator, call) if isinstance(x, np.ndarray)), None)
 
 
@@ -163,7 +163,7 @@ class Refused(Exception):
     """No case: the reference does not accept the call, or gives what cannot be compared."""
 
 
-def golden(operator: Operator, call: Call, soc: str, out: Any = None) -> list[Any]:
+def golden(operator: Operator, call: ExampleCall, soc: str, out: Any = None) -> list[Any]:
     """The results of the NumPy reference by the rules of a SoC, one for each output; a list for a list of tensors."""
     options = call.options if out is None else {"out": out}
     with aclnn.use_backend("numpy", soc=soc), np.errstate(all="ignore"):

@@ -20,7 +20,7 @@ from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.testing.compare import compare
-from ascend_aclnn.verify.cases import Call, Case, Refused, arrays, build, golden
+from ascend_aclnn.verify.cases import Case, ExampleCall, Refused, arrays, build, golden
 
 FILL = 0x5B  # in every byte of an output before the call; no truth value, and a large number in every float type
 REPEATS = 5  # of the call whose cost on the host is measured
@@ -92,7 +92,7 @@ def refusal(operator: Operator, soc: str) -> Optional[str]:
     return f"a null pointer for {parameter.python_name} gives {answer}; it must be status {wanted}"
 
 
-def _status(operator: Operator, call: Call, out: Any) -> Optional[int]:
+def _status(operator: Operator, call: ExampleCall, out: Any) -> Optional[int]:
     """The status that a call ends with; None where it never comes as far as phase one."""
     try:
         getattr(ops, operator.python_name)(*call.arguments, out=out)
@@ -115,10 +115,10 @@ def _on_device(operator: Operator, case: Case, expected: list[Any], stream: Opti
     return results
 
 
-def _uploaded(operator: Operator, call: Call) -> Call:
+def _uploaded(operator: Operator, call: ExampleCall) -> ExampleCall:
     """The call with its arrays in device memory."""
     pairs = zip(operator.inputs, call.arguments)
-    return Call([_upload(v) if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else v for p, v in pairs], call.options)
+    return ExampleCall([_upload(v) if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) else v for p, v in pairs], call.options)
 
 
 def _upload(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from comparisons import assert_equal
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Communicator
@@ -53,37 +54,34 @@ def _everything(comm: Communicator) -> str:
     all_bases = [base + 100 * rank for rank in range(n)]
     mine = aclnn.asarray(all_bases[r])
 
-    def same(actual: Any, expected: Any) -> None:
-        np.testing.assert_array_equal(np.asarray(actual), expected)
-
     out = aclnn.empty(mine.shape, mine.dtype)
     assert comm.all_reduce(mine, out=out) is out
-    same(out, sum(all_bases))
-    same(comm.all_reduce(mine.copy(), "max"), all_bases[-1])
-    same(comm.all_gather(mine), np.concatenate(all_bases))
-    same(comm.reduce_scatter(mine), sum(all_bases)[2 * r : 2 * r + 2])
+    assert_equal(out, sum(all_bases))
+    assert_equal(comm.all_reduce(mine.copy(), "max"), all_bases[-1])
+    assert_equal(comm.all_gather(mine), np.concatenate(all_bases))
+    assert_equal(comm.reduce_scatter(mine), sum(all_bases)[2 * r : 2 * r + 2])
     counts = [1] * (n - 1) + [n + 1]
     start = sum(counts[:r])
-    same(comm.reduce_scatter_v(mine, counts, "min"), all_bases[0][start : start + counts[r]])
-    same(
+    assert_equal(comm.reduce_scatter_v(mine, counts, "min"), all_bases[0][start : start + counts[r]])
+    assert_equal(
         comm.all_gather_v(mine[: counts[r]].copy(), counts), np.concatenate([b[:c] for b, c in zip(all_bases, counts)])
     )
-    same(comm.broadcast(mine.copy(), n - 1), all_bases[n - 1])
-    same(comm.reduce(mine.copy(), 0), sum(all_bases) if r == 0 else all_bases[r])
+    assert_equal(comm.broadcast(mine.copy(), n - 1), all_bases[n - 1])
+    assert_equal(comm.reduce(mine.copy(), 0), sum(all_bases) if r == 0 else all_bases[r])
     part = aclnn.empty((2, 3), np.float32)
-    same(comm.scatter(mine if r == 0 else None, 0, out=part), all_bases[0][2 * r : 2 * r + 2])
-    same(comm.all_to_all(mine), np.concatenate([b[2 * r : 2 * r + 2] for b in all_bases]))
+    assert_equal(comm.scatter(mine if r == 0 else None, 0, out=part), all_bases[0][2 * r : 2 * r + 2])
+    assert_equal(comm.all_to_all(mine), np.concatenate([b[2 * r : 2 * r + 2] for b in all_bases]))
     sends = [2 * n if rank == (r + 1) % n else 0 for rank in range(n)]
     receives = [2 * n if (rank + 1) % n == r else 0 for rank in range(n)]
-    same(comm.all_to_all_v(mine, sends, receives), all_bases[(r - 1) % n])
+    assert_equal(comm.all_to_all_v(mine, sends, receives), all_bases[(r - 1) % n])
     if n > 1:
         target = aclnn.empty(mine.shape, mine.dtype)
         comm.batch_send_recv([("send", mine, (r + 1) % n), ("recv", target, (r - 1) % n)])
-        same(target, all_bases[(r - 1) % n])
+        assert_equal(target, all_bases[(r - 1) % n])
         half = comm.split(range(0, n, 2))
         assert (half is None) == bool(r % 2)
         if half is not None:
-            same(half.all_reduce(mine.copy()), sum(all_bases[::2]))
+            assert_equal(half.all_reduce(mine.copy()), sum(all_bases[::2]))
             assert half.name != comm.name
             half.close()
     comm.barrier()

@@ -37,20 +37,20 @@ def of_family(family: str) -> list[Operator]:
     return [operator for operator in OPERATORS if operator.family == family]
 
 
-def calls(operator: Operator) -> Iterator[samples.Call]:
+def calls(operator: Operator) -> Iterator[samples.ExampleCall]:
     """Calls that an operator accepts: that of its example, with new arrays, and with what a search finds."""
     if operator.example is not None and reference.find(operator) is not None:
         yield samples.call(operator)
     for arguments in found(operator):
-        yield samples.Call(copied(arguments), {})
+        yield samples.ExampleCall(copied(arguments), {})
 
 
-def again(operator: Operator, number: int) -> samples.Call:
+def again(operator: Operator, number: int) -> samples.ExampleCall:
     """One of the calls, with new arrays."""
     return next(itertools.islice(calls(operator), number, None))
 
 
-def results(operator: Operator, call: samples.Call) -> list[Any]:
+def results(operator: Operator, call: samples.ExampleCall) -> list[Any]:
     """What a call returns, in one flat list of arrays; None for what is not there."""
     return [host(x) for x in arrays(getattr(ops, operator.python_name)(*call.arguments, **call.options))]
 
@@ -133,10 +133,10 @@ def test_results_do_not_depend_on_how_they_are_asked_for(family: str) -> None:
                 check_given_outputs(operator, number, wanted, text)
 
 
-def results_with_other_strides(operator: Operator, call: samples.Call) -> Optional[list[Any]]:
+def results_with_other_strides(operator: Operator, call: samples.ExampleCall) -> Optional[list[Any]]:
     """The results of the same values behind other strides, None where the operator refuses them."""
     try:
-        return results(operator, samples.Call(spread(call.arguments), call.options))
+        return results(operator, samples.ExampleCall(spread(call.arguments), call.options))
     except AclError as error:
         assert "contiguous" in error.detail or "stored" in error.detail or "transposed" in error.detail, error
         return None
@@ -173,7 +173,7 @@ def test_results_are_as_the_rules_say(family: str) -> None:
                 check_inferred_outputs(operator, call, again(operator, number), backend._soc)  # type: ignore[attr-defined]
 
 
-def check_inferred_outputs(operator: Operator, call: samples.Call, same: samples.Call, soc: Any) -> None:
+def check_inferred_outputs(operator: Operator, call: samples.ExampleCall, same: samples.ExampleCall, soc: Any) -> None:
     """Results have the shapes and dtypes that the rules infer."""
     given = iter(call.arguments)
     values = [None if p.direction == "out" else as_value(p.kind, next(given)) for p in operator.parameters]

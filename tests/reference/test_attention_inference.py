@@ -7,6 +7,7 @@ from typing import Any, Optional
 import numpy as np
 import pytest
 from attention_tools import call
+from comparisons import assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
@@ -65,10 +66,6 @@ def fused(
     return call("aclnnFusedInferAttentionScore" + version, **{**given, **more})
 
 
-def near(actual: Any, expected: Any, limit: float = 1e-5) -> None:
-    np.testing.assert_allclose(np.asarray(actual, np.float64), expected, rtol=limit, atol=limit)
-
-
 def expected_of(hidden: Any = False, bias: Any = 0.0) -> tuple[Any, Any]:
     made = [attention(Q[b], K[b], V[b], hidden, bias) for b in range(BATCH)]
     return np.stack([m[0] for m in made]), np.stack([m[1] for m in made])
@@ -77,8 +74,8 @@ def expected_of(hidden: Any = False, bias: Any = 0.0) -> tuple[Any, Any]:
 @pytest.mark.parametrize("layout", ["BNSD", "BSND", "BSH", "BNSD_BSND", "BSH_NBSD", "BSND_BNSD"])
 def test_layouts(layout: str) -> None:
     found, (result, sums) = fused(layout), expected_of()
-    near(found["attentionOut"], lay_out(result, layout.rpartition("_")[2]))
-    near(found["softmaxLse"], sums)
+    assert_near(found["attentionOut"], lay_out(result, layout.rpartition("_")[2]))
+    assert_near(found["softmaxLse"], sums)
 
 
 @pytest.mark.parametrize("layout", ["SH", "NSD", "BSH", "BNSD"])
@@ -89,29 +86,29 @@ def test_prompts(layout: str) -> None:
     given = {**ATTRIBUTES, "query": query, "key": key, "value": value, "inputLayout": layout, "attenMask": mask}
     found = call("aclnnPromptFlashAttentionV3", **given, pseShift=bias)["attentionOut"]
     expected = attention(Q[0], K[0], V[0], mask, bias[0])[0]
-    near(found, lay_out(expected[None], layout))
+    assert_near(found, lay_out(expected[None], layout))
     first = call("aclnnPromptFlashAttention", **given, pseShift=bias)["attentionOut"]  # looks at no bias
-    near(first, lay_out(attention(Q[0], K[0], V[0], mask)[0][None], layout))
+    assert_near(first, lay_out(attention(Q[0], K[0], V[0], mask)[0][None], layout))
 
 
 def test_lengths_at_the_front_and_at_the_end() -> None:
     found = fused("BNSD", actualSeqLengthsOptional=(3, 5), actualSeqLengthsKvOptional=(7, 4))["attentionOut"]
-    near(found[0, :, :3], attention(Q[0, :, :3], K[0], V[0])[0])
+    assert_near(found[0, :, :3], attention(Q[0, :, :3], K[0], V[0])[0])
     assert not found[0, :, 3:].any()
-    near(found[1], attention(Q[1], K[1, :, :4], V[1, :, :4])[0])
+    assert_near(found[1], attention(Q[1], K[1, :, :4], V[1, :, :4])[0])
     padding: dict[str, Any] = {"kvPaddingSizeOptional": np.array([1]), "queryPaddingSizeOptional": np.array([0])}
     found = fused("BNSD", actualSeqLengthsOptional=(3, 5), actualSeqLengthsKvOptional=(6, 4), **padding)["attentionOut"]
-    near(found[0, :, 2:], attention(Q[0, :, 2:], K[0, :, :6], V[0, :, :6])[0])
-    near(found[1], attention(Q[1], K[1, :, 2:6], V[1, :, 2:6])[0])
+    assert_near(found[0, :, 2:], attention(Q[0, :, 2:], K[0, :, :6], V[0, :, :6])[0])
+    assert_near(found[1], attention(Q[1], K[1, :, 2:6], V[1, :, 2:6])[0])
 
 
 def test_causal_masks() -> None:
     i, j = np.indices((QUERIES, KEYS))
     triangle = np.triu(np.ones((2048, 2048), bool), 1)
     for mode, hidden in ((2, j > i), (3, j > i + KEYS - QUERIES)):
-        near(fused("BNSD", sparseMode=mode, attenMaskOptional=triangle)["attentionOut"], expected_of(hidden)[0])
+        assert_near(fused("BNSD", sparseMode=mode, attenMaskOptional=triangle)["attentionOut"], expected_of(hidden)[0])
     band = fused("BNSD", sparseMode=4, attenMaskOptional=triangle, preTokens=2, nextTokens=1)["attentionOut"]
-    near(band, expected_of((j > i + KEYS - QUERIES + 1) | (j < i + KEYS - QUERIES - 2))[0])
+    assert_near(band, expected_of((j > i + KEYS - QUERIES + 1) | (j < i + KEYS - QUERIES - 2))[0])
 
 
 def test_packed_tokens() -> None:
@@ -128,13 +125,13 @@ def test_packed_tokens() -> None:
     for end, last in zip(ends, key_ends):
         operands = (x.swapaxes(0, 1) for x in (query[start:end], key[first:last], value[first:last]))
         result, sums = attention(*operands)
-        near(found["attentionOut"][start:end], result.swapaxes(0, 1))
-        near(found["softmaxLse"][start:end], sums.swapaxes(0, 1))
+        assert_near(found["attentionOut"][start:end], result.swapaxes(0, 1))
+        assert_near(found["softmaxLse"][start:end], sums.swapaxes(0, 1))
         start, first = end, last
     turned = call(
         "aclnnFusedInferAttentionScoreV3", query=query, key=[key], value=[value], inputLayout="TND_NTD", **given
     )
-    near(turned["attentionOut"], found["attentionOut"].swapaxes(0, 1))
+    assert_near(turned["attentionOut"], found["attentionOut"].swapaxes(0, 1))
 
 
 @pytest.mark.parametrize("kind", ["tokens first", "heads first", "fractal"])
@@ -163,7 +160,7 @@ def test_pages(kind: str) -> None:
     )
     for number, length in enumerate(lengths):
         k, v = (np.concatenate(list(x[table[number]]), 1)[:, :length] for x in pages)
-        near(found["attentionOut"][number], attention(query[number], k, v)[0])
+        assert_near(found["attentionOut"][number], attention(query[number], k, v)[0])
 
 
 def test_a_prefix_that_all_sequences_share() -> None:
@@ -172,7 +169,7 @@ def test_a_prefix_that_all_sequences_share() -> None:
     found = fused("BNSD", actualSharedPrefixLenOptional=(2,), **shared)["attentionOut"]
     for number in range(BATCH):
         k, v = (np.concatenate([p[0, :, :2], x[number]], 1) for p, x in zip(prefix, (K, V)))
-        near(found[number], attention(Q[number], k, v)[0])
+        assert_near(found[number], attention(Q[number], k, v)[0])
 
 
 def test_rotated_parts_and_sinks() -> None:
@@ -182,8 +179,8 @@ def test_rotated_parts_and_sinks() -> None:
         q, k = np.concatenate([Q[number], rope[number]], -1), np.concatenate([K[number], key_rope[number]], -1)
         result, sums = attention(q, k, V[number])
         taken = 1 / (1 + np.exp(sink[:, None, None] - sums))
-        near(found["attentionOut"][number], result * taken)
-        near(found["softmaxLse"][number], np.logaddexp(sums, sink[:, None, None]))
+        assert_near(found["attentionOut"][number], result * taken)
+        assert_near(found["softmaxLse"][number], np.logaddexp(sums, sink[:, None, None]))
 
 
 def quantised(x: Any, scale: Any, offset: Any = 0.0) -> Any:
@@ -209,7 +206,7 @@ def test_a_cache_of_eight_bits() -> None:
     )["attentionOut"]
     for number, length in enumerate((7, 4)):
         k, v = (x[number, :, :length] for x in restored)
-        near(found[number], attention(query[number], k, v)[0], 1e-4)
+        assert_near(found[number], attention(query[number], k, v)[0], 1e-4)
 
 
 def test_scales_of_tokens() -> None:
@@ -218,13 +215,13 @@ def test_scales_of_tokens() -> None:
     found = fused("BNSD", key=cache[0], value=cache[1], antiquantScaleOptional=scales, antiquantMode=1)["attentionOut"]
     for number in range(BATCH):
         k, v = (c[number] * s[number, None, :, None] for c, s in zip(cache, scales))
-        near(found[number], attention(Q[number], k, v)[0], 1e-4)
+        assert_near(found[number], attention(Q[number], k, v)[0], 1e-4)
 
 
 def test_a_scaled_result() -> None:
     scale, offset = np.abs(numbers(HEADS, WIDTH, seed=8)) * 30, numbers(HEADS, WIDTH, seed=9)
     found = fused("BSH", quantScale2Optional=scale, quantOffset2Optional=offset)["attentionOut"]
-    near(found, lay_out(expected_of()[0] * scale[:, None] + offset[:, None], "BSH"), 1e-4)
+    assert_near(found, lay_out(expected_of()[0] * scale[:, None] + offset[:, None], "BSH"), 1e-4)
 
 
 def mask_of(shape: tuple[int, ...], full: Any, number: Optional[int]) -> Any:
@@ -239,7 +236,7 @@ def test_masks_of_single_tokens(shape: tuple[int, ...]) -> None:
     rows = mask.reshape(len(mask), KEYS)
     for number in range(BATCH):
         expected = attention(Q[number, :, :1], K[number], V[number], mask_of(shape, rows, number))[0]
-        near(found[number], expected)
+        assert_near(found[number], expected)
 
 
 def v5(*operands: Any, **more: Any) -> Any:
@@ -266,8 +263,8 @@ def test_version_5() -> None:
     for number in range(BATCH):
         result, sums = attention(*(x[number] for x in wide[:3]), mask[number], wide[3][0])
         column = wide[4][:, None, None]
-        near(out[number], result / (1 + np.exp(column - sums)), 2.0**-9)
-        near(lse[number], np.logaddexp(sums, column), 1e-4)
+        assert_near(out[number], result / (1 + np.exp(column - sums)), 2.0**-9)
+        assert_near(lse[number], np.logaddexp(sums, column), 1e-4)
     scales = [
         np.abs(numbers(KEY_HEADS, 1, WIDTH, seed=seed)).astype(np.float16) * 0.01 + np.float16(0.01) for seed in (8, 9)
     ]
@@ -279,7 +276,7 @@ def test_version_5() -> None:
         out, _ = v5(query, *cache, key_antiquant_scale=scales[0], value_antiquant_scale=scales[1])
         for number in range(BATCH):
             k, v = (c[number].astype(np.float64) * s.astype(np.float64) for c, s in zip(cache, scales))
-            near(out[number], attention(wide[0][number], k, v)[0], 2.0**-8)
+            assert_near(out[number], attention(wide[0][number], k, v)[0], 2.0**-8)
 
 
 def test_what_has_no_reference_is_said_in_phase_one() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_equal, assert_near
 from reference_tools import same
 
 import ascend_aclnn as aclnn
@@ -37,17 +38,6 @@ def strided(x: Any) -> Any:
     return view
 
 
-def equal(actual: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
-    assert actual.shape == expected.shape
-    np.testing.assert_array_equal(actual.astype(np.float64), expected.astype(np.float64))
-
-
-def near(actual: Any, expected: Any) -> None:
-    assert actual.shape == expected.shape
-    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-6)
-
-
 # ------------------------------------------------------------------------------------------------- joining
 
 
@@ -70,7 +60,7 @@ def test_cat_promotes() -> None:
 @pytest.mark.parametrize("chunks", [1, 2, 3])
 def test_chunk_cat(torch: Any, chunks: int) -> None:
     tensors = [sample((4, 3)), sample((5, 2), seed=1), sample((1,), seed=2)]
-    equal(ops.chunk_cat(tensors, 0, chunks), torch._chunk_cat([torch.from_numpy(x) for x in tensors], 0, chunks))
+    assert_equal(ops.chunk_cat(tensors, 0, chunks), torch._chunk_cat([torch.from_numpy(x) for x in tensors], 0, chunks))
 
 
 @pytest.mark.parametrize("dim", [0, -1])
@@ -98,10 +88,10 @@ def test_pads(torch: Any, kind: str, axes: str) -> None:
     leaf = torch.from_numpy(x.astype(np.float64)).requires_grad_()
     expected = torch.nn.functional.pad(leaf, padding, _MODES[kind])
     pad, backward = (getattr(ops, f"{kind}_pad{axes}{suffix}") for suffix in ("", "_backward"))
-    equal(pad(x, padding), expected.detach())
+    assert_equal(pad(x, padding), expected.detach())
     grad = sample(expected.shape, F32, 1)
     expected.backward(torch.from_numpy(grad.astype(np.float64)))
-    near(backward(grad, x, padding), leaf.grad.numpy())
+    assert_near(backward(grad, x, padding), leaf.grad.numpy(), 1e-6)
     for dtype in (F16, BF16) if axes != "3d" else ():
         same(pad(strided(x.astype(dtype)), padding), pad(x.astype(dtype).astype(np.float32), padding).astype(dtype))
 
@@ -112,7 +102,7 @@ def test_constant_pad(torch: Any, dtype: Any, padding: Any) -> None:
     x = sample((4, 5), dtype)
     expected = torch.nn.functional.pad(torch.from_numpy(x.astype(np.float64)), padding, value=1)
     if 0 not in expected.shape:
-        equal(ops.constant_pad_nd(x, padding, 1), expected)
+        assert_equal(ops.constant_pad_nd(x, padding, 1), expected)
 
 
 # ------------------------------------------------------------------------------------------------- slicing
@@ -152,7 +142,7 @@ def test_im2col(torch: Any, batch: Any) -> None:
     x = sample((*batch, 3, 8, 9))
     options = {"dilation": (2, 1), "padding": (1, 2), "stride": (1, 3)}
     expected = torch.nn.functional.unfold(torch.from_numpy(x), (3, 2), **options)
-    equal(ops.im2col(x, (3, 2), *options.values()), expected)
+    assert_equal(ops.im2col(x, (3, 2), *options.values()), expected)
 
 
 @pytest.mark.parametrize(("size", "step"), [(3, 2), (2, 3), (4, 1)])
@@ -162,7 +152,7 @@ def test_unfold_grad(torch: Any, size: int, step: int, dim: int) -> None:
     windows = leaf.unfold(dim, size, step)
     grad = sample(tuple(windows.shape))
     windows.backward(torch.from_numpy(grad.astype(np.float64)))
-    near(ops.unfold_grad(grad, [9, 8], dim, size, step), leaf.grad.numpy())
+    assert_near(ops.unfold_grad(grad, [9, 8], dim, size, step), leaf.grad.numpy(), 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16, I64, np.dtype(np.bool_)], ids=str)
@@ -176,7 +166,7 @@ def test_coalesce_sparse() -> None:
     indices, values = np.int64([[0, 1], [2, 2], [0, 1]]), sample((3, 4))
     kept, total = ops.coalesce_sparse(np.int64([0, 1]), np.int64([0, 1, 0]), indices, values)
     assert kept.tolist() == [[0, 1], [2, 2]]
-    near(total, np.stack([values[0] + values[2], values[1]]))
+    assert_near(total, np.stack([values[0] + values[2], values[1]]), 1e-6)
 
 
 # ------------------------------------------------------------------------------------------------- limits
@@ -270,7 +260,7 @@ def test_fill_diagonal(torch: Any, shape: Any, wrap: bool, dtype: Any) -> None:
     expected = torch.from_numpy(x.astype(np.float64)).fill_diagonal_(3, wrap)
     x = strided(x)
     ops.inplace_fill_diagonal(x, 3, wrap)
-    equal(x, expected)
+    assert_equal(x, expected)
 
 
 @pytest.mark.parametrize("dtype", MOVED, ids=str)
@@ -326,7 +316,7 @@ def test_shapes(torch: Any) -> None:
     for axis, shape in ((0, (1, 48)), (1, (2, 24)), (-1, (12, 4))):
         same(ops.flatten(x, axis), x.reshape(shape))
     image = sample((2, 6, 4, 5))
-    equal(ops.channel_shuffle(image, 3), torch.nn.functional.channel_shuffle(torch.from_numpy(image), 3))
+    assert_equal(ops.channel_shuffle(image, 3), torch.nn.functional.channel_shuffle(torch.from_numpy(image), 3))
     same(ops.confusion_transpose(x, [2, 0, 1], [8, 6], True), x.transpose(2, 0, 1).reshape(8, 6))
     same(ops.confusion_transpose(x, [1, 0], [8, 6], False), x.reshape(8, 6).T)
 

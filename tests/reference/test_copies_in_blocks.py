@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import equal_bits
 
 from ascend_aclnn import ops
 from ascend_aclnn.numerics.convert import move
@@ -21,10 +22,6 @@ def bits(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Any:
     return random.view(dtype).reshape(shape)
 
 
-def same(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(300, 1000), (512, 512), (1024, 4096), (2, 300, 400), (70000, 3), (3, 70000)])
 def test_transposed_copies_are_the_bits_of_the_source(dtype: Any, shape: tuple[int, ...]) -> None:
@@ -34,7 +31,7 @@ def test_transposed_copies_are_the_bits_of_the_source(dtype: Any, shape: tuple[i
     back = [[made[..., j, i].tobytes() for j in (0, shape[-1] // 2, -1)] for i in (0, shape[-2] // 2, -1)]
     wanted = [[x[..., i, j].tobytes() for j in (0, shape[-1] // 2, -1)] for i in (0, shape[-2] // 2, -1)]
     assert back == wanted
-    assert same(np.array(made.swapaxes(-1, -2), order="C"), x)
+    assert equal_bits(np.array(made.swapaxes(-1, -2), order="C"), x)
 
 
 def test_a_transposed_copy_into_its_own_memory_is_that_of_the_old_values() -> None:
@@ -53,7 +50,7 @@ def test_repeat_keeps_all_bits(dtype: Any) -> None:
         for j in range(3):
             for k in range(2):
                 part = made[i, :, 200 * j : 200 * j + 200, 150 * k : 150 * k + 150]
-                assert same(part, x)
+                assert equal_bits(part, x)
     assert ops.repeat(x[:, :5, :5].swapaxes(0, 1), [1, 1, 2]).shape == (5, 3, 10)
 
 
@@ -67,7 +64,7 @@ def test_roll_brings_in_at_the_start_what_leaves_at_the_end(shifts: list[int], d
     places = [np.arange(n) for n in x.shape]
     for shift, dim in zip(shifts, dims):
         places[dim] = (places[dim] - shift) % x.shape[dim]
-    assert same(made, x[np.ix_(*places)])
+    assert equal_bits(made, x[np.ix_(*places)])
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
@@ -79,11 +76,11 @@ def test_gather_and_index_select_beside_take_along_axis_and_take(dim: int, dtype
     index = rng.integers(0, size, (60, 70, 65))  # smaller than x along the other axes too
     cut = [slice(n) for n in index.shape]
     cut[dim] = slice(None)
-    assert same(ops.gather(x, dim, index), np.take_along_axis(x[tuple(cut)], index, dim))
+    assert equal_bits(ops.gather(x, dim, index), np.take_along_axis(x[tuple(cut)], index, dim))
     chosen = rng.integers(0, size, 111)
-    assert same(ops.index_select(x, dim, chosen), np.take(x, chosen, dim))
+    assert equal_bits(ops.index_select(x, dim, chosen), np.take(x, chosen, dim))
     transposed = x.swapaxes(0, 2)
-    assert same(
+    assert equal_bits(
         ops.index_select(transposed, dim, chosen % transposed.shape[dim]),
         np.take(transposed, chosen % transposed.shape[dim], dim),
     )
@@ -94,7 +91,7 @@ def test_index_select_into_memory_with_gaps() -> None:
     whole = np.zeros((60, 45, 2), np.float32)
     chosen = np.random.default_rng(2).integers(0, 40, 45)
     ops.index_select(x, 1, chosen, out=whole[:50, :, 0])
-    assert same(whole[:50, :, 0], x[:, chosen])
+    assert equal_bits(whole[:50, :, 0], x[:, chosen])
     assert not whole[..., 1].any() and not whole[50:].any()
 
 
@@ -146,6 +143,6 @@ def test_add_rms_norm_of_many_rows_beside_float64(dtype: Any, tolerance: float) 
     np.testing.assert_allclose(y.astype(np.float64), exact * wanted * gamma.astype(np.float64), tolerance, tolerance)
     few = [ops.add_rms_norm(x1[i : i + 1], x2[i : i + 1], gamma) for i in (0, 250, 499)]
     for row, place in zip(few, (0, 250, 499)):  # cut in blocks or not, the bits are the same
-        assert all(same(made[0], whole[place]) for made, whole in zip(row, (y, rstd, x)))
+        assert all(equal_bits(made[0], whole[place]) for made, whole in zip(row, (y, rstd, x)))
     ops.inplace_add_rms_norm(x1, x2, gamma)
-    assert same(x1, y) and same(x2, x)
+    assert equal_bits(x1, y) and equal_bits(x2, x)

@@ -7,6 +7,7 @@ from typing import Any, Optional
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
@@ -21,10 +22,6 @@ def random(*shape: int, dtype: Any = HALF, low: float = -2.0, high: float = 2.0,
 
 def wide(array: Any) -> Any:
     return np.asarray(array).astype(np.float64)
-
-
-def near(got: Any, wanted: Any, rtol: float = 2e-3, atol: float = 2e-3) -> None:
-    np.testing.assert_allclose(wide(got), wide(wanted), rtol=rtol, atol=atol)
 
 
 def off_by_one(got: Any, wanted: Any) -> None:
@@ -62,7 +59,7 @@ def test_ada_layer_norm_quant() -> None:
     wanted, scales = by_row(normed * wide(smooth))
     got = ops.ada_layer_norm_quant(x, scale, shift, weight, bias, smooth, quant_mode="dynamic")
     off_by_one(got[0], wanted)
-    near(got[1], scales)
+    assert_near(got[1], scales, 2e-3)
 
 
 @pytest.mark.parametrize("version", ["", "_v2"])
@@ -77,7 +74,7 @@ def test_static_add_layer_norm_quant(version: str, divide: bool) -> None:
             epsilon=1e-5, additional_output=True, div_mode=divide,
         )  # fmt: skip
     off_by_one(got[0], (normed / wide(scales) if divide else normed * wide(scales)) + wide(zeros))
-    near(got[2], wide(x1) + wide(x2))
+    assert_near(got[2], wide(x1) + wide(x2), 2e-3)
 
 
 @pytest.mark.parametrize("version", ["", "_v2"])
@@ -90,7 +87,7 @@ def test_dynamic_add_layer_norm_quant(version: str) -> None:
         )
     wanted, scales = by_row(layer_norm(wide(x1) + wide(x2), gamma, beta) * wide(smooth))
     off_by_one(got[0], wanted)
-    near(got[-2], scales)
+    assert_near(got[-2], scales, 2e-3)
 
 
 def test_add_rms_norm_cast() -> None:
@@ -98,10 +95,10 @@ def test_add_rms_norm_cast() -> None:
     total = (wide(x1) + wide(x2)).astype(HALF)
     y1, y2, rstd, x = ops.add_rms_norm_cast(x1, x2, gamma, 1e-6)
     assert (y1.dtype, y2.dtype) == (FLOAT, HALF)
-    near(y1, rms_norm(total, gamma), 1e-2, 1e-2)
-    near(y2, rms_norm(total, gamma), 1e-2, 1e-2)
-    near(rstd, 1 / np.sqrt((wide(total) ** 2).mean(-1, keepdims=True) + 1e-6))
-    near(x, total)
+    assert_near(y1, rms_norm(total, gamma), 1e-2, 1e-2)
+    assert_near(y2, rms_norm(total, gamma), 1e-2, 1e-2)
+    assert_near(rstd, 1 / np.sqrt((wide(total) ** 2).mean(-1, keepdims=True) + 1e-6), 2e-3)
+    assert_near(x, total, 2e-3)
 
 
 def test_add_rms_norm_dynamic_quant_with_beta() -> None:
@@ -112,8 +109,8 @@ def test_add_rms_norm_dynamic_quant_with_beta() -> None:
     for item in range(2):
         wanted, scales = by_row(normed * wide(smooth[item]))
         off_by_one(got[item], wanted)
-        near(got[3 + item], scales)
-    near(got[2], wide(x1) + wide(x2))
+        assert_near(got[3 + item], scales, 2e-3)
+    assert_near(got[2], wide(x1) + wide(x2), 2e-3)
 
 
 def test_add_rms_norm_quant_with_beta() -> None:
@@ -123,7 +120,7 @@ def test_add_rms_norm_quant_with_beta() -> None:
     with aclnn.use_backend("numpy", soc=NEW_950):
         got = ops.add_rms_norm_quant_v2(x1, x2, gamma, scales, beta=beta, axis=-1, epsilon=1e-6)
     off_by_one(got[0], normed / wide(scales))
-    near(got[2], wide(x1) + wide(x2))
+    assert_near(got[2], wide(x1) + wide(x2), 2e-3)
 
 
 @pytest.mark.parametrize("dtype", ["HIFLOAT8", "FLOAT8_E4M3FN", "FLOAT8_E5M2"])
@@ -148,8 +145,8 @@ def test_rms_norm_quantised_to_eight_bit_floats_saturates(dtype: str, added: boo
 def test_batch_norm_reduce() -> None:
     x = random(3, 5, 4, 6, dtype=FLOAT)
     total, squares = ops.batch_norm_reduce(x)
-    near(total, wide(x).sum((0, 2, 3)))
-    near(squares, (wide(x) ** 2).sum((0, 2, 3)))
+    assert_near(total, wide(x).sum((0, 2, 3)), 2e-3)
+    assert_near(squares, (wide(x) ** 2).sum((0, 2, 3)), 2e-3)
 
 
 def test_fast_batch_norm_backward() -> None:
@@ -168,18 +165,18 @@ def test_fast_batch_norm_backward() -> None:
     by_weight, by_bias = (wide(gradient) * normed).sum(axes), wide(gradient).sum(axes)
     count = x.size / 5
     inner = wide(gradient) - (by_bias[:, None, None] + normed * by_weight[:, None, None]) / count
-    near(got[0], inner * (wide(weight) * inverse)[:, None, None])
-    near(got[1], by_weight)
-    near(got[2], by_bias)
+    assert_near(got[0], inner * (wide(weight) * inverse)[:, None, None], 2e-3)
+    assert_near(got[1], by_weight, 2e-3)
+    assert_near(got[2], by_bias, 2e-3)
 
 
 @pytest.mark.parametrize("name", ["fast_layer_norm", "layer_norm_with_impl_mode"])
 def test_layer_norm_by_another_name(name: str) -> None:
     x, weight, bias = random(3, 4, 8, dtype=FLOAT), random(4, 8, dtype=FLOAT), random(4, 8, dtype=FLOAT, seed=5)
     got = getattr(ops, name)(x, [4, 8], weight, bias, eps=1e-3)
-    near(got[0], layer_norm(x, weight, bias, 1e-3, (1, 2)))
-    near(np.ravel(got[1]), wide(x).mean((1, 2)))
-    near(np.ravel(got[2]), 1 / np.sqrt(wide(x).var((1, 2)) + 1e-3))
+    assert_near(got[0], layer_norm(x, weight, bias, 1e-3, (1, 2)), 2e-3)
+    assert_near(np.ravel(got[1]), wide(x).mean((1, 2)), 2e-3)
+    assert_near(np.ravel(got[2]), 1 / np.sqrt(wide(x).var((1, 2)) + 1e-3), 2e-3)
 
 
 def test_group_norm_silu_quant() -> None:
@@ -188,17 +185,17 @@ def test_group_norm_silu_quant() -> None:
     normed = grouped * wide(gamma)[:, None] + wide(beta)[:, None]
     got = ops.group_norm_silu_quant(x, gamma, beta, scale, group=3, eps=1e-5)
     off_by_one(got[0], silu(normed) / wide(scale))
-    near(got[1], wide(x).reshape(2, 3, 10).mean(-1))
-    near(got[2], 1 / np.sqrt(wide(x).reshape(2, 3, 10).var(-1) + 1e-5))
+    assert_near(got[1], wide(x).reshape(2, 3, 10).mean(-1), 2e-3)
+    assert_near(got[2], 1 / np.sqrt(wide(x).reshape(2, 3, 10).var(-1) + 1e-5), 2e-3)
 
 
 def test_instance_norm() -> None:
     x, gamma, beta = random(2, 3, 4, 4), random(3), random(3, seed=5)
     with aclnn.use_backend("numpy", soc="Ascend310P3"):
         y, mean, variance = ops.instance_norm(x, gamma, beta, "NCHW", 1e-5)
-    near(y, layer_norm(x, wide(gamma)[:, None, None], wide(beta)[:, None, None], 1e-5, (2, 3)), 5e-3, 5e-3)
-    near(np.ravel(mean), np.ravel(wide(x).mean((2, 3))))
-    near(np.ravel(variance), np.ravel(wide(x).var((2, 3))))
+    assert_near(y, layer_norm(x, wide(gamma)[:, None, None], wide(beta)[:, None, None], 1e-5, (2, 3)), 5e-3, 5e-3)
+    assert_near(np.ravel(mean), np.ravel(wide(x).mean((2, 3))), 2e-3)
+    assert_near(np.ravel(variance), np.ravel(wide(x).var((2, 3))), 2e-3)
 
 
 def test_static_layer_norm_quant() -> None:
@@ -219,7 +216,7 @@ def test_rms_norm_quant_v3(divide: bool) -> None:
     with aclnn.use_backend("numpy", soc=NEW_950):
         y, rstd = ops.rms_norm_quant_v3(x, gamma, scale, epsilon=1e-6, div_mode=divide, output_rstd=True)
     off_by_one(y, rms_norm(x, gamma) * 20)
-    near(np.ravel(rstd), 1 / np.sqrt((wide(x) ** 2).mean(-1) + 1e-6))
+    assert_near(np.ravel(rstd), 1 / np.sqrt((wide(x) ** 2).mean(-1) + 1e-6), 2e-3)
 
 
 def test_rms_norm_dynamic_quant() -> None:
@@ -227,7 +224,7 @@ def test_rms_norm_dynamic_quant() -> None:
     y, scale = ops.rms_norm_dynamic_quant(x, gamma, smooth, beta, 1e-6)
     wanted, scales = by_row(rms_norm(x, gamma, beta) * wide(smooth))
     off_by_one(y, wanted)
-    near(scale, scales)
+    assert_near(scale, scales, 2e-3)
 
 
 def test_rms_norm_dynamic_mx_quant() -> None:
@@ -237,8 +234,8 @@ def test_rms_norm_dynamic_mx_quant() -> None:
     normed = rms_norm(x, gamma).reshape(4, 2, 32)
     exponents = np.floor(np.log2(np.abs(normed).max(-1))) - 8
     np.testing.assert_array_equal(wide(scales).reshape(4, 2), 2**exponents)
-    near(wide(y).reshape(4, 2, 32) * 2 ** exponents[..., None], normed, 0.07, 1e-2)  # three bits of mantissa
-    near(np.ravel(rstd), 1 / np.sqrt((wide(x) ** 2).mean(-1) + 1e-6))
+    assert_near(wide(y).reshape(4, 2, 32) * 2 ** exponents[..., None], normed, 0.07, 1e-2)  # three bits of mantissa
+    assert_near(np.ravel(rstd), 1 / np.sqrt((wide(x) ** 2).mean(-1) + 1e-6), 2e-3)
 
 
 def test_sync_batch_norm_gather_stats() -> None:
@@ -252,10 +249,10 @@ def test_sync_batch_norm_gather_stats() -> None:
         for old, new in zip((mean, variance), (everything.mean(0), everything.var(0, ddof=1)))
     ]
     got = ops.sync_batch_norm_gather_stats(sums, squares, counts, mean, variance, 0.1, 1e-5)
-    near(got[-2], everything.mean(0))
-    near(got[-1], 1 / np.sqrt(everything.var(0) + 1e-5))
-    near(mean, moved[0])
-    near(variance, moved[1])
+    assert_near(got[-2], everything.mean(0), 2e-3)
+    assert_near(got[-1], 1 / np.sqrt(everything.var(0) + 1e-5), 2e-3)
+    assert_near(mean, moved[0], 2e-3)
+    assert_near(variance, moved[1], 2e-3)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -270,7 +267,7 @@ def test_dequant_swiglu_quant(left: bool) -> None:
     gate, linear = halves if left else halves[::-1]
     wanted, scales = by_row(silu(gate) * linear * wide(smooth))
     off_by_one(y, wanted)
-    near(np.ravel(scale), scales)
+    assert_near(np.ravel(scale), scales, 2e-3)
 
 
 def test_grouped_quant_max() -> None:
@@ -278,13 +275,15 @@ def test_grouped_quant_max() -> None:
     with aclnn.use_backend("numpy", soc=NEW_950):
         y, most = ops.grouped_quant_max(x, scale, np.array([2, 6], np.int64), "rint", 36)
     groups = [wide(x)[:2], wide(x)[2:]]
-    near(y, np.concatenate([g * s for g, s in zip(groups, scale)]), 0.07, 1e-2)
-    near(np.ravel(most), [np.abs(g).max() for g in groups])
+    assert_near(y, np.concatenate([g * s for g, s in zip(groups, scale)]), 0.07, 1e-2)
+    assert_near(np.ravel(most), [np.abs(g).max() for g in groups], 2e-3)
 
 
 def test_einsum() -> None:
     one, other = random(2, 3, 4, 5, dtype=FLOAT), random(2, 3, 4, 6, 5, dtype=FLOAT)
-    near(ops.einsum([one, other], "abcd,abced->abce"), np.einsum("abcd,abced->abce", wide(one), wide(other)))
+    assert_near(
+        ops.einsum([one, other], "abcd,abced->abce"), np.einsum("abcd,abced->abce", wide(one), wide(other)), 2e-3
+    )
 
 
 @pytest.mark.parametrize("kind", ["add", "mul"])
@@ -292,7 +291,7 @@ def test_fused_matmul(kind: str) -> None:
     x1, x2, x3 = random(4, 32), random(32, 64), random(4, 64)
     product = wide(x1) @ wide(x2)
     got = ops.fused_matmul(x1, x2, x3=x3, fused_op_type=kind)
-    near(got, product + wide(x3) if kind == "add" else product * wide(x3), 5e-3, 2e-2)
+    assert_near(got, product + wide(x3) if kind == "add" else product * wide(x3), 5e-3, 2e-2)
 
 
 def test_grouped_matmul_add() -> None:
@@ -300,7 +299,7 @@ def test_grouped_matmul_add() -> None:
     parts = [wide(x)[:2].T @ wide(weight)[:2], wide(x)[2:].T @ wide(weight)[2:]]
     wanted = wide(y) + np.concatenate(parts)
     ops.grouped_matmul_add(x, weight, np.array([2, 5], np.int64), y, True, False, 2)
-    near(y, wanted)
+    assert_near(y, wanted, 2e-3)
 
 
 def attention(query: Any, key: Any, value: Any, scale: float) -> Any:
@@ -320,7 +319,7 @@ def test_incre_flash_attention(lengths: Optional[list[int]]) -> None:
     for batch in range(2):
         upto = slice(12 if lengths is None else lengths[batch])
         wanted = attention(query[batch], key[batch, :, upto], value[batch, :, upto], 0.25)
-        near(got[batch, 0], wanted.reshape(-1), 5e-3, 5e-3)
+        assert_near(got[batch, 0], wanted.reshape(-1), 5e-3, 5e-3)
 
 
 @pytest.mark.parametrize("neox", [True, False])
@@ -333,7 +332,7 @@ def test_rope_with_sin_cos_cache(neox: bool) -> None:
         one, other = np.split(heads, 2, -1) if neox else (heads[..., ::2], heads[..., 1::2])
         turned = (one * cosine - other * sine, other * cosine + one * sine)
         joined = np.concatenate(turned, -1) if neox else np.stack(turned, -1)
-        near(result, joined.reshape(3, -1), 5e-3, 5e-3)
+        assert_near(result, joined.reshape(3, -1), 5e-3, 5e-3)
 
 
 def test_scatter_pa_cache() -> None:
@@ -349,23 +348,23 @@ def test_scatter_pa_cache() -> None:
 def test_masked_scale() -> None:
     x, mask = random(4, 5, dtype=FLOAT), random(4, 5, dtype=FLOAT, seed=4)
     with aclnn.use_backend("numpy", soc=NEW_950):
-        near(ops.masked_scale(x, mask, 0.5), wide(x) * wide(mask) * 0.5)
+        assert_near(ops.masked_scale(x, mask, 0.5), wide(x) * wide(mask) * 0.5, 2e-3)
 
 
 def test_square() -> None:
     x = random(4, 5, dtype=FLOAT)
     with aclnn.use_backend("numpy", soc=NEW_950):
-        near(ops.square(x), wide(x) ** 2)
+        assert_near(ops.square(x), wide(x) ** 2, 2e-3)
 
 
 def test_tanh_backward() -> None:
     gradient, output = random(4, 5, dtype=FLOAT), random(4, 5, dtype=FLOAT, low=-1, high=1)
-    near(ops.tanh_backward(gradient, output), wide(gradient) * (1 - wide(output) ** 2))
+    assert_near(ops.tanh_backward(gradient, output), wide(gradient) * (1 - wide(output) ** 2), 2e-3)
 
 
 def test_xlog1py() -> None:
     x, y = random(4, 5, dtype=FLOAT), random(4, 5, dtype=FLOAT, low=-0.9)
-    near(ops.xlog1py(x, y), wide(x) * np.log1p(wide(y)))
+    assert_near(ops.xlog1py(x, y), wide(x) * np.log1p(wide(y)), 2e-3)
 
 
 def test_upsample_nearest2d() -> None:
@@ -403,7 +402,7 @@ def test_arc_cosines_in_place() -> None:
     with aclnn.use_backend("numpy", soc=NEW_950):
         ops.foreach_a_cos_inplace(x)
     for got, one in zip(x, wanted):
-        near(got, one)
+        assert_near(got, one, 2e-3)
 
 
 def test_weights_of_four_bits_in_blocks() -> None:
@@ -411,7 +410,7 @@ def test_weights_of_four_bits_in_blocks() -> None:
     weight = np.random.default_rng(2).integers(-8, 8, (64, 64))
     tensor = aclnn.asarray(weight.astype(ml_dtypes.int4), format="FRACTAL_NZ")
     got = ops.weight_quant_batch_matmul_nz(x, tensor, scale, antiquant_group_size=0)
-    near(got, wide(x) @ (weight * wide(scale)), 5e-3, 2e-2)
+    assert_near(got, wide(x) @ (weight * wide(scale)), 5e-3, 2e-2)
 
 
 @pytest.mark.parametrize(("layout", "rank"), [("BSH", 3), ("BNSD", 3), ("BNSD", 4)])
@@ -428,7 +427,7 @@ def test_incre_flash_attention_with_pages(layout: str, rank: int) -> None:
         inner_precise=1,
     )  # fmt: skip
     wanted = attention(query[0], key[:, :20], value[:, :20], 0.25)
-    near(got.reshape(2, 1, 16), wanted, 5e-3, 5e-3)
+    assert_near(got.reshape(2, 1, 16), wanted, 5e-3, 5e-3)
 
 
 def test_incre_flash_attention_refuses_heads_first_under_other_queries() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import UnsupportedOperator, ops
@@ -23,13 +24,6 @@ def floats(*shape: int, dtype: Any = np.float32, scale: float = 1.0) -> np.ndarr
 
 def int8(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape).astype(np.int8)
-
-
-def near(actual: Any, expected: np.ndarray, limit: float = 0) -> None:
-    actual = np.asarray(actual)
-    limit = limit or LIMIT[actual.dtype.name]
-    scale = max(1e-6, float(np.abs(expected).max()))
-    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=limit, atol=limit * scale)
 
 
 def group_of(ends: list[int]) -> np.ndarray:
@@ -57,13 +51,13 @@ def test_groups_of_rows(dtype: Any, list_type: int, single: bool) -> None:
     groups: Any = [ends, sizes, np.stack((np.arange(3), sizes), 1)][list_type]
     weights, biases = ([weight], [bias]) if single else (list(weight), list(bias))
     made = v5([x], weights, biases, groups=np.array(groups, np.int64), list_type=list_type)
-    near(made[0], by_rows(x, weight.astype(float), ends) + bias.astype(float)[group_of(ends)])
+    assert_near(made[0], by_rows(x, weight.astype(float), ends) + bias.astype(float)[group_of(ends)], LIMIT, floor=1e-6)
 
 
 def test_rows_after_the_groups() -> None:
     x, weight = floats(5, 4), floats(2, 4, 3)
     made = v5([x], [weight], groups=np.array([1, 3], np.int64))[0]
-    near(made[:3], by_rows(x[:3], weight.astype(float), [1, 3]))
+    assert_near(made[:3], by_rows(x[:3], weight.astype(float), [1, 3]), LIMIT, floor=1e-6)
     assert not made[3:].any()
 
 
@@ -71,12 +65,12 @@ def test_lists() -> None:
     xs, weights = [floats(2, 4), floats(3, 5)], [floats(4, 6), floats(5, 2)]
     made = v5(xs, weights, groups=None, kind=-1)
     for y, x, w in zip(made, xs, weights):
-        near(y, x.astype(float) @ w.astype(float))
+        assert_near(y, x.astype(float) @ w.astype(float), LIMIT, floor=1e-6)
     first = ops.grouped_matmul(
         [x.astype(np.float16) for x in xs], [w.astype(np.float16) for w in weights], *NONE, None, 0
     )
     for y, x, w in zip(first, xs, weights):
-        near(y, x.astype(np.float16).astype(float) @ w.astype(np.float16).astype(float))
+        assert_near(y, x.astype(np.float16).astype(float) @ w.astype(np.float16).astype(float), LIMIT, floor=1e-6)
     same = [floats(4, 6), floats(4, 6)]
     joined = ops.grouped_matmul_v2([floats(2, 4), floats(3, 4)], same, *NONE, [2, 5], 3, 0)
     assert joined[0].shape == (5, 6)
@@ -89,7 +83,7 @@ def test_groups_of_the_inner_axis() -> None:
         made = v5([x], [weight], groups=np.array([2, 5, 9], np.int64), kind=2)[0].numpy()
         wide = x.numpy().astype(float), weight.astype(float)
     for g, part in enumerate((slice(0, 2), slice(2, 5), slice(5, 9))):
-        near(made[g], wide[0][:, part] @ wide[1][part])
+        assert_near(made[g], wide[0][:, part] @ wide[1][part], LIMIT, floor=1e-6)
 
 
 @pytest.mark.parametrize("tokens", [False, True])
@@ -102,7 +96,7 @@ def test_int8(tokens: bool) -> None:
     group = group_of(ends)
     expected = (by_rows(x, weight.astype(float), ends) + bias[group]) * scale.astype(float)[group]
     assert made.dtype == BF16
-    near(made, expected * rows.astype(float)[:, None] if rows is not None else expected)
+    assert_near(made, expected * rows.astype(float)[:, None] if rows is not None else expected, LIMIT, floor=1e-6)
 
 
 @pytest.mark.parametrize("parts", [0, 2])
@@ -114,7 +108,7 @@ def test_weights_alone(parts: int) -> None:
         weight = (weight // 16).astype(ml_dtypes.int4)
     made = v5([x], [weight], None, None, None, [scale], [offset], groups=np.array(ends))[0]
     s, o = (v.astype(float).reshape(2, -1, 32).repeat(64 // (parts or 1), 1) for v in (scale, offset))
-    near(made, by_rows(x, (weight.astype(float) + o) * s, ends), 4e-3)
+    assert_near(made, by_rows(x, (weight.astype(float) + o) * s, ends), 4e-3, floor=1e-6)
 
 
 def test_int4_by_groups() -> None:
@@ -123,7 +117,7 @@ def test_int4_by_groups() -> None:
     bits = scale.view(np.uint32).astype(np.uint64)
     made = v5([x], [weight], None, [bits], None, None, None, [rows], groups=np.array([1, 6]))[0]
     right = weight.astype(float) * scale.astype(float).repeat(32, 1)
-    near(made, by_rows(x, right, [1, 6]) * rows.astype(float)[:, None], 1e-2)
+    assert_near(made, by_rows(x, right, [1, 6]) * rows.astype(float)[:, None], 1e-2, floor=1e-6)
 
 
 @pytest.mark.parametrize("list_type", [0, 1])
@@ -134,7 +128,7 @@ def test_add(list_type: int) -> None:
     for g, part in enumerate((slice(0, 3), slice(3, 9))):
         expected[g] += x[part].astype(float).T @ weight[part].astype(float)
     ops.grouped_matmul_add_v2(x, weight, groups, y, True, False, 2, list_type)
-    near(y, expected)
+    assert_near(y, expected, LIMIT, floor=1e-6)
 
 
 def test_swiglu_quant() -> None:
@@ -157,7 +151,7 @@ def test_swiglu_quant() -> None:
     with np.errstate(over="ignore"):
         gated = a / (1 + np.exp(-a)) * b
     expected = np.abs(gated).max(-1) / 127
-    near(y_scale, expected, 1e-4)
+    assert_near(y_scale, expected, 1e-4, floor=1e-6)
     assert np.abs(y - np.rint(gated / expected[:, None])).max() <= 1
 
 
@@ -197,7 +191,7 @@ def test_swiglu_quant_v2(list_type: int, single: bool, blocked: bool) -> None:
     with np.errstate(over="ignore"):
         gated = a / (1 + np.exp(-a)) * b
     expected = np.abs(gated).max(-1) / 127
-    near(y_scale, expected, 1e-4)
+    assert_near(y_scale, expected, 1e-4, floor=1e-6)
     difference = np.abs(y - np.rint(gated / expected[:, None]))
     assert difference.max() <= 1 and (difference > 0).mean() < 0.02
 
@@ -207,7 +201,7 @@ def test_dequantised_again() -> None:
     with aclnn.use_backend("numpy", soc="Ascend310P3"):
         made = ops.quant_grouped_matmul_dequant(x, weight, scale, np.array([2, 6]))
     right = weight.astype(float).transpose(0, 2, 1) * scale.astype(float)[:, None]
-    near(made, by_rows(x, right, [2, 6]), 3e-2)
+    assert_near(made, by_rows(x, right, [2, 6]), 3e-2, floor=1e-6)
 
 
 def test_unsupported_cases_are_reported_in_phase_one() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 from rule_tools import NEW_950
 
 import ascend_aclnn as aclnn
@@ -48,11 +49,6 @@ def added_up(rows: np.ndarray, logits: np.ndarray, index: np.ndarray, shared: An
     return out
 
 
-def near(actual: Any, expected: np.ndarray, limit: float = 1e-5) -> None:
-    actual = np.asarray(actual)
-    np.testing.assert_allclose(actual.astype(float), expected, rtol=limit, atol=limit * np.abs(expected).max())
-
-
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("with_offset", [False, True])
 def test_weights_of_four_bits(counted: bool, with_offset: bool) -> None:
@@ -72,7 +68,7 @@ def test_weights_of_four_bits(counted: bool, with_offset: bool) -> None:
     rows = np.stack([row @ (weight[e] * scale[e].astype(float)) for row, e in zip(wide, EXPERT)])
     if with_offset:
         rows += wide.sum(1, keepdims=True) * offset[EXPERT, 0].astype(float)
-    near(made, added_up(rows * tokens[:14, None], logits, index, shared, 0.5), 1e-4)
+    assert_near(made, added_up(rows * tokens[:14, None], logits, index, shared, 0.5), 1e-4, floor=0.0)
     if not with_offset and not counted:
         again = ops.grouped_matmul_finalize_routing(
             x, packed(weight), bits, bias, tokens, groups, shared, logits, index, 0, 0.5, 2, False, False, 0,
@@ -98,7 +94,7 @@ def test_weights_of_eight_bits_in_blocks(name: str, with_bias: bool) -> None:
     rows = np.stack([row @ weight[e].astype(float) for row, e in zip(x[:14].astype(float), EXPERT)])
     rows = rows * scale[EXPERT].astype(float) * tokens[:14, None]
     rows = rows if bias is None else rows + bias[EXPERT].astype(float)
-    near(made.numpy(), added_up(rows, logits, index, None, 0), 1e-4)
+    assert_near(made.numpy(), added_up(rows, logits, index, None, 0), 1e-4, floor=0.0)
 
 
 def test_a_row_of_no_output_is_refused() -> None:
@@ -130,7 +126,7 @@ def test_shared_exponents(turned: bool) -> None:
     right = right.swapaxes(1, 2) if turned else right
     left = x.astype(float) * spread(tokens, 1, 96)
     rows = np.stack([row @ right[e] for row, e in zip(left, EXPERT)]) + bias[EXPERT].astype(float)
-    near(made, added_up(rows, logits, index, None, 0))
+    assert_near(made, added_up(rows, logits, index, None, 0), 1e-5, floor=0.0)
 
 
 @pytest.mark.parametrize("counted", [False, True])
@@ -153,7 +149,7 @@ def test_groups_of_the_inner_axis(counted: bool) -> None:
         pairs = slice(start // 64 + number, start // 64 + number + -(-size // 64))
         left = x1[start:end].astype(float) * spread(scale1[pairs], 0, size)
         expected[number] += left.T @ (x2[start:end].astype(float) * spread(scale2[pairs], 0, size))
-    near(made, expected)
+    assert_near(made, expected, 1e-5, floor=0.0)
 
 
 def test_an_empty_sum_is_left_alone() -> None:

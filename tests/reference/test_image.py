@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
@@ -17,13 +18,6 @@ LIMIT = {"float64": 1e-12, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype)
-
-
-def near(actual: Any, expected: Any, slack: float = 1.0) -> None:
-    actual, expected = np.asarray(actual), np.asarray(expected, np.float64)
-    limit = LIMIT[actual.dtype.name] * slack
-    scale = max(1.0, float(np.abs(expected).max())) if expected.size else 1.0
-    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=limit, atol=limit * scale)
 
 
 def oracle() -> Any:
@@ -77,8 +71,8 @@ def test_resampling(row: Any, sizes: tuple[int, ...], made: tuple[int, ...], ali
     expected.backward(torch.tensor(dy))
     none = -1.0 if mode == "linear" else 0.0  # 0 is a scale to the linear one
     attributes = [align_corners] * aligns + [none] * rank
-    near(forward(x, made, *attributes), expected.detach())
-    near(backward(dy, made, x.shape, *attributes), tx.grad)
+    assert_near(forward(x, made, *attributes), expected.detach(), LIMIT, floor=1.0)
+    assert_near(backward(dy, made, x.shape, *attributes), tx.grad, LIMIT, floor=1.0)
 
 
 @pytest.mark.parametrize("row", RESAMPLING, ids=[row[2] for row in RESAMPLING])
@@ -96,9 +90,9 @@ def test_scales_count(row: Any) -> None:
     forward, backward = calls(row)
     made = expected.shape[2:]
     attributes = [False] * aligns + list(scales)
-    near(forward(x, made, *attributes), expected.detach())
+    assert_near(forward(x, made, *attributes), expected.detach(), LIMIT, floor=1.0)
     if mode != "nearest-exact" and mode != "nearest":  # their gradients split the outputs at rounded bounds
-        near(backward(dy, made, x.shape, *attributes), tx.grad)
+        assert_near(backward(dy, made, x.shape, *attributes), tx.grad, LIMIT, floor=1.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -110,7 +104,7 @@ def test_low_precision(dtype: Any) -> None:
         expected = torch.nn.functional.interpolate(wide, size=(9, 4), mode=mode, align_corners=False)
         made = call(x, [9, 4], False, 0.0, 0.0)
         assert made.dtype == dtype
-        near(made, expected)
+        assert_near(made, expected, LIMIT, floor=1.0)
 
 
 def test_nearest_keeps_whole_numbers_and_specials() -> None:
@@ -140,7 +134,9 @@ def test_resize(mode: str) -> None:
     x = numbers(2, 3, 6, 8)
     made = ops.resize(x, [1, 1, 1.5, 0.5], mode)
     align = {"align_corners": False} if mode == "bilinear" else {}
-    near(made, torch.nn.functional.interpolate(torch.tensor(x), size=(9, 4), mode=mode, **align))
+    assert_near(
+        made, torch.nn.functional.interpolate(torch.tensor(x), size=(9, 4), mode=mode, **align), LIMIT, floor=1.0
+    )
 
 
 GRID_MODES = ["bilinear", "nearest", "bicubic"]
@@ -164,10 +160,10 @@ def test_grid_sampler(spatial: int, mode: int, padding: int, align_corners: bool
     attributes = (mode, padding, align_corners)
     forward = ops.grid_sampler2_d if spatial == 2 else ops.grid_sampler3_d
     backward = ops.grid_sampler2_d_backward if spatial == 2 else ops.grid_sampler3_d_backward
-    near(forward(x, grid, *attributes), expected.detach())
+    assert_near(forward(x, grid, *attributes), expected.detach(), LIMIT, floor=1.0)
     dx, dgrid = backward(dy, x, grid, *attributes, [True, True])
-    near(dx, tx.grad)
-    near(dgrid, tg.grad, slack=5)
+    assert_near(dx, tx.grad, LIMIT, floor=1.0)
+    assert_near(dgrid, tg.grad, {name: 5 * limit for name, limit in LIMIT.items()}, floor=1.0)
 
 
 def test_points_off_the_image_do_not_read_it() -> None:
@@ -183,7 +179,7 @@ def test_im2col_backward(batch: tuple[int, ...]) -> None:
     columns = torch.nn.functional.unfold(torch.zeros(1, 3, 6, 7), **window)
     dy = numbers(*batch, *columns.shape[1:])
     expected = torch.nn.functional.fold(torch.tensor(dy), (6, 7), **window)
-    near(ops.im2col_backward(dy, [6, 7], *map(list, window.values())), expected)
+    assert_near(ops.im2col_backward(dy, [6, 7], *map(list, window.values())), expected, LIMIT, floor=1.0)
 
 
 def test_three_interpolate_backward() -> None:
@@ -193,6 +189,6 @@ def test_three_interpolate_backward() -> None:
     for b, n, i in np.ndindex(2, 7, 3):
         expected[b, :, index[b, n, i]] += dy[b, :, n].astype(float) * weight[b, n, i]
     made = ops.three_interpolate_backward(dy[..., None], index, weight, 5)
-    near(made[..., 0], expected)
+    assert_near(made[..., 0], expected, LIMIT, floor=1.0)
     with pytest.raises(aclnn.AclError, match="idx"):
         ops.three_interpolate_backward(dy[..., None], index + 5, weight, 5)

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_equal
 from reference_tools import same
 
 import ascend_aclnn as aclnn
@@ -58,12 +59,6 @@ def tensor(torch: Any, x: Any) -> Any:
     return torch.from_numpy(x.astype(np.float64) if x.dtype in (F16, BF16) else x)
 
 
-def equal(actual: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
-    assert actual.shape == expected.shape
-    np.testing.assert_array_equal(actual.astype(np.float64), expected.astype(np.float64))
-
-
 # ------------------------------------------------------------------------------------------------- reading
 
 
@@ -71,7 +66,9 @@ def equal(actual: Any, expected: Any) -> None:
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_gather(torch: Any, dtype: Any, dim: int) -> None:
     x, index = sample((3, 4, 5), dtype), drawn((2, 3, 4), 3, dtype=I32)
-    equal(ops.gather(strided(x), dim, strided(index)), torch.gather(tensor(torch, x), dim, tensor(torch, index).long()))
+    assert_equal(
+        ops.gather(strided(x), dim, strided(index)), torch.gather(tensor(torch, x), dim, tensor(torch, index).long())
+    )
 
 
 @pytest.mark.parametrize("dtype", MOVED, ids=str)
@@ -175,7 +172,7 @@ def with_nans(x: Any) -> Any:
 def test_topk(torch: Any, dtype: Any, dim: int, largest: bool) -> None:
     x = sample((4, 5, 6), dtype)
     values, indices = ops.topk(strided(x), 3, dim, largest, True)
-    equal(values, torch.topk(tensor(torch, x), 3, dim, largest).values)
+    assert_equal(values, torch.topk(tensor(torch, x), 3, dim, largest).values)
     same(values, np.take_along_axis(x, indices, dim))
     assert indices.dtype == I64 and values.dtype == dtype
 
@@ -200,7 +197,7 @@ def test_kthvalue_and_medians(torch: Any, dtype: Any, dim: int, keepdim: bool) -
     }
     for name, (values, indices) in at.items():
         arguments = (2, dim, keepdim) if name == "kthvalue" else (dim, keepdim)
-        equal(values, getattr(torch, name)(tensor(torch, x), *arguments).values)
+        assert_equal(values, getattr(torch, name)(tensor(torch, x), *arguments).values)
         taken = np.take_along_axis(x, indices if keepdim else np.expand_dims(indices, dim), dim)
         same(values, taken if keepdim else taken.squeeze(dim))
 
@@ -232,11 +229,11 @@ def test_unique(torch: Any, dtype: Any) -> None:
     values, inverse, counts = ops.unique2(strided(x), True, True, True)
     expected = torch.unique(tensor(torch, x), True, True, True)
     for actual, wanted in zip((values, inverse, counts), expected):
-        equal(actual, wanted)
+        assert_equal(actual, wanted)
     assert values.dtype == dtype
     for actual, wanted in zip(ops.unique(x, True, True), expected):
-        equal(actual, wanted)
-    equal(ops.unique2(x, False, False, False)[0], expected[0])
+        assert_equal(actual, wanted)
+    assert_equal(ops.unique2(x, False, False, False)[0], expected[0])
     nothing = ops.unique2(np.zeros(0, dtype), True, True, True)
     assert [y.shape for y in nothing] == [(0,), (0,), (0,)]
 
@@ -252,7 +249,7 @@ def test_unique_consecutive(torch: Any, dim: int, dtype: Any) -> None:
     x = np.repeat(np.repeat(drawn((3, 2, 2), 2), 2, 0), 3, 1)[:, :, drawn(5, 2)].astype(dtype)
     expected = torch.unique_consecutive(tensor(torch, x), True, True, None if dim == 1000 else dim)
     for actual, wanted in zip(ops.unique_consecutive(x, True, True, dim), expected):
-        equal(actual, wanted)
+        assert_equal(actual, wanted)
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
@@ -261,7 +258,7 @@ def test_unique_dim(torch: Any, dim: int, dtype: Any) -> None:
     x = drawn((4, 5, 3), 2).astype(dtype)[drawn(7, 4)][:, drawn(6, 5)][:, :, drawn(5, 3)]
     expected = torch.unique(tensor(torch, x), True, True, True, dim)
     for actual, wanted in zip(ops.unique_dim(strided(x), True, True, dim), expected):
-        equal(actual, wanted)
+        assert_equal(actual, wanted)
 
 
 @pytest.mark.parametrize("dtype", [F32, F16, BF16, I32, I64], ids=str)
@@ -271,7 +268,7 @@ def test_bucketize(dtype: Any, right: bool) -> None:
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
         y = ops.bucketize(x, boundaries, True, right)
     assert y.dtype == I32
-    equal(y, np.digitize(x.astype(float), boundaries.astype(float), right=not right))
+    assert_equal(y, np.digitize(x.astype(float), boundaries.astype(float), right=not right))
 
 
 # ------------------------------------------------------------------------------------------------- writing
@@ -286,7 +283,7 @@ def near(actual: Any, expected: Any) -> None:
     if actual.dtype in (F16, BF16, F32):
         same(actual, expected.astype(np.float32).astype(actual.dtype))
     else:
-        equal(actual, expected)
+        assert_equal(actual, expected)
 
 
 def wide(torch: Any, x: Any) -> Any:
@@ -364,19 +361,19 @@ def test_entries_of_an_axis(torch: Any, dtype: Any, dim: int) -> None:
     expected = tensor(torch, x).index_copy(dim, tensor(torch, distinct), tensor(torch, two))
     changed, out = strided(x), np.zeros_like(x)
     ops.inplace_index_copy(changed, dim, distinct, strided(two))
-    equal(changed, expected)
+    assert_equal(changed, expected)
     changed = x.copy()
     ops.index_copy(changed, dim, distinct, two, out)
-    equal(out, expected)
+    assert_equal(out, expected)
     same(changed, x)
     if dtype != I8:
         expected = tensor(torch, x).index_fill(dim, tensor(torch, distinct), 1)
-        equal(ops.index_fill(strided(x), dim, distinct, 1), expected)
-        equal(ops.index_fill_tensor(x, dim, [2, -x.shape[dim]], 1), expected)
+        assert_equal(ops.index_fill(strided(x), dim, distinct, 1), expected)
+        assert_equal(ops.index_fill_tensor(x, dim, [2, -x.shape[dim]], 1), expected)
         for call in (ops.inplace_index_fill, ops.inplace_index_fill_tensor):
             changed = strided(x)
             call(changed, dim, distinct if call is ops.inplace_index_fill else distinct.tolist(), 1)
-            equal(changed, expected)
+            assert_equal(changed, expected)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -458,7 +455,7 @@ def test_masked_scatter(torch: Any, dtype: Any) -> None:
     x, source, mask = sample((3, 4, 5), dtype), sample((9, 7), dtype, 1), drawn((4, 5), 2).astype(bool)
     changed = strided(x)
     ops.inplace_masked_scatter(changed, mask, strided(source))
-    equal(changed, tensor(torch, x).masked_scatter(tensor(torch, mask), tensor(torch, source)))
+    assert_equal(changed, tensor(torch, x).masked_scatter(tensor(torch, mask), tensor(torch, source)))
     with pytest.raises(AclError, match=r"source has 1 elements; the mask chooses"):
         ops.inplace_masked_scatter(changed, mask, source[:1, :1])
 
@@ -651,10 +648,10 @@ def test_embedding_bag(torch: Any, dtype: Any, mode: str, last: bool, padding: i
         weight, indices, offsets, False, number, False, weights, last, padding
     )
     np.testing.assert_allclose(output.astype(np.float64), expected[0], rtol=1e-3 if dtype == F16 else 1e-6)
-    equal(owners, np.repeat([0, 2, 3], [3, 6, 2]))
+    assert_equal(owners, np.repeat([0, 2, 3], [3, 6, 2]))
     if mode != "sum":
-        equal(sizes, expected[2])
-        equal(largest, expected[3])
+        assert_equal(sizes, expected[2])
+        assert_equal(largest, expected[3])
 
 
 # ------------------------------------------------------------------------------------------------- sampling
@@ -679,7 +676,9 @@ def test_apply_top_k_top_p(dtype: Any, given: str) -> None:
             ranked = np.argsort(x)
             low = np.cumsum(softmax(x)[ranked]) <= 1 - float(p[row])
             x[ranked[:-1][low[:-1]]] = -np.inf
-    equal(ops.apply_top_k_top_p(strided(logits), p if "p" in given else None, k if "k" in given else None), expected)
+    assert_equal(
+        ops.apply_top_k_top_p(strided(logits), p if "p" in given else None, k if "k" in given else None), expected
+    )
 
 
 def test_apply_top_k_refuses_a_rank_out_of_range() -> None:
@@ -713,7 +712,7 @@ def test_top_k_top_p_sample(with_q: bool, version: int, min_p: Any) -> None:
             chosen, shares = chosen[enough], shares[enough]
         wanted = np.full(24, -np.inf)
         wanted[chosen] = x[chosen]
-        equal(selected[row], wanted)
+        assert_equal(selected[row], wanted)
         weights = shares if q is None else shares / (q[row, : len(chosen)] + 1e-8)
         assert token[row] == chosen[np.argmax(weights)]
         if version == 2:

@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 from rank_tools import GROUP, Crew
 
 import ascend_aclnn as aclnn
@@ -75,13 +76,6 @@ def one(crew: Crew, name: str, arguments: list[list[Any]], out: Any) -> list[lis
     return [program[0] for program in found]
 
 
-def close(actual: Any, expected: Any, tolerance: float = 4e-3) -> None:
-    """Within a fraction of the largest value: partial sums are rounded to 16 bits before they are sent."""
-    assert np.asarray(actual).shape == np.asarray(expected).shape
-    most = np.abs(expected).max(initial=1e-6)
-    np.testing.assert_allclose(wide(actual), expected, rtol=0, atol=tolerance * most)
-
-
 def parts(values: Any, size: int) -> Any:
     return np.split(np.asarray(values), size)
 
@@ -107,7 +101,7 @@ def test_all_gather_matmul(crew: Crew, dtype: Any) -> None:
     gathered = np.concatenate(x1)
     for rank, (output, gather) in enumerate(found):
         np.testing.assert_array_equal(gather, gathered)
-        close(output, wide(gathered) @ wide(x2[rank]))
+        assert_near(output, wide(gathered) @ wide(x2[rank]), 0.0, 4e-3, floor=1e-6)
 
 
 def test_all_gather_matmul_v2_of_integers(crew: Crew) -> None:
@@ -123,7 +117,7 @@ def test_all_gather_matmul_v2_of_integers(crew: Crew) -> None:
     )
     expected = wide(np.concatenate(x1)) @ wide(x2) * wide(np.concatenate(rows)) * wide(columns)
     for output, gather, _ in found:
-        close(output, expected, 1e-3)
+        assert_near(output, expected, 0.0, 1e-3, floor=1e-6)
         np.testing.assert_array_equal(gather, np.concatenate(x1))
 
 
@@ -143,7 +137,7 @@ def test_matmul_reduce_scatter(crew: Crew, dtype: Any) -> None:
     )
     total = sum(wide(a) @ wide(b) + wide(c) for a, b, c in zip(x1, x2, bias))
     for (output,), expected in zip(found, parts(total, size)):
-        close(output, expected, 2e-2 if dtype is BF16 else 4e-3)
+        assert_near(output, expected, 0.0, 2e-2 if dtype is BF16 else 4e-3, floor=1e-6)
 
 
 def test_matmul_reduce_scatter_v2_of_integers(crew: Crew) -> None:
@@ -159,7 +153,7 @@ def test_matmul_reduce_scatter_v2_of_integers(crew: Crew) -> None:
     )
     total = sum(wide(a) @ wide(b) * wide(c) * wide(columns) + wide(bias) for a, b, c in zip(x1, x2, rows))
     for (output, _), expected in zip(found, parts(total, size)):
-        close(output, expected)
+        assert_near(output, expected, 0.0, 4e-3, floor=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------- sums
@@ -181,7 +175,7 @@ def test_matmul_all_reduce(crew: Crew, dtype: Any) -> None:
     )
     expected = sum(wide(a) @ wide(b) + wide(bias) + wide(c) for a, b, c in zip(x1, x2, x3))
     for (output,) in found:
-        close(output, expected, 2e-2 if dtype is BF16 else 4e-3)
+        assert_near(output, expected, 0.0, 2e-2 if dtype is BF16 else 4e-3, floor=1e-6)
         assert output.tobytes() == found[0][0].tobytes()
 
 
@@ -221,9 +215,15 @@ def test_quant_matmul_all_reduce(crew: Crew) -> None:
     )
     products = [wide(a) @ wide(b) + wide(bias) for a, b in zip(x1, x2)]
     for (output,) in plain:
-        close(output, sum(p * wide(kept) + wide(x3) for p in products))
+        assert_near(output, sum(p * wide(kept) + wide(x3) for p in products), 0.0, 4e-3, floor=1e-6)
     for (output,) in by_row:
-        close(output, sum(p * wide(scale) * wide(r)[:, None] + wide(x3) for p, r in zip(products, rows)))
+        assert_near(
+            output,
+            sum(p * wide(scale) * wide(r)[:, None] + wide(x3) for p, r in zip(products, rows)),
+            0.0,
+            4e-3,
+            floor=1e-6,
+        )
 
 
 def test_quant_matmul_all_reduce_in_eight_bits(crew: Crew) -> None:
@@ -256,7 +256,7 @@ def test_weight_quant_matmul_all_reduce(crew: Crew) -> None:
     spread = [np.repeat(wide(v), 32, axis=0) for v in (scale, offset)]
     expected = sum(wide(a) @ ((wide(b) + spread[1]) * spread[0]) for a, b in zip(x1, x2))
     for (output,) in found:
-        close(output, expected)
+        assert_near(output, expected, 0.0, 4e-3, floor=1e-6)
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -285,8 +285,8 @@ def test_matmul_all_reduce_add_rms_norm(crew: Crew, kind: str, inplace: bool) ->
     total = sum(wide(a) @ (wide(b) * factor) for a, b in zip(x1, x2)).reshape(2, 3, N) + wide(residual)
     norm = total / np.sqrt(np.square(total).mean(-1, keepdims=True) + 1e-6) * wide(gamma)
     for sums, normed in found:
-        close(sums, total)
-        close(normed, norm, 1e-2)
+        assert_near(sums, total, 0.0, 4e-3, floor=1e-6)
+        assert_near(normed, norm, 0.0, 1e-2, floor=1e-6)
 
 
 def test_grouped_matmul_all_reduce(crew: Crew) -> None:
@@ -304,7 +304,7 @@ def test_grouped_matmul_all_reduce(crew: Crew) -> None:
         for r in range(size)
     )
     for (y,) in found:
-        close(y[0], expected)
+        assert_near(y[0], expected, 0.0, 4e-3, floor=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------- all to all
@@ -323,7 +323,7 @@ def test_all_to_all_matmul(crew: Crew) -> None:
     for rank, (output, exchanged) in enumerate(found):
         left = np.concatenate([x[3 * rank : 3 * rank + 3] for x in x1], axis=1)
         np.testing.assert_array_equal(exchanged, left)
-        close(output, wide(left) @ wide(x2[rank]) + wide(bias))
+        assert_near(output, wide(left) @ wide(x2[rank]) + wide(bias), 0.0, 4e-3, floor=1e-6)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -341,7 +341,7 @@ def test_matmul_all_to_all(crew: Crew, transposed: bool) -> None:
     )
     products = [wide(a) @ wide(b) for a, b in zip(x1, x2)]
     for rank, (output,) in enumerate(found):
-        close(output, np.concatenate([p[:, 4 * rank : 4 * rank + 4] for p in products]))
+        assert_near(output, np.concatenate([p[:, 4 * rank : 4 * rank + 4] for p in products]), 0.0, 4e-3, floor=1e-6)
 
 
 def test_quant_matmul_all_to_all(crew: Crew) -> None:
@@ -360,7 +360,7 @@ def test_quant_matmul_all_to_all(crew: Crew) -> None:
     )
     products = [wide(a) @ wide(b) * wide(rows)[:, None] * wide(columns) + wide(bias) for a, b in zip(x1, x2)]
     for rank, (output,) in enumerate(found):
-        close(output, np.concatenate([p[:, 4 * rank : 4 * rank + 4] for p in products]), 1e-3)
+        assert_near(output, np.concatenate([p[:, 4 * rank : 4 * rank + 4] for p in products]), 0.0, 1e-3, floor=1e-6)
 
 
 def test_all_to_all_quant_matmul_quantises_after_the_exchange(crew: Crew) -> None:
@@ -379,7 +379,7 @@ def test_all_to_all_quant_matmul_quantises_after_the_exchange(crew: Crew) -> Non
     for rank, (output, _) in enumerate(found):
         left = wide(np.concatenate([x[3 * rank : 3 * rank + 3] for x in x1], axis=1))
         scale = np.abs(left).max(axis=1, keepdims=True) / 127
-        close(output, (np.rint(left / scale) @ wide(x2[rank])) * scale * wide(columns), 2e-3)
+        assert_near(output, (np.rint(left / scale) @ wide(x2[rank])) * scale * wide(columns), 0.0, 2e-3, floor=1e-6)
 
 
 def groups_of_two(comm: Any, calls: list[tuple[str, list[Any], Any]]) -> list[Any]:
@@ -454,8 +454,8 @@ def test_experts_between_two_groups(crews: Crews, request: Any, backend: str, sh
         y1, y2, y3 = result[0]
         np.testing.assert_array_equal(y2, arrived[rank // tp])
         expected = wide(y2) @ wide(of_rank(up, rank, 2)) + wide(of_rank(bias_up, rank, 2))
-        close(y3, expected)
-        close(y1, np.maximum(expected, 0))
+        assert_near(y3, expected, 0.0, 4e-3, floor=1e-6)
+        assert_near(y1, np.maximum(expected, 0), 0.0, 4e-3, floor=1e-6)
 
     back = crew.run_each(
         groups_of_two,
@@ -485,7 +485,7 @@ def test_experts_between_two_groups(crews: Crews, request: Any, backend: str, sh
         assert not isinstance(result, BaseException), result
         x = wide(tokens[rank // tp])
         whole_result = np.maximum(x @ wide(up) + wide(bias_up), 0) @ wide(down) + wide(bias_down)
-        close(result[0][0], share(whole_result, rank), 1e-2)
+        assert_near(result[0][0], share(whole_result, rank), 0.0, 1e-2, floor=1e-6)
 
 
 # --------------------------------------------------------------------------------------------------- groups
@@ -546,8 +546,8 @@ def test_all_to_all_v_grouped_matmul_and_back(crew: Crew, transposed: bool) -> N
         expected = np.concatenate(
             [wide(p) @ wide(w) for p, w in zip(np.split(arrived[rank], ends[:-1]), weights[rank])]
         )
-        close(y, expected)
-        close(shared, wide(shared_x) @ wide(shared_weight))
+        assert_near(y, expected, 0.0, 4e-3, floor=1e-6)
+        assert_near(shared, wide(shared_x) @ wide(shared_weight), 0.0, 4e-3, floor=1e-6)
         middle.append(y)
 
     down = [normal(60 + r, experts, N, hidden) for r in range(size)]
@@ -576,7 +576,7 @@ def test_all_to_all_v_grouped_matmul_and_back(crew: Crew, transposed: bool) -> N
             for to in range(size)
             for e in range(experts)
         ]
-        close(y, np.concatenate(expected), 1e-2)
+        assert_near(y, np.concatenate(expected), 0.0, 1e-2, floor=1e-6)
 
 
 def test_counts_that_do_not_fit_are_refused(crews: Crews) -> None:
@@ -641,7 +641,7 @@ def test_small_floats_with_shared_exponents(crew_950: Crew) -> None:
         lambda r: (np.empty((4 * size, N), np.float32), np.empty((4 * size, K), E4M3), None),
     )
     for output, gather, _ in found:
-        close(output, np.concatenate([x[2] for x in left]) @ right[2].T, 1e-5)
+        assert_near(output, np.concatenate([x[2] for x in left]) @ right[2].T, 0.0, 1e-5, floor=1e-6)
         np.testing.assert_array_equal(wide(gather), np.concatenate([wide(x[0]) for x in left]))
 
     rows = [shared_exponents(normal(60 + r, 2 * size, 64, dtype=np.float32)) for r in range(size)]
@@ -657,7 +657,7 @@ def test_small_floats_with_shared_exponents(crew_950: Crew) -> None:
     )
     for rank, (output, _) in enumerate(exchanged):
         own = np.concatenate([w[2][2 * rank : 2 * rank + 2] for w in rows], axis=1)
-        close(output, own @ columns[2].T, 1e-5)
+        assert_near(output, own @ columns[2].T, 0.0, 1e-5, floor=1e-6)
 
 
 def test_small_floats_with_one_scale(crew_950: Crew) -> None:
@@ -673,7 +673,7 @@ def test_small_floats_with_one_scale(crew_950: Crew) -> None:
     )
     total = sum(wide(a) @ wide(x2) * float(s[0]) * 0.25 + wide(bias) for a, s in zip(x1, scale))
     for (output, _), expected in zip(found, parts(total, size)):
-        close(output, expected, 1e-5)
+        assert_near(output, expected, 0.0, 1e-5, floor=1e-6)
 
 
 def test_values_with_scales_are_summed(crew_950: Crew) -> None:
@@ -688,7 +688,7 @@ def test_values_with_scales_are_summed(crew_950: Crew) -> None:
         lambda r: np.empty((2 * size, 1024), np.float32),
     )
     for (output,) in summed:
-        close(output, total, 1e-6)
+        assert_near(output, total, 0.0, 1e-6, floor=1e-6)
     shared = one(
         crew_950,
         "quant_reduce_scatter",
@@ -696,7 +696,7 @@ def test_values_with_scales_are_summed(crew_950: Crew) -> None:
         lambda r: np.empty((2, 1024), np.float32),
     )
     for (output,), expected in zip(shared, parts(total, size)):
-        close(output, expected, 1e-6)
+        assert_near(output, expected, 0.0, 1e-6, floor=1e-6)
     small = [shared_exponents(normal(r, 2 * size, 1024, dtype=np.float32)) for r in range(size)]
     exponents = one(
         crew_950,
@@ -705,7 +705,7 @@ def test_values_with_scales_are_summed(crew_950: Crew) -> None:
         lambda r: np.empty((2 * size, 1024), np.float32),
     )
     for (output,) in exponents:
-        close(output, sum(s[2] for s in small), 1e-6)
+        assert_near(output, sum(s[2] for s in small), 0.0, 1e-6, floor=1e-6)
 
 
 @pytest.mark.parametrize("mode", [1, 6])
@@ -739,4 +739,4 @@ def test_quantised_experts(crew_950: Crew, mode: int) -> None:
     )
     for to, (y, _, _) in enumerate(found):
         expected = [blocks[f][to * experts + e] @ wv[to][e].T for e in range(experts) for f in range(size)]
-        close(y, np.concatenate(expected), 1e-3)
+        assert_near(y, np.concatenate(expected), 0.0, 1e-3, floor=1e-6)

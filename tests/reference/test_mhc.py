@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from comparisons import assert_near
 
 from ascend_aclnn import catalog
 from ascend_aclnn.reference import find
@@ -30,11 +31,6 @@ def leaf(x: Any) -> Any:
     return torch.tensor(x, dtype=torch.float64, requires_grad=True)
 
 
-def near(actual: Any, expected: Any) -> None:
-    expected = expected.detach().numpy() if hasattr(expected, "detach") else expected
-    np.testing.assert_allclose(np.asarray(actual).reshape(expected.shape), expected, rtol=2e-4, atol=2e-4)
-
-
 X = numbers(*LEAD, N, D)
 PHI, BIAS = numbers(N * N + 2 * N, N * D, scale=0.3), numbers(N * N + 2 * N, seed=1)
 ALPHA, GAMMA = np.array([0.5, 0.7, 0.9], np.float32), numbers(N, D, seed=2) + 1
@@ -48,15 +44,15 @@ def test_after_the_layer(mixed: bool) -> None:
     result = streams + made[..., None, :] * gate[..., None]
     if not mixed:
         given[1] = None
-    near(function("aclnnMhcPost")(*given), result)
+    assert_near(function("aclnnMhcPost")(*given), result, 2e-4)
     grad = numbers(*LEAD, N, D, seed=5)
     result.backward(torch.tensor(grad, dtype=torch.float64))
     found = function("aclnnMhcPostBackward")(grad, *given)
-    near(found[0], x.grad)
-    near(found[2], made.grad)
-    near(found[3], gate.grad)
+    assert_near(found[0], x.grad, 2e-4)
+    assert_near(found[2], made.grad, 2e-4)
+    assert_near(found[3], gate.grad, 2e-4)
     if mixed:
-        near(found[1], mixing.grad)
+        assert_near(found[1], mixing.grad, 2e-4)
 
 
 def gates(leaves: Any, gamma: Any) -> tuple[Any, Any, Any]:
@@ -78,24 +74,24 @@ def test_before_the_layer(with_gamma: bool) -> None:
     expected = gates(leaves, weight)
     found = function("aclnnMhcPre")(X, PHI, ALPHA, BIAS, gamma, EPS, LEAST)
     for actual, wanted in zip(found, expected):
-        near(actual, wanted)
+        assert_near(actual, wanted, 2e-4)
     grads = [numbers(*e.shape, seed=7) for e in expected]
     torch.autograd.backward(expected, [torch.tensor(g, dtype=torch.float64) for g in grads])
     _, after, _, inverse, products, before = found
     more = numbers(*X.shape, seed=8)
     back = function("aclnnMhcPreBackward")(X, PHI, ALPHA, *grads, inverse, products, before, after, gamma, more, LEAST)
-    near(back[0], leaves[0].grad.numpy() + more)
+    assert_near(back[0], leaves[0].grad.numpy() + more, 2e-4)
     for actual, wanted in zip(back[1:4], leaves[1:]):
-        near(actual, wanted.grad)
+        assert_near(actual, wanted.grad, 2e-4)
     if weight is not None:
-        near(back[4], weight.grad)
+        assert_near(back[4], weight.grad, 2e-4)
 
 
 def test_streams_that_are_not_mixed() -> None:
     found = function("aclnnMhcPreV2")(X, PHI[: 2 * N], ALPHA[:2], BIAS[: 2 * N], None, EPS, LEAST, 0)
     whole = function("aclnnMhcPre")(X, PHI, ALPHA, BIAS, None, EPS, LEAST)
-    near(found[0], whole[0])
-    near(found[1], whole[1] + LEAST)
+    assert_near(found[0], whole[0], 2e-4)
+    assert_near(found[1], whole[1] + LEAST, 2e-4)
     assert found[2] is None
 
 
@@ -112,11 +108,11 @@ def test_doubly_stochastic() -> None:
     x = leaf(numbers(5, N, N))
     expected = sinkhorn(x, 3, EPS)
     found, norms, sums = function("aclnnMhcSinkhorn")(x.detach().numpy().astype(np.float32), EPS, 3)
-    near(found, expected)
+    assert_near(found, expected, 2e-4)
     assert (norms.shape, sums.shape) == ((6 * 5 * N * 8,), (6 * 5 * 8,))
     grad = numbers(5, N, N, seed=3)
     expected.backward(torch.tensor(grad, dtype=torch.float64))
-    near(function("aclnnMhcSinkhornBackward")(grad, norms, sums), x.grad)
+    assert_near(function("aclnnMhcSinkhornBackward")(grad, norms, sums), x.grad, 2e-4)
 
 
 def test_both_together() -> None:
@@ -125,7 +121,7 @@ def test_both_together() -> None:
     expected = (taken, after, sinkhorn(mixing, 20, LEAST).reshape(*LEAD, N * N))
     found = function("aclnnMhcPreSinkhorn")(X, PHI, ALPHA, BIAS, N, 20, LEAST, EPS, True)
     for actual, wanted in zip(found, expected):
-        near(actual, wanted)
+        assert_near(actual, wanted, 2e-4)
     grads = [numbers(*e.shape, seed=7) for e in expected]
     torch.autograd.backward(expected, [torch.tensor(g, dtype=torch.float64) for g in grads])
     before, products, inverse, sums, norms = found[3:]
@@ -133,6 +129,6 @@ def test_both_together() -> None:
         *grads, X, PHI, ALPHA, BIAS, before, products, inverse, sums, norms, LEAST
     )
     for actual, leaf_ in zip(back, leaves):
-        near(actual, leaf_.grad)
+        assert_near(actual, leaf_.grad, 2e-4)
     nothing = function("aclnnMhcPreSinkhorn")(X, PHI, ALPHA, BIAS, N, 20, LEAST, EPS, False)
     assert all(x.size == 0 for x in nothing[3:])

@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 
 from ascend_aclnn import numerics, ops
 
@@ -17,13 +18,6 @@ TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2}
 
 def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return RNG.standard_normal(shape).astype(np.float32).astype(dtype)
-
-
-def near(actual: np.ndarray, expected: np.ndarray, dtype: Any = np.float32) -> None:
-    limit = TOLERANCE[np.dtype(dtype).name]
-    assert actual.dtype == dtype
-    scale = float(np.abs(expected).max()) if expected.size else 1.0
-    np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=limit, atol=limit * max(scale, 1e-30))
 
 
 def wide(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -39,30 +33,46 @@ def wide(*arrays: np.ndarray) -> list[np.ndarray]:
 def test_matmul(left: tuple[int, ...], right: tuple[int, ...], dtype: Any) -> None:
     a, b = numbers(*left, dtype=dtype), numbers(*right, dtype=dtype)
     expected = np.matmul(*wide(a, b))
-    near(np.asarray(ops.matmul(a, b)), expected, dtype)
+    assert_near(np.asarray(ops.matmul(a, b)), expected, TOLERANCE, floor=1e-30, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_batches(dtype: Any) -> None:
     a, b, x = numbers(6, 3, 4, dtype=dtype), numbers(6, 4, 5, dtype=dtype), numbers(6, 3, 5, dtype=dtype)
-    near(ops.batch_mat_mul(a, b), np.matmul(*wide(a, b)), dtype)
+    assert_near(ops.batch_mat_mul(a, b), np.matmul(*wide(a, b)), TOLERANCE, floor=1e-30, dtype=dtype)
     product = np.matmul(*wide(a, b))
-    near(ops.baddbmm(x, a, b, 0.5, 2.0), 0.5 * x.astype(float) + 2 * product, dtype)
-    near(ops.addbmm(x[0], a, b, 0.5, 2.0), 0.5 * x[0].astype(float) + 2 * product.sum(axis=0), dtype)
+    assert_near(
+        ops.baddbmm(x, a, b, 0.5, 2.0), 0.5 * x.astype(float) + 2 * product, TOLERANCE, floor=1e-30, dtype=dtype
+    )
+    assert_near(
+        ops.addbmm(x[0], a, b, 0.5, 2.0),
+        0.5 * x[0].astype(float) + 2 * product.sum(axis=0),
+        TOLERANCE,
+        floor=1e-30,
+        dtype=dtype,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_addmm_and_friends(dtype: Any) -> None:
     x, a, b, v = (numbers(*s, dtype=dtype) for s in [(3, 5), (3, 4), (4, 5), (4,)])
     product = np.matmul(*wide(a, b))
-    near(ops.addmm(x, a, b, 0.5, 2.0), 0.5 * x.astype(float) + 2 * product, dtype)
-    near(ops.addmm(x[0], a, b, 1, 1), x[0].astype(float) + product, dtype)
-    near(ops.mv(a, v), np.matmul(*wide(a, v)), dtype)
-    near(ops.addmv(x[:, 0].copy(), a, v, 2.0, 0.5), 0.5 * x[:, 0].astype(float) + 2 * np.matmul(*wide(a, v)), dtype)
+    assert_near(ops.addmm(x, a, b, 0.5, 2.0), 0.5 * x.astype(float) + 2 * product, TOLERANCE, floor=1e-30, dtype=dtype)
+    assert_near(ops.addmm(x[0], a, b, 1, 1), x[0].astype(float) + product, TOLERANCE, floor=1e-30, dtype=dtype)
+    assert_near(ops.mv(a, v), np.matmul(*wide(a, v)), TOLERANCE, floor=1e-30, dtype=dtype)
+    assert_near(
+        ops.addmv(x[:, 0].copy(), a, v, 2.0, 0.5),
+        0.5 * x[:, 0].astype(float) + 2 * np.matmul(*wide(a, v)),
+        TOLERANCE,
+        floor=1e-30,
+        dtype=dtype,
+    )
     y = x.copy()
     ops.inplace_addmm(y, a, b, 1, 1)
-    near(y, x.astype(float) + product, dtype)
-    near(ops.gemm(a, b, x, 2.0, 0.5, 0, 0), 0.5 * x.astype(float) + 2 * product, dtype)
+    assert_near(y, x.astype(float) + product, TOLERANCE, floor=1e-30, dtype=dtype)
+    assert_near(
+        ops.gemm(a, b, x, 2.0, 0.5, 0, 0), 0.5 * x.astype(float) + 2 * product, TOLERANCE, floor=1e-30, dtype=dtype
+    )
 
 
 def test_beta_zero_does_not_read_self() -> None:
@@ -82,7 +92,7 @@ def test_weights_in_nz() -> None:
     with aclnn.use_backend("numpy"):
         a, b = numbers(20, 40, dtype=np.float16), numbers(40, 33, dtype=np.float16)
         out = ops.matmul_weight_nz(aclnn.asarray(a), aclnn.asarray(b).to_format("FRACTAL_NZ"))
-        near(out.numpy(), np.matmul(*wide(a, b)), np.float16)
+        assert_near(out.numpy(), np.matmul(*wide(a, b)), TOLERANCE, floor=1e-30, dtype=np.float16)
 
 
 CONVOLUTIONS = [
@@ -121,20 +131,26 @@ def test_convolution_and_its_gradients(
     tx, tw, tb = (torch.tensor(a.astype(np.float64), requires_grad=True) for a in (x, w, bias))
     expected = torch.convolution(tx, tw, tb, *attributes)
     out = ops.convolution(x, w, bias, *attributes, cube_math_type=0)
-    near(out, expected.detach().numpy(), dtype)
+    assert_near(out, expected.detach().numpy(), TOLERANCE, floor=1e-30, dtype=dtype)
 
     dy = numbers(*out.shape, dtype=dtype)
     expected.backward(torch.tensor(dy.astype(np.float64)))
     made = ops.convolution_backward(dy, x, w, [8], *attributes, [True, True, True], 0)
     for actual, leaf in zip(made, (tx, tw, tb)):
-        near(actual, leaf.grad.numpy(), dtype)
+        assert_near(actual, leaf.grad.numpy(), TOLERANCE, floor=1e-30, dtype=dtype)
 
 
 def test_depthwise() -> None:
     torch = pytest.importorskip("torch", reason="torch is the oracle of convolutions: left out without it")
     x, w, bias = numbers(2, 4, 7, 8), numbers(8, 1, 3, 2), numbers(8)
     expected = torch.conv2d(*map(torch.tensor, (x, w, bias)), stride=(1, 2), padding=(1, 0), groups=4).numpy()
-    near(ops.conv_depthwise2d(x, w, [3, 2], bias, [1, 2], [1, 0], [1, 1], 0), expected)
+    assert_near(
+        ops.conv_depthwise2d(x, w, [3, 2], bias, [1, 2], [1, 0], [1, 1], 0),
+        expected,
+        TOLERANCE,
+        floor=1e-30,
+        dtype=np.float32,
+    )
 
 
 def test_conv_tbc() -> None:
@@ -142,11 +158,11 @@ def test_conv_tbc() -> None:
     x, w, bias = numbers(7, 2, 3), numbers(3, 3, 4), numbers(4)
     leaves = [torch.tensor(a, requires_grad=True) for a in (x, w, bias)]
     expected = torch.conv_tbc(*leaves, 1)
-    near(ops.conv_tbc(x, w, bias, 1, 0), expected.detach().numpy())
+    assert_near(ops.conv_tbc(x, w, bias, 1, 0), expected.detach().numpy(), TOLERANCE, floor=1e-30, dtype=np.float32)
     dy = numbers(*expected.shape)
     expected.backward(torch.tensor(dy))
     for actual, leaf in zip(ops.conv_tbc_backward(dy, x, w, bias, 1, 0), leaves):
-        near(actual, leaf.grad.numpy())
+        assert_near(actual, leaf.grad.numpy(), TOLERANCE, floor=1e-30, dtype=np.float32)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -169,17 +185,27 @@ def test_convolutions_of_empty_batches(rank: int, transposed: bool) -> None:
 
 def test_a_batch_of_one_in_addbmm() -> None:
     a, b, x = numbers(1, 3, 4), numbers(5, 4, 2), numbers(3, 2)
-    near(ops.addbmm(x, a, b, 1, 1), x + np.matmul(*wide(a, b)).sum(axis=0))
+    assert_near(
+        ops.addbmm(x, a, b, 1, 1), x + np.matmul(*wide(a, b)).sum(axis=0), TOLERANCE, floor=1e-30, dtype=np.float32
+    )
 
 
 def test_addmv_reads_no_term_with_a_factor_of_zero() -> None:
     """As aclnnAddmv composes it: without a product self is taken, even with beta 0."""
     x, a, v = numbers(3), numbers(3, 4), numbers(4)
     poisoned = np.full((3, 4), np.nan, np.float32)
-    near(ops.addmv(x, poisoned, v, 0.0, 2.0), 2 * x.astype(float))
-    near(ops.addmv(np.full(3, np.inf, np.float32), a, v, 2.0, 0.0), 2 * (a.astype(float) @ v.astype(float)))
+    assert_near(ops.addmv(x, poisoned, v, 0.0, 2.0), 2 * x.astype(float), TOLERANCE, floor=1e-30, dtype=np.float32)
+    assert_near(
+        ops.addmv(np.full(3, np.inf, np.float32), a, v, 2.0, 0.0),
+        2 * (a.astype(float) @ v.astype(float)),
+        TOLERANCE,
+        floor=1e-30,
+        dtype=np.float32,
+    )
     assert np.isnan(ops.addmv(np.full(3, np.nan, np.float32), a, v, 0.0, 0.0)).all()
-    near(ops.addmv(x, a[:, :0], v[:0], 1.0, 0.5), 0.5 * x.astype(float))
+    assert_near(
+        ops.addmv(x, a[:, :0], v[:0], 1.0, 0.5), 0.5 * x.astype(float), TOLERANCE, floor=1e-30, dtype=np.float32
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

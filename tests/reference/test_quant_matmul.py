@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from comparisons import assert_near
 from rule_tools import NEW_950
 
 import ascend_aclnn as aclnn
@@ -22,11 +23,6 @@ def int8(*shape: int) -> np.ndarray:
 
 def floats(*shape: int, dtype: Any = np.float32, scale: float = 0.01) -> np.ndarray:
     return (np.abs(RNG.standard_normal(shape)) * scale + scale / 10).astype(dtype)
-
-
-def near(actual: Any, expected: np.ndarray, limit: float = 1e-2) -> None:
-    actual = np.asarray(actual).astype(np.float64)
-    np.testing.assert_allclose(actual, expected, rtol=limit, atol=limit * max(1e-6, float(np.abs(expected).max())))
 
 
 def cut(scale: np.ndarray) -> np.ndarray:
@@ -49,14 +45,17 @@ def test_v4_to_bf16(bias: Any, transposed: bool) -> None:
     total = a @ b + (added if bias is np.int32 else 0)
     expected = total * scale.astype(float) * rows.astype(float)[:, None] + (added if bias is np.float32 else 0)
     assert made.dtype == BF16
-    near(made, expected)
+    assert_near(made, expected, 1e-2, floor=1e-6)
 
 
 def test_v3_by_parameters_of_the_fixpipe() -> None:
     x1, x2, scale = int8(4, 32), int8(32, 16), floats(16, scale=0.001)
     parameters = ops.trans_quant_param_v2(scale, None)
-    near(
-        ops.quant_matmul_v3(x1, x2, parameters, None, None, False, False), wide(x1)[0] @ wide(x2)[0] * cut(scale), 2e-3
+    assert_near(
+        ops.quant_matmul_v3(x1, x2, parameters, None, None, False, False),
+        wide(x1)[0] @ wide(x2)[0] * cut(scale),
+        2e-3,
+        floor=1e-6,
     )
     offset = np.full(16, 3.0, np.float32)
     out = np.empty((4, 16), np.int8)
@@ -86,10 +85,14 @@ def test_int4() -> None:
     x1, x2 = (RNG.integers(-8, 8, s) for s in [(4, 16), (16, 24)])
     scale, rows = floats(24), floats(4)
     expected = x1 @ x2 * scale.astype(float) * rows.astype(float)[:, None]
-    near(ops.quant_matmul_v4(packed(x1), packed(x2), scale, None, rows, None, False, False), expected)
+    assert_near(
+        ops.quant_matmul_v4(packed(x1), packed(x2), scale, None, rows, None, False, False), expected, 1e-2, floor=1e-6
+    )
     with aclnn.use_backend("numpy"):
         small = [aclnn.asarray(x.astype(ml_dtypes.int4)) for x in (x1, x2)]
-        near(ops.quant_matmul_v4(*small, scale, None, rows, None, False, False).numpy(), expected)
+        assert_near(
+            ops.quant_matmul_v4(*small, scale, None, rows, None, False, False).numpy(), expected, 1e-2, floor=1e-6
+        )
 
 
 def test_v5_groups() -> None:
@@ -102,7 +105,7 @@ def test_v5_groups() -> None:
     )  # fmt: skip
     a, b = x1.astype(float).reshape(4, 4, 256), x2.astype(float).T.reshape(4, 256, 256)
     moved = (b - offset.astype(float)[:, None]) * scale.astype(float)[:, None]
-    near(out, np.einsum("mgk,gkn->mn", a, moved) * rows.astype(float))
+    assert_near(out, np.einsum("mgk,gkn->mn", a, moved) * rows.astype(float), 1e-2, floor=1e-6)
 
 
 @pytest.mark.parametrize("view", [False, True])
@@ -116,7 +119,7 @@ def test_v5_packed_and_transposed(view: bool) -> None:
     ops.quant_matmul_v5(
         tensors[0], right.transpose(1, 0) if view else right, *tensors[1:], *[None] * 5, False, not view, 0, out=out
     )
-    near(out.numpy(), x1 @ x2.T * scale.astype(float) * rows[:, None].astype(float))
+    assert_near(out.numpy(), x1 @ x2.T * scale.astype(float) * rows[:, None].astype(float), 1e-2, floor=1e-6)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -133,7 +136,7 @@ def test_v5_of_8_by_4_bits(grouped: bool) -> None:
         x1, packed(x2), rows, bits, None, None, None, (wanted + moved).astype(np.float32), None, False, False,
         256 if grouped else 0, out=out,
     )  # fmt: skip
-    near(out, (x1.astype(float) @ (x2 * columns) + wanted) * rows.reshape(-1, 1).astype(float), 2e-3)
+    assert_near(out, (x1.astype(float) @ (x2 * columns) + wanted) * rows.reshape(-1, 1).astype(float), 2e-3, floor=1e-6)
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -151,16 +154,18 @@ def test_v5_shared_exponents(turned: bool) -> None:
     out = np.empty((2, 3, 5), np.float32)
     with aclnn.use_backend("numpy", soc=NEW_950):
         ops.quant_matmul_v5(x1, x2, scale1, scale2, *[None] * 4, bias, turned, turned, 4295032864, out=out)
-    near(out, wide1 @ wide2 + bias.astype(float), 1e-5)
+    assert_near(out, wide1 @ wide2 + bias.astype(float), 1e-5, floor=1e-6)
 
 
 def test_first_versions() -> None:
     x1, x2, bias = int8(2, 4, 32), int8(2, 32, 8), RNG.integers(-99, 99, 8).astype(np.int32)
     expected = np.matmul(*wide(x1, x2)) + bias
-    near(ops.quant_matmul(x1, x2, bias, 0.001), expected * 0.001, 1e-3)
+    assert_near(ops.quant_matmul(x1, x2, bias, 0.001), expected * 0.001, 1e-3, floor=1e-6)
     scale = floats(16, scale=0.001)
     parameters = ops.trans_quant_param_v2(scale, None)
-    near(ops.quant_matmul_v2(x1, x2, bias, parameters, False, False), expected * cut(scale)[:8], 2e-3)
+    assert_near(
+        ops.quant_matmul_v2(x1, x2, bias, parameters, False, False), expected * cut(scale)[:8], 2e-3, floor=1e-6
+    )
 
 
 @pytest.mark.parametrize("group", [0, 32])
@@ -174,7 +179,7 @@ def test_weights_alone(group: int, dtype: Any) -> None:
         weight = RNG.integers(-8, 8, (64, 16)).astype(ml_dtypes.int4)
     made = ops.weight_quant_batch_matmul_v2(x, weight, scale, offset, None, None, bias, group)
     s, o = (v.astype(float).repeat(64 // len(v), 0) for v in (scale, offset))
-    near(made, x.astype(float) @ ((weight.astype(float) + o) * s) + bias.astype(float))
+    assert_near(made, x.astype(float) @ ((weight.astype(float) + o) * s) + bias.astype(float), 1e-2, floor=1e-6)
     assert made.dtype == dtype
 
 
@@ -182,7 +187,7 @@ def test_quantised_by_rows_inside() -> None:
     x, weight, scale = floats(3, 64, dtype=np.float16, scale=1), int8(16, 64), floats(16)
     with aclnn.use_backend("numpy", soc="Ascend310P3"):
         made = ops.quant_matmul_dequant(x, weight, scale, None, None, None, None, "pertoken", True)
-    near(made, x.astype(float) @ weight.astype(float).T * scale.astype(float), 2e-2)
+    assert_near(made, x.astype(float) @ weight.astype(float).T * scale.astype(float), 2e-2, floor=1e-6)
 
 
 @pytest.mark.parametrize("operation", ["gelu_erf", "gelu_tanh"])
@@ -193,7 +198,7 @@ def test_fused(operation: str) -> None:
     made = ops.fused_quant_matmul(x1, x2, rows, scale, *none, None, None, operation, 0)
     total = wide(x1)[0] @ wide(x2)[0] * scale.astype(float) * rows.astype(float)[:, None]
     kind = "tanh" if operation == "gelu_tanh" else "none"
-    near(made, torch.nn.functional.gelu(torch.tensor(total), approximate=kind).numpy())
+    assert_near(made, torch.nn.functional.gelu(torch.tensor(total), approximate=kind).numpy(), 1e-2, floor=1e-6)
 
 
 def test_batch_matmul_quant() -> None:
@@ -209,9 +214,9 @@ def test_transpose_batch_matmul() -> None:
     x1, x2 = (RNG.standard_normal(s).astype(np.float16) for s in [(8, 4, 128), (4, 128, 128)])
     expected = np.einsum("mbk,bkn->mbn", *wide(x1, x2))
     perms = [1, 0, 2], [0, 1, 2], [1, 0, 2]
-    near(ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 1), expected, 2e-3)
+    assert_near(ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 1), expected, 2e-3, floor=1e-6)
     split = ops.transpose_batch_mat_mul(x1, x2, None, None, *perms, 0, 2)
-    near(split, np.stack([expected[:, :2].reshape(8, -1), expected[:, 2:].reshape(8, -1)]), 2e-3)
+    assert_near(split, np.stack([expected[:, :2].reshape(8, -1), expected[:, 2:].reshape(8, -1)]), 2e-3, floor=1e-6)
 
 
 def test_reduced_sums_of_flat_blocks() -> None:
@@ -227,4 +232,4 @@ def test_reduced_sums_of_flat_blocks() -> None:
         ops.quant_matmul_reduce_sum_weight_nz(
             tensors[0], weight, *tensors[1:], *[None] * 5, False, False, -1, [0], False, out=out
         )
-        near(out.numpy(), expected)
+        assert_near(out.numpy(), expected, 1e-2, floor=1e-6)

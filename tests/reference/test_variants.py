@@ -32,7 +32,7 @@ def outputs(operator: Operator, results: Any) -> dict[str, Any]:
     return dict(zip(map(plain, names), results if len(names) > 1 else (results,)))
 
 
-def shared_arguments(operator: Operator, call: samples.Call, other: Operator) -> dict[str, Any]:
+def shared_arguments(operator: Operator, call: samples.ExampleCall, other: Operator) -> dict[str, Any]:
     """The arguments of a call, for the parameters of another operator that are called like its own."""
     given = {"psetype": 1}  # what the versions without it do
     given.update(zip((plain(p.name) for p in operator.inputs), call.arguments))
@@ -48,7 +48,7 @@ def varied(value: Any, random: np.random.Generator) -> Any:
     return value
 
 
-def varied_call(operator: Operator) -> samples.Call:
+def varied_call(operator: Operator) -> samples.ExampleCall:
     """The same call each time, with arrays of its own."""
     call, random = samples.call(operator), np.random.default_rng(7)
     return call._replace(arguments=[varied(value, random) for value in call.arguments])
