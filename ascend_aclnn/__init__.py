@@ -82,7 +82,7 @@ def register_operator(
 
     ``prototype`` is the C declaration of its phase one, the ``Path`` of a header that declares one operator, or an
     Operator (``catalog.headers.variant`` makes those that another CANN has). ``directions`` ("in", "out", "inout" by C
-    name) and ``optional`` say what the declaration does not. Its function is ``ops.<name>`` at once; see
+    name) and ``optional`` add what the declaration lacks. Its function is ``ops.<name>`` at once; see
     docs/adding-an-operator.md.
     """
     from ascend_aclnn.catalog.headers import operator_from_prototype
@@ -96,7 +96,7 @@ def register_operator(
 
 
 def _load_tensor_operators() -> object:
-    """``t + u`` and its like pull in the operators: loaded when first used."""
+    """``t + u`` and similar expressions load the operators at their first use."""
     from ascend_aclnn import tensor_operators
 
     return tensor_operators
@@ -106,14 +106,14 @@ _set_operator_loader(_load_tensor_operators)
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function of an operator by its C name, for operators that type checkers cannot know: a vendor's, a newer CANN's.
+    """The function of an operator by its C name, for operators unknown to type checkers: a vendor's, a newer CANN's.
 
     ``aclnn.function("aclnnMyScale")(x, 2.0)`` is ``ops.my_scale(x, 2.0)``. ValueError for a name that is not in the catalog.
     """
     from ascend_aclnn import ops as functions
 
-    made: Callable[..., Any] = getattr(functions, signature(name).python_name)
-    return made
+    operator_function: Callable[..., Any] = getattr(functions, signature(name).python_name)
+    return operator_function
 
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name):
-        """``ops``, ``Executor`` and ``Communicator`` pull in the backends: loaded when asked for."""
+        """``ops``, ``Executor`` and ``Communicator`` load the backends: imported at the first use."""
         import importlib
 
         if name == "ops":

@@ -33,14 +33,14 @@ from ascend_aclnn.core.tensor import Tensor
 
 Operand = Union[Tensor, npt.NDArray[Any]]
 
-# The variables of launchers: torchrun, Open MPI, MPICH and its kin, Slurm.
+# The variables of launchers: torchrun, Open MPI, MPICH and its derivatives, Slurm.
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 _LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 
 
 class Communicator:
-    """The ranks that communicate, as one of them sees it. Made by the class methods; ``close`` or ``with`` ends it."""
+    """The ranks that communicate, seen from one of them. Made by the class methods; ``close`` or ``with`` ends it."""
 
     def __init__(self, backend: Backend, endpoint: CommunicatorEndpoint) -> None:
         self.backend = backend
@@ -56,7 +56,7 @@ class Communicator:
     # ---------------------------------------------------------------------------------------- making one
     @staticmethod
     def root_info() -> bytes:
-        """What identifies a new communicator: made on one rank, given to all by the caller's own means, kept from others."""
+        """What identifies a new communicator: made on one rank, which passes it to the others. It is a secret of the ranks."""
         return current_backend().communicator_root_info()
 
     @classmethod
@@ -128,7 +128,7 @@ class Communicator:
         return cls.from_root_info(info, rank, size, config=config)
 
     def split(self, ranks: Sequence[int], *, config: CommunicatorConfig = DEFAULT_CONFIG) -> Optional[Communicator]:
-        """A communicator of some ranks; all ranks call this, those that are not among ``ranks`` get None."""
+        """A communicator of some ranks; all ranks call this, and ranks not in ``ranks`` get None."""
         members = list(ranks)
         if len(set(members)) != len(members) or not all(0 <= r < self.size for r in members):
             raise ValueError(f"ranks are {members}; they must be different and in [0, {self.size - 1}]")
@@ -159,7 +159,7 @@ class Communicator:
         self._endpoint.abort()
 
     def resume(self) -> None:
-        """Makes the communicator usable again after ``abort`` or an error: all ranks call this, and meet anew."""
+        """Makes the communicator usable again after ``abort`` or an error: all ranks call this, and meet again."""
         self._endpoint.resume()
         self._has_window = False
 
@@ -272,17 +272,17 @@ class Communicator:
         return target
 
     def barrier(self, *, stream: Optional[Stream] = None) -> None:
-        """No rank's stream goes on before all have come here."""
+        """No rank's stream goes on before all ranks have reached the barrier."""
         self._stream(stream)
         self._endpoint.collective(Collective("barrier", stream=stream))
 
     # ---------------------------------------------------------------------------------------- two ranks
     def send(self, tensor: Operand, dst: int, *, stream: Optional[Stream] = None) -> None:
-        """To rank ``dst``, which receives."""
+        """Sends the tensor to rank ``dst``."""
         self.batch_send_recv([("send", tensor, dst)], stream=stream)
 
     def recv(self, tensor: Operand, src: int, *, stream: Optional[Stream] = None) -> Operand:
-        """Into the tensor what rank ``src`` sends."""
+        """Receives the tensor that rank ``src`` sends."""
         self.batch_send_recv([("recv", tensor, src)], stream=stream)
         return tensor
 
@@ -301,9 +301,9 @@ class Communicator:
     def window(self, nbytes: int, peers: Optional[Sequence[int]] = None) -> Tensor:
         """Memory of this rank, INT8 and 0, that operators of its peers write to: AttentionToFFN, FFNToAttention.
 
-        All ``peers`` (None: all other ranks) call this with each other, and wait for each other. What is written is read by
-        operators that get its address (``data_ptr``) in a ``schedule_context``. A communicator has one window, which ``resume``
-        takes away: HcclCommRegister and HcclCommExchangeMem, of CANN 8.5.0 and later.
+        All ``peers`` (None: all other ranks) call this and wait for each other. Operators that get the window's address
+        (``data_ptr``) in a ``schedule_context`` read it. A communicator has one window, which ``resume`` removes. On cards:
+        HcclCommRegister and HcclCommExchangeMem, of CANN 8.5.0 and later.
         """
         others = [rank for rank in range(self.size) if rank != self.rank] if peers is None else list(peers)
         for peer in others:
@@ -312,9 +312,9 @@ class Communicator:
             raise ValueError(f"nbytes is {nbytes} and peers are {others}; nbytes must be above 0, the peers different")
         if self._has_window:
             raise ValueError("the communicator has a window already")
-        made = self._endpoint.window(nbytes, others)
+        tensor = self._endpoint.window(nbytes, others)
         self._has_window = True
-        return made
+        return tensor
 
     # ---------------------------------------------------------------------------------------- operands
     def _pair(self, send: Optional[Operand], receive: Operand) -> tuple[Optional[Tensor], Tensor]:
@@ -363,10 +363,10 @@ class Communicator:
         return self.backend.allocate_output(TensorSpec(shape, like.dtype), False)
 
     def _counts(self, name: str, counts: Sequence[int]) -> list[int]:
-        made = [int(count) for count in counts]
-        if len(made) != self.size or min(made) < 0:
-            raise ValueError(f"{name} is {made}; it must have {self.size} items, one for each rank, none negative")
-        return made
+        numbers = [int(count) for count in counts]
+        if len(numbers) != self.size or min(numbers) < 0:
+            raise ValueError(f"{name} is {numbers}; it must have {self.size} items, one for each rank, none negative")
+        return numbers
 
 
 def _check_rank(rank: int, size: int) -> None:
@@ -407,7 +407,7 @@ def _variable(names: Sequence[str]) -> Optional[int]:
 
 
 def _serve(info: bytes, size: int, address: str, port: int, timeout: float) -> bytes:
-    """Rank 0's part of ``from_env``: the root info to everyone who asks, until all ranks have it."""
+    """Rank 0's part of ``from_env``: sends the root info to each rank that connects, until all have it."""
     if size > 1:
         with socket.create_server((address, port)) as server:
             server.settimeout(timeout)

@@ -132,9 +132,9 @@ def from_torch(x: Any) -> Tensor:
         )
     if backend.wraps_host_memory:
         return share_torch(x, None, x)
-    theirs = torch_interop.TorchStream(x.device.index)
-    tensor = share_torch(x, theirs, x)
-    ours = current_stream()
-    if ours.device == theirs.device:
-        ours.wait_stream(theirs)
+    torch_stream = torch_interop.TorchStream(x.device.index)
+    tensor = share_torch(x, torch_stream, x)
+    stream = current_stream()
+    if stream.device == torch_stream.device:
+        stream.wait_stream(torch_stream)
     return tensor

@@ -17,7 +17,7 @@ class Executor:
     ``name`` is the C name ("aclnnRmsNormGrad"); ``args`` has one item for each C parameter in C order, without
     workspaceSize and executor: Tensor (or ndarray on the NumPy backend), None for a null pointer, numbers for attributes,
     Scalar for aclScalar, sequences for arrays and lists, str for char*. A one-shot executor runs once. With
-    ``repeatable=True`` it runs often; where CANN refuses that, each run repeats phase one (``repeatable`` tells which).
+    ``repeatable=True`` it runs often; where CANN refuses that, each run repeats phase one (``repeatable`` says which).
     """
 
     def __init__(self, name: str, *args: Any, repeatable: bool = False) -> None:
@@ -44,7 +44,7 @@ class Executor:
         return self._prepared.repeatable
 
     def run(self, stream: Optional[Stream] = None) -> None:
-        """Phase two on a stream (the current one if none is given), asynchronously."""
+        """Phase two on a stream (by default the current one), asynchronously."""
         if stream is not None:
             check_stream(stream, self._backend)
         if self._spent:

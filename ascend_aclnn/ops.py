@@ -1,6 +1,6 @@
 """Every aclnn operator as a function, made from its catalog entry on first use.
 
-``ops.rms_norm_grad`` is aclnnRmsNormGrad: drop the prefix, snake case. ``help(ops.rms_norm_grad)`` tells what it takes;
+``ops.rms_norm_grad`` is aclnnRmsNormGrad: drop the prefix, snake case. ``help(ops.rms_norm_grad)`` describes it;
 ``dir(ops)`` lists all; ``ops.pyi`` has the signatures for editors and type checkers.
 """
 
@@ -16,7 +16,7 @@ from ascend_aclnn import call, catalog
 from ascend_aclnn.catalog.signature import docstring, python_parameters
 from ascend_aclnn.core.errors import AclError
 
-# The body of every operator function. An AclError leaves with the caller's line as the last one but this.
+# The body of every operator function: the only frame between the caller's line and an AclError.
 _SOURCE = """
 def {name}({head}*, out=None, stream=None, **unknown):
     if unknown:
@@ -48,7 +48,7 @@ def _make(name: str) -> Callable[..., Any]:
             head += f"{parameter}=_{i}, "
     source = _SOURCE.format(name=operator.python_name, head=head, arguments=arguments).lstrip()
     file = f"ascend_aclnn.ops/{operator.python_name}"
-    # What inspect, and so `ops.x??` in IPython, shows; made when it is asked for.
+    # What inspect, and so `ops.x??` in IPython, shows; made on request.
     linecache.cache[file] = (lambda: source + _reference_text(operator),)
     exec(compile(source, file, "exec"), scope)  # the text is made of catalog names only
     function: Callable[..., Any] = scope[operator.python_name]
@@ -64,10 +64,10 @@ def _reference_text(operator: catalog.Operator) -> str:
     """Where the NumPy backend's reference is, and its source, as comments at the end of a function."""
     from ascend_aclnn import reference
 
-    found = reference.find(operator)
-    if found is None:
+    entry = reference.find(operator)
+    if entry is None:
         return f"    # {operator.name} on a device; the NumPy backend has no reference for it.\n"
-    function = inspect.unwrap(found.function)
+    function = inspect.unwrap(entry.function)
     lines, first = inspect.getsourcelines(function)
     place = f"{function.__module__}, line {first}"
     text = textwrap.dedent("".join(lines)).splitlines()
@@ -91,13 +91,13 @@ def __getattr__(name: str) -> Any:
     names = catalog.python_names()
     if name.startswith("__") or name not in names:
         raise AttributeError(f"module {__name__!r} has no operator {name!r}{_suggestion(name)}")
-    made = _make(names[name])
-    globals()[name] = made
-    return made
+    function = _make(names[name])
+    globals()[name] = function
+    return function
 
 
 def _forget(operator: catalog.Operator) -> None:
-    """Drops the function of an operator that is registered anew, perhaps with another prototype."""
+    """Drops the function of an operator that is registered again, perhaps with another prototype."""
     globals().pop(operator.python_name, None)
 
 
@@ -116,6 +116,6 @@ def _suggestion(name: str) -> str:
         return text[5:] if text.startswith("aclnn") else text
 
     wanted = plain(name)
-    known = catalog.python_names()
-    close = [k for k in known if plain(k) == wanted] or difflib.get_close_matches(name, known, 3, 0.75)
+    names = catalog.python_names()
+    close = [k for k in names if plain(k) == wanted] or difflib.get_close_matches(name, names, 3, 0.75)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -2,8 +2,8 @@
 
 Rules and references lie by family ("ops-nn/norm" -> ``rules.norm``, a module or a package of modules). A first call
 imports as few modules of the family as possible: those whose source mentions the operator come first, then those that
-mention the beginning of its name (tables add "Backward" or "V2"), then the others. Which module declares an operator is
-therefore written down nowhere else, and where it declares it does not matter.
+mention the beginning of its name (tables add "Backward" or "V2"), then the others. So no list says which module declares
+an operator, and an operator can move between the modules of its family.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _config() -> Iterator[tuple[str, object]]:
     backend = current.current_backend()
     yield "backend", f"{backend.name}{' (emulated)' if backend.emulated else ''}, rules of {backend.soc}"
     yield "devices", backend.device_count()
-    helper = importlib.import_module("ascend_aclnn.native").status()  # not with the package: few ask
+    helper = importlib.import_module("ascend_aclnn.native").status()  # imported on use: few programs need it
     yield "helper", f"{helper.path} ({helper.instructions})" if helper.path else f"not used: {helper.reason}"
     for name in sorted(name for name in os.environ if name.startswith(("ASCEND_ACLNN_", "ASCEND_HOME_PATH"))):
         yield name, os.environ[name]

@@ -1,4 +1,4 @@
-"""Python's operators on Tensors, by the aclnn operators that stand for them.
+"""Python's operators on Tensors, by the corresponding aclnn operators.
 
 Each is asynchronous on the current stream, and CANN's promotion holds: ``t + 1`` is aclnnAdds, ``t + u`` aclnnAdd.
 """
@@ -18,7 +18,7 @@ from ascend_aclnn.core.tensor import Tensor
 
 
 class Binary(NamedTuple):
-    """The aclnn operators of a Python one, as functions of ``ops``: with a tensor, with a scalar, and what follows."""
+    """The aclnn operators of a Python one, as functions of ``ops``: with a tensor, with a scalar, and further arguments."""
 
     with_tensor: str
     with_scalar: str
@@ -80,17 +80,17 @@ class _Operators(core_tensor.Operators):
         return _call("matmul", left, right, 0)
 
     def cast(self, tensor: Tensor, dtype: DataType) -> Tensor:
-        made: Tensor = _call("cast", tensor, dtype)
-        return made
+        result: Tensor = _call("cast", tensor, dtype)
+        return result
 
     def copy(self, tensor: Tensor) -> Tensor:
-        made = creation.empty_like(tensor)
+        result = creation.empty_like(tensor)
         if tensor.format.private or tensor.dtype.packed:
-            made.assign(tensor.numpy())
-            return made
+            result.assign(tensor.numpy())
+            return result
         if tensor.size:
-            _call("inplace_copy", made, tensor)
-        return made
+            _call("inplace_copy", result, tensor)
+        return result
 
     def index(self, tensor: Tensor, keys: Sequence[Any]) -> Tensor:
         """Boolean and integer indexing: a mask of the tensor's shape, or integer arrays for the leading axes."""

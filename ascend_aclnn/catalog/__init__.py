@@ -9,7 +9,7 @@ corrected, alone:
 ``examples/``      a call of each operator that has a reference, and its result
 ``overlay.json``   corrections of that, a reason each
 ``defaults.json``  defaults of attributes, the evidence of each
-``traits.json``    what prototypes and documents do not tell: data-dependent shapes, workspaces, standards of accuracy
+``traits.json``    what prototypes and documents do not say: data-dependent shapes, workspaces, standards of accuracy
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DATA = FOLDER / "data"
 
 
 class Kind(enum.Enum):
-    """What a C parameter is, as its C type tells."""
+    """What a C parameter is, by its C type."""
 
     TENSOR = "aclTensor*"
     TENSOR_LIST = "aclTensorList*"
@@ -104,12 +104,12 @@ class Example(NamedTuple):
 
     call: str  # "ops.relu(np.array([-1, 0, 2], np.float32))"; names: aclnn, comm (of one rank), ml_dtypes, np, ops
     result: str  # "array([0., 0., 2.], dtype=float32)"
-    shown: str = "{}"  # what of the result is printed: "{}.shape" where all would be too long
+    shown: str = "{}"  # the part of the result that is printed: "{}.shape" where the whole would be too long
     soc: Optional[str] = None  # the one whose rules allow the call, where the default's do not
 
     @property
     def text(self) -> str:
-        """What a user types."""
+        """The text that a user types."""
         return self.shown.format(self.call)
 
 
@@ -194,13 +194,13 @@ class Operator:
 
     @functools.cached_property
     def chosen_output(self) -> Optional[str]:
-        """Why no rule can infer an output, which is then to be passed; None where one does."""
+        """Why no rule can infer an output, so that it has to be passed; None where a rule does."""
         reasons: dict[str, str] = _rows()["chosen_outputs"]["operators"]
         return reasons.get(self.name)
 
     @functools.cached_property
     def not_empty(self) -> Sequence[str]:
-        """The tensors that its document wants to have elements, and whose elements no reference can do without."""
+        """The tensors that must have elements: by the operator's document, and for every reference."""
         names: dict[str, list[str]] = _rows()["not_empty"]["operators"]
         return names.get(self.name, ())
 
@@ -229,15 +229,15 @@ class Operator:
 
     @functools.cached_property
     def keeps_arguments(self) -> bool:
-        """Phase one leaves the aclTensors that it is given as they are: known from the source, for CANN's own operators."""
-        known = self.name in _index() and _registered.get(self.name) is not self
-        return known and not _has_trait("rewrites_arguments", self) and not _has_trait("source_not_read", self)
+        """Phase one does not change its aclTensors: known from the source, for CANN's own operators."""
+        is_own = self.name in _index() and _registered.get(self.name) is not self
+        return is_own and not _has_trait("rewrites_arguments", self) and not _has_trait("source_not_read", self)
 
     @functools.cached_property
     def knows_tensor_indices(self) -> bool:
-        """Counting parameters tells the index by which CANN's executor knows a tensor: read in the operator's source."""
-        known = self.name in _index() and _registered.get(self.name) is not self
-        return known and not _has_trait("tensor_indices", self)
+        """CANN's executor numbers tensors by counting parameters: known from the source, for CANN's own operators."""
+        is_own = self.name in _index() and _registered.get(self.name) is not self
+        return is_own and not _has_trait("tensor_indices", self)
 
     @functools.cached_property
     def slots(self) -> frozenset[str]:
@@ -281,10 +281,10 @@ def _has_trait(trait: str, operator: Operator) -> bool:
 @functools.cache
 def _index() -> dict[str, str]:
     """C name -> file of its family, in the order of names."""
-    found = {}
+    files = {}
     for path in DATA.glob("ops-*.json"):
-        found.update(dict.fromkeys(re.findall('\n"([a-zA-Z0-9]+)": ', _text(path)), path.name))
-    return {name: found[name] for name in sorted(found)}
+        files.update(dict.fromkeys(re.findall('\n"([a-zA-Z0-9]+)": ', _text(path)), path.name))
+    return {name: files[name] for name in sorted(files)}
 
 
 @functools.cache
@@ -301,10 +301,10 @@ def _row(path: Path, name: str) -> Any:
 
 @functools.cache
 def _corrections() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+    corrections: dict[str, list[dict[str, Any]]] = {}
     for row in json.loads(_text(FOLDER / "overlay.json")):
-        found.setdefault(row["operator"], []).append(row)
-    return found
+        corrections.setdefault(row["operator"], []).append(row)
+    return corrections
 
 
 def _entry(name: str) -> Any:
@@ -361,8 +361,8 @@ def get(name: str) -> Operator:
 @functools.cache
 def helpers() -> dict[str, dict[str, Any]]:
     """The host-only functions beside the operators: header, family, since, return type and full argument list."""
-    found: dict[str, dict[str, Any]] = json.loads((DATA / "helpers.json").read_text(encoding="utf-8"))
-    return found
+    functions: dict[str, dict[str, Any]] = json.loads((DATA / "helpers.json").read_text(encoding="utf-8"))
+    return functions
 
 
 def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
@@ -397,7 +397,7 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
 
 def unknown_name(name: str) -> str:
     """The message about a C name that no operator has."""
-    import difflib  # of mistakes alone
+    import difflib  # for errors only
 
     close = difflib.get_close_matches(name, list(names()), 1, 0.6)
     hint = f"did you mean {close[0]!r}?" if close else "names are as in C, like 'aclnnRmsNormGrad'"
@@ -420,12 +420,12 @@ _when_registered: list[Callable[[Operator], None]] = []
 
 
 def when_registered(forget: Callable[[Operator], None]) -> None:
-    """Has a function called for each operator that is registered, to drop what was made from an earlier prototype."""
+    """Registers a function to be called for each operator that is registered, to drop what an earlier prototype made."""
     _when_registered.append(forget)
 
 
 @functools.cache
 def python_names() -> dict[str, str]:
     """Python name -> C name of every operator."""
-    known = list(names())
-    return dict(zip(operator_python_names(known), known))
+    c_names = list(names())
+    return dict(zip(operator_python_names(c_names), c_names))

@@ -26,7 +26,7 @@ _DROPPED = re.compile(
 )
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|__declspec\s*\([^)]*\)|\[\[[^\]]*\]\]")
 _DECLARATION = re.compile(r"\baclnnStatus\s+(?:\w+\s+)*?(acl\w+)GetWorkspaceSize\s*\(([^()]*)\)")
-# What declarations write for one type of the ABI.
+# Spellings of one type of the ABI.
 _SAME_TYPE = {"int": "int32_t", "long": "int64_t", "long long": "int64_t", "unsigned": "uint32_t"}
 
 
@@ -35,7 +35,7 @@ def normal_ctype(text: str) -> str:
     words = re.findall(r"\w+|\*", text)
     pointers = "*" * words.count("*")
     names = [word for word in words if word not in ("*", "const", "struct", "enum")]
-    # A const after the last star is about the argument itself, which callers cannot see.
+    # A const after the last star concerns the callee's copy of the argument, which callers cannot see.
     constant = "const" in words[: len(words) - words[::-1].index("*") if pointers else None]
     return ("const " if constant else "") + " ".join(names) + pointers
 
@@ -62,12 +62,12 @@ def _named(prototype: Prototype) -> Prototype:
 def parse_prototypes(text: str) -> dict[str, Prototype]:
     """Every phase one that a text declares, by the operator's name."""
     text = _ATTRIBUTE.sub(" ", _DROPPED.sub(" ", text))
-    found = {}
+    prototypes = {}
     for match in _DECLARATION.finditer(text):
         rows = [_parameter(row) for row in match.group(2).split(",")]
         if [abi_type(ctype) for ctype, _ in rows[-2:]] == ["uint64_t*", "aclOpExecutor**"]:
-            found[match.group(1)] = _named(rows[:-2])
-    return found
+            prototypes[match.group(1)] = _named(rows[:-2])
+    return prototypes
 
 
 def header_files(directory: Path) -> Iterator[Path]:
@@ -79,17 +79,17 @@ def header_files(directory: Path) -> Iterator[Path]:
 
 def parse_headers(directory: Union[str, Path]) -> dict[str, Prototype]:
     """Every operator that the headers below a directory declare. The internal ``aclnnInner...`` are left out."""
-    found: dict[str, Prototype] = {}
+    prototypes: dict[str, Prototype] = {}
     for path in header_files(Path(directory)):
         for name, prototype in parse_prototypes(path.read_text(encoding="utf-8", errors="replace")).items():
             if not name.startswith("aclnnInner"):
-                found.setdefault(name, prototype)
-    return found
+                prototypes.setdefault(name, prototype)
+    return prototypes
 
 
 @dataclass(frozen=True)
 class Change:
-    """An operator that headers declare otherwise than the catalog."""
+    """An operator whose declaration in headers differs from the catalog's."""
 
     name: str
     theirs: Prototype
@@ -104,8 +104,8 @@ class Change:
     def what(self) -> str:
         """The difference in a few words."""
         if self.abi:
-            known = (catalog.get(self.name).variants or {}).items()
-            for snapshot, rows in known:
+            variants = (catalog.get(self.name).variants or {}).items()
+            for snapshot, rows in variants:
                 if [abi_type(row["ctype"]) for row in rows] == [abi_type(c) for c, _ in self.theirs]:
                     return f"the incompatible prototype of {snapshot}"
             if len(self.theirs) != len(self.ours):
@@ -121,7 +121,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Report:
-    """What a directory of headers has, beside what the catalog has."""
+    """How a directory of headers differs from the catalog."""
 
     directory: str
     same: tuple[str, ...]
@@ -132,26 +132,26 @@ class Report:
 
 def compare(directory: Union[str, Path]) -> Report:
     """Compares the headers below a directory with the catalog."""
-    theirs = parse_headers(directory)
-    known = {name: catalog.get(name) for name in catalog.names()}
+    declared = parse_headers(directory)
+    cataloged = {name: catalog.get(name) for name in catalog.names()}
     same, changed = [], []
-    for name in sorted(theirs.keys() & known.keys()):
-        ours = [(p.ctype, p.name) for p in known[name].parameters]
-        if ours == theirs[name]:
+    for name in sorted(declared.keys() & cataloged.keys()):
+        parameters = [(p.ctype, p.name) for p in cataloged[name].parameters]
+        if parameters == declared[name]:
             same.append(name)
         else:
-            changed.append(Change(name, theirs[name], ours))
+            changed.append(Change(name, declared[name], parameters))
     return Report(
         directory=str(directory),
         same=tuple(same),
-        added={name: theirs[name] for name in sorted(theirs.keys() - known.keys())},
+        added={name: declared[name] for name in sorted(declared.keys() - cataloged.keys())},
         changed=tuple(changed),
-        lacking=tuple(sorted(n for n, op in known.items() if n not in theirs and not op.experimental)),
+        lacking=tuple(sorted(n for n, op in cataloged.items() if n not in declared and not op.experimental)),
     )
 
 
 def guess_direction(ctype: str, name: str) -> str:
-    """The direction that a parameter's type and name tell: ``selfRef`` inout; ``out``, ``yOut``, ``aclTensor*`` out."""
+    """The direction that a parameter's type and name imply: ``selfRef`` inout; ``out``, ``yOut``, ``aclTensor*`` out."""
     if "aclTensor" not in ctype:
         return "in"
     bare = re.sub(r"Optional$", "", name)
@@ -172,22 +172,22 @@ def operator_from_prototype(
     Args:
         source: ``"aclnnStatus aclnnMyOpGetWorkspaceSize(const aclTensor* x, ..., uint64_t*, aclOpExecutor**)"``, or the
             ``Path`` of a header that declares one operator.
-        directions: "in", "out" or "inout" of the parameters whose type and name do not tell, by their C name.
+        directions: "in", "out" or "inout" by C name, for parameters whose type and name do not imply it.
         optional: C names of parameters that may be null, beside those whose name ends in ``Optional``.
         header: its include path.
-        family: what to list it under.
+        family: the family to list it under.
     """
     text = source if isinstance(source, str) else source.read_text(encoding="utf-8", errors="replace")
-    found = parse_prototypes(text)
-    if len(found) != 1:
+    prototypes = parse_prototypes(text)
+    if len(prototypes) != 1:
         where = source.strip()[:80] if isinstance(source, str) else str(source)
         raise ValueError(
             f"expected one declaration 'aclnnStatus NAMEGetWorkspaceSize(..., uint64_t*, aclOpExecutor**)', "
-            f"found {', '.join(found) or 'none'} in {where!r}"
+            f"found {', '.join(prototypes) or 'none'} in {where!r}"
         )
     if isinstance(source, Path) and not header:
         header = f"aclnnop/{source.name}"
-    ((name, prototype),) = found.items()
+    ((name, prototype),) = prototypes.items()
     return _operator(name, prototype, directions or {}, set(optional), header, family)
 
 
@@ -204,12 +204,12 @@ def variant(name: str, snapshot: str) -> Operator:
     variants = operator.variants or {}
     if snapshot not in variants:
         raise ValueError(f"{name} has no variant {snapshot!r}; it has {', '.join(variants) or 'none'}")
-    known = {(p.ctype, p.name): p for p in operator.parameters}
+    parameters = {(p.ctype, p.name): p for p in operator.parameters}
     rows = [(row["ctype"], row["name"]) for row in variants[snapshot]]
-    made = _operator(name, rows, {}, set(), operator.header, operator.family)
+    declared = _operator(name, rows, {}, set(), operator.header, operator.family)
     return dataclasses.replace(
         operator,
-        parameters=tuple(known.get((p.ctype, p.name), p) for p in made.parameters),
+        parameters=tuple(parameters.get((p.ctype, p.name), p) for p in declared.parameters),
         since=snapshot,
         variants=None,
     )
@@ -236,7 +236,7 @@ def _require_kind(operator: str, parameter: Parameter) -> Kind:
     try:
         return parameter.kind
     except ValueError:
-        known = ", ".join(kind.value for kind in Kind)
+        kinds = ", ".join(kind.value for kind in Kind)
         raise ValueError(
-            f"{operator}: {parameter.name} has the unknown C type {parameter.ctype!r}; known are {known}"
+            f"{operator}: {parameter.name} has the unknown C type {parameter.ctype!r}; known are {kinds}"
         ) from None

@@ -33,5 +33,5 @@ def parameter_python_name(name: str, direction: str) -> str:
     if direction == "out":
         bare = re.sub(r"Out$", "", bare) or bare
     bare = snake_case(bare)
-    taken = keyword.iskeyword(bare) or (direction != "out" and bare in ("out", "stream"))
-    return bare + "_" if taken else bare
+    is_reserved = keyword.iskeyword(bare) or (direction != "out" and bare in ("out", "stream"))
+    return bare + "_" if is_reserved else bare

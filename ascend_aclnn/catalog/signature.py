@@ -1,4 +1,4 @@
-"""The Python face of a catalog entry: parameters with defaults, results, and the text that describes them.
+"""The Python view of a catalog entry: parameters with defaults, results, and the text that describes them.
 
 ``ops.py``, the stub ``ops.pyi``, ``ascend-aclnn show`` and the reference in ``docs/`` all take it from here.
 """
@@ -199,8 +199,8 @@ def example_lines(operator: Operator) -> list[str]:
         names = [
             f"{row.name}={row.name}" if row.default is REQUIRED else row.name for row in python_parameters(operator)
         ]
-        given = [text for text, row in zip(names, python_parameters(operator)) if is_required(row)]
-        call = f"    >>> ops.{operator.python_name}({', '.join(given)})  # doctest: +SKIP"
+        arguments = [text for text, row in zip(names, python_parameters(operator)) if is_required(row)]
+        call = f"    >>> ops.{operator.python_name}({', '.join(arguments)})  # doctest: +SKIP"
         return ["Example (not run):", call]
     title = "Example:" if example.soc is None else f"Example (with the rules of {example.soc}):"
     return [title, f"    >>> {example.text}", *(f"    {line}" for line in example.result.splitlines())]
@@ -213,7 +213,7 @@ def _attributes() -> dict[str, str]:
 
 
 def attribute_words(parameter: Parameter) -> str:
-    """What an attribute means, where its name and kind mean the same in all operators; else ""."""
+    """The meaning of an attribute whose name and kind mean the same in all operators; else ""."""
     return _attributes().get(f"{parameter.python_name}:{KIND_WORDS.get(parameter.kind, 'int')}", "")
 
 

@@ -106,10 +106,10 @@ def select(
     dtype: Optional[str] = None,
     has_reference: bool = False,
 ) -> list[Operator]:
-    """The operators that match all that is given, in the order of their C names."""
+    """The operators that match all conditions, in the order of their C names."""
     if dtype is not None and dtype.upper() not in DataType.__members__:
         raise ValueError(f"unknown data type {dtype!r}; known: {', '.join(DataType.__members__)}")
-    found = []
+    selected = []
     for name in matching(pattern):
         operator = catalog.get(name)
         if family.lower() not in operator.family:
@@ -120,12 +120,12 @@ def select(
             continue
         if has_reference and not _has_reference(operator):
             continue
-        found.append(operator)
-    return found
+        selected.append(operator)
+    return selected
 
 
 def matching(pattern: str) -> list[str]:
-    """Names that have a pattern in them; where none has, or it is of several words, those whose summaries have the words."""
+    """Names that contain a pattern; with several words or no match, also operators whose summaries have all words."""
     names = list(catalog.names())
     if any(letter in pattern for letter in "*?["):
         return [
@@ -137,10 +137,10 @@ def matching(pattern: str) -> list[str]:
             )
         ]
     words = pattern.lower().split()
-    found = {name for name in names if plain("".join(words)) in plain(name)}
-    if len(words) > 1 or not found:
-        found |= {name for name in names if all(word in _text(name) for word in words)}
-    return [name for name in names if name in found]
+    matches = {name for name in names if plain("".join(words)) in plain(name)}
+    if len(words) > 1 or not matches:
+        matches |= {name for name in names if all(word in _text(name) for word in words)}
+    return [name for name in names if name in matches]
 
 
 def _text(name: str) -> str:
@@ -159,13 +159,13 @@ def _documents(operator: Operator, dtype: DataType, product: Optional[str]) -> b
 
 
 def _has_reference(operator: Operator) -> bool:
-    from ascend_aclnn import reference  # imports NumPy code of the family: only when asked
+    from ascend_aclnn import reference  # imports NumPy code of the family: only on request
 
     return reference.find(operator) is not None
 
 
 def report_text(report: Report) -> str:
-    """What a directory of headers has, beside the catalog, for people."""
+    """How a directory of headers differs from the catalog, for people."""
     lines = [f"{report.directory}: {len(report.same)} operators as in the catalog"]
     lines += ["", f"added ({len(report.added)}): not in the catalog; callable after aclnn.register_operator(...)"]
     for name, prototype in report.added.items():
@@ -218,7 +218,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def plain(name: str) -> str:
-    """A name without what people forget: case, underscores, the prefix."""
+    """A name without case, underscores and prefix."""
     return re.sub(r"^acl(nn)?", "", name.replace("_", "").lower())
 
 
@@ -227,7 +227,7 @@ def _bare(name: str) -> str:
 
 
 def find(text: str) -> list[Operator]:
-    """The operator of a C or Python name; several where only case or underscores tell them apart. ValueError if none."""
+    """The operator of a C or Python name; several where they differ only in case or underscores. ValueError if none."""
     names = list(catalog.names())
     for candidates in (
         [name for name in names if text in (name, _bare(name))],
@@ -265,11 +265,11 @@ def operator_text(operator: Operator) -> str:
     lines += wrap(" | ".join(facts), "")
     for code, words in status_words(operator):
         lines += wrap(f"status {code} {status_name(code)}: {words}", "", hanging="    ")
-    known = coverage(operator)
+    covered = coverage(operator)
     lines += [
-        f"outputs  {'allocated by a rule' if known.outputs else 'to be passed as out='}",
-        f"checks   {'own rules' if known.checks else 'the tables of the document'}",
-        f"NumPy    {'has a reference' if known.reference else 'no reference'}",
+        f"outputs  {'allocated by a rule' if covered.outputs else 'to be passed as out='}",
+        f"checks   {'own rules' if covered.checks else 'the tables of the document'}",
+        f"NumPy    {'has a reference' if covered.reference else 'no reference'}",
         f"family   {operator.family}",
         f"header   {operator.header}",
     ]

@@ -1,4 +1,4 @@
-"""``ascend-aclnn emulator``: build the emulated CANN, run programs on it, say whether it works."""
+"""``ascend-aclnn emulator``: build the emulated CANN, run programs on it, check that it works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ascend_aclnn.emulator.build import (
     prebuilt,
 )
 
-# Where a real CANN would be looked for: a process must not see two of them.
+# Variables that point to a real CANN: a process must not see two of them.
 _OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
 
 _PROBE = """
@@ -65,9 +65,11 @@ def add_commands(subparsers: Any) -> None:
 
 
 def _add_build_options(command: argparse.ArgumentParser) -> None:
-    known = ", ".join(releases.KNOWN)
+    releases_text = ", ".join(releases.KNOWN)
     command.add_argument(
-        "--cann", metavar="RELEASE", help=f"the CANN release to emulate (default: {releases.DEFAULT}; known: {known})"
+        "--cann",
+        metavar="RELEASE",
+        help=f"the CANN release to emulate (default: {releases.DEFAULT}; known: {releases_text})",
     )
     command.add_argument(
         "--sanitize", metavar="LIST", default="", help="build with -fsanitize=LIST: address,undefined or thread"
@@ -80,12 +82,12 @@ def _built(options: argparse.Namespace, directory: str | None = None, split: boo
 
 
 def sanitizer_variables(sanitize: str) -> dict[str, str]:
-    """What a program that was not built with the sanitizers needs to load libraries that were."""
+    """The environment in which a program without sanitizers can load libraries built with them."""
     names = [name for name in ("address", "thread", "undefined") if name in sanitize.split(",")]
     if not names:
         return {}
     short = {"address": "asan", "thread": "tsan", "undefined": "ubsan"}
-    found = [
+    libraries = [
         subprocess.run(
             [find_compiler(), f"-print-file-name=lib{short[name]}.so"], capture_output=True, text=True, check=True
         ).stdout.strip()
@@ -94,7 +96,7 @@ def sanitizer_variables(sanitize: str) -> dict[str, str]:
     # An interpreter never frees everything; the emulator reports its own leaks.
     asan = "detect_leaks=0:allocator_may_return_null=1:handle_segv=0"
     return {
-        "LD_PRELOAD": ":".join(found),
+        "LD_PRELOAD": ":".join(libraries),
         "ASAN_OPTIONS": asan,
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "TSAN_OPTIONS": "die_after_fork=0:allocator_may_return_null=1",  # the device process is started like that
@@ -103,12 +105,14 @@ def sanitizer_variables(sanitize: str) -> dict[str, str]:
 
 def environment(directory: Path, **options: str) -> dict[str, str]:
     """An environment in which programs find the emulated libraries and no others."""
-    kept = {key: value for key, value in os.environ.items() if key not in [f"ASCEND_{name}" for name in _OTHER_CANN]}
+    inherited = {
+        key: value for key, value in os.environ.items() if key not in [f"ASCEND_{name}" for name in _OTHER_CANN]
+    }
     home = directory / cache.HOME
-    paths = [str(home / "lib64"), *filter(None, [kept.get("LD_LIBRARY_PATH")])]
-    packages = [*filter(None, [kept.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
+    paths = [str(home / "lib64"), *filter(None, [inherited.get("LD_LIBRARY_PATH")])]
+    packages = [*filter(None, [inherited.get("PYTHONPATH")]), str(home / PYTHON_PACKAGES)]
     places = {"ASCEND_HOME_PATH": str(home), "ASCEND_OPP_PATH": str(home / "opp"), "PYTHONPATH": ":".join(packages)}
-    return {**kept, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
+    return {**inherited, **places, "LD_LIBRARY_PATH": ":".join(paths), "ASCEND_ACLNN_BACKEND": "npu", **options}
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -131,7 +135,7 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    given = {
+    settings = {
         "ASCEND_EMULATOR_STREAMS": options.streams,
         "ASCEND_EMULATOR_MEMORY": options.memory,
         "ASCEND_EMULATOR_DEVICES": None if options.devices is None else str(options.devices),
@@ -141,27 +145,27 @@ def _run(options: argparse.Namespace) -> int:
         "ASCEND_EMULATOR_CANN": options.cann,
         **sanitizer_variables(options.sanitize),
     }
-    variables = environment(_built(options), **{key: value for key, value in given.items() if value is not None})
-    found = shutil.which(program[0], path=variables.get("PATH"))
-    if found is None:
+    variables = environment(_built(options), **{key: value for key, value in settings.items() if value is not None})
+    executable = shutil.which(program[0], path=variables.get("PATH"))
+    if executable is None:
         raise ValueError(f"emulator run: {program[0]} was not found, or may not be run")
     sys.stdout.flush()
-    return os.execve(found, program, variables)  # which never returns
+    return os.execve(executable, program, variables)  # which never returns
 
 
 def _doctor(options: argparse.Namespace) -> int:
     wanted = Options(releases.chosen(None))
-    made = cache.is_complete(cache.cache_directory() / name_of(wanted))
+    is_built = cache.is_complete(cache.cache_directory() / name_of(wanted))
     ready = prebuilt(wanted)
     try:
         print(f"compiler     {find_compiler()}")
     except CompilerError as error:
         print("compiler     none; the package carries the libraries" if ready else f"compiler     none: {error}")
-        if not made and ready is None:
+        if not is_built and ready is None:
             return 1
     started = time.perf_counter()
     directory = build()
-    spent = "" if made else f" (built now, {time.perf_counter() - started:.1f} s)"
+    spent = "" if is_built else f" (built now, {time.perf_counter() - started:.1f} s)"
     print(f"libraries    {directory / 'lib64'}{spent}")
     chosen = soc(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
     print(f"emulates     {chosen.name} ({chosen.title}), CANN {releases.chosen(None)}; change with --soc and --cann")

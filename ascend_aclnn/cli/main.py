@@ -34,7 +34,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         return 0
     try:
         return int(options.run(options) or 0)
-    except BrokenPipeError:  # the reader (head, less) has gone
+    except BrokenPipeError:  # the reader (head, less) has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (AclError, CompilerError, LibraryNotFound, ValueError, OSError) as error:

@@ -1,8 +1,8 @@
 """The optional compiled helper: what NumPy does slowly, in C, with the same bits as results.
 
 ``ASCEND_ACLNN_NATIVE`` chooses: ``auto`` (the default) uses the helper where it was built, ``0`` never, ``1`` always, and builds
-it where it is missing. Nothing is compiled unasked: ``ascend-aclnn native build`` or ``1`` ask. ``status()`` tells what is used.
-Calls run without the interpreter lock, and only on blocks that make the way through ctypes worth it.
+it where it is missing. Nothing is compiled unless ``ascend-aclnn native build`` or ``1`` asks for it. ``status()`` reports what
+is used. Calls run without the interpreter lock, and only on blocks that are large enough to pay for ctypes.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
 
 
 class Status(NamedTuple):
-    """What is used of the helper."""
+    """The state of the helper."""
 
     mode: str  # of ASCEND_ACLNN_NATIVE: "auto", "0" or "1"
-    path: Optional[str]  # the library in use, None for none
+    path: Optional[str]  # the library in use, or None
     instructions: Optional[str]  # "avx512", "avx2", "neon" or "plain"
     reason: str  # why there is none, "" where there is one
 
@@ -56,7 +56,7 @@ _status: Optional[Status] = None
 
 
 def status() -> Status:
-    """What is used of the helper; loads it if that has not happened yet."""
+    """The state of the helper; loads it on the first call."""
     global _status
     if _status is None:
         with _lock:
@@ -129,7 +129,7 @@ def converts(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
 
 
 def convert(source: Array, target: Array) -> bool:
-    """Widens or rounds into an array of the same shape; False, and nothing done, where the helper cannot.
+    """Widens or rounds into an array of the same shape; False, with nothing written, where the helper cannot.
 
     It takes contiguous arrays, and matrices whose rows are.
     """
@@ -214,7 +214,7 @@ def run_program(
 ) -> None:
     """Runs one phase of a program, as csrc/program.c has it; only where ``runs_programs``.
 
-    ``pieces``: one int64, how many pieces of the work somebody has begun. Threads that are given the same share the work.
+    ``pieces``: one int64, the number of pieces that have been begun. Threads that pass the same array share the work.
     """
     assert _library is not None
     at = pieces.__array_interface__["data"][0]
@@ -234,7 +234,7 @@ def add_up(source: Array, target: Array, of_columns: bool) -> bool:
 
 
 def running_sum(source: Array, target: Array) -> bool:
-    """Running float64 sums along the rows of a contiguous float32 matrix; False, and nothing done, where the helper cannot."""
+    """Running float64 sums along the rows of a contiguous float32 matrix; False, with nothing written, if unsupported."""
     if not runs_programs() or _library is None or source.dtype != _FLOAT32 or target.dtype != np.float64:
         return False
     if not (source.flags.c_contiguous and source.flags.aligned and target.flags.c_contiguous):

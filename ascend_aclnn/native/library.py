@@ -1,7 +1,7 @@
 """Building and finding the compiled helper: one small shared library, of ``csrc``, for this processor family.
 
-It lies in the package (``lib/``, where a wheel carries it) or in the user's cache, under a name made of what it was built
-from, so that one of another state of the sources is never used.
+It lies in the package (``lib/``, where a wheel carries it) or in the user's cache. Its name has a hash of its sources, so
+that a build of other sources is never used.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class BuildError(RuntimeError):
 
 def cache_directory() -> Path:
     """Where builds are kept: ``ASCEND_ACLNN_NATIVE_CACHE``, else ascend_aclnn/native in the user's cache directory."""
-    given = os.environ.get("ASCEND_ACLNN_NATIVE_CACHE")
-    if given:
-        return Path(given)
+    configured = os.environ.get("ASCEND_ACLNN_NATIVE_CACHE")
+    if configured:
+        return Path(configured)
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "ascend_aclnn" / "native"
 
@@ -59,12 +59,12 @@ def find() -> Optional[Path]:
     packaged = PACKAGED / library_name()
     if packaged.is_file():
         return packaged
-    kept = cache_directory() / library_name()
-    return kept if _ours(kept) and _ours(kept.parent) else None
+    cached = cache_directory() / library_name()
+    return cached if _ours(cached) and _ours(cached.parent) else None
 
 
 def _ours(path: Path) -> bool:
-    """True for a file or folder that belongs to this user and that nobody else may write: it is going to be run."""
+    """True for a file or folder of this user that no other user may write: its code is going to be run."""
     try:
         status = path.stat()
     except OSError:

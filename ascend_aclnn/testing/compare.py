@@ -1,4 +1,4 @@
-"""Holding a result against a golden one by an accuracy standard."""
+"""Compares a result with a golden one by an accuracy standard."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def compare(
     competitor: Any = None,
     hf32: bool = False,
 ) -> Comparison:
-    """Holds a result against a golden one: arrays, Tensors or torch tensors of the same shape.
+    """Compares a result with a golden one: arrays, Tensors or torch tensors of the same shape.
 
     ``standard`` is a name of ``STANDARDS``; without one it is that of the ``operator`` (its C name), else "default".
     ``dtype`` is the output's data type where ``actual`` is held in a wider one. ``competitor`` is a result of the same
@@ -131,11 +131,11 @@ def compare(
         standard = "default" if operator is None else catalog.get(operator).accuracy_standard
     if standard not in STANDARDS:
         raise ValueError(f"standard is {standard!r}; it must be one of {', '.join(STANDARDS)}")
-    came, expected = _array(actual), _array(golden)
-    data_type = as_datatype(came.dtype if dtype is None else dtype)
-    if came.shape != expected.shape:
-        reason = f"the shape is {came.shape}; the golden's is {expected.shape}"
-        return Comparison(standard, data_type, came.size, reason, {}, [])
+    actual_array, golden_array = _array(actual), _array(golden)
+    data_type = as_datatype(actual_array.dtype if dtype is None else dtype)
+    if actual_array.shape != golden_array.shape:
+        reason = f"the shape is {actual_array.shape}; the golden's is {golden_array.shape}"
+        return Comparison(standard, data_type, actual_array.size, reason, {}, [])
     limits = thresholds(data_type, hf32)
     if by_operator and standard == "off_by_one" and limits is not None:
         standard = "default"  # the float results of an operator that quantises
@@ -143,15 +143,15 @@ def compare(
         standard = "bit_equal" if limits is None else "mixed and mere_mare"
     elif standard in ("mixed", "mere_mare", "double_benchmark") and limits is None:
         raise ValueError(f"standard {standard!r} is for floating-point results; the data type is {data_type.name}")
-    if standard == "unspecified" or came.size == 0:
-        return Comparison(standard, data_type, came.size, "", {}, [])
+    if standard == "unspecified" or actual_array.size == 0:
+        return Comparison(standard, data_type, actual_array.size, "", {}, [])
     if standard == "bit_equal":
-        return _bit_equal(came, expected, data_type)
+        return _bit_equal(actual_array, golden_array, data_type)
     if standard == "off_by_one":
-        return _off_by_one(came, expected, data_type)
+        return _off_by_one(actual_array, golden_array, data_type)
     assert limits is not None
     other = None if competitor is None else _array(competitor)
-    return _floats(standard, came, expected, data_type, limits, other)
+    return _floats(standard, actual_array, golden_array, data_type, limits, other)
 
 
 def assert_accurate(actual: Any, golden: Any, standard: Optional[str] = None, **options: Any) -> Comparison:
@@ -199,8 +199,8 @@ def _off_by_one(actual: Array, golden: Array, dtype: DataType) -> Comparison:
 def _floats(
     standard: str, actual: Array, golden: Array, dtype: DataType, limits: Thresholds, competitor: Optional[Array]
 ) -> Comparison:
-    came, expected = _wide(actual), _wide(golden)
-    misplaced = _misplaced(came, _rounded(expected, dtype))
+    values, golden_values = _wide(actual), _wide(golden)
+    misplaced = _misplaced(values, _rounded(golden_values, dtype))
     if misplaced.any():
         count = int(np.count_nonzero(misplaced))
         reason = (
@@ -208,14 +208,14 @@ def _floats(
         )
         worst = _worst(actual, golden, misplaced, dtype)
         return Comparison(standard, dtype, actual.size, reason, {"misplaced": float(count)}, worst)
-    finite = np.isfinite(_rounded(expected, dtype)) & np.isfinite(came)
-    error = np.where(finite, np.abs(np.where(finite, came, 0) - np.where(finite, expected, 0)), 0.0)
-    error[came == _rounded(expected, dtype)] = 0.0  # as near as the output's type can be
+    finite = np.isfinite(_rounded(golden_values, dtype)) & np.isfinite(values)
+    error = np.where(finite, np.abs(np.where(finite, values, 0) - np.where(finite, golden_values, 0)), 0.0)
+    error[values == _rounded(golden_values, dtype)] = 0.0  # as near as the output's type can be
     figures, reasons = {"max_abs_error": float(error.max())}, []
     if "mixed" in standard:
-        matched = float(np.mean(error <= limits.atol + limits.rtol * np.where(finite, np.abs(expected), 0)))
+        matched = float(np.mean(error <= limits.atol + limits.rtol * np.where(finite, np.abs(golden_values), 0)))
         worst_at = np.unravel_index(int(error.argmax()), error.shape)
-        limit = max(limits.error_limit, ULPS * float(_ulp(expected[worst_at], dtype)))
+        limit = max(limits.error_limit, ULPS * float(_ulp(golden_values[worst_at], dtype)))
         figures.update(matched_ratio=matched, max_abs_error_limit=limit)
         if matched < MATCHED_RATIO:
             reasons.append(f"{matched:.4%} of the elements are within tolerance; at least {MATCHED_RATIO:.0%} must be")
@@ -223,14 +223,14 @@ def _floats(
             reasons.append(
                 f"the largest absolute error is {figures['max_abs_error']:.6g}; it must be at most {limit:.6g}"
             )
-    relative = error / (np.where(finite, np.abs(expected), 0) + EPSILON)
+    relative = error / (np.where(finite, np.abs(golden_values), 0) + EPSILON)
     figures.update(mere=float(relative.mean()), mare=float(relative.max()))
     if "mere_mare" in standard:
         for name, bound in (("mere", limits.relative), ("mare", 10 * limits.relative)):
             if not figures[name] < bound:
                 reasons.append(f"{name.upper()} is {figures[name]:.6g}; it must be below {bound:.6g}")
     if standard == "double_benchmark":
-        reasons += _against_competitor(error, relative, competitor, expected, dtype, figures)
+        reasons += _against_competitor(error, relative, competitor, golden_values, dtype, figures)
     return Comparison(
         standard, dtype, actual.size, "; ".join(reasons), figures, _worst(actual, golden, error > 0, dtype)
     )
@@ -246,16 +246,18 @@ def _against_competitor(
 ) -> list[str]:
     if competitor is None:
         raise ValueError("standard 'double_benchmark' needs competitor=, a result of the same precision")
-    theirs = np.abs(_wide(competitor) - golden)
-    theirs[_wide(competitor) == _rounded(golden, dtype)] = 0.0
-    their_relative = theirs / (np.abs(golden) + EPSILON)
+    competitor_error = np.abs(_wide(competitor) - golden)
+    competitor_error[_wide(competitor) == _rounded(golden, dtype)] = 0.0
+    competitor_relative = competitor_error / (np.abs(golden) + EPSILON)
     reasons = []
-    for name, ours, other in (
-        ("mare", float(relative.max()), float(their_relative.max())),
-        ("mere", float(relative.mean()), float(their_relative.mean())),
-        ("rmse", math.sqrt(float(np.mean(error**2))), math.sqrt(float(np.mean(theirs**2)))),
+    for name, figure, competitor_figure in (
+        ("mare", float(relative.max()), float(competitor_relative.max())),
+        ("mere", float(relative.mean()), float(competitor_relative.mean())),
+        ("rmse", math.sqrt(float(np.mean(error**2))), math.sqrt(float(np.mean(competitor_error**2)))),
     ):
-        figures[f"{name}_ratio"] = ratio = ours / other if other else (0.0 if ours == 0 else math.inf)
+        figures[f"{name}_ratio"] = ratio = (
+            figure / competitor_figure if competitor_figure else (0.0 if figure == 0 else math.inf)
+        )
         if ratio > RATIOS[name]:
             reasons.append(f"{name.upper()} is {ratio:.4g} times the competitor's; at most {RATIOS[name]:g} is allowed")
     return reasons

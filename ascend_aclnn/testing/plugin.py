@@ -1,6 +1,6 @@
 """The pytest plugin: which backends a test runs on, and what must be left when it ends.
 
-    pytest --aclnn-backend=numpy,emulator        # every test with a fixture of ours, on both
+    pytest --aclnn-backend=numpy,emulator        # every test with one of these fixtures, on both
     pytest --aclnn-backend=npu                   # the same tests, unedited, on the device of this host
 
 Fixtures: ``aclnn_backend`` (the backend in use for the test), ``aclnn_device`` (a Device), ``aclnn_stream`` (a new Stream,
@@ -139,9 +139,9 @@ def _skip_unless(backend: Backend, soc: Optional[str] = None, min_cann: Optional
     if soc is not None and not fnmatch.fnmatch(backend.soc, soc):
         pytest.skip(f"needs a SoC like {soc}; the device is {backend.soc}")
     if min_cann is not None:
-        found = _cann_version()
-        if found is None or found < _numbers(min_cann):
-            text = "unknown" if found is None else ".".join(map(str, found))
+        installed = _cann_version()
+        if installed is None or installed < _numbers(min_cann):
+            text = "unknown" if installed is None else ".".join(map(str, installed))
             pytest.skip(f"needs CANN {min_cann} or later; this one is {text}")
 
 
@@ -149,15 +149,15 @@ def _cann_version() -> Optional[tuple[int, ...]]:
     """The release that ASCEND_HOME_PATH's version file names."""
     home = Path(os.environ.get("ASCEND_HOME_PATH", "/usr/local/Ascend/ascend-toolkit/latest"))
     names = ("version.cfg", "ascend_toolkit_install.info", "*/ascend_toolkit_install.info")
-    for file in (found for name in names for found in sorted(home.glob(name))):
+    for file in (match for name in names for match in sorted(home.glob(name))):
         try:
-            found = re.search(
+            match = re.search(
                 r"(?:version|running_version)[^0-9]*([0-9]+(?:\.[0-9]+)+)", file.read_text(errors="replace")
             )
         except OSError:
             continue
-        if found is not None:
-            return _numbers(found.group(1))
+        if match is not None:
+            return _numbers(match.group(1))
     return None
 
 
@@ -198,11 +198,11 @@ def assert_nothing_left(backend: Backend) -> None:
         return
     aclnn.synchronize()
     aclnn.empty_cache()
-    left = live_objects(backend)
-    for generation in (1, 2):  # perhaps in reference cycles: looking for old ones takes longer than most tests
-        if left:
+    live = live_objects(backend)
+    for generation in (1, 2):  # perhaps in reference cycles; collecting the old generation takes longer than most tests
+        if live:
             gc.collect(generation)
             aclnn.synchronize()
             aclnn.empty_cache()
-            left = live_objects(backend)
-    assert not left, f"the test left on the emulated device: {left}"
+            live = live_objects(backend)
+    assert not live, f"the test left on the emulated device: {live}"

@@ -14,7 +14,7 @@ from ascend_aclnn.core.dtypes import DataType
 
 
 class Thresholds(NamedTuple):
-    """What one data type is held to. ``rtol`` to ``error_limit`` belong to ``mixed``, ``relative`` to ``mere_mare``."""
+    """The limits of one data type. ``rtol`` to ``error_limit`` belong to ``mixed``, ``relative`` to ``mere_mare``."""
 
     rtol: float
     atol: float
