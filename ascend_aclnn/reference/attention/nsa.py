@@ -273,7 +273,9 @@ def nsa_selected_attention_infer(args: NamedArguments) -> dict[str, Array]:
     layout = args["layout"] or "BSND"
     lead = query.shape[:-1] if layout == "BSH" else query.shape[:-2]
     flat = query.reshape(*lead, many, -1)
-    rows_of = NamedArguments(query=flat, layout=layout, actualQSeqLen=args["actualQSeqLen"], blockTable=args["blockTable"])
+    rows_of = NamedArguments(
+        query=flat, layout=layout, actualQSeqLen=args["actualQSeqLen"], blockTable=args["blockTable"]
+    )
     rows_of.operator = args.operator
     parts = _rows_of(rows_of)
     flat = flat.reshape(-1, *flat.shape[-2:])
