@@ -1,4 +1,4 @@
-/* Widening to float32 and rounding to 16 and 8 bits, half to even: bit for bit what numerics.py does with NumPy.
+/* Widening to float32 and rounding to 16 and 8 bits, half to even: bit for bit what numerics/convert.py does with NumPy.
  *
  * The loops are written once, without branches, and compiled for several instruction sets; the best one that the
  * processor has is chosen when the library is loaded. With AVX2, AVX-512 and NEON float16 uses the processor's own conversion,
@@ -45,7 +45,7 @@ INLINE uint16_t round_bf16(float x)
     return (uint16_t)((b & 0x7fffffff) > 0x7f800000u ? (b >> 16 & 0x8000) | 0x7fc0 : rounded);
 }
 
-/* float64 to float32, inexact values to their neighbour with an odd last bit: rounding that again is like rounding once. */
+/* float64 to float32, inexact values to their neighbour with an odd last bit, so that a second rounding does no harm. */
 INLINE float to_odd(double x)
 {
     float near = (float)x;
@@ -140,7 +140,7 @@ WHOLE(int32, int32_t, -2147483648.0f, 2147483648.0f, 2147483647)
 BFLOATS(neon, )
 FAMILY(neon, )
 
-/* Four numbers at a time; the last ones with others beside them that do not count. */
+/* Four numbers at a time; the last vector is padded with numbers that are not stored. */
 #define FOURS(from, to, convert)                                                                     \
     for (size_t row = 0; row < rows; row++) {                                                        \
         const from *s = (const from *)((const char *)source + (ptrdiff_t)row * source_step);         \
@@ -249,7 +249,7 @@ AVX512 static void widen_bf16_avx512(ARGUMENTS) { WIDEN512(widen_bf16_vector) }
 AVX512 static void round_bf16_avx512(ARGUMENTS) { ROUND512(round_bf16_vectors) }
 #endif
 
-/* ------------------------------------------------------------------------------------------------ the choice */
+/* ------------------------------------------------------------------------------------------------ instruction sets */
 
 #define REST(name)                                                                                                  \
     widen_bf16_##name, round_bf16_##name, round_e4m3fn_##name, round_e5m2_##name, widen_e8m0_##name, round_e8m0_##name, \
@@ -273,7 +273,7 @@ static const struct instruction_set {
 
 static int chosen;
 
-/* __builtin_cpu_supports needs data of the compiler's own library, which zig's does not fill in. */
+/* __builtin_cpu_supports needs data that zig's compiler library does not initialise. */
 static int available(void)
 {
 #if defined(__x86_64__)

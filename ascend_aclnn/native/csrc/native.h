@@ -1,4 +1,4 @@
-/* What the files of the compiled helper share. */
+/* Declarations that the files of the compiled helper share. */
 #ifndef ASCEND_NATIVE_H
 #define ASCEND_NATIVE_H
 

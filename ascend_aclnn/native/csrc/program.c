@@ -44,7 +44,7 @@ INLINE double sum_of_four_runs(const float *restrict a, size_t n, int squares, i
     for (size_t j = 0; j < 4; j++)
         for (int k = 0; k < 8; k++) r[j][k] = term(a[j * n + k], squares);
     for (size_t i = 8; i < n; i += 8) {
-        const float *next = a + 4 * n + 4 * i;  /* the processor itself foresees only what is read in one line */
+        const float *next = a + 4 * n + 4 * i;  /* the hardware prefetches only sequential reads */
         __builtin_prefetch(next), __builtin_prefetch(next + 16);
         for (size_t j = 0; j < 4; j++)
             for (int k = 0; k < 8; k++) r[j][k] = plus(r[j][k], a[j * n + i + k], squares, fused);
@@ -119,7 +119,7 @@ AVX512 INLINE double sum_of_four_runs_avx512(const float *a, size_t n, int squar
         return first + sum_##name(a + half, n - half, squares);                                          \
     }
 
-/* Of a value x and another, y, which may be a constant. */
+/* Operations on x and y, where y may be a constant. */
 #define BINARY(expression)                                                          \
     if ((size_t)p->b < constant_count) {                                            \
         const float y = constants[p->b];                                            \
@@ -229,7 +229,7 @@ INLINE float largest(const float *a, size_t n)
     return none[0] ? NAN : lanes[0] > most ? lanes[0] : most;
 }
 
-/* Sums longer than a tile: the tiles are nodes of the same tree. `start` is where one begins; its size. */
+/* Sums longer than a tile: the tiles are nodes of the same tree. Returns the size of the tile that begins at `start`. */
 INLINE size_t tile_size(size_t start, size_t width)
 {
     while (width > TILE) {
@@ -246,7 +246,7 @@ INLINE size_t tile_size(size_t start, size_t width)
 }
 
 enum { DEPTH = 64 };
-struct sum { double firsts[DEPTH]; };  /* of the halves that wait for the other one, by their depth in the tree */
+struct sum { double firsts[DEPTH]; };  /* first halves whose second half is still missing, by their depth in the tree */
 
 /* Puts the sum of a tile into the tree; the last one completes that of the row. */
 INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, double *result)
@@ -274,7 +274,7 @@ INLINE void add_tile(struct sum *sum, double made, size_t start, size_t width, d
     *result = made + 0.0;
 }
 
-/* What is written for each instruction set apart. */
+/* Code with a variant for each instruction set. */
 struct kernels {
     double (*sum)(const float *, size_t, int);
     void (*exp)(const float *, float *, size_t), (*logistic)(const float *, float *, size_t);
@@ -378,7 +378,7 @@ INLINE void one_part(const struct instruction *code, size_t first, size_t end, c
                     registers[p->c] = (float *)from;
                 } else if (step != 0 || start == 0) {  /* a number for the whole row keeps its register */
                     registers[p->c] = tiles[p->c];
-                    load(o, from, tiles[p->c], step != 0 ? n : width < TILE ? width : TILE);  /* later tiles may be larger */
+                    load(o, from, tiles[p->c], step != 0 ? n : width < TILE ? width : TILE);  /* a later tile may be larger */
                 }
                 break;
             }

@@ -1,4 +1,4 @@
-/* What a program is made of: numerics/encoding.py writes it. */
+/* The parts of a program, which numerics/encoding.py writes. */
 #ifndef ASCEND_NATIVE_PROGRAM_H
 #define ASCEND_NATIVE_PROGRAM_H
 
@@ -22,7 +22,7 @@ enum {
 };
 
 enum { FLOAT32, FLOAT16, BFLOAT16, BOOL, E4M3FN, E5M2, INT8, FLOAT64 };
-enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles whose addresses end alike would hold up each other */
+enum { TILE = 1024, DIMS = 4, APART = 32 };  /* tiles at equal offsets in a page would stall each other */
 
 struct instruction { int32_t operation, target, a, b, c; };
 struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; the last axis is the innermost */
@@ -30,7 +30,7 @@ struct operand { int64_t address, type, steps[DIMS]; };      /* steps in bytes; 
 /* A program of one operation on 16-bit numbers: the operands a and b (-1: the numbers y and z instead) and the target. */
 struct single { int operation, type; int32_t a, b, target; float y, z; };
 
-/* 1 where a program is such a one, which AVX-512 runs faster than tiles are; `at`: where the operands' rows begin. */
+/* 1 for such a program, which AVX-512 runs faster than tiles; `at`: where the operands' rows begin. */
 int ascend_native_find_single(const struct instruction *code, size_t count, const float *constants, size_t constant_count,
                               const struct operand *operands, struct single *found);
 void ascend_native_run_single(const struct single *single, char *const *at, size_t n);

@@ -31,7 +31,7 @@ static void philox_plain(PARAMETERS)
 }
 
 #if defined(__x86_64__)
-/* A word has the lower half of a lane of 64 bits; what is in the upper half does not count until the end. */
+/* A word is the lower half of a 64-bit lane; the upper half is ignored until the end. */
 
 AVX512 static void philox_avx512(PARAMETERS)
 {

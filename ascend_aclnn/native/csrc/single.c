@@ -50,7 +50,7 @@ AVX512 INLINE __m512 clipped(__m512 x, __m512 low, __m512 high)
 OF_TWO(FUNCTION)
 OF_ONE(FUNCTION)
 
-/* Which NaN it was is lost with rounding. */
+/* Rounding loses the payload of a NaN. */
 AVX512 INLINE __m512 read(int type, const uint16_t *s)
 {
     __m256i codes = _mm256_loadu_si256((const __m256i *)s);

@@ -53,7 +53,7 @@ AVX512 INLINE __m512i round_bf16_vectors(__m512 v, __m512 w)
     return _mm512_permutex2var_epi16(bf16_of_vector(v), upper, bf16_of_vector(w));
 }
 
-/* exp_of in program.c with AVX-512's own rounding and scaling. Beyond the limits infinity and zero come of themselves. */
+/* exp_of in program.c with AVX-512's own rounding and scaling. Beyond the limits the result is infinity or zero without a special case. */
 AVX512 INLINE __m512 exp_of_vector(__m512 x)
 {
 #define ALL(number) _mm512_set1_ps(number)
