@@ -28,30 +28,30 @@ def add_commands(subparsers: Any) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     words = options.text or [sys.stdin.read()]
-    found, unknown = look_up(words)
+    entries, unknown = look_up(words)
     if options.json:
-        print(json.dumps({"codes": [entry._asdict() for entry in found], "unknown": unknown}, indent=2))
+        print(json.dumps({"codes": [entry._asdict() for entry in entries], "unknown": unknown}, indent=2))
     else:
-        print("\n\n".join(explained(entry, options.chinese) for entry in found), end="\n" if found else "")
+        print("\n\n".join(explained(entry, options.chinese) for entry in entries), end="\n" if entries else "")
     for word in unknown:
         print(f"ascend-aclnn: {_unknown(word)}", file=sys.stderr)
-    if not found and not unknown:
+    if not entries and not unknown:
         print("ascend-aclnn: there is no error code in the text", file=sys.stderr)
-    return 0 if found and not unknown else 1
+    return 0 if entries and not unknown else 1
 
 
 def look_up(words: list[str]) -> tuple[list[ErrorCode], list[str]]:
     """The codes of command line words, each once, and the words that are none. Words that are not all codes are a text."""
     parts = words if all(map(_is_code, words)) else [" ".join(words)]
-    found: list[ErrorCode] = []
+    codes: list[ErrorCode] = []
     unknown = []
     for part in parts:
         entry = error_codes.find(part)
         entries = [entry] if entry else error_codes.in_text(part)
-        found += entries
+        codes += entries
         if not entries and len(part.split()) == 1:
             unknown.append(part.strip())
-    return list(dict.fromkeys(found)), unknown
+    return list(dict.fromkeys(codes)), unknown
 
 
 def _is_code(word: str) -> bool:

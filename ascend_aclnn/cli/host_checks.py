@@ -36,15 +36,15 @@ def check_host(
     meant = library is not None or is_driver_installed(root) or bool(device_nodes(root))
     if not meant:
         return []
-    found = [*check_device_nodes(root), *check_search_path(environ)]
+    findings = [*check_device_nodes(root), *check_search_path(environ)]
     if library is not None:
-        found += check_home(environ, library)
+        findings += check_home(environ, library)
         home = Path(os.path.realpath(library)).parents[1]
-        found += check_versions(home)
-        found += check_driver(driver_home(root), home)
+        findings += check_versions(home)
+        findings += check_driver(driver_home(root), home)
         if soc is not None:
-            found += check_kernels(Path(environ.get("ASCEND_OPP_PATH") or home / "opp"), soc)
-    return found
+            findings += check_kernels(Path(environ.get("ASCEND_OPP_PATH") or home / "opp"), soc)
+    return findings
 
 
 # ------------------------------------------------------------------------------------------------------- devices
@@ -88,12 +88,12 @@ def check_device_nodes(root: Path) -> Iterator[Finding]:
         yield Finding("device files", f"{absent} absent", remedy)
     for path in [*nodes, *(root / "dev" / name for name in CONTROL_NODES)]:
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:
             continue  # said above
         if not os.access(path, os.R_OK | os.W_OK):
-            owner, group = owner_of(found).split(":")
-            mode = f"{found.st_mode & 0o777:03o}"
+            owner, group = owner_of(status).split(":")
+            mode = f"{status.st_mode & 0o777:03o}"
             text = f"/dev/{path.name} belongs to {owner}:{group}, mode {mode}; {_ourselves()} may not use it"
             yield Finding("device files", text, f"usermod -a -G {group} {_user()}  and log in again")
 
@@ -170,11 +170,11 @@ def check_kernels(opp: Path, soc: str) -> Iterator[Finding]:
 def check_versions(home: Path) -> Iterator[Finding]:
     """Packages of one CANN that are of different releases."""
     packages = ("runtime", "opp", "opp_kernel", "compiler")
-    known = ((package, package_version(home, package)) for package in packages)
-    versions = {package: version for package, version in known if version is not None}
+    package_versions = ((package, package_version(home, package)) for package in packages)
+    versions = {package: version for package, version in package_versions if version is not None}
     if len({_release(version) for version in versions.values()}) > 1:
-        found = ", ".join(f"{package} {version}" for package, version in versions.items())
-        text = f"packages of different releases in {home}: {found}"
+        listed = ", ".join(f"{package} {version}" for package, version in versions.items())
+        text = f"packages of different releases in {home}: {listed}"
         yield Finding("versions", text, "reinstall the toolkit and the kernels (ops) package of one release")
 
 
@@ -251,8 +251,8 @@ def _release(version: str) -> str:
 
 def last_log_lines(root: Path, environ: Mapping[str, str]) -> list[str]:
     """The last error lines of the newest plog, CANN's own log of a process."""
-    given = environ.get("ASCEND_PROCESS_LOG_PATH")
-    home = Path(given) if given else root / environ.get("HOME", "/root").lstrip("/") / "ascend/log"
+    configured = environ.get("ASCEND_PROCESS_LOG_PATH")
+    home = Path(configured) if configured else root / environ.get("HOME", "/root").lstrip("/") / "ascend/log"
     logs = [path for folder in ("debug/plog", "run/plog", "plog") for path in home.glob(f"{folder}/plog-*.log")]
     try:
         newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)

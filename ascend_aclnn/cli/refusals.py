@@ -19,8 +19,8 @@ class ListedRefusal(NamedTuple):
 
 def refusals(operator: Operator) -> list[ListedRefusal]:
     """Those of the operator's rule, in CANN's order of checks."""
-    found = rules.rule_of(operator).refusals(operator)
+    by_identifier = rules.rule_of(operator).refusals(operator)
     return [
         ListedRefusal(identifier, refusal.status or PARAM_INVALID, refusal.source or "document")
-        for identifier, refusal in found.items()
+        for identifier, refusal in by_identifier.items()
     ]

@@ -67,14 +67,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _units(families: Optional[list[str]]) -> list[str]:
     """The checks and the operators of some families (None: of all), in the order of families."""
-    known = sorted([*catalog.names(), *CHECKS], key=lambda unit: (unit not in CHECKS, family(unit)))
+    units = sorted([*catalog.names(), *CHECKS], key=lambda unit: (unit not in CHECKS, family(unit)))
     if families is None:
-        return known
+        return units
     for wanted in families:
-        if not any(_is_of(unit, wanted) for unit in known):
-            names = sorted({family(unit).rpartition("/")[2] for unit in known})
+        if not any(_is_of(unit, wanted) for unit in units):
+            names = sorted({family(unit).rpartition("/")[2] for unit in units})
             raise ValueError(f"verify: there is no family {wanted!r}; families are {', '.join(names)}")
-    return [unit for unit in known if any(_is_of(unit, wanted) for wanted in families)]
+    return [unit for unit in units if any(_is_of(unit, wanted) for wanted in families)]
 
 
 def _is_of(unit: str, wanted: str) -> bool:

@@ -144,7 +144,7 @@ def leave(ranks: Ranks) -> None:
             _groups.pop(ranks.name, None)
 
 
-def known(name: str) -> bool:
+def exists(name: str) -> bool:
     return name in _groups
 
 

@@ -110,8 +110,8 @@ _HCCL = (
 
 def in_text(text: str) -> list[ErrorCode]:
     """All codes, statuses and names in a text (a plog, a traceback), each once, in the order in which they come."""
-    found = sorted([*_words(text), *_numbers(text)], key=lambda place: place[0])
-    return list(dict.fromkeys(entry for _, entry in found))
+    places = sorted([*_words(text), *_numbers(text)], key=lambda place: place[0])
+    return list(dict.fromkeys(entry for _, entry in places))
 
 
 def _words(text: str) -> Iterator[tuple[int, ErrorCode]]:

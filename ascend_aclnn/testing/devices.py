@@ -17,14 +17,14 @@ def devices(environ: Mapping[str, str], files: Path = Path("/dev")) -> list[str]
     visible = environ.get(_VISIBLE)
     if visible is not None:
         return [device for device in visible.split(",") if device]
-    found = [path for path in files.glob("davinci*") if re.fullmatch(r"davinci\d+", path.name)]
-    return [str(index) for index in range(len(found))]
+    nodes = [path for path in files.glob("davinci*") if re.fullmatch(r"davinci\d+", path.name)]
+    return [str(index) for index in range(len(nodes))]
 
 
 def device_of_worker(worker: str, environ: Mapping[str, str], files: Path = Path("/dev")) -> Optional[str]:
     """The device of a worker of pytest-xdist ("gw3"); None where no device is found. Workers take turns."""
-    found = devices(environ, files)
-    return found[int(worker[2:]) % len(found)] if found else None
+    visible = devices(environ, files)
+    return visible[int(worker[2:]) % len(visible)] if visible else None
 
 
 @contextlib.contextmanager

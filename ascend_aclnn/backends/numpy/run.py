@@ -62,7 +62,7 @@ def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleVio
         name = parameter.name
         if name == "groupTp" and values[operator.positions["tpWorldSize"]] <= 1:
             continue  # not used
-        if not groups.known(values[position] or ""):
+        if not groups.exists(values[position] or ""):
             detail = f"{parameter.python_name} {groups.missing(values[position])}"
             return RuleViolation(RUNTIME_ERROR, name, detail)
     return None
