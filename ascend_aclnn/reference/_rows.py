@@ -17,10 +17,10 @@ def check_range(argument: str, indices: Array, low: int, high: Optional[int]) ->
     if indices.size == 0 or _in_range(indices, low, high):
         return
     flat = indices.ravel()
-    bad = flat < low
+    within = flat >= low  # not a NaN
     if high is not None:
-        bad |= flat >= high
-    position = int(np.argmax(bad))
+        within &= flat < high
+    position = int(np.argmin(within))
     allowed = f"{low} or more" if high is None else f"{low} to {high - 1}" if high > low else "none, there are no rows"
     at = ", ".join(str(int(i)) for i in np.unravel_index(position, indices.shape))
     raise DataError(argument, f"element [{at}] is {flat[position]}; allowed: {allowed}")
@@ -30,6 +30,14 @@ def _in_range(indices: Array, low: int, high: Optional[int]) -> bool:
     if low == 0 and high is not None and indices.dtype.kind == "i":
         return bool(codes(indices).max() < high)  # read as unsigned, negative numbers are the largest
     return bool(indices.min() >= low and (high is None or indices.max() < high))
+
+
+def whole_within(x: Array, most: int) -> Array:
+    """Floats cut off to whole numbers from 0 to ``most``, in int64; NaN becomes 0.
+
+    NumPy leaves NaN, and what int64 does not hold, to the processor's conversion: x86 has its least number for them.
+    """
+    return np.minimum(np.fmin(np.fmax(x, 0), 2.0**62).astype(np.int64), most)
 
 
 def take_rows(source: Array, rows: Array, out: Array) -> None:

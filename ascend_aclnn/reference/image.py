@@ -13,7 +13,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, along, codes, round_into, widen, widened
-from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference._rows import check_range, whole_within
 from ascend_aclnn.reference.declare import DataError, reference
 
 Ints = Sequence[int]
@@ -77,7 +77,7 @@ def nearest(size: int, out_size: int, step: float, exact: bool) -> Taps:
     target = np.arange(out_size, dtype=np.float32)
     if exact:
         target += np.float32(0.5)
-    return Taps(np.minimum(np.floor(target * np.float32(step)).astype(np.int64), size - 1)[:, None], None)
+    return Taps(whole_within(target * np.float32(step), size - 1)[:, None], None)
 
 
 def nearest_backward(size: int, out_size: int, scale: float, exact: bool) -> Taps:
@@ -98,7 +98,7 @@ def nearest_backward(size: int, out_size: int, scale: float, exact: bool) -> Tap
 
 def linear(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
     where = np.maximum(positions(size, out_size, scale, align_corners, dtype), 0)
-    first = np.minimum(where.astype(np.int64), size - 1)
+    first = whole_within(where, size - 1)
     share = np.clip(where - first.astype(dtype), 0, 1)
     return Taps(np.stack((first, np.minimum(first + 1, size - 1)), 1), np.stack((1 - share, share), 1))
 
@@ -106,7 +106,8 @@ def linear(size: int, out_size: int, scale: float, align_corners: bool, dtype: A
 def cubic(size: int, out_size: int, scale: float, align_corners: bool, dtype: Any) -> Taps:
     where = positions(size, out_size, scale, align_corners, dtype)
     first = np.floor(where)
-    source = np.clip(first.astype(np.int64)[:, None] + np.arange(-1, 3), 0, size - 1)
+    start = np.clip(np.nan_to_num(first), -2, size).astype(np.int64)  # further outside the taps are the same
+    source = np.clip(start[:, None] + np.arange(-1, 3), 0, size - 1)
     return Taps(source, np.stack(cubic_weights(where - first), 1))
 
 
@@ -141,8 +142,8 @@ def antialiased(
     wide = max(step, np.float32(1))
     support = np.float32(reach) * wide
     centre = step * (np.arange(out_size, dtype=np.float32) + np.float32(0.5))
-    first = np.maximum((centre - support + np.float32(0.5)).astype(np.int64), 0)
-    end = np.minimum((centre + support + np.float32(0.5)).astype(np.int64), size)
+    first = whole_within(centre - support + np.float32(0.5), size)
+    end = whole_within(centre + support + np.float32(0.5), size)
     source = first[:, None] + np.arange(max(1, int((end - first).max())))
     distance = (source.astype(np.float32) - centre[:, None] + np.float32(0.5)) / wide
     weight = np.where(source < end[:, None], kernel(distance), 0)
@@ -500,8 +501,8 @@ def rasterizer(
     faces, barycentric = np.zeros((height, width), np.int32), np.zeros((height, width, 3), np.float32)
     for number, face in enumerate(f.tolist(), 1):
         corners = screen[face]
-        first = np.maximum(corners.min(0), 0).astype(int)
-        stop = np.minimum(corners.max(0), most).astype(int) + 1
+        first = np.clip(corners.min(0), 0, most + 1).astype(int)
+        stop = np.clip(corners.max(0), -1, most).astype(int) + 1
         (x0, y0), (x1, y1), (x2, y2) = corners
         if (stop <= first).any() or (x2 - x0) * (y1 - y0) == (x1 - x0) * (y2 - y0):
             continue

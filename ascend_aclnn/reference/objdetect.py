@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, matmul
-from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference._rows import check_range, whole_within
 from ascend_aclnn.reference.declare import reference
 
 # --------------------------------------------------------------------------------------------------- boxes
@@ -112,7 +112,7 @@ def _interpolations(start: Any, extent: Any, bins: int, samples: int, size: int)
     )
     inside = (at >= -1) & (at <= size)
     at = np.maximum(at, 0)
-    low = np.minimum(at.astype(np.int64), size - 1)
+    low = whole_within(at, size - 1)
     high = np.minimum(low + 1, size - 1)
     share = np.where(low == size - 1, 0, at - low).astype(np.float32)
     weights = np.zeros((*at.shape, size), np.float32)
@@ -234,6 +234,7 @@ def roi_pooling_with_argmax(
     x: Array, rois: Array, height: int, width: int, scale_h: float, scale_w: float
 ) -> tuple[Any, Any]:
     """The largest value of each bin of each region, and where it is; empty bins have 0 and -1."""
+    check_range("rois", rois[:, 0], 0, len(x))
     channels, size = x.shape[1], x.shape[2:]
     values = np.zeros((len(rois), channels, height, width), np.float32)
     places = np.full(values.shape, -1, np.int32)
@@ -247,7 +248,7 @@ def roi_pooling_with_argmax(
         for first, whole, bins, most in zip(start, extent, (height, width), size):
             step, low = whole / np.float32(bins), np.arange(bins, dtype=np.float32)
             begin, end = np.floor(low * step + first), np.ceil((low + 1) * step + first)
-            edges.append(np.clip([begin, end], 0, most).astype(np.int64).T)
+            edges.append(whole_within(np.stack([begin, end], 1), most))
         image = x[int(roi[0])]
         for row, (top, bottom) in enumerate(edges[0]):
             for column, (left, right) in enumerate(edges[1]):
@@ -265,6 +266,7 @@ def roi_pooling_grad_with_argmax(
     grad: Array, accumulated: Array, rois: Array, places: Array, height: int, width: int, scale: float
 ) -> Any:
     """Gradients go to where the values came from, onto what is there."""
+    check_range("rois", rois[:, 0], 0, len(accumulated))
     result = accumulated.reshape(*accumulated.shape[:2], -1).copy()
     batch = np.broadcast_to(rois[:, 0].astype(np.int64)[:, None, None, None], places.shape)
     channel = np.broadcast_to(np.arange(accumulated.shape[1])[:, None, None], places.shape)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array, sum_over, where
-from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference._rows import check_range, whole_within
 from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- modulation
@@ -66,14 +66,15 @@ class _Corner:
 
     def __init__(self, x: Array, y: Array, dx: int, dy: int, width: int, height: int, start: int) -> None:
         left, top = np.floor(x), np.floor(y)
-        column, row = left.astype(np.int64) + dx, top.astype(np.int64) + dy
+        column, row = left + dx, top + dy
         inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
         # Weights fall off linearly; what lies outside of the map counts as zero.
         self.along_x = np.where(inside, x - left if dx else 1 - (x - left), 0)
         self.along_y = np.where(inside, y - top if dy else 1 - (y - top), 0)
         self.d_along_x = np.where(inside, 2 * dx - 1, 0)  # how along_x grows with x
         self.d_along_y = np.where(inside, 2 * dy - 1, 0)
-        self.key = start + np.where(inside, row * width + column, 0)
+        key = whole_within(row, height - 1) * width + whole_within(column, width - 1)
+        self.key = start + np.where(inside, key, 0)
 
 
 def _corners(location: Array, level: int, shapes: Array, starts: Array) -> Iterator[_Corner]:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from ascend_aclnn.numerics import Array
+from ascend_aclnn.reference._rows import whole_within
 from ascend_aclnn.reference.conv.core import Window, convolve, spread, weight_gradient
 from ascend_aclnn.reference.declare import reference
 
@@ -34,7 +35,8 @@ class _Places(NamedTuple):
         for lower, right in itertools.product((0, 1), repeat=2):
             column, row = left + right, top + lower
             inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-            index = np.where(inside, row * width + column, 0).astype(np.int64)
+            pixel = whole_within(row, height - 1) * width + whole_within(column, width - 1)
+            index = np.where(inside, pixel, 0)
             across = right_share if right else 1 - right_share
             along = lower_share if lower else 1 - lower_share
             yield index, inside, across * along, (2 * right - 1) * along, (2 * lower - 1) * across

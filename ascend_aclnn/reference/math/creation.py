@@ -10,7 +10,7 @@ import numpy as np
 from ascend_aclnn.numerics import Array, move, round_into, widen
 from ascend_aclnn.reference._arrays import cast_into
 from ascend_aclnn.reference._pointwise import is_whole
-from ascend_aclnn.reference._rows import check_range
+from ascend_aclnn.reference._rows import check_range, whole_within
 from ascend_aclnn.reference.declare import reference
 
 # ------------------------------------------------------------------------------------------------- sequences
@@ -117,7 +117,7 @@ def histc(x: Array, bins: int, least: Any, most: Any) -> Any:
         low, high = low - 1, high + 1
     inside = x[(x >= low) & (x <= high)]
     scaled = (inside - low) * x.dtype.type(bins)
-    part = scaled // (high - low) if is_whole(x) else (scaled / (high - low)).astype(np.int64)
+    part = scaled // (high - low) if is_whole(x) else whole_within(scaled / (high - low), bins - 1)
     return np.bincount(np.minimum(part, bins - 1), minlength=bins)
 
 
