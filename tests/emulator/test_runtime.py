@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import subprocess
 import sys
@@ -372,6 +373,7 @@ def test_host_and_device_pointers_are_distinguished(cann: Cann) -> None:
     for address in (block + 5, pinned + 5, host.ctypes.data):
         cann.aclrtPointerGetAttributes(address, attributes)
         kinds.append(attributes[1])
+        assert attributes[2] == mmap.PAGESIZE
     assert kinds == [1, 0, 2]  # device, host, unregistered
     cann.aclrtFree(block)
     cann.aclrtFreeHost(pinned)

@@ -218,7 +218,7 @@ API aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attr
     attributes->location.id = device != NULL ? (uint32_t)device->id : 0;
     if (device != NULL) attributes->location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
     else attributes->location.type = emu_host_pin(ptr, 0) ? ACL_MEM_LOCATION_TYPE_HOST : ACL_MEM_LOCATION_TYPE_UNREGISTERED;
-    attributes->pageSize = 4096;
+    attributes->pageSize = (uint32_t)emu_page_size(); /* the driver's small pages are at least the host's */
     return 0;
 }
 
