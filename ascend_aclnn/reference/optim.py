@@ -233,7 +233,7 @@ def _encode(values: Array, book: Array, size: int, signed: bool) -> tuple[Array,
     codes = np.where(scaled - book[upper - 1] <= book[upper] - scaled, upper - 1, upper)
     if signed:
         sign = np.sign(book[codes])
-        codes = np.where(np.sign(scaled) != sign, codes + sign.astype(np.int64), codes)
+        codes = np.where(np.sign(scaled) != sign, codes + np.nan_to_num(sign).astype(np.int64), codes)
     codes = np.where(np.isnan(scaled), 0, np.clip(codes, 0, len(book) - 1))
     return codes.reshape(-1)[: values.size].reshape(values.shape), block_max
 

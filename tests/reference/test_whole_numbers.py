@@ -9,6 +9,7 @@ import pytest
 
 from ascend_aclnn import catalog, ops
 from ascend_aclnn.core.errors import DataError
+from ascend_aclnn.emulator.single_references.boxes import anchor_response_flags
 from ascend_aclnn.reference import find, image
 from ascend_aclnn.reference._rows import check_range, whole_within
 
@@ -86,3 +87,11 @@ def test_triangles_far_from_the_screen_are_left_out() -> None:
     vertices[6:, 2:] = 0, 1
     found, _ = function("aclnnRasterizer")(vertices, faces, None, 6, 5, 0.0, 0)
     assert set(found.reshape(-1).tolist()) == {0, 3}
+
+
+@pytest.mark.parametrize("value", [*FAR, -1.0, 32.0])
+def test_boxes_centred_outside_of_a_grid_are_refused(value: float) -> None:
+    boxes = np.array([[0, 0, 8, 8], [0, value, 0, value]], np.float32)
+    with pytest.raises(DataError, match="gt_bboxes.*outside of the grid of 2 by 4 cells"):
+        anchor_response_flags(boxes, [2, 4], [16, 16], 1)
+    assert anchor_response_flags(boxes[:1], [2, 4], [16, 16], 1).tolist() == [1, 0, 0, 0, 0, 0, 0, 0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ascend_aclnn.numerics import Array
 from ascend_aclnn.reference import objdetect
-from ascend_aclnn.reference.declare import reference
+from ascend_aclnn.reference.declare import DataError, reference
 
 
 def _numbers(values: Sequence[float]) -> Array:
@@ -340,9 +340,12 @@ def yolo_boxes_encode(anchors: Array, truth: Array, stride: Array) -> Array:
 @reference("AnchorResponseFlags")
 def anchor_response_flags(truth: Array, grid: Sequence[int], strides: Sequence[int], anchors: int) -> Array:
     """1 for every anchor of the cells that hold a box's centre."""
-    cell = np.floor((truth[:, :2] + truth[:, 2:]) * (np.float32(0.5) / _numbers(strides))).astype(np.int64)
+    cell = np.floor((truth[:, :2] + truth[:, 2:]) * (np.float32(0.5) / _numbers(strides)))
+    if not ((cell >= 0) & (cell < [grid[1], grid[0]])).all():
+        raise DataError("gt_bboxes", f"has a box whose centre is outside of the grid of {grid[0]} by {grid[1]} cells")
+    column, row = cell.T.astype(np.int64)
     flags = np.zeros((grid[0] * grid[1], anchors), np.uint8)
-    flags[cell[:, 1] * grid[1] + cell[:, 0]] = 1
+    flags[row * grid[1] + column] = 1
     return flags.reshape(-1)
 
 
