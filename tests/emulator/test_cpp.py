@@ -216,8 +216,8 @@ def test_numbers_of_16_bits(compiler: str, emulator_home: Path, tmp_path: Path) 
     program = tmp_path / "numbers"
     flags = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{emulator_home / 'include'}"]
     subprocess.run([compiler, *flags, str(source), "-o", str(program)], check=True)
-    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
-    every = every[np.isfinite(every)]
+    codes = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    every = codes[np.isfinite(codes)].astype(np.float32)
     halfway = np.nextafter(every, np.float32(np.inf)), (every[:-1] + every[1:]) / 2
     rng = np.random.default_rng(0)
     patterns = rng.integers(0, 1 << 32, 20_000, dtype=np.uint32).view(np.float32)
