@@ -9,9 +9,9 @@ import pytest
 
 from ascend_aclnn import catalog, ops
 from ascend_aclnn.core.errors import DataError
-from ascend_aclnn.emulator.single_references.boxes import anchor_response_flags
 from ascend_aclnn.reference import find, image
 from ascend_aclnn.reference._rows import check_range, whole_within
+from ascend_aclnn.reference.single.boxes import anchor_response_flags
 
 FAR = [np.nan, np.inf, -np.inf, 1e30, -1e30]
 
