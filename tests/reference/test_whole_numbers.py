@@ -92,6 +92,6 @@ def test_triangles_far_from_the_screen_are_left_out() -> None:
 @pytest.mark.parametrize("value", [*FAR, -1.0, 32.0])
 def test_boxes_centred_outside_of_a_grid_are_refused(value: float) -> None:
     boxes = np.array([[0, 0, 8, 8], [0, value, 0, value]], np.float32)
-    with pytest.raises(DataError, match="gt_bboxes.*outside of the grid of 2 by 4 cells"):
+    with pytest.raises(DataError, match=r"gt_bboxes.*outside of the grid of 2 by 4 cells"):
         anchor_response_flags(boxes, [2, 4], [16, 16], 1)
     assert anchor_response_flags(boxes[:1], [2, 4], [16, 16], 1).tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
