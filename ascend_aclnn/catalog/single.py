@@ -7,7 +7,7 @@ An entry of ``data/single.json`` has
 ``attributes``   type and default by name; an attribute without a default is required
 ``operators``    the aclnn operators that do the work; without any, a reference of the family "single" does
 ``arguments``    what each parameter of the operator gets, in its order; without them a function of
-                 ``emulator/single_operators.py`` chooses operator and arguments
+                 ``emulator/process/single_operators.py`` chooses operator and arguments
 ``refused``      what the emulated device does not take
 ``unsupported``  why the type is not run at all
 

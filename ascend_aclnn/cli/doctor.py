@@ -35,8 +35,8 @@ from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
 from ascend_aclnn.core.streams import Device
 from ascend_aclnn.creation import asarray
-from ascend_aclnn.emulator import cache, releases
-from ascend_aclnn.emulator.build import CompilerError, Options, find_compiler, name_of, prebuilt
+from ascend_aclnn.emulator import releases
+from ascend_aclnn.emulator.build import CompilerError, Options, cache, find_compiler, name_of, prebuilt
 from ascend_aclnn.selection import NAMES, use_backend
 
 if TYPE_CHECKING:

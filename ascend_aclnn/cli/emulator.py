@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
-from ascend_aclnn.emulator import cache, releases
+from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import (
     PYTHON_PACKAGES,
     CompilerError,
     Options,
     build,
+    cache,
     find_compiler,
     name_of,
     prebuilt,

@@ -41,8 +41,7 @@ def activate(soc: Optional[str] = None, streams: Optional[str] = None) -> Path:
         raise RuntimeError(
             f"{loaded} is loaded already; call activate() first, or start with: ascend-aclnn emulator run"
         )
-    from ascend_aclnn.emulator import cache
-    from ascend_aclnn.emulator.build import PYTHON_PACKAGES, build
+    from ascend_aclnn.emulator.build import PYTHON_PACKAGES, build, cache
 
     directory = build() / cache.HOME
     settings = {

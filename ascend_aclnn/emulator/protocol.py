@@ -1,7 +1,7 @@
-"""What the libraries (``csrc/``) and the device process (``device.py``) agree on; ``c_header`` is the C side of it.
+"""What the libraries (``csrc/``) and the device process (``process/``) agree on; ``c_header`` is the C side of it.
 
-Every request is a length, a call and a payload, every answer a length, a status and a payload; ``csrc/executor.c`` makes
-the payloads. Launches go through a ring in shared memory instead (``csrc/ring.h``), and only what they have to say goes
+Every request is a length, a call and a payload, every answer a length, a status and a payload; ``csrc/nnopbase/executor.c`` makes
+the payloads. Launches go through a ring in shared memory instead (``csrc/ring/ring.h``), and only what they have to say goes
 over the socket.
 """
 
@@ -42,7 +42,7 @@ class Record(IntEnum):
 
 
 class Ring(IntEnum):
-    """The ring of a connection, in bytes (see ``csrc/ring.h``)."""
+    """The ring of a connection, in bytes (see ``csrc/ring/ring.h``)."""
 
     HEAD = 128  # before the records
     RECORDS = 1 << 16

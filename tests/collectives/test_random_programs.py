@@ -200,7 +200,7 @@ def test_a_rank_costs_little_memory(request: pytest.FixtureRequest) -> None:
     crew = start(2, "emulator", request)
     try:
         crew.run(programs, [])
-        devices = [pid for pid, command in processes(crew.mark).items() if "emulator.device" in command]
+        devices = [pid for pid, command in processes(crew.mark).items() if "emulator.process.device" in command]
         assert len(devices) == 2
         for pid in devices:
             lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -12,7 +12,9 @@ import pytest
 
 from ascend_aclnn import catalog, cli
 from ascend_aclnn.emulator import build as building
-from ascend_aclnn.emulator import cache, headers, releases
+from ascend_aclnn.emulator import releases
+from ascend_aclnn.emulator.build import cache, compiler, headers, prebuilt_libraries
+from ascend_aclnn.emulator.build.libraries import GENERATED, PACKAGE
 
 NAMES = ("libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so")
 
@@ -201,7 +203,7 @@ def test_libraries_that_the_package_carries_need_no_compiler(
 ) -> None:
     emulator_home = building.build(cann=releases.DEFAULT)
     monkeypatch.delenv("ASCEND_EMULATOR_CANN", raising=False)
-    monkeypatch.setattr(building, "PREBUILT", tmp_path / "prebuilt")
+    monkeypatch.setattr(prebuilt_libraries, "PREBUILT", tmp_path / "prebuilt")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path / "cache"))
@@ -233,18 +235,18 @@ def test_builds_share_what_they_have_in_common(
     work = tmp_path / "work"
     work.mkdir()
     compiled: list[str] = []
-    run = building._run
+    run = compiler._run
 
     def counting(command: list[str]) -> None:
         if "-c" in command:
             compiled.append(Path(command[command.index("-c") + 1]).name)
         run(command)
 
-    monkeypatch.setattr(building, "_run", counting)
+    monkeypatch.setattr(compiler, "_run", counting)
     kept = emulator_home.parent / cache.OBJECTS
     building.compile_libraries(work, building.find_compiler(), building.Options("8.2.RC1"), kept)
     assert not [name for name in compiled if not name.endswith(("_stubs.c", "_names.c"))]
-    monkeypatch.setitem(building.GENERATED, "protocol.h", lambda: "#error another protocol\n")
+    monkeypatch.setitem(GENERATED, "protocol.h", lambda: "#error another protocol\n")
     with pytest.raises(building.CompilerError, match="another protocol"):
         again = tmp_path / "again"
         again.mkdir()
@@ -263,9 +265,7 @@ def test_aliases_of_an_interpreter_share_a_build(tmp_path: Path) -> None:
     code = "from ascend_aclnn.emulator.build import Options, name_of; print(name_of(Options()))"
     alias = tmp_path / "python-by-another-name"
     alias.symlink_to(os.path.realpath(sys.executable))
-    path = os.pathsep.join(
-        [str(building.PACKAGE.parent), *(entry for entry in sys.path if entry.endswith("-packages"))]
-    )
+    path = os.pathsep.join([str(PACKAGE.parent), *(entry for entry in sys.path if entry.endswith("-packages"))])
     found = {
         subprocess.run(
             [program, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
@@ -316,7 +316,7 @@ def test_builders_do_not_disturb_each_other(emulator_home: Path, tmp_path: Path)
     code = """
 import shutil, sys, time
 from pathlib import Path
-from ascend_aclnn.emulator import cache
+from ascend_aclnn.emulator.build import cache
 
 def make(made):
     print("made by", sys.argv[1])

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from emulator_client import NEWEST, Cann, client
 
-from ascend_aclnn.emulator import headers, releases
-from ascend_aclnn.emulator.build import build, emulated_functions
+from ascend_aclnn.emulator import releases
+from ascend_aclnn.emulator.build import build, emulated_functions, headers
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "emulator" / "functions.md"
 COLUMNS = ("8.1.RC1", "8.5.0", "later")

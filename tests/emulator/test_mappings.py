@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Optional
 
-from ascend_aclnn.emulator.mappings import Mappings
+from ascend_aclnn.emulator.process.mappings import Mappings
 
 SIZE = 60
 

@@ -19,8 +19,7 @@ import pytest
 from emulator_client import Cann, CannError, client
 
 from ascend_aclnn.cli.emulator import environment
-from ascend_aclnn.emulator import headers
-from ascend_aclnn.emulator.build import build, emulated_functions
+from ascend_aclnn.emulator.build import build, emulated_functions, headers
 
 CLIENTS = Path(__file__).parent / "clients"
 ROOT = Path(__file__).parents[2]

@@ -471,7 +471,7 @@ def test_a_program_without_descriptors_keeps_its_device(cann: Cann) -> None:
     cann.aclrtFree(workspace)
 
 
-EMU_IDLE = 16  # csrc/device.h
+EMU_IDLE = 16  # csrc/ascendcl/core/device.h
 
 
 @client()

@@ -15,8 +15,8 @@ from ascend_aclnn import catalog
 from ascend_aclnn.catalog import single
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.spec import TensorSpec
-from ascend_aclnn.emulator import single_operators
-from ascend_aclnn.emulator.single_operators import Attributes, Item, NotTranslated, translate
+from ascend_aclnn.emulator.process import single_operators
+from ascend_aclnn.emulator.process.single_operators import Attributes, Item, NotTranslated, translate
 
 
 def library(name: str) -> Any:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ascend_aclnn.core.socs import KNOWN, soc
-from ascend_aclnn.emulator import hardware, headers, protocol
-from ascend_aclnn.emulator.build import CSRC, GENERATED
+from ascend_aclnn.emulator import protocol
+from ascend_aclnn.emulator.build import hardware, headers
+from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED
 
 
 def own_includes(path: Path) -> set[str]:

@@ -17,7 +17,7 @@ from ascend_aclnn import catalog
 from ascend_aclnn.backends.npu import library
 from ascend_aclnn.cli import verify as command
 from ascend_aclnn.cli.emulator import environment
-from ascend_aclnn.emulator.faults import KINDS, VARIABLE, Fault
+from ascend_aclnn.emulator.process.faults import KINDS, VARIABLE, Fault
 from ascend_aclnn.verify.batches import Batches, NoDevice, Outcome
 from ascend_aclnn.verify.cases import Case, build, cases, golden
 from ascend_aclnn.verify.checks import CHECKS

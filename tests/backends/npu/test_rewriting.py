@@ -70,7 +70,7 @@ def test_a_gradients_dtype_becomes_the_results(cann: Cann) -> None:
 
 
 def test_what_the_emulated_device_rewrites_is_a_parameter_that_the_traits_name(emulator_home: Path) -> None:
-    source = (ROOT / "ascend_aclnn/emulator/csrc/rewriting.c").read_text(encoding="utf-8")
+    source = (ROOT / "ascend_aclnn/emulator/csrc/nnopbase/rewriting.c").read_text(encoding="utf-8")
     rows = re.findall(r'\{"(aclnn\w+)", "(\w+)", [A-Z_]+\}', source)
     assert len(rows) > 40
     for name, parameter in rows:

@@ -1,0 +1,64 @@
+"""Builds the emulated CANN: headers and drop-in libraries, with the system's C compiler.
+
+    directory/include/      acl/, aclnn/, aclnnop/, hccl/: made from the catalog (headers.py)
+    directory/lib64/        libascendcl.so, libnnopbase.so, libopapi.so and those that clients want beside them; emulator.conf
+    directory/runtime/, compiler/, opp/     the release, where clients look for it below ASCEND_HOME_PATH
+    directory/python/site-packages/         the release, where MindSpore imports it
+    directory/cann/         links to all this
+
+The hand-written part is ``csrc/``; both phases of every operator, and a refusing stub for every function of CANN's
+interface that the emulator lacks, are generated. A wheel for one platform carries the libraries of the default options in
+``prebuilt/``: a build copies them, and needs no compiler.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from ascend_aclnn.emulator import releases
+from ascend_aclnn.emulator.build import cache
+from ascend_aclnn.emulator.build.compiler import CompilerError as CompilerError
+from ascend_aclnn.emulator.build.compiler import NoCompilerError as NoCompilerError
+from ascend_aclnn.emulator.build.compiler import compile_libraries, find_compiler
+from ascend_aclnn.emulator.build.digest import name_of
+from ascend_aclnn.emulator.build.generated import emulated_functions as emulated_functions
+from ascend_aclnn.emulator.build.libraries import Options
+from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt
+from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt_name as prebuilt_name
+from ascend_aclnn.emulator.build.tree import PYTHON_PACKAGES as PYTHON_PACKAGES
+from ascend_aclnn.emulator.build.tree import complete
+
+
+def build(
+    directory: Path | str | None = None,
+    split: bool = False,
+    cann: str | None = None,
+    sanitize: Sequence[str] = (),
+) -> Path:
+    """Headers and libraries in the user's cache, or a copy of them in a directory; returns where they are.
+
+    ``cann`` None: the release of ``ASCEND_EMULATOR_CANN``, else 8.1.RC1. A build in the cache is made once for each state of
+    the package and the interpreter, and needs no compiler any more.
+    """
+    options = Options(releases.chosen(cann), split, tuple(sanitize))
+
+    def make(made: Path) -> None:
+        ready = prebuilt(options)
+        if ready is None:
+            compile_libraries(made, find_compiler(), options, made.parent / cache.OBJECTS)
+        else:
+            shutil.copytree(ready, made / "lib64")
+        complete(made, options)
+        cache.finish(made)
+
+    def copy(made: Path) -> None:
+        link = shutil.ignore_patterns(cache.HOME)
+        shutil.copytree(cache.cached(name_of(options), make), made, ignore=link, dirs_exist_ok=True)
+
+    if directory is None:
+        return cache.cached(name_of(options), make)
+    target = Path(directory).absolute()
+    cache.install(target, copy)
+    return target

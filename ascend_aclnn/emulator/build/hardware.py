@@ -1,0 +1,105 @@
+"""What the emulated device says of each SoC: sizes, limits, data types. The headers are csrc's tables of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.hccl import CONFIG_BYTES, PRODUCTS, REDUCTIONS, HcclDataType, hccl_type, supports
+from ascend_aclnn.core.socs import KNOWN, soc
+
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class Hardware(NamedTuple):
+    """Core counts, memory and L2 are those of CANN 8.1's platform files, limits those of its documents."""
+
+    memory: int
+    cube_cores: int
+    vector_cores: int
+    l2_bytes: int
+    streams: int = 1984
+    events: int = 65535
+    processes: int = 63
+    inf_nan: bool = True  # overflow gives infinity; otherwise the largest number
+    bf16: bool = True
+    page_1g: bool = True  # has pages of 1 GiB
+
+
+_910 = Hardware(32 * _GIB, 30, 0, 32 * _MIB, streams=2048, processes=64, inf_nan=False, bf16=False, page_1g=False)
+_310P = _910._replace(
+    memory=24_000_000_000, cube_cores=8, vector_cores=7, l2_bytes=16 * _MIB, streams=1024, events=1023
+)
+_310B = _910._replace(cube_cores=1, vector_cores=1, l2_bytes=4 * _MIB, streams=512)
+
+# By the beginning of the name; the first one counts.
+_HARDWARE = {
+    "Ascend910B3": Hardware(64 * _GIB, 20, 40, 192 * _MIB),
+    "Ascend910B4-1": Hardware(32 * _GIB, 20, 40, 168 * _MIB),
+    "Ascend910B4": Hardware(32 * _GIB, 20, 40, 96 * _MIB),
+    "Ascend910B1": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
+    "Ascend910B2": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
+    "Ascend910_936": Hardware(32 * _GIB, 20, 40, 168 * _MIB),
+    "Ascend910_937": Hardware(64 * _GIB, 20, 40, 192 * _MIB),
+    "Ascend910_93": Hardware(64 * _GIB, 24, 48, 192 * _MIB),
+    "Ascend910B": _910,
+    "Ascend910ProB": _910,
+    "Ascend910": _910._replace(cube_cores=32),
+    "Ascend310P1": _310P._replace(cube_cores=10, vector_cores=8),
+    "Ascend310P": _310P,
+    "Ascend310B": _310B,
+    "Ascend950": Hardware(128 * _GIB, 32, 64, 128 * _MIB),
+}
+
+# What collectives compute with; other types are only moved, and travel as bytes.
+_COMPUTED = (
+    *(DataType.INT8, DataType.INT16, DataType.INT32, DataType.INT64),
+    *(DataType.UINT8, DataType.UINT16, DataType.UINT32, DataType.UINT64),
+    *(DataType.FLOAT16, DataType.BF16, DataType.FLOAT, DataType.DOUBLE),
+)
+
+# Lines of SoCs whose names are not all known.
+_LINES = ("Ascend950",)
+
+
+def hardware(name: str) -> Optional[Hardware]:
+    """The hardware of a SoC by its full name; None where nothing is known about it, which aclInit then refuses."""
+    return next((found for beginning, found in _HARDWARE.items() if name.startswith(beginning)), None)
+
+
+def c_header() -> str:
+    """``socs.h``: a row for each SoC that ``core.socs`` knows, as csrc/ascendcl/core/settings.h describes it."""
+    lines = ["/* socs.h: made by ascend_aclnn from emulator/build/hardware.py and core/socs.py. */"]
+    lines += ["#ifndef EMU_SOCS_H", "#define EMU_SOCS_H", "", "static const emu_soc socs[] = {"]
+    for name in (*KNOWN, *_LINES):
+        found = hardware(name)
+        if found is None:
+            continue
+        values = ", ".join(f"{value}ull" if type(value) is int else str(value).lower() for value in found)
+        lines.append(f'    {{"{name}", "{soc(name).product}", {str(name in _LINES).lower()}, {values}}},')
+    return "\n".join([*lines, "};", "", "#endif", ""])
+
+
+def hccl_header() -> str:
+    """``hccl_data.h``: for each HCCL data type the aclDataType that its elements travel as, and the products that take it."""
+    lines = [
+        "/* hccl_data.h: made by ascend_aclnn from core/hccl.py. */",
+        "#ifndef EMU_HCCL_DATA_H",
+        "#define EMU_HCCL_DATA_H",
+        "",
+    ]
+    lines += [f"#define HCCL_CONFIG_BYTES {CONFIG_BYTES}", ""]
+    lines += ["/* products: those whose collectives move it, then those that reduce it by each HcclReduceOp. */"]
+    lines += [
+        "static const struct {",
+        "    int hccl, acl;",
+        f"    const char *products[{len(REDUCTIONS) + 1}];",
+        "} hccl_types[] = {",
+    ]
+    carriers = {hccl_type(dtype): dtype for dtype in _COMPUTED}
+    for kind in HcclDataType:
+        carrier = carriers.get(kind, DataType.COMPLEX128 if kind is HcclDataType.INT128 else DataType.UINT8)
+        takers = [[p for p in PRODUCTS if supports(p, kind, reduction)] for reduction in (None, *REDUCTIONS)]
+        texts = ", ".join(f'" {" ".join(products)} "' for products in takers)
+        lines.append(f"    {{{int(kind)}, {int(carrier)}, {{{texts}}}}}, /* {kind.name} */")
+    return "\n".join([*lines, "};", "", "#endif", ""])

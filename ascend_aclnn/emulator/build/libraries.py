@@ -1,0 +1,86 @@
+"""Which libraries a build has, and what each is made of: a folder of ``csrc/``, generated sources, or both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ascend_aclnn.emulator import protocol, releases
+from ascend_aclnn.emulator.build import hardware
+
+PACKAGE = Path(__file__).parents[2]
+CSRC = Path(__file__).parents[1] / "csrc"
+
+
+class Options(NamedTuple):
+    """What a build is to be like."""
+
+    cann: str = releases.DEFAULT  # the release that is claimed, and whose functions are exported
+    split: bool = (
+        False  # the operators in libopapi_math.so, libopapi_nn.so, ... as newer CANN has them, and no libopapi.so
+    )
+    sanitize: tuple[str, ...] = ()  # what -fsanitize is given
+
+
+class Library(NamedTuple):
+    """What a library is made of."""
+
+    folder: str = ""  # of csrc/: all sources below it
+    needs: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()  # the libraries whose functions it exports, as the catalog names them
+    operators: tuple[str, ...] = ()  # the repositories whose operators it has
+    graphs: bool = False  # it exports the graph engine's functions
+    sanitized: bool = True  # with what -fsanitize asks for
+
+    def sources(self) -> list[Path]:
+        """The sources that are written by hand."""
+        return sorted((CSRC / self.folder).rglob("*.c")) if self.folder else []
+
+
+_LIBRARIES = {
+    "libascendcl.so": Library("ascendcl", functions=("libascendcl.so", "libacl_rt.so")),
+    "libnnopbase.so": Library("nnopbase", ("libascendcl.so",), ("libnnopbase.so",)),
+    "libhccl.so": Library("hccl", ("libnnopbase.so", "libascendcl.so"), ("libhccl.so", "libhcomm.so")),
+    "libacl_op_compiler.so": Library("opcompiler", ("libascendcl.so",), ("libacl_op_compiler.so",)),
+    # The device process loads it, and its interpreter is not sanitized.
+    "libaclemu_ring.so": Library("ring", sanitized=False),
+    # torch_npu and MindSpore link against these and use nothing of them before they need a graph or a data channel.
+    "libgraph.so": Library("graph", graphs=True),
+    "libge_runner.so": Library(needs=("libgraph.so",)),
+    "libacl_tdt_channel.so": Library(functions=("libacl_tdt_channel.so",), needs=("libascendcl.so",)),
+    "libacl_tdt_queue.so": Library(functions=("libacl_tdt_queue.so",), needs=("libascendcl.so",)),
+    "libc_sec.so": Library("securec"),
+    # asnumpy links against the first, others against both; they use nothing of them here.
+    "libruntime.so": Library(),
+    "libplatform.so": Library(functions=("libplatform.so",), needs=("libascendcl.so",)),
+    "libascend_hal.so": Library("hal", ("libascendcl.so",)),
+}
+
+# The operators lie in one library, or, in newer CANN, in one for each repository.
+REPOSITORIES = ("ops-math", "ops-nn", "ops-cv", "ops-transformer")
+_BASE = ("libnnopbase.so", "libascendcl.so")
+_WHOLE = {"libopapi.so": Library("opapi", _BASE, operators=REPOSITORIES)}
+_SPLIT = {
+    f"libopapi_{name.partition('-')[2]}.so": Library("opapi" if name == "ops-math" else "", _BASE, operators=(name,))
+    for name in REPOSITORIES
+}
+
+# Other names of a library, most of them newer CANN's, and the library that answers for it: it has nothing but the names.
+_FILTERS = {"libacl_rt.so": "libascendcl.so", "libmsprofiler.so": "libascendcl.so", "libhcomm.so": "libhccl.so"}
+_FILTER_SINCE = {"libhcomm.so": "9.0.0"}  # torch_npu asks it for HcclGroupStart where the CANN is one of these
+
+
+def libraries(options: Options) -> dict[str, Library]:
+    """Every library of a build but those that are only other names; each after those that it needs."""
+    return {**_LIBRARIES, **(_SPLIT if options.split else _WHOLE)}
+
+
+def filters(options: Options) -> dict[str, str]:
+    """The libraries that are only other names, and the one that answers for each."""
+    return {
+        name: target for name, target in _FILTERS.items() if releases.has(options.cann, _FILTER_SINCE.get(name, "0.0"))
+    }
+
+
+# Headers that are made of what the device process knows.
+GENERATED = {"protocol.h": protocol.c_header, "socs.h": hardware.c_header, "hccl_data.h": hardware.hccl_header}

@@ -1,0 +1,28 @@
+"""What a build has beside the libraries: headers, the release, how the device process is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ascend_aclnn.emulator.build import cache, headers
+from ascend_aclnn.emulator.build.digest import configuration
+from ascend_aclnn.emulator.build.libraries import Options
+
+PYTHON_PACKAGES = "python/site-packages"  # below a build
+
+
+def complete(directory: Path, options: Options) -> None:
+    """Writes it into the directory of a build."""
+    headers.write(directory / "include")
+    # What clients look for below ASCEND_HOME_PATH: torch_npu prints warnings, or refuses to be imported, without them.
+    for part in ("runtime", "compiler", "opp"):
+        (directory / part).mkdir()
+        (directory / part / "version.info").write_text(f"Version={options.cann}\n", encoding="utf-8")
+    (directory / "ascend_toolkit_install.info").write_text(f"version={options.cann}\n", encoding="utf-8")
+    # As far as MindSpore asks before it makes communicators; CANN's set_env.sh has the directory in PYTHONPATH, too.
+    package = directory / PYTHON_PACKAGES / "hccl"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "sys_version.py").write_text(f'__sys_version__ = "{options.cann}"\n', encoding="utf-8")
+    (directory / "lib64" / "emulator.conf").write_text(configuration(options), encoding="utf-8")
+    cache.make_home(directory)

@@ -1,0 +1,36 @@
+/* How every function of the interface begins and ends: counting, forked children, injected failures. */
+#ifndef EMU_API_ENTRY_H
+#define EMU_API_ENTRY_H
+
+#include "ascendcl/core/messages.h"
+
+#include <pthread.h>
+
+/* What a source file has to say about fork: a lock that must not be held by another thread at that moment, and what the
+ * child does first (either may be NULL). To be called from a constructor. */
+void emu_at_fork(pthread_mutex_t *lock, void (*child)(void));
+/* The child of a process that used a device: it has no device, and no call has an effect. */
+LINK bool emu_is_forked(void);
+/* Says, in a forked child, that it is one: what the parent used is not this process's. */
+void emu_set_forked(void);
+
+/* Every API function begins with one of these: counts the call, refuses it in a forked child, injects a failure. */
+LINK int emu_enter(const char *routine);
+#define ENTER(routine) do { int entered_ = emu_enter(routine); if (entered_ != 0) return entered_; } while (0)
+#define ENTER_OR_NULL(routine) do { if (emu_enter(routine) != 0) return NULL; } while (0)
+/* For functions that release something or wait: they do so, and then return this if it is not 0. In a forked child there
+ * is nothing of its own to release or to wait for. */
+#define ENTER_RELEASE(routine)             \
+    int entered_ = emu_enter(routine);     \
+    if (emu_is_forked()) return entered_
+/* The message of an injected failure must survive the release. */
+LINK int emu_leave(int entered, int status);
+#define LEAVE(status) return emu_leave(entered_, status)
+
+/* A run of a repeatable executor that CANN replays from its record of the first one. */
+LINK void emu_count_fast_run(void);
+
+/* What the generated stubs of everything that is not emulated return. */
+LINK int emu_not_emulated(const char *routine, int refusal);
+
+#endif

@@ -1,0 +1,73 @@
+/* Devices and contexts: the tables, and this thread's context. */
+#include "ascendcl/core/device.h"
+
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/handles.h"
+#include "ascendcl/core/settings.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+pthread_mutex_t emu_world = PTHREAD_MUTEX_INITIALIZER;
+emu_device emu_devices[EMU_MAX_DEVICES];
+int64_t emu_process_options[EMU_OPTIONS];
+
+static __thread void *current;
+
+void *emu_current_handle(void) { return current; }
+
+void emu_set_current(void *handle) { current = handle; }
+
+int emu_default_device = -1;
+
+int emu_check_device(int32_t id) {
+    int count = emu_device_count();
+    if (id >= 0 && id < count) return 0;
+    return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d (0 to %d)", id, count, count - 1);
+}
+
+int emu_current_context(emu_context **context) {
+    void *object = NULL;
+    if (current == NULL && emu_default_device >= 0) { /* most functions set the default device themselves */
+        int status = aclrtSetDevice(emu_default_device);
+        if (status != 0) return status;
+    }
+    if (current == NULL)
+        return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
+                        "no device is set on this thread; aclrtSetDevice or aclrtSetCurrentContext must come first");
+    if (emu_handle_find(current, KIND_CONTEXT, &object) != 0)
+        return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
+                        "the device or context that was set on this thread has been reset or destroyed");
+    *context = object;
+    return 0;
+}
+
+emu_device *emu_context_device(emu_context *context) { return context->device; }
+
+int64_t emu_option(const emu_context *context, int option) {
+    return context->option_set[option] ? context->options[option] : emu_process_options[option];
+}
+
+int emu_move_up(int fd) {
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+    close(fd);
+    return moved;
+}
+
+/* The child has no device: the memory is its parent's, and so is the device process. */
+static void forked_child(void) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
+        if (emu_devices[i].base != NULL) emu_set_forked();
+    }
+}
+
+__attribute__((constructor)) static void at_start(void) {
+    for (int i = 0; i < EMU_MAX_DEVICES; i++) {
+        emu_device *device = &emu_devices[i];
+        device->id = i;
+        device->memory_fd = device->control = device->process = device->place = -1;
+        pthread_mutex_init(&device->lock, NULL);
+        pthread_mutex_init(&device->link_lock, NULL);
+    }
+    emu_at_fork(&emu_world, forked_child);
+}

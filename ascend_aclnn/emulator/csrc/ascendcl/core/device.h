@@ -1,0 +1,97 @@
+/* Devices and contexts. */
+#ifndef EMU_DEVICE_H
+#define EMU_DEVICE_H
+
+#include "ascendcl/core/address_tree.h"
+#include "ascendcl/core/settings.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#define EMU_OPTIONS 4
+
+typedef struct emu_context emu_context;
+typedef struct emu_stream emu_stream;
+typedef struct emu_device emu_device;
+
+typedef struct {
+    uint64_t start, size;
+} emu_range;
+
+#define EMU_FREED 1024
+#define EMU_DIRTY 8192
+#define EMU_IDLE 16
+
+/* The socket and the ring of a connection to the device process. */
+typedef struct {
+    int socket;
+    struct emu_ring *ring;
+} emu_channel;
+
+struct emu_context {
+    emu_device *device;
+    emu_context *next;    /* of the device's contexts, under emu_world */
+    void *handle;
+    bool primary;
+    emu_stream *default_stream;
+    emu_stream *streams;  /* all of them, the default one too; under emu_world */
+    int64_t options[EMU_OPTIONS];
+    bool option_set[EMU_OPTIONS];
+};
+
+struct emu_device {
+    int id;
+    /* under emu_world */
+    uint32_t set_count;         /* aclrtSetDevice less aclrtResetDevice */
+    emu_context *primary, *contexts;
+    uint32_t streams, events;
+    _Atomic uint32_t communicators; /* of HCCL, that have not been destroyed */
+    int place;                  /* that this process has on it, -1: none */
+    uint32_t peers;             /* devices that this one may read: one bit each */
+    /* memory, under lock */
+    pthread_mutex_t lock;
+    int memory_fd;
+    uint8_t *base;
+    uint64_t window, capacity, used, peak, cursor;
+    emu_blocks blocks;
+    uint64_t hidden;                /* blocks that are no allocations */
+    uint64_t cleared;               /* how often everything has been taken from it */
+    emu_range freed[EMU_FREED];     /* the last ones, for messages */
+    size_t freed_at;
+    emu_range dirty[EMU_DIRTY];     /* freed, and not yet given back to the system */
+    size_t dirty_count;
+    uint64_t dirty_bytes;
+    /* the device process, under link_lock */
+    pthread_mutex_t link_lock;
+    pid_t pid;
+    int process;                    /* a pidfd, -1 where there are none */
+    int control;
+    emu_channel idle[EMU_IDLE];     /* those that nobody uses, */
+    size_t idle_count;
+    emu_channel *channels;          /* and all */
+    size_t channel_count, channel_room;
+    bool lost;
+    char lost_reason[160];
+    _Atomic uint64_t incarnation;  /* changes whenever another process is started */
+};
+
+extern pthread_mutex_t emu_world;
+LINK extern emu_device emu_devices[EMU_MAX_DEVICES];
+
+/* This thread's context as a handle, NULL when it has none; and the context behind it. */
+void *emu_current_handle(void);
+void emu_set_current(void *handle);
+/* 107001 for a number that no device has. */
+LINK int emu_check_device(int32_t id);
+/* The context of this thread, or 107002 with a message. */
+LINK int emu_current_context(emu_context **context);
+LINK emu_device *emu_context_device(emu_context *context);
+/* The device that a thread without a context is answered for and works on, -1 for none: CANN 8.3's acl.json names one. */
+extern int emu_default_device;
+/* Moves a descriptor above those that the device process is given (0 to 4); it is not inherited. */
+int emu_move_up(int fd);
+/* The process-wide or context's value of an option, 0 when it was never set. */
+LINK int64_t emu_option(const emu_context *context, int option);
+extern int64_t emu_process_options[EMU_OPTIONS];
+
+#endif

@@ -1,0 +1,234 @@
+/* The table of handles. */
+#include "ascendcl/core/handles.h"
+
+#include "ascendcl/core/api_entry.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Slots are taken round robin, so a destroyed handle is recognised as such for a long time before its slot is used
+ * again. The region of handle values is reserved without access: reading through a handle faults. */
+
+#define HANDLE_STEP 16
+#define TABLE_SLOTS (1u << 20)
+#define TABLE_FIRST (1u << 14)
+
+typedef struct {
+    void *object;
+    const void *owner;  /* the list that owns it */
+    uint64_t serial;
+    uint8_t kind;
+    bool live, hidden;
+} slot;
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool table_mine;  /* this thread holds the lock */
+static slot *slots;
+static uintptr_t handle_base;
+static uint32_t table_size, table_cursor, table_live;
+static uint64_t serials, live_by_kind[KIND_COUNT];
+
+/* Kinds as aclemuLiveCount names them. */
+static const char *const kind_keys[KIND_COUNT] = {
+    "", "tensor", "scalar", "int_array", "float_array", "bool_array", "tensor_list", "scalar_list", "executor", "context",
+    "stream", "event", "data_buffer", "tensor_desc", "stream_config",
+    "physical_memory", "profile_config", "profile_step", "communicator", "allocator",
+};
+
+static const char *const kind_names[KIND_COUNT] = {
+    "handle", "aclTensor", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray", "aclTensorList", "aclScalarList",
+    "aclOpExecutor", "aclrtContext", "aclrtStream", "aclrtEvent", "aclDataBuffer", "aclTensorDesc",
+    "aclrtStreamConfigHandle", "aclrtDrvMemHandle", "aclprofConfig", "aclprofStepInfo", "HcclComm", "aclrtAllocatorDesc",
+};
+
+void emu_table_lock(void) {
+    pthread_mutex_lock(&table_lock);
+    table_mine = true;
+}
+
+void emu_table_unlock(void) {
+    table_mine = false;
+    pthread_mutex_unlock(&table_lock);
+}
+
+static bool lock_unless_mine(void) {
+    if (table_mine) return false;
+    pthread_mutex_lock(&table_lock);
+    return true;
+}
+
+static void unlock_if(bool locked) {
+    if (locked) pthread_mutex_unlock(&table_lock);
+}
+
+static bool open_table(void) {
+    if (slots != NULL) return true;
+    void *values = mmap(NULL, (size_t)TABLE_SLOTS * HANDLE_STEP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *table = mmap(NULL, (size_t)TABLE_SLOTS * sizeof(slot), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (values == MAP_FAILED || table == MAP_FAILED) return false;
+    handle_base = (uintptr_t)values;
+    slots = table;
+    table_size = TABLE_FIRST;
+    return true;
+}
+
+void *emu_handle_new(emu_kind kind, void *object) {
+    void *handle = NULL;
+    bool locked = lock_unless_mine();
+    if (open_table()) {
+        if (table_live > table_size / 2 && table_size < TABLE_SLOTS) {
+            table_cursor = table_size;
+            table_size *= 2;
+        }
+        for (uint32_t tried = 0; tried < table_size; tried++) {
+            uint32_t at = table_cursor++ % table_size;
+            if (slots[at].live) continue;
+            slots[at] = (slot){object, NULL, ++serials, (uint8_t)kind, true, false};
+            table_live++;
+            live_by_kind[kind]++;
+            handle = (void *)(handle_base + (uintptr_t)at * HANDLE_STEP);
+            break;
+        }
+    }
+    unlock_if(locked);
+    if (handle == NULL)
+        emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_MEMORY", "%u handles are alive", table_live);
+    return handle;
+}
+
+static slot *slot_of(const void *handle) {
+    uintptr_t value = (uintptr_t)handle;
+    if (slots == NULL || value < handle_base) return NULL;
+    uintptr_t at = (value - handle_base) / HANDLE_STEP;
+    if (at >= table_size || (value - handle_base) % HANDLE_STEP != 0 || slots[at].kind == KIND_NONE) return NULL;
+    return &slots[at];
+}
+
+/* The status and message for a handle that is not a live one of this kind. */
+static int misuse(const void *handle, emu_kind kind, const slot *found, bool destroying) {
+    bool runtime = kind > KIND_EXECUTOR;
+    const char *name = kind_names[kind];
+    if (handle == NULL)
+        return emu_fail(runtime ? ACL_ERROR_RT_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_NULL_HANDLE",
+                        "the %s is a null pointer", name);
+    int status = runtime ? ACL_ERROR_RT_INVALID_HANDLE : ACLNN_ERR_PARAM_INVALID;
+    if (found == NULL)
+        return emu_fail(status, "EMULATOR_NOT_A_HANDLE", "%p was never a %s", handle, name);
+    if (found->kind != kind)
+        return emu_fail(status, "EMULATOR_WRONG_KIND", "%p is %s %s where a %s is asked for", handle,
+                        found->live ? "a live" : "a destroyed", kind_names[found->kind], name);
+    if (found->live && found->owner != NULL)
+        return emu_fail(status, "EMULATOR_LIST_MEMBER", "the %s %p belongs to the list %p, which destroys it", name, handle,
+                        found->owner);
+    return emu_fail(status, destroying ? "EMULATOR_DOUBLE_DESTROY" : "EMULATOR_USE_AFTER_DESTROY",
+                    "the %s %p (number %llu) has been destroyed", name, handle, (unsigned long long)found->serial);
+}
+
+int emu_handle_find(const void *handle, emu_kind kind, void **object) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    bool good = found != NULL && found->live && found->kind == kind;
+    if (good) *object = found->object;
+    slot copy = found != NULL ? *found : (slot){0};
+    unlock_if(locked);
+    return good ? 0 : misuse(handle, kind, found != NULL ? &copy : NULL, false);
+}
+
+static void drop_slot(slot *found) {
+    found->live = false;
+    found->object = NULL;
+    table_live--;
+    if (!found->hidden) live_by_kind[found->kind]--;
+}
+
+int emu_handle_drop(const void *handle, emu_kind kind, void **object) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    bool good = found != NULL && found->live && found->kind == kind && found->owner == NULL;
+    slot copy = found != NULL ? *found : (slot){0};
+    if (good) {
+        *object = found->object;
+        drop_slot(found);
+    }
+    unlock_if(locked);
+    return good ? 0 : misuse(handle, kind, found != NULL ? &copy : NULL, true);
+}
+
+void emu_handle_reclaim(const void *handle) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    if (found != NULL && found->live) drop_slot(found);
+    unlock_if(locked);
+}
+
+int emu_handle_own(const void *handle, emu_kind kind, const void *owner) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    bool good = found != NULL && found->live && found->kind == kind && found->owner == NULL;
+    slot copy = found != NULL ? *found : (slot){0};
+    if (good) found->owner = owner;
+    unlock_if(locked);
+    return good ? 0 : misuse(handle, kind, found != NULL ? &copy : NULL, false);
+}
+
+void emu_handle_disown(const void *handle) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    if (found != NULL) found->owner = NULL;
+    unlock_if(locked);
+}
+
+uint64_t emu_handle_serial(const void *handle) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    uint64_t serial = found != NULL && found->live ? found->serial : 0;
+    unlock_if(locked);
+    return serial;
+}
+
+void emu_handle_hide(const void *handle) {
+    bool locked = lock_unless_mine();
+    slot *found = slot_of(handle);
+    if (found != NULL && found->live && !found->hidden) {
+        found->hidden = true;
+        live_by_kind[found->kind]--;
+    }
+    unlock_if(locked);
+}
+
+uint64_t emu_handles_live(emu_kind kind) {
+    bool locked = lock_unless_mine();
+    uint64_t live = live_by_kind[kind];
+    unlock_if(locked);
+    return live;
+}
+
+const char *emu_kind_name(emu_kind kind) { return kind_names[kind]; }
+
+emu_kind emu_kind_of(const char *key) {
+    for (int kind = 1; kind < KIND_COUNT; kind++) {
+        if (strcmp(key, kind_keys[kind]) == 0) return kind;
+    }
+    return KIND_NONE;
+}
+
+size_t emu_handles_describe(char *buffer, size_t size) {
+    size_t at = 0;
+    const char *comma = "";
+    bool locked = lock_unless_mine();
+    for (uint32_t i = 0; slots != NULL && i < table_size; i++) {
+        if (!slots[i].live || slots[i].hidden) continue;
+        at += (size_t)snprintf(at < size ? buffer + at : NULL, at < size ? size - at : 0,
+                               "%s{\"kind\": \"%s\", \"handle\": %llu, \"number\": %llu, \"in_list\": %s}", comma,
+                               kind_keys[slots[i].kind], (unsigned long long)(handle_base + (uintptr_t)i * HANDLE_STEP),
+                               (unsigned long long)slots[i].serial, slots[i].owner != NULL ? "true" : "false");
+        comma = ", ";
+    }
+    unlock_if(locked);
+    return at;
+}
+
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(&table_lock, NULL); }

@@ -1,0 +1,12 @@
+/* How many processes use a device. */
+#ifndef EMU_PROCESSES_H
+#define EMU_PROCESSES_H
+
+#include "ascendcl/core/device.h"
+
+/* Takes one of the places that a device has for processes, unless this process has one: 507033 when there is none. The
+ * caller holds emu_world. */
+int emu_process_join(emu_device *device);
+void emu_process_leave(emu_device *device);
+
+#endif

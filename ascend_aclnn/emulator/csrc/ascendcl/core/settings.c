@@ -1,0 +1,168 @@
+/* The settings of the environment, read once. */
+#include "ascendcl/core/settings.h"
+
+#include "socs.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_BYTES (1ull << 46) /* more than any address space has room for */
+
+static emu_settings settings;
+static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
+
+static emu_soc find_soc(const char *name) {
+    for (size_t i = 0; i < sizeof socs / sizeof socs[0]; i++) {
+        size_t length = strlen(socs[i].name);
+        if (socs[i].prefix ? strncmp(name, socs[i].name, length) == 0 : strcmp(name, socs[i].name) == 0) {
+            emu_soc soc = socs[i];
+            soc.name = name;
+            return soc;
+        }
+    }
+    return (emu_soc){.name = name, .memory = 64ull << 30, .streams = 1984, .events = 65535, .processes = 63};
+}
+
+/* A size with an optional suffix K, M, G or T (of 1024). */
+static uint64_t parse_bytes(const char *text, uint64_t otherwise) {
+    char *end = NULL;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text) return otherwise;
+    int shift = 0;
+    switch (*end) {
+        case 'T': case 't': shift = 40; break;
+        case 'G': case 'g': shift = 30; break;
+        case 'M': case 'm': shift = 20; break;
+        case 'K': case 'k': shift = 10; break;
+        default: break;
+    }
+    return value > MOST_BYTES >> shift ? MOST_BYTES : value << shift;
+}
+
+static bool flag(const char *name, bool otherwise) {
+    const char *text = getenv(name);
+    if (text == NULL || *text == 0) return otherwise;
+    return strcmp(text, "0") != 0;
+}
+
+static int logic_devices[EMU_MAX_DEVICES]; /* by the program's own numbers */
+
+static const char *visible_flaw; /* why ASCEND_RT_VISIBLE_DEVICES leaves no device; NULL where it does */
+
+/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: numbers between commas, up to the first that is none or is no
+ * device's; numbers that repeat or descend make the whole list invalid. Devices are numbered from 0 again, and one is like
+ * the other here. */
+static int visible_devices(int devices) {
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+    int count = 0;
+    long last = -1;
+    for (int i = 0; i < devices; i++) logic_devices[i] = i;
+    if (text == NULL || devices == 0) return devices;
+    while (*text >= '0' && *text <= '9' && count < devices) {
+        char *end;
+        long device = strtol(text, &end, 10);
+        if (device >= devices || (*end != 0 && *end != ',')) break;
+        if (device <= last) {
+            visible_flaw = device == last ? "numbers must not repeat" : "numbers must ascend";
+            return 0;
+        }
+        last = device;
+        logic_devices[count++] = (int)device;
+        text = *end == ',' ? end + 1 : end;
+    }
+    if (count == 0) visible_flaw = "it must begin with the number of a device";
+    return count;
+}
+
+static char directory[4096]; /* where the libraries are */
+
+static void find_directory(void) {
+    Dl_info info;
+    if (dladdr((void *)find_directory, &info) != 0 && info.dli_fname != NULL) {
+        char *real = realpath(info.dli_fname, NULL);
+        snprintf(directory, sizeof directory, "%s", real != NULL ? real : info.dli_fname);
+        free(real);
+        char *slash = strrchr(directory, '/');
+        if (slash != NULL) *slash = 0;
+    }
+}
+
+const char *emu_directory(void) { return directory; }
+
+void emu_setting(const char *variable, const char *key, char *value, size_t size) {
+    const char *given = getenv(variable);
+    value[0] = 0;
+    if (given != NULL && *given != 0) {
+        snprintf(value, size, "%s", given);
+        return;
+    }
+    char path[4200], line[8192];
+    snprintf(path, sizeof path, "%s/emulator.conf", directory);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return;
+    size_t length = strlen(key);
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, key, length) == 0 && line[length] == '=') snprintf(value, size, "%s", line + length + 1);
+    }
+    fclose(file);
+}
+
+static void read_settings(void) {
+    static char release[64];
+    find_directory();
+    const char *soc = getenv("ASCEND_ACLNN_SOC");
+    settings.soc = find_soc(strdup(soc != NULL && *soc != 0 ? soc : "Ascend910B1"));
+    const char *memory = getenv("ASCEND_EMULATOR_MEMORY");
+    if (memory != NULL) settings.soc.memory = parse_bytes(memory, settings.soc.memory);
+    const char *streams = getenv("ASCEND_EMULATOR_STREAMS");
+    if (streams != NULL && strcmp(streams, "eager") == 0) settings.streams = STREAMS_EAGER;
+    if (streams != NULL && strcmp(streams, "deferred") == 0) settings.streams = STREAMS_DEFERRED;
+    const char *alignment = getenv("ASCEND_EMULATOR_ALIGNMENT");
+    if (alignment != NULL && strcmp(alignment, "allow") == 0) settings.alignment = ALIGNMENT_ALLOW;
+    if (alignment != NULL && strcmp(alignment, "refuse") == 0) settings.alignment = ALIGNMENT_REFUSE;
+    settings.noop = flag("ASCEND_EMULATOR_NOOP", false);
+    settings.strict = flag("ASCEND_EMULATOR_STRICT", false);
+    emu_setting("ASCEND_EMULATOR_CANN", "cann", release, sizeof release);
+    settings.cann = release;
+    settings.tell_leaks = flag("ASCEND_EMULATOR_LEAKS", true);
+    const char *delay = getenv("ASCEND_EMULATOR_LAUNCH_DELAY");
+    settings.launch_delay = delay != NULL ? atoi(delay) : 0;
+    settings.repeatable = flag("ASCEND_EMULATOR_REPEATABLE", true);
+    const char *fill = getenv("ASCEND_EMULATOR_FILL");
+    settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
+    const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
+    settings.workspace = workspace != NULL && *workspace != 0 ? (int64_t)parse_bytes(workspace, 0) : -1;
+}
+
+const emu_settings *emu_config(void) {
+    pthread_once(&settings_once, read_settings);
+    return &settings;
+}
+
+bool emu_claims(int major, int minor) {
+    int claimed_major = 0, claimed_minor = 0;
+    sscanf(emu_config()->cann, "%d.%d", &claimed_major, &claimed_minor);
+    return claimed_major > major || (claimed_major == major && claimed_minor >= minor);
+}
+
+static int device_count;
+
+static void count_devices(void) {
+    const char *text = getenv("ASCEND_EMULATOR_DEVICES");
+    int devices = text != NULL && *text != 0 ? atoi(text) : 2;
+    device_count = visible_devices(devices < 0 ? 0 : devices > EMU_MAX_DEVICES ? EMU_MAX_DEVICES : devices);
+}
+
+int emu_device_count(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count_devices);
+    return device_count;
+}
+
+const char *emu_visible_flaw(void) { return visible_flaw; }
+
+int emu_logic_device(int device) { return device >= 0 && device < emu_device_count() ? logic_devices[device] : -1; }

@@ -1,0 +1,355 @@
+/* Copies and fills, at once and in streams. */
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/settings.h"
+#include "ascendcl/memory/host_memory.h"
+#include "ascendcl/memory/memory.h"
+#include "ascendcl/stream/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    emu_task task;
+    uint8_t *dst;
+    const uint8_t *src;
+    size_t dpitch, spitch, width, height;
+    int value;                              /* of a memset, whose src is NULL */
+    emu_device *dst_device, *src_device;
+    bool dst_host_pinned, src_host_pinned;
+    uint8_t staged[];                       /* the source's bytes, when its owner may change them at once */
+} copy_task;
+
+static void copy_now(const copy_task *copy) {
+    for (size_t row = 0; row < copy->height; row++) {
+        uint8_t *dst = copy->dst + row * copy->dpitch;
+        if (copy->src == NULL) memset(dst, copy->value, copy->width);
+        else memmove(dst, copy->src + row * copy->spitch, copy->width);
+    }
+}
+
+static int run_copy(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    copy_now((copy_task *)task);
+    return 0;
+}
+
+static void finish_copy(emu_task *task) {
+    copy_task *copy = (copy_task *)task;
+    if (copy->dst_device != NULL) emu_memory_unpin(copy->dst_device, copy->dst);
+    if (copy->src_device != NULL) emu_memory_unpin(copy->src_device, copy->src);
+    if (copy->dst_host_pinned) emu_host_unpin(copy->dst);
+    if (copy->src_host_pinned) emu_host_unpin(copy->src);
+    free(copy);
+}
+
+/* Bytes from the first to the last one of some rows; false when no memory is that large. */
+static bool extent(size_t pitch, size_t width, size_t height, uint64_t *bytes) {
+    uint64_t rows;
+    return !__builtin_mul_overflow((uint64_t)height - 1, (uint64_t)pitch, &rows) &&
+           !__builtin_add_overflow(rows, (uint64_t)width, bytes);
+}
+
+/* A range of that many bytes must not reach beyond the address space. */
+static int check_range(const void *address, size_t pitch, size_t width, size_t height, const char *what) {
+    uint64_t bytes, end;
+    if (extent(pitch, width, height, &bytes) && !__builtin_add_overflow((uint64_t)(uintptr_t)address, bytes, &end)) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
+                    "%s: %zu rows of %zu bytes, %zu apart, from %p on are beyond any memory", what, height, width, pitch, address);
+}
+
+/* Whether a kind says device (1), host (0), or leaves it to the address (-1), for destination and source. */
+static int kind_of(aclrtMemcpyKind kind, bool destination) {
+    switch (kind) {
+        case ACL_MEMCPY_HOST_TO_HOST: return 0;
+        case ACL_MEMCPY_HOST_TO_DEVICE: case ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE: return destination;
+        case ACL_MEMCPY_DEVICE_TO_HOST: return !destination;
+        case ACL_MEMCPY_DEVICE_TO_DEVICE: case ACL_MEMCPY_INNER_DEVICE_TO_DEVICE: case ACL_MEMCPY_INTER_DEVICE_TO_DEVICE:
+            return 1;
+        default: return -1;
+    }
+}
+
+static int check_direction(const void *address, aclrtMemcpyKind kind, bool destination) {
+    int wanted = kind_of(kind, destination);
+    bool device = emu_memory_device(address) != NULL;
+    if (wanted < 0 || wanted == (int)device) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_COPY_DIRECTION", "kind %d, but %s (%p) is %s memory", (int)kind,
+                    destination ? "dst" : "src", address, device ? "device" : "host");
+}
+
+/* Reading another device's memory needs aclrtDeviceEnablePeerAccess, except on SoCs where all devices share a bus. */
+static int check_peers(const emu_device *dst, const emu_device *src) {
+    if (dst == NULL || src == NULL || dst == src) return 0;
+    const char *product = emu_config()->soc.product;
+    if (product != NULL && strcmp(product, "A3") == 0) return 0;
+    if ((dst->peers >> src->id & 1) != 0 || (src->peers >> dst->id & 1) != 0) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_WRONG_CONTEXT",
+                    "a copy between device %d and device %d needs aclrtDeviceEnablePeerAccess first", src->id, dst->id);
+}
+
+typedef struct {
+    void *dst;
+    const void *src;
+    size_t dpitch, spitch, width, height;
+    aclrtMemcpyKind kind;
+} copy_request;
+
+static int check_copy(const copy_request *request) {
+    emu_context *context;
+    if (request->dst == NULL || request->src == NULL)
+        return emu_null_argument(request->dst == NULL ? "dst" : "src");
+    if (request->width > request->dpitch || (request->height > 1 && request->width > request->spitch))
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu bytes do not fit into %zu", request->width, request->dpitch);
+    int status = emu_current_context(&context);
+    if (status == 0 && request->height > 0) status = check_range(request->dst, request->dpitch, request->width, request->height, "dst");
+    if (status == 0 && request->height > 0) status = check_range(request->src, request->spitch, request->width, request->height, "src");
+    if (status == 0) status = check_direction(request->dst, request->kind, true);
+    if (status == 0) status = check_direction(request->src, request->kind, false);
+    return status;
+}
+
+/* A task for a copy, with its device memory pinned; NULL with *status set when something is wrong. */
+static copy_task *make_copy(const copy_request *request, size_t staged, int *status) {
+    copy_task *copy = staged < SIZE_MAX - sizeof *copy ? calloc(1, sizeof *copy + staged) : NULL;
+    if (copy == NULL) {
+        *status = emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
+        return NULL;
+    }
+    emu_device *dst = emu_memory_device(request->dst), *src = emu_memory_device(request->src);
+    copy->dst = request->dst;
+    copy->src = request->src;
+    copy->dpitch = request->dpitch;
+    copy->spitch = request->spitch;
+    copy->width = request->width;
+    copy->height = request->height;
+    copy->task.run = run_copy;
+    copy->task.finish = finish_copy;
+    copy->task.routine = emu_routine();
+    uint64_t bytes = 0;
+    *status = check_peers(dst, src);
+    if (*status == 0 && dst != NULL) {
+        extent(copy->dpitch, copy->width, copy->height, &bytes);
+        *status = emu_memory_pin(dst, copy->dst, bytes, "dst");
+        if (*status == 0) copy->dst_device = dst;
+    }
+    if (*status == 0 && src != NULL) {
+        extent(copy->spitch, copy->width, copy->height, &bytes);
+        *status = emu_memory_pin(src, copy->src, bytes, "src");
+        if (*status == 0) copy->src_device = src;
+    }
+    if (*status == 0) return copy;
+    finish_copy(&copy->task);
+    return NULL;
+}
+
+static int copy_sync(const copy_request *request) {
+    int status = check_copy(request);
+    if (status != 0 || request->width == 0 || request->height == 0) return status;
+    copy_task *copy = make_copy(request, 0, &status);
+    if (copy == NULL) return status;
+    copy_now(copy);
+    finish_copy(&copy->task);
+    return 0;
+}
+
+static int copy_async(const copy_request *request, aclrtStream handle) {
+    emu_stream *stream;
+    int status = check_copy(request);
+    if (status == 0) status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    if (request->width == 0 || request->height == 0) {
+        emu_stream_release(stream);
+        return 0;
+    }
+    bool dst_host = emu_memory_device(request->dst) == NULL, src_host = emu_memory_device(request->src) == NULL;
+    if (dst_host && src_host) {
+        emu_stream_release(stream);
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "host to host copies cannot be asynchronous");
+    }
+    /* A pageable source is read before this returns, and so is one that the caller says it will free (kind 5). */
+    bool src_pinned = src_host && request->kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && emu_host_pin(request->src, 1);
+    bool stage = src_host && !src_pinned;
+    size_t staged = 0;
+    if (stage && __builtin_mul_overflow(request->width, request->height, &staged)) staged = SIZE_MAX;
+    copy_task *copy = make_copy(request, staged, &status);
+    if (copy == NULL) {
+        if (src_pinned) emu_host_unpin(request->src);
+        emu_stream_release(stream);
+        return status;
+    }
+    copy->src_host_pinned = src_pinned;
+    copy->dst_host_pinned = dst_host && emu_host_pin(request->dst, 1);
+    bool wait = dst_host && !copy->dst_host_pinned; /* a pageable destination is written before this returns */
+    if (stage) {
+        for (size_t row = 0; row < copy->height; row++)
+            memcpy(copy->staged + row * copy->width, copy->src + row * copy->spitch, copy->width);
+        copy->src = copy->staged;
+        copy->spitch = copy->width;
+    }
+    status = emu_stream_enqueue(stream, &copy->task);
+    if (status == 0 && wait) status = emu_stream_wait(stream, -1);
+    emu_stream_release(stream);
+    return status;
+}
+
+API aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
+    ENTER("aclrtMemcpy");
+    return copy_sync(&(copy_request){dst, src, destMax, count, count, 1, kind});
+}
+
+API aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                              aclrtStream stream) {
+    ENTER("aclrtMemcpyAsync");
+    return copy_async(&(copy_request){dst, src, destMax, count, count, 1, kind}, stream);
+}
+
+API aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+                                           aclrtStream stream) {
+    ENTER("aclrtMemcpyAsyncWithCondition");
+    return copy_async(&(copy_request){dst, src, destMax, count, count, 1, kind}, stream);
+}
+
+/* Some copies, one after the other; *fail_index is the one that failed, SIZE_MAX when the failure was none of theirs. */
+static int copy_batch(void **dsts, const size_t *rooms, void **srcs, const size_t *sizes, size_t count, const aclrtMemcpyBatchAttr *attrs,
+                      const size_t *attr_indexes, size_t attr_count, size_t *fail_index, bool async, aclrtStream stream) {
+    if (fail_index != NULL) *fail_index = SIZE_MAX;
+    if (dsts == NULL || rooms == NULL || srcs == NULL || sizes == NULL || attrs == NULL || attr_indexes == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "an array is a null pointer");
+    if (count == 0 || attr_count == 0 || attr_count > count || attr_indexes[0] != 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu copies with %zu attributes; there must be some of both, and the first attribute is for the first copy", count,
+                        attr_count);
+    for (size_t i = 0, attr = 0; i < count; i++) {
+        while (attr + 1 < attr_count && attr_indexes[attr + 1] <= i) attr++;
+        bool to_device = attrs[attr].dstLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE, from_device = attrs[attr].srcLoc.type == ACL_MEM_LOCATION_TYPE_DEVICE;
+        int status = to_device == from_device
+                         ? emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_COPY_DIRECTION", "copy %zu is not between host and device", i)
+                         : 0;
+        copy_request request = {dsts[i], srcs[i], rooms[i], sizes[i], sizes[i], 1, to_device ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_HOST};
+        if (status == 0) status = async ? copy_async(&request, stream) : copy_sync(&request);
+        if (status == 0) continue;
+        if (fail_index != NULL) *fail_index = i;
+        return status;
+    }
+    return 0;
+}
+
+API aclError aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                              size_t *attrsIndexes, size_t numAttrs, size_t *failIndex) {
+    ENTER("aclrtMemcpyBatch");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, false, NULL);
+}
+
+API aclError aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                   size_t *attrsIndexes, size_t numAttrs, size_t *failIndex, aclrtStream stream) {
+    ENTER("aclrtMemcpyBatchAsync");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, failIndex, true, stream);
+}
+
+API aclError aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                size_t *attrsIndexes, size_t numAttrs) {
+    ENTER("aclrtMemcpyBatchV2");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, NULL, false, NULL);
+}
+
+API aclError aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches, aclrtMemcpyBatchAttr *attrs,
+                                     size_t *attrsIndexes, size_t numAttrs, aclrtStream stream) {
+    ENTER("aclrtMemcpyBatchAsyncV2");
+    return copy_batch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, NULL, true, stream);
+}
+
+static int check_2d(aclrtMemcpyKind kind) {
+    if (kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_DEFAULT) return 0;
+    return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "kind is %d; two-dimensional copies go between host and device",
+                    (int)kind);
+}
+
+API aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                           aclrtMemcpyKind kind) {
+    ENTER("aclrtMemcpy2d");
+    int status = check_2d(kind);
+    return status != 0 ? status : copy_sync(&(copy_request){dst, src, dpitch, spitch, width, height, kind});
+}
+
+API aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+                                aclrtMemcpyKind kind, aclrtStream stream) {
+    ENTER("aclrtMemcpy2dAsync");
+    int status = check_2d(kind);
+    return status != 0 ? status : copy_async(&(copy_request){dst, src, dpitch, spitch, width, height, kind}, stream);
+}
+
+static copy_task *make_set(void *address, size_t room, int value, size_t count, int *status) {
+    emu_context *context;
+    *status = emu_current_context(&context);
+    if (*status != 0) return NULL;
+    if (address == NULL || count > room) {
+        *status = address == NULL ? emu_null_argument("devPtr")
+                                  : emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "%zu bytes do not fit into %zu", count, room);
+        return NULL;
+    }
+    emu_device *device = emu_memory_device(address);
+    if (device == NULL && emu_host_pin(address, 0) && !emu_host_has(address, count)) {
+        *status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS",
+                           "devPtr needs %zu bytes from %p on, more than are left of its allocation", count, address);
+        return NULL;
+    }
+    bool pinned = device == NULL && emu_host_pin(address, 1);
+    if (device == NULL && !pinned) {
+        *status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS",
+                           "devPtr (%p) is neither device memory nor pinned host memory", address);
+        return NULL;
+    }
+    if (device != NULL) *status = emu_memory_pin(device, address, count, "devPtr");
+    copy_task *set = *status == 0 ? calloc(1, sizeof *set) : NULL;
+    if (set == NULL) {
+        if (*status == 0 && device != NULL) emu_memory_unpin(device, address);
+        if (pinned) emu_host_unpin(address);
+        if (*status == 0) *status = emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
+        return NULL;
+    }
+    set->task = (emu_task){.run = run_copy, .finish = finish_copy, .routine = emu_routine()};
+    set->dst = address;
+    set->dst_device = device;
+    set->dst_host_pinned = pinned;
+    set->value = value;
+    set->width = count;
+    set->height = 1;
+    return set;
+}
+
+API aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
+    ENTER("aclrtMemset");
+    int status;
+    copy_task *set = make_set(devPtr, maxCount, value, count, &status);
+    if (set == NULL) return status;
+    copy_now(set);
+    finish_copy(&set->task);
+    return 0;
+}
+
+API aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
+    ENTER("aclrtMemsetAsync");
+    emu_stream *target;
+    int status = emu_stream_acquire(stream, &target);
+    if (status != 0) return status;
+    copy_task *set = make_set(devPtr, maxCount, value, count, &status);
+    if (set != NULL) status = emu_stream_enqueue(target, &set->task);
+    emu_stream_release(target);
+    return status;
+}
+
+/* Device memory is coherent here: nothing to do. */
+API aclError aclrtMemFlush(void *devPtr, size_t size) {
+    ENTER("aclrtMemFlush");
+    emu_device *device = emu_memory_device(devPtr);
+    if (device == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", devPtr);
+    return emu_memory_check(device, devPtr, size, "devPtr", 0);
+}
+
+API aclError aclrtMemInvalidate(void *devPtr, size_t size) {
+    ENTER("aclrtMemInvalidate");
+    emu_device *device = emu_memory_device(devPtr);
+    if (device == NULL)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", devPtr);
+    return emu_memory_check(device, devPtr, size, "devPtr", 0);
+}

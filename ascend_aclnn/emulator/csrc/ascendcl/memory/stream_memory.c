@@ -1,0 +1,96 @@
+/* What streams do with single values in device memory, and hints about its caches. */
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/memory/memory.h"
+#include "ascendcl/stream/stream.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOOK_AGAIN 100 /* microseconds */
+
+typedef struct {
+    emu_task task;
+    emu_device *device;
+    _Atomic uint64_t *address; /* pinned */
+    uint64_t value;
+    uint32_t flag;
+} value_task;
+
+static void finish_value(emu_task *task) {
+    const value_task *made = (value_task *)task;
+    emu_memory_unpin(made->device, (const void *)made->address);
+    free(task);
+}
+
+static int run_write(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    const value_task *made = (value_task *)task;
+    atomic_store(made->address, made->value);
+    return 0;
+}
+
+static bool satisfied(uint64_t found, uint64_t value, uint32_t flag) {
+    switch (flag) {
+        case ACL_STREAM_WAIT_VALUE_GEQ: return (int64_t)(found - value) >= 0;
+        case ACL_STREAM_WAIT_VALUE_EQ: return found == value;
+        case ACL_STREAM_WAIT_VALUE_AND: return (found & value) != 0;
+        default: return ~(found | value) != 0;
+    }
+}
+
+static int run_wait(emu_task *task, emu_stream *stream) {
+    const value_task *made = (value_task *)task;
+    while (!satisfied(atomic_load(made->address), made->value, made->flag) && !emu_stream_drops(stream)) usleep(LOOK_AGAIN);
+    return 0;
+}
+
+static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream handle, int (*run)(emu_task *, emu_stream *)) {
+    emu_stream *stream;
+    if (address == NULL) return emu_null_argument("devAddr");
+    if ((uintptr_t)address % sizeof(uint64_t) != 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "devAddr (%p) is not 8-byte aligned", address);
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    emu_device *device = emu_stream_device(stream);
+    status = emu_memory_pin(device, address, sizeof(uint64_t), "devAddr");
+    if (status == 0) {
+        value_task *made = calloc(1, sizeof *made);
+        if (made == NULL) abort();
+        made->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_value, .routine = emu_routine()};
+        made->device = device;
+        made->address = address;
+        made->value = value;
+        made->flag = flag;
+        status = emu_stream_enqueue(stream, &made->task);
+    }
+    emu_stream_release(stream);
+    return status;
+}
+
+API aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
+    ENTER("aclrtValueWrite");
+    if (flag != 0) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %u; allowed: 0", flag);
+    return queue_value(devAddr, value, flag, stream, run_write);
+}
+
+API aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
+    ENTER("aclrtValueWait");
+    if (flag > ACL_STREAM_WAIT_VALUE_NOR) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %u; allowed: 0 to 3", flag);
+    return queue_value(devAddr, value, flag, stream, run_wait);
+}
+
+/* A hint: there are no caches to be filled here. */
+API aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
+    ENTER("aclrtCmoAsync");
+    emu_stream *stream;
+    if (src == NULL) return emu_null_argument("src");
+    if (size == 0 || cmoType != ACL_RT_CMO_TYPE_PREFETCH)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is %zu and cmoType %d; size must be greater than 0 and cmoType 0", size, (int)cmoType);
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    emu_device *device = emu_stream_device(stream);
+    status = emu_memory_pin(device, src, size, "src");
+    if (status == 0) emu_memory_unpin(device, src);
+    emu_stream_release(stream);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* Functions of the host that streams call: as tasks, and when a task has failed. */
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/device.h"
+#include "ascendcl/stream/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+typedef struct callback callback;
+
+struct callback {
+    emu_task task;
+    void (*function)(void *);
+    void *argument;
+    bool blocks;
+    callback *next;
+    bool *done; /* where the stream waits */
+};
+
+static int run_host_function(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    callback *call = (callback *)task;
+    call->function(call->argument);
+    return 0;
+}
+
+static void finish_callback(emu_task *task) { free(task); }
+
+API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
+    ENTER("aclrtLaunchHostFunc");
+    emu_stream *target;
+    if (fn == NULL) return emu_null_argument("fn");
+    int status = emu_stream_acquire(stream, &target);
+    if (status != 0) return status;
+    callback *call = calloc(1, sizeof *call);
+    if (call == NULL) abort();
+    call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .routine = emu_routine()};
+    call->function = fn;
+    call->argument = args;
+    status = emu_stream_enqueue(target, &call->task);
+    emu_stream_release(target);
+    return status;
+}
+
+/* Callbacks that wait for a thread to call aclrtProcessReport. */
+typedef struct report_queue report_queue;
+
+struct report_queue {
+    uint64_t thread;
+    uint32_t streams; /* subscribed to this thread */
+    callback *first, *last;
+    report_queue *next;
+};
+
+static pthread_mutex_t reports_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t reports_changed;
+static pthread_once_t reports_once = PTHREAD_ONCE_INIT;
+static report_queue *reports;
+
+static void make_reports(void) { emu_make_condition(&reports_changed); }
+
+static report_queue *queue_of(uint64_t thread) {
+    report_queue *queue = reports;
+    while (queue != NULL && queue->thread != thread) queue = queue->next;
+    return queue;
+}
+
+API aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
+    ENTER("aclrtSubscribeReport");
+    emu_stream *target;
+    int status = emu_stream_acquire(stream, &target);
+    if (status != 0) return status;
+    pthread_once(&reports_once, make_reports);
+    pthread_mutex_lock(&reports_lock);
+    if (target->subscriber != 0) {
+        status = ACL_ERROR_RT_STREAM_SUBSCRIBE;
+    } else {
+        report_queue *queue = queue_of(threadId);
+        if (queue == NULL) {
+            queue = calloc(1, sizeof *queue);
+            if (queue == NULL) abort();
+            queue->thread = threadId;
+            queue->next = reports;
+            reports = queue;
+        }
+        queue->streams++;
+        target->subscriber = threadId;
+    }
+    pthread_mutex_unlock(&reports_lock);
+    emu_stream_release(target);
+    return status == 0 ? 0 : emu_fail(status, NULL, "the stream is subscribed already");
+}
+
+API aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
+    ENTER("aclrtUnSubscribeReport");
+    emu_stream *target;
+    int status = emu_stream_acquire(stream, &target);
+    if (status != 0) return status;
+    pthread_mutex_lock(&reports_lock);
+    report_queue *queue = queue_of(threadId);
+    if (target->subscriber != threadId || queue == NULL) status = ACL_ERROR_RT_THREAD_SUBSCRIBE;
+    else queue->streams--, target->subscriber = 0;
+    pthread_mutex_unlock(&reports_lock);
+    emu_stream_release(target);
+    return status == 0 ? 0 : emu_fail(status, NULL, "the thread is not subscribed to the stream");
+}
+
+static int run_callback(emu_task *task, emu_stream *stream) {
+    callback *call = (callback *)task;
+    pthread_mutex_lock(&reports_lock);
+    report_queue *queue = queue_of(stream->subscriber);
+    if (queue == NULL) {
+        pthread_mutex_unlock(&reports_lock);
+        return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "the stream is not subscribed any more");
+    }
+    bool done = false;
+    callback *waiting = calloc(1, sizeof *waiting); /* the task ends before its callback has run, unless it blocks */
+    if (waiting == NULL) abort();
+    waiting->function = call->function;
+    waiting->argument = call->argument;
+    waiting->done = call->blocks ? &done : NULL;
+    if (queue->last != NULL) queue->last->next = waiting;
+    else queue->first = waiting;
+    queue->last = waiting;
+    pthread_cond_broadcast(&reports_changed);
+    while (call->blocks && !done) pthread_cond_wait(&reports_changed, &reports_lock);
+    pthread_mutex_unlock(&reports_lock);
+    return 0;
+}
+
+API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream) {
+    ENTER("aclrtLaunchCallback");
+    emu_stream *target;
+    if (fn == NULL) return emu_null_argument("fn");
+    int status = emu_stream_acquire(stream, &target);
+    if (status != 0) return status;
+    if (target->subscriber == 0) {
+        emu_stream_release(target);
+        return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "aclrtSubscribeReport must come first");
+    }
+    callback *call = calloc(1, sizeof *call);
+    if (call == NULL) abort();
+    call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .routine = emu_routine()};
+    call->function = fn;
+    call->argument = userData;
+    call->blocks = blockType == ACL_CALLBACK_BLOCK;
+    status = emu_stream_enqueue(target, &call->task);
+    emu_stream_release(target);
+    return status;
+}
+
+API aclError aclrtProcessReport(int32_t timeout) {
+    ENTER("aclrtProcessReport");
+    int status = emu_check_timeout(timeout);
+    if (status != 0) return status;
+    pthread_once(&reports_once, make_reports);
+    struct timespec until = emu_deadline(timeout > 0 ? timeout : 0);
+    uint64_t self = (uint64_t)pthread_self();
+    pthread_mutex_lock(&reports_lock);
+    report_queue *queue = queue_of(self);
+    callback *call = NULL;
+    while (queue != NULL && queue->streams > 0 && (call = queue->first) == NULL && status == 0) {
+        if (timeout < 0) pthread_cond_wait(&reports_changed, &reports_lock);
+        else if (pthread_cond_timedwait(&reports_changed, &reports_lock, &until) == ETIMEDOUT) status = ETIMEDOUT;
+    }
+    if (call != NULL) {
+        queue->first = call->next;
+        if (queue->first == NULL) queue->last = NULL;
+    }
+    pthread_mutex_unlock(&reports_lock);
+    if (call == NULL && status == 0)
+        return emu_fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, NULL, "this thread is subscribed to no stream");
+    if (call == NULL) return emu_fail(ACL_ERROR_RT_REPORT_TIMEOUT, NULL, "no callback came within %d ms", timeout);
+    call->function(call->argument);
+    pthread_mutex_lock(&reports_lock);
+    if (call->done != NULL) *call->done = true;
+    pthread_cond_broadcast(&reports_changed);
+    pthread_mutex_unlock(&reports_lock);
+    free(call);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- what failed, and where */
+
+struct rtExceptionInfo {
+    uint32_t task, stream, thread, device, status;
+};
+
+#define NO_INFO UINT32_MAX /* what CANN's getters return without one */
+
+static _Atomic aclrtExceptionInfoCallback on_exception;
+
+void emu_tell_exception(const emu_stream *stream, const emu_task *task, int status) {
+    aclrtExceptionInfoCallback function = on_exception;
+    if (function == NULL) return;
+    aclrtExceptionInfo info = {(uint32_t)task->sequence, (uint32_t)stream->id, task->thread, (uint32_t)stream->device->id, (uint32_t)status};
+    function(&info);
+}
+
+API aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback) {
+    ENTER("aclrtSetExceptionInfoCallback");
+    on_exception = callback;
+    return 0;
+}
+
+API uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->task : NO_INFO; }
+API uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->stream : NO_INFO; }
+API uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->thread : NO_INFO; }
+API uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->device : NO_INFO; }
+API uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->status : NO_INFO; }

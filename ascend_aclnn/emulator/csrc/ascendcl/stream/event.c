@@ -1,0 +1,481 @@
+/* Events, which mark points in streams. */
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/handles.h"
+#include "ascendcl/core/plog.h"
+#include "ascendcl/core/settings.h"
+#include "ascendcl/core/sharing.h"
+#include "ascendcl/stream/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -------------------------------------------------------------------------------------------------------------- events */
+
+/* One recording of an event. Streams that wait hold on to the recording, so the event may be recorded again, or be
+ * destroyed, while they wait. */
+typedef struct {
+    _Atomic uint32_t references;
+    emu_stream *stream;
+    uint64_t sequence;
+    _Atomic bool done;
+    _Atomic uint64_t time;
+    emu_shared *shared; /* of an event that other processes may know, */
+    uint64_t number;    /* and the recording's number there */
+} recording;
+
+typedef struct {
+    emu_device *device;
+    emu_context *context;
+    uint32_t flags;
+    enum { EVENT_PLAIN, EVENT_FLAG, EVENT_EX } made;
+    recording *latest; /* NULL: not recorded, or reset; under events_lock */
+    uint32_t id;
+    emu_shared *shared; /* of an event that other processes may know: its recordings are in a table that they see */
+} event;
+
+static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint32_t event_ids = 1;
+
+static void drop_recording(recording *record) {
+    if (record == NULL || --record->references > 0) return;
+    emu_stream_release(record->stream);
+    emu_shared_release(record->shared);
+    free(record);
+}
+
+static recording *latest_of(const event *which) {
+    pthread_mutex_lock(&events_lock);
+    recording *record = which->latest;
+    if (record != NULL) record->references++;
+    pthread_mutex_unlock(&events_lock);
+    return record;
+}
+
+static void set_latest(event *which, recording *record) {
+    pthread_mutex_lock(&events_lock);
+    recording *old = which->latest;
+    which->latest = record;
+    pthread_mutex_unlock(&events_lock);
+    drop_recording(old);
+}
+
+static int find_event(aclrtEvent handle, event **result) {
+    emu_context *context;
+    void *object;
+    int status = emu_current_context(&context);
+    if (status == 0) status = emu_handle_find(handle, KIND_EVENT, &object);
+    if (status == 0) *result = object;
+    return status;
+}
+
+/* The event takes over what is shared, unless it fails. */
+static int add_event(aclrtEvent *handle, uint32_t flags, int made, emu_shared *shared) {
+    emu_context *context;
+    int status = emu_current_context(&context);
+    if (status != 0) return status;
+    emu_device *device = context->device;
+    pthread_mutex_lock(&emu_world);
+    uint32_t count = ++device->events;
+    pthread_mutex_unlock(&emu_world);
+    event *made_event = NULL;
+    if (made != EVENT_EX && count > (uint32_t)emu_config()->soc.events) {
+        status = emu_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, NULL, "%u events exist, the limit of %s", count - 1,
+                          emu_config()->soc.name);
+    } else {
+        made_event = calloc(1, sizeof *made_event);
+        if (made_event != NULL) {
+            *made_event = (event){device, context, flags, made, NULL, event_ids++, shared};
+            *handle = emu_handle_new(KIND_EVENT, made_event);
+            if (*handle == NULL) status = ACL_ERROR_RT_NO_EVENT_RESOURCE;
+        } else {
+            status = emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
+        }
+    }
+    if (status != 0) {
+        free(made_event);
+        pthread_mutex_lock(&emu_world);
+        device->events--;
+        pthread_mutex_unlock(&emu_world);
+    }
+    return status;
+}
+
+static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
+    emu_shared *shared = NULL;
+    if (handle == NULL) return emu_null_argument("event");
+    int status = (flags & ACL_EVENT_IPC) != 0 ? emu_shared_new(SHARED_EVENT, true, -1, 0, 0, &shared) : 0;
+    if (status == 0) status = add_event(handle, flags, made, shared);
+    if (status != 0) emu_shared_release(shared);
+    return status;
+}
+
+#define EVERY_FLAG (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC)
+
+static int check_flags(uint32_t flags) {
+    if (flags == 0 || (flags & ~(uint32_t)EVERY_FLAG) != 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flag is %#x; allowed: any of %#x", flags, (unsigned)EVERY_FLAG);
+    return 0;
+}
+
+API aclError aclrtCreateEvent(aclrtEvent *event) {
+    ENTER("aclrtCreateEvent");
+    return create_event(event, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, EVENT_PLAIN);
+}
+
+API aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
+    ENTER("aclrtCreateEventWithFlag");
+    int status = check_flags(flag);
+    return status != 0 ? status : create_event(event, flag, EVENT_FLAG);
+}
+
+API aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
+    ENTER("aclrtCreateEventExWithFlag");
+    int status = check_flags(flag);
+    return status != 0 ? status : create_event(event, flag, EVENT_EX);
+}
+
+API aclError aclrtDestroyEvent(aclrtEvent handle) {
+    ENTER_RELEASE("aclrtDestroyEvent");
+    void *object = NULL;
+    int status = emu_handle_drop(handle, KIND_EVENT, &object);
+    if (status == 0) {
+        event *old = object;
+        set_latest(old, NULL);
+        pthread_mutex_lock(&emu_world);
+        old->device->events--;
+        pthread_mutex_unlock(&emu_world);
+        emu_shared_release(old->shared);
+        free(old);
+    }
+    LEAVE(status);
+}
+
+typedef struct {
+    emu_task task;
+    recording *record;
+} event_task;
+
+static void finish_event(emu_task *task) {
+    drop_recording(((event_task *)task)->record);
+    free(task);
+}
+
+static int run_record(emu_task *task, emu_stream *stream) {
+    (void)stream;
+    recording *record = ((event_task *)task)->record;
+    record->time = emu_now();
+    record->done = true;
+    if (record->shared != NULL) emu_shared_recorded(record->shared, record->number);
+    return 0;
+}
+
+static emu_task *make_event_task(recording *record, emu_task task) {
+    event_task *made = calloc(1, sizeof *made);
+    if (made == NULL) abort();
+    made->task = task;
+    made->task.finish = finish_event;
+    made->task.routine = emu_routine();
+    made->record = record;
+    return &made->task;
+}
+
+static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
+    event *which;
+    emu_stream *stream;
+    int status = find_event(handle, &which);
+    if (status == 0) status = emu_stream_acquire(stream_handle, &stream);
+    if (status != 0) return status;
+    if (which->device != stream->device) {
+        emu_stream_release(stream);
+        return emu_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EMULATOR_WRONG_CONTEXT", "the event is of device %d, the stream of device %d",
+                        which->device->id, stream->device->id);
+    }
+    recording *record = calloc(1, sizeof *record);
+    if (record == NULL) abort();
+    record->references = 2; /* the event's and the task's */
+    record->stream = stream;
+    stream->references++;
+    if (which->shared != NULL) {
+        record->shared = which->shared;
+        emu_shared_hold(record->shared);
+        record->number = emu_shared_record(record->shared);
+    }
+    /* When it passes matters where the time is kept, and where other processes wait. */
+    bool quiet = (which->flags & ACL_EVENT_TIME_LINE) == 0 && which->shared == NULL;
+    emu_task *task = make_event_task(record, (emu_task){.run = run_record, .quiet = quiet});
+    task->number = &record->sequence;
+    status = emu_stream_enqueue(stream, task);
+    if (status == 0) set_latest(which, record);
+    if (status == 0 && record->shared != NULL) emu_stream_let_run(stream, record->sequence); /* others may wait for it */
+    if (status != 0) drop_recording(record);
+    emu_stream_release(stream);
+    return status;
+}
+
+API aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
+    ENTER("aclrtRecordEvent");
+    return record_event(event, stream);
+}
+
+API aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+    ENTER("aclrtRecordEventWithFlag");
+    (void)flag;
+    return record_event(event, stream);
+}
+
+/* Whether the latest recording is another process's. */
+static bool is_elsewhere(const event *which, const recording *record) {
+    return which->shared != NULL && emu_shared_latest(which->shared) > (record != NULL ? record->number : 0);
+}
+
+typedef struct {
+    emu_task task;
+    emu_shared *shared;
+    uint64_t number;
+} shared_task;
+
+static void finish_shared(emu_task *task) {
+    emu_shared_release(((shared_task *)task)->shared);
+    free(task);
+}
+
+static int check_recorder(int passed) {
+    if (passed >= 0) return 0;
+    return emu_fail(ACL_ERROR_RT_IPC_ERROR, "EMULATOR_NOT_SHARED", "the process that recorded the event has ended, and the event never passes");
+}
+
+static int run_wait_elsewhere(emu_task *task, emu_stream *stream) {
+    const shared_task *wait = (shared_task *)task;
+    int passed = 0;
+    while (passed == 0 && !emu_stream_drops(stream)) passed = emu_shared_wait(wait->shared, wait->number, 1000);
+    return check_recorder(passed);
+}
+
+static int wait_elsewhere(emu_stream *stream, const event *which) {
+    shared_task *made = calloc(1, sizeof *made);
+    if (made == NULL) abort();
+    made->task = (emu_task){.run = run_wait_elsewhere, .slow = true, .finish = finish_shared, .routine = emu_routine()};
+    made->shared = which->shared;
+    emu_shared_hold(made->shared);
+    made->number = emu_shared_latest(made->shared);
+    return emu_stream_enqueue(stream, &made->task);
+}
+
+static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
+    event *which;
+    emu_stream *stream;
+    int status = find_event(handle, &which);
+    if (status == 0) status = emu_stream_acquire(stream_handle, &stream);
+    if (status != 0) return status;
+    if (which->made == EVENT_FLAG && (which->flags & ACL_EVENT_SYNC) == 0) {
+        emu_stream_release(stream);
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", which->flags);
+    }
+    recording *record = latest_of(which);
+    if (is_elsewhere(which, record)) {
+        drop_recording(record);
+        status = wait_elsewhere(stream, which);
+    } else if (record != NULL) {
+        if (!record->done) emu_stream_poll(record->stream);
+        /* The error of the other stream is told where that stream is synchronised. */
+        emu_task wait = {.quiet = true, .awaited = record->stream, .until = record->sequence};
+        if (record->done) drop_recording(record);
+        else status = emu_stream_enqueue(stream, make_event_task(record, wait));
+    }
+    emu_stream_release(stream);
+    return status;
+}
+
+API aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
+    ENTER("aclrtStreamWaitEvent");
+    return wait_event(stream, event);
+}
+
+API aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
+    ENTER("aclrtStreamWaitEventWithTimeout");
+    (void)timeout; /* of the device's own waiting; a recording always comes to pass here */
+    return wait_event(stream, event);
+}
+
+API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
+    ENTER("aclrtResetEvent");
+    event *which;
+    emu_stream *stream;
+    int status = find_event(handle, &which);
+    if (status == 0) status = emu_stream_acquire(stream_handle, &stream);
+    if (status != 0) return status;
+    emu_stream_release(stream);
+    if (which->made != EVENT_FLAG)
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
+    set_latest(which, NULL);
+    return 0;
+}
+
+/* Whether what was recorded has passed. */
+static int query_event(aclrtEvent handle, bool *done) {
+    event *which;
+    int status = find_event(handle, &which);
+    if (status != 0) return status;
+    recording *record = latest_of(which);
+    if (is_elsewhere(which, record)) {
+        drop_recording(record);
+        int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), 0);
+        *done = passed != 0;
+        return check_recorder(passed);
+    }
+    *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : which->made == EVENT_EX;
+    drop_recording(record);
+    return 0;
+}
+
+static int refuse_ex(aclrtEvent handle) {
+    event *which;
+    int status = find_event(handle, &which);
+    if (status == 0 && which->made == EVENT_EX)
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "not for events of aclrtCreateEventExWithFlag");
+    return status;
+}
+
+API aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
+    ENTER("aclrtQueryEventStatus");
+    bool done;
+    if (status == NULL) return emu_null_argument("status");
+    int failed = query_event(event, &done);
+    if (failed == 0) *status = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    return failed;
+}
+
+/* The older query counts the other way round. */
+API aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
+    ENTER("aclrtQueryEvent");
+    bool done;
+    if (status == NULL) return emu_null_argument("status");
+    int failed = refuse_ex(event);
+    if (failed == 0) failed = query_event(event, &done);
+    if (failed == 0) *status = done ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+    return failed;
+}
+
+API aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *status) {
+    ENTER("aclrtQueryEventWaitStatus");
+    bool done;
+    if (status == NULL) return emu_null_argument("status");
+    int failed = refuse_ex(event);
+    if (failed == 0) failed = query_event(event, &done);
+    if (failed == 0) *status = done ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
+    return failed;
+}
+
+static int event_timed_out(int32_t timeout) {
+    return emu_timed_out(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "EE8888", "the event has not passed", timeout);
+}
+
+static int synchronize_event(aclrtEvent handle, int32_t timeout) {
+    event *which;
+    int status = find_event(handle, &which);
+    if (status != 0) return status;
+    recording *record = latest_of(which);
+    if (is_elsewhere(which, record)) {
+        int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), timeout);
+        status = passed != 0 ? check_recorder(passed)
+                             : event_timed_out(timeout);
+    } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout))
+        status = event_timed_out(timeout);
+    drop_recording(record);
+    return status;
+}
+
+API aclError aclrtSynchronizeEvent(aclrtEvent event) {
+    ENTER_RELEASE("aclrtSynchronizeEvent");
+    LEAVE(synchronize_event(event, -1));
+}
+
+API aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
+    ENTER_RELEASE("aclrtSynchronizeEventWithTimeout");
+    int status = emu_check_timeout(timeout);
+    LEAVE(status != 0 ? status : synchronize_event(event, timeout));
+}
+
+/* When an event passed, in nanoseconds. */
+static int time_of(aclrtEvent handle, uint64_t *time) {
+    event *which;
+    int status = find_event(handle, &which);
+    if (status != 0) return status;
+    if ((which->flags & ACL_EVENT_TIME_LINE) == 0)
+        return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_TIME_LINE",
+                        which->flags);
+    recording *record = latest_of(which);
+    if (record == NULL) return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, NULL, "the event has not been recorded");
+    if (record->done) *time = record->time;
+    else status = emu_fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, NULL, "the event has not passed yet; synchronize first");
+    drop_recording(record);
+    return status;
+}
+
+API aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
+    ENTER("aclrtEventElapsedTime");
+    uint64_t start, end;
+    if (ms == NULL) return emu_null_argument("ms");
+    int status = time_of(startEvent, &start);
+    if (status == 0) status = time_of(endEvent, &end);
+    if (status != 0) return status;
+    if (end < start) return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_REVERSAL, NULL, "the end event passed before the start event");
+    *ms = (float)((double)(end - start) * 1e-6);
+    return 0;
+}
+
+API aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
+    ENTER("aclrtEventGetTimestamp");
+    uint64_t time;
+    if (timestamp == NULL) return emu_null_argument("timestamp");
+    int status = time_of(event, &time);
+    if (status == 0) *timestamp = time / 1000;
+    return status;
+}
+
+API aclError aclrtGetEventId(aclrtEvent event_handle, uint32_t *eventId) {
+    ENTER("aclrtGetEventId");
+    event *which;
+    if (eventId == NULL) return emu_null_argument("eventId");
+    int status = find_event(event_handle, &which);
+    if (status == 0) *eventId = which->id;
+    return status;
+}
+
+API aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
+    ENTER("aclrtGetEventAvailNum");
+    emu_context *context;
+    if (eventCount == NULL) return emu_null_argument("eventCount");
+    int status = emu_current_context(&context);
+    if (status == 0) *eventCount = (uint32_t)emu_config()->soc.events - context->device->events;
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------- other processes */
+
+API aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *result) {
+    ENTER("aclrtIpcGetEventHandle");
+    event *which;
+    if (result == NULL) return emu_null_argument("handle");
+    int status = find_event(handle, &which);
+    if (status != 0) return status;
+    if (which->shared == NULL || !emu_shared_mine(which->shared))
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_IPC, or by another process", which->flags);
+    uint64_t name = emu_shared_name(which->shared);
+    memset(result, 0, sizeof *result);
+    memcpy(result, &name, sizeof name);
+    return 0;
+}
+
+API aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *result) {
+    ENTER("aclrtIpcOpenEventHandle");
+    uint64_t name;
+    emu_shared *shared = NULL;
+    if (result == NULL) return emu_null_argument("event");
+    memcpy(&name, &handle, sizeof name);
+    int status = emu_shared_open(name, SHARED_EVENT, &shared);
+    if (status == 0) status = add_event(result, ACL_EVENT_IPC, EVENT_EX, shared);
+    if (status != 0) emu_shared_release(shared);
+    return status;
+}

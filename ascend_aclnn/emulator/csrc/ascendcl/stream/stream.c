@@ -1,0 +1,793 @@
+/* Streams: queues of tasks with a worker thread each. */
+#include "ascendcl/stream/stream.h"
+
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/handles.h"
+#include "ascendcl/core/plog.h"
+#include "ascendcl/core/settings.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------------------------------------------ life of streams */
+
+static _Atomic int stream_ids = 1;
+
+int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **result) {
+    emu_stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
+    stream->context = context;
+    stream->device = context->device;
+    stream->priority = priority;
+    stream->flags = flags;
+    stream->references = 1;
+    stream->connection.channel.socket = -1;
+    stream->id = stream_ids++;
+    stream->released = emu_config()->streams == STREAMS_DEFERRED ? 0 : UINT64_MAX;
+    pthread_mutex_init(&stream->lock, NULL);
+    emu_make_condition(&stream->wake);
+    emu_make_condition(&stream->progress);
+    stream->handle = emu_handle_new(KIND_STREAM, stream);
+    if (stream->handle == NULL) {
+        emu_stream_release(stream);
+        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    }
+    *result = stream;
+    return 0;
+}
+
+void emu_stream_release(emu_stream *stream) {
+    if (--stream->references > 0) return;
+    emu_link_close(&stream->connection);
+    pthread_mutex_destroy(&stream->lock);
+    pthread_cond_destroy(&stream->wake);
+    pthread_cond_destroy(&stream->progress);
+    emu_buffer_free(&stream->answer);
+    free(stream->error_text);
+    free(stream->allocator);
+    free(stream);
+}
+
+emu_device *emu_stream_device(const emu_stream *stream) { return stream->device; }
+
+int emu_stream_acquire(aclrtStream handle, emu_stream **result) {
+    emu_context *context;
+    void *object = NULL;
+    int status = emu_current_context(&context);
+    if (status != 0) return status;
+    if (handle == NULL) {
+        *result = context->default_stream;
+        context->default_stream->references++;
+        return 0;
+    }
+    emu_table_lock();
+    status = emu_handle_find(handle, KIND_STREAM, &object);
+    if (status == 0) ((emu_stream *)object)->references++;
+    emu_table_unlock();
+    if (status != 0) return status;
+    emu_stream *stream = object;
+    if (stream->context != context) {
+        int other = stream->device->id;
+        emu_stream_release(stream);
+        return emu_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EMULATOR_WRONG_CONTEXT",
+                        "the stream %p is of another context (device %d) than this thread's (device %d)", handle, other,
+                        context->device->id);
+    }
+    *result = stream;
+    return 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- execution */
+
+/*
+ * The head of the queue is driven by one thread at a time: by a thread that waits for the stream, or by its worker.
+ * Launches are put into the ring as soon as only launches and events are before them, by the thread that queues them; so
+ * the device goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker is
+ * there for everything else. What the device has done is taken in when somebody looks at the stream, or queues more; so are
+ * events, whose passing nobody sees otherwise. Who waits for a stream that waits for another one drives that one: what is
+ * awaited has been queued before who awaits it, so threads that do this do not wait for each other in a circle.
+ */
+
+#define WINDOW 512u                /* launches in the ring at most, */
+#define MANY 32u                   /* and how many there are before a launching thread takes in what is done */
+
+typedef enum { STEP_DONE, STEP_NOTHING, STEP_TIMEOUT } step_result;
+
+static uint64_t under_way(const emu_stream *stream) { return stream->connection.launched - stream->connection.taken; }
+
+static void pass_unsent(emu_stream *stream) {
+    if (!stream->unsent->quiet) stream->pressing--;
+    stream->unsent = stream->unsent->next;
+}
+
+/* Ends the task at the head of the queue. The lock is held. */
+static void end_head(emu_stream *stream, int status) {
+    emu_task *task = stream->head;
+    char *text = status != 0 ? emu_take_message() : NULL;
+    stream->head = task->next;
+    if (stream->head == NULL) stream->tail = NULL;
+    if (stream->unsent == task) pass_unsent(stream);
+    uint64_t sequence = task->sequence;
+    pthread_mutex_unlock(&stream->lock);
+    if (status != 0) emu_tell_exception(stream, task, status);
+    task->finish(task);
+    pthread_mutex_lock(&stream->lock);
+    if (status != 0) stream->stumbled = stream->failure_mode == ACL_STOP_ON_FAILURE;
+    if (status != 0 && stream->error == 0) {
+        stream->error = status;
+        stream->error_text = text;
+        text = NULL;
+    }
+    free(text);
+    stream->completed = sequence;
+}
+
+/* Tasks that have not begun are dropped: the stream is being destroyed by force, or stops at its first error. */
+static bool drops(const emu_stream *stream) {
+    bool aborted = stream->head != NULL && stream->head->sequence <= stream->aborted;
+    return stream->dropping || aborted || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
+}
+
+bool emu_stream_drops(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    bool result = drops(stream);
+    pthread_mutex_unlock(&stream->lock);
+    return result;
+}
+
+static bool fits_ring(const emu_task *task) { return task->answered != NULL && task->request.size <= EMU_LAUNCH_BYTES; }
+
+/* Whether launches behind a task need not wait for it: an event that is recorded, or that has passed. */
+static bool lets_pass(const emu_task *task, const emu_stream *stream) {
+    return task->quiet && (task->awaited == NULL || task->awaited == stream || task->awaited->completed >= task->until);
+}
+
+/* Puts into the ring what may be there. The lock is held. */
+static int send_launches(emu_stream *stream) {
+    bool stops = stream->failure_mode == ACL_STOP_ON_FAILURE;
+    while (!drops(stream) && stream->unsent != NULL && stream->unsent->sequence <= stream->released) {
+        if (lets_pass(stream->unsent, stream)) {
+            pass_unsent(stream);
+            continue;
+        }
+        if (!fits_ring(stream->unsent)) return 0;
+        uint64_t before = under_way(stream);
+        if (before == 0) stream->stumbled = false;
+        if (before >= WINDOW || stream->stumbled) return 0;
+        if (before == 0 && !emu_link_current(&stream->connection)) {
+            emu_link_close(&stream->connection);
+            int status = emu_link_open(stream->device, &stream->connection);
+            if (status != 0) return status;
+        }
+        if (!emu_link_launch(&stream->connection, &stream->unsent->request, stops && before > 0)) return 0;
+        pass_unsent(stream);
+    }
+    return 0;
+}
+
+/* Nobody drives the stream any more: whoever waits for it may. The lock is held. */
+static void let_go(emu_stream *stream) {
+    stream->driven = false;
+    if (stream->waiters > 0) pthread_cond_broadcast(&stream->progress);
+    if (stream->ending) pthread_cond_signal(&stream->wake);
+}
+
+/* Whether the head of the queue has been done, or need not be. */
+static bool is_done(const emu_stream *stream) {
+    if (stream->head == stream->unsent) return false;
+    return stream->head->answered == NULL || emu_link_done(&stream->connection);
+}
+
+/* Takes in the launch at the head of the queue, and what is done behind it. The lock is held, and nobody else drives the
+ * stream. */
+static void take_in(emu_stream *stream) {
+    emu_buffer *answer = &stream->answer;
+    do {
+        emu_task *task = stream->head;
+        int status = 0;
+        emu_set_routine(task->routine);
+        pthread_mutex_unlock(&stream->lock);
+        if (task->answered != NULL) {
+            status = emu_link_take(&stream->connection, answer);
+            if (status != 0 || answer->size > 0) status = task->answered(task, status, answer);
+        } else if (task->run != NULL) {
+            status = task->run(task, stream);
+        }
+        pthread_mutex_lock(&stream->lock);
+        end_head(stream, status);
+    } while (is_done(stream));
+    if (answer->room > (64u << 10)) emu_buffer_free(answer);
+}
+
+/* A launch that does not fit into the ring. The lock is held. */
+static int call_launch(emu_stream *stream, emu_task *task) {
+    pthread_mutex_unlock(&stream->lock);
+    int status = emu_link_call(stream->device, CALL_LAUNCH, &task->request, &stream->answer);
+    status = task->answered(task, status, &stream->answer);
+    emu_buffer_free(&stream->answer);
+    pthread_mutex_lock(&stream->lock);
+    return status;
+}
+
+/* Drives the head of the queue: by one task, or by `launches` launches (at least one). The lock is held, and nobody drives the stream. */
+static step_result step(emu_stream *stream, bool worker, uint64_t launches, int32_t timeout) {
+    emu_task *task = stream->head;
+    if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
+    const char *routine = emu_routine();
+    bool in_time = true, skip = drops(stream) && (task == stream->unsent || task->answered == NULL);
+    int status = 0;
+    stream->driven = true;
+    emu_set_routine(task->routine);
+    if (!skip && fits_ring(task)) status = send_launches(stream);
+    if (skip || status != 0) {
+        end_head(stream, status);
+    } else if (fits_ring(task)) {
+        uint64_t most = under_way(stream), wanted = stream->connection.taken + (launches < most ? launches : most);
+        pthread_mutex_unlock(&stream->lock);
+        in_time = emu_link_await(&stream->connection, wanted, timeout);
+        pthread_mutex_lock(&stream->lock);
+        if (in_time || emu_link_done(&stream->connection)) take_in(stream);
+    } else if (task->answered != NULL) {
+        end_head(stream, call_launch(stream, task));
+    } else if (task->awaited != NULL) {
+        if (!lets_pass(task, stream)) {
+            pthread_mutex_unlock(&stream->lock);
+            in_time = emu_stream_wait_for(task->awaited, task->until, timeout);
+            pthread_mutex_lock(&stream->lock);
+        }
+        if (in_time) end_head(stream, 0);
+    } else {
+        pthread_mutex_unlock(&stream->lock);
+        status = task->run(task, stream);
+        pthread_mutex_lock(&stream->lock);
+        end_head(stream, status);
+    }
+    if (stream->unsent != NULL && send_launches(stream) != 0) free(emu_take_message()); /* told when they are driven */
+    emu_set_routine(routine);
+    let_go(stream);
+    return in_time ? STEP_DONE : STEP_TIMEOUT;
+}
+
+/* There is a task that the device process will not do by itself, and that should not wait until somebody looks. */
+static bool needs_driver(const emu_stream *stream) {
+    if (stream->unsent == NULL || stream->unsent->sequence > stream->released) return false;
+    return stream->pressing > 0 || stream->submitted - stream->completed >= WINDOW;
+}
+
+/* How many launches there are up to a task, as far as it matters. */
+static uint64_t launches_until(const emu_stream *stream, uint64_t sequence) {
+    uint64_t count = 0;
+    for (const emu_task *task = stream->head; task != NULL && task->sequence <= sequence && count < WINDOW; task = task->next)
+        count += task->answered != NULL;
+    return count;
+}
+
+static void *work(void *argument) {
+    emu_stream *stream = argument;
+    pthread_mutex_lock(&stream->lock);
+    while (!stream->ending || stream->head != NULL || stream->driven) {
+        bool useful = !stream->driven && (needs_driver(stream) || (stream->ending && stream->head != NULL));
+        if (!useful || step(stream, true, under_way(stream) / 2 + 1, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
+    }
+    pthread_mutex_unlock(&stream->lock);
+    emu_stream_release(stream);
+    return NULL;
+}
+
+/* The worker handles no signals: they are the client's. */
+static int start_worker(emu_stream *stream) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, 512u << 10);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    stream->references++;
+    int failed = pthread_create(&thread, &attributes, work, stream);
+    if (failed != 0) stream->references--;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attributes);
+    stream->worker = failed == 0;
+    return failed;
+}
+
+/* Wakes the worker if it is needed. The lock is held. */
+static int call_worker(emu_stream *stream) {
+    if (stream->driven || !needs_driver(stream)) return 0;
+    int failed = stream->worker ? 0 : start_worker(stream);
+    if (failed == 0) pthread_cond_signal(&stream->wake);
+    return failed;
+}
+
+static uint64_t add_task(emu_stream *stream, emu_task *task) {
+    static __thread uint32_t thread;
+    if (thread == 0) thread = (uint32_t)syscall(SYS_gettid);
+    task->thread = thread;
+    task->next = NULL;
+    task->sequence = ++stream->submitted;
+    if (task->number != NULL) *task->number = task->sequence;
+    if (stream->tail != NULL) stream->tail->next = task;
+    else stream->head = task;
+    stream->tail = task;
+    if (stream->unsent == NULL) stream->unsent = task;
+    if (!task->quiet) stream->pressing++;
+    return task->sequence;
+}
+
+int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
+    pthread_mutex_lock(&stream->lock);
+    uint64_t sequence = add_task(stream, task);
+    if (under_way(stream) >= MANY && emu_link_done(&stream->connection) && !stream->driven) step(stream, false, 1, 0);
+    /* What cannot be sent now is sent, or fails, when the stream is driven. */
+    if (stream->unsent == task && send_launches(stream) != 0) free(emu_take_message());
+    if (stream->head == task && task->quiet && !stream->driven) step(stream, false, 1, 0);
+    int failed = call_worker(stream);
+    pthread_mutex_unlock(&stream->lock);
+    if (failed != 0)
+        return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "cannot start a stream's thread: %s", strerror(failed));
+    if (emu_config()->streams == STREAMS_EAGER) emu_stream_wait_for(stream, sequence, -1);
+    return 0;
+}
+
+void emu_stream_let_run(emu_stream *stream, uint64_t sequence) {
+    if (emu_config()->streams != STREAMS_DEFERRED) return;
+    pthread_mutex_lock(&stream->lock);
+    if (stream->released < sequence) stream->released = sequence;
+    call_worker(stream);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout) {
+    uint64_t end = emu_now() + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
+    struct timespec until = emu_deadline(timeout > 0 ? timeout : 0);
+    bool in_time = true;
+    pthread_mutex_lock(&stream->lock);
+    if (stream->released < sequence) stream->released = sequence;
+    while (stream->completed < sequence && in_time) {
+        if (!stream->driven) {
+            step_result result = step(stream, false, launches_until(stream, sequence), timeout < 0 ? -1 : emu_left(end));
+            in_time = result != STEP_TIMEOUT;
+            if (result != STEP_NOTHING) continue;
+            call_worker(stream);
+        }
+        stream->waiters++;
+        if (timeout < 0) pthread_cond_wait(&stream->progress, &stream->lock);
+        else in_time = pthread_cond_timedwait(&stream->progress, &stream->lock, &until) != ETIMEDOUT;
+        stream->waiters--;
+    }
+    in_time = stream->completed >= sequence;
+    call_worker(stream); /* what follows is the worker's again */
+    pthread_mutex_unlock(&stream->lock);
+    return in_time;
+}
+
+/* Takes in the answers that have come, and what has passed. */
+void emu_stream_poll(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    while (!stream->driven && stream->head != NULL && (stream->head != stream->unsent || stream->head->quiet)) {
+        if (step(stream, false, 1, 0) != STEP_DONE) break;
+    }
+    call_worker(stream);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+static uint64_t last_submitted(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    uint64_t sequence = stream->submitted;
+    pthread_mutex_unlock(&stream->lock);
+    return sequence;
+}
+
+bool emu_stream_passed(emu_stream *stream, uint64_t sequence) {
+    emu_stream_poll(stream);
+    pthread_mutex_lock(&stream->lock);
+    uint64_t completed = stream->completed;
+    pthread_mutex_unlock(&stream->lock);
+    /* So that a program which polls comes to an end in deferred mode, too, each question lets one more task run. */
+    if (completed < sequence) emu_stream_let_run(stream, completed + 1);
+    return completed >= sequence;
+}
+
+/* Hands the stream's error to the calling thread, once. */
+static int take_error(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    int status = stream->error;
+    char *text = stream->error_text;
+    stream->error = 0;
+    stream->error_text = NULL;
+    pthread_mutex_unlock(&stream->lock);
+    if (status != 0) {
+        if (text != NULL) emu_fail_with(status, text);
+        else emu_fail(status, NULL, "a task of the stream failed");
+    }
+    free(text);
+    return status;
+}
+
+int emu_stream_wait(emu_stream *stream, int32_t timeout) {
+    pthread_mutex_lock(&stream->lock);
+    uint64_t last = stream->submitted, before = stream->aborted;
+    pthread_mutex_unlock(&stream->lock);
+    bool in_time = emu_stream_wait_for(stream, last, timeout);
+    pthread_mutex_lock(&stream->lock);
+    bool aborted = stream->aborted != before;
+    pthread_mutex_unlock(&stream->lock);
+    if (aborted) return emu_fail(ACL_ERROR_RT_DEVICE_TASK_ABORT, NULL, "aclrtDeviceTaskAbort has dropped what was waited for");
+    return in_time ? take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
+}
+
+int emu_stream_end(emu_stream *stream, bool force) {
+    int status = force ? 0 : emu_stream_wait(stream, -1);
+    pthread_mutex_lock(&stream->lock);
+    stream->dropping = stream->dropping || force;
+    stream->ending = true;
+    stream->released = UINT64_MAX;
+    if (stream->head != NULL && !stream->worker) start_worker(stream);
+    pthread_cond_signal(&stream->wake);
+    pthread_mutex_unlock(&stream->lock);
+    emu_stream_release(stream);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------------------------- stream functions */
+
+static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags) {
+    emu_context *context;
+    emu_stream *stream;
+    if (handle == NULL) return emu_null_argument("stream");
+    int status = emu_current_context(&context);
+    if (status != 0) return status;
+    pthread_mutex_lock(&emu_world);
+    uint32_t count = ++context->device->streams;
+    pthread_mutex_unlock(&emu_world);
+    if (count >= (uint32_t)emu_config()->soc.streams) /* the default stream is one of them */
+        status = emu_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, NULL, "%u streams exist, the limit of %s", count,
+                          emu_config()->soc.name);
+    if (status == 0) status = emu_stream_new(context, priority, flags, &stream);
+    if (status == 0) emu_link_start(context->device);
+    pthread_mutex_lock(&emu_world);
+    if (status == 0) {
+        emu_stream_adopt(stream);
+        *handle = stream->handle;
+    } else {
+        context->device->streams--;
+    }
+    pthread_mutex_unlock(&emu_world);
+    return status;
+}
+
+static int destroy_stream(aclrtStream handle, bool force) {
+    emu_stream *stream;
+    void *object;
+    if (handle == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_NULL_HANDLE", "the default stream cannot be destroyed");
+    emu_table_lock();
+    bool destroyed = emu_handle_serial(handle) == 0;
+    emu_table_unlock();
+    if (destroyed) return emu_handle_drop(handle, KIND_STREAM, &object);
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    if (stream == stream->context->default_stream) {
+        emu_stream_release(stream);
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the default stream cannot be destroyed");
+    }
+    status = emu_handle_drop(handle, KIND_STREAM, &object);
+    if (status == 0) {
+        bool ours = false; /* a reset on another thread may have taken it already, and ends it then */
+        pthread_mutex_lock(&emu_world);
+        for (emu_stream **link = &stream->context->streams; *link != NULL; link = &(*link)->next) {
+            if (*link == stream) {
+                *link = stream->next;
+                stream->device->streams--;
+                ours = true;
+                break;
+            }
+        }
+        pthread_mutex_unlock(&emu_world);
+        if (ours) status = emu_stream_end(stream, force);
+    }
+    emu_stream_release(stream);
+    return status;
+}
+
+API aclError aclrtCreateStream(aclrtStream *stream) {
+    ENTER("aclrtCreateStream");
+    return create_stream(stream, 0, 0);
+}
+
+API aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
+    ENTER("aclrtCreateStreamWithConfig");
+    return create_stream(stream, priority, flag);
+}
+
+API aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void) {
+    ENTER_OR_NULL("aclrtCreateStreamConfigHandle");
+    aclrtStreamConfigHandle *config = calloc(1, sizeof *config);
+    void *handle = config != NULL ? emu_handle_new(KIND_STREAM_CONFIG, config) : NULL;
+    if (handle == NULL) free(config);
+    return handle;
+}
+
+API aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle) {
+    ENTER_RELEASE("aclrtDestroyStreamConfigHandle");
+    void *config = NULL;
+    int status = emu_handle_drop(handle, KIND_STREAM_CONFIG, &config);
+    if (status == 0) free(config);
+    LEAVE(status);
+}
+
+API aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue,
+                                     size_t valueSize) {
+    ENTER("aclrtSetStreamConfigOpt");
+    void *object;
+    int status = emu_handle_find(handle, KIND_STREAM_CONFIG, &object);
+    if (status != 0) return status;
+    aclrtStreamConfigHandle *config = object;
+    static const size_t sizes[] = {sizeof(void *), sizeof(size_t), sizeof(size_t), sizeof(uint32_t)};
+    if (attrValue == NULL || (unsigned)attr > ACL_RT_STREAM_PRIORITY || valueSize != sizes[attr])
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "attribute is %d with a value of %zu bytes, which do not go together", (int)attr, valueSize);
+    switch (attr) {
+        case ACL_RT_STREAM_WORK_ADDR_PTR: memcpy(&config->workptr, attrValue, valueSize); break;
+        case ACL_RT_STREAM_WORK_SIZE: memcpy(&config->workSize, attrValue, valueSize); break;
+        case ACL_RT_STREAM_FLAG: memcpy(&config->flag, attrValue, valueSize); break;
+        default: memcpy(&config->priority, attrValue, valueSize); break;
+    }
+    return 0;
+}
+
+API aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle) {
+    ENTER("aclrtCreateStreamV2");
+    void *object;
+    int status = emu_handle_find(handle, KIND_STREAM_CONFIG, &object);
+    if (status != 0) return status;
+    const aclrtStreamConfigHandle *config = object;
+    return create_stream(stream, config->priority, (uint32_t)config->flag);
+}
+
+API aclError aclrtDestroyStream(aclrtStream stream) {
+    ENTER_RELEASE("aclrtDestroyStream");
+    LEAVE(destroy_stream(stream, false));
+}
+
+API aclError aclrtDestroyStreamForce(aclrtStream stream) {
+    ENTER_RELEASE("aclrtDestroyStreamForce");
+    LEAVE(destroy_stream(stream, true));
+}
+
+static int synchronize(aclrtStream handle, int32_t timeout) {
+    emu_stream *stream;
+    int status = emu_stream_acquire(handle, &stream);
+    if (status != 0) return status;
+    status = emu_stream_wait(stream, timeout);
+    emu_stream_release(stream);
+    return status;
+}
+
+API aclError aclrtSynchronizeStream(aclrtStream stream) {
+    ENTER_RELEASE("aclrtSynchronizeStream");
+    LEAVE(synchronize(stream, -1));
+}
+
+int emu_check_timeout(int32_t timeout) {
+    if (timeout == -1 || timeout > 0) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "timeout is %d; allowed: -1 or more than 0 milliseconds", timeout);
+}
+
+API aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
+    ENTER_RELEASE("aclrtSynchronizeStreamWithTimeout");
+    int status = emu_check_timeout(timeout);
+    LEAVE(status != 0 ? status : synchronize(stream, timeout));
+}
+
+#define MOST_STREAMS 2048 /* no SoC has more */
+
+/* All streams of a device, whatever their context; to be released. */
+static size_t all_streams(const emu_device *device, emu_stream **streams) {
+    size_t count = 0;
+    pthread_mutex_lock(&emu_world);
+    for (emu_context *context = device->contexts; context != NULL; context = context->next) {
+        for (emu_stream *s = context->streams; s != NULL && count < MOST_STREAMS; s = s->next) {
+            s->references++;
+            streams[count++] = s;
+        }
+    }
+    pthread_mutex_unlock(&emu_world);
+    return count;
+}
+
+void emu_streams_poll(emu_device *device) {
+    emu_stream *streams[MOST_STREAMS];
+    size_t count = all_streams(device, streams);
+    for (size_t i = 0; i < count; i++) {
+        emu_stream_poll(streams[i]);
+        emu_stream_release(streams[i]);
+    }
+}
+
+void emu_streams_drain(emu_device *device) {
+    emu_stream *streams[MOST_STREAMS];
+    size_t count = all_streams(device, streams);
+    for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
+    for (size_t i = 0; i < count; i++) {
+        emu_stream_wait_for(streams[i], last_submitted(streams[i]), -1);
+        emu_stream_release(streams[i]);
+    }
+}
+
+static int synchronize_device(int32_t timeout) {
+    emu_context *context;
+    int status = emu_current_context(&context);
+    if (status != 0) return status;
+    uint64_t end = timeout < 0 ? 0 : emu_now() + (uint64_t)timeout * 1000000ull;
+    emu_stream *streams[MOST_STREAMS];
+    size_t count = all_streams(context->device, streams);
+    for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
+    for (size_t i = 0; i < count; i++) {
+        int32_t left = timeout;
+        if (timeout >= 0) {
+            uint64_t at = emu_now();
+            left = at < end ? (int32_t)((end - at) / 1000000ull) : 0;
+        }
+        if (status == 0) status = emu_stream_wait(streams[i], left);
+        emu_stream_release(streams[i]);
+    }
+    return status;
+}
+
+/* What has not begun is dropped; who waits for the stream at this moment is told so. Up to which task. */
+static uint64_t begin_abort(emu_stream *stream) {
+    pthread_mutex_lock(&stream->lock);
+    uint64_t last = stream->submitted;
+    stream->aborted = last;
+    emu_link_drop(&stream->connection);
+    pthread_mutex_unlock(&stream->lock);
+    emu_stream_let_run(stream, last);
+    return last;
+}
+
+API aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
+    ENTER("aclrtDeviceTaskAbort");
+    int status = emu_check_device(deviceId);
+    if (status != 0) return status;
+    emu_stream *streams[MOST_STREAMS];
+    uint64_t last[MOST_STREAMS];
+    size_t count = all_streams(&emu_devices[deviceId], streams);
+    bool ended = true;
+    for (size_t i = 0; i < count; i++) last[i] = begin_abort(streams[i]); /* all of them: they may wait for each other */
+    for (size_t i = 0; i < count; i++) {
+        ended = emu_stream_wait_for(streams[i], last[i], timeout == 0 ? -1 : (int32_t)(timeout < INT32_MAX ? timeout : INT32_MAX)) && ended;
+        if (ended && take_error(streams[i]) != 0) free(emu_take_message()); /* the device is as new */
+        emu_stream_release(streams[i]);
+    }
+    return ended ? 0 : emu_fail(ACL_ERROR_RT_WAIT_TIMEOUT, NULL, "what has begun on device %d has not ended after %u ms", deviceId, timeout);
+}
+
+API aclError aclrtSynchronizeDevice(void) {
+    ENTER_RELEASE("aclrtSynchronizeDevice");
+    LEAVE(synchronize_device(-1));
+}
+
+API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
+    ENTER_RELEASE("aclrtSynchronizeDeviceWithTimeout");
+    int status = emu_check_timeout(timeout);
+    LEAVE(status != 0 ? status : synchronize_device(timeout));
+}
+
+API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
+    ENTER("aclrtStreamQuery");
+    emu_stream *found;
+    if (status == NULL) return emu_null_argument("status");
+    int failed = emu_stream_acquire(stream, &found);
+    if (failed != 0) return failed;
+    *status = emu_stream_passed(found, last_submitted(found)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    emu_stream_release(found);
+    return 0;
+}
+
+/* No stream is ever captured: aclmdlRICaptureBegin is refused. */
+API aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
+    ENTER("aclmdlRICaptureGetInfo");
+    emu_stream *found;
+    if (status == NULL || modelRI == NULL)
+        return emu_null_argument(status == NULL ? "status" : "modelRI");
+    int failed = emu_stream_acquire(stream, &found);
+    if (failed != 0) return failed;
+    emu_stream_release(found);
+    *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    *modelRI = NULL;
+    return 0;
+}
+
+#define WITH_STREAM(body)                                       \
+    emu_stream *found;                                          \
+    int status_ = emu_stream_acquire(stream, &found);           \
+    if (status_ != 0) return status_;                           \
+    body;                                                       \
+    emu_stream_release(found);                                  \
+    return 0
+
+API aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
+    ENTER("aclrtSetStreamFailureMode");
+    WITH_STREAM(found->failure_mode = mode);
+}
+
+API aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
+    ENTER("aclrtSetStreamOverflowSwitch");
+    WITH_STREAM(found->overflow_switch = flag);
+}
+
+API aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag) {
+    ENTER("aclrtGetStreamOverflowSwitch");
+    if (flag == NULL) return emu_null_argument("flag");
+    WITH_STREAM(*flag = found->overflow_switch);
+}
+
+API aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId) {
+    ENTER("aclrtStreamGetId");
+    if (streamId == NULL) return emu_null_argument("streamId");
+    WITH_STREAM(*streamId = found->id);
+}
+
+API aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority) {
+    ENTER("aclrtStreamGetPriority");
+    if (priority == NULL) return emu_null_argument("priority");
+    WITH_STREAM(*priority = found->priority);
+}
+
+API aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags) {
+    ENTER("aclrtStreamGetFlags");
+    if (flags == NULL) return emu_null_argument("flags");
+    WITH_STREAM(*flags = found->flags);
+}
+
+API aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
+    ENTER("aclrtCtxGetCurrentDefaultStream");
+    emu_context *context;
+    if (stream == NULL) return emu_null_argument("stream");
+    int status = emu_current_context(&context);
+    if (status == 0) *stream = context->default_stream->handle;
+    return status;
+}
+
+API aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
+    ENTER("aclrtGetStreamAvailableNum");
+    emu_context *context;
+    if (streamCount == NULL) return emu_null_argument("streamCount");
+    int status = emu_current_context(&context);
+    if (status == 0) *streamCount = (uint32_t)emu_config()->soc.streams - 1 - context->device->streams;
+    return status;
+}
+
+/* Adds a stream to its context, as the first one. */
+void emu_stream_adopt(emu_stream *stream) {
+    stream->next = stream->context->streams;
+    stream->context->streams = stream;
+}
+
+/* A reset device takes its streams away: they finish their work first, and their handles die. */
+int emu_streams_reclaim(emu_context *context) {
+    int status = 0;
+    for (;;) {
+        pthread_mutex_lock(&emu_world);
+        emu_stream *stream = context->streams;
+        if (stream != NULL) context->streams = stream->next;
+        pthread_mutex_unlock(&emu_world);
+        if (stream == NULL) return status;
+        emu_handle_reclaim(stream->handle);
+        if (stream != context->default_stream) {
+            pthread_mutex_lock(&emu_world);
+            context->device->streams--;
+            pthread_mutex_unlock(&emu_world);
+        }
+        int failed = emu_stream_end(stream, false);
+        if (status == 0) status = failed;
+    }
+}
+
+void *emu_stream_handle(const emu_stream *stream) { return stream->handle; }

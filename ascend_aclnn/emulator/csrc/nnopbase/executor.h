@@ -1,0 +1,26 @@
+/* Both phases of an operator: what the generated code of each one calls. */
+#ifndef EMU_EXECUTOR_H
+#define EMU_EXECUTOR_H
+
+#include "ascendcl/core/api.h"
+
+/* One value of a phase one; the letter of its kind (LETTER_... of protocol.h) says which member counts. */
+typedef union {
+    const void *pointer;
+    int64_t integer;
+    double number;
+} emu_value;
+
+typedef struct {
+    const char *name, *phase_one;
+    const char *kinds;       /* a letter per parameter */
+    const char *directions;  /* i, o or x (both) per parameter; s: an array or scalar that counts among the input tensors */
+    const char *parameters;  /* their names, separated by spaces */
+    bool any_alignment;      /* addresses need not be those of whole 32-byte blocks */
+    bool communicates;       /* it has HCCL make resources for its stream, which the default stream's null handle does not name */
+} emu_operator;
+
+LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);
+LINK int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
+
+#endif

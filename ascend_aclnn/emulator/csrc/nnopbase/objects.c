@@ -1,0 +1,439 @@
+/* aclTensor, aclScalar, arrays and lists: copies of what they were made from. */
+#include "nnopbase/objects.h"
+
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/handles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* -------------------------------------------------------------------------------------------------------------- tensors */
+
+#define MOST_DIMS 64
+
+static uint64_t bits_of(aclDataType dtype) {
+    switch (dtype) {
+        case ACL_UINT1: return 1;
+        case ACL_INT4: case ACL_FLOAT4_E2M1: case ACL_FLOAT4_E1M2: return 4;
+        case ACL_FLOAT6_E3M2: case ACL_FLOAT6_E2M3: return 6;
+        default: return 8 * aclDataTypeSize(dtype);
+    }
+}
+
+static bool private_format(aclFormat format) {
+    switch (format) {
+        case ACL_FORMAT_UNDEFINED: case ACL_FORMAT_NCHW: case ACL_FORMAT_NHWC: case ACL_FORMAT_ND: case ACL_FORMAT_HWCN:
+        case ACL_FORMAT_NDHWC: case ACL_FORMAT_NCDHW: case ACL_FORMAT_NC: case ACL_FORMAT_NCL: return false;
+        default: return true;
+    }
+}
+
+#define WIDEST 16 /* bytes of an element of COMPLEX128 */
+
+/* Elements from the start of the storage up to the last one that a view reaches; false when it reaches before the
+ * start, or further than any memory, or has more elements than any memory, though at the same place (stride 0). */
+static bool reach(const emu_tensor *tensor, int64_t *elements) {
+    const int64_t *dims = tensor->numbers, *strides = dims + tensor->rank;
+    int64_t low = tensor->offset, high = tensor->offset, step, bytes = WIDEST;
+    for (uint64_t i = 0; i < tensor->rank; i++) {
+        if (__builtin_mul_overflow(bytes, dims[i], &bytes)) return false;
+        if (__builtin_mul_overflow(dims[i] - 1, strides[i], &step)) return false;
+        if (__builtin_add_overflow(step < 0 ? low : high, step, step < 0 ? &low : &high)) return false;
+    }
+    return low >= 0 && !__builtin_add_overflow(high, 1, elements);
+}
+
+static bool product(const int64_t *dims, uint64_t rank, int64_t *elements) {
+    *elements = 1;
+    for (uint64_t i = 0; i < rank; i++) {
+        if (dims[i] <= 0) {
+            *elements = 0;
+            return true;
+        }
+        if (__builtin_mul_overflow(*elements, dims[i], elements)) return false;
+    }
+    return true;
+}
+
+uint64_t emu_tensor_extent(const emu_tensor *tensor) {
+    const int64_t *storage = tensor->numbers + 2 * tensor->rank;
+    int64_t elements;
+    uint64_t bits;
+    bool negative = false;
+    for (uint64_t i = 0; i < tensor->rank; i++) {
+        if (tensor->numbers[i] == 0) return 0;
+        negative |= tensor->numbers[i] < 0;
+    }
+    if (negative) return EMU_NO_EXTENT; /* phase one of some operators lets it pass */
+    bool possible = private_format(tensor->format) ? product(storage, tensor->storage_rank, &elements) : reach(tensor, &elements);
+    if (elements == 0) elements = 1;
+    if (!possible || __builtin_mul_overflow((uint64_t)elements, bits_of(tensor->dtype), &bits)) return EMU_NO_EXTENT;
+    return bits / 8 + (bits % 8 != 0);
+}
+
+static void contiguous(int64_t *strides, const int64_t *dims, uint64_t rank) {
+    int64_t step = 1;
+    for (uint64_t i = rank; i-- > 0;) {
+        strides[i] = step;
+        if (__builtin_mul_overflow(step, dims[i], &step)) step = 0; /* no such tensor can be in memory */
+    }
+}
+
+void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims) {
+    int64_t *numbers = calloc(2 * rank + tensor->storage_rank + 1, sizeof *numbers);
+    if (numbers == NULL) abort();
+    memcpy(numbers, dims, rank * sizeof *dims);
+    contiguous(numbers + rank, dims, rank);
+    memcpy(numbers + 2 * rank, tensor->numbers + 2 * tensor->rank, tensor->storage_rank * sizeof *numbers);
+    free(tensor->numbers);
+    tensor->numbers = numbers;
+    tensor->rank = rank;
+}
+
+/* Fills a tensor in; false, with a message, when the arguments make none. */
+static bool describe(emu_tensor *tensor, const int64_t *dims, uint64_t rank, aclDataType dtype, const int64_t *strides,
+                     int64_t offset, aclFormat format, const int64_t *storage, uint64_t storage_rank, void *data) {
+    if ((dims == NULL && rank > 0) || (storage == NULL && storage_rank > 0)) {
+        emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", dims == NULL && rank > 0 ? "viewDims" : "storageDims");
+        return false;
+    }
+    if (rank > MOST_DIMS || storage_rank > MOST_DIMS) {
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the tensor has %llu dimensions; it may have at most %d", (unsigned long long)(rank > storage_rank ? rank : storage_rank), MOST_DIMS);
+        return false;
+    }
+    int64_t *numbers = calloc(2 * rank + storage_rank + 1, sizeof *numbers);
+    if (numbers == NULL) abort();
+    if (rank > 0) memcpy(numbers, dims, rank * sizeof *dims);
+    if (strides != NULL) memcpy(numbers + rank, strides, rank * sizeof *strides);
+    else contiguous(numbers + rank, numbers, rank);
+    if (storage_rank > 0) memcpy(numbers + 2 * rank, storage, storage_rank * sizeof *storage);
+    free(tensor->numbers);
+    *tensor = (emu_tensor){dtype, format, offset, rank, storage_rank, numbers, data};
+    return true;
+}
+
+API aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
+                               int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                               void *tensorData) {
+    ENTER_OR_NULL("aclCreateTensor");
+    emu_tensor *tensor = calloc(1, sizeof *tensor);
+    if (tensor == NULL) return NULL;
+    void *handle = NULL;
+    if (describe(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData))
+        handle = emu_handle_new(KIND_TENSOR, tensor);
+    if (handle == NULL) {
+        free(tensor->numbers);
+        free(tensor);
+    }
+    return handle;
+}
+
+static void free_tensor(void *object) {
+    emu_tensor *tensor = object;
+    free(tensor->numbers);
+    free(tensor);
+}
+
+API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                              const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
+                              uint64_t storageDimsNum, void *tensorDataAddr) {
+    ENTER("aclInitTensor");
+    void *object = NULL;
+    emu_table_lock(); /* an answer may be giving it another shape */
+    int status = emu_handle_find(tensor, KIND_TENSOR, &object);
+    emu_tensor *old = object;
+    if (status != 0) {
+        emu_table_unlock();
+        return status;
+    }
+    /* What is null or empty stays as it was. */
+    const int64_t *dims = viewDims, *steps = stride, *storage = storageDims;
+    uint64_t rank = viewDimsNum, storage_rank = storageDimsNum;
+    if (viewDims == NULL || viewDimsNum == 0) dims = old->numbers, rank = old->rank;
+    if (stride == NULL && dims == old->numbers) steps = old->numbers + old->rank;
+    if (storageDims == NULL || storageDimsNum == 0) storage = old->numbers + 2 * old->rank, storage_rank = old->storage_rank;
+    void *data = tensorDataAddr != NULL ? tensorDataAddr : old->data;
+    bool described = describe(old, dims, rank, dataType, steps, offset, format, storage, storage_rank, data);
+    emu_table_unlock();
+    return described ? 0 : ACLNN_ERR_PARAM_INVALID;
+}
+
+extern void *_Znam(size_t size) __attribute__((weak));
+
+int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count) {
+    if (result == NULL || result_count == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "an output is a null pointer");
+    size_t size = (count > 0 ? count : 1) * sizeof *numbers;
+    *result = _Znam != NULL ? _Znam(size) : malloc(size);
+    if (*result == NULL) abort();
+    memcpy(*result, numbers, count * sizeof *numbers);
+    *result_count = count;
+    return 0;
+}
+
+static int find_tensor(const aclTensor *tensor, emu_tensor **result) {
+    void *object;
+    int status = emu_handle_find(tensor, KIND_TENSOR, &object);
+    if (status == 0) *result = object;
+    return status;
+}
+
+typedef enum { VIEW_DIMS, STRIDES, STORAGE_DIMS } part;
+
+/* The table is locked meanwhile: the answer of an operator may give the tensor another shape. */
+static int give_part(const aclTensor *tensor, part which, int64_t **numbers, uint64_t *count) {
+    emu_tensor *found;
+    emu_table_lock();
+    int status = find_tensor(tensor, &found);
+    if (status == 0)
+        status = emu_give_numbers(found->numbers + which * found->rank, which == STORAGE_DIMS ? found->storage_rank : found->rank,
+                                  numbers, count);
+    emu_table_unlock();
+    return status;
+}
+
+API aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) {
+    ENTER("aclGetViewShape");
+    return give_part(tensor, VIEW_DIMS, viewDims, viewDimsNum);
+}
+
+API aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) {
+    ENTER("aclGetViewStrides");
+    return give_part(tensor, STRIDES, stridesValue, stridesNum);
+}
+
+API aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) {
+    ENTER("aclGetStorageShape");
+    return give_part(tensor, STORAGE_DIMS, storageDims, storageDimsNum);
+}
+
+#define GET(result, expression)                                                                        \
+    emu_tensor *found;                                                                                 \
+    int status = find_tensor(tensor, &found);                                                          \
+    if (status == 0 && (result) == NULL)                                                               \
+        status = emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", #result);             \
+    if (status == 0) *(result) = (expression);                                                         \
+    return status
+
+API aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset) {
+    ENTER("aclGetViewOffset");
+    GET(offset, found->offset);
+}
+
+API aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format) {
+    ENTER("aclGetFormat");
+    GET(format, found->format);
+}
+
+API aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType) {
+    ENTER("aclGetDataType");
+    GET(dataType, found->dtype);
+}
+
+API aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
+    ENTER("aclGetRawTensorAddr");
+    GET(addr, found->data);
+}
+
+API aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+    ENTER("aclSetRawTensorAddr");
+    emu_tensor *found;
+    int status = find_tensor(tensor, &found);
+    if (status == 0) found->data = addr;
+    return status;
+}
+
+/* A null pointer may be destroyed: nothing happens. */
+static int destroy(const void *handle, emu_kind kind, void (*release)(void *)) {
+    void *object = NULL;
+    if (handle == NULL) return 0;
+    int status = emu_handle_drop(handle, kind, &object);
+    if (status == 0) release(object);
+    return status;
+}
+
+API aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
+    ENTER_RELEASE("aclDestroyTensor");
+    LEAVE(destroy(tensor, KIND_TENSOR, free_tensor));
+}
+
+/* -------------------------------------------------------------------------------------------------------------- scalars */
+
+API aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
+    ENTER_OR_NULL("aclCreateScalar");
+    uint64_t bits = bits_of(dataType), size = bits / 8;
+    if (bits == 6 || dataType == ACL_FLOAT4_E2M1 || dataType == ACL_FLOAT4_E1M2) size = 1;
+    if (value == NULL || size == 0 || dataType == ACL_COMPLEX32) {
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, value == NULL ? "value is a null pointer" : "no scalar of data type %d", (int)dataType);
+        return NULL;
+    }
+    emu_scalar *scalar = calloc(1, sizeof *scalar);
+    if (scalar == NULL) return NULL;
+    scalar->dtype = dataType;
+    scalar->size = size;
+    memcpy(scalar->bytes, value, size);
+    void *handle = emu_handle_new(KIND_SCALAR, scalar);
+    if (handle == NULL) free(scalar);
+    return handle;
+}
+
+API aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
+    ENTER_RELEASE("aclDestroyScalar");
+    LEAVE(destroy(scalar, KIND_SCALAR, free));
+}
+
+/* --------------------------------------------------------------------------------------------------------------- arrays */
+
+static void *new_array(emu_kind kind, uint64_t count, emu_array **result) {
+    if (count > (1ull << 32)) {
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the array has %llu elements; it may have at most 2^32", (unsigned long long)count);
+        return NULL;
+    }
+    emu_array *array = malloc(sizeof *array + count * sizeof array->words[0]);
+    if (array == NULL) return NULL;
+    array->count = count;
+    void *handle = emu_handle_new(kind, array);
+    if (handle == NULL) free(array);
+    *result = array;
+    return handle;
+}
+
+#define CREATE_ARRAY(routine, kind, store)                                  \
+    ENTER_OR_NULL(routine);                                                 \
+    emu_array *array;                                                       \
+    uint64_t count = value != NULL ? size : 0;                              \
+    void *handle = new_array(kind, count, &array);                          \
+    for (uint64_t i = 0; handle != NULL && i < count; i++) { store; }       \
+    return handle
+
+API aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size) {
+    CREATE_ARRAY("aclCreateIntArray", KIND_INT_ARRAY, array->words[i] = value[i]);
+}
+
+API aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size) {
+    CREATE_ARRAY("aclCreateFloatArray", KIND_FLOAT_ARRAY, double wide = (double)value[i]; memcpy(&array->words[i], &wide, 8));
+}
+
+API aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size) {
+    CREATE_ARRAY("aclCreateBoolArray", KIND_BOOL_ARRAY, array->words[i] = ((const uint8_t *)value)[i] != 0);
+}
+
+#define GET_SIZE(kind, handle, type)                                                              \
+    void *object;                                                                                 \
+    int status = emu_handle_find(handle, kind, &object);                                          \
+    if (status == 0 && size == NULL)                                                              \
+        status = emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "size is a null pointer");               \
+    if (status == 0) *size = ((type *)object)->count;                                             \
+    return status
+
+API aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size) {
+    ENTER("aclGetIntArraySize");
+    GET_SIZE(KIND_INT_ARRAY, array, emu_array);
+}
+
+API aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size) {
+    ENTER("aclGetFloatArraySize");
+    GET_SIZE(KIND_FLOAT_ARRAY, array, emu_array);
+}
+
+API aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size) {
+    ENTER("aclGetBoolArraySize");
+    GET_SIZE(KIND_BOOL_ARRAY, array, emu_array);
+}
+
+API aclnnStatus aclDestroyIntArray(const aclIntArray *array) {
+    ENTER_RELEASE("aclDestroyIntArray");
+    LEAVE(destroy(array, KIND_INT_ARRAY, free));
+}
+
+API aclnnStatus aclDestroyFloatArray(const aclFloatArray *array) {
+    ENTER_RELEASE("aclDestroyFloatArray");
+    LEAVE(destroy(array, KIND_FLOAT_ARRAY, free));
+}
+
+API aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) {
+    ENTER_RELEASE("aclDestroyBoolArray");
+    LEAVE(destroy(array, KIND_BOOL_ARRAY, free));
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- lists */
+
+/* A list owns its members: they are destroyed with it and never by themselves. */
+static void *new_list(emu_kind kind, emu_kind member_kind, const void *const *members, uint64_t count) {
+    if (members == NULL) count = 0;
+    emu_list *list = count <= (1u << 20) ? malloc(sizeof *list + count * sizeof *members) : NULL;
+    if (list == NULL) {
+        emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the list has %llu members, for which there is no memory", (unsigned long long)count);
+        return NULL;
+    }
+    list->count = count;
+    void *handle = emu_handle_new(kind, list);
+    uint64_t owned = 0;
+    for (; handle != NULL && owned < count; owned++) {
+        list->members[owned] = members[owned];
+        if (members[owned] != NULL && emu_handle_own(members[owned], member_kind, handle) != 0) break;
+    }
+    if (handle != NULL && owned == count) return handle;
+    for (uint64_t i = 0; i < owned; i++) {
+        if (list->members[i] != NULL) emu_handle_disown(list->members[i]);
+    }
+    emu_handle_reclaim(handle);
+    free(list);
+    return NULL;
+}
+
+static int destroy_list(const void *handle, emu_kind kind, emu_kind member_kind, void (*release)(void *)) {
+    void *object = NULL;
+    if (handle == NULL) return 0;
+    int status = emu_handle_drop(handle, kind, &object);
+    if (status != 0) return status;
+    emu_list *list = object;
+    for (uint64_t i = 0; i < list->count; i++) {
+        if (list->members[i] == NULL) continue;
+        emu_handle_disown(list->members[i]);
+        int failed = destroy(list->members[i], member_kind, release);
+        if (status == 0) status = failed;
+    }
+    free(list);
+    return status;
+}
+
+API aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size) {
+    ENTER_OR_NULL("aclCreateTensorList");
+    return new_list(KIND_TENSOR_LIST, KIND_TENSOR, (const void *const *)value, size);
+}
+
+API aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size) {
+    ENTER_OR_NULL("aclCreateScalarList");
+    return new_list(KIND_SCALAR_LIST, KIND_SCALAR, (const void *const *)value, size);
+}
+
+API aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size) {
+    ENTER("aclGetTensorListSize");
+    GET_SIZE(KIND_TENSOR_LIST, tensorList, emu_list);
+}
+
+API aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size) {
+    ENTER("aclGetScalarListSize");
+    GET_SIZE(KIND_SCALAR_LIST, scalarList, emu_list);
+}
+
+API aclnnStatus aclDestroyTensorList(const aclTensorList *array) {
+    ENTER_RELEASE("aclDestroyTensorList");
+    LEAVE(destroy_list(array, KIND_TENSOR_LIST, KIND_TENSOR, free_tensor));
+}
+
+API aclnnStatus aclDestroyScalarList(const aclScalarList *array) {
+    ENTER_RELEASE("aclDestroyScalarList");
+    LEAVE(destroy_list(array, KIND_SCALAR_LIST, KIND_SCALAR, free));
+}
+
+API aclnnStatus aclnnInit(const char *configPath) {
+    ENTER("aclnnInit");
+    (void)configPath;
+    return 0;
+}
+
+API aclnnStatus aclnnFinalize(void) {
+    ENTER_RELEASE("aclnnFinalize");
+    LEAVE(0);
+}

@@ -1,0 +1,43 @@
+/* The objects behind aclTensor, aclScalar, arrays and lists. */
+#ifndef EMU_OBJECTS_H
+#define EMU_OBJECTS_H
+
+#include "ascendcl/core/api.h"
+
+typedef struct {
+    aclDataType dtype;
+    aclFormat format;
+    int64_t offset;
+    uint64_t rank, storage_rank;
+    int64_t *numbers; /* rank dims, rank strides, storage_rank storage dims */
+    void *data;
+} emu_tensor;
+
+typedef struct {
+    aclDataType dtype;
+    uint64_t size;
+    uint8_t bytes[16];
+} emu_scalar;
+
+/* An array's elements as 64-bit words: integers, or the bits of a double. */
+typedef struct {
+    uint64_t count;
+    int64_t words[];
+} emu_array;
+
+typedef struct {
+    uint64_t count;
+    const void *members[]; /* handles, some may be NULL */
+} emu_list;
+
+/* Bytes from the start of the storage to the end of what an operator may touch; EMU_NO_EXTENT when it would reach before the
+ * start, or further than any memory. */
+#define EMU_NO_EXTENT UINT64_MAX
+uint64_t emu_tensor_extent(const emu_tensor *tensor);
+/* Another shape of a tensor, contiguous: what an operator with a data-dependent output found. */
+void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
+
+/* A copy of numbers that the caller gives back with delete[]: it comes from new[] where there is one. */
+LINK int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count);
+
+#endif

@@ -1,0 +1,126 @@
+/* The operators' host-only helpers: sizes, formats and parameters that are computed without a device. */
+#include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/handles.h"
+#include "ascendcl/core/settings.h"
+#include "nnopbase/objects.h"
+
+#include "aclnnop/aclnn_npu_format_cast.h"
+#include "aclnnop/aclnn_trans_matmul_weight.h"
+#include "aclnnop/aclnn_trans_quant_param.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool product_is(const char *name) {
+    return emu_config()->soc.product != NULL && strcmp(emu_config()->soc.product, name) == 0;
+}
+
+static bool is_a2_or_a3(void) { return product_is("A2") || product_is("A3"); }
+
+static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+
+/* ---------------------------------------------------------------------------------------------- sizes of matmul weights */
+
+/* Elements of a weight in blocks: its last two axes are multiples of 16, of 32 for the last one of bytes. */
+static int weight_size(const aclIntArray *shape, uint64_t most_dims, bool no_zeros, bool bytes, uint64_t *size) {
+    void *object;
+    int status = emu_handle_find(shape, KIND_INT_ARRAY, &object);
+    if (status != 0) return status;
+    if (size == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "weightTensorSize is a null pointer");
+    const emu_array *dims = object;
+    if (dims->count < 2 || dims->count > most_dims)
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "tensorShape has %llu dimensions; allowed: 2 to %llu",
+                        (unsigned long long)dims->count, (unsigned long long)most_dims);
+    int64_t elements = 1;
+    for (uint64_t i = 0; i < dims->count; i++) {
+        int64_t n = dims->words[i];
+        if (no_zeros && n == 0) return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "tensorShape has an axis of size 0");
+        if (i + 2 >= dims->count) n = round_up(n, bytes && i + 1 == dims->count ? 32 : 16);
+        elements *= n;
+    }
+    *size = (uint64_t)elements;
+    return 0;
+}
+
+API aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint64_t *weightTensorSize) {
+    ENTER("aclnnCalculateMatmulWeightSize");
+    return weight_size(tensorShape, is_a2_or_a3() ? 6 : 2, false, false, weightTensorSize);
+}
+
+API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType,
+                                                 uint64_t *weightTensorSize) {
+    ENTER("aclnnCalculateMatmulWeightSizeV2");
+    if (!is_a2_or_a3() && !product_is("310P") && !product_is("950"))
+        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, NULL, "the function is not for %s", emu_config()->soc.name);
+    return weight_size(tensorShape, 6, true, dataType != ACL_FLOAT16 && dataType != ACL_BF16, weightTensorSize);
+}
+
+/* -------------------------------------------------------------------------------------------------------- quantisation */
+
+API aclnnStatus aclnnTransQuantParam(const float *scaleArray, uint64_t scaleSize, const float *offsetArray,
+                                     uint64_t offsetSize, uint64_t **quantParam, uint64_t *quantParamSize) {
+    ENTER("aclnnTransQuantParam");
+    if (scaleArray == NULL || scaleSize == 0 || (offsetArray == NULL) != (offsetSize == 0))
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "there are %llu scales at %p and %llu offsets at %p; scales are required, offsets come with their number", (unsigned long long)scaleSize,
+                        (const void *)scaleArray, (unsigned long long)offsetSize, (const void *)offsetArray);
+    if (quantParam == NULL || quantParamSize == NULL)
+        return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", quantParam == NULL ? "quantParam" : "quantParamSize");
+    uint64_t count = scaleSize > offsetSize ? scaleSize : offsetSize;
+    if (count != 1) count = (uint64_t)round_up((int64_t)count, 16);
+    uint64_t *packed = calloc(count, sizeof *packed); /* the caller frees it */
+    if (packed == NULL) return emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_OUT_OF_MEMORY", "%llu parameters", (unsigned long long)count);
+    for (uint64_t i = 0; i < scaleSize; i++) {
+        uint32_t bits;
+        memcpy(&bits, &scaleArray[i], sizeof bits);
+        packed[i] = bits | 1ull << 46;
+    }
+    for (uint64_t i = 0; i < offsetSize; i++) { /* nine bits, from bit 37 on */
+        float offset = roundf(offsetArray[i]);
+        int64_t whole = offset < -256 ? -256 : offset > 255 ? 255 : (int64_t)offset;
+        packed[i] = (packed[i] & 0x4000ffffffffull) | ((uint64_t)whole & 0x1ff) << 37;
+    }
+    *quantParam = packed;
+    *quantParamSize = count;
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------ private formats */
+
+static bool plain_format(aclFormat format) {
+    return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCL || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW;
+}
+
+/* FRACTAL_NZ and back; the other pairs are refused as CANN refuses pairs that it does not know. */
+API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTensor, const int dstFormat, int additionalDtype,
+                                                         int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat) {
+    ENTER("aclnnNpuFormatCastCalculateSizeAndFormat");
+    void *object;
+    if (!is_a2_or_a3() && !product_is("950"))
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the function is not for %s", emu_config()->soc.name);
+    int status = emu_handle_find(srcTensor, KIND_TENSOR, &object);
+    if (status != 0) return status;
+    if (actualFormat == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "actualFormat is a null pointer");
+    const emu_tensor *source = object;
+    int dtype = additionalDtype == -1 ? (int)source->dtype : additionalDtype;
+    uint64_t rank = source->rank, bytes = aclDataTypeSize((aclDataType)dtype);
+    bool empty = false;
+    for (uint64_t i = 0; i < rank; i++) empty |= source->numbers[i] == 0;
+    if (source->format == ACL_FORMAT_FRACTAL_NZ && dstFormat == ACL_FORMAT_ND && !empty) {
+        *actualFormat = ACL_FORMAT_ND;
+        return emu_give_numbers(source->numbers, rank, dstShape, dstShapeSize);
+    }
+    bool known = dstFormat == ACL_FORMAT_FRACTAL_NZ && plain_format(source->format) && rank >= 2 && rank <= 23 && bytes > 0;
+    if (!known || empty || (dtype != (int)source->dtype && (source->format == ACL_FORMAT_NCHW || product_is("950"))))
+        return emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_NOT_SUPPORTED",
+                        "from format %d to %d with data type %d and %llu dimensions", (int)source->format, dstFormat, dtype,
+                        (unsigned long long)rank);
+    int64_t shape[25], block = 32 / (int64_t)bytes;
+    memcpy(shape, source->numbers, rank * sizeof *shape);
+    shape[rank - 2] = round_up(source->numbers[rank - 1], block) / block;
+    shape[rank - 1] = round_up(source->numbers[rank - 2], 16) / 16;
+    shape[rank] = 16;
+    shape[rank + 1] = block;
+    *actualFormat = ACL_FORMAT_FRACTAL_NZ;
+    return emu_give_numbers(shape, rank + 2, dstShape, dstShapeSize);
+}

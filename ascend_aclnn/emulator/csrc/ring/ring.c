@@ -1,0 +1,62 @@
+/* The device process's side of the ring: a library of its own, which device.py loads. */
+#include "ring/ring.h"
+
+#include <sys/prctl.h>
+
+#define NAP 60000  /* nanoseconds */
+#define EXPORT __attribute__((visibility("default")))
+
+static uint64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
+/* Whether there are more than `at` words, or a call. */
+static bool has_work(const emu_ring *ring, uint64_t at) {
+    return atomic_load(&ring->sent) != at || atomic_load(&ring->calls) != ring->answered;
+}
+
+/* Whether there is something to do within so many nanoseconds. */
+static bool spin(const emu_ring *ring, uint64_t at, uint64_t since, uint64_t most) {
+    while (now() - since < most) {
+        if (has_work(ring, at)) return true;
+    }
+    return false;
+}
+
+/* Waits until more than `at` words have been put in, and gives how many; `at` when a call is to be answered. */
+EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
+    static __thread bool prompt;
+    if (!has_work(ring, at)) {
+        emu_pace *pace = &ring->pace[ring->waited];
+        uint64_t since = now(), most = ring_spin(pace);
+        uint32_t state = RING_BUSY;
+        if (!prompt) prompt = prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0) == 0;
+        if (!ring->waited || pace->wait >= most || !spin(ring, at, since, 2 * most)) {
+            state = !ring->waited && pace->wait < 2u * NAP ? RING_NAPS : RING_SLEEPS;
+            for (;; state = RING_SLEEPS) {
+                atomic_store(&ring->state, state);
+                if (has_work(ring, at)) break;
+                ring_sleep(&ring->state, state, state == RING_NAPS ? NAP : -1);
+                if (has_work(ring, at)) break;
+            }
+            atomic_store(&ring->state, RING_BUSY);
+        }
+        ring_learn(pace, since, atomic_load(&ring->sent_at), now(), state == RING_SLEEPS);
+    }
+    uint64_t sent = atomic_load(&ring->sent);
+    if (sent == at) ring->answered++;
+    return sent;
+}
+
+/* So many launches are done; the last one has an answer, which goes onto the socket, or not. */
+EXPORT void emu_ring_done(emu_ring *ring, uint64_t done, bool answers) {
+    if (atomic_load(&ring->sleeps) != 0) atomic_store(&ring->done_at, now());
+    atomic_store(&ring->done, done);
+    uint64_t wanted = atomic_load(&ring->wanted);
+    ring->waited = wanted != 0 && wanted <= done;
+    /* Answers are to be taken as they come: the socket has room for some only. */
+    if (wanted == 0 || !(ring->waited || answers) || !atomic_compare_exchange_strong(&ring->wanted, &wanted, 0)) return;
+    if (atomic_exchange(&ring->sleeps, 0) != 0) ring_wake(&ring->sleeps);
+}

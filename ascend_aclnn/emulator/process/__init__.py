@@ -1,0 +1,1 @@
+"""The device process: it runs operators, holds communicators, and answers the libraries over ``protocol``."""
