@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from import_graph import circles
 
 import ascend_aclnn
 
@@ -77,22 +78,6 @@ def graph() -> dict[str, set[str]]:
 
 def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
-
-
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components of more than one node."""
-
-    def reachable(start: str) -> set[str]:
-        seen: set[str] = set()
-        left = [start]
-        while left:
-            for following in edges[left.pop()] - seen:
-                seen.add(following)
-                left.append(following)
-        return seen
-
-    reach = {node: reachable(node) for node in edges}
-    return sorted({tuple(sorted(m for m in reach[n] if n in reach[m])) for n in edges if n in reach[n]})  # type: ignore[arg-type]
 
 
 def test_no_file_is_in_an_import_circle() -> None:

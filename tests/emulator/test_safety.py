@@ -176,6 +176,43 @@ os._exit(0)
     assert done.stdout == "True\n0\n", (done.stdout, done.stderr)
 
 
+def test_a_fork_meets_another_thread_that_makes_contexts(emulator_home: Path) -> None:
+    """fork takes the libraries' locks in the order in which other threads take them, so that neither waits for ever."""
+    code = """
+import ctypes, os, threading
+from emulator_client import Cann
+cann = Cann(initialise=False)
+cann.aclrtSetDevice(0)
+ended = threading.Event()
+
+def make_contexts():
+    while not ended.is_set():
+        context = ctypes.c_void_p()
+        cann.aclrtCreateContext(ctypes.byref(context), 0)
+        cann.aclrtDestroyContext(context)
+
+threads = [threading.Thread(target=make_contexts) for _ in range(2)]
+for thread in threads: thread.start()
+for _ in range(200):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+ended.set()
+for thread in threads: thread.join()
+print("done", flush=True)
+os._exit(0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code],
+        env=environment(emulator_home),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "done\n", (done.stdout, done.stderr)
+
+
 def use_device(results: Any) -> None:
     """In a forked child: a device of its own."""
     cann = Cann()

@@ -344,7 +344,7 @@ API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms)
             break;
         }
         members[i] = (member){.device = &emu_devices[devices[i]], .root = &root, .rank = i, .size = ndev, .comm = &comms[i]};
-        status = (HcclResult)emu_link_prepare(members[i].device);
+        status = (HcclResult)emu_memory_prepare(members[i].device);
     }
     for (; started < ndev && status == HCCL_SUCCESS; started++)
         if (pthread_create(&members[started].thread, NULL, join_member, &members[started]) != 0) status = HCCL_E_SYSCALL;

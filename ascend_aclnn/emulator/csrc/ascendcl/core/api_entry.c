@@ -7,32 +7,33 @@
 
 /* ---------------------------------------------------------------------------------------------------------------- fork */
 
-#define MOST_FORK_RULES 16
-
-static pthread_mutex_t *fork_locks[MOST_FORK_RULES];
-static void (*fork_children[MOST_FORK_RULES])(void);
-static size_t fork_lock_count, fork_child_count;
+static pthread_mutex_t *fork_locks[FORK_COUNT];
+static void (*fork_children[FORK_COUNT])(void);
 static bool forked;
 
 /* The thread that forks holds the locks meanwhile, so that the child finds nothing half done. */
 static void before_fork(void) {
-    for (size_t i = 0; i < fork_lock_count; i++) pthread_mutex_lock(fork_locks[i]);
+    for (int i = 0; i < FORK_COUNT; i++) {
+        if (fork_locks[i] != NULL) pthread_mutex_lock(fork_locks[i]);
+    }
 }
 
 static void after_fork(void) {
-    for (size_t i = fork_lock_count; i-- > 0;) pthread_mutex_unlock(fork_locks[i]);
+    for (int i = FORK_COUNT; i-- > 0;) {
+        if (fork_locks[i] != NULL) pthread_mutex_unlock(fork_locks[i]);
+    }
 }
 
 static void after_fork_in_child(void) {
     after_fork();
-    for (size_t i = 0; i < fork_child_count; i++) fork_children[i]();
+    for (int i = 0; i < FORK_COUNT; i++) {
+        if (fork_children[i] != NULL) fork_children[i]();
+    }
 }
 
-void emu_at_fork(pthread_mutex_t *lock, void (*child)(void)) {
-    if (fork_lock_count + fork_child_count == 0) pthread_atfork(before_fork, after_fork, after_fork_in_child);
-    if (fork_lock_count == MOST_FORK_RULES || fork_child_count == MOST_FORK_RULES) abort();
-    if (lock != NULL) fork_locks[fork_lock_count++] = lock;
-    if (child != NULL) fork_children[fork_child_count++] = child;
+void emu_at_fork(emu_fork_order order, pthread_mutex_t *lock, void (*child)(void)) {
+    fork_locks[order] = lock;
+    fork_children[order] = child;
 }
 
 bool emu_is_forked(void) { return forked; }
@@ -120,10 +121,13 @@ API aclError aclrtGetLastError(aclrtLastErrLevel level) {
 
 /* ------------------------------------------------------------------------------------------------------ what is lacking */
 
-/* Every function of CANN's headers that none of these sources has ends here: see build.py. */
+/* Every function of CANN's headers that none of these sources has ends here: see build/generated.py. */
 int emu_not_emulated(const char *routine, int refusal) {
     int status = emu_enter(routine);
     return status != 0 ? status : emu_fail(refusal, "EMULATOR_NOT_SUPPORTED", "the emulator lacks this function");
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&fault_lock, NULL); }
+__attribute__((constructor)) static void at_start(void) {
+    emu_at_fork(FORK_FAULTS, &fault_lock, NULL);
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}

@@ -6,9 +6,29 @@
 
 #include <pthread.h>
 
-/* What a source file has to say about fork: a lock that must not be held by another thread at that moment, and what the
- * child does first (either may be NULL). To be called from a constructor. */
-void emu_at_fork(pthread_mutex_t *lock, void (*child)(void));
+/* Locks that fork holds, in the order in which one thread may take them: the outer ones first. It does not depend on the
+ * order in which constructors run. */
+typedef enum {
+    FORK_VIRTUAL_MEMORY,
+    FORK_IPC,
+    FORK_HOST_MAPPING,
+    FORK_PROFILING,
+    FORK_DEVICES,
+    FORK_MEMORY,
+    FORK_PROCESSES,
+    FORK_CONNECTIONS,
+    FORK_ALIASES,
+    FORK_SHARING,
+    FORK_HOST_MEMORY,
+    FORK_HANDLES,
+    FORK_LOG,
+    FORK_FAULTS,
+    FORK_COUNT
+} emu_fork_order;
+
+/* What a source does at a fork: a lock that no other thread may hold at that moment, and what the child runs first (either
+ * may be NULL). Called by constructors. */
+void emu_at_fork(emu_fork_order order, pthread_mutex_t *lock, void (*child)(void));
 /* The child of a process that used a device: it has no device, and no call has an effect. */
 LINK bool emu_is_forked(void);
 /* Says, in a forked child, that it is one: what the parent used is not this process's. */

@@ -19,6 +19,7 @@ void *emu_current_handle(void) { return current; }
 void emu_set_current(void *handle) { current = handle; }
 
 int emu_default_device = -1;
+int (*emu_set_default_device)(int32_t id);
 
 int emu_check_device(int32_t id) {
     int count = emu_device_count();
@@ -29,7 +30,7 @@ int emu_check_device(int32_t id) {
 int emu_current_context(emu_context **context) {
     void *object = NULL;
     if (current == NULL && emu_default_device >= 0) { /* most functions set the default device themselves */
-        int status = aclrtSetDevice(emu_default_device);
+        int status = emu_set_default_device(emu_default_device);
         if (status != 0) return status;
     }
     if (current == NULL)
@@ -69,5 +70,5 @@ __attribute__((constructor)) static void at_start(void) {
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->link_lock, NULL);
     }
-    emu_at_fork(&emu_world, forked_child);
+    emu_at_fork(FORK_DEVICES, &emu_world, forked_child);
 }

@@ -88,6 +88,8 @@ LINK int emu_current_context(emu_context **context);
 LINK emu_device *emu_context_device(emu_context *context);
 /* The device that a thread without a context is answered for and works on, -1 for none: CANN 8.3's acl.json names one. */
 extern int emu_default_device;
+/* What makes that device a thread's own, in the place of aclrtSetDevice, which lies above this file: set at load. */
+extern int (*emu_set_default_device)(int32_t id);
 /* Moves a descriptor above those that the device process is given (0 to 4); it is not inherited. */
 int emu_move_up(int fd);
 /* The process-wide or context's value of an option, 0 when it was never set. */

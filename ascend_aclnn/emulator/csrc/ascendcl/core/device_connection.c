@@ -14,7 +14,6 @@
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/clock.h"
 #include "ascendcl/core/settings.h"
-#include "ascendcl/memory/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -215,14 +214,6 @@ void emu_link_start(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
     if (start_locked(device) != 0) free(emu_take_message()); /* the first operator says so again */
     pthread_mutex_unlock(&device->link_lock);
-}
-
-int emu_link_prepare(emu_device *device) {
-    pthread_mutex_lock(&emu_world);
-    int status = emu_memory_open(device);
-    pthread_mutex_unlock(&emu_world);
-    if (status == 0) emu_link_start(device);
-    return status;
 }
 
 int emu_link_check(emu_device *device) {
@@ -595,4 +586,4 @@ int emu_link_take(emu_connection *connection, emu_buffer *answer) {
     return __atomic_load_n(&ring->words[at + 1], __ATOMIC_RELAXED) == RECORD_ANSWERED ? receive(connection, answer) : 0;
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(NULL, forked_child); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_CONNECTIONS, NULL, forked_child); }

@@ -7,8 +7,6 @@
 
 /* Starts the device process unless it runs; does not wait for it, and leaves failures to whoever needs it. */
 LINK void emu_link_start(emu_device *device);
-/* The same for a device that no thread may have set yet. */
-LINK int emu_link_prepare(emu_device *device);
 /* 507899 when the device process has been lost. */
 int emu_link_check(emu_device *device);
 void emu_link_stop(emu_device *device);

@@ -231,4 +231,4 @@ size_t emu_handles_describe(char *buffer, size_t size) {
     return at;
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&table_lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_HANDLES, &table_lock, NULL); }

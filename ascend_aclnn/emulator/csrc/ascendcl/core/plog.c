@@ -79,4 +79,4 @@ API uint64_t aclemuTimedOutWaits(void) { return timed_out; }
 /* The child's log is a file of its own. */
 static void forked_child(void) { path[0] = 0; }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&log_lock, forked_child); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_LOG, &log_lock, forked_child); }

@@ -65,4 +65,4 @@ static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) emu_process_leave(&emu_devices[i]);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(NULL, forked_child); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_PROCESSES, NULL, forked_child); }

@@ -371,4 +371,4 @@ static void forked_child(void) {
     memset(owned, 0, sizeof owned);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, forked_child); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_SHARING, &lock, forked_child); }

@@ -97,4 +97,4 @@ void emu_alias_clear(emu_device *device) {
     }
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_ALIASES, &lock, NULL); }

@@ -131,4 +131,4 @@ static void forked_child(void) {
     for (; mappings != NULL; mappings = mappings->next) (void)replace_pages(mappings->host, mappings->size, -1);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, forked_child); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_HOST_MAPPING, &lock, forked_child); }

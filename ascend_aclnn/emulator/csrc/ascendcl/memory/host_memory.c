@@ -150,4 +150,4 @@ size_t emu_host_describe(char *buffer, size_t size) {
     return at;
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&host_lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_HOST_MEMORY, &host_lock, NULL); }

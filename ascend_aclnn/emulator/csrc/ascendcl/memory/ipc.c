@@ -238,4 +238,4 @@ bool emu_ipc_clear(emu_device *device) {
     }
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_IPC, &lock, NULL); }

@@ -2,6 +2,7 @@
 #include "ascendcl/memory/memory.h"
 
 #include "ascendcl/core/api_entry.h"
+#include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
 
@@ -84,6 +85,14 @@ int emu_memory_open(emu_device *device) {
     pthread_mutex_unlock(&device->lock);
     if (!opened) abort();
     return 0;
+}
+
+int emu_memory_prepare(emu_device *device) {
+    pthread_mutex_lock(&emu_world);
+    int status = emu_memory_open(device);
+    pthread_mutex_unlock(&emu_world);
+    if (status == 0) emu_link_start(device);
+    return status;
 }
 
 void emu_memory_close(emu_device *device) {
@@ -494,4 +503,4 @@ static void forked_child(void) {
     }
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(NULL, forked_child); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_MEMORY, NULL, forked_child); }

@@ -12,6 +12,8 @@ static inline uint64_t emu_page_size(void) { return (uint64_t)sysconf(_SC_PAGESI
 static inline uint64_t emu_whole_pages(uint64_t size) { return (size + emu_page_size() - 1) / emu_page_size() * emu_page_size(); }
 
 int emu_memory_open(emu_device *device);
+/* Opens the memory of a device that no thread may have set yet, and starts the device process, which maps it. */
+LINK int emu_memory_prepare(emu_device *device);
 void emu_memory_close(emu_device *device);
 /* Frees every allocation; the mapping stays. What was there stays with other processes that have mapped it (`kept`): the
  * device then has another file. */

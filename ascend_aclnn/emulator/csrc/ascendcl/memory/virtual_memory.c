@@ -76,7 +76,7 @@ API aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment
     if (emu_current_context(&context) == 0) device = emu_context_device(context);
     else free(emu_take_message());
     int status = emu_check_device(device->id);
-    if (status == 0) status = emu_link_prepare(device);
+    if (status == 0) status = emu_memory_prepare(device);
     return status != 0 ? status : emu_memory_reserve_addresses(device, size, virPtr);
 }
 
@@ -145,7 +145,7 @@ API aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const a
     sweep();
     pthread_mutex_unlock(&lock);
     void *home = NULL;
-    int status = emu_link_prepare(device);
+    int status = emu_memory_prepare(device);
     if (status == 0) status = emu_memory_find_home(device, size, &home);
     if (status != 0) return status;
     status = add_physical((physical){.device = device, .size = size, .cleared = device->cleared, .home = home, .file = -1}, handle);
@@ -271,7 +271,7 @@ static int import(uint64_t name, int32_t id, aclrtDrvMemHandle *handle) {
         int file = emu_shared_file(made.shared, &made.offset);
         made.file = file >= 0 ? emu_move_up(file) : -1;
         made.size = emu_shared_size(made.shared);
-        status = made.file < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_link_prepare(made.device);
+        status = made.file < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_prepare(made.device);
     }
     if (status == 0) status = add_physical(made, handle);
     if (status != 0) {
@@ -347,4 +347,4 @@ API aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_
     return status;
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_VIRTUAL_MEMORY, &lock, NULL); }

@@ -12,6 +12,7 @@
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
+#include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
 
 #include <errno.h>
@@ -110,7 +111,7 @@ API aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig) {
 static int tell(emu_device *device, uint64_t on, emu_buffer *answer) {
     emu_buffer request = {0};
     emu_buffer_put(&request, &on, sizeof on);
-    int status = emu_link_prepare(device);
+    int status = emu_memory_prepare(device);
     if (status == 0) status = emu_link_call(device, CALL_PROFILE, &request, answer);
     emu_buffer_free(&request);
     return status;
@@ -217,4 +218,4 @@ API void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo) {
     if (!emu_is_forked() && emu_handle_drop(stepinfo, KIND_PROFILE_STEP, &object) == 0) free(object);
 }
 
-__attribute__((constructor)) static void at_start(void) { emu_at_fork(&lock, NULL); }
+__attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_PROFILING, &lock, NULL); }

@@ -665,3 +665,5 @@ API void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uin
     va_end(arguments);
     fprintf(stderr, "[%s] %s:%u %s: %s\n", names[logLevel], file != NULL ? file : "", line, func != NULL ? func : "", text);
 }
+
+__attribute__((constructor)) static void at_start(void) { emu_set_default_device = aclrtSetDevice; }

@@ -1,4 +1,4 @@
-/* Functions of the host that streams call: as tasks, and when a task has failed. */
+/* Functions of the host that streams call as tasks. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device.h"
 #include "ascendcl/stream/stream.h"
@@ -179,32 +179,3 @@ API aclError aclrtProcessReport(int32_t timeout) {
     free(call);
     return 0;
 }
-
-/* ------------------------------------------------------------------------------------------------- what failed, and where */
-
-struct rtExceptionInfo {
-    uint32_t task, stream, thread, device, status;
-};
-
-#define NO_INFO UINT32_MAX /* what CANN's getters return without one */
-
-static _Atomic aclrtExceptionInfoCallback on_exception;
-
-void emu_tell_exception(const emu_stream *stream, const emu_task *task, int status) {
-    aclrtExceptionInfoCallback function = on_exception;
-    if (function == NULL) return;
-    aclrtExceptionInfo info = {(uint32_t)task->sequence, (uint32_t)stream->id, task->thread, (uint32_t)stream->device->id, (uint32_t)status};
-    function(&info);
-}
-
-API aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback) {
-    ENTER("aclrtSetExceptionInfoCallback");
-    on_exception = callback;
-    return 0;
-}
-
-API uint32_t aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->task : NO_INFO; }
-API uint32_t aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->stream : NO_INFO; }
-API uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->thread : NO_INFO; }
-API uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->device : NO_INFO; }
-API uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info) { return info != NULL ? info->status : NO_INFO; }

@@ -2,7 +2,6 @@
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
-#include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
 
 #include <stdio.h>

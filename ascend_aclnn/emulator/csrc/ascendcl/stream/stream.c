@@ -5,6 +5,7 @@
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/plog.h"
 #include "ascendcl/core/settings.h"
+#include "ascendcl/stream/exception.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -114,7 +115,10 @@ static void end_head(emu_stream *stream, int status) {
     if (stream->unsent == task) pass_unsent(stream);
     uint64_t sequence = task->sequence;
     pthread_mutex_unlock(&stream->lock);
-    if (status != 0) emu_tell_exception(stream, task, status);
+    if (status != 0) {
+        aclrtExceptionInfo info = {(uint32_t)sequence, (uint32_t)stream->id, task->thread, (uint32_t)stream->device->id, (uint32_t)status};
+        emu_report_exception(&info);
+    }
     task->finish(task);
     pthread_mutex_lock(&stream->lock);
     if (status != 0) stream->stumbled = stream->failure_mode == ACL_STOP_ON_FAILURE;

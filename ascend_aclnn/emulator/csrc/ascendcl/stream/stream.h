@@ -86,8 +86,6 @@ struct emu_stream {
     emu_allocator *allocator;     /* the program's (aclrtAllocatorRegister), or NULL */
 };
 
-/* Calls what the program has given to aclrtSetExceptionInfoCallback. */
-void emu_tell_exception(const emu_stream *stream, const emu_task *task, int status);
 /* -1 (for ever) or more than 0 milliseconds. */
 int emu_check_timeout(int32_t timeout);
 /* Deferred mode: lets tasks up to a number run. */
