@@ -1,4 +1,4 @@
-/* The graph engine: what its generated functions do. */
+/* The graph engine: called by its generated functions. */
 #ifndef EMU_GRAPH_ENGINE_H
 #define EMU_GRAPH_ENGINE_H
 

@@ -1,4 +1,5 @@
-/* What clients ask the driver itself for: registering host memory (driver/ascend_hal.h). Statuses are drvError_t. */
+/* Functions of the driver that clients call directly: registering host memory (driver/ascend_hal.h). Statuses are
+ * drvError_t. */
 #include "ascendcl/core/api.h"
 
 #include "acl/acl_rt.h"

@@ -1,7 +1,7 @@
 /*
- * The collective communication library. A communicator lives in the device process, which meets those of the other ranks;
- * here are its handle and the collectives' arguments. A collective is queued on its stream as the operator
- * HcclCollective or HcclPointToPoint, which communication.py defines.
+ * The collective communication library. A communicator lives in the device process, which connects to those of the other ranks;
+ * its handle and the collectives' arguments are handled here. A collective is queued on its stream as the operator
+ * HcclCollective or HcclPointToPoint, which process/communication.py defines.
  */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
@@ -28,22 +28,22 @@
 #define SECRET_BYTES 32
 #define ADDRESS_BYTES 64
 #define COLLECTIVES (COLLECTIVE_ALL_TO_ALL + 1)
-#define PORTS 16 /* that HCCL takes from HCCL_IF_BASE_PORT on */
+#define PORTS 16 /* that HCCL uses from HCCL_IF_BASE_PORT on */
 
 typedef struct {
     char name[COMM_NAME_MAX_LENGTH];
     uint32_t rank, size;
     emu_device *device;
-    const void *window; /* memory that is registered for peers to write to, or NULL; its handle is where this lies */
+    const void *window; /* memory registered for peers to write to, or NULL; its handle is the address of this member */
     uint64_t window_size;
     pthread_mutex_t linking;
-    bool linked[COLLECTIVES]; /* kinds of collectives that have been called, which all ranks have waited for */
+    bool linked[COLLECTIVES]; /* kinds of collectives that have been called, for which all ranks have met */
     bool *met;                /* ranks that this one has sent to or received from */
 } communicator;
 
 /* ------------------------------------------------------------------------------------------------------- settings */
 
-/* Sums are always in rank order here, so the values have no effect but that they can be read again. */
+/* Sums are always in rank order, so the values have no effect; they can be read back. */
 static HcclConfigValue values[SETTINGS];
 
 static int check(HcclConfig config) {
@@ -66,8 +66,8 @@ API HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue) {
     return status;
 }
 
-/* The items of HcclCommConfig that are read: all of them. What counts here is the name and the timeout; core/hccl.py refuses
- * the rest as HCCL does. */
+/* The items of HcclCommConfig: all are read. Name and timeout take effect; core/hccl.py refuses the others' values as HCCL
+ * does. */
 API uint32_t HcclGetCommConfigCapability(void) { return HCCL_COMM_CONFIG_BUFFER_NAME + 1; }
 
 API const char *HcclGetErrorString(HcclResult code) {
@@ -115,12 +115,12 @@ static int this_device(emu_device **device) {
 }
 
 typedef struct {
-    uint32_t action, rank, size, config_size; /* bytes of a HcclCommConfig that lie before the text */
+    uint32_t action, rank, size, config_size; /* bytes of a HcclCommConfig that precede the text */
     uint64_t number;
-    char name[COMM_NAME_MAX_LENGTH]; /* of the communicator that is meant */
+    char name[COMM_NAME_MAX_LENGTH]; /* of the communicator */
 } action;
 
-/* Asks the device process; text is what the action takes beside (a secret, a path). Status: a HcclResult. */
+/* Asks the device process for an action; text is its additional argument (a secret, a path). Returns a HcclResult. */
 static int ask(emu_device *device, const action *what, const void *text, size_t size, emu_buffer *answer) {
     emu_buffer request = {0};
     emu_buffer_put(&request, what, sizeof *what);
@@ -132,7 +132,7 @@ static int ask(emu_device *device, const action *what, const void *text, size_t 
     return status > 1041 ? HCCL_E_INTERNAL : status;
 }
 
-/* What HcclCommConfigInit fills; the structure grew with CANN's releases, this is how all versions begin. */
+/* What HcclCommConfigInit fills in. The structure grew with CANN's releases; all versions begin like this. */
 typedef struct {
     size_t size;
     uint32_t magic, version;
@@ -173,7 +173,7 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
             free_communicator(made);
         } else {
             device->communicators++;
-            emu_handle_hide(*comm);  /* programs that end without destroying theirs lose nothing */
+            emu_handle_hide(*comm);  /* programs that end without destroying their communicators lose nothing */
         }
     } else {
         free(made);
@@ -182,7 +182,7 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
     return (HcclResult)status;
 }
 
-/* Where ranks on other hosts reach rank 0: "ip:port" at the address that HCCL_IF_IP gives this host; "" without it. */
+/* Where ranks on other hosts reach rank 0: "ip:port" at the address in HCCL_IF_IP; "" without it. */
 static int own_address(char *text) {
     const char *ip = getenv("HCCL_IF_IP"), *base = getenv("HCCL_IF_BASE_PORT");
     if (ip == NULL || *ip == '\0') return 0;
@@ -319,12 +319,12 @@ static HcclResult leave(HcclComm comm) {
     if (emu_handle_drop(comm, KIND_COMMUNICATOR, &dropped) != 0) return HCCL_E_PTR;  /* by another thread, meanwhile */
     communicator *c = dropped;
     HcclResult status = tell(c, COMMUNICATION_LEAVE);
-    if (c->device->communicators > 0) c->device->communicators--; /* aclFinalize forgets them */
+    if (c->device->communicators > 0) c->device->communicators--; /* aclFinalize drops them */
     free_communicator(c);
     return status;
 }
 
-/* The devices of one process: each joins from a thread of its own, because each waits for the others. */
+/* The devices of one process: each joins on a thread of its own, because each waits for the others. */
 API HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms) {
     ENTER_HCCL("HcclCommInitAll");
     NOT_NULL(devices);
@@ -387,7 +387,7 @@ API HcclResult HcclCommSuspend(HcclComm comm) {
     return tell(found, COMMUNICATION_ABORT);
 }
 
-/* All ranks meet anew; what was under way has failed. */
+/* All ranks connect again; pending operations have failed. */
 API HcclResult HcclCommResume(HcclComm comm) {
     ENTER_HCCL("HcclCommResume");
     FIND(found, comm);
@@ -473,8 +473,8 @@ API HcclResult HcclGetCommName(HcclComm comm, char *commName) {
 
 /* ----------------------------------------------------------------------------------------------------- collectives */
 
-/* type_of: the row of a data type in hccl_types (hccl_data.h); -1 with a message where this product's collectives do not take it.
- * Without a reduction elements are only moved. */
+/* type_of: the row of a data type in hccl_types (hccl_data.h); -1 with a message when this product's collectives do not take
+ * it. Without a reduction elements are only moved. */
 static int type_of(HcclDataType type, int reduction) {
     char product[16];
     snprintf(product, sizeof product, " %s ", emu_config()->soc.product);
@@ -503,7 +503,7 @@ static const emu_operator point_to_point = {
     .any_alignment = true,
 };
 
-/* A vector of elements, which the executor holds from phase two on. */
+/* A vector of elements, which the executor owns from phase two on. */
 static aclTensor *vector(const void *buffer, uint64_t count, int type) {
     int64_t dims = (int64_t)count, stride = 1;
     return aclCreateTensor(&dims, 1, hccl_types[type].acl, &stride, 0, ACL_FORMAT_ND, &dims, 1, (void *)buffer);
@@ -517,7 +517,7 @@ static HcclResult queue(const emu_operator *operator, const emu_value *values_, 
     return status == 0 ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 
-/* Waits for peers (none: for all ranks) as HCCL does where it makes links: in the call itself. The lock is held. */
+/* Waits for peers (none: for all ranks), as HCCL does when it makes links: in the call itself. The lock is held. */
 static int link_with(communicator *c, int operation, const uint32_t *peers, uint32_t count) {
     action what = {.action = COMMUNICATION_LINK, .size = count, .number = (uint64_t)operation};
     emu_buffer answer = {0};
@@ -538,7 +538,7 @@ static int link_all(communicator *c, int operation) {
     return status;
 }
 
-/* Sends and receives wait for the ranks that are new among theirs. */
+/* Sends and receives wait for the ranks that they use for the first time. */
 static int link_peers(communicator *c, const HcclSendRecvItem *items, uint32_t count) {
     uint32_t *peers = calloc(count + 1, sizeof *peers), many = 0;
     int status = 0;
@@ -587,12 +587,12 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
     return status;
 }
 
-/* The null handle of the default stream is none to HCCL. */
+/* To HCCL the null handle of the default stream is no stream. */
 #define CREATED(stream) \
     if ((stream) == NULL) \
         return (HcclResult)emu_fail(HCCL_E_PTR, "EI0003", "stream is a null pointer, the default stream; HCCL wants one that was created")
 
-/* reduction: HcclReduceOp, MOVED without one. */
+/* reduction: HcclReduceOp, or MOVED without one. */
 #define MOVED (-1)
 #define BEGIN(routine, data_type, reduction)                                                              \
     ENTER_HCCL(routine);                                                                                  \
@@ -646,7 +646,7 @@ API HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, H
     return run(c, &r, stream);
 }
 
-/* One past the last element that counts at displacements reach. */
+/* One past the last element that counts and displacements reach. */
 static uint64_t reach(const uint64_t *counts, const uint64_t *displacements, uint32_t size) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < size; i++)
@@ -654,7 +654,7 @@ static uint64_t reach(const uint64_t *counts, const uint64_t *displacements, uin
     return most;
 }
 
-/* The numbers of up to four arrays one after another. */
+/* The numbers of up to four arrays, one after another. */
 static int64_t *numbers(uint32_t size, const uint64_t *a, const uint64_t *b, const uint64_t *c, const uint64_t *d) {
     const uint64_t *arrays[] = {a, b, c, d};
     int64_t *all = calloc(4 * (size_t)size + 1, sizeof *all);
@@ -745,7 +745,7 @@ API HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
 
 /* --------------------------------------------------------------------------------------------------- point to point */
 
-/* Queues sends and receives that are done together. */
+/* Queues sends and receives that run together. */
 static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, communicator *c, aclrtStream stream) {
     const aclTensor **tensors[2] = {calloc(itemNum + 1, sizeof **tensors), calloc(itemNum + 1, sizeof **tensors)};
     int64_t *peers[2] = {calloc(itemNum + 1, sizeof **peers), calloc(itemNum + 1, sizeof **peers)};
@@ -784,11 +784,11 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
     return status;
 }
 
-/* Between HcclGroupStart and HcclGroupEnd a thread's sends and receives are kept, to be done together; collectives are queued
+/* Between HcclGroupStart and HcclGroupEnd a thread's sends and receives are collected, to run together; collectives are queued
  * at once. */
 typedef struct {
     HcclSendRecvItem item;
-    communicator *comm; /* NULL: done */
+    communicator *comm; /* NULL: queued */
     aclrtStream stream;
 } kept_item;
 

@@ -1,9 +1,9 @@
 /*
  * Both phases of every operator.
  *
- * Phase one turns the arguments, without the tensors' addresses, into words. Words that were seen before need no request:
- * their plan (the device process's number for checked arguments) is known. Phase two adds the addresses and queues a
- * launch of the plan.
+ * Phase one turns the arguments, without the tensors' addresses, into words. Words that were seen before need no request: their
+ * plan (the device process's number for checked arguments) is known. Phase two adds the addresses and queues a launch of the
+ * plan.
  */
 #include "nnopbase/executor.h"
 
@@ -27,7 +27,7 @@
 
 #define ADDRESS_ALIGNMENT 32u
 #define MOST_PLANS 8192u
-#define MOST_PLAN_BYTES (16u << 20)   /* of their words; the device process needs some ten times as much */
+#define MOST_PLAN_BYTES (16u << 20)   /* bytes of words; the device process needs about ten times as much */
 
 /* ---------------------------------------------------------------------------------------------------------------- plans */
 
@@ -43,7 +43,7 @@ struct plan {
     uint64_t id;
     uint64_t workspace;
     bool repeatable;
-    uint32_t uses;             /* executors and launches that hold on to it */
+    uint32_t uses;             /* executors and launches that refer to it */
     size_t count;
     int64_t words[];
 };
@@ -88,7 +88,7 @@ static void remove_plan(plan *p) {
     plan_bytes -= p->count * sizeof(int64_t);
 }
 
-/* A known plan, held; NULL when there is none. */
+/* A known plan, with a reference; NULL when there is none. */
 static plan *find_plan(const emu_operator *operator, emu_device *device, uint64_t hash, const int64_t *words, size_t count) {
     pthread_mutex_lock(&plans_lock);
     plan *p = buckets[hash % MOST_PLANS];
@@ -120,7 +120,7 @@ static void release_plan(plan *p) {
     pthread_mutex_unlock(&plans_lock);
 }
 
-/* Takes the plans that were not used for longest out of the table, when it is full. */
+/* Removes the least recently used plans from a full table. */
 static plan *forget_old_plans(void) {
     plan *forgotten = NULL;
     pthread_mutex_lock(&plans_lock);
@@ -219,7 +219,7 @@ typedef struct {
     uint32_t parameter, member;
 } tensor_use;
 
-/* Any other object among the arguments, lists too. */
+/* Any other object among the arguments, lists included. */
 typedef struct {
     const void *handle;
     uint64_t serial;
@@ -241,7 +241,7 @@ typedef struct {
     object_use *objects;
 } executor;
 
-/* What phase one gathers; one for each thread, used again and again. */
+/* What phase one collects; one for each thread, reused. */
 typedef struct {
     int64_t *words;
     size_t count, room;
@@ -388,7 +388,7 @@ static int put_list(gathering *g, const void *handle, emu_kind kind, uint32_t pa
     return status;
 }
 
-/* A string: its length (-1 for a null pointer) and its bytes, filled up to a word. */
+/* A string: its length (-1 for a null pointer) and its bytes, padded to a word. */
 static void put_string(gathering *g, const char *text) {
     if (text == NULL) {
         put(g, -1);
@@ -447,14 +447,14 @@ static void free_executor(executor *e) {
     free(e);
 }
 
-/* A tensor of the call, NULL where there is none (any more). The table's lock is held. */
+/* A tensor of the call; NULL when it is null or destroyed. The table's lock is held. */
 static emu_tensor *described(const executor *e, uint32_t i) {
     void *object;
     if (i >= e->tensor_count || e->tensors[i].handle == NULL) return NULL;
     return emu_handle_find(e->tensors[i].handle, KIND_TENSOR, &object) == 0 ? object : NULL;
 }
 
-/* Leaves the caller's aclTensors as CANN does. */
+/* Changes the caller's aclTensors as CANN does. */
 static void rewrite_arguments(const executor *e) {
     emu_table_lock();
     const emu_tensor *first = described(e, 0), *last = described(e, e->tensor_count - 1);
@@ -548,7 +548,7 @@ static void finish_launch(emu_task *task) {
     free(l);
 }
 
-/* New shapes of outputs: number of the tensor, rank, dims; and so on. */
+/* New shapes of outputs: number of the tensor, rank, dims, and so on. */
 static void reshape_outputs(const launch *l, const emu_buffer *answer) {
     const int64_t *words = (const int64_t *)answer->data;
     size_t count = answer->size / sizeof *words;
@@ -574,7 +574,7 @@ static int answer_launch(emu_task *task, int status, emu_buffer *answer) {
     return status;
 }
 
-/* Makes the request of a launch: the plan and the tensors' addresses. */
+/* Builds the request of a launch: the plan and the tensors' addresses. */
 static int address_launch(launch *l) {
     if (l->plan->incarnation != l->device->incarnation)
         return emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_DEVICE_LOST", "the device process has been replaced since phase one");
@@ -584,7 +584,7 @@ static int address_launch(launch *l) {
     return 0;
 }
 
-/* CANN's documents ask for aligned addresses, and programs that work on a device have others all the same. */
+/* CANN's documents require aligned addresses, but programs that run on a device use others. */
 static int check_alignment(const char *operator, const char *name, const void *address) {
     static _Atomic bool warned;
     emu_alignment mode = emu_config()->alignment;
@@ -628,7 +628,7 @@ static int pin_tensor(const executor *e, emu_device *device, const tensor_use *u
     return 0;
 }
 
-/* The other arguments must be alive, too, until phase two returns. */
+/* The other arguments must live until phase two returns, too. */
 static int check_objects(const executor *e) {
     for (uint32_t i = 0; i < e->object_count; i++) {
         const object_use *use = &e->objects[i];
@@ -677,7 +677,7 @@ static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream
     return status;
 }
 
-/* What runs once points into the cache of the thread that made it. */
+/* An executor that runs once points into the cache of the thread that made it. */
 static int check_thread(const executor *e) {
     if (e->repeatable || !emu_thread_ended(e->thread)) return 0;
     return emu_fail(ACLNN_ERR_INNER, "EMULATOR_THREAD_ENDED",
@@ -692,7 +692,7 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
     int status = emu_handle_find(handle, KIND_EXECUTOR, &object);
     if (status != 0) LEAVE(status);
     executor *e = object;
-    /* As slow as a queue of launches that another thread works on may be. */
+    /* As slow as a launch queue that another thread works on may be. */
     int delay = emu_config()->launch_delay;
     if (delay > 0 && syscall(SYS_gettid) != getpid()) usleep((useconds_t)delay * 1000); /* glibc has gettid from 2.30 on */
     if (e->operator != operator)
@@ -705,7 +705,7 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
         if (e->recorded) emu_count_fast_run();
         e->recorded = e->keyed;
     }
-    /* It works once, whatever came of it. */
+    /* It works once, whatever the result. */
     if (!e->repeatable && emu_handle_drop(handle, KIND_EXECUTOR, &object) == 0) free_executor(e);
     emu_profile_end(operator->name, begin);
     LEAVE(status);
@@ -763,7 +763,7 @@ static bool counts(const emu_operator *operator, uint32_t parameter, side which,
     return pass == 0 ? direction != 'o' : direction == 'o';
 }
 
-/* The tensor with an index: members of lists count one by one, a list that is null or empty not at all. */
+/* The tensor with an index. Members of lists count one by one, a null or empty list not at all. */
 static const tensor_use *tensor_at(const executor *e, side which, size_t index) {
     const char *kinds = e->operator->kinds;
     for (int pass = 0; pass < (which == INPUTS_THEN_OUTPUTS ? 2 : 1); pass++) {
@@ -833,7 +833,7 @@ static int set_member(aclOpExecutor *handle, side which, size_t index, size_t me
     return set_address(use, list->members[member], address);
 }
 
-/* Both spellings of CANN do the same. */
+/* CANN has both spellings of each function. */
 #define SET_TENSOR(upper, lower, which)                                                                        \
     API aclnnStatus lower(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr) {        \
         ENTER(#lower);                                                                                         \

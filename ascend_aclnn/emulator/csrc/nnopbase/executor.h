@@ -1,10 +1,10 @@
-/* Both phases of an operator: what the generated code of each one calls. */
+/* Both phases of an operator, called by the generated code of each operator. */
 #ifndef EMU_EXECUTOR_H
 #define EMU_EXECUTOR_H
 
 #include "ascendcl/core/api.h"
 
-/* One value of a phase one; the letter of its kind (LETTER_... of protocol.h) says which member counts. */
+/* One argument of a phase one; the letter of its kind (LETTER_... of protocol.h) selects the member. */
 typedef union {
     const void *pointer;
     int64_t integer;
@@ -16,8 +16,8 @@ typedef struct {
     const char *kinds;       /* a letter per parameter */
     const char *directions;  /* i, o or x (both) per parameter; s: an array or scalar that counts among the input tensors */
     const char *parameters;  /* their names, separated by spaces */
-    bool any_alignment;      /* addresses need not be those of whole 32-byte blocks */
-    bool communicates;       /* it has HCCL make resources for its stream, which the default stream's null handle does not name */
+    bool any_alignment;      /* addresses need not be 32-byte aligned */
+    bool communicates;       /* HCCL makes resources for its stream, which the null handle of the default stream does not name */
 } emu_operator;
 
 LINK int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_t *workspace, aclOpExecutor **executor);

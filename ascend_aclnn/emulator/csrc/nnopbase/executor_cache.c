@@ -1,8 +1,8 @@
 /*
- * CANN's phase one answers from a cache of its thread where the same operator ran with the same descriptions before. The
- * executor is then a wrapper around the cached one: it runs once like any other, but refuses to be made repeatable. The
- * cache ends with its thread. InitPTACacheThreadLocal has the caller give the cache's key; without one (key 0) nothing is
- * found and nothing kept, and a repeatable executor takes the long way in each run.
+ * CANN's phase one answers from a cache of its thread when the same operator ran with the same descriptions before. The
+ * executor is then a wrapper around the cached one: it runs once like any other, but refuses to be made repeatable. The cache
+ * ends with its thread. After InitPTACacheThreadLocal the caller supplies the cache's key. Without a key (0) nothing is looked
+ * up and nothing stored, and every run of a repeatable executor takes the long way.
  */
 #include "nnopbase/executor_cache.h"
 
@@ -16,7 +16,7 @@ struct emu_thread {
     _Atomic uint32_t holds;
     _Atomic bool ended;
     bool callers_key;
-    uint64_t plans[KEPT]; /* the latest, in a ring; 0 is none */
+    uint64_t plans[KEPT]; /* the latest ones, in a ring; 0: none */
     uint32_t next;
 };
 

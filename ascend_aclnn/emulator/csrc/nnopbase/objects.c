@@ -1,4 +1,4 @@
-/* aclTensor, aclScalar, arrays and lists: copies of what they were made from. */
+/* aclTensor, aclScalar, arrays and lists: copies of the arguments they are created from. */
 #include "nnopbase/objects.h"
 
 #include "ascendcl/core/api_entry.h"
@@ -30,8 +30,8 @@ static bool private_format(aclFormat format) {
 
 #define WIDEST 16 /* bytes of an element of COMPLEX128 */
 
-/* Elements from the start of the storage up to the last one that a view reaches; false when it reaches before the
- * start, or further than any memory, or has more elements than any memory, though at the same place (stride 0). */
+/* Elements from the start of the storage to the last one that a view reaches. False when it reaches before the start or beyond
+ * any memory, or has more elements than any memory, even at one place (stride 0). */
 static bool reach(const emu_tensor *tensor, int64_t *elements) {
     const int64_t *dims = tensor->numbers, *strides = dims + tensor->rank;
     int64_t low = tensor->offset, high = tensor->offset, step, bytes = WIDEST;
@@ -64,7 +64,7 @@ uint64_t emu_tensor_extent(const emu_tensor *tensor) {
         if (tensor->numbers[i] == 0) return 0;
         negative |= tensor->numbers[i] < 0;
     }
-    if (negative) return EMU_NO_EXTENT; /* phase one of some operators lets it pass */
+    if (negative) return EMU_NO_EXTENT; /* phase one of some operators accepts it */
     bool possible = private_format(tensor->format) ? product(storage, tensor->storage_rank, &elements) : reach(tensor, &elements);
     if (elements == 0) elements = 1;
     if (!possible || __builtin_mul_overflow((uint64_t)elements, bits_of(tensor->dtype), &bits)) return EMU_NO_EXTENT;
@@ -75,7 +75,7 @@ static void contiguous(int64_t *strides, const int64_t *dims, uint64_t rank) {
     int64_t step = 1;
     for (uint64_t i = rank; i-- > 0;) {
         strides[i] = step;
-        if (__builtin_mul_overflow(step, dims[i], &step)) step = 0; /* no such tensor can be in memory */
+        if (__builtin_mul_overflow(step, dims[i], &step)) step = 0; /* no memory can hold such a tensor */
     }
 }
 
@@ -90,7 +90,7 @@ void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims) 
     tensor->rank = rank;
 }
 
-/* Fills a tensor in; false, with a message, when the arguments make none. */
+/* Initialises a tensor; false, with a message, for invalid arguments. */
 static bool describe(emu_tensor *tensor, const int64_t *dims, uint64_t rank, aclDataType dtype, const int64_t *strides,
                      int64_t offset, aclFormat format, const int64_t *storage, uint64_t storage_rank, void *data) {
     if ((dims == NULL && rank > 0) || (storage == NULL && storage_rank > 0)) {
@@ -139,14 +139,14 @@ API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64
                               uint64_t storageDimsNum, void *tensorDataAddr) {
     ENTER("aclInitTensor");
     void *object = NULL;
-    emu_table_lock(); /* an answer may be giving it another shape */
+    emu_table_lock(); /* an answer may be changing its shape */
     int status = emu_handle_find(tensor, KIND_TENSOR, &object);
     emu_tensor *old = object;
     if (status != 0) {
         emu_table_unlock();
         return status;
     }
-    /* What is null or empty stays as it was. */
+    /* Null and empty values stay unchanged. */
     const int64_t *dims = viewDims, *steps = stride, *storage = storageDims;
     uint64_t rank = viewDimsNum, storage_rank = storageDimsNum;
     if (viewDims == NULL || viewDimsNum == 0) dims = old->numbers, rank = old->rank;
@@ -179,7 +179,7 @@ static int find_tensor(const aclTensor *tensor, emu_tensor **result) {
 
 typedef enum { VIEW_DIMS, STRIDES, STORAGE_DIMS } part;
 
-/* The table is locked meanwhile: the answer of an operator may give the tensor another shape. */
+/* The table is locked: the answer of an operator may change the tensor's shape meanwhile. */
 static int give_part(const aclTensor *tensor, part which, int64_t **numbers, uint64_t *count) {
     emu_tensor *found;
     emu_table_lock();
@@ -242,7 +242,7 @@ API aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
     return status;
 }
 
-/* A null pointer may be destroyed: nothing happens. */
+/* Destroying a null pointer has no effect. */
 static int destroy(const void *handle, emu_kind kind, void (*release)(void *)) {
     void *object = NULL;
     if (handle == NULL) return 0;
@@ -357,7 +357,7 @@ API aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) {
 
 /* ---------------------------------------------------------------------------------------------------------------- lists */
 
-/* A list owns its members: they are destroyed with it and never by themselves. */
+/* A list owns its members: they are destroyed with it and never alone. */
 static void *new_list(emu_kind kind, emu_kind member_kind, const void *const *members, uint64_t count) {
     if (members == NULL) count = 0;
     emu_list *list = count <= (1u << 20) ? malloc(sizeof *list + count * sizeof *members) : NULL;

@@ -30,14 +30,14 @@ typedef struct {
     const void *members[]; /* handles, some may be NULL */
 } emu_list;
 
-/* Bytes from the start of the storage to the end of what an operator may touch; EMU_NO_EXTENT when it would reach before the
- * start, or further than any memory. */
+/* Bytes from the start of the storage to the end of what an operator may access; EMU_NO_EXTENT when it would reach before the
+ * start, or beyond any memory. */
 #define EMU_NO_EXTENT UINT64_MAX
 uint64_t emu_tensor_extent(const emu_tensor *tensor);
-/* Another shape of a tensor, contiguous: what an operator with a data-dependent output found. */
+/* Changes a tensor to a contiguous one of another shape: the shape of an output that depends on data. */
 void emu_tensor_reshape(emu_tensor *tensor, uint64_t rank, const int64_t *dims);
 
-/* A copy of numbers that the caller gives back with delete[]: it comes from new[] where there is one. */
+/* A copy of numbers that the caller frees with delete[]: it comes from new[] where libstdc++ is loaded. */
 LINK int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, uint64_t *result_count);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Some operators change the aclTensors that their caller made, and leave them changed. A caller that uses such an aclTensor
- * again passes another description than it made. Which operators, arguments and changes: the sources named in
- * catalog/traits.json under rewrites_arguments, read by hand for tensors in a plain format. (The others that the traits list
+ * Some operators change the caller's aclTensors and leave them changed, so that a caller that uses such an aclTensor again
+ * passes another description than it created. Operators, arguments and changes come from the sources named in
+ * catalog/traits.json under rewrites_arguments, read by hand for tensors in a plain format. (The other operators of that trait
  * change views of their own, or only tensors in a private format.)
  */
 #include "nnopbase/rewriting.h"
@@ -17,7 +17,7 @@ typedef enum {
     UNPACKED,          /* INT32 -> INT4, the last axis eight times as long */
     ONE_ELEMENT,       /* () -> (1) */
     DTYPE_OF_FIRST,    /* the dtype of the operator's first tensor */
-    ND_IF_MEAN,        /* any format -> ND, where the result has one number for each plane; not on Ascend 950 */
+    ND_IF_MEAN,        /* any format -> ND, when the result has one number for each plane; not on Ascend 950 */
 } change;
 
 static const struct {

@@ -1,4 +1,4 @@
-/* The operators' host-only helpers: sizes, formats and parameters that are computed without a device. */
+/* The operators' host-only helpers: sizes, formats and parameters computed without a device. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
@@ -91,7 +91,7 @@ static bool plain_format(aclFormat format) {
     return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCL || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW;
 }
 
-/* FRACTAL_NZ and back; the other pairs are refused as CANN refuses pairs that it does not know. */
+/* To FRACTAL_NZ and back. Other pairs are refused, as CANN refuses pairs that it does not know. */
 API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTensor, const int dstFormat, int additionalDtype,
                                                          int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat) {
     ENTER("aclnnNpuFormatCastCalculateSizeAndFormat");

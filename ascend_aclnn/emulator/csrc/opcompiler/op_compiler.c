@@ -14,7 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char values[OPTIONS][LONGEST];
 static bool is_set[OPTIONS];
 
-/* What an option has before it is set. There is no compiler here, so operators are never compiled just in time. */
+/* The options' initial values. There is no compiler, so operators are never compiled just in time. */
 static const char *value_of(aclCompileOpt opt) {
     if (is_set[opt]) return values[opt];
     return opt == ACL_OP_JIT_COMPILE ? "disable" : "";
@@ -59,7 +59,7 @@ API aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
     return status;
 }
 
-/* Shapes are never fixed here, so both flags mean the same. */
+/* Shapes are never fixed here, so both flags have the same effect. */
 API aclError aclopSetCompileFlag(aclOpCompileFlag flag) {
     ENTER("aclopSetCompileFlag");
     if ((unsigned)flag > ACL_OP_COMPILE_FUZZ)

@@ -1,4 +1,4 @@
-/* The device process's side of the ring: a library of its own, which device.py loads. */
+/* The device process's side of the ring: a library of its own, which process/device.py loads. */
 #include "ring/ring.h"
 
 #include <sys/prctl.h>
@@ -12,12 +12,12 @@ static uint64_t now(void) {
     return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
 }
 
-/* Whether there are more than `at` words, or a call. */
+/* Whether more than `at` words have been written, or a call has come. */
 static bool has_work(const emu_ring *ring, uint64_t at) {
     return atomic_load(&ring->sent) != at || atomic_load(&ring->calls) != ring->answered;
 }
 
-/* Whether there is something to do within so many nanoseconds. */
+/* Spins for so many nanoseconds at most; whether there is something to do. */
 static bool spin(const emu_ring *ring, uint64_t at, uint64_t since, uint64_t most) {
     while (now() - since < most) {
         if (has_work(ring, at)) return true;
@@ -25,7 +25,7 @@ static bool spin(const emu_ring *ring, uint64_t at, uint64_t since, uint64_t mos
     return false;
 }
 
-/* Waits until more than `at` words have been put in, and gives how many; `at` when a call is to be answered. */
+/* Waits until more than `at` words have been written, and returns their number; `at` when a call has come. */
 EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
     static __thread bool prompt;
     if (!has_work(ring, at)) {
@@ -50,13 +50,13 @@ EXPORT uint64_t emu_ring_wait(emu_ring *ring, uint64_t at) {
     return sent;
 }
 
-/* So many launches are done; the last one has an answer, which goes onto the socket, or not. */
+/* So many launches are done. The last one has an answer, which is sent on the socket, or none. */
 EXPORT void emu_ring_done(emu_ring *ring, uint64_t done, bool answers) {
     if (atomic_load(&ring->sleeps) != 0) atomic_store(&ring->done_at, now());
     atomic_store(&ring->done, done);
     uint64_t wanted = atomic_load(&ring->wanted);
     ring->waited = wanted != 0 && wanted <= done;
-    /* Answers are to be taken as they come: the socket has room for some only. */
+    /* Answers must be taken as they come: the socket has room for some only. */
     if (wanted == 0 || !(ring->waited || answers) || !atomic_compare_exchange_strong(&ring->wanted, &wanted, 0)) return;
     if (atomic_exchange(&ring->sleeps, 0) != 0) ring_wake(&ring->sleeps);
 }

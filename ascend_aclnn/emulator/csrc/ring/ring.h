@@ -1,9 +1,9 @@
 /*
  * The ring of a connection: launches on their way to the device process, in memory that both sides have mapped.
  *
- * As long as the device process is busy, a launch costs no system call on either side. Who has nothing to do sleeps on a
- * word of the ring, by futex(2), and the other side wakes it: the client with what it puts in, the device process with the
- * launch that is waited for. Calls, errors and new shapes travel on the socket; the ring counts the calls.
+ * While the device process is busy, a launch costs no system call on either side. An idle side sleeps on a word of the ring, by
+ * futex(2), and the other side wakes it: the client when it writes a launch, the device process when it finishes the launch
+ * that the client waits for. Calls, errors and new shapes travel on the socket; the ring counts the calls.
  */
 #ifndef EMU_RING_H
 #define EMU_RING_H
@@ -22,15 +22,15 @@
 
 #define RING_WORDS (RING_RECORDS / 8u)
 
-/* What the device process does. Where launches come one after the other it naps when it has done them all, and looks again;
- * they need not wake it then. Who waits for a launch wakes it from either. */
+/* What the device process does. When launches come one after the other it naps after the last one and looks again, so that the
+ * next one need not wake it. A client that waits for a launch wakes it from a nap or from sleep. */
 enum { RING_BUSY, RING_NAPS, RING_SLEEPS };
 
-/* To look for something all the time is less work than to sleep and to be woken when it takes no longer than to be woken does.
- * That is 2 microseconds where the processor is busy and 30 where it sleeps, too, in a virtual machine; looking where others
- * want the processor is worse than either. So both are guessed from the last times: how long it took until something came,
- * and how long after that whoever slept was awake. The first does not count the second: a side that sleeps would go on to
- * sleep because of it, and make the other one sleep. */
+/* A side spins before it sleeps when the expected wait is shorter than a wake-up. A wake-up takes 2 microseconds on a busy
+ * processor and 30 on an idle one, in a virtual machine too; spinning while other threads need the processor is worse than
+ * either. Both times are estimated from the latest waits: how long until the other side was done, and how long after that a
+ * sleeping side ran. The first excludes the second: otherwise a side that slept once would go on sleeping, and make the other
+ * side sleep. */
 typedef struct emu_pace {
     uint64_t wait, waking; /* nanoseconds */
 } emu_pace;
@@ -46,7 +46,8 @@ static inline uint64_t ring_guess(uint64_t guess, uint64_t took) {
     return (guess * 3 + (took < 1000000u ? took : 1000000u)) / 4;
 }
 
-/* What a wait from `since` to `now` tells. came: when the other side was done, if it found this one asleep; else an earlier time. */
+/* Updates the estimates after a wait from `since` to `now`. came: when the other side was done, if this side was asleep; else
+ * an earlier time. */
 static inline void ring_learn(emu_pace *pace, uint64_t since, uint64_t came, uint64_t now, bool woken) {
     bool known = came > since && came <= now;
     if (woken && known) pace->waking = ring_guess(pace->waking, now - came);
@@ -55,26 +56,26 @@ static inline void ring_learn(emu_pace *pace, uint64_t since, uint64_t came, uin
 
 typedef struct emu_ring {
     /* written by the client */
-    _Alignas(64) _Atomic uint64_t sent; /* words that it has put in, ever */
-    _Atomic uint64_t wanted;            /* it waits until so many launches are done; 0: it does not wait */
-    _Atomic uint32_t calls;             /* on the socket, ever; its end is one */
-    _Atomic uint32_t sleeps;            /* 1 while it sleeps; whoever wakes it makes that 0 */
-    _Atomic uint64_t sent_at;           /* when the latest launch came that found the other side asleep */
+    _Alignas(64) _Atomic uint64_t sent; /* words written so far */
+    _Atomic uint64_t wanted;            /* the client waits for so many launches; 0: it does not wait */
+    _Atomic uint32_t calls;             /* on the socket, so far; its end counts as one */
+    _Atomic uint32_t sleeps;            /* 1 while it sleeps; a wake-up makes it 0 */
+    _Atomic uint64_t sent_at;           /* when the latest launch was written while the other side slept */
     /* written by the device process */
-    _Alignas(64) _Atomic uint64_t done; /* launches, ever */
+    _Alignas(64) _Atomic uint64_t done; /* launches done so far */
     _Atomic uint32_t state;
     uint32_t answered;                  /* calls */
     uint32_t waited;                    /* whether the client waited for the last launch */
-    _Atomic uint64_t done_at;           /* when the latest launch was done that found the other side asleep */
-    emu_pace pace[2];                   /* of waiting for the next launch: after a launch, after one that was waited for */
-    /* Records: their length in words, a RECORD, a plan, an offset in device memory for each tensor. None is split. */
+    _Atomic uint64_t done_at;           /* when the latest launch was done while the client slept */
+    emu_pace pace[2];                   /* estimates for the next launch: after a launch, after one that was waited for */
+    /* Records: their length in words, a RECORD, a plan, an offset in device memory for each tensor. No record is split. */
     _Alignas(64) uint64_t words[RING_WORDS];
 } emu_ring;
 
 _Static_assert(offsetof(emu_ring, words) == RING_HEAD, "protocol.py knows where the records are");
 
-/* Sleeps while a word is `value`, for so many nanoseconds at most (negative: for ever), or a little: a signal ends it, too.
- * False when the time is over. */
+/* Sleeps while a word is `value`, at most so many nanoseconds (negative: for ever); a signal ends the sleep early. False on
+ * timeout. */
 static inline bool ring_sleep(_Atomic uint32_t *word, uint32_t value, int64_t nanoseconds) {
     struct timespec limit = {nanoseconds / 1000000000, nanoseconds % 1000000000};
     return syscall(SYS_futex, word, FUTEX_WAIT, value, nanoseconds < 0 ? NULL : &limit, NULL, 0) == 0 || errno != ETIMEDOUT;

@@ -1,4 +1,4 @@
-/* libc_sec: functions that are told how much their destination holds. */
+/* libc_sec: C library functions with an argument for the size of their destination. */
 #include "securec.h"
 
 #include "ascendcl/core/api.h"
@@ -21,7 +21,7 @@ API errno_t memset_s(void *dest, size_t destMax, int c, size_t count) {
     return count <= destMax ? EOK : ERANGE_AND_RESET;
 }
 
-/* What both copies check first; EOK: the copy may be made. */
+/* The checks of both copy functions; EOK: the copy may be made. */
 static errno_t check_copy(void *dest, size_t destMax, const void *src, size_t count) {
     if (destMax == 0 || destMax > SECUREC_MEM_MAX_LEN) return ERANGE;
     if (dest == NULL) return EINVAL;
@@ -47,7 +47,7 @@ API errno_t memmove_s(void *dest, size_t destMax, const void *src, size_t count)
     return failed;
 }
 
-/* Numbers of wide characters as bytes; what is too many stays too many. */
+/* The bytes of so many wide characters; an overflow stays an overflow. */
 static size_t wide(size_t count) { return count > SECUREC_WCHAR_MEM_MAX_LEN ? SIZE_MAX : count * sizeof(wchar_t); }
 
 API errno_t wmemcpy_s(wchar_t *dest, size_t destMax, const wchar_t *src, size_t count) {
@@ -62,7 +62,7 @@ API errno_t wmemmove_s(wchar_t *dest, size_t destMax, const wchar_t *src, size_t
 
 static bool bad_room(size_t room, size_t most) { return room == 0 || room > most; }
 
-/* Both kinds of characters: `append` adds at most `count` characters of a source after the first `used` ones. */
+/* For both kinds of characters: appends at most `count` characters of a source behind the first `used` ones. */
 #define STRINGS(character, append, length_of, most, ncpy, cpy, ncat, cat)                                              \
     static errno_t append(character *dest, size_t room, size_t used, const character *source, size_t count) {          \
         if (dest == NULL) return EINVAL;                                                                               \
@@ -105,7 +105,7 @@ API char *strtok_s(char *strToken, const char *strDelimit, char **context) {
 
 /* -------------------------------------------------------------------------------------------------------------- printing */
 
-/* %n writes to memory whose size nobody tells. */
+/* %n writes to memory of unknown size. */
 static bool counts_characters(const char *format) {
     while ((format = strchr(format, '%')) != NULL) {
         format += 1 + strspn(format + 1, "-+ #'0123456789.*$hlLqjztI");
@@ -115,8 +115,8 @@ static bool counts_characters(const char *format) {
     return false;
 }
 
-/* Prints into `room` characters. What does not fit is cut to `keep` characters, or, if those do not fit either, dropped:
- * -1, and whether it was cut. */
+/* Prints into `room` characters. A longer result is cut to `keep` characters, or dropped if those do not fit either: -1, and
+ * whether it was cut. */
 static int print(char *dest, size_t room, size_t keep, bool *cut, const char *format, va_list arguments) {
     bool writable = dest != NULL && !bad_room(room, SECUREC_STRING_MAX_LEN);
     *cut = false;

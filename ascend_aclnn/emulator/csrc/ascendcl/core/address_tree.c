@@ -21,7 +21,7 @@ static emu_block *merge(emu_block *left, emu_block *right) {
     return top;
 }
 
-/* What starts before an offset, and the rest. */
+/* Splits a tree into the blocks before an offset and the rest. */
 static void split(emu_block *node, uint64_t offset, emu_block **left, emu_block **right) {
     if (node == NULL) {
         *left = *right = NULL;
@@ -34,7 +34,7 @@ static void split(emu_block *node, uint64_t offset, emu_block **left, emu_block 
     }
 }
 
-/* Gives the block that starts at an offset another gap. */
+/* Sets the gap behind the block that starts at an offset. */
 static void set_gap(emu_block *node, uint64_t start, uint64_t gap) {
     if (node->start == start) node->gap = gap;
     else set_gap(start < node->start ? node->left : node->right, start, gap);

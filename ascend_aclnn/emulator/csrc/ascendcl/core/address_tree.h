@@ -10,12 +10,12 @@ typedef struct emu_block emu_block;
 
 struct emu_block {
     uint64_t start; /* offset from the range's base */
-    uint64_t size;  /* as asked for */
+    uint64_t size;  /* as requested */
     uint64_t span;  /* as reserved */
-    uint64_t lead;  /* bytes at its start that nobody may use */
-    bool foreign;   /* other memory is mapped at its addresses: aliases.c */
-    bool hidden;    /* it does not count as an allocation */
-    uint32_t pins;  /* queued work that uses it */
+    uint64_t lead;  /* bytes at its start that must not be used */
+    bool foreign;   /* other memory is mapped at its addresses (aliases.c) */
+    bool hidden;    /* not counted as an allocation */
+    uint32_t pins;  /* uses by queued work */
     uint8_t *mapped; /* of reserved addresses: a flag for each granule that has memory; otherwise NULL */
     /* of the tree */
     uint32_t priority;
@@ -25,16 +25,16 @@ struct emu_block {
 };
 
 typedef struct {
-    emu_block *root; /* the first block is of the map itself: nobody gets what it covers */
-    size_t count;    /* without that one */
+    emu_block *root; /* the first block belongs to the map itself: the offsets it covers are never handed out */
+    size_t count;    /* not counting the map's own */
     uint32_t random;
 } emu_blocks;
 
-/* A map of `end` bytes, of which the first ones are never handed out; false when there is no memory. */
+/* A map of `end` bytes. Offsets before `first` are never handed out. False without memory for it. */
 bool emu_blocks_open(emu_blocks *blocks, uint64_t first, uint64_t end);
 /* Frees all blocks; the map must be opened before it is used again. */
 void emu_blocks_close(emu_blocks *blocks);
-/* A new block of `span` bytes in the first gap from an offset on, or else from the beginning on; NULL when there is none. */
+/* A new block of `span` bytes in the first gap after an offset, else in the first gap of all; NULL when there is none. */
 emu_block *emu_blocks_reserve(emu_blocks *blocks, uint64_t from, uint64_t size, uint64_t span);
 /* Takes a block out and frees it. */
 void emu_blocks_release(emu_blocks *blocks, emu_block *block);

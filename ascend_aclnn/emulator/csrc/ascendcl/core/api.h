@@ -1,4 +1,4 @@
-/* What every source of the emulated libraries sees: CANN's interface, and how functions are exported. */
+/* Included by every source of the emulated libraries: CANN's interface, and how functions are exported. */
 #ifndef EMU_API_H
 #define EMU_API_H
 
@@ -13,8 +13,8 @@
 #include "aclemu.h"
 #include "aclnn/aclnn_base.h"
 
-/* API marks CANN's functions: the build makes a refusing stub for every function of the catalog that has none.
- * LINK marks what the emulator's libraries use of each other. */
+/* API marks functions of CANN. The build generates a refusing stub for every function of the catalog without one. LINK marks
+ * functions that the emulator's libraries call in each other. */
 #define API __attribute__((visibility("default")))
 #define LINK __attribute__((visibility("default")))
 

@@ -11,7 +11,7 @@ static pthread_mutex_t *fork_locks[FORK_COUNT];
 static void (*fork_children[FORK_COUNT])(void);
 static bool forked;
 
-/* The thread that forks holds the locks meanwhile, so that the child finds nothing half done. */
+/* The forking thread holds all locks across the fork, so that the child sees no half-finished change. */
 static void before_fork(void) {
     for (int i = 0; i < FORK_COUNT; i++) {
         if (fork_locks[i] != NULL) pthread_mutex_lock(fork_locks[i]);
@@ -119,9 +119,9 @@ API aclError aclrtGetLastError(aclrtLastErrLevel level) {
     return last;
 }
 
-/* ------------------------------------------------------------------------------------------------------ what is lacking */
+/* -------------------------------------------------------------------------------------- functions that are not emulated */
 
-/* Every function of CANN's headers that none of these sources has ends here: see build/generated.py. */
+/* Every function of CANN's headers that no source implements calls this one: see build/generated.py. */
 int emu_not_emulated(const char *routine, int refusal) {
     int status = emu_enter(routine);
     return status != 0 ? status : emu_fail(refusal, "EMULATOR_NOT_SUPPORTED", "the emulator lacks this function");

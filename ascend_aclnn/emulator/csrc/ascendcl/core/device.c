@@ -1,4 +1,4 @@
-/* Devices and contexts: the tables, and this thread's context. */
+/* Devices and contexts: the tables, and the current context of each thread. */
 #include "ascendcl/core/device.h"
 
 #include "ascendcl/core/api_entry.h"
@@ -29,7 +29,7 @@ int emu_check_device(int32_t id) {
 
 int emu_current_context(emu_context **context) {
     void *object = NULL;
-    if (current == NULL && emu_default_device >= 0) { /* most functions set the default device themselves */
+    if (current == NULL && emu_default_device >= 0) { /* most functions set the default device implicitly */
         int status = emu_set_default_device(emu_default_device);
         if (status != 0) return status;
     }
@@ -55,7 +55,7 @@ int emu_move_up(int fd) {
     return moved;
 }
 
-/* The child has no device: the memory is its parent's, and so is the device process. */
+/* The child has no device: memory and device process belong to its parent. */
 static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         if (emu_devices[i].base != NULL) emu_set_forked();

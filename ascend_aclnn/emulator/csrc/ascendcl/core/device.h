@@ -42,37 +42,37 @@ struct emu_context {
 struct emu_device {
     int id;
     /* under emu_world */
-    uint32_t set_count;         /* aclrtSetDevice less aclrtResetDevice */
+    uint32_t set_count;         /* calls of aclrtSetDevice minus calls of aclrtResetDevice */
     emu_context *primary, *contexts;
     uint32_t streams, events;
-    _Atomic uint32_t communicators; /* of HCCL, that have not been destroyed */
-    int place;                  /* that this process has on it, -1: none */
-    uint32_t peers;             /* devices that this one may read: one bit each */
+    _Atomic uint32_t communicators; /* communicators of HCCL that are not destroyed */
+    int place;                  /* the socket of this process's place on the device, -1: none */
+    uint32_t peers;             /* devices whose memory this one may read, one bit each */
     /* memory, under lock */
     pthread_mutex_t lock;
     int memory_fd;
     uint8_t *base;
     uint64_t window, capacity, used, peak, cursor;
     emu_blocks blocks;
-    uint64_t hidden;                /* blocks that are no allocations */
-    uint64_t cleared;               /* how often everything has been taken from it */
-    emu_range freed[EMU_FREED];     /* the last ones, for messages */
+    uint64_t hidden;                /* blocks that are not allocations */
+    uint64_t cleared;               /* how often all memory has been reclaimed */
+    emu_range freed[EMU_FREED];     /* the latest ones, for messages */
     size_t freed_at;
-    emu_range dirty[EMU_DIRTY];     /* freed, and not yet given back to the system */
+    emu_range dirty[EMU_DIRTY];     /* freed, but not yet returned to the system */
     size_t dirty_count;
     uint64_t dirty_bytes;
     /* the device process, under link_lock */
     pthread_mutex_t link_lock;
     pid_t pid;
-    int process;                    /* a pidfd, -1 where there are none */
+    int process;                    /* a pidfd, -1 where the kernel has none */
     int control;
-    emu_channel idle[EMU_IDLE];     /* those that nobody uses, */
+    emu_channel idle[EMU_IDLE];     /* those not in use, */
     size_t idle_count;
     emu_channel *channels;          /* and all */
     size_t channel_count, channel_room;
     bool lost;
     char lost_reason[160];
-    _Atomic uint64_t incarnation;  /* changes whenever another process is started */
+    _Atomic uint64_t incarnation;  /* changes whenever the process is started again */
 };
 
 extern pthread_mutex_t emu_world;
@@ -83,16 +83,17 @@ void *emu_current_handle(void);
 void emu_set_current(void *handle);
 /* 107001 for a number that no device has. */
 LINK int emu_check_device(int32_t id);
-/* The context of this thread, or 107002 with a message. */
+/* The current context of this thread; 107002 with a message without one. */
 LINK int emu_current_context(emu_context **context);
 LINK emu_device *emu_context_device(emu_context *context);
-/* The device that a thread without a context is answered for and works on, -1 for none: CANN 8.3's acl.json names one. */
+/* The device that threads without a context use, -1 for none. CANN 8.3's acl.json sets it. */
 extern int emu_default_device;
-/* What makes that device a thread's own, in the place of aclrtSetDevice, which lies above this file: set at load. */
+/* Makes that device current, as aclrtSetDevice does. A hook: aclrtSetDevice lies above this file, which registers it at
+ * load. */
 extern int (*emu_set_default_device)(int32_t id);
-/* Moves a descriptor above those that the device process is given (0 to 4); it is not inherited. */
+/* Moves a descriptor above those that the device process gets (0 to 4), with close-on-exec. */
 int emu_move_up(int fd);
-/* The process-wide or context's value of an option, 0 when it was never set. */
+/* The context's value of an option, else the process's; 0 when it was never set. */
 LINK int64_t emu_option(const emu_context *context, int option);
 extern int64_t emu_process_options[EMU_OPTIONS];
 

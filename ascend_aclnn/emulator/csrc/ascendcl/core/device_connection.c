@@ -1,13 +1,13 @@
 /*
  * The device process and the connections to it.
  *
- * The process is started with two descriptors: 3, a control socket, and 4, the device memory. Every request travels on a
- * connection of its own: a socket pair, whose other end is sent over the control socket, and a ring for launches; it is
- * kept for later requests. So threads do not wait for each other, nothing has a name in the file system, and each side
- * sees the other's death as the end of its sockets. The process ends when the control socket does.
+ * The process starts with two descriptors: 3, a control socket, and 4, the device memory. Every request uses a connection of
+ * its own: a socket pair, whose other end is sent over the control socket, and a ring for launches. Connections are kept for
+ * later requests. Threads therefore do not wait for each other, nothing has a name in the file system, and each side sees the
+ * other's death as the end of its sockets. The process ends when the control socket does.
  *
- * The process is not a child of the program, which may wait for children of its own and handle their signals: a process in
- * between starts it and ends at once, and no signal tells of that one either.
+ * The process is not a child of the program, because the program may wait for its own children and handle their signals. An
+ * intermediate process starts it and exits at once, and its exit sends no signal either.
  */
 #include "ascendcl/core/device_connection.h"
 
@@ -40,10 +40,10 @@ extern char **environ;
 #define SYS_pidfd_send_signal 424
 #endif
 
-/* The package's directories go after the standard library; the interpreter's own site-packages are not looked at. */
+/* The package's directories come after the standard library. The interpreter's site-packages are not used. */
 #define BOOT                                                                                                             \
     "import gc, sys\n"                                                                                                   \
-    "gc.disable()\n" /* nothing of what is imported goes; main() enables it */                                            \
+    "gc.disable()\n" /* no imported object is garbage; main() enables it */                                            \
     "sys.path += sys.argv[1].split(':')\n"                                                                               \
     "from ascend_aclnn.emulator.process.device import main\n"                                                                    \
     "main()\n"
@@ -70,7 +70,7 @@ void emu_buffer_free(emu_buffer *buffer) {
 
 /* ---------------------------------------------------------------------------------------------------------- the process */
 
-/* The environment without what would lead another interpreter, or the client's libraries, into the device process. */
+/* The environment without variables that would load other Python code, or the client's libraries, into the device process. */
 static char **clean_environment(void) {
     size_t count = 0, kept = 0;
     while (environ[count] != NULL) count++;
@@ -111,23 +111,24 @@ static int start_child(void *argument) {
 
 #define BETWEEN_STACK (256u << 10)
 
-/* Starts the process from one in between, which shares this one's memory and keeps this thread waiting until it has ended.
- * It is made with no signal at its end, so that it is no child that wait() or a handler of SIGCHLD could see. 0 or errno. */
+/* Starts the process from an intermediate one, which shares this one's memory and suspends this thread until it exits. The
+ * intermediate process sends no signal at its end, so that neither wait() nor a handler of SIGCHLD sees it. Returns 0 or
+ * errno. */
 static int start_grandchild(starting *start) {
     void *stack = mmap(NULL, BETWEEN_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return errno;
     sigset_t all, old;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's handlers must not run in it */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's handlers must not run in the intermediate process */
     start->failed = ECHILD;
-#ifdef __SANITIZE_THREAD__ /* which takes the process in between for this thread, and does not see it end */
+#ifdef __SANITIZE_THREAD__ /* ThreadSanitizer takes the intermediate process for this thread, and does not see it exit */
     pid_t between = -1;
     int failed = EINVAL;
 #else
     pid_t between = clone(start_child, (uint8_t *)stack + BETWEEN_STACK, CLONE_VM | CLONE_VFORK, start);
     int failed = between < 0 ? errno : 0;
 #endif
-    /* qemu-user knows no process without a signal at its end; there it is an ordinary child. */
+    /* qemu-user supports no process without an exit signal; there it is an ordinary child. */
     if (failed == EINVAL)
         failed = start->failed = posix_spawn(&start->pid, start->python, start->actions, start->attributes, start->arguments,
                                              start->environment);
@@ -155,13 +156,13 @@ static int spawn(emu_device *device, int control) {
     posix_spawn_file_actions_adddup2(&actions, device->memory_fd, DESCRIPTOR_MEMORY);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     if (fcntl(2, F_GETFD) < 0) posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, 2, 1); /* the client's standard output is the client's alone */
+    posix_spawn_file_actions_adddup2(&actions, 2, 1); /* standard output belongs to the client */
     posix_spawnattr_init(&attributes);
     sigemptyset(&signals);
     posix_spawnattr_setsigmask(&attributes, &signals);
     sigfillset(&every_signal);
     posix_spawnattr_setsigdefault(&attributes, &every_signal);
-    posix_spawnattr_setpgroup(&attributes, 0); /* Ctrl-C is for the client */
+    posix_spawnattr_setpgroup(&attributes, 0); /* Ctrl-C goes to the client only */
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     starting start = {python, arguments, environment, &actions, &attributes, 0, 0};
     int failed = environment == NULL ? ENOMEM : start_grandchild(&start);
@@ -179,7 +180,7 @@ static int spawn(emu_device *device, int control) {
     return lose(device, reason);
 }
 
-/* What cannot be had now may be had later: the device is not lost. */
+/* Descriptors may be available later: the device is not lost. */
 static int out_of_descriptors(const emu_device *device) {
     return emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_DESCRIPTORS", "no connection to device %d: %s", device->id,
                     strerror(errno));
@@ -212,7 +213,7 @@ static int start_locked(emu_device *device) {
 void emu_link_start(emu_device *device) {
     if (emu_config()->noop || device->pid != 0 || device->lost) return;
     pthread_mutex_lock(&device->link_lock);
-    if (start_locked(device) != 0) free(emu_take_message()); /* the first operator says so again */
+    if (start_locked(device) != 0) free(emu_take_message()); /* the first operator fails with this message again */
     pthread_mutex_unlock(&device->link_lock);
 }
 
@@ -223,13 +224,13 @@ int emu_link_check(emu_device *device) {
     return status;
 }
 
-/* Ends the process, which has nothing to save. */
+/* Kills the process, which has nothing to save. */
 static void end_process(emu_device *device) {
     if (device->pid != 0) {
-        /* Without a pidfd the number may be another process's by now, and the end of the control socket must do. */
+        /* Without a pidfd the pid may belong to another process by now. Then closing the control socket has to do. */
         if (device->process >= 0) syscall(SYS_pidfd_send_signal, device->process, SIGKILL, NULL, 0);
         close(device->control);
-        /* It is a child of this one after all where this one adopts orphans, as the first process of a container does. */
+        /* Where this process adopts orphans, as the first process of a container does, it is the parent after all. */
         waitpid(device->pid, NULL, 0);
     }
     if (device->process >= 0) close(device->process);
@@ -237,12 +238,12 @@ static void end_process(emu_device *device) {
     device->pid = 0;
 }
 
-/* Tells the device process, which naps or sleeps, that there is something to do. */
+/* Wakes the device process, which naps or sleeps. */
 static void wake(emu_ring *ring) {
     if (atomic_exchange(&ring->state, RING_BUSY) != RING_BUSY) ring_wake(&ring->state);
 }
 
-/* Tells it that there is something on the socket, or will be at once: a call that is long fits only while it is read. */
+/* Announces a call on the socket before it is sent: a long call fits only while the device process reads it. */
 static void announce_call(emu_ring *ring) {
     atomic_fetch_add(&ring->calls, 1);
     if (atomic_load(&ring->state) != RING_BUSY) wake(ring);
@@ -264,14 +265,14 @@ static void close_channel(emu_device *device, emu_channel channel) {
 void emu_link_stop(emu_device *device) {
     pthread_mutex_lock(&device->link_lock);
     end_process(device);
-    /* Connections in use are closed by their users, who see the end of the stream. */
+    /* Connections in use are closed by their users, which see the end of the socket. */
     for (size_t i = 0; i < device->idle_count; i++) close_channel(device, device->idle[i]);
     device->idle_count = 0;
     device->lost = false;
     pthread_mutex_unlock(&device->link_lock);
 }
 
-/* In a forked child: lets the parent's connections go. */
+/* In a forked child: closes the parent's connections. */
 static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
         emu_device *device = &emu_devices[i];
@@ -318,7 +319,7 @@ static bool send_descriptors(int control, const int fds[2]) {
     return sent == 1;
 }
 
-/* A connection has come to its end, and so has the process, or it is about to: its control socket tells. */
+/* The connection has ended, so the process has ended or is about to: the control socket shows which. */
 static void lost_connection(const emu_connection *connection) {
     emu_device *device = connection->device;
     pthread_mutex_lock(&device->link_lock);
@@ -336,7 +337,7 @@ static void lost_connection(const emu_connection *connection) {
     pthread_mutex_unlock(&device->link_lock);
 }
 
-/* Makes a channel and sends its other side over. *reached becomes false when the process has ended. */
+/* Makes a channel and sends its other end to the process. *reached becomes false when the process has ended. */
 static int new_channel(emu_device *device, emu_channel *channel, bool *reached) {
     int pair[2], memory = memfd_create("ascend-launches", MFD_CLOEXEC), status = 0;
     if (memory < 0) return out_of_descriptors(device);
@@ -365,7 +366,7 @@ static int new_channel(emu_device *device, emu_channel *channel, bool *reached) 
     return status;
 }
 
-/* A connection nobody uses, or a new one. */
+/* An idle connection, or a new one. */
 int emu_link_open(emu_device *device, emu_connection *connection) {
     bool reached = true;
     *connection = (emu_connection){.device = device, .channel = {-1, NULL}};
@@ -382,7 +383,7 @@ int emu_link_open(emu_device *device, emu_connection *connection) {
     }
     if (status != 0) return status;
     connection->channel = channel;
-    connection->launched = connection->taken = channel.ring->done; /* nothing is under way in a channel that nobody uses */
+    connection->launched = connection->taken = channel.ring->done; /* an idle channel has nothing in flight */
     connection->start = connection->end = channel.ring->sent;
     return 0;
 }
@@ -441,7 +442,7 @@ static bool send_frame(int socket, uint32_t call, const emu_buffer *request) {
     return send_all(socket, parts, size > 0 ? 2 : 1);
 }
 
-/* The status of the next answer, and what came with it. */
+/* The status of the next answer, and its payload. */
 static int receive(emu_connection *connection, emu_buffer *answer) {
     emu_frame reply;
     answer->size = 0;
@@ -480,7 +481,7 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
 
 /* ------------------------------------------------------------------------------------------------------------ launches */
 
-/* How long a client sleeps at most before it looks whether the device process is still there, in nanoseconds. */
+/* The longest sleep, in nanoseconds, before a client checks that the device process is alive. */
 #define LIVENESS 5000000
 
 /* Whether the launches are done within so many nanoseconds. */
@@ -493,7 +494,7 @@ static bool spin(const emu_ring *ring, uint64_t launches, uint64_t since, uint64
 
 bool emu_link_launch(emu_connection *connection, const emu_buffer *request, bool after) {
     emu_ring *ring = connection->channel.ring;
-    uint64_t count = (RING_HEADER + request->size + 15) / 16 * 2; /* an even number: a filler always has room for its header */
+    uint64_t count = (RING_HEADER + request->size + 15) / 16 * 2; /* an even number, so that a filler always has room for its header */
     uint64_t at = connection->end % RING_WORDS, rest = RING_WORDS - at, filler = rest < count ? rest : 0;
     if (connection->end + filler + count - connection->start > RING_WORDS) return false;
     if (filler > 0) {
@@ -517,7 +518,7 @@ void emu_link_drop(emu_connection *connection) {
     if (connection->channel.socket < 0) return;
     for (uint64_t at = connection->start; at < connection->end; at += ring->words[at % RING_WORDS]) {
         uint64_t *kind = &ring->words[at % RING_WORDS + 1], found = __atomic_load_n(kind, __ATOMIC_RELAXED);
-        /* The device process may be answering just now. */
+        /* The device process may be about to answer. */
         if (found == RECORD_PLAIN || found == RECORD_AFTER)
             (void)__atomic_compare_exchange_n(kind, &found, RECORD_DROPPED, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
@@ -525,7 +526,7 @@ void emu_link_drop(emu_connection *connection) {
 
 static bool is_lost(const emu_connection *connection) { return !emu_link_current(connection); }
 
-/* Whether something is on the socket: an answer that nobody has taken, or the end, and the device is lost then. */
+/* Whether the socket has an answer that has not been read, or has ended; then the device is lost. */
 static bool hears(const emu_connection *connection) {
     char byte;
     ssize_t got = recv(connection->channel.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -534,19 +535,19 @@ static bool hears(const emu_connection *connection) {
     return true;
 }
 
-/* Sleeps until the device process has done so many launches, or has an answer to one before; false when the time is over. */
+/* Sleeps until the device process has done so many launches, or has an answer to an earlier one. False on timeout. */
 static bool sleep_until(emu_connection *connection, uint64_t launches, int32_t timeout, uint64_t end) {
     emu_ring *ring = connection->channel.ring;
     for (;;) {
         atomic_store(&ring->sleeps, 1);
         atomic_store(&ring->wanted, launches);
         if (atomic_load(&ring->done) >= launches || is_lost(connection)) return true;
-        if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* its nap may have ended since it was woken */
+        if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* its nap may have ended since the wake-up */
         int64_t now = (int64_t)emu_now(), left = timeout < 0 || (int64_t)end - now > LIVENESS ? LIVENESS : (int64_t)end - now;
         if (left <= 0) return atomic_load(&ring->done) >= launches;
         bool woken = ring_sleep(&ring->sleeps, 1, left);
         if (atomic_load(&ring->wanted) == 0 && emu_link_done(connection)) return true;
-        /* The end of a process wakes nobody. */
+        /* The end of a process wakes nothing. */
         if (!woken && hears(connection)) return true;
     }
 }
@@ -555,8 +556,8 @@ bool emu_link_await(emu_connection *connection, uint64_t launches, int32_t timeo
     emu_ring *ring = connection->channel.ring;
     if (atomic_load_explicit(&ring->done, memory_order_acquire) >= launches) return true;
     atomic_store(&ring->wanted, launches);
-    if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* also for those who ask: they may ask again and again */
-    /* The end of the connection is an answer, too. */
+    if (atomic_load(&ring->state) != RING_BUSY) wake(ring); /* also for callers that poll: they may poll again and again */
+    /* The end of the connection counts as an answer. */
     if (timeout == 0) return is_lost(connection) || (hears(connection) && is_lost(connection));
     uint64_t since = emu_now(), end = since + (uint64_t)(timeout > 0 ? timeout : 0) * 1000000ull;
     uint64_t most = ring_spin(&connection->pace);

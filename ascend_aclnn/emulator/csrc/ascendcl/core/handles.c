@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Slots are taken round robin, so a destroyed handle is recognised as such for a long time before its slot is used
- * again. The region of handle values is reserved without access: reading through a handle faults. */
+/* Slots are reused round robin, so that a destroyed handle is recognised for a long time before its slot is used again. The
+ * region of handle values is reserved without access: reading through a handle faults. */
 
 #define HANDLE_STEP 16
 #define TABLE_SLOTS (1u << 20)
@@ -107,7 +107,7 @@ static slot *slot_of(const void *handle) {
     return &slots[at];
 }
 
-/* The status and message for a handle that is not a live one of this kind. */
+/* Sets the status and message for a value that is not a live handle of this kind. */
 static int misuse(const void *handle, emu_kind kind, const slot *found, bool destroying) {
     bool runtime = kind > KIND_EXECUTOR;
     const char *name = kind_names[kind];

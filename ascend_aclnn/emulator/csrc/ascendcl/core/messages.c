@@ -1,4 +1,4 @@
-/* Messages of a thread. */
+/* The messages of each thread. */
 #include "ascendcl/core/messages.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 typedef struct {
     const char *routine;
     char *message;   /* not read yet */
-    char *returned;  /* what aclGetRecentErrMsg gave out last */
+    char *returned;  /* what aclGetRecentErrMsg returned last */
     aclError last;
 } thread_state;
 
@@ -40,7 +40,7 @@ static thread_state *self(void) {
     return thread;
 }
 
-static _Atomic bool kept; /* a device is lost: what is read stays */
+static _Atomic bool kept; /* a device is lost: messages stay after they are read */
 
 static int set_message(int status, char *text) {
     thread_state *state = self();
@@ -103,7 +103,7 @@ const char *emu_routine(void) { return self()->routine; }
 
 void emu_keep_messages(void) { kept = true; }
 
-/* Reading clears the message while the devices are healthy. */
+/* Reading clears the message unless a device is lost. */
 API const char *aclGetRecentErrMsg(void) {
     thread_state *state = self();
     free(state->returned);

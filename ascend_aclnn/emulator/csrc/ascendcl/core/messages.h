@@ -10,13 +10,13 @@
 LINK int emu_fail(int status, const char *error, const char *format, ...) EMU_CHECK_FORMAT(3, 4);
 /* 107000: an argument of a runtime function is a null pointer. */
 LINK int emu_null_argument(const char *name);
-/* Sets the message to a text as it is, and returns the status. */
+/* Sets the message to a complete text, and returns the status. */
 LINK int emu_fail_with(int status, const char *text);
-/* The same with what CANN itself would print, if it stands behind the text's end: `size` counts both ends. */
+/* The same with the text that CANN prints, if it follows the text's terminator: `size` includes both terminators. */
 LINK int emu_refuse(int status, const char *text, size_t size);
-/* Takes this thread's message away; the caller frees it. NULL when there is none. */
+/* Takes this thread's message, which the caller frees; NULL when there is none. */
 LINK char *emu_take_message(void);
-/* Says for which function the following messages are. */
+/* Sets the function that later messages name. */
 LINK void emu_set_routine(const char *routine);
 LINK const char *emu_routine(void);
 

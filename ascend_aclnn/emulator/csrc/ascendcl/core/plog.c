@@ -1,5 +1,5 @@
-/* The log of the process, where CANN's runtime keeps it: debug/plog/plog-PID_TIME.log. CANN writes it under ~/ascend/log where
- * ASCEND_PROCESS_LOG_PATH is not set; the emulated device leaves home directories alone and then writes none. */
+/* The log of the process, where CANN's runtime writes it: debug/plog/plog-PID_TIME.log. Without ASCEND_PROCESS_LOG_PATH CANN
+ * writes it below ~/ascend/log; the emulated device does not write to home directories and then has no log. */
 #include "ascendcl/core/plog.h"
 
 #include "ascendcl/core/api_entry.h"
@@ -45,7 +45,7 @@ static FILE *open_log(const struct tm *date, long micros) {
     return fopen(path, "ae");
 }
 
-/* A line as the runtime's: level, module, process, time, source, thread, function. */
+/* A line in the runtime's form: level, module, process, time, source, thread, function. */
 static void log_error(const char *text) {
     struct timespec now;
     struct tm local;
@@ -76,7 +76,7 @@ int emu_timed_out(int status, const char *code, const char *what, int32_t timeou
 
 API uint64_t aclemuTimedOutWaits(void) { return timed_out; }
 
-/* The child's log is a file of its own. */
+/* The child has a log file of its own. */
 static void forked_child(void) { path[0] = 0; }
 
 __attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_LOG, &log_lock, forked_child); }

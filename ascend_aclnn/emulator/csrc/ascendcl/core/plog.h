@@ -1,11 +1,11 @@
-/* The log of the process, where CANN's runtime keeps it. */
+/* The log of the process, where CANN's runtime writes it. */
 #ifndef EMU_PLOG_H
 #define EMU_PLOG_H
 
 #include "ascendcl/core/messages.h"
 
-/* A wait that has lasted for its whole time: counted and logged; sets the message and returns the status. `code` is CANN's
- * for the message. */
+/* Reports a timed-out wait: counts and logs it, sets the message and returns the status. `code` is CANN's code in the
+ * message. */
 int emu_timed_out(int status, const char *code, const char *what, int32_t timeout);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * How many processes use a device. A place is a socket with a name in the abstract namespace, which the system takes back
- * however its process ends: nothing is left in the file system. The devices of a host are shared by one user's processes
- * with the same ASCEND_EMULATOR_HOST.
+ * How many processes use a device. A place is a socket with a name in the abstract namespace, which the system releases when
+ * its process ends, in whatever way: nothing is left in the file system. The devices of a host are shared by one user's
+ * processes with the same ASCEND_EMULATOR_HOST.
  */
 #include "ascendcl/core/processes.h"
 
@@ -17,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* FNV-1a: names have little room. */
+/* FNV-1a: the abstract namespace allows only short names. */
 static uint64_t hash(const char *text) {
     uint64_t value = 0xcbf29ce484222325ull;
     for (; *text != 0; text++) value = (value ^ (unsigned char)*text) * 0x100000001b3ull;
@@ -60,7 +60,7 @@ void emu_process_leave(emu_device *device) {
     device->place = -1;
 }
 
-/* The places are the parent's. */
+/* The places belong to the parent. */
 static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) emu_process_leave(&emu_devices[i]);
 }

@@ -4,8 +4,8 @@
 
 #include "ascendcl/core/device.h"
 
-/* Takes one of the places that a device has for processes, unless this process has one: 507033 when there is none. The
- * caller holds emu_world. */
+/* Takes one of the device's places for processes, unless this process has one; 507033 when none is free. The caller holds
+ * emu_world. */
 int emu_process_join(emu_device *device);
 void emu_process_leave(emu_device *device);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES (1ull << 46) /* more than any address space has room for */
+#define MOST_BYTES (1ull << 46) /* more than any address space */
 
 static emu_settings settings;
 static pthread_once_t settings_once = PTHREAD_ONCE_INIT;
@@ -48,13 +48,13 @@ static bool flag(const char *name, bool otherwise) {
     return strcmp(text, "0") != 0;
 }
 
-static int logic_devices[EMU_MAX_DEVICES]; /* by the program's own numbers */
+static int logic_devices[EMU_MAX_DEVICES]; /* by the program's numbering */
 
-static const char *visible_flaw; /* why ASCEND_RT_VISIBLE_DEVICES leaves no device; NULL where it does */
+static const char *visible_flaw; /* why ASCEND_RT_VISIBLE_DEVICES leaves no device; NULL otherwise */
 
-/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves: numbers between commas, up to the first that is none or is no
- * device's; numbers that repeat or descend make the whole list invalid. Devices are numbered from 0 again, and one is like
- * the other here. */
+/* How many devices ASCEND_RT_VISIBLE_DEVICES leaves. It lists numbers between commas and is read up to the first entry that is
+ * not the number of a device. Numbers that repeat or descend make the whole list invalid. Devices are renumbered from 0; here
+ * they do not differ. */
 static int visible_devices(int devices) {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
     int count = 0;

@@ -1,11 +1,12 @@
 /*
- * What processes of one user share.
+ * What the processes of one user share.
  *
- * A process that shares something has a table of it in a file without a name. Others find that file among the process's
- * descriptors in /proc, which the system shows to nobody but its user, and with it the files of the memory. So there is
- * nothing to be cleaned up: with the last process that has it mapped a table goes, however that process ends.
+ * A process that shares something describes it in a table, in a file without a name. Other processes find that file among the
+ * process's descriptors in /proc, which the system shows to its user only, and with it the files of the memory. Nothing needs
+ * to be cleaned up: a table disappears with the last process that has it mapped, however that process ends.
  *
- * The name of something shared is the process's number (22 bits), a number that changes with every use of the row (26), and the row (14).
+ * The name of a shared object is the process's number (22 bits), a number that changes with every use of the row (26), and the
+ * row (14).
  */
 #include "ascendcl/core/sharing.h"
 
@@ -33,23 +34,23 @@
 #define RECORDINGS 64u
 #define FILE_NAME "ascend-shared"
 #define FORM (0x656d750000000001ull ^ sizeof(row)) /* changes with the layout of a table */
-#define LOOK_AGAIN 100 /* milliseconds until a waiting thread sees whether the process that it waits for lives */
+#define LOOK_AGAIN 100 /* milliseconds after which a waiting thread checks that the other process is alive */
 
 typedef struct {
-    _Atomic uint64_t state;   /* twice its number, and 1 when it has passed */
+    _Atomic uint64_t state;   /* twice its number, plus 1 when it has passed */
     _Atomic uint64_t process;
 } recording;
 
 typedef struct {
-    _Atomic uint64_t name;    /* 0: it shares nothing */
+    _Atomic uint64_t name;    /* 0: not in use */
     uint32_t kind;
     bool anybody;
-    int32_t file;             /* the owner's descriptor, -1 for none */
+    int32_t file;             /* the owner's descriptor, -1: none */
     uint64_t inode, offset, size;
     _Atomic int32_t allowed[ALLOWED];
     _Atomic uint64_t users[USERS]; /* processes that have it open */
     _Atomic uint64_t recorded;
-    _Atomic uint32_t passed;  /* changes whenever a recording passes: who waits sleeps on it */
+    _Atomic uint32_t passed;  /* changes whenever a recording passes: waiters sleep on it */
     recording recordings[RECORDINGS];
 } row;
 
@@ -60,7 +61,7 @@ typedef struct {
 
 struct emu_shared {
     row *row;
-    table *other;             /* the other process's table, NULL for one of this process's own rows */
+    table *other;             /* the other process's table, NULL for a row of this process */
     _Atomic uint64_t *user;   /* this process's place in `users` */
     uint64_t name;
     _Atomic uint32_t references;
@@ -69,12 +70,12 @@ struct emu_shared {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static table *own;
 static int own_file = -1;
-static emu_shared *owned[ROWS]; /* rows that are in use here, whether they are still shared or not */
+static emu_shared *owned[ROWS]; /* rows in use here, whether or not they are still shared */
 static uint32_t rows_used, serial;
 
 /* ---------------------------------------------------------------------------------------------------------- processes */
 
-/* A process's number and when it started, which no other process has; 0 for one that has ended. */
+/* A process's number and its start time, which together are unique; 0 for a process that has ended. */
 static uint64_t identity(int32_t pid) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -131,7 +132,7 @@ static bool row_used(const row *shared) {
 
 bool emu_shared_used(const emu_shared *shared) { return shared->other == NULL && row_used(shared->row); }
 
-/* A row that nobody uses, ROWS when there is none. The lock is held. */
+/* A free row, ROWS when there is none. The lock is held. */
 static uint32_t free_row(void) {
     if (rows_used < ROWS) return rows_used++;
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -207,7 +208,7 @@ void emu_shared_release(emu_shared *shared) {
     if (shared->user != NULL) *shared->user = 0;
     if (shared->other != NULL) {
         munmap(shared->other, sizeof *shared->other);
-    } else if (shared->user == NULL) { /* it is the owner's, not what the owner has opened of its own */
+    } else if (shared->user == NULL) { /* the row is the owner's, not an import of its own */
         pthread_mutex_lock(&lock);
         shared->row->name = 0;
         shared->row->file = -1;
@@ -223,7 +224,7 @@ static int no_process(int32_t pid) {
     return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_NOT_SHARED", "the process %d has ended, or shares nothing", pid);
 }
 
-/* Opens the table among a process's descriptors: a status. */
+/* Opens the table among a process's descriptors; returns a status. */
 static int open_table(int32_t pid, table **result) {
     char path[300], target[64];
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
@@ -262,7 +263,7 @@ static bool is_allowed(const row *shared) {
     return shared->anybody;
 }
 
-/* A place among the users, also that of one that has ended; NULL when there is none. */
+/* A free place among the users, or that of a process that has ended; NULL when there is none. */
 static _Atomic uint64_t *enter_user(row *shared) {
     uint64_t self = me();
     for (uint32_t i = 0; i < USERS; i++) {
@@ -351,10 +352,10 @@ int emu_shared_wait(const emu_shared *shared, uint64_t number, int32_t timeout) 
     for (;;) {
         uint32_t passed = shared->row->passed;
         uint64_t state = record->state;
-        /* Whoever records more often than there is room for has let the older ones pass. */
+        /* Recordings older than the row has room for count as passed. */
         if (state == 2 * number + 1 || state / 2 > number) return 1;
         if (emu_now() >= end) return 0;
-        /* The moment between taking a number and writing it down is short, unless the process ended in it. */
+        /* The time between taking a number and writing it down is short, unless the process ended in between. */
         if (state / 2 == number ? !lives(record->process) : emu_now() > unwritten) return record->state == state ? -1 : 1;
         uint64_t left = end == UINT64_MAX ? LOOK_AGAIN : (end - emu_now()) / 1000000u + 1;
         struct timespec until = {0, (long)(left < LOOK_AGAIN ? left : LOOK_AGAIN) * 1000000};
@@ -362,7 +363,7 @@ int emu_shared_wait(const emu_shared *shared, uint64_t number, int32_t timeout) 
     }
 }
 
-/* The child shares nothing of its parent's. */
+/* The child shares nothing of its parent. */
 static void forked_child(void) {
     if (own_file >= 0) close(own_file);
     own_file = -1;

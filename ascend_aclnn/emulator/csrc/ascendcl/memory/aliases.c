@@ -1,8 +1,8 @@
 /*
  * Memory of other files at addresses of a device.
  *
- * Both sides map it at the same place, so that an operator finds it as it finds the device's own memory. The device process
- * opens the file among this process's descriptors, and keeps none.
+ * Both sides map it at the same address, so that operators read it like the device's own memory. The device process opens the
+ * file through this process's descriptors in /proc, and keeps none.
  */
 #include "ascendcl/memory/aliases.h"
 
@@ -64,7 +64,7 @@ int emu_alias_map(emu_device *device, void *address, uint64_t size, int fd, uint
     return 0;
 }
 
-/* A device process that is lost, or is gone, has nothing mapped. */
+/* A lost or ended device process has nothing mapped. */
 static void put_back(emu_device *device, uint8_t *address, uint64_t size) {
     if (place(device, address, size, -1, 0) != 0) free(emu_take_message());
 }

@@ -1,4 +1,4 @@
-/* The functions that allocate and free, and what can be asked about memory. */
+/* Functions that allocate and free memory, and queries about it. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/settings.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TAIL 32u /* aclrtMalloc's padding after a block */
+#define TAIL 32u /* aclrtMalloc's padding behind a block */
 
 static int current_device(emu_device **device) {
     emu_context *context;
@@ -29,7 +29,7 @@ static int malloc_device(void **address, size_t size, int policy, uint64_t tail)
     if (status != 0) return status;
     if ((policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P) && !emu_config()->soc.page_1g)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "%s has no pages of 1 GiB", emu_config()->soc.name);
-    emu_link_start(device); /* who has memory is going to run something: it gets ready while the program goes on */
+    emu_link_start(device); /* a program that allocates is going to run operators: the process starts up meanwhile */
     return emu_memory_reserve(device, size, tail, address);
 }
 
@@ -38,7 +38,7 @@ static int free_device(const void *address) {
     emu_device *device = emu_memory_device(address);
     if (device == NULL)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p is not device memory", address);
-    if (emu_memory_pinned(device, address)) emu_streams_poll(device); /* the work may have ended without anybody having looked */
+    if (emu_memory_pinned(device, address)) emu_streams_poll(device); /* the work may be done, but not yet polled */
     int status = emu_ipc_freeing(device, address);
     return status != 0 ? status : emu_memory_free(device, address);
 }
@@ -84,7 +84,7 @@ static int malloc_host(void **address, size_t size) {
     int status = emu_current_context(&context);
     if (status != 0) return status;
     void *memory = NULL;
-    /* Whole pages, so that they can be registered and nothing else lies in them. */
+    /* Whole pages, so that they can be registered and share no page with other data. */
     uint64_t pages = size <= SIZE_MAX - emu_page_size() ? emu_whole_pages(size) : size;
     if (posix_memalign(&memory, emu_page_size(), pages) != 0 || !emu_host_add(memory, size, false)) {
         free(memory);
@@ -131,7 +131,7 @@ API aclError aclrtFreeHostWithDevSync(void *hostPtr) {
     LEAVE(freed != 0 ? freed : status);
 }
 
-/* Registers a range; operators can work on what is mapped. */
+/* Registers a range. Operators can use it where it can be mapped. */
 static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
     emu_context *context;
     if (ptr == NULL || size == 0 || devPtr == NULL)
@@ -140,7 +140,7 @@ static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_OUT_OF_BOUNDS", "%llu bytes from %p on are beyond any memory",
                         (unsigned long long)size, ptr);
     uint64_t lead = (uintptr_t)ptr % emu_page_size();
-    /* msync does nothing here but to say whether every page of the range is there. */
+    /* msync only reports whether every page of the range is mapped. */
     if (emu_memory_device(ptr) != NULL || msync((uint8_t *)ptr - lead, size + lead, MS_ASYNC) != 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%llu bytes from %p on are not the program's memory",
                         (unsigned long long)size, ptr);
@@ -151,7 +151,7 @@ static int register_host(void *ptr, uint64_t size, bool mapped, void **devPtr) {
     if (!emu_host_add(ptr, size, true)) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no memory");
     if (!mapped) return 0;
     if (emu_current_context(&context) != 0) {
-        free(emu_take_message()); /* without a device there is nowhere to map it */
+        free(emu_take_message()); /* without a device there is no address to map it at */
         return 0;
     }
     int status = emu_host_map(emu_context_device(context), ptr, pages, devPtr);

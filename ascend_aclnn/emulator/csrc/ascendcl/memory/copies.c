@@ -1,4 +1,4 @@
-/* Copies and fills, at once and in streams. */
+/* Copies and fills, synchronous and in streams. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/host_memory.h"
@@ -16,7 +16,7 @@ typedef struct {
     int value;                              /* of a memset, whose src is NULL */
     emu_device *dst_device, *src_device;
     bool dst_host_pinned, src_host_pinned;
-    uint8_t staged[];                       /* the source's bytes, when its owner may change them at once */
+    uint8_t staged[];                       /* a copy of the source's bytes, when its owner may change them at once */
 } copy_task;
 
 static void copy_now(const copy_task *copy) {
@@ -42,14 +42,14 @@ static void finish_copy(emu_task *task) {
     free(copy);
 }
 
-/* Bytes from the first to the last one of some rows; false when no memory is that large. */
+/* Bytes from the first to the last one of some rows; false when they exceed any memory. */
 static bool extent(size_t pitch, size_t width, size_t height, uint64_t *bytes) {
     uint64_t rows;
     return !__builtin_mul_overflow((uint64_t)height - 1, (uint64_t)pitch, &rows) &&
            !__builtin_add_overflow(rows, (uint64_t)width, bytes);
 }
 
-/* A range of that many bytes must not reach beyond the address space. */
+/* A range must not reach beyond the address space. */
 static int check_range(const void *address, size_t pitch, size_t width, size_t height, const char *what) {
     uint64_t bytes, end;
     if (extent(pitch, width, height, &bytes) && !__builtin_add_overflow((uint64_t)(uintptr_t)address, bytes, &end)) return 0;
@@ -57,7 +57,7 @@ static int check_range(const void *address, size_t pitch, size_t width, size_t h
                     "%s: %zu rows of %zu bytes, %zu apart, from %p on are beyond any memory", what, height, width, pitch, address);
 }
 
-/* Whether a kind says device (1), host (0), or leaves it to the address (-1), for destination and source. */
+/* What a kind says of destination and source: device (1), host (0), or decided by the address (-1). */
 static int kind_of(aclrtMemcpyKind kind, bool destination) {
     switch (kind) {
         case ACL_MEMCPY_HOST_TO_HOST: return 0;
@@ -77,7 +77,7 @@ static int check_direction(const void *address, aclrtMemcpyKind kind, bool desti
                     destination ? "dst" : "src", address, device ? "device" : "host");
 }
 
-/* Reading another device's memory needs aclrtDeviceEnablePeerAccess, except on SoCs where all devices share a bus. */
+/* Reading another device's memory needs aclrtDeviceEnablePeerAccess, except on SoCs whose devices share a bus. */
 static int check_peers(const emu_device *dst, const emu_device *src) {
     if (dst == NULL || src == NULL || dst == src) return 0;
     const char *product = emu_config()->soc.product;
@@ -108,7 +108,7 @@ static int check_copy(const copy_request *request) {
     return status;
 }
 
-/* A task for a copy, with its device memory pinned; NULL with *status set when something is wrong. */
+/* A task for a copy, with its device memory pinned; NULL with *status set on an error. */
 static copy_task *make_copy(const copy_request *request, size_t staged, int *status) {
     copy_task *copy = staged < SIZE_MAX - sizeof *copy ? calloc(1, sizeof *copy + staged) : NULL;
     if (copy == NULL) {
@@ -166,7 +166,7 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
         emu_stream_release(stream);
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "host to host copies cannot be asynchronous");
     }
-    /* A pageable source is read before this returns, and so is one that the caller says it will free (kind 5). */
+    /* A pageable source is read before this returns, and so is one that the caller may free at once (kind 5). */
     bool src_pinned = src_host && request->kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && emu_host_pin(request->src, 1);
     bool stage = src_host && !src_pinned;
     size_t staged = 0;
@@ -209,7 +209,8 @@ API aclError aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void
     return copy_async(&(copy_request){dst, src, destMax, count, count, 1, kind}, stream);
 }
 
-/* Some copies, one after the other; *fail_index is the one that failed, SIZE_MAX when the failure was none of theirs. */
+/* A batch of copies, one after the other. *fail_index is the one that failed, SIZE_MAX when the arguments themselves were
+ * wrong. */
 static int copy_batch(void **dsts, const size_t *rooms, void **srcs, const size_t *sizes, size_t count, const aclrtMemcpyBatchAttr *attrs,
                       const size_t *attr_indexes, size_t attr_count, size_t *fail_index, bool async, aclrtStream stream) {
     if (fail_index != NULL) *fail_index = SIZE_MAX;

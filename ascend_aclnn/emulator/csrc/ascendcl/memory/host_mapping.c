@@ -1,9 +1,9 @@
 /*
  * Registered host memory at addresses of a device.
  *
- * The pages of the range are replaced by pages of a file with the same bytes, at the same addresses, and the file is mapped
- * among the device's addresses. So the program and operators see each other's writes at once. The end of the mapping
- * brings private pages back. Memory that is a file's, or shared already, is left alone.
+ * The pages of the range are replaced by pages of a file with the same bytes, at the same addresses, and the file is mapped at
+ * addresses of the device. Program and operators see each other's writes at once. Unregistering brings private pages back.
+ * Memory that is backed by a file, or shared already, is not changed.
  */
 #include "ascendcl/memory/host_mapping.h"
 
@@ -31,7 +31,7 @@ struct mapping {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mapping *mappings;
 
-/* Whether the process may read and write all of a range, and nobody and nothing else has to do with it. */
+/* Whether a range is private, anonymous memory outside the stack that the process may read and write. */
 static bool is_private(const uint8_t *start, uint64_t size) {
     FILE *maps = fopen("/proc/self/maps", "re");
     char *line = NULL;
@@ -49,7 +49,7 @@ static bool is_private(const uint8_t *start, uint64_t size) {
     return at >= end;
 }
 
-/* Puts pages with the same bytes in the place of a range: a file's, or private ones (-1). */
+/* Replaces the pages of a range by pages with the same bytes: of a file, or private ones (-1). */
 static bool replace_pages(uint8_t *start, uint64_t size, int fd) {
     uint8_t *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
     if (copy == MAP_FAILED) return false;
@@ -106,7 +106,7 @@ void *emu_host_mapped(const void *host) {
     return found;
 }
 
-/* Takes out the mapping of a range, or, without one, any of a device's. */
+/* Takes out the mapping of a range, or, without one, any mapping of a device. */
 static mapping *take(const void *host, const emu_device *device) {
     pthread_mutex_lock(&lock);
     mapping **link = &mappings;
@@ -126,7 +126,7 @@ void emu_host_unmap_all(emu_device *device) {
     for (mapping *found; (found = take(NULL, device)) != NULL;) end_mapping(found);
 }
 
-/* The child has pages of its own: what it writes there is not its parent's. */
+/* The child gets private pages, so that its writes do not reach the parent. */
 static void forked_child(void) {
     for (; mappings != NULL; mappings = mappings->next) (void)replace_pages(mappings->host, mappings->size, -1);
 }

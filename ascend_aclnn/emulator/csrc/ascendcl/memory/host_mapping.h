@@ -4,14 +4,14 @@
 
 #include "ascendcl/core/device.h"
 
-/* Lets operators of a device work on a range of host memory, if it is such that it can be shared with the device process:
- * whole pages of this process's own. Where it cannot, *address is the host's, which operators refuse. */
+/* Maps a range of host memory at addresses of a device, if it can be shared with the device process: whole private pages of
+ * this process. Otherwise *address is the host's, which operators refuse. */
 int emu_host_map(emu_device *device, void *host, uint64_t size, void **address);
-/* The device's address of one in a mapped range, otherwise NULL. */
+/* The device's address of a host address in a mapped range, otherwise NULL. */
 void *emu_host_mapped(const void *host);
 /* Ends the mapping of the range that begins there, if there is one. */
 void emu_host_unmap(void *host);
-/* Ends all of a device's. */
+/* Ends all mappings of a device. */
 void emu_host_unmap_all(emu_device *device);
 
 #endif

@@ -73,7 +73,7 @@ static bool registered_inside(const host_block *block) {
     return false;
 }
 
-/* Forgets a block that starts at the address: 0, or a status with a message. */
+/* Removes a block that starts at the address: 0, or a status with a message. */
 int emu_host_remove(const void *address, bool registered) {
     pthread_mutex_lock(&host_lock);
     host_block *block = host_start(address, registered);

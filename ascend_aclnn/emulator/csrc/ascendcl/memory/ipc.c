@@ -24,7 +24,7 @@ struct entry {
     emu_device *device;
     emu_shared *shared;
     uint8_t *address;    /* what was exported; where it is mapped */
-    uint64_t size;       /* of an import: as mapped, from the page on */
+    uint64_t size;       /* of an import: as mapped, from the page's start */
     bool imported;
     uint32_t count;      /* how often it has been imported */
 };
@@ -169,7 +169,7 @@ API aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t fla
     return 0;
 }
 
-/* Ends what has been taken out. */
+/* Ends a mapping that has been taken out of the list. */
 static void end(entry *which) {
     if (which->imported) {
         uint64_t lead = (uintptr_t)which->address % emu_page_size();

@@ -4,9 +4,9 @@
 
 #include "ascendcl/core/device.h"
 
-/* What begins at an address is going to be freed: nothing of it is shared any more. Refused while other processes use it. */
+/* The memory at an address is about to be freed: it is no longer shared. Refused while other processes use it. */
 int emu_ipc_freeing(emu_device *device, const void *address);
-/* The device forgets what it shares, and what it has of others. Whether other processes use its memory. */
+/* Ends a device's exports and imports. Whether other processes use its memory. */
 bool emu_ipc_clear(emu_device *device);
 
 #endif

@@ -17,14 +17,14 @@
 #define ALIGNMENT 512u
 #define GRANULE (2u << 20)            /* of mapping */
 #define ADDRESS_FACTOR 16u
-#define PUNCH_AT_ONCE (1u << 20)      /* freed blocks of this size go back to the system at once, */
-#define PUNCH_TOGETHER (16u << 20)    /* smaller ones when they add up to this */
+#define PUNCH_AT_ONCE (1u << 20)      /* freed blocks of this size are returned to the system at once, */
+#define PUNCH_TOGETHER (16u << 20)    /* smaller ones when their total reaches this */
 
 static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
 /* ----------------------------------------------------------------------------------------------------- opening, closing */
 
-/* Maps a file where a granule begins, so that an address is aligned as its place in the file is. */
+/* Maps a file at an address aligned to a granule, so that addresses and file offsets are aligned alike. */
 static void *map_aligned(int fd, uint64_t window) {
     uint8_t *room = mmap(NULL, window + GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) return MAP_FAILED;
@@ -55,8 +55,8 @@ bool emu_memory_place(emu_device *device, const void *address, uint64_t size, in
 int emu_memory_open(emu_device *device) {
     if (device->base != NULL) return 0;
     uint64_t capacity = round_up(emu_config()->soc.memory, 2u << 20);
-    /* More addresses than memory: freed ranges are used again late, so that their use after free is noticed, fragmentation
-     * does not look like a full device, and clients reserve addresses for more than there is. */
+    /* There are more addresses than memory. Freed ranges are reused late, so that use after free is noticed; fragmentation does
+     * not look like a full device; and clients can reserve addresses for more than the memory. */
     uint64_t window = capacity * ADDRESS_FACTOR;
     int fd = new_file();
     if (fd < 0) return emu_fail(ACL_ERROR_RT_DEV_SETUP_ERROR, NULL, "memfd_create failed: %s", strerror(errno));
@@ -124,7 +124,7 @@ static int by_start(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Gives the system back what has been freed since the last time, and is still free. */
+/* Returns to the system what has been freed since the last time and is still free. */
 static void clean(emu_device *device) {
     uint64_t done = 0, start, end;
     qsort(device->dirty, device->dirty_count, sizeof device->dirty[0], by_start);
@@ -152,7 +152,7 @@ static void remember_freed(const emu_block *block, void *argument) {
     device->freed[device->freed_at++ % EMU_FREED] = (emu_range){block->start, block->span};
 }
 
-/* Another file in the place of the device's, at the same addresses. */
+/* Replaces the device's file by a new one, at the same addresses. */
 static void replace_file(emu_device *device) {
     int fd = new_file();
     if (fd < 0 || ftruncate(fd, (off_t)device->window) != 0 || dup3(fd, device->memory_fd, O_CLOEXEC) < 0 ||
@@ -213,7 +213,7 @@ static bool all_granules(const emu_block *block, uint64_t from, uint64_t size, b
     return true;
 }
 
-/* What is wrong with a range: a status with a message. The caller does not hold the lock. */
+/* Reports what is wrong with a range: a status with a message. The caller does not hold the lock. */
 static int bad_range(const emu_device *device, uint64_t offset, uint64_t size, const char *what, const emu_block *block,
                      bool was_freed) {
     const void *address = device->base + offset;
@@ -332,7 +332,7 @@ int emu_memory_free(emu_device *device, const void *address) {
 }
 
 int emu_memory_reserve_foreign(emu_device *device, uint64_t size, uint64_t lead, bool hidden, void **address) {
-    uint64_t first = 0, span = emu_whole_pages(lead + size) + emu_page_size(); /* so that a page can begin where one is due */
+    uint64_t first = 0, span = emu_whole_pages(lead + size) + emu_page_size(); /* so that the lead can be placed before a page */
     emu_block *block = NULL;
     pthread_mutex_lock(&device->lock);
     if (size <= device->window && span <= device->window) block = emu_blocks_reserve(&device->blocks, 0, span, span);
@@ -373,7 +373,7 @@ int emu_memory_reserve_addresses(emu_device *device, uint64_t size, void **addre
     emu_block *block = NULL;
     pthread_mutex_lock(&device->lock);
     if (size <= device->window) {
-        uint64_t span = round_up(size, GRANULE) + GRANULE; /* so that a granule can begin where one is due */
+        uint64_t span = round_up(size, GRANULE) + GRANULE; /* so that a granule can be aligned */
         block = emu_blocks_reserve(&device->blocks, 0, span, span);
     }
     if (block != NULL) {
@@ -446,7 +446,7 @@ int emu_memory_charge(emu_device *device, uint64_t size) {
 
 void emu_memory_discharge(emu_device *device, uint64_t size) {
     pthread_mutex_lock(&device->lock);
-    device->used -= size < device->used ? size : device->used; /* a reset may have taken it all away */
+    device->used -= size < device->used ? size : device->used; /* a reset may have reclaimed it */
     pthread_mutex_unlock(&device->lock);
 }
 

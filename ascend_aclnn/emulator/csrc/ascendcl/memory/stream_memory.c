@@ -1,4 +1,4 @@
-/* What streams do with single values in device memory, and hints about its caches. */
+/* Writes and waits for single values in device memory, in streams; and hints about caches. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/stream/stream.h"
@@ -79,7 +79,7 @@ API aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtS
     return queue_value(devAddr, value, flag, stream, run_wait);
 }
 
-/* A hint: there are no caches to be filled here. */
+/* A hint: there is no cache to fill. */
 API aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
     ENTER("aclrtCmoAsync");
     emu_stream *stream;

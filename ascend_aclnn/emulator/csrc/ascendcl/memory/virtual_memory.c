@@ -1,8 +1,8 @@
 /*
- * Virtual memory: addresses are reserved, physical memory is allocated, and the one is mapped to the other.
+ * Virtual memory: addresses are reserved, physical memory is allocated, and one is mapped to the other.
  *
- * Physical memory has its bytes in a block of the device's file at whose addresses nobody may work, its home. To map it is to
- * map that part of the file a second time. Another process that imports it maps the same part of the same file.
+ * Physical memory has its bytes in a block of the device's file, its home, whose addresses no one else may use. Mapping it maps
+ * that part of the file a second time. A process that imports it maps the same part of the same file.
  */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
@@ -26,10 +26,10 @@ struct physical {
     physical *next;
     emu_device *device;
     uint64_t size;
-    uint64_t cleared;    /* of the device when it was allocated: a reset has taken it away since */
-    void *home;          /* NULL when another process's */
-    int file;            /* of the other process, otherwise -1, */
-    uint64_t offset;     /* and where in it it is */
+    uint64_t cleared;    /* the device's count when it was allocated: a reset may have reclaimed it since */
+    void *home;          /* NULL when it belongs to another process */
+    int file;            /* the other process's file, otherwise -1, */
+    uint64_t offset;     /* and the offset in it */
     emu_shared *shared;  /* when it has been exported or imported */
     uint32_t maps;
     bool freed;
@@ -38,7 +38,7 @@ struct physical {
 struct mapping {
     mapping *next;
     physical *physical;
-    emu_device *device;  /* whose addresses they are */
+    emu_device *device;  /* the device of the addresses */
     void *address;
     uint64_t cleared;    /* of that device */
 };
@@ -89,7 +89,7 @@ API aclError aclrtReleaseMemAddress(void *virPtr) {
 
 static bool gone(const physical *p) { return p->home != NULL && p->cleared != p->device->cleared; }
 
-/* A handle for physical memory: the list's. */
+/* Makes a handle for physical memory, which goes into the list. */
 static int add_physical(physical made, aclrtDrvMemHandle *handle) {
     physical *p = malloc(sizeof *p);
     if (p == NULL) abort();
@@ -106,9 +106,9 @@ static int add_physical(physical made, aclrtDrvMemHandle *handle) {
     return 0;
 }
 
-/* Takes away what has no handle, is not mapped, and is used by no other process. The lock is held. */
+/* Frees physical memory that has no handle, is not mapped, and is not used by another process. The lock is held. */
 static void sweep(void) {
-    for (mapping **link = &mappings, *m; (m = *link) != NULL;) { /* a reset has taken these away */
+    for (mapping **link = &mappings, *m; (m = *link) != NULL;) { /* a reset has reclaimed these */
         if (m->cleared == m->device->cleared) {
             link = &m->next;
             continue;
@@ -159,7 +159,7 @@ API aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
     int status = emu_handle_drop(handle, KIND_PHYSICAL, &object);
     if (status == 0) {
         pthread_mutex_lock(&lock);
-        ((physical *)object)->freed = true; /* mapped memory stays until it is unmapped */
+        ((physical *)object)->freed = true; /* mapped memory lives until it is unmapped */
         sweep();
         pthread_mutex_unlock(&lock);
     }
@@ -172,7 +172,7 @@ API aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHa
     emu_device *device = emu_memory_device(virPtr);
     mapping *made = malloc(sizeof *made);
     if (made == NULL) abort();
-    pthread_mutex_lock(&lock); /* which whoever frees the memory waits for */
+    pthread_mutex_lock(&lock); /* a thread that frees the memory waits for this lock */
     int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
     physical *p = object;
     if (status == 0 && device == NULL)
@@ -328,7 +328,7 @@ API aclError aclrtMemImportFromShareableHandleV2(void *shareableHandle, aclrtMem
 
 /* ------------------------------------------------------------------------------------------------------------- access */
 
-/* Every device may use what is mapped; access is not taken away from anybody here. */
+/* Every device may access what is mapped; access is never revoked here. */
 API aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count) {
     ENTER("aclrtMemSetAccess");
     emu_device *device = emu_memory_device(virPtr);

@@ -25,7 +25,7 @@ typedef struct {
     int64_t dims[MOST_DIMS], storage_dims[MOST_DIMS];
     aclMemType placement;
     char *name;
-    void *constant;         /* values that are known at the call, as aclSetTensorConst was given them */
+    void *constant;         /* values known at the call, from aclSetTensorConst */
     size_t constant_size;
 } description;
 
@@ -113,7 +113,7 @@ API void aclDestroyTensorDesc(const aclTensorDesc *desc) {
     free(object);
 }
 
-/* The description behind a handle, NULL with a message when there is none. */
+/* The description behind a handle; NULL with a message for anything else. */
 static description *find(const aclTensorDesc *desc, const char *routine, int *status) {
     void *object = NULL;
     *status = emu_enter(routine);
@@ -200,7 +200,7 @@ static int set_shape(int numDims, const int64_t *dims, int *rank, int64_t *to) {
     return 0;
 }
 
-/* Format and shape in storage; the older names mean the same. */
+/* Format and shape in storage. The older names do the same. */
 API aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format) {
     FIND(desc, "aclSetTensorFormat");
     found->storage_format = format;
@@ -252,11 +252,11 @@ API aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t len
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------------------- words of a request */
+/* ---------------------------------------------------------------------------------------------------- writing requests */
 
 static void put_word(emu_buffer *buffer, int64_t word) { emu_buffer_put(buffer, &word, sizeof word); }
 
-/* Bytes: how many, and they, filled up to a word. */
+/* Bytes: their number, and the bytes padded to a word. */
 static void put_bytes(emu_buffer *buffer, const void *bytes, size_t size) {
     static const uint8_t zeros[8];
     put_word(buffer, (int64_t)size);
@@ -297,7 +297,7 @@ API void aclopDestroyAttr(const aclopAttr *attr) {
     free(old);
 }
 
-/* Begins an attribute: its value's words follow. */
+/* Begins an attribute: the words of its value follow. */
 static int set_attribute(const char *routine, aclopAttr *attr, const char *name, bool given, char kind) {
     ENTER(routine);
     if (attr == NULL || attr->magic != ATTRIBUTES || name == NULL || !given)
@@ -383,7 +383,7 @@ API aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int 
 typedef struct {
     emu_task task;
     emu_device *device;
-    description **told; /* by the numbers of the items in device memory, for who waits for shapes; or NULL */
+    description **told; /* for callers that wait for shapes: by the numbers of the items in device memory; or NULL */
     uint32_t items, count;
     void *addresses[]; /* pinned */
 } single_launch;
@@ -396,7 +396,7 @@ static void finish_single(emu_task *task) {
     free(l);
 }
 
-/* A message; or new shapes of outputs: number of the item, rank, dims; and so on. */
+/* A message, or new shapes of outputs: number of the item, rank, dims, and so on. */
 static int answer_single(emu_task *task, int status, emu_buffer *answer) {
     single_launch *l = (single_launch *)task;
     const int64_t *words = (const int64_t *)answer->data;
@@ -415,13 +415,13 @@ static int answer_single(emu_task *task, int status, emu_buffer *answer) {
     return status;
 }
 
-/* Adds an input or output to the request of phase one, and one in device memory to the launch. */
+/* Adds an input or output to the request of phase one, and to the launch if it lies in device memory. */
 static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *handle, const aclDataBuffer *buffer, const char *what) {
     void *object = NULL, *data_object = NULL;
     int status = emu_handle_find(handle, KIND_TENSOR_DESC, &object);
     if (status != 0) return status;
     const description *desc = object;
-    if (desc->dtype == ACL_DT_UNDEFINED) { /* an optional input that is not given */
+    if (desc->dtype == ACL_DT_UNDEFINED) { /* an optional input that is absent */
         put_word(request, WHERE_ABSENT);
         return 0;
     }
@@ -468,7 +468,7 @@ static int prepare_single(const emu_single *single, emu_buffer *request, single_
     status = emu_link_call(l->device, CALL_SINGLE, request, &answer);
     if (status != 0) answer_single(&l->task, status, &answer);
     emu_buffer_free(&answer);
-    /* As for every function that the emulator lacks. */
+    /* As every function that is not emulated. */
     return status == ACLNN_ERR_INNER_FIND_KERNEL_ERROR ? ACL_ERROR_FEATURE_UNSUPPORTED : status;
 }
 
@@ -494,7 +494,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     if (single->tell_shapes && (l->told = calloc(most + 1, sizeof *l->told)) == NULL) abort();
     l->task = (emu_task){.finish = finish_single, .answered = answer_single, .routine = emu_routine()};
     emu_buffer request = {0};
-    uint64_t number = ++numbers | 1ull << 63; /* the operators' plans have the lower numbers */
+    uint64_t number = ++numbers | 1ull << 63; /* lower numbers belong to the plans of operators */
     emu_buffer_put(&l->task.request, &number, sizeof number);
     put_word(&request, (int64_t)number);
     put_text(&request, single->type);

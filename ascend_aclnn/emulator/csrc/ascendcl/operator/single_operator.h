@@ -1,4 +1,4 @@
-/* Running single operators by their type name. */
+/* Running single operators by type name. */
 #ifndef EMU_SINGLE_OPERATOR_H
 #define EMU_SINGLE_OPERATOR_H
 
@@ -6,7 +6,7 @@
 
 #include "acl/acl_op.h"
 
-/* A type with its arguments, as clients give them. */
+/* A type with its arguments, as passed by the client. */
 typedef struct {
     const char *type;
     int in_count, out_count;
@@ -16,7 +16,7 @@ typedef struct {
     bool tell_shapes; /* waits, and writes the outputs' shapes into their descriptions */
 } emu_single;
 
-/* Runs it in a stream; refuses, with its name, what no aclnn operator stands for. */
+/* Runs it in a stream. Refuses, by name, a type that no aclnn operator computes. */
 LINK int emu_run_single(const char *routine, const emu_single *single, aclrtStream stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* What is alive, the leak report, and the end of the program. */
+/* Live objects, the leak report, and the end of the program. */
 #include "ascendcl/runtime/inspect.h"
 
 #include "ascendcl/core/api_entry.h"

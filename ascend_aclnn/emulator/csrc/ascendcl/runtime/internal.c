@@ -1,6 +1,6 @@
 /*
- * Functions of CANN's inner layers that torch_npu and MindSpore link against. Nobody profiles here, so a profiling callback is never
- * called and a report has no reader; kernels given as binaries cannot run.
+ * Functions of CANN's inner layers that torch_npu and MindSpore link against. No profiler is attached, so profiling callbacks
+ * are never called and reports are dropped. Kernels given as binaries cannot run.
  */
 #include "ascendcl/core/api_entry.h"
 
@@ -36,7 +36,7 @@ API uint64_t MsprofGetHashId(const char *hashInfo, size_t length) {
     return hash;
 }
 
-/* Nanoseconds serve as cycles. */
+/* Cycles are nanoseconds. */
 API uint64_t MsprofSysCycleTime(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

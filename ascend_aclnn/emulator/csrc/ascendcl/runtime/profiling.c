@@ -1,8 +1,8 @@
 /*
- * Profiling: which operators ran, when they were launched and when the device process worked on them.
+ * Profiling: which operators ran, when they were launched and when the device process computed them.
  *
- * aclprofStop writes a file of trace events, the JSON that chrome://tracing and Perfetto read. It is no directory of
- * CANN's, whose raw data only CANN's own tool reads.
+ * aclprofStop writes a file of trace events, the JSON that chrome://tracing and Perfetto read, and not CANN's directory of raw
+ * data, which only CANN's tool reads.
  */
 #include "ascendcl/runtime/profiling.h"
 
@@ -82,7 +82,7 @@ API aclError aclprofFinalize(void) {
 API aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics,
                                        const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig) {
     ENTER_OR_NULL("aclprofCreateConfig");
-    (void)aicoreMetrics, (void)aicoreEvents, (void)dataTypeConfig; /* there are no cores to be measured */
+    (void)aicoreMetrics, (void)aicoreEvents, (void)dataTypeConfig; /* there are no cores to measure */
     if ((deviceIdList == NULL && deviceNums > 0) || deviceNums > EMU_MAX_DEVICES) {
         emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "deviceNums is %u", deviceNums);
         return NULL;
@@ -107,7 +107,7 @@ API aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig) {
     LEAVE(status);
 }
 
-/* Tells a device process to record, or to hand over what it has recorded. */
+/* Switches recording in a device process on or off, and fetches what it has recorded. */
 static int tell(emu_device *device, uint64_t on, emu_buffer *answer) {
     emu_buffer request = {0};
     emu_buffer_put(&request, &on, sizeof on);
@@ -117,7 +117,7 @@ static int tell(emu_device *device, uint64_t on, emu_buffer *answer) {
     return status;
 }
 
-/* A copy: another thread may destroy it meanwhile. */
+/* A copy: another thread may destroy the object meanwhile. */
 static int read_config(const aclprofConfig *handle, aclprofConfig *config) {
     void *object = NULL;
     emu_table_lock();
@@ -127,7 +127,7 @@ static int read_config(const aclprofConfig *handle, aclprofConfig *config) {
     return status;
 }
 
-/* How often and how much hardware is to be sampled: taken, without effect, as there is none. */
+/* How often and which hardware is sampled: accepted without effect, as there is no hardware. */
 API aclError aclprofSetConfig(aclprofConfigType configType, const char *config, size_t configLength) {
     ENTER("aclprofSetConfig");
     if (config == NULL) return emu_null_argument("config");
@@ -200,7 +200,7 @@ API aclprofStepInfo *aclprofCreateStepInfo(void) {
 API aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag tag, aclrtStream stream) {
     ENTER("aclprofGetStepTimestamp");
     void *object = NULL;
-    (void)stream; /* the host's time */
+    (void)stream; /* host time */
     uint64_t begin = 0;
     emu_table_lock();
     int status = emu_handle_find(stepInfo, KIND_PROFILE_STEP, &object);

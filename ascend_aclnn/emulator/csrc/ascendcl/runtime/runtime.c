@@ -1,4 +1,4 @@
-/* Initialisation, devices and contexts, options, and what a program may ask about the device. */
+/* Initialisation, devices and contexts, options, and queries about the device. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
 #include "ascendcl/core/handles.h"
@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------------------------------------------------ contexts */
 
-/* A context with its default stream. The caller holds emu_world. */
+/* Makes a context with its default stream. The caller holds emu_world. */
 static int make_context(emu_device *device, bool primary, emu_context **result) {
     emu_context *context = calloc(1, sizeof *context);
     if (context == NULL) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
@@ -40,7 +40,7 @@ static int make_context(emu_device *device, bool primary, emu_context **result) 
     return 0;
 }
 
-/* Ends a context whose handle is gone. Its memory stays: streams that somebody holds still point to it. */
+/* Ends a context whose handle is gone. The structure stays: streams in use still point to it. */
 static int end_context(emu_context *context) {
     pthread_mutex_lock(&emu_world);
     for (emu_context **link = &context->device->contexts; *link != NULL; link = &(*link)->next) {
@@ -125,7 +125,7 @@ API aclError aclrtSetDevice(int32_t deviceId) {
     return status;
 }
 
-/* Takes everything from a device. The default context's work is waited for. */
+/* Reclaims all resources of a device. Waits for the work of its contexts. */
 static int clear_device(emu_device *device) {
     int status = 0;
     for (;;) {
@@ -195,7 +195,7 @@ API aclError aclrtGetDevice(int32_t *deviceId) {
     emu_context *context;
     if (deviceId == NULL) return emu_null_argument("deviceId");
     if (emu_current_handle() == NULL && emu_default_device >= 0) {
-        *deviceId = emu_default_device; /* though no context is current */
+        *deviceId = emu_default_device; /* although no context is current */
         return 0;
     }
     int status = emu_current_context(&context);
@@ -216,7 +216,7 @@ API aclError aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t *con
     return 0;
 }
 
-/* The program's own number of a logic device; -1 where there is none. */
+/* The program's number of a logic device; -1 when it is not visible. */
 static int user_device(int32_t logic) {
     int device = emu_device_count() - 1;
     while (device >= 0 && emu_logic_device(device) != logic) device--;
@@ -232,7 +232,7 @@ API aclError aclrtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *co
     return 0;
 }
 
-/* As outside of containers: the physical number is the logic one. */
+/* As outside containers: physical and logic numbers are the same. */
 API aclError aclrtGetPhyDevIdByLogicDevId(const int32_t logicDevId, int32_t *const phyDevId) {
     ENTER("aclrtGetPhyDevIdByLogicDevId");
     if (phyDevId == NULL) return emu_null_argument("phyDevId");
@@ -342,7 +342,7 @@ static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t init_count;
 static bool was_finalised;
 
-/* The number that a configuration file gives after "default_device", -1 for none. Releases before 8.3 do not read it. */
+/* The number behind "default_device" in a configuration file, -1 for none. Releases before 8.3 do not read it. */
 static int configured_device(const char *path) {
     char text[4096] = {0};
     FILE *file = path != NULL && *path != 0 && emu_claims(8, 3) ? fopen(path, "r") : NULL;
@@ -371,7 +371,7 @@ API aclError aclInit(const char *configPath) {
     return count == 1 ? 0 : emu_fail(ACL_ERROR_REPEAT_INITIALIZE, NULL, "already initialised (%llu times)", (unsigned long long)count);
 }
 
-/* Ends everything: leaks are told, the devices' work is waited for, memory and device processes go. */
+/* Ends everything: reports leaks, waits for the devices' work, frees memory and ends the device processes. */
 static int finalize(void) {
     int status = 0;
     emu_report_leaks();
@@ -423,7 +423,7 @@ API aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     return status;
 }
 
-/* Options are 0 until they are set; only a context tells whether it has one. */
+/* Options are 0 until they are set. Only a context knows whether it has a value of its own. */
 API aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     ENTER("aclrtGetSysParamOpt");
     if (value == NULL) return emu_null_argument("value");
@@ -456,7 +456,7 @@ API aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value) {
     return 0;
 }
 
-/* Of the process, not of a device: CANN's runtime asks for no context here, and MindSpore sets the mode before it has one. */
+/* Of the process, not of a device: CANN's runtime needs no context here, and MindSpore sets the mode before it has one. */
 #define NOT_SET ACL_RT_OVERFLOW_MODE_UNDEF
 static _Atomic aclrtFloatOverflowMode overflow_mode = NOT_SET;
 
@@ -478,7 +478,7 @@ API aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode) {
     return 0;
 }
 
-/* Time limits of operators are kept and told, but nothing here is ever cut off. */
+/* Time limits of operators are stored and returned; no operator is ever cut off. */
 static uint64_t execute_timeout_us;
 
 API aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
@@ -529,7 +529,7 @@ API aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32
     return 0;
 }
 
-/* The parts of the CANN release whose interface is claimed: 8.1.RC1, or what the program is to see. */
+/* The parts of the claimed CANN release: 8.1.RC1, or the one in the settings. */
 static void release_parts(char parts[4][ACL_PKG_VERSION_PARTS_MAX_SIZE]) {
     const char *at = emu_config()->cann;
     for (int i = 0; i < 4; i++) {
@@ -632,7 +632,7 @@ API size_t aclDataTypeSize(aclDataType dataType) {
     }
 }
 
-/* CANN's own conversion: infinity and NaN are not kept apart from large numbers. */
+/* CANN's own conversion: infinity and NaN are treated as large numbers. */
 API float aclFloat16ToFloat(aclFloat16 value) {
     uint32_t sign = (uint32_t)(value >> 15) << 31, exponent = value >> 10 & 0x1f, mantissa = value & 0x3ff;
     float magnitude = (float)mantissa / 1024.0f;

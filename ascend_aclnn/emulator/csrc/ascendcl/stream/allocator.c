@@ -1,5 +1,5 @@
-/* Allocators that a program gives to a stream, for the workspaces of single operators. Operators need none here, so none of
- * their functions is ever called; they are kept and handed out again. */
+/* Allocators that a program registers for a stream, for the workspaces of single operators. Operators need no workspace here,
+ * so the allocators' functions are never called; they are stored and returned. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/messages.h"
@@ -63,7 +63,7 @@ API aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allo
     SET(address, func);
 }
 
-/* Gives a stream its allocator, or none. */
+/* Sets a stream's allocator, or removes it. */
 static int give(aclrtStream handle, emu_allocator *allocator) {
     emu_stream *stream;
     int status = emu_stream_acquire(handle, &stream);

@@ -14,7 +14,7 @@ struct callback {
     void *argument;
     bool blocks;
     callback *next;
-    bool *done; /* where the stream waits */
+    bool *done; /* the stream waits for it */
 };
 
 static int run_host_function(emu_task *task, emu_stream *stream) {

@@ -1,4 +1,4 @@
-/* Events, which mark points in streams. */
+/* Events: marks in streams. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/plog.h"
@@ -12,16 +12,16 @@
 
 /* -------------------------------------------------------------------------------------------------------------- events */
 
-/* One recording of an event. Streams that wait hold on to the recording, so the event may be recorded again, or be
- * destroyed, while they wait. */
+/* One recording of an event. Waiting streams hold a reference to the recording, so that the event may be recorded again or
+ * destroyed meanwhile. */
 typedef struct {
     _Atomic uint32_t references;
     emu_stream *stream;
     uint64_t sequence;
     _Atomic bool done;
     _Atomic uint64_t time;
-    emu_shared *shared; /* of an event that other processes may know, */
-    uint64_t number;    /* and the recording's number there */
+    emu_shared *shared; /* of an event shared with other processes, */
+    uint64_t number;    /* and the recording's number in it */
 } recording;
 
 typedef struct {
@@ -31,7 +31,7 @@ typedef struct {
     enum { EVENT_PLAIN, EVENT_FLAG, EVENT_EX } made;
     recording *latest; /* NULL: not recorded, or reset; under events_lock */
     uint32_t id;
-    emu_shared *shared; /* of an event that other processes may know: its recordings are in a table that they see */
+    emu_shared *shared; /* of an event shared with other processes: its recordings are in a table that they read */
 } event;
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -69,7 +69,7 @@ static int find_event(aclrtEvent handle, event **result) {
     return status;
 }
 
-/* The event takes over what is shared, unless it fails. */
+/* The event takes over the shared object, unless this fails. */
 static int add_event(aclrtEvent *handle, uint32_t flags, int made, emu_shared *shared) {
     emu_context *context;
     int status = emu_current_context(&context);
@@ -201,13 +201,13 @@ static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
         emu_shared_hold(record->shared);
         record->number = emu_shared_record(record->shared);
     }
-    /* When it passes matters where the time is kept, and where other processes wait. */
+    /* When it passes matters only where time is measured, or other processes wait. */
     bool quiet = (which->flags & ACL_EVENT_TIME_LINE) == 0 && which->shared == NULL;
     emu_task *task = make_event_task(record, (emu_task){.run = run_record, .quiet = quiet});
     task->number = &record->sequence;
     status = emu_stream_enqueue(stream, task);
     if (status == 0) set_latest(which, record);
-    if (status == 0 && record->shared != NULL) emu_stream_let_run(stream, record->sequence); /* others may wait for it */
+    if (status == 0 && record->shared != NULL) emu_stream_let_run(stream, record->sequence); /* other processes may wait for it */
     if (status != 0) drop_recording(record);
     emu_stream_release(stream);
     return status;
@@ -278,7 +278,7 @@ static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
         status = wait_elsewhere(stream, which);
     } else if (record != NULL) {
         if (!record->done) emu_stream_poll(record->stream);
-        /* The error of the other stream is told where that stream is synchronised. */
+        /* The error of the other stream is reported when that stream is synchronised. */
         emu_task wait = {.quiet = true, .awaited = record->stream, .until = record->sequence};
         if (record->done) drop_recording(record);
         else status = emu_stream_enqueue(stream, make_event_task(record, wait));
@@ -294,7 +294,7 @@ API aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
 
 API aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, int32_t timeout) {
     ENTER("aclrtStreamWaitEventWithTimeout");
-    (void)timeout; /* of the device's own waiting; a recording always comes to pass here */
+    (void)timeout; /* a limit of the device's waiting; a recording always passes here */
     return wait_event(stream, event);
 }
 
@@ -312,7 +312,7 @@ API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     return 0;
 }
 
-/* Whether what was recorded has passed. */
+/* Whether the recording has passed. */
 static int query_event(aclrtEvent handle, bool *done) {
     event *which;
     int status = find_event(handle, &which);
@@ -346,7 +346,7 @@ API aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *s
     return failed;
 }
 
-/* The older query counts the other way round. */
+/* The older query has the opposite values. */
 API aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
     ENTER("aclrtQueryEvent");
     bool done;

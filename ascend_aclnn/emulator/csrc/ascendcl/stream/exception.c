@@ -1,9 +1,9 @@
-/* What a task that fails is reported with, to the program's function (aclrtSetExceptionInfoCallback). */
+/* The report of a failed task to the program's function (aclrtSetExceptionInfoCallback). */
 #include "ascendcl/stream/exception.h"
 
 #include "ascendcl/core/api_entry.h"
 
-#define NO_INFO UINT32_MAX /* what CANN's getters return without one */
+#define NO_INFO UINT32_MAX /* returned by CANN's getters without an info */
 
 static _Atomic aclrtExceptionInfoCallback on_exception;
 

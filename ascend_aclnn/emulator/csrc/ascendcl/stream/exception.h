@@ -1,4 +1,4 @@
-/* What a task that fails is reported with. */
+/* The report of a failed task. */
 #ifndef EMU_EXCEPTION_H
 #define EMU_EXCEPTION_H
 
@@ -8,7 +8,7 @@ struct rtExceptionInfo {
     uint32_t task, stream, thread, device, status;
 };
 
-/* Calls the function of aclrtSetExceptionInfoCallback, if the program has set one. */
+/* Calls the function that aclrtSetExceptionInfoCallback has set, if there is one. */
 void emu_report_exception(const aclrtExceptionInfo *info);
 
 #endif

@@ -1,4 +1,5 @@
-/* Resource limits, use, health and identity of devices and streams: kept and told. Nothing here runs on fewer cores for them. */
+/* Resource limits, utilisation, health and identity of devices and streams. Values are stored and returned; they do not limit
+ * what runs. */
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
@@ -165,9 +166,9 @@ API aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttr
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------- use and health */
+/* ----------------------------------------------------------------------------------------------- utilisation and health */
 
-/* How busy the cores are is nobody's to know here: none of them exists. The share of memory in use is. */
+/* There are no cores whose load could be measured. The share of memory in use is known. */
 API aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInfo *utilizationInfo) {
     ENTER("aclrtGetDeviceUtilizationRate");
     int status = emu_check_device(deviceId);
@@ -182,7 +183,7 @@ API aclError aclrtGetDeviceUtilizationRate(int32_t deviceId, aclrtUtilizationInf
     return 0;
 }
 
-/* One user of memory: the program. */
+/* The program is the only user of memory. */
 API aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum) {
     ENTER("aclrtGetMemUsageInfo");
     int status = emu_check_device(deviceId);
@@ -199,7 +200,7 @@ API aclError aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageI
     return 0;
 }
 
-/* No memory is ever damaged here. */
+/* Memory is never damaged here. */
 API aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize) {
     ENTER("aclrtGetMemUceInfo");
     int status = emu_check_device(deviceId);

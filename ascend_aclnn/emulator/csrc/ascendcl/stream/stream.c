@@ -86,16 +86,16 @@ int emu_stream_acquire(aclrtStream handle, emu_stream **result) {
 /* ----------------------------------------------------------------------------------------------------------- execution */
 
 /*
- * The head of the queue is driven by one thread at a time: by a thread that waits for the stream, or by its worker.
- * Launches are put into the ring as soon as only launches and events are before them, by the thread that queues them; so
- * the device goes on to the next one by itself, and a program that launches and waits needs no other thread. The worker is
- * there for everything else. What the device has done is taken in when somebody looks at the stream, or queues more; so are
- * events, whose passing nobody sees otherwise. Who waits for a stream that waits for another one drives that one: what is
- * awaited has been queued before who awaits it, so threads that do this do not wait for each other in a circle.
+ * One thread at a time drives the head of the queue: a thread that waits for the stream, or its worker. A launch goes into the
+ * ring as soon as only launches and events precede it, on the thread that queues it. The device then continues by itself, and a
+ * program that launches and waits needs no other thread; the worker does everything else. Finished launches and passed events
+ * are taken in when a thread polls the stream or queues more. A thread that waits for a stream drives, in turn, the stream that
+ * it waits for. A task is always queued before the tasks that wait for it, so such threads cannot wait for each other in a
+ * circle.
  */
 
 #define WINDOW 512u                /* launches in the ring at most, */
-#define MANY 32u                   /* and how many there are before a launching thread takes in what is done */
+#define MANY 32u                   /* and the number from which a launching thread takes in finished ones */
 
 typedef enum { STEP_DONE, STEP_NOTHING, STEP_TIMEOUT } step_result;
 
@@ -131,7 +131,7 @@ static void end_head(emu_stream *stream, int status) {
     stream->completed = sequence;
 }
 
-/* Tasks that have not begun are dropped: the stream is being destroyed by force, or stops at its first error. */
+/* Tasks that have not begun are dropped: the stream is destroyed by force, or stops at its first error. */
 static bool drops(const emu_stream *stream) {
     bool aborted = stream->head != NULL && stream->head->sequence <= stream->aborted;
     return stream->dropping || aborted || (stream->error != 0 && stream->failure_mode == ACL_STOP_ON_FAILURE);
@@ -146,12 +146,12 @@ bool emu_stream_drops(emu_stream *stream) {
 
 static bool fits_ring(const emu_task *task) { return task->answered != NULL && task->request.size <= EMU_LAUNCH_BYTES; }
 
-/* Whether launches behind a task need not wait for it: an event that is recorded, or that has passed. */
+/* Whether launches behind a task need not wait for it: a record of an event, or a wait for one that has passed. */
 static bool lets_pass(const emu_task *task, const emu_stream *stream) {
     return task->quiet && (task->awaited == NULL || task->awaited == stream || task->awaited->completed >= task->until);
 }
 
-/* Puts into the ring what may be there. The lock is held. */
+/* Puts all launches into the ring that may be there. The lock is held. */
 static int send_launches(emu_stream *stream) {
     bool stops = stream->failure_mode == ACL_STOP_ON_FAILURE;
     while (!drops(stream) && stream->unsent != NULL && stream->unsent->sequence <= stream->released) {
@@ -174,20 +174,20 @@ static int send_launches(emu_stream *stream) {
     return 0;
 }
 
-/* Nobody drives the stream any more: whoever waits for it may. The lock is held. */
+/* The stream is not driven any more: a waiting thread may drive it. The lock is held. */
 static void let_go(emu_stream *stream) {
     stream->driven = false;
     if (stream->waiters > 0) pthread_cond_broadcast(&stream->progress);
     if (stream->ending) pthread_cond_signal(&stream->wake);
 }
 
-/* Whether the head of the queue has been done, or need not be. */
+/* Whether the head of the queue is a launch that has finished, or a quiet task, which needs no work. */
 static bool is_done(const emu_stream *stream) {
     if (stream->head == stream->unsent) return false;
     return stream->head->answered == NULL || emu_link_done(&stream->connection);
 }
 
-/* Takes in the launch at the head of the queue, and what is done behind it. The lock is held, and nobody else drives the
+/* Takes in the launch at the head of the queue and the finished ones behind it. The lock is held; no other thread drives the
  * stream. */
 static void take_in(emu_stream *stream) {
     emu_buffer *answer = &stream->answer;
@@ -208,7 +208,7 @@ static void take_in(emu_stream *stream) {
     if (answer->room > (64u << 10)) emu_buffer_free(answer);
 }
 
-/* A launch that does not fit into the ring. The lock is held. */
+/* Sends a launch that does not fit into the ring. The lock is held. */
 static int call_launch(emu_stream *stream, emu_task *task) {
     pthread_mutex_unlock(&stream->lock);
     int status = emu_link_call(stream->device, CALL_LAUNCH, &task->request, &stream->answer);
@@ -218,7 +218,8 @@ static int call_launch(emu_stream *stream, emu_task *task) {
     return status;
 }
 
-/* Drives the head of the queue: by one task, or by `launches` launches (at least one). The lock is held, and nobody drives the stream. */
+/* Drives the head of the queue: by one task, or by `launches` launches (at least one). The lock is held; no other thread drives
+ * the stream. */
 static step_result step(emu_stream *stream, bool worker, uint64_t launches, int32_t timeout) {
     emu_task *task = stream->head;
     if (task == NULL || task->sequence > stream->released || (task->slow && !worker)) return STEP_NOTHING;
@@ -251,19 +252,19 @@ static step_result step(emu_stream *stream, bool worker, uint64_t launches, int3
         pthread_mutex_lock(&stream->lock);
         end_head(stream, status);
     }
-    if (stream->unsent != NULL && send_launches(stream) != 0) free(emu_take_message()); /* told when they are driven */
+    if (stream->unsent != NULL && send_launches(stream) != 0) free(emu_take_message()); /* reported when they are driven */
     emu_set_routine(routine);
     let_go(stream);
     return in_time ? STEP_DONE : STEP_TIMEOUT;
 }
 
-/* There is a task that the device process will not do by itself, and that should not wait until somebody looks. */
+/* Whether there is a task that the device process does not do by itself, and that should not wait for a poll. */
 static bool needs_driver(const emu_stream *stream) {
     if (stream->unsent == NULL || stream->unsent->sequence > stream->released) return false;
     return stream->pressing > 0 || stream->submitted - stream->completed >= WINDOW;
 }
 
-/* How many launches there are up to a task, as far as it matters. */
+/* The number of launches up to a task, as far as it matters. */
 static uint64_t launches_until(const emu_stream *stream, uint64_t sequence) {
     uint64_t count = 0;
     for (const emu_task *task = stream->head; task != NULL && task->sequence <= sequence && count < WINDOW; task = task->next)
@@ -283,7 +284,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* The worker handles no signals: they are the client's. */
+/* The worker blocks all signals: they belong to the client. */
 static int start_worker(emu_stream *stream) {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -367,12 +368,12 @@ bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout)
         stream->waiters--;
     }
     in_time = stream->completed >= sequence;
-    call_worker(stream); /* what follows is the worker's again */
+    call_worker(stream); /* the worker does what follows */
     pthread_mutex_unlock(&stream->lock);
     return in_time;
 }
 
-/* Takes in the answers that have come, and what has passed. */
+/* Takes in finished launches and passed events. */
 void emu_stream_poll(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     while (!stream->driven && stream->head != NULL && (stream->head != stream->unsent || stream->head->quiet)) {
@@ -394,12 +395,12 @@ bool emu_stream_passed(emu_stream *stream, uint64_t sequence) {
     pthread_mutex_lock(&stream->lock);
     uint64_t completed = stream->completed;
     pthread_mutex_unlock(&stream->lock);
-    /* So that a program which polls comes to an end in deferred mode, too, each question lets one more task run. */
+    /* In deferred mode each query lets one more task run, so that programs that poll come to an end. */
     if (completed < sequence) emu_stream_let_run(stream, completed + 1);
     return completed >= sequence;
 }
 
-/* Hands the stream's error to the calling thread, once. */
+/* Returns the stream's error to the calling thread, once. */
 static int take_error(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     int status = stream->error;
@@ -483,7 +484,7 @@ static int destroy_stream(aclrtStream handle, bool force) {
     }
     status = emu_handle_drop(handle, KIND_STREAM, &object);
     if (status == 0) {
-        bool ours = false; /* a reset on another thread may have taken it already, and ends it then */
+        bool ours = false; /* a reset on another thread may have taken it already, and then ends it */
         pthread_mutex_lock(&emu_world);
         for (emu_stream **link = &stream->context->streams; *link != NULL; link = &(*link)->next) {
             if (*link == stream) {
@@ -591,7 +592,7 @@ API aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeo
 
 #define MOST_STREAMS 2048 /* no SoC has more */
 
-/* All streams of a device, whatever their context; to be released. */
+/* All streams of a device in all contexts; the caller releases them. */
 static size_t all_streams(const emu_device *device, emu_stream **streams) {
     size_t count = 0;
     pthread_mutex_lock(&emu_world);
@@ -644,7 +645,7 @@ static int synchronize_device(int32_t timeout) {
     return status;
 }
 
-/* What has not begun is dropped; who waits for the stream at this moment is told so. Up to which task. */
+/* Drops what has not begun; threads that wait for the stream get an error. Returns the last task concerned. */
 static uint64_t begin_abort(emu_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     uint64_t last = stream->submitted;
@@ -663,7 +664,7 @@ API aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
     uint64_t last[MOST_STREAMS];
     size_t count = all_streams(&emu_devices[deviceId], streams);
     bool ended = true;
-    for (size_t i = 0; i < count; i++) last[i] = begin_abort(streams[i]); /* all of them: they may wait for each other */
+    for (size_t i = 0; i < count; i++) last[i] = begin_abort(streams[i]); /* of all streams first: they may wait for each other */
     for (size_t i = 0; i < count; i++) {
         ended = emu_stream_wait_for(streams[i], last[i], timeout == 0 ? -1 : (int32_t)(timeout < INT32_MAX ? timeout : INT32_MAX)) && ended;
         if (ended && take_error(streams[i]) != 0) free(emu_take_message()); /* the device is as new */
@@ -694,7 +695,7 @@ API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
     return 0;
 }
 
-/* No stream is ever captured: aclmdlRICaptureBegin is refused. */
+/* Streams are never captured: aclmdlRICaptureBegin is refused. */
 API aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
     ENTER("aclmdlRICaptureGetInfo");
     emu_stream *found;
@@ -768,13 +769,13 @@ API aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
     return status;
 }
 
-/* Adds a stream to its context, as the first one. */
+/* Makes a stream the first of its context's list. */
 void emu_stream_adopt(emu_stream *stream) {
     stream->next = stream->context->streams;
     stream->context->streams = stream;
 }
 
-/* A reset device takes its streams away: they finish their work first, and their handles die. */
+/* Ends the streams of a reset device: they finish their work first, and their handles die. */
 int emu_streams_reclaim(emu_context *context) {
     int status = 0;
     for (;;) {

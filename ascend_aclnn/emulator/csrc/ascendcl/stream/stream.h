@@ -8,47 +8,47 @@
 typedef struct emu_task emu_task;
 typedef struct emu_allocator emu_allocator;
 
-/* A task is a request to the device process (`answered` is set), runs here (`run` is set), or ends when a task of another
- * stream has ended (`awaited` is set). Statuses are the task's; its message is left with the thread. */
+/* A task is a launch on the device process (`answered` is set), runs here (`run` is set), or waits for a task of another stream
+ * (`awaited` is set). A task's status is that of its function; the thread keeps the message. */
 struct emu_task {
     emu_task *next;
     uint64_t sequence;
-    uint64_t *number;                                   /* where its number is wanted, or NULL */
+    uint64_t *number;                                   /* receives the task's number, or NULL */
     const char *routine;                                /* the function that queued it, */
     uint32_t thread;                                    /* and the thread */
     int (*run)(emu_task *task, emu_stream *stream);
     bool slow;                                          /* run may wait for other threads: only a worker runs it */
-    bool quiet;                                         /* its end is seen by looking at the stream only: it may wait until then */
+    bool quiet;                                         /* its end is visible only to a poll of the stream: it may wait for one */
     emu_stream *awaited;
-    uint64_t until;                                     /* the number of the task that is awaited */
+    uint64_t until;                                     /* the number of the task that is waited for */
     emu_buffer request;                                 /* of a launch */
     int (*answered)(emu_task *task, int status, emu_buffer *answer);
-    void (*finish)(emu_task *task);                     /* once, whether it ran or not; frees the task */
+    void (*finish)(emu_task *task);                     /* once, whether or not it ran; frees the task */
 };
 
-/* The stream behind a handle (NULL: the default stream) of this thread's context; 107003 for another context's.
- * Release it after use. */
+/* The stream behind a handle (NULL: the default stream) of this thread's context; 107003 for a stream of another context. The
+ * caller releases it. */
 LINK int emu_stream_acquire(aclrtStream handle, emu_stream **stream);
 LINK void emu_stream_release(emu_stream *stream);
 LINK emu_device *emu_stream_device(const emu_stream *stream);
-/* Queues a task; it belongs to the stream from now on. */
+/* Queues a task and takes it over. */
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
-/* Takes in the answers that have come, so that what finished launches used is free, and events that have passed. */
+/* Takes in finished launches, which frees what they used, and passed events. */
 void emu_stream_poll(emu_stream *stream);
 void emu_streams_poll(emu_device *device);
-/* Tasks that have not begun are dropped, so one that waits for something should end. */
+/* Whether tasks that have not begun are dropped; then a task that waits should end. */
 bool emu_stream_drops(emu_stream *stream);
-/* Waits for all that has been queued so far on the device; its streams keep their errors. */
+/* Waits for everything queued so far on the device. The streams keep their errors. */
 void emu_streams_drain(emu_device *device);
-/* Waits for what has been queued so far (timeout in ms, negative: for ever), and hands out the stream's error. */
+/* Waits for everything queued so far (timeout in ms, negative: for ever), and returns the stream's error. */
 int emu_stream_wait(emu_stream *stream, int32_t timeout);
 int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **stream);
-/* Ends a stream whose handle is gone. force: what has not begun is dropped. */
+/* Ends a stream whose handle is gone. force: tasks that have not begun are dropped. */
 int emu_stream_end(emu_stream *stream, bool force);
 /* Adds a stream to its context's list; the caller holds emu_world. */
 void emu_stream_adopt(emu_stream *stream);
 void *emu_stream_handle(const emu_stream *stream);
-/* Ends all streams of a context; the handles of those still alive die without counting as leaks. */
+/* Ends all streams of a context. The handles still alive die without counting as leaks. */
 int emu_streams_reclaim(emu_context *context);
 
 struct emu_stream {
@@ -64,18 +64,18 @@ struct emu_stream {
     _Atomic uint32_t references;
 
     pthread_mutex_t lock;
-    pthread_cond_t wake;          /* for the worker: there is something to do, or the end */
-    pthread_cond_t progress;      /* for waiters: a task has ended */
+    pthread_cond_t wake;          /* for the worker: there is work, or the stream ends */
+    pthread_cond_t progress;      /* for waiting threads: a task has ended */
     emu_task *head, *tail;
-    emu_task *unsent;             /* before it are launches that are in the ring, and quiet tasks between them */
+    emu_task *unsent;             /* the tasks before it are launches in the ring, and quiet tasks between them */
     uint64_t pressing;            /* tasks from `unsent` on that are not quiet */
     emu_connection connection;
-    emu_buffer answer;            /* for whoever drives the queue; kept for the next one */
+    emu_buffer answer;            /* for the thread that drives the queue; reused */
     uint64_t submitted;
-    _Atomic uint64_t completed;   /* other streams look at it without the lock */
+    _Atomic uint64_t completed;   /* other streams read it without the lock */
     uint64_t released;            /* deferred mode: tasks up to this number may run */
-    bool stumbled;                /* one has failed, and the device process skips those that it has; then it may have more */
-    bool driven;                  /* a thread is busy with the head of the queue */
+    bool stumbled;                /* a task has failed, and the device process skips the launches it has; then it may get more */
+    bool driven;                  /* a thread works on the head of the queue */
     bool worker, ending, dropping;
     uint64_t aborted;             /* tasks up to this number are dropped unless they have begun: aclrtDeviceTaskAbort */
     int waiters;
@@ -90,9 +90,9 @@ struct emu_stream {
 int emu_check_timeout(int32_t timeout);
 /* Deferred mode: lets tasks up to a number run. */
 void emu_stream_let_run(emu_stream *stream, uint64_t sequence);
-/* Whether the task with a number has ended; takes in answers, and lets a deferred stream go on a little. */
+/* Whether a task has ended; polls, and lets a deferred stream go on a little. */
 bool emu_stream_passed(emu_stream *stream, uint64_t sequence);
-/* Waits until the task with a number has ended: false on timeout. */
+/* Waits until a task has ended: false on timeout. */
 bool emu_stream_wait_for(emu_stream *stream, uint64_t sequence, int32_t timeout);
 
 #endif
