@@ -10,7 +10,6 @@ with its client.
 from __future__ import annotations
 
 import ctypes
-import functools
 import gc
 import json
 import mmap
@@ -22,291 +21,33 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Optional, Union
 
 import numpy as np
 
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
-from ascend_aclnn.backends.numpy.placed import Layout, Memory, PlacedCall, Tensors, layout_of
-from ascend_aclnn.backends.numpy.storage import HostStorage
-from ascend_aclnn.catalog import Kind, Operator
+from ascend_aclnn.backends.numpy.placed import Memory
+from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core import addresses
-from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import FIND_KERNEL_ERROR, INNER_ERROR, OUT_OF_MEMORY, PARAM_INVALID, AclError
-from ascend_aclnn.core.scalar import Scalar
-from ascend_aclnn.core.socs import DEFAULT_SOC, Soc
+from ascend_aclnn.core.socs import DEFAULT_SOC
 from ascend_aclnn.core.socs import soc as find_soc
-from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
-from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.emulator.process import refusals
 from ascend_aclnn.emulator.process.mappings import Mappings
+from ascend_aclnn.emulator.process.plans import KNOWN, BadArgument, Bound, NotSupported, Plan, PlannedTensor, SinglePlan
 from ascend_aclnn.emulator.protocol import Call, Descriptor, Record, Ring, Where, kinds
 
 WORKSPACE = 32 << 10  # what phase one asks for where it asks for any
-if TYPE_CHECKING:  # imported by who needs it: the process should start soon
+if TYPE_CHECKING:  # imported by their users: the process should start soon
     from ascend_aclnn.emulator.process import single_operators
     from ascend_aclnn.emulator.process.communication import Communicators
     from ascend_aclnn.emulator.process.faults import Faults
 
-KNOWN = 1024  # accepted phase ones that are remembered
 BOUND = 1 << 14  # plans on addresses that are kept ready
 MAP_FIXED = 0x10
-
-
-class BadArgument(ValueError):
-    """An argument that no tensor or scalar can be made of."""
-
-
-class NotSupported(ValueError):
-    """What no operator stands for here."""
-
-
-class PlannedTensor(NamedTuple):
-    """A tensor argument without its address."""
-
-    spec: TensorSpec
-    extent: int  # the bytes of its allocation that it can reach
-    is_within: bool  # whether it keeps to its extent, as the client's checks say
-    layout: Optional[Layout]
-
-    @classmethod
-    def of(cls, spec: TensorSpec, extent: int) -> PlannedTensor:
-        try:
-            spec.check_within(extent)
-        except ValueError:
-            return cls(spec, extent, False, None)
-        return cls(spec, extent, True, layout_of(spec))
-
-    @classmethod
-    def read(cls, words: Sequence[int], position: int) -> tuple[PlannedTensor, int]:
-        """From the words of executor.c at a position; how many words it took beside."""
-        rank, storage_rank = words[position + 4 : position + 6]
-        count = 6 + 2 * rank + storage_rank
-        return _described(tuple(words[position : position + count])), count
-
-
-@functools.lru_cache(KNOWN)
-def _described(words: tuple[int, ...]) -> PlannedTensor:
-    dtype, format, offset, extent, rank, _ = words[:6]
-    try:
-        data_type = DataType(dtype)
-    except ValueError:
-        raise BadArgument(f"has data type {dtype}, which CANN does not have") from None
-    try:
-        known_format = Format(format)
-    except ValueError:
-        raise BadArgument(f"has format {format}, which CANN does not have") from None
-    shape, strides = words[6 : 6 + rank], words[6 + rank : 6 + 2 * rank]
-    spec = TensorSpec(shape, data_type, strides, offset, known_format, words[6 + 2 * rank :])
-    return PlannedTensor.of(spec, extent)
-
-
-# What a plan runs on some addresses, and what there is to say afterwards: new shapes of outputs.
-Bound = Callable[[], Optional[bytes]]
-
-
-class Plan:
-    """Arguments that phase one has checked, ready to run on any addresses."""
-
-    once = False  # whether it is forgotten after its launch
-
-    def __init__(self, operator: Operator, words: Sequence[int]) -> None:
-        self.operator = operator
-        self.tensors: list[Optional[PlannedTensor]] = []  # None: a null pointer
-        self.arguments: list[Any] = []  # of each parameter: the numbers of its tensors, or its value
-        self.bound: dict[bytes, Bound] = {}
-        self._words = words
-        self._at = 0
-        self._placed: Optional[PlacedCall] = None
-        for parameter in operator.parameters:
-            try:
-                self.arguments.append(self._argument(parameter.kind))
-            except BadArgument as error:
-                raise BadArgument(f"{parameter.python_name} {error}") from None
-        if self._at != len(words):
-            raise RuntimeError(f"{len(words) - self._at} words too many")
-        self.addresses = len(self.tensors)
-
-    # -- reading the words of executor.c
-    def _next(self) -> int:
-        self._at += 1
-        return self._words[self._at - 1]
-
-    def _take(self, count: int) -> Sequence[int]:
-        self._at += count
-        return self._words[self._at - count : self._at]
-
-    def _argument(self, kind: Kind) -> Any:
-        if kind is Kind.TENSOR:
-            return Tensors([self._tensor()], False)
-        if kind is Kind.SCALAR:
-            return self._scalar()
-        if kind in _COUNTED:
-            count = self._next()
-            if count < 0:
-                return None
-            if kind is Kind.TENSOR_LIST:
-                return Tensors([self._tensor() for _ in range(count)], True)
-            if kind is Kind.SCALAR_LIST:
-                return [self._scalar() for _ in range(count)]
-            if kind is Kind.STRING:
-                words = -(-count // 8)
-                return struct.pack(f"<{words}q", *self._take(words))[:count].decode("utf-8", "replace")
-            return _array(kind, self._take(count))
-        return _number(kind, self._next())
-
-    def _tensor(self) -> int:
-        planned = None
-        if self._next():
-            planned, words = PlannedTensor.read(self._words, self._at)
-            self._at += words
-        self.tensors.append(planned)
-        return len(self.tensors) - 1
-
-    def _scalar(self) -> Optional[Scalar]:
-        if not self._next():
-            return None
-        return _scalar(tuple(self._take(3)))
-
-    # -- values
-    def values(self, tensors: Sequence[Optional[TensorSpec]]) -> list[Any]:
-        """One value for each parameter, as backends take them; of phase one with the specs of the tensors."""
-        return [
-            ([tensors[i] for i in value.numbers] if value.is_list else tensors[value.numbers[0]])
-            if type(value) is Tensors
-            else value
-            for value in self.arguments
-        ]
-
-    def specs(self) -> list[Optional[TensorSpec]]:
-        """Of the tensors, which have no memory in phase one."""
-        return [None if planned is None else planned.spec for planned in self.tensors]
-
-    def settle(self, soc: Soc) -> None:
-        """Finds out, once phase one has passed, whether the plan can run without Tensors of its own."""
-        within = all(planned is None or planned.is_within for planned in self.tensors)
-        if within and PlacedCall.possible(self.operator, self.specs(), soc):
-            layouts = [None if planned is None else planned.layout for planned in self.tensors]
-            self._placed = PlacedCall(self.operator, self.arguments, layouts)
-
-    def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
-        """What runs the plan on tensors at these offsets in the device memory."""
-        offsets = struct.unpack(f"<{self.addresses}q", addresses)
-        if self._placed is not None:
-            return self._placed.place(memory, offsets)
-        tensors = self._on(backend, memory, offsets)
-        call = backend.bind(self.operator, self.values(tensors))
-
-        def run() -> bytes:
-            call.run()
-            return self._new_shapes(tensors)
-
-        return run
-
-    def _on(self, backend: NumpyBackend, memory: Memory, offsets: Sequence[int]) -> list[Optional[Tensor]]:
-        return [
-            None
-            if planned is None
-            else Tensor.on(HostStorage.over(backend, memory[offset : offset + planned.extent]), planned.spec)
-            for planned, offset in zip(self.tensors, offsets)
-        ]
-
-    def _new_shapes(self, tensors: Sequence[Optional[Tensor]]) -> bytes:
-        """Of outputs whose shape the data have told: number of the tensor, rank and sizes."""
-        changed = b""
-        for number, (tensor, planned) in enumerate(zip(tensors, self.tensors)):
-            if tensor is not None and planned is not None and tensor.shape is not planned.spec.shape:
-                changed += struct.pack(f"<{2 + tensor.ndim}q", self._told_as(number), tensor.ndim, *tensor.shape)
-        return changed
-
-    def _told_as(self, number: int) -> int:
-        """Which tensor the client knows as this one."""
-        return number
-
-
-class SinglePlan(Plan):
-    """The aclnn operator that stands for a single operator; it runs once."""
-
-    once = True
-
-    def __init__(self, call: single_operators.Call, extents: Sequence[int]) -> None:
-        self.operator = call.operator
-        self.tensors = []
-        self.arguments = []
-        self.bound = {}
-        self.items: list[single_operators.Item] = []  # of each tensor
-        self.addresses = len(extents)
-        from ascend_aclnn.emulator.process.single_operators import Item
-
-        for argument in call.arguments:
-            if isinstance(argument, Item):
-                self.arguments.append(Tensors([self._add(argument, extents)], False))
-            elif isinstance(argument, list):
-                self.arguments.append(Tensors([self._add(item, extents) for item in argument], True))
-            else:
-                self.arguments.append(argument)
-
-    def _add(self, item: single_operators.Item, extents: Sequence[int]) -> int:
-        """A tensor; its number."""
-        extent = item.values.nbytes if item.values is not None else extents[item.number or 0]
-        try:
-            item.spec.check_within(extent)
-        except ValueError as error:
-            raise BadArgument(str(error)) from None
-        self.items.append(item)
-        self.tensors.append(PlannedTensor.of(item.spec, extent))
-        return len(self.tensors) - 1
-
-    def settle(self, soc: Soc) -> None:
-        self._placed = None  # some of its tensors are in no device memory
-
-    def _told_as(self, number: int) -> int:
-        return self.items[number].number or 0
-
-    def _on(self, backend: NumpyBackend, memory: Memory, offsets: Sequence[int]) -> list[Optional[Tensor]]:
-        tensors: list[Optional[Tensor]] = []
-        for item, planned in zip(self.items, self.tensors):
-            if planned is None:
-                raise RuntimeError("a plan of a single operator has no null pointers")
-            if item.number is None and item.values is not None:
-                data = np.ascontiguousarray(item.values).reshape(-1).view(np.uint8)
-            else:
-                offset = offsets[item.number or 0]
-                data = memory[offset : offset + planned.extent]
-            tensors.append(Tensor.on(HostStorage.over(backend, data), planned.spec))
-        return tensors
-
-
-_COUNTED = (Kind.TENSOR_LIST, Kind.SCALAR_LIST, Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.STRING)
-
-
-@functools.lru_cache(KNOWN)
-def _scalar(words: tuple[int, ...]) -> Scalar:
-    number, *raw = words
-    dtype = DataType(number)
-    if dtype.numpy is None:
-        raise BadArgument(f"has data type {dtype.name}, for which the emulator has no host type")
-    value = np.frombuffer(struct.pack("<2q", *raw), dtype.numpy, 1)[0]
-    return Scalar(value.item(), dtype)
-
-
-def _array(kind: Kind, words: Sequence[int]) -> tuple[Union[int, float, bool], ...]:
-    if kind is Kind.BOOL_ARRAY:
-        return tuple(map(bool, words))
-    if kind is Kind.INT_ARRAY:
-        return tuple(words)
-    return struct.unpack(f"<{len(words)}d", struct.pack(f"<{len(words)}q", *words))
-
-
-def _number(kind: Kind, word: int) -> Union[int, float, bool]:
-    if kind in (Kind.FLOAT, Kind.DOUBLE):
-        number: float = struct.unpack("<d", struct.pack("<q", word))[0]
-        return number
-    if kind is Kind.BOOL:
-        return bool(word)
-    return word % (1 << 64) if kind is Kind.UINT64 else word
 
 
 class RingFunctions:

@@ -23,7 +23,7 @@ from ascend_aclnn import catalog
 from ascend_aclnn.core.errors import AclError
 
 if TYPE_CHECKING:
-    from ascend_aclnn.emulator.process.device import Bound, Plan, PlannedTensor
+    from ascend_aclnn.emulator.process.plans import Bound, Plan, PlannedTensor
 
 VARIABLE = "ASCEND_EMULATOR_FAULT"
 KINDS = {
