@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+def circles(edges: dict[str, set[str]]) -> list[tuple[str, ...]]:
     """The strongly connected components of more than one node."""
 
     def reachable(start: str) -> set[str]:
@@ -16,4 +16,4 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
         return seen
 
     reach = {node: reachable(node) for node in edges}
-    return sorted({tuple(sorted(m for m in reach[n] if n in reach[m])) for n in edges if n in reach[n]})  # type: ignore[arg-type]
+    return sorted({tuple(sorted(m for m in reach[n] if n in reach[m])) for n in edges if n in reach[n]})
