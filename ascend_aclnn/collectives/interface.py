@@ -21,15 +21,20 @@ from typing import Any, Callable, NamedTuple, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
-ROOT_INFO_BYTES = 4108
+from ascend_aclnn.core.hccl import (
+    PORTS,
+    ROOT_INFO_ADDRESS_BYTES,
+    ROOT_INFO_BYTES,
+    ROOT_INFO_MAGIC,
+    ROOT_INFO_SECRET_BYTES,
+)
+
 CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
 EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
 # Seconds that the others still wait after a rank has ended: after a regular end its last messages are on their way.
 GRACE_SECONDS = 2.0
 
-MAGIC = b"ASCENDHC"
-_SECRET_BYTES = 32
-_ADDRESS_BYTES = 64
+MAGIC = ROOT_INFO_MAGIC
 COLLECTIVE, POINT_TO_POINT, LINK = range(3)  # channels: three connections between each pair of ranks
 CHANNELS = 3
 # Segments: inputs of collectives, their results, what is sent to one rank, small inputs, HCCL's own buffer, and where windows
@@ -38,7 +43,6 @@ SCRATCH, RESULTS, POINTS, KEPT, BUFFER, DEVICE = range(6)
 BUFFER_BYTES = int(os.environ.get("HCCL_BUFFSIZE", "200")) << 20
 # Inputs up to this size are copied to KEPT: cheaper than waiting until all ranks have read the originals.
 KEPT_BYTES = 1 << 18
-_PORTS = 16  # that HCCL takes from HCCL_IF_BASE_PORT on
 
 Array = npt.NDArray[Any]
 Reads = Callable[[int, int], tuple[int, int]]  # (reader, source) -> start and count of the elements that are read
@@ -61,7 +65,7 @@ class RootInfo(NamedTuple):
     @classmethod
     def new(cls) -> RootInfo:
         ip = os.environ.get("HCCL_IF_IP", "")
-        return cls(secrets.token_bytes(_SECRET_BYTES), f"{ip}:{free_port(ip)}" if ip else "")
+        return cls(secrets.token_bytes(ROOT_INFO_SECRET_BYTES), f"{ip}:{free_port(ip)}" if ip else "")
 
     @classmethod
     def of(cls, secret: bytes, address: str = "") -> RootInfo:
@@ -72,11 +76,11 @@ class RootInfo(NamedTuple):
     def parse(cls, info: bytes) -> RootInfo:
         if len(info) != ROOT_INFO_BYTES or not info.startswith(MAGIC):
             raise ValueError("root info is not one of this package's: it must come from get_root_info() of one rank")
-        secret, rest = info[len(MAGIC) :][:_SECRET_BYTES], info[len(MAGIC) + _SECRET_BYTES :]
-        return cls(secret, rest[:_ADDRESS_BYTES].rstrip(b"\0").decode())
+        secret, rest = info[len(MAGIC) :][:ROOT_INFO_SECRET_BYTES], info[len(MAGIC) + ROOT_INFO_SECRET_BYTES :]
+        return cls(secret, rest[:ROOT_INFO_ADDRESS_BYTES].rstrip(b"\0").decode())
 
     def pack(self) -> bytes:
-        info = MAGIC + self.secret + self.address.encode().ljust(_ADDRESS_BYTES, b"\0")
+        info = MAGIC + self.secret + self.address.encode().ljust(ROOT_INFO_ADDRESS_BYTES, b"\0")
         return info.ljust(ROOT_INFO_BYTES, b"\0")
 
 
@@ -98,7 +102,7 @@ def rank_table_info(path: Path) -> tuple[RootInfo, int]:
 def free_port(ip: str) -> int:
     """A free port of this host: one of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
     base = int(os.environ.get("HCCL_IF_BASE_PORT", "0"))
-    for port in range(base, base + _PORTS) if base else [0]:
+    for port in range(base, base + PORTS) if base else [0]:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
             probe.bind((ip, port))
             return int(probe.getsockname()[1])

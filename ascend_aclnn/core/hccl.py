@@ -19,6 +19,13 @@ PARAMETER, NOT_SUPPORTED = 1, 5  # of HcclResult
 
 REDUCTIONS = ("sum", "prod", "max", "min")  # in the order of HcclReduceOp
 
+# HcclRootInfo, of which HCCL says only the size. This package's begins with a magic word, a secret, and the address of rank 0.
+ROOT_INFO_BYTES = 4108
+ROOT_INFO_MAGIC = b"ASCENDHC"
+ROOT_INFO_SECRET_BYTES = 32
+ROOT_INFO_ADDRESS_BYTES = 64
+PORTS = 16  # that HCCL uses from HCCL_IF_BASE_PORT on
+
 # ------------------------------------------------------------------------------------------------- data types
 
 

@@ -24,7 +24,7 @@ from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE, DeviceState, StreamState
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
-from ascend_aclnn.core.hccl import DEFAULT_CONFIG, CommunicatorConfig, hccl_type
+from ascend_aclnn.core.hccl import DEFAULT_CONFIG, ROOT_INFO_BYTES, CommunicatorConfig, hccl_type
 from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint, Storage
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
@@ -33,7 +33,6 @@ from ascend_aclnn.core.tensor import Tensor
 if TYPE_CHECKING:
     from ascend_aclnn.backends.npu.backend import NpuBackend
 
-ROOT_INFO_BYTES = 4108
 NAME_BYTES = 128
 
 _CLOSED = "the communicator is closed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+from ascend_aclnn.core import hccl
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.hccl import CONFIG_BYTES, PRODUCTS, REDUCTIONS, HcclDataType, hccl_type, supports
 from ascend_aclnn.core.socs import KNOWN, soc
@@ -81,14 +82,19 @@ def c_header() -> str:
 
 
 def hccl_header() -> str:
-    """``hccl_data.h``: for each HCCL data type the aclDataType that its elements travel as, and the products that take it."""
+    """``hccl_data.h``: root info; of each HCCL data type its carrier (an aclDataType), and the products that take it."""
     lines = [
         "/* hccl_data.h: made by ascend_aclnn from core/hccl.py. */",
         "#ifndef EMU_HCCL_DATA_H",
         "#define EMU_HCCL_DATA_H",
         "",
     ]
-    lines += [f"#define HCCL_CONFIG_BYTES {CONFIG_BYTES}", ""]
+    lines += [f"#define HCCL_CONFIG_BYTES {CONFIG_BYTES}"]
+    lines += ["/* Root info begins with these; ports: that HCCL uses from HCCL_IF_BASE_PORT on. */"]
+    lines += [f'#define ROOT_INFO_MAGIC "{hccl.ROOT_INFO_MAGIC.decode()}"']
+    lines += [f"#define ROOT_INFO_SECRET_BYTES {hccl.ROOT_INFO_SECRET_BYTES}"]
+    lines += [f"#define ROOT_INFO_ADDRESS_BYTES {hccl.ROOT_INFO_ADDRESS_BYTES}"]
+    lines += [f"#define HCCL_PORTS {hccl.PORTS}", ""]
     lines += ["/* products: those whose collectives move it, then those that reduce it by each HcclReduceOp. */"]
     lines += [
         "static const struct {",

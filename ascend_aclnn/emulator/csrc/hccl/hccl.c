@@ -24,11 +24,7 @@
 #include <unistd.h>
 
 #define SETTINGS (HCCL_DETERMINISTIC + 1)
-#define MAGIC "ASCENDHC" /* root info: as collectives/interface.py has it */
-#define SECRET_BYTES 32
-#define ADDRESS_BYTES 64
 #define COLLECTIVES (COLLECTIVE_ALL_TO_ALL + 1)
-#define PORTS 16 /* that HCCL uses from HCCL_IF_BASE_PORT on */
 
 typedef struct {
     char name[COMM_NAME_MAX_LENGTH];
@@ -190,7 +186,7 @@ static int own_address(char *text) {
     if (inet_pton(AF_INET, ip, &address.sin_addr) != 1)
         return emu_fail(HCCL_E_PARA, NULL, "HCCL_IF_IP is %s; it must be an IPv4 address", ip);
     int first = base != NULL ? atoi(base) : 0;
-    for (int port = first; port < first + (first != 0 ? PORTS : 1); port++) {
+    for (int port = first; port < first + (first != 0 ? HCCL_PORTS : 1); port++) {
         int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         socklen_t size = sizeof address;
         address.sin_port = htons((uint16_t)port);
@@ -198,7 +194,7 @@ static int own_address(char *text) {
                        getsockname(probe, (struct sockaddr *)&address, &size) == 0;
         close(probe);
         if (is_free) {
-            snprintf(text, ADDRESS_BYTES, "%s:%d", ip, ntohs(address.sin_port));
+            snprintf(text, ROOT_INFO_ADDRESS_BYTES, "%s:%d", ip, ntohs(address.sin_port));
             return 0;
         }
     }
@@ -209,10 +205,10 @@ API HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo) {
     ENTER_HCCL("HcclGetRootInfo");
     NOT_NULL(rootInfo);
     memset(rootInfo, 0, sizeof *rootInfo);
-    memcpy(rootInfo->internal, MAGIC, sizeof MAGIC - 1);
-    if (getrandom(rootInfo->internal + sizeof MAGIC - 1, SECRET_BYTES, 0) != SECRET_BYTES)
+    memcpy(rootInfo->internal, ROOT_INFO_MAGIC, sizeof ROOT_INFO_MAGIC - 1);
+    if (getrandom(rootInfo->internal + sizeof ROOT_INFO_MAGIC - 1, ROOT_INFO_SECRET_BYTES, 0) != ROOT_INFO_SECRET_BYTES)
         return (HcclResult)emu_fail(HCCL_E_SYSCALL, NULL, "getrandom: %s", strerror(errno));
-    return (HcclResult)own_address(rootInfo->internal + sizeof MAGIC - 1 + SECRET_BYTES);
+    return (HcclResult)own_address(rootInfo->internal + sizeof ROOT_INFO_MAGIC - 1 + ROOT_INFO_SECRET_BYTES);
 }
 
 static HcclResult join_root(emu_device *device, uint32_t size, const HcclRootInfo *root, uint32_t rank, const HcclCommConfig *config,
