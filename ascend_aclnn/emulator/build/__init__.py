@@ -19,16 +19,27 @@ from pathlib import Path
 
 from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache
-from ascend_aclnn.emulator.build.compiler import CompilerError as CompilerError
-from ascend_aclnn.emulator.build.compiler import NoCompilerError as NoCompilerError
-from ascend_aclnn.emulator.build.compiler import compile_libraries, find_compiler
+from ascend_aclnn.emulator.build.compiler import CompilerError, NoCompilerError, compile_libraries, find_compiler
 from ascend_aclnn.emulator.build.digest import name_of
-from ascend_aclnn.emulator.build.generated import emulated_functions as emulated_functions
+from ascend_aclnn.emulator.build.generated import emulated_functions
 from ascend_aclnn.emulator.build.libraries import Options
-from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt
-from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt_name as prebuilt_name
-from ascend_aclnn.emulator.build.tree import PYTHON_PACKAGES as PYTHON_PACKAGES
-from ascend_aclnn.emulator.build.tree import complete
+from ascend_aclnn.emulator.build.prebuilt_libraries import prebuilt, prebuilt_name
+from ascend_aclnn.emulator.build.tree import PYTHON_PACKAGES, complete
+
+__all__ = [
+    "PYTHON_PACKAGES",
+    "CompilerError",
+    "NoCompilerError",
+    "Options",
+    "build",
+    "cache",
+    "compile_libraries",
+    "emulated_functions",
+    "find_compiler",
+    "name_of",
+    "prebuilt",
+    "prebuilt_name",
+]
 
 
 def build(
