@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import threading
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
 import ml_dtypes
@@ -22,23 +24,8 @@ from ascend_aclnn.native.library import BuildError, build, find
 Array = npt.NDArray[Any]
 
 _FLOAT32 = np.dtype(np.float32)
-# The numbers of csrc/native.h, by the data types of source and target.
-_CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {
-    (np.dtype(np.float16), _FLOAT32): 0,
-    (_FLOAT32, np.dtype(np.float16)): 1,
-    (np.dtype(ml_dtypes.bfloat16), _FLOAT32): 2,
-    (_FLOAT32, np.dtype(ml_dtypes.bfloat16)): 3,
-    (_FLOAT32, np.dtype(ml_dtypes.float8_e4m3fn)): 4,
-    (_FLOAT32, np.dtype(ml_dtypes.float8_e5m2)): 5,
-    (np.dtype(ml_dtypes.float8_e8m0fnu), _FLOAT32): 6,
-    (_FLOAT32, np.dtype(ml_dtypes.float8_e8m0fnu)): 7,
-    (_FLOAT32, np.dtype(np.int8)): 8,
-    (_FLOAT32, np.dtype(np.uint8)): 9,
-    (_FLOAT32, np.dtype(np.int16)): 10,
-    (_FLOAT32, np.dtype(np.int32)): 11,
-    (np.dtype(np.float64), np.dtype(np.float16)): 12,
-    (np.dtype(np.float64), np.dtype(ml_dtypes.bfloat16)): 13,
-}
+# The helper's numbers of its conversions, by the data types of source and target; it says them when it is loaded.
+_CONVERSIONS: dict[tuple[np.dtype[Any], np.dtype[Any]], int] = {}
 
 
 class Status(NamedTuple):
@@ -111,8 +98,20 @@ def _load() -> Status:
     philox.argtypes = [ctypes.c_uint64, pointer, size, pointer, size, pointer, size]
     philox.restype = None
     library.ascend_native_instructions.restype = ctypes.c_char_p
+    _CONVERSIONS.update(_conversions(library))
     _library = library
     return Status(mode, str(path), library.ascend_native_instructions().decode(), "")
+
+
+def _conversions(library: ctypes.CDLL) -> Iterator[tuple[tuple[np.dtype[Any], np.dtype[Any]], int]]:
+    """The data types of each conversion, and its number."""
+    library.ascend_native_conversion.restype = ctypes.c_char_p
+    for number in itertools.count():
+        names: Optional[bytes] = library.ascend_native_conversion(number)
+        if names is None:
+            return
+        source, target = (np.dtype(getattr(ml_dtypes, name, name)) for name in names.decode().split())
+        yield (source, target), number
 
 
 def use_instructions(name: str) -> bool:

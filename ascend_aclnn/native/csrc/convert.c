@@ -309,6 +309,20 @@ int ascend_native_chosen(void) { return chosen; }
 /* The instruction set in use. */
 EXPORT const char *ascend_native_instructions(void) { return sets[chosen].name; }
 
+EXPORT const char *ascend_native_conversion(int conversion)
+{
+    static const char *const types[CONVERSIONS] = {
+        [WIDEN_HALF] = "float16 float32",          [ROUND_HALF] = "float32 float16",
+        [WIDEN_BF16] = "bfloat16 float32",         [ROUND_BF16] = "float32 bfloat16",
+        [ROUND_E4M3FN] = "float32 float8_e4m3fn",  [ROUND_E5M2] = "float32 float8_e5m2",
+        [WIDEN_E8M0] = "float8_e8m0fnu float32",   [ROUND_E8M0] = "float32 float8_e8m0fnu",
+        [ROUND_INT8] = "float32 int8",             [ROUND_UINT8] = "float32 uint8",
+        [ROUND_INT16] = "float32 int16",           [ROUND_INT32] = "float32 int32",
+        [ROUND_DOUBLE_HALF] = "float64 float16",   [ROUND_DOUBLE_BF16] = "float64 bfloat16",
+    };
+    return conversion >= 0 && conversion < CONVERSIONS ? types[conversion] : NULL;
+}
+
 /* Uses another one, by its name, for tests. Returns -1 where the processor lacks it. */
 EXPORT int ascend_native_use(const char *name)
 {

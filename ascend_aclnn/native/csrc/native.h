@@ -48,7 +48,7 @@ INLINE float float_of(uint32_t b) { float x; memcpy(&x, &b, 4); return x; }
 #define ARGUMENTS const void *source, void *target, size_t rows, size_t columns, ptrdiff_t source_step, ptrdiff_t target_step
 typedef void Convert(ARGUMENTS);
 
-/* The conversions, numbered as in native/__init__.py. */
+/* The conversions. Python reads their numbers from ascend_native_conversion. */
 enum {
     WIDEN_HALF, ROUND_HALF, WIDEN_BF16, ROUND_BF16, ROUND_E4M3FN, ROUND_E5M2,
     WIDEN_E8M0, ROUND_E8M0, ROUND_INT8, ROUND_UINT8, ROUND_INT16, ROUND_INT32,
@@ -60,5 +60,8 @@ enum {
 int ascend_native_chosen(void);
 
 EXPORT void ascend_native_convert(int conversion, ARGUMENTS);
+
+/* The data types that a conversion reads and writes, as NumPy names them: "float16 float32"; NULL behind the last one. */
+EXPORT const char *ascend_native_conversion(int conversion);
 
 #endif
