@@ -239,3 +239,26 @@ def test_gradients_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(forward(Q, K, V)[3], forward_whole, rtol=1e-5, atol=1e-6)
     for ours, theirs in zip(parts[:3], whole[:3]):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["BNSD", "SBH"])
+def test_gradients_with_the_statistics_of_more_keys(layout: str) -> None:
+    """Ring attention: maxima, sums and output belong to all keys, the call has a part of them; parts add up."""
+    torch = pytest.importorskip("torch", reason="torch is not installed: gradients are not compared with it")
+    dy = numbers(2, 4, 5, 8, seed=7)
+    highest, total, _, output = forward(Q, K, V, layout)
+    rest = (None, 0.3, 1.0, WIDE, WIDE, 4, layout, 0, 0)
+    parts = []
+    for keys in (slice(0, 3), slice(3, 7)):
+        operands = [lay_out(x, layout) for x in (Q, K[:, :, keys], V[:, :, keys], dy)]
+        parts.append(
+            operator("aclnnFlashAttentionScoreGrad")(
+                *operands, None, None, None, None, highest, total, None, output, *rest
+            )
+        )
+    leaves = [torch.from_numpy(x).double().requires_grad_() for x in (Q, K, V)]
+    dq, dk, dv = torch.autograd.grad(attention(*leaves, 0.3), leaves, torch.from_numpy(dy).double())
+    np.testing.assert_allclose(parts[0][0] + parts[1][0], lay_out(dq.numpy(), layout), rtol=1e-4, atol=2e-6)
+    for place, wanted in ((1, dk), (2, dv)):
+        for keys, part in zip((slice(0, 3), slice(3, 7)), parts):
+            np.testing.assert_allclose(part[place], lay_out(wanted.numpy()[:, :, keys], layout), rtol=1e-4, atol=2e-6)

@@ -172,6 +172,37 @@ def test_gradients() -> None:
         np.testing.assert_allclose(found[name], leaf.grad.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
 
 
+def test_gradients_take_the_output_of_all_keys() -> None:
+    """Context parallelism: the output may come from keys that the call does not have; the kernel sums dy * attentionIn."""
+    grad, output = numbers(ENDS[-1], HEADS, VALUE_WIDTH, seed=8), numbers(ENDS[-1], HEADS, VALUE_WIDTH, seed=9)
+    most, total, _ = written_out(QUERY, KEY, VALUE)
+    most, total = most + 1, total * 3
+    found = call(
+        "aclnnFlashAttentionUnpaddingScoreGrad",
+        query=QUERY,
+        keyIn=KEY,
+        value=VALUE,
+        dy=grad,
+        softmaxMaxOptional=np.repeat(most[..., None], 8, -1).astype(np.float32),
+        softmaxSumOptional=np.repeat(total[..., None], 8, -1).astype(np.float32),
+        attentionInOptional=output,
+        **ATTRIBUTES,
+    )
+    dq, dk, dv = (np.zeros(x.shape) for x in (QUERY, KEY, VALUE))
+    for rows, columns in parts():
+        for head in range(HEADS):
+            shared = head * KEY_HEADS // HEADS
+            q, k, v = (np.float64(x) for x in (QUERY[rows, head], KEY[columns, shared], VALUE[columns, shared]))
+            dy, o = np.float64(grad[rows, head]), np.float64(output[rows, head])
+            chances = np.exp(q @ k.T * SCALE - most[rows, head, None]) / total[rows, head, None]
+            slope = chances * (dy @ v.T - (dy * o).sum(-1, keepdims=True)) * SCALE
+            dq[rows, head] = slope @ k
+            dk[columns, shared] += slope.T @ q
+            dv[columns, shared] += chances.T @ dy
+    for name, wanted in (("dqOut", dq), ("dkOut", dk), ("dvOut", dv)):
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
 @pytest.mark.parametrize("layout", ["BSH", "SBH", "BSND", "BNSD"])
 def test_sinks_of_sequences_of_one_length(layout: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed: sinks are not checked")

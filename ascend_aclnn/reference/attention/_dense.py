@@ -264,8 +264,19 @@ def forward(attention: Attention, layout: str) -> tuple[Array, Array, None, Arra
 
 
 def backward(
-    attention: Attention, grad: Array, row_max: Optional[Array], row_sum: Optional[Array], layout: str, heads: int
+    attention: Attention,
+    grad: Array,
+    row_max: Optional[Array],
+    row_sum: Optional[Array],
+    output: Optional[Array],
+    layout: str,
+    heads: int,
 ) -> tuple[Array, Array, Array, Optional[Array]]:
+    """Gradients of query, key, value and bias.
+
+    Maxima, sums and output may be those of a longer sequence of keys (ring attention): then every key has its gradient
+    of the whole, and ``dq`` is this block's share. What is absent is computed from the keys that are there.
+    """
     query, key, value = attention.query, attention.key, attention.value
     shared = key.shape[1]
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
@@ -273,6 +284,10 @@ def backward(
     if attention.bias.values is not None and attention.bias.type in (_BIAS_BEFORE, _BIAS_AFTER):
         dbias = np.zeros((*query.shape[:3], key.shape[2]), np.float32)
     queries, dqs, dys = (_grouped(x, shared) for x in (query, dq, heads_first(grad, layout, heads)))
+    deltas = None
+    if output is not None and output.size:
+        products = heads_first(grad, layout, heads) * heads_first(output, layout, heads)
+        deltas = _grouped(products.sum(-1, keepdims=True), shared)
     blocks = attention.blocks()
 
     def run(low: int, high: int) -> None:
@@ -296,7 +311,7 @@ def backward(
                 dscores *= factors
             dropped = probs if factors is None else probs * factors
             dv[keys] += _over_queries(dropped, dys[rows])
-            dscores -= (dscores * probs).sum(-1, keepdims=True)
+            dscores -= (dscores * probs).sum(-1, keepdims=True) if deltas is None else deltas[rows]
             dscores *= probs
             if dbias is not None:
                 before = attention.bias.type == _BIAS_BEFORE

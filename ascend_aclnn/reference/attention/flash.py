@@ -64,7 +64,7 @@ def flash_attention_score_grad(args: NamedArguments) -> dict[str, Any]:
     attention = _whole(args, args["keyIn"], "pseShift")
     layout, heads, sink = args["inputLayout"], args["headNum"], args["sinkIn"]
     statistics = args["softmaxMax"], args["softmaxSum"]
-    dq, dk, dv, dbias = backward(attention, args["dy"], *statistics, layout, heads)
+    dq, dk, dv, dbias = backward(attention, args["dy"], *statistics, args["attentionIn"], layout, heads)
     results = {"dqOut": dq, "dkOut": dk, "dvOut": dv, "dpseOut": dbias}
     if sink is not None:
         grad, output = (heads_first(args[name], layout, heads) for name in ("dy", "attentionIn"))
@@ -209,8 +209,9 @@ def flash_attention_unpadding_score_grad(args: NamedArguments) -> dict[str, Any]
     for part in _parts(args, query.shape[1]):
         attention = _attention(args, part, query, key, value, "pseShift")
         part_statistics = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
+        output = None if args["attentionIn"] is None else args["attentionIn"][None, part.queries]
         gradients = backward(
-            attention, grad[None, part.queries], part_statistics[0], part_statistics[1], "BSND", query.shape[1]
+            attention, grad[None, part.queries], *part_statistics, output, "BSND", query.shape[1]
         )
         dq[part.queries], dk[part.keys], dv[part.keys] = gradients[0][0], gradients[1][0], gradients[2][0]
         if dbias is not None and gradients[3] is not None:
