@@ -302,8 +302,8 @@ def test_rms_norm_after_an_addition(dtype: Any) -> None:
     wide = x1.astype(np.float64) + x2.astype(np.float64)
     y, rstd, x = ops.add_rms_norm(x1, x2, gamma, EPS)
     check(x, wide)
-    if dtype == np.float16:  # the kernel adds in half precision and norms that sum
-        wide = wide.astype(np.float16).astype(np.float64)
+    if dtype != np.float32:  # kernels of few columns norm the sum that they have rounded
+        wide = wide.astype(dtype).astype(np.float64)
     check(y, rms(wide, gamma.astype(np.float64)), 2)
     check(rstd[:, 0], 1 / np.sqrt(np.square(wide).mean(-1) + EPS), 2)
     a, b = x1.copy(), x2.copy()
@@ -446,6 +446,21 @@ def test_add_rms_norm_norms_the_sum_that_is_rounded_to_half() -> None:
     total = np.array([[2048.0, 2052.0]])
     assert x.tolist() == total.tolist()
     np.testing.assert_allclose(rstd, [[1 / np.sqrt(np.mean(total**2))]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "rows, columns, rounds",
+    [(1, 2, True), (200, 2000, True), (49, 2001, False), (48, 2001, True), (1, 12288, True), (1, 12289, False)],
+    ids=["single_n", "merge_n", "base", "single_n of all cores", "single_n, whole tile", "split_d"],
+)
+@pytest.mark.parametrize("name", ["add_rms_norm", "inplace_add_rms_norm", "add_rms_norm_cast"])
+def test_add_rms_norm_in_bf16(name: str, rows: int, columns: int, rounds: bool) -> None:
+    """Which kernel takes rstd from the rounded sum, as CANN's tiling chooses it; AddRmsNormCast's never does."""
+    x1, x2 = np.full((rows, columns), 256, BF16), np.full((rows, columns), 1, BF16)  # BF16 has 256 and 258
+    gamma = np.ones(columns, BF16)
+    rstd = getattr(ops, name)(x1, x2, gamma, 1e-6)[-1 if name == "inplace_add_rms_norm" else -2]
+    wanted = 1 / (256 if rounds and name != "add_rms_norm_cast" else 257)
+    np.testing.assert_allclose(rstd, np.full((rows, 1), wanted), rtol=1e-6)
 
 
 def test_rms_norm_writes_an_rstd_of_lower_rank() -> None:

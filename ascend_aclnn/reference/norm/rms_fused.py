@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
+import ml_dtypes
 import numpy as np
 
 from ascend_aclnn.core.errors import UnsupportedOperator
@@ -32,18 +33,40 @@ def gemma_rms_norm(x: Array, gamma: Array, epsilon: float) -> Any:
     return _norm(x, 1 + gamma, epsilon)
 
 
-def _of_sum(x1: Array, x2: Array, gamma: Array, epsilon: float, rounds_sum: bool) -> tuple[Array, Array, Array]:
-    """The norm of x1 + x2, 1 / rms and the sum, which is rounded to float16 first where ``rounds_sum``."""
+def _of_sum(
+    x1: Array, x2: Array, gamma: Array, epsilon: float, rounded: Optional[np.dtype[Any]]
+) -> tuple[Array, Array, Array]:
+    """The norm of x1 + x2, 1 / rms and the sum, which is first rounded to a dtype if there is one."""
     x = x1 + x2
-    if rounds_sum:
-        x = x.astype(np.float16)
+    if rounded is not None:
+        x = x.astype(rounded)
         x = widen(x)
     return (*_norm(x, gamma, epsilon), x)
 
 
 def add_norm(x1: Array, x2: Array, gamma: Array, epsilon: float) -> tuple[Array, Array, Array]:
     """The norm of x1 + x2, 1 / rms and the sum. The kernel adds float16 in half precision, and norms the rounded sum."""
-    return _of_sum(widen(x1), widen(x2), widen(gamma), epsilon, x1.dtype == np.float16)
+    return _of_sum(widen(x1), widen(x2), widen(gamma), epsilon, _rounded_to(x1.dtype))
+
+
+def _rounded_to(dtype: np.dtype[Any]) -> Optional[np.dtype[Any]]:
+    return dtype if dtype == np.float16 else None
+
+
+_VECTOR_CORES = 48  # of Ascend910B1 and B2; B3 and B4 have 40
+_FEW_COLUMNS = 2000  # of gamma, in whole blocks of 16: several rows are normed at once
+_ONE_TILE = 12288  # of gamma
+
+
+def _norms_rounded_bf16(x: Array, gamma: Array) -> bool:
+    """Whether AddRmsNorm's kernel on A2 and A3 norms the sum that was rounded to BF16.
+
+    It does with few columns (kernel merge_n), and where each core has one row that fits (single_n). Longer rows, several
+    for a core, and rows in pieces (the base kernel and split_d) are normed before rounding.
+    """
+    columns = gamma.size
+    one_row = x.size <= columns * _VECTOR_CORES and columns <= _ONE_TILE
+    return one_row or -(-columns // 16) * 16 <= _FEW_COLUMNS
 
 
 def _axes_of_gamma(x1: Array, x2: Array, gamma: Array, *_: Any) -> range:
@@ -67,10 +90,12 @@ def _added(*names: str, function: Callable[..., tuple[Array, ...]]) -> None:
     def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
         if not gamma.size and function is _of_sum:
             return
-        rounds_sum = x1.dtype == np.float16
-        if x1.shape == x2.shape and along(function, _axes_of_gamma, (x1, x2, gamma, epsilon, rounds_sum), out):
+        rounded = _rounded_to(x1.dtype)
+        if x1.dtype == ml_dtypes.bfloat16 and function is not _cast_of_sum and _norms_rounded_bf16(x1, gamma):
+            rounded = x1.dtype
+        if x1.shape == x2.shape and along(function, _axes_of_gamma, (x1, x2, gamma, epsilon, rounded), out):
             return
-        for target, value in zip(out, function(widen(x1), widen(x2), widen(gamma), epsilon, rounds_sum)):
+        for target, value in zip(out, function(widen(x1), widen(x2), widen(gamma), epsilon, rounded)):
             if target is not None:
                 round_into(target, np.asarray(value).reshape(target.shape))
 
