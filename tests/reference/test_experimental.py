@@ -61,7 +61,18 @@ UNARY: dict[str, tuple[str, Any, tuple[Any, ...], tuple[float, float]]] = {
     "TanV3": ("A2", torch.tan, (), (-1.5, 1.5)),
     "TruncV2": ("A2", torch.trunc, (), (-9, 9)),
     "CeluV3": ("A2", F.celu, (1.5,), (-9, 9)),
-    "FastGeluV2": ("950", lambda x: x * torch.sigmoid(1.702 * x), (), (-9, 9)),
+    "FastGeluV2": (
+        "950",
+        lambda x: (
+            x
+            * (
+                torch.where(x < 0, -1, 1) * (0.5 - 0.1444 * (torch.clamp(0.7071 * x.abs(), max=1.769) - 1.769) ** 2)
+                + 0.5
+            )
+        ),
+        (),
+        (-9, 9),
+    ),
     "HardShrink": ("950", F.hardshrink, (0.5,), (-2, 2)),
     "HardSwishV2": ("A2", F.hardswish, (), (-5, 5)),
     "HardsigmoidV2": ("A2", F.hardsigmoid, (), (-5, 5)),
