@@ -82,17 +82,32 @@ def test_block_sparse_attention_and_its_gradients(layout: str) -> None:
         close(found, lay(wanted, layout, many), 2.0**-6)
 
 
-def test_block_sparse_attention_of_8_bits() -> None:
+@pytest.mark.parametrize("block", [[128, 128], [64, 256]], ids=str)
+@pytest.mark.parametrize("version", [2, 3])
+def test_block_sparse_attention_of_8_bits(version: int, block: list[int]) -> None:
+    """One scale for each block of block_shape, as CANN's kernel takes them and its tiling checks their number."""
     q, k, v = (numbers(RNG, 1, h, s, 64, dtype=FP8) for h, s in ((2, 140), (1, 300), (1, 300)))
-    scales = [np.abs(numbers(RNG, 1, h, n, 1, dtype=F32)) for h, n in ((2, 2), (1, 2), (1, 2))]
-    mask = np.ones((1, 2, 2, 3), np.int8)
+    rows, columns = -(-140 // block[0]), -(-300 // block[1])
+    shapes = ((2, rows), (1, columns), (1, columns))
+    scales = [np.abs(numbers(RNG, 1, h, n, 1, dtype=F32)) for h, n in shapes]
+    mask = np.ones((1, 2, rows, columns), np.int8)
+    more: dict[str, Any] = {"quant_mode": 1, "dst_type_max": 0.0} if version == 3 else {}
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        out, _ = ops.block_sparse_attention_v2(
-            q, k, v, mask, None, [128, 128], None, None, None, *scales, "BNSD", "BNSD", 1, 0, 0.1, 4, 0, WIDE, WIDE, 0
-        )
-    whole = [wide(x)[0, 0] * np.repeat(wide(s)[0, 0], 256, 0)[:300] for x, s in ((k, scales[1]), (v, scales[2]))]
+        function = getattr(ops, f"block_sparse_attention_v{version}")
+
+        def attention(*factors: Any) -> Any:
+            return function(
+                q, k, v, mask, None, block, None, None, None, *factors, q_input_layout="BNSD", kv_input_layout="BNSD",
+                num_key_value_heads=1, mask_type=0, scale_value=0.1, inner_precise=4, block_size=0, pre_tokens=WIDE,
+                next_tokens=WIDE, softmax_lse_flag=0, **more,
+            )  # fmt: skip
+
+        out, _ = attention(*scales)
+        with pytest.raises(aclnn.AclError, match="(?s)k_dequant_scale.*561002"):
+            attention(scales[0], np.ones((1, 1, columns + 1, 1), F32), scales[2])
+    whole = [wide(x)[0, 0] * np.repeat(wide(s)[0, 0], block[1], 0)[:300] for x, s in ((k, scales[1]), (v, scales[2]))]
     for head, i in ((0, 3), (1, 139), (0, 128)):
-        query = wide(q[0, head, i]) * wide(scales[0])[0, head, i // 128]
+        query = wide(q[0, head, i]) * wide(scales[0])[0, head, i // block[0]]
         close(out[0, head, i], attend(query, *whole, 0.1)[0])
 
 

@@ -19,8 +19,6 @@ from ascend_aclnn.reference.attention._blocks import (
 )
 
 _DEFAULT_BLOCK = (128, 128)
-_QUERY_SCALES = 128  # rows of queries that share a scale of 8-bit attention
-_KEY_SCALES = (256, 512)
 
 
 class _Lengths(NamedTuple):
@@ -110,12 +108,11 @@ class _Sparse:
         return softmax_or_zero(scores, np.zeros(scores.shape, bool))
 
 
-def _dequantised(x: Array, scale: Optional[Array], lengths: _Lengths, sizes: Sequence[int]) -> Array:
-    """With one scale for some tokens of each head: (batch, heads, blocks, 1)."""
+def _dequantised(x: Array, scale: Optional[Array], lengths: _Lengths, size: int) -> Array:
+    """With one scale for each block of ``size`` tokens of a head: (batch, heads, blocks, 1)."""
     x = widen(x).astype(np.float32)
     if scale is None:
         return x
-    size = next((n for n in sizes if -(-max(lengths.lengths) // n) == scale.shape[2]), sizes[-1])
     y = x.copy()
     for batch in range(len(lengths.lengths)):
         for head in range(scale.shape[1]):
@@ -145,9 +142,10 @@ def block_sparse_attention(args: NamedArguments) -> dict[str, Any]:
     """
     block = (args["blockShape"] or _DEFAULT_BLOCK)[:2]
     sparse = _Sparse(args, args["query"], args["key"], block)
-    query = _dequantised(args["query"], args["qDequantScale"], sparse.queries, (_QUERY_SCALES,))
+    query = _dequantised(args["query"], args["qDequantScale"], sparse.queries, block[0])
     key, value = (
-        _dequantised(args[name], args[f"{name[0]}DequantScale"], sparse.keys, _KEY_SCALES) for name in ("key", "value")
+        _dequantised(args[name], args[f"{name[0]}DequantScale"], sparse.keys, block[1])
+        for name in ("key", "value")
     )
     output, lse = np.zeros(query.shape, np.float32), np.zeros((*query.shape[:-1], 1), np.float32)
     for part in sparse.parts():

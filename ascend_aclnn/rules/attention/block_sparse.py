@@ -75,21 +75,13 @@ rule(
         rank(2, "blockTableOptional"),
         *_HEADS,
         *_MASK,
-        # One scale for so many tokens of a head, of 8-bit numbers.
+        # Of 8-bit numbers, one scale for each block that the mask has.
         when(
             "quantMode is None or quantMode == 1",
-            define(
-                longestKey="max((0, *actualSeqLengthsKvOptional)) if qInputLayout == 'TND' else"
-                " key[1] if qInputLayout == 'BSND' else key[2]",
-            ),
-            has_shape(qDequantScaleOptional="(sequences, heads, ceil_div(longest, 128), 1)"),
-            *(
-                require(
-                    f"{name} in ((sequences, key_heads, ceil_div(longestKey, 256), 1),"
-                    " (sequences, key_heads, ceil_div(longestKey, 512), 1))",
-                    argument=name,
-                )
-                for name in ("kDequantScaleOptional", "vDequantScaleOptional")
+            has_shape(
+                qDequantScaleOptional="(sequences, heads, blockSparseMaskOptional[2], 1)",
+                kDequantScaleOptional="(sequences, key_heads, blockSparseMaskOptional[3], 1)",
+                vDequantScaleOptional="(sequences, key_heads, blockSparseMaskOptional[3], 1)",
             ),
         ),
     ),
