@@ -71,6 +71,17 @@ def test_a_product_added_in_place() -> None:
     close(made, y + left.T @ right, 100, abs(left).T @ abs(right) + abs(y))
 
 
+def test_a_product_of_hifloat8_added_in_place() -> None:
+    rng = np.random.default_rng(7)
+    x1, x2 = (aclnn.asarray(floats(rng, shape, F32), "HIFLOAT8") for shape in ((100, 6), (100, 5)))
+    s1, s2, y = np.array([0.5], F32), np.array([3.0], F32), floats(rng, (6, 5), F32)
+    made = ops.quant_batch_matmul_inplace_add(x1, x2, s1, s2, aclnn.asarray(y), True, False, 0).numpy()
+    left, right = (x.numpy().astype(float) for x in (x1, x2))
+    close(made, y + left.T @ right * 1.5, 100, abs(left).T @ abs(right) * 1.5 + abs(y))
+    with pytest.raises(aclnn.AclError, match="x1_scale"):
+        ops.quant_batch_matmul_inplace_add(x1, x2, np.ones(6, F32), s2, aclnn.asarray(y), True, False, 0)
+
+
 @pytest.mark.parametrize(("activation", "turned"), [("gelu_tanh", False), ("gelu_erf", True)])
 def test_a_product_activated_and_quantised(activation: str, turned: bool) -> None:
     torch = pytest.importorskip("torch", reason="gelu is torch's")

@@ -72,9 +72,13 @@ def quant_batch_matmul_inplace_add(
     *,
     out: tuple[Array],
 ) -> None:
-    """y plus the product."""
+    """y plus the product: of blocks of 32 that share an exponent, or of HIFLOAT8 with one scale for each operand."""
     assert scale1 is not None
-    np.copyto(out[0], y + mx_product(x1, x2, scale1, scale2, transpose_x1, transpose_x2))
+    if scale2.dtype == E8M0:
+        product = mx_product(x1, x2, scale1, scale2, transpose_x1, transpose_x2)
+    else:
+        product = matmul(turned(widen(x1), transpose_x1), turned(widen(x2), transpose_x2)) * (scale1 * scale2)
+    np.copyto(out[0], y + product)
 
 
 @reference("aclnnQuantMatmulActivationQuantWeightNz", raw=True)

@@ -44,6 +44,12 @@ rule(
     rank(2, "x1", "x2", "yRef"),
     *PRODUCT,
     output_shape(yRef="(m, n)"),
+    when(
+        "x1.dtype == HIFLOAT8",
+        dtypes("HIFLOAT8", "x2"),
+        dtypes("FLOAT", "x1ScaleOptional", "x2Scale"),
+        require("x1ScaleOptional == (1,)", "x2Scale == (1,)"),
+    ),
     when(_MX, *mx_operands("x1ScaleOptional", "x2Scale")),
 )
 rule(
