@@ -455,17 +455,17 @@ def im2col_backward(dy: Array, input_size: Ints, kernel: Ints, dilation: Ints, p
     return inner.reshape(*dy.shape[:-2], channels, height, width)
 
 
-@reference("aclnnThreeInterpolateBackward")
-def three_interpolate_backward(dy: Array, index: Array, weight: Array, m: int) -> Array:
-    """Each value's gradient goes to its three features by their weights: (B, C, N) to (B, C, m)."""
+@reference("aclnnThreeInterpolateBackward", raw=True)
+def three_interpolate_backward(dy: Array, index: Array, weight: Array, m: int, *, out: tuple[Array]) -> None:
+    """Each value's gradient goes to its three features by their weights: (B, C, N) to (B, C, m), both perhaps with a 1."""
     check_range("idx", index, 0, m)
     b, c = dy.shape[:2]
-    image = dy.reshape(b, c, -1)
-    terms = image[..., None] * weight.reshape(b, 1, -1, 3)
+    image = widen(dy).reshape(b, c, -1)
+    terms = image[..., None] * widen(weight).reshape(b, 1, -1, 3)
     rows = (np.arange(b * c) * m).reshape(b, c, 1, 1)
     places = rows + index.reshape(b, 1, -1, 3).astype(np.int64)
     total = np.bincount(places.ravel(), terms.ravel(), b * c * m)
-    return total.reshape(b, c, m, 1).astype(dy.dtype)
+    round_into(out[0], total.reshape(out[0].shape).astype(np.float32))
 
 
 # --------------------------------------------------------------------------------------------------- triangles
