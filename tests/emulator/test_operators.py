@@ -279,6 +279,18 @@ def test_the_workspace_must_be_there_and_large_enough(cann: Cann) -> None:
     cann.aclrtFree(address)
 
 
+@client()
+def test_packing_weights_takes_no_workspace(cann: Cann) -> None:
+    """CANN packs on the host, in phase one: programs pass a null workspace."""
+    weight = cann.tensor(np.arange(-8, 8, dtype=np.int32).reshape(1, 16))
+    packed = cann.tensor(np.zeros((1, 2), np.int32))
+    executor, size = cann.prepare("aclnnConvertWeightToINT4Pack", weight, packed)
+    assert size == 0
+    cann.launch("aclnnConvertWeightToINT4Pack", executor, size)
+    cann.aclrtSynchronizeDevice()
+    assert cann.read(packed).view(np.uint32).tolist() == [[0xFEDCBA98, 0x76543210]]
+
+
 @client(ASCEND_EMULATOR_WORKSPACE="1M")
 def test_the_workspace_size_can_be_set(cann: Cann) -> None:
     executor, size = cann.prepare(PERMUTE_GRAD, *permute_grad_arguments(cann))
