@@ -131,6 +131,18 @@ def test_compress_attention_hides_everything_evenly() -> None:
     close(out[2][0, 0], wide(v).mean((0, 1)))
 
 
+def test_compress_attention_takes_masks_of_bytes() -> None:
+    """As the document's example passes them."""
+    q, k, v = numbers(RNG, 5, 1, 16), numbers(RNG, 9, 1, 16), numbers(RNG, 9, 1, 16)
+    masks = np.triu(np.ones((5, 9), bool), 3), np.eye(5, dtype=bool)
+    rest = ([5], [9], [5], 0.25, 1, "TND", 1, 16, 16, 32, 3)
+    expected = ops.nsa_compress_attention(q, k, v, *masks, *rest)
+    for types in ((np.uint8, np.uint8), (bool, np.uint8), (np.uint8, bool)):
+        found = ops.nsa_compress_attention(q, k, v, *(m.astype(t) for m, t in zip(masks, types)), *rest)
+        for one, other in zip(found, expected):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_more_blocks_than_there_are() -> None:
     q, k, v = numbers(RNG, 2, 1, 16), numbers(RNG, 4, 1, 16), numbers(RNG, 4, 1, 16)
     with pytest.raises(AclError, match="select_block_count is 3; a sequence has 2 blocks only"):
