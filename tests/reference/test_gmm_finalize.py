@@ -97,6 +97,27 @@ def test_weights_of_eight_bits_in_blocks(name: str, with_bias: bool) -> None:
     assert_near(made.numpy(), added_up(rows, logits, index, None, 0), 1e-4, floor=0.0)
 
 
+@pytest.mark.parametrize("name", ["", "_v2", "_v3", "_weight_nz", "_weight_nz_v2"])
+def test_weights_of_four_bits_without_bias(name: str) -> None:
+    """As op_api has it: weights in ND need a bias (161001), those in FRACTAL_NZ do not."""
+    x, weight, scale = int8(ROWS, 192), RNG.integers(-8, 8, (3, 192, 128)), np.abs(floats(3, 1, 128)) * np.float32(0.01)
+    tokens, logits, index = np.abs(floats(ROWS)), floats(ROWS), RNG.integers(0, BATCH, ROWS)
+    blocked = name.startswith("_weight")
+    codes = aclnn.asarray(weight.astype(ml_dtypes.int4)).to_format("FRACTAL_NZ") if blocked else packed(weight)
+    between = [None] * 3 if name in ("_v2", "_v3", "_weight_nz_v2") else []
+    arguments = [x, codes, scale.view(np.uint32).astype(np.int64), None, *between, tokens, np.array(SIZES), None, logits]
+    arguments += [index, 0, 1.0, 0, False, False, 1, np.empty((BATCH, 128), np.float32)]
+    *inputs, out = [aclnn.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    function = getattr(ops, "grouped_matmul_finalize_routing" + name)
+    if not blocked:
+        with pytest.raises(aclnn.AclError, match="(?s)bias.*161001"):
+            function(*inputs, out=out)
+        return
+    made = function(*inputs, out=out)
+    rows = np.stack([(row - 8) @ (weight[e] * scale[e].astype(float)) for row, e in zip(x[:14].astype(float), EXPERT)])
+    near(made.numpy(), added_up(rows * tokens[:14, None], logits, index, None, 0), 1e-4)
+
+
 def test_a_row_of_no_output_is_refused() -> None:
     x, weight, scale = int8(4, 48), int8(1, 48, 256), np.ones((1, 256), np.float32)
     tensors = [aclnn.asarray(a) for a in (np.ones(4, np.float32), np.array([4]))]
