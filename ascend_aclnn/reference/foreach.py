@@ -89,6 +89,13 @@ def _addcmul(x: Array, a: Array, b: Array, value: Any) -> Any:
     return x + value * a * b
 
 
+def _addcmul_in_halves(x: Array, a: Array, b: Array, value: Any) -> Any:
+    """With the product of FLOAT16 rounded: unlike that of AddcmulScalar, the kernel multiplies such lists as they are."""
+    if a.dtype == np.float16:
+        return x + value * widen(a * b)
+    return _addcmul(x, widen(a), widen(b), value)
+
+
 def _addcdiv(x: Array, a: Array, b: Array, value: Any) -> Any:
     return x + value * (a / b)
 
@@ -221,7 +228,8 @@ rows(_foreach("SubList SubListV2 SubListInplace"), _with_number(_subtract_scaled
 rows(_foreach("AddcdivScalar AddcdivScalarV2"), _with_number(_addcdiv))
 rows(_foreach("AddcmulScalar AddcmulScalarV2"), _with_number(_addcmul))
 rows(_foreach("AddcdivList AddcdivScalarList"), _with_numbers(_addcdiv), elementwise=False)
-rows(_foreach("AddcmulList AddcmulScalarList"), _with_numbers(_addcmul), elementwise=False)
+rows(_foreach("AddcmulScalarList"), _with_numbers(_addcmul), elementwise=False)
+rows(_foreach("AddcmulList"), _with_numbers(_addcmul_in_halves), elementwise=False, stored=("x2", "x3"))
 
 
 def _quotient_or_zero(a: Array, b: Array) -> Any:

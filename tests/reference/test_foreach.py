@@ -126,6 +126,17 @@ def test_lerp(dtype: Any) -> None:
     check_lists(ops.foreach_lerp_scalar(x, y, 0.75), lambda a, b: torch.lerp(a, b, 0.75), x, y)
 
 
+def test_addcmul_of_lists_rounds_products_of_halves() -> None:
+    """The kernel's steps on FLOAT16: Mul as it is, then Axpy. 3 * 1365 takes 12 bits."""
+    x, a, b = (np.array([v], np.float16) for v in (-4096, 3, 1365))
+    rounded = np.float16(3 * 1365)
+    assert float(rounded) == 4096
+    assert ops.foreach_addcmul_list([x], [a], [b], np.array([1], np.float16))[0].tolist() == [0]
+    assert ops.foreach_addcmul_scalar_v2([x], [a], [b], 1.0)[0].tolist() == [-1]
+    wide = [v.astype(np.float32) for v in (x, a, b)]
+    assert ops.foreach_addcmul_list(*([v] for v in wide), np.array([1], np.float32))[0].tolist() == [-1]
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", ["addcdiv", "addcmul"])
 def test_fused(name: str, dtype: Any) -> None:
