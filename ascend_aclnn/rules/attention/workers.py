@@ -8,7 +8,11 @@ rule(
     "aclnnAttentionWorkerCombine",
     documented_products,
     documented_dtypes(),
-    tiling(rank(2, "expertScales"), require("expertScales[1] <= 64")),
+    tiling(
+        rank(2, "expertScales"),
+        require("expertScales[0] > 0", "0 < expertScales[1] <= 64", "hiddenSize > 0"),
+        one_of("tokenDtype", 0, 1),
+    ),
     infer_shape(y="(expertScales[0], hiddenSize)", nextLayerId="layerId"),
     output_dtype(y="BF16 if tokenDtype == 1 else FLOAT16", nextLayerId="INT32"),
 )
