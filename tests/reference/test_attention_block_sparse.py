@@ -82,6 +82,31 @@ def test_block_sparse_attention_and_its_gradients(layout: str) -> None:
         close(found, lay(wanted, layout, many), 2.0**-6)
 
 
+def test_gradients_take_the_output_of_all_keys() -> None:
+    """The document's dS = P * (dP - softmaxGrad(dOut, attentionOut)), with an output that other keys had a part in."""
+    q, k, v, grad, out = (numbers(RNG, 1, 1, s, 128) for s in (8, 128, 128, 8, 8))
+    lse = np.abs(numbers(RNG, 1, 1, 8, 1, dtype=F32)) + 9
+    found = ops.block_sparse_attention_grad(
+        grad, q, k, v, out, lse, np.ones((1, 1, 1, 1), bool), None, [8, 128], None, None, "BNSD", "BNSD", 1, 0, 0.125,
+        WIDE, WIDE,
+    )  # fmt: skip
+    rows, keys, values, dy = (wide(x[0, 0]) for x in (q, k, v, grad))
+    p = np.exp(rows @ keys.T * 0.125 - wide(lse[0, 0]))
+    ds = p * (dy @ values.T - (dy * wide(out[0, 0])).sum(-1, keepdims=True)) * 0.125
+    for one, wanted in zip(found, (ds @ keys, ds.T @ rows, p.T @ dy)):
+        close(one[0, 0], wanted, 2.0**-6)
+
+
+def test_a_gradient_refuses_a_mask_of_int8() -> None:
+    """The forward pass takes INT8, and op_api of the gradient BOOL and UINT8 alone."""
+    x, lse = numbers(RNG, 1, 1, 8, 128), np.zeros((1, 1, 8, 1), F32)
+    with pytest.raises(aclnn.AclError, match="(?s)block_sparse_mask has dtype INT8.*161002"):
+        ops.block_sparse_attention_grad(
+            x, x, x, x, x, lse, np.ones((1, 1, 1, 1), np.int8), None, [8, 128], None, None, "BNSD", "BNSD", 1, 0, 0.1,
+            WIDE, WIDE,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize("block", [[128, 128], [64, 256]], ids=str)
 @pytest.mark.parametrize("version", [2, 3])
 def test_block_sparse_attention_of_8_bits(version: int, block: list[int]) -> None:

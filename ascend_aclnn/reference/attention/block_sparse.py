@@ -158,6 +158,7 @@ def block_sparse_attention(args: NamedArguments) -> dict[str, Any]:
 
 @reference_by_name("aclnnBlockSparseAttentionGrad")
 def block_sparse_attention_grad(args: NamedArguments) -> dict[str, Array]:
+    """dS = P (dout value^T - sum(dout attentionOut)): the output may be one of more keys than the call has."""
     query, key, value, grad = args["query"], args["key"], args["value"], args["dout"]
     sparse = _Sparse(args, query, key, (args["blockShape"] or _DEFAULT_BLOCK)[:2])
     dq, dk, dv = (np.zeros(x.shape, np.float32) for x in (query, key, value))
@@ -166,7 +167,8 @@ def block_sparse_attention_grad(args: NamedArguments) -> dict[str, Array]:
         queries, dy = query[part.where][part.rows], grad[part.where][part.rows]
         keys, values = key[part.keys_where][part.tokens], value[part.keys_where][part.tokens]
         probabilities = np.exp((queries @ keys.T) * scale - args["softmaxLse"][part.where][part.rows])
-        derivative = softmax_derivative(probabilities, dy @ values.T) * scale
+        delta = (dy * args["attentionOut"][part.where][part.rows]).sum(-1, keepdims=True)
+        derivative = probabilities * (dy @ values.T - delta) * scale
         dq[part.where][part.rows] = derivative @ keys
         dk[part.keys_where][part.tokens] += derivative.T @ queries
         dv[part.keys_where][part.tokens] += probabilities.T @ dy
