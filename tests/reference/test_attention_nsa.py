@@ -290,3 +290,19 @@ def test_selected_attention_infer(layout: str) -> None:
             tokens = [t for t in tokens if t < lengths[b] - (1 - place)]
             result, _ = attend(q[row, head], k[b, tokens, head // 2], v[b, tokens, head // 2], 0.05)
             close(out[row, head], result)
+
+
+def test_gradients_take_the_output_of_all_keys() -> None:
+    """The kernel's SoftmaxGradFront(attentionOutGrad, attentionOut): the output may be one of more keys than there are here."""
+    q, k, v, blocks, ends, key_ends = selected_case()
+    row_max, row_sum, _ = ops.nsa_selected_attention(q, k, v, blocks, None, ends, key_ends, 0.05, 4, "TND", 0, 16, 2)
+    out, grad = numbers(RNG, 6, 4, 128), numbers(RNG, 6, 4, 128)
+    dq = ops.nsa_selected_attention_grad(
+        q, k, v, out, grad, row_max, row_sum, blocks, ends, key_ends, None, 0.05, 16, 2, 4, "TND", 0
+    )[0]
+    for row, head in ((0, 0), (5, 3)):
+        first = 0 if row < 2 else 64
+        tokens = [first + b * 16 + i for b in blocks[row, head // 2] for i in range(16)]
+        keys, values = (wide(x[tokens, head // 2]) for x in (k, v))
+        p, dy = attend(q[row, head], keys, values, 0.05)[1], wide(grad[row, head])
+        close(dq[row, head], (p * (values @ dy - dy @ wide(out[row, head])) * 0.05) @ keys, 2.0**-7)

@@ -14,7 +14,6 @@ from ascend_aclnn.reference.attention._blocks import (
     paged,
     paired,
     softmax,
-    softmax_derivative,
     spans,
     tokens_of_blocks,
 )
@@ -259,7 +258,9 @@ def nsa_selected_attention_grad(args: NamedArguments) -> dict[str, Array]:
         weights = np.exp(scores - args["softmaxMax"][row, group, :1]) / args["softmaxSum"][row, group, :1]
         probabilities = weights if later is None else np.where(later, 0, weights)
         dy = grad[row, group]
-        derivative = softmax_derivative(probabilities, dy @ value[tokens, head].T) * scale
+        # Of the output as it comes: it may be one of more keys than there are here.
+        delta = (dy * args["attentionOut"][row, group]).sum(-1, keepdims=True)
+        derivative = probabilities * (dy @ value[tokens, head].T - delta) * scale
         dq[row, group] = derivative @ key[tokens, head]
         np.add.at(dk, (tokens, head), derivative.T @ query[row, group])
         np.add.at(dv, (tokens, head), probabilities.T @ dy)
