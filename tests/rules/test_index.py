@@ -7,12 +7,17 @@ from typing import Any
 import pytest
 from rule_tools import A2, NEW_950, OLD, OLD_310P, accepted, detail, each_case, inferred, s, status, t
 
-OK, NULL, INVALID, INNER_NULL = 0, 161001, 161002, 561103
+OK, NULL, INVALID, INNER_NULL, TILING = 0, 161001, 161002, 561103, 561002
 
 _IDS = t([5], "INT64")
 _VALUE = s(1.0, "FLOAT")
 
 CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
+    # sampling: op_api logs that both are null, the tiling refuses it; rows of one number are copied
+    ("aclnnApplyTopKTopP", TILING, (t([2, 8]), None, None, t([2, 8])), A2),
+    ("aclnnApplyTopKTopP", OK, (t([2, 1]), None, None, t([2, 1])), A2),
+    ("aclnnApplyTopKTopP", OK, (t([0, 8]), None, None, t([0, 8])), A2),
+    ("aclnnApplyTopKTopP", OK, (t([2, 8]), t([2]), None, t([2, 8])), A2),
     # embedding
     ("aclnnEmbedding", OK, (t([9, 4]), t([2, 3], "INT64"), t([2, 3, 4])), A2),
     ("aclnnEmbedding", INVALID, (t([9, 4]), t([2, 3], "INT64"), t([2, 4, 4])), A2),

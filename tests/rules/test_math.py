@@ -94,6 +94,10 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnCdist", INVALID, (t([3, 2]), t([4, 2]), 2.0, 1, t([3, 4])), A2),
     ("aclnnCdist", OK, (t([5, 3, 2]), t([4, 2]), 1.0, 0, t([5, 3, 4])), A2),
     ("aclnnCdist", INVALID, (t([3, 2]), t([4, 2]), 2.0, 2, t([3, 4])), OLD_310P),
+    ("aclnnCdist", INVALID, (t([2, 3, 2]), t([3, 4, 2]), 2.0, 2, t([2, 3, 4])), A2),  # batches do not broadcast
+    ("aclnnCdist", INNER_NULL, (t([3, 2]), t([4, 2]), 2.0, 2, t([3, 5])), A2),  # the copy into out fails
+    ("aclnnCdist", INNER_NULL, (t([3, 0]), t([4, 0]), 2.0, 2, t([3, 5])), A2),
+    ("aclnnCdist", OK, (t([0, 2]), t([4, 2]), 2.0, 2, t([3, 5])), A2),
     ("aclnnPdist", INVALID, (t([4, 2]), -1.0, t([6])), A2),
     ("aclnnPdistForward", INNER_NULL, (t([4, 2]), None, t([6])), A2),
     ("aclRfft1D", OK, (t([2, 8]), 6, 1, 1, t([2, 4, 2])), A2),

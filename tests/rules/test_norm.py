@@ -15,6 +15,15 @@ _EPS = 1e-5
 
 CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     # layer norms
+    (
+        "aclnnAdaLayerNormBackward",
+        OK,
+        (
+            *(t([2, 6, 5, 6]), t([2, 6, 5, 6]), (6,), t([2, 6, 5, 1]), t([2, 6, 5, 1]), t([2, 6, 6]), t([2, 6, 1, 6])),
+            *(None, None, t([2, 6, 5, 6]), t([2, 6, 6]), t([2, 6, 1, 6]), t([6]), t([6])),
+        ),
+        A2,
+    ),
     ("aclnnLayerNorm", OK, (t([2, 3, 4]), (4,), _C, None, _EPS, t([2, 3, 4]), t([2, 3, 1]), t([2, 3, 1])), A2),
     ("aclnnLayerNorm", OK, (t([2, 3, 4]), (4,), None, None, _EPS, t([2, 3, 4]), None, None), A2),
     ("aclnnLayerNorm", INVALID, (t([2, 3, 4]), (3,), None, None, _EPS, t([2, 3, 4]), None, None), A2),

@@ -20,6 +20,9 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnDropoutV3Grad", INVALID, (None, None, 2.0, None), A2),
     ("aclnnDropoutV3Grad", NULL, (None, None, 2.0, None), NEW_950),
     ("aclnnDropoutV3Grad", OK, (t([9]), t([16], "UINT8"), 2.0, t([9])), NEW_950),
+    ("aclnnDropoutV3Grad", OK, (t([4, 64]), t([2, 16], "UINT8"), -3.0, t([4, 64], "BF16")), NEW_950),
+    ("aclnnDropoutV3Grad", INVALID, (t([9]), t([32], "UINT8"), 2.0, t([9])), NEW_950),
+    ("aclnnDropoutV3Grad", NULL, (t([9]), None, 2.0, t([9], "INT8")), NEW_950),  # presence before types
     ("aclnnDropoutBackward", INVALID, (t([9]), t([16], "UINT8"), 0.5, t([9])), A2),
     ("aclnnDropoutBackward", OK, (t([9]), t([16], "UINT8"), 0.0, t([9])), A2),
     ("aclnnDropoutDoMask", OK, (t([9]), t([48], "UINT8"), 0.5, t([9])), A2),

@@ -14,6 +14,8 @@ rule(
     rank(1, "p", "k"),
     require("p == (logits[0],)", "k == (logits[0],)"),
     formats("ND", "logits", "p", "k", "out"),
+    # The null pointers of both are only logged; the kernel, which rows of one number do not need, refuses them.
+    tiling(when("logits.size > 0 and logits[1] != 1", require("p is not None or k is not None", argument="k"))),
 )
 _SAMPLED = (
     rank(2, "logits"),

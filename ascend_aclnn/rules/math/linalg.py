@@ -139,8 +139,12 @@ rule(
     require("x2[-1] == x1[-1]"),
     require("p >= 0"),
     require("abs(p - 2.0) >= 1e-6 or compute_mode == 2", argument="compute_mode"),
-    # CANN makes nothing when x1 or x2 is empty before its last axis.
-    when("prod(x1[:-1]) > 0 and prod(x2[:-1]) > 0", output_shape(out=_PAIRS)),
+    # CANN makes nothing when x1 or x2 is empty before its last axis; else it copies its result into out.
+    when(
+        "prod(x1[:-1]) > 0 and prod(x2[:-1]) > 0",
+        require("broadcasts(x1[:-2], x2[:-2])", argument="x2"),
+        with_status(INNER_NULLPTR, output_shape_relaxed(out=_PAIRS)),
+    ),
     infer_shape(out=_PAIRS),
 )
 rule(
