@@ -453,7 +453,7 @@ rule(
     dtypes(FLOATS_WITHOUT_BF16, "grad_x", "weight"),
     dtypes(INDICES, "idx"),
     tiling(
-        on_products("950", rank(3, 3, "grad_x")),
+        on_products("950", rank(3, "grad_x")),
         require("len(grad_x) in (3, 4)", "len(grad_x) == 3 or grad_x[3] == 1"),
         has_shape(idx="(grad_x[0], grad_x[2], 3)", weight="(grad_x[0], grad_x[2], 3)"),
     ),
