@@ -302,6 +302,13 @@ def _inclusive(boxes: Array) -> tuple[Array, Array]:
     return (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2] + 1
 
 
+@reference("Iou")
+def iou(boxes: Array, truth: Array, mode: str, eps: float, aligned: bool) -> Array:
+    """As aclnnIou, but each row of the result belongs to a box of the second list: (M, N) of N boxes and M true ones."""
+    made: Array = objdetect.iou(boxes, truth, mode, eps, aligned)
+    return made if aligned else made.T
+
+
 @reference("BoundingBoxEncode")
 def bounding_box_encode(anchors: Array, truth: Array, means: Sequence[float], deviations: Sequence[float]) -> Array:
     (centre, size), (true_centre, true_size) = _inclusive(anchors), _inclusive(truth)
@@ -364,6 +371,8 @@ def grid_assign_positive(
     every: bool,
 ) -> Array:
     """Anchors in charge get the number of the box that they overlap most, and each box its best anchor, or all of them."""
+    if int(count.reshape(-1)[0]) > len(overlaps):
+        raise DataError("num_gts", f"is {int(count.reshape(-1)[0])}; overlaps has {len(overlaps)} rows")
     made, charge = assigned.copy(), flags == 1
     made = np.where((highest > np.float32(threshold)) & charge, best_truth + 1, made).astype(assigned.dtype)
     for number in range(int(count.reshape(-1)[0])):

@@ -180,13 +180,16 @@ def group_norm(x: Array, scale: Array, offset: Array, groups: int, epsilon: floa
 
 @reference("NormalizeBatch")
 def normalize_batch(x: Array, lengths: Array, kind: str, epsilon: float) -> Array:
-    """(batch, features, steps) over the first steps of each sample, for each feature or for all together; 0 behind them."""
+    """(batch, features, steps) by mean and deviation of the first steps of each sample, for each feature or for all together.
+
+    The kernel moves and scales the steps behind them too.
+    """
     present = np.arange(x.shape[2]) < lengths[:, None, None]
     axes: tuple[int, ...] = (2,) if kind == "per_feature" else (1, 2)
     count = lengths[:, None, None] * (1 if kind == "per_feature" else x.shape[1])
     mean = (x * present).sum(axes, keepdims=True) / count
-    centred = (x - mean) * present
-    deviation = np.sqrt(np.square(centred).sum(axes, keepdims=True) / np.maximum(count - 1, 1))
+    centred = x - mean
+    deviation = np.sqrt(np.square(centred * present).sum(axes, keepdims=True) / np.maximum(count - 1, 1))
     return np.asarray(centred / (deviation + np.float32(epsilon)))
 
 

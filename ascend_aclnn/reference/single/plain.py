@@ -50,7 +50,7 @@ def cdist_grad(grad: Array, x1: Array, x2: Array, distance: Array, p: float) -> 
     elif p == 1:
         slope = np.sign(difference)
     elif p == -1:
-        slope = np.sign(difference) * (size == distance)
+        slope = np.sign(difference) * (size >= distance)  # a distance of FLOAT16 may have been rounded down
     else:
         share = np.divide(size, distance, out=np.zeros_like(size), where=distance != 0)
         slope = np.sign(difference) * np.where(size == 0, 0, share ** (p - 1))
@@ -60,7 +60,7 @@ def cdist_grad(grad: Array, x1: Array, x2: Array, distance: Array, p: float) -> 
 @reference("LpNormReduceV2")
 def lp_norm_reduce(x: Array, p: float, axes: Sequence[int], keep_dims: bool) -> Array:
     """What LpNormUpdateV2 takes the root of: the sum of powers, or, for infinity, the largest or smallest size."""
-    size, over = np.abs(x.astype(np.float64)), tuple(axes) or None
+    size, over = np.abs(x.astype(np.float64)), tuple(axes) if x.ndim and axes else None
     if abs(p) >= _INFINITE:
         return np.asarray((np.max if p > 0 else np.min)(size, over, keepdims=keep_dims))
     power: Any = size != 0 if p == 0 else size**p
