@@ -100,7 +100,7 @@ def test_gradients_take_the_output_of_all_keys() -> None:
 def test_a_gradient_refuses_a_mask_of_int8() -> None:
     """The forward pass takes INT8, and op_api of the gradient BOOL and UINT8 alone."""
     x, lse = numbers(RNG, 1, 1, 8, 128), np.zeros((1, 1, 8, 1), F32)
-    with pytest.raises(aclnn.AclError, match="(?s)block_sparse_mask has dtype INT8.*161002"):
+    with pytest.raises(aclnn.AclError, match=r"(?s)block_sparse_mask has dtype INT8.*161002"):
         ops.block_sparse_attention_grad(
             x, x, x, x, x, lse, np.ones((1, 1, 1, 1), np.int8), None, [8, 128], None, None, "BNSD", "BNSD", 1, 0, 0.1,
             WIDE, WIDE,
@@ -128,7 +128,7 @@ def test_block_sparse_attention_of_8_bits(version: int, block: list[int]) -> Non
             )  # fmt: skip
 
         out, _ = attention(*scales)
-        with pytest.raises(aclnn.AclError, match="(?s)k_dequant_scale.*561002"):
+        with pytest.raises(aclnn.AclError, match=r"(?s)k_dequant_scale.*561002"):
             attention(scales[0], np.ones((1, 1, columns + 1, 1), F32), scales[2])
     whole = [wide(x)[0, 0] * np.repeat(wide(s)[0, 0], block[1], 0)[:300] for x, s in ((k, scales[1]), (v, scales[2]))]
     for head, i in ((0, 3), (1, 139), (0, 128)):

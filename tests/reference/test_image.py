@@ -194,5 +194,5 @@ def test_three_interpolate_backward() -> None:
         ops.three_interpolate_backward(dy[..., None], index + 5, weight, 5)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
         near(ops.three_interpolate_backward(dy, index, weight, 5), expected)
-        with pytest.raises(aclnn.AclError, match="(?s)grad_x.*561002"):
+        with pytest.raises(aclnn.AclError, match=r"(?s)grad_x.*561002"):
             ops.three_interpolate_backward(dy[..., None], index, weight, 5)

@@ -532,7 +532,7 @@ def test_what_tiling_refuses(name: str, arguments: dict[str, Any], argument: str
 def test_tiling_refuses_a_type_of_tokens_that_it_does_not_know() -> None:
     """0 is FLOAT16, 1 BF16; a program that passes torch's number of a dtype gets a status."""
     context, scales = np.zeros(SCHEDULE_CONTEXT.itemsize, np.int8), np.ones((TOKENS, CHOICES), np.float32)
-    with aclnn.use_backend("numpy", soc=A3), pytest.raises(aclnn.AclError, match="(?s)token_dtype.*561002"):
+    with aclnn.use_backend("numpy", soc=A3), pytest.raises(aclnn.AclError, match=r"(?s)token_dtype.*561002"):
         ops.attention_worker_combine(context, scales, np.zeros(1, np.int32), HIDDEN, 5, 0)
 
 

@@ -13,7 +13,6 @@ from ascend_aclnn.reference._rows import check_range
 from ascend_aclnn.reference.attention._blocks import (
     Softmax,
     largest,
-    softmax_derivative,
     softmax_or_zero,
     tokens_of_blocks,
 )
