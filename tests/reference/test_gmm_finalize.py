@@ -105,17 +105,8 @@ def test_weights_of_four_bits_without_bias(name: str) -> None:
     blocked = name.startswith("_weight")
     codes = aclnn.asarray(weight.astype(ml_dtypes.int4)).to_format("FRACTAL_NZ") if blocked else packed(weight)
     between = [None] * 3 if name in ("_v2", "_v3", "_weight_nz_v2") else []
-    arguments = [
-        x,
-        codes,
-        scale.view(np.uint32).astype(np.int64),
-        None,
-        *between,
-        tokens,
-        np.array(SIZES),
-        None,
-        logits,
-    ]
+    bits, counts = scale.view(np.uint32).astype(np.int64), np.array(SIZES)
+    arguments = [x, codes, bits, None, *between, tokens, counts, None, logits]
     arguments += [index, 0, 1.0, 0, False, False, 1, np.empty((BATCH, 128), np.float32)]
     *inputs, out = [aclnn.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
     function = getattr(ops, "grouped_matmul_finalize_routing" + name)
