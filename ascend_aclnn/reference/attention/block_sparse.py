@@ -117,7 +117,8 @@ def _dequantised(x: Array, scale: Optional[Array], lengths: _Lengths, size: int)
         for head in range(scale.shape[1]):
             where = lengths.at(batch, head)
             many = lengths.lengths[batch]
-            y[where] *= np.repeat(scale[batch, head, :, 0], size)[:many, None]
+            factors = np.repeat(scale[batch, head, :, 0], size)[:many, None]  # the mask may have fewer blocks than the keys
+            y[where][: len(factors)] *= factors
     return np.asarray(y)
 
 
