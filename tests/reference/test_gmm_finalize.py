@@ -116,7 +116,7 @@ def test_weights_of_four_bits_without_bias(name: str) -> None:
         return
     made = function(*inputs, out=out)
     rows = np.stack([(row - 8) @ (weight[e] * scale[e].astype(float)) for row, e in zip(x[:14].astype(float), EXPERT)])
-    near(made.numpy(), added_up(rows * tokens[:14, None], logits, index, None, 0), 1e-4)
+    assert_near(made.numpy(), added_up(rows * tokens[:14, None], logits, index, None, 0), 1e-4)
 
 
 def test_a_row_of_no_output_is_refused() -> None:

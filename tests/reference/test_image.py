@@ -193,6 +193,6 @@ def test_three_interpolate_backward() -> None:
     with pytest.raises(aclnn.AclError, match="idx"):
         ops.three_interpolate_backward(dy[..., None], index + 5, weight, 5)
     with aclnn.use_backend("numpy", soc="Ascend950PR_9599"):
-        near(ops.three_interpolate_backward(dy, index, weight, 5), expected)
+        assert_near(ops.three_interpolate_backward(dy, index, weight, 5), expected, LIMIT, floor=1.0)
         with pytest.raises(aclnn.AclError, match=r"(?s)grad_x.*561002"):
             ops.three_interpolate_backward(dy[..., None], index, weight, 5)

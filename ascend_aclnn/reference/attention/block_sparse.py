@@ -117,7 +117,8 @@ def _dequantised(x: Array, scale: Optional[Array], lengths: _Lengths, size: int)
         for head in range(scale.shape[1]):
             where = lengths.at(batch, head)
             many = lengths.lengths[batch]
-            factors = np.repeat(scale[batch, head, :, 0], size)[:many, None]  # the mask may have fewer blocks than the keys
+            # A mask may have fewer blocks than there are keys.
+            factors = np.repeat(scale[batch, head, :, 0], size)[:many, None]
             y[where][: len(factors)] *= factors
     return np.asarray(y)
 
@@ -144,8 +145,7 @@ def block_sparse_attention(args: NamedArguments) -> dict[str, Any]:
     sparse = _Sparse(args, args["query"], args["key"], block)
     query = _dequantised(args["query"], args["qDequantScale"], sparse.queries, block[0])
     key, value = (
-        _dequantised(args[name], args[f"{name[0]}DequantScale"], sparse.keys, block[1])
-        for name in ("key", "value")
+        _dequantised(args[name], args[f"{name[0]}DequantScale"], sparse.keys, block[1]) for name in ("key", "value")
     )
     output, lse = np.zeros(query.shape, np.float32), np.zeros((*query.shape[:-1], 1), np.float32)
     for part in sparse.parts():
