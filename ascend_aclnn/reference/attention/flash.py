@@ -210,7 +210,8 @@ def flash_attention_unpadding_score_grad(args: NamedArguments) -> dict[str, Any]
         attention = _attention(args, part, query, key, value, "pseShift")
         part_statistics = [None if s is None else s[part.queries].swapaxes(0, 1)[None] for s in statistics]
         output = None if args["attentionIn"] is None else args["attentionIn"][None, part.queries]
-        gradients = backward(attention, grad[None, part.queries], *part_statistics, output, "BSND", query.shape[1])
+        row_max, row_sum = part_statistics
+        gradients = backward(attention, grad[None, part.queries], row_max, row_sum, output, "BSND", query.shape[1])
         dq[part.queries], dk[part.keys], dv[part.keys] = gradients[0][0], gradients[1][0], gradients[2][0]
         if dbias is not None and gradients[3] is not None:
             _add_bias(dbias, gradients[3], part)
