@@ -52,10 +52,10 @@ def measure(number: int) -> list[tuple[str, float, str]]:
     operator = aclnn.signature("aclnnMm")
     values = [a, b, out, 0]
     ops.mm(a, b, out=out)
-    stream = npu.target(None)
-    plan = npu._plans[operator]
+    stream = npu.session.target(None)
+    plan = npu.launcher._plans[operator]
     undo: list[Any] = []
-    arguments = plan.arguments(values, stream, npu.handles, undo, False)
+    arguments = plan.arguments(values, stream, npu.session.handles, undo, False)
     cells = npu.runtime.cells
     executor = aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True)
     prepared: Any = executor._prepared
@@ -67,7 +67,7 @@ def measure(number: int) -> list[tuple[str, float, str]]:
 
     def handle() -> None:
         out.handle = None
-        npu.handles.shared(out, undo)
+        npu.session.handles.shared(out, undo)
 
     def storage() -> None:
         npu.allocate(64, 0).use(stream)
@@ -79,8 +79,12 @@ def measure(number: int) -> list[tuple[str, float, str]]:
         ("ops.mm(a, b)", time(lambda: ops.mm(a, b)), "one output"),
         ("ops.mm(a, b, out=out)", time(lambda: ops.mm(a, b, out=out)), "no output to make"),
         ("  backend.run", time(lambda: npu.run(operator, values, None)), "the rest is binding"),
-        ("    thread's device and stream", time(lambda: npu.target(None)), ""),
-        ("    arguments", time(lambda: plan.arguments(values, stream, npu.handles, undo, False)), "kept aclTensors"),
+        ("    thread's device and stream", time(lambda: npu.session.target(None)), ""),
+        (
+            "    arguments",
+            time(lambda: plan.arguments(values, stream, npu.session.handles, undo, False)),
+            "kept aclTensors",
+        ),
         ("    both phases, bare", time(phases), "ctypes and the library"),
         ("  aclTensor of an output", time(handle), "create and destroy"),
         ("  memory of an output", time(storage), "from the cache and back"),
@@ -226,7 +230,7 @@ def measure_waits(repetitions: int) -> list[tuple[str, dict[str, float]]]:
     """
     npu = aclnn.backend()
     assert isinstance(npu, NpuBackend)
-    runtime, stream = npu.runtime, npu.target(None)
+    runtime, stream = npu.runtime, npu.session.target(None)
     native = runtime.synchronize_stream
     context, handle = stream.device.context, stream.handle
 

@@ -35,8 +35,6 @@ ALLOWED = {
 
 # Circles by imports under TYPE_CHECKING alone that are still there. None may be added.
 TYPE_CIRCLES = [
-    # Executor, formats and communication name the type of the backend that owns them. A Session takes its place.
-    {f"ascend_aclnn.backends.npu.{name}" for name in ("backend", "communication", "executor", "formats")},
     # Storage and communicators name the type of their backend.
     {f"ascend_aclnn.backends.numpy.{name}" for name in ("backend", "communication", "run", "storage")},
     # The interface names Tensor and Stream, which run on backends.

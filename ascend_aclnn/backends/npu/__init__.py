@@ -1,8 +1,8 @@
 """The device path: ctypes over libascendcl, libnnopbase and libopapi.
 
 ``library`` finds and opens them, ``prototypes`` says how their functions are called, ``runtime`` keeps devices,
-threads, streams and the end in order, ``memory`` allocates, ``handles`` makes aclTensors and the like, ``executor``
-calls operators, ``backend`` puts it together.
+threads, streams and the end in order, ``memory`` allocates, ``handles`` makes aclTensors and the like, ``session`` holds
+all these, ``executor`` calls operators, ``backend`` puts it together.
 """
 
 from __future__ import annotations

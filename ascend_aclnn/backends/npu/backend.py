@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import math
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn import rules
-from ascend_aclnn.backends.npu import executor, formats, prototypes
+from ascend_aclnn.backends.npu import formats, prototypes
 from ascend_aclnn.backends.npu.communication import Group, Hccl, HcclCommunicator
-from ascend_aclnn.backends.npu.executor import LaunchPlan, NpuPreparedCall
-from ascend_aclnn.backends.npu.handles import Handles
+from ascend_aclnn.backends.npu.executor import Launcher, NpuPreparedCall
 from ascend_aclnn.backends.npu.library import Libraries, flaw, is_file
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, pinned_array
-from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
+from ascend_aclnn.backends.npu.runtime import StreamState
+from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import RuleViolation
 from ascend_aclnn.core.hccl import CommunicatorConfig
 from ascend_aclnn.core.interface import (
     Backend,
@@ -48,70 +43,33 @@ class NpuBackend(Backend):
     wraps_host_memory = False
 
     def __init__(self, libraries: Libraries) -> None:
-        self.runtime = Runtime.start(libraries, Pool)
+        self.session = Session(self, libraries)
+        self.runtime = self.session.runtime
         self.soc = self.runtime.soc
         accept_reported(self.soc)
         self.emulated = libraries.exports("aclemuLiveCount")
-        self.handles = Handles(self.runtime)
-        self.set_repeatable = libraries.function("aclSetAclOpExecutorRepeatable")
-        cache = [
-            libraries.optional(f) for f in ("InitPTACacheThreadLocal", "SetPTAHashKey", "UnInitPTACacheThreadLocal")
-        ]
-        self._executor_cache: Optional[list[Any]] = cache if all(cache) else None
-        self.destroy_executor = libraries.function("aclDestroyAclOpExecutor")
+        self.launcher = Launcher(self.session)
         self._reachable: dict[tuple[int, int], bool] = {}  # device and peer
-        self._plans: dict[Operator, LaunchPlan] = {}
-        self._prepared: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
         self.runtime.at_exit.append(self._release_handles)
 
     @property
     def library_path(self) -> Path:
         """The runtime library in use."""
-        assert self.runtime.libraries.found.runtime is not None
-        return self.runtime.libraries.found.runtime
+        return self.session.library_path
 
     def operator_library(self, operator: Operator) -> Path:
         """The library that an operator comes from; UnsupportedOperator where none has it."""
-        return self.runtime.libraries.operator(operator)[2]
+        return self.session.libraries.operator(operator)[2]
 
     # ------------------------------------------------------------------------------------------ operators
     def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> NpuPreparedCall:
-        plan = self._plan(operator)
-        prepared = NpuPreparedCall(self, plan, values, repeatable, self.target(None))
-        self._prepared.add(prepared)
-        return prepared
+        return self.launcher.prepare(operator, values, repeatable)
 
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
-        plan = self._plans.get(operator) or self._plan(operator)
-        target = self.target(stream)
-        executor.run(self, plan, values, target)
-
-    def _plan(self, operator: Operator) -> LaunchPlan:
-        plan = self._plans.get(operator)
-        if plan is None:
-            plan = self._plans[operator] = LaunchPlan(operator, self.runtime.libraries)
-        return plan
-
-    @contextlib.contextmanager
-    def without_executor_cache(self) -> Iterator[None]:
-        """Keeps CANN from answering phase one from this thread's cache of executors, as op-plugin does: with key 0."""
-        if self._executor_cache is None:
-            yield
-            return
-        begin, set_key, end = self._executor_cache
-        begin()
-        set_key(0)
-        try:
-            yield
-        finally:
-            end()
-
-    def explain(self, operator: Operator, values: Sequence[Any]) -> Optional[RuleViolation]:
-        """What the operator's rules find wrong with the arguments, for the text of CANN's refusal."""
-        return rules.check(operator, values, soc(self.soc))
+        self.launcher.run(operator, values, stream)
 
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
-        return formats.convert(self, tensor, format)
+        return formats.convert(self.launcher, tensor, format)
 
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The shape that an operator with a data-dependent output has given it; waits for the operator.
@@ -122,13 +80,13 @@ class NpuBackend(Backend):
             return tensor.shape
         tensor.storage.wait()
         handle, tensor.handle = tensor.handle, None
-        return self.handles.view_shape(handle.pointer)
+        return self.session.handles.view_shape(handle.pointer)
 
     # ------------------------------------------------------------------------------------------ communication
     @functools.cached_property
     def hccl(self) -> Hccl:
         """libhccl, opened at first use."""
-        return Hccl(self)
+        return Hccl(self.session)
 
     def communicator_root_info(self) -> bytes:
         return self.hccl.root_info()
@@ -156,7 +114,7 @@ class NpuBackend(Backend):
         return Tensor.on(self.allocate(spec.storage_nbytes, self.current_device()), spec)
 
     def allocate(self, nbytes: int, device: int) -> NpuStorage:
-        return NpuStorage(self, self.runtime, device, nbytes)
+        return self.session.allocate(nbytes, device)
 
     def borrow(
         self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None
@@ -289,25 +247,6 @@ class NpuBackend(Backend):
         self.runtime.drain()
 
     # ------------------------------------------------------------------------------------------ streams and events
-    def target(self, stream: Optional[Stream]) -> StreamState:
-        """The stream to launch on (None: the current one), whose device must be current."""
-        runtime, cells = self.runtime, self.runtime.cells
-        if runtime.closed or not cells.has_context or runtime.get_device(cells.device_at):
-            state = runtime.current()
-        else:  # what current() does where all is well, without the call
-            state = runtime.devices.get(cells.device.value) or runtime.current()
-        if stream is None:
-            return runtime.current_stream(state.index) if entered_streams() else state.default
-        if stream.device != state.index:
-            raise ValueError(
-                f"the stream is of device {stream.device}, the current device is {state.index}; "
-                f"run it under  with Device({stream.device})"
-            )
-        if not stream._release.alive:
-            raise ValueError(f"{stream!r} is closed")
-        handle = stream.handle
-        return state.streams.get(handle) or self.runtime.stream(stream.device, handle)
-
     def _state(self, stream: Stream) -> StreamState:
         if not stream._release.alive:
             raise ValueError(f"{stream!r} is closed")
@@ -359,6 +298,5 @@ class NpuBackend(Backend):
     # ------------------------------------------------------------------------------------------ the end
     def _release_handles(self) -> None:
         """At exit: executors first, then the aclTensors that Tensors still hold."""
-        for prepared in list(self._prepared):
-            prepared.close()
-        self.handles.close()
+        self.launcher.close()
+        self.session.handles.close()

@@ -18,10 +18,11 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE, DeviceState, StreamState
+from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, ROOT_INFO_BYTES, CommunicatorConfig, hccl_type
@@ -29,9 +30,6 @@ from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint, Storag
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ascend_aclnn.backends.npu.backend import NpuBackend
 
 NAME_BYTES = 128
 
@@ -123,10 +121,10 @@ def _call_all(calls: Sequence[_Call], failures: list[BaseException]) -> None:
 class Hccl:
     """libhccl and its functions; opened at first use."""
 
-    def __init__(self, backend: NpuBackend) -> None:
-        self.backend = backend
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self._functions: dict[str, Any] = {}
-        directory = Path(backend.library_path).parent
+        directory = Path(session.library_path).parent
         libraries = []
         for name in ("libhccl.so", "libhcomm.so"):  # newer CANN keeps the communicators' functions in the second
             for candidate in (str(directory / name), name):
@@ -139,7 +137,7 @@ class Hccl:
             raise LibraryNotFound(f"libhccl.so cannot be loaded: {reason}\n  source <CANN>/set_env.sh")
         self._libraries = libraries
         self.communicators: set[HcclCommunicator] = set()  # that have not been destroyed
-        backend.runtime.at_exit.append(self._destroy_all)
+        session.runtime.at_exit.append(self._destroy_all)
 
     def _destroy_all(self) -> None:
         """At exit, after the devices have been waited for."""
@@ -161,7 +159,7 @@ class Hccl:
         status = self.function(name)(*arguments)
         if status:
             text = self.error_text(status)
-            recent = self.backend.runtime.recent_error()
+            recent = self.session.runtime.recent_error()
             detail = ": ".join(part for part in (about, text) if part)
             raise AclError(status, name, f"{detail}\n  {recent}" if recent else detail)
 
@@ -171,14 +169,14 @@ class Hccl:
 
     def root_info(self) -> bytes:
         info = ctypes.create_string_buffer(ROOT_INFO_BYTES)
-        self.backend.target(None)  # a device must be current
+        self.session.target(None)  # a device must be current
         self.call("HcclGetRootInfo", ctypes.addressof(info))
         return info.raw
 
     def join(self, info: bytes, rank: int, size: int, config: CommunicatorConfig) -> HcclCommunicator:
         if len(info) != ROOT_INFO_BYTES:
             raise ValueError(f"info has {len(info)} bytes; a root info has {ROOT_INFO_BYTES}")
-        self.backend.target(None)
+        self.session.target(None)
         made, root = ctypes.c_void_p(), ctypes.create_string_buffer(info, ROOT_INFO_BYTES)
         about, arguments = f"rank {rank} of {size}", (size, ctypes.addressof(root), rank)
         if config == DEFAULT_CONFIG:
@@ -191,8 +189,8 @@ class Hccl:
 
     def join_devices(self, devices: Sequence[int]) -> list[HcclCommunicator]:
         for device in devices:
-            self.backend.runtime.stream(device, 0)  # opens it
-        self.backend.target(None)
+            self.session.runtime.stream(device, 0)  # opens it
+        self.session.target(None)
         numbers, handles = (ctypes.c_int32 * len(devices))(*devices), (ctypes.c_void_p * len(devices))()
         self.call("HcclCommInitAll", len(devices), ctypes.addressof(numbers), ctypes.addressof(handles))
         made = self._owned([ctypes.c_void_p(handle) for handle in handles], range(len(devices)), devices)
@@ -201,7 +199,7 @@ class Hccl:
         return made
 
     def join_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
-        self.backend.target(None)
+        self.session.target(None)
         made, about, arguments = ctypes.c_void_p(), f"rank {rank} of {path}", (path.encode(), rank)
         if config == DEFAULT_CONFIG:
             self.call("HcclCommInitClusterInfo", *arguments, ctypes.addressof(made), about=about)
@@ -239,8 +237,8 @@ class Hccl:
 
         Where one of them cannot be asked for its size and name, all are destroyed.
         """
-        self.backend.runtime.drain()
-        places = [self.backend.current_device()] if devices is None else devices
+        self.session.runtime.drain()
+        places = [self.session.runtime.current().index] if devices is None else devices
         made = [HcclCommunicator(self, *each) for each in zip(handles, ranks, places)]
         try:
             for communicator in made:
@@ -258,7 +256,7 @@ class HcclCommunicator(CommunicatorEndpoint):
     ends_with_backend = True
 
     def __init__(self, hccl: Hccl, handle: ctypes.c_void_p, rank: int, device: int) -> None:
-        self.runtime = hccl.backend.runtime
+        self.runtime = hccl.session.runtime
         self.device = device
         self.maker: Optional[int] = None  # the thread that has made the communicators of several devices
         self._hccl = hccl
@@ -279,10 +277,10 @@ class HcclCommunicator(CommunicatorEndpoint):
         return self._hccl.split(self, ranks, number, config)
 
     def collective(self, call: Collective) -> None:
-        self._queue(_Call(self, self._hccl.backend.target(call.stream), call))
+        self._queue(_Call(self, self._hccl.session.target(call.stream), call))
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
-        self._queue(_Call(self, self._hccl.backend.target(stream), None, items))
+        self._queue(_Call(self, self._hccl.session.target(stream), None, items))
 
     def _queue(self, call: _Call) -> None:
         """Calls HCCL now, or at the end of this thread's group."""
@@ -361,8 +359,8 @@ class HcclCommunicator(CommunicatorEndpoint):
         self._launch(stream, "HcclBatchSendRecv", ctypes.addressof(rows), len(items), self.handle, stream.handle)
 
     def window(self, nbytes: int, peers: Sequence[int]) -> Tensor:
-        backend = self._hccl.backend
-        memory = backend.allocate(nbytes, backend.current_device())
+        session = self._hccl.session
+        memory = session.allocate(nbytes, session.runtime.current().index)
         tensor = Tensor.on(memory, TensorSpec((nbytes,), DataType.INT8))
         tensor.assign(0)
         window, ranks = ctypes.c_void_p(), (ctypes.c_uint32 * len(peers))(*peers)

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from ascend_aclnn import rules
 from ascend_aclnn.backends.npu import handles as made
@@ -20,15 +20,14 @@ from ascend_aclnn.backends.npu.handles import Handles, Undo
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
 from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
+from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.errors import INNER_ERROR, AclError
 from ascend_aclnn.core.interface import PreparedCall
+from ascend_aclnn.core.socs import soc
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ascend_aclnn.backends.npu.backend import NpuBackend
 
 _NO_KERNELS = frozenset({148049, 561107, 561112})  # the operator package was not found
 _PLAIN = frozenset(kind for kind in Kind if not kind.pointer)
@@ -141,21 +140,21 @@ def _storages(values: Iterable[Any]) -> list[NpuStorage]:
     return found
 
 
-def phase_one(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], arguments: list[Any]) -> tuple[int, int]:
+def phase_one(session: Session, plan: LaunchPlan, values: Sequence[Any], arguments: list[Any]) -> tuple[int, int]:
     """Workspace size and executor; AclError with CANN's status."""
-    cells = backend.runtime.cells
+    cells = session.runtime.cells
     status = plan.phase_one(*arguments, cells.workspace_size_at, cells.executor_at)
     if status:
-        raise _phase_one_error(backend, plan, status, values)
+        raise _phase_one_error(session, plan, status, values)
     return cells.workspace_size.value, cells.executor.value or 0
 
 
-def _phase_one_error(backend: NpuBackend, plan: LaunchPlan, status: int, values: Sequence[Any]) -> AclError:
+def _phase_one_error(session: Session, plan: LaunchPlan, status: int, values: Sequence[Any]) -> AclError:
     """Names the argument and says what is allowed, where the operator's rules come to the same status as CANN."""
-    text = backend.runtime.recent_error()
+    text = session.runtime.recent_error()
     argument = rule = None
     try:
-        violation = backend.explain(plan.operator, values)
+        violation = rules.check(plan.operator, values, soc(session.runtime.soc))
     except Exception as error:  # the explanation must not stand in the way of what it explains
         text += f"\n  (the rules of {plan.name} cannot tell the argument: {error!r})"
         violation = None
@@ -173,7 +172,7 @@ def _phase_one_error(backend: NpuBackend, plan: LaunchPlan, status: int, values:
 
 
 def launch(
-    backend: NpuBackend,
+    session: Session,
     plan: LaunchPlan,
     executor: int,
     size: int,
@@ -184,15 +183,15 @@ def launch(
     """Phase two on a stream, whose device is current. Without ``keep`` the executor is gone afterwards in any case."""
     if plan.communicates and not stream.handle:
         try:
-            created = backend.runtime.created(stream)
+            created = session.runtime.created(stream)
         except BaseException:
             if not keep:
-                backend.destroy_executor(executor)
+                session.destroy_executor(executor)
             raise
         try:
-            launch(backend, plan, executor, size, arguments, created, keep)
+            launch(session, plan, executor, size, arguments, created, keep)
         finally:
-            backend.runtime.queue_after(created, stream)
+            session.runtime.queue_after(created, stream)
         return
     again = [arguments[i] for i in plan.again] if plan.again else ()
     if size:
@@ -201,12 +200,12 @@ def launch(
                 address = workspace(stream, size)
             except BaseException:
                 if not keep:
-                    backend.destroy_executor(executor)
+                    session.destroy_executor(executor)
                 raise
             status = plan.phase_two(address, size, executor, *again, stream.handle)
     else:
         status = plan.phase_two(None, 0, executor, *again, stream.handle)
-    runtime = backend.runtime
+    runtime = session.runtime
     if status:
         raise runtime.error(plan.name, status, plan.name)
     stream.launched.append(plan.name)
@@ -235,12 +234,12 @@ def workspace(stream: StreamState, size: int) -> int:
     return address
 
 
-def run(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], stream: StreamState) -> None:
+def run(session: Session, plan: LaunchPlan, values: Sequence[Any], stream: StreamState) -> None:
     """Both phases, once. The stream's device is current."""
     undo: list[Undo] = []
     try:
-        arguments = plan.arguments(values, stream, backend.handles, undo, False)
-        size, executor = phase_one(backend, plan, values, arguments)
+        arguments = plan.arguments(values, stream, session.handles, undo, False)
+        size, executor = phase_one(session, plan, values, arguments)
         for position in plan.changed:
             value = values[position]
             if value.__class__ is Tensor:
@@ -248,7 +247,7 @@ def run(backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], stream: St
             else:
                 for storage in _storages([value]):
                     storage.writer = stream
-        launch(backend, plan, executor, size, arguments, stream, False)
+        launch(session, plan, executor, size, arguments, stream, False)
     finally:
         if undo:
             made.destroy(undo)
@@ -282,11 +281,11 @@ class NpuPreparedCall(PreparedCall):
     """
 
     def __init__(
-        self, backend: NpuBackend, plan: LaunchPlan, values: Sequence[Any], repeatable: bool, stream: StreamState
+        self, session: Session, plan: LaunchPlan, values: Sequence[Any], repeatable: bool, stream: StreamState
     ) -> None:
         self.workspace_size = 0
         self.repeatable = False
-        self._backend = backend
+        self._session = session
         self._plan = plan
         self._values = list(values)
         self._device: DeviceState = stream.device
@@ -306,20 +305,20 @@ class NpuPreparedCall(PreparedCall):
             raise
         self._written = plan.written(self._values)
         # nothing to be done in phase two but the call
-        special = self.workspace_size or plan.again or plan.communicates or backend.runtime.blocking
+        special = self.workspace_size or plan.again or plan.communicates or session.runtime.blocking
         self._plain = self.repeatable and not special
 
     def _phase_one(self, stream: StreamState) -> None:
-        backend, plan = self._backend, self._plan
+        session, plan = self._session, self._plan
         own = self._often or bool(plan.shaped)
-        self._arguments = plan.arguments(self._values, stream, backend.handles, self._undo, own)
+        self._arguments = plan.arguments(self._values, stream, session.handles, self._undo, own)
         if not self._often:
-            self.workspace_size, self._executor = phase_one(backend, plan, self._values, self._arguments)
+            self.workspace_size, self._executor = phase_one(session, plan, self._values, self._arguments)
             _thread.one_shots.calls.add(self)
             return
         self.repeatable = self._make_repeatable()
         if not self.repeatable:  # perhaps it came from CANN's cache, which does not give its executors away
-            with backend.without_executor_cache():
+            with session.without_executor_cache():
                 self.repeatable = self._make_repeatable()
         if not self.repeatable:
             made.destroy(self._undo)
@@ -329,14 +328,14 @@ class NpuPreparedCall(PreparedCall):
 
         A refused executor goes back at once: one of a generated operator would no longer go by itself after its run.
         """
-        backend = self._backend
-        self.workspace_size, executor = phase_one(backend, self._plan, self._values, self._arguments)
-        status = backend.set_repeatable(executor)
+        session = self._session
+        self.workspace_size, executor = phase_one(session, self._plan, self._values, self._arguments)
+        status = session.set_repeatable(executor)
         if status == 0:
             self._executor = executor
             return True
-        error = backend.runtime.error("aclSetAclOpExecutorRepeatable", status, self._plan.name)
-        backend.destroy_executor(executor)
+        error = session.runtime.error("aclSetAclOpExecutorRepeatable", status, self._plan.name)
+        session.destroy_executor(executor)
         if status != INNER_ERROR:
             raise error
         return False
@@ -344,8 +343,8 @@ class NpuPreparedCall(PreparedCall):
     def discard(self) -> None:
         """Gives an executor that runs once back, at the end of its thread; ``run`` repeats phase one."""
         executor, self._executor = self._executor, 0
-        if executor and self._backend.runtime.usable():
-            self._backend.destroy_executor(executor)
+        if executor and self._session.runtime.usable():
+            self._session.destroy_executor(executor)
             made.destroy(self._undo)
 
     def run(self, stream: Optional[Stream] = None) -> None:
@@ -353,8 +352,8 @@ class NpuPreparedCall(PreparedCall):
         if not executor or (not self.repeatable and self._maker != threading.get_ident()):
             self._run_again(stream)
             return
-        backend, plan, device = self._backend, self._plan, self._device
-        runtime = backend.runtime
+        session, plan, device = self._session, self._plan, self._device
+        runtime = session.runtime
         # what target() does in the common case, without the call
         common = stream is None and not runtime.closed and runtime.cells.has_context
         if (
@@ -365,7 +364,7 @@ class NpuPreparedCall(PreparedCall):
         ):
             target = device.default
         else:
-            target = backend.target(stream)
+            target = session.target(stream)
         if target is not self._noted:
             self._note(target)
         for storage in self._written:
@@ -377,11 +376,11 @@ class NpuPreparedCall(PreparedCall):
             target.launched.append(plan.name)
             return
         if self.repeatable:
-            launch(backend, plan, executor, self.workspace_size, self._arguments, target, True)
+            launch(session, plan, executor, self.workspace_size, self._arguments, target, True)
             return
         self._executor, self._spent = 0, "has run"
         try:
-            launch(backend, plan, executor, self.workspace_size, self._arguments, target, False)
+            launch(session, plan, executor, self.workspace_size, self._arguments, target, False)
         finally:
             made.destroy(self._undo)
 
@@ -402,7 +401,7 @@ class NpuPreparedCall(PreparedCall):
         if self._spent and (not self._often or self._spent == "is closed"):
             raise RuntimeError(f"{self._plan.name}: the executor {self._spent}")
         self._spent = "has run"
-        self._backend.run(self._plan.operator, self._values, stream)
+        run(self._session, self._plan, self._values, self._session.target(stream))
 
     def replace(self, position: int, tensor: Tensor, member: Optional[int] = None) -> None:
         """Another tensor in place of a tensor argument (or of a member of a list) from the next run on.
@@ -425,7 +424,7 @@ class NpuPreparedCall(PreparedCall):
         if plan.operator.knows_tensor_indices:
             self._refresh(position, storage.address, member)
         else:
-            self._backend.destroy_executor(self._executor)
+            self._session.destroy_executor(self._executor)
             self._executor, self.repeatable = 0, False
             made.destroy(self._undo)
             self._phase_one(self._noted)
@@ -448,15 +447,15 @@ class NpuPreparedCall(PreparedCall):
         index = (sum(before),) if member is None else (len(before), member)
         routine = f"aclSet{'' if member is None else 'Dynamic'}{side}TensorAddr"
         arguments = (self._executor, *index, self._arguments[position], address)
-        runtime = self._backend.runtime
+        runtime = self._session.runtime
         runtime.check(routine, runtime.libraries.function(routine)(*arguments), operator.name)
 
     def close(self) -> None:
         self._spent = "is closed"
         executor, self._executor = self._executor, 0
-        if self._backend.runtime.usable():
+        if self._session.runtime.usable():
             if executor:
-                self._backend.destroy_executor(executor)
+                self._session.destroy_executor(executor)
             made.destroy(self._undo)
 
     def __del__(self) -> None:
@@ -466,3 +465,33 @@ class NpuPreparedCall(PreparedCall):
 
 def _description(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.shape, tensor.dtype, tensor.strides, tensor.offset, tensor.format, tensor.storage_shape
+
+
+class Launcher:
+    """Calls operators: what NpuBackend and the conversion of formats share."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._plans: dict[Operator, LaunchPlan] = {}
+        self._prepared: weakref.WeakSet[NpuPreparedCall] = weakref.WeakSet()
+
+    def plan(self, operator: Operator) -> LaunchPlan:
+        plan = self._plans.get(operator)
+        if plan is None:
+            plan = self._plans[operator] = LaunchPlan(operator, self.session.libraries)
+        return plan
+
+    def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
+        plan = self._plans.get(operator) or self.plan(operator)
+        run(self.session, plan, values, self.session.target(stream))
+
+    def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> NpuPreparedCall:
+        session = self.session
+        prepared = NpuPreparedCall(session, self.plan(operator), values, repeatable, session.target(None))
+        self._prepared.add(prepared)
+        return prepared
+
+    def close(self) -> None:
+        """At exit, before the aclTensors that Tensors still hold go."""
+        for prepared in list(self._prepared):
+            prepared.close()

@@ -195,7 +195,7 @@ def test_the_emulated_hccl_wants_a_created_stream(npu: NpuBackend) -> None:
 def test_operators_that_communicate_want_a_created_stream(npu: NpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     half = aclnn.asarray(np.eye(16, dtype=np.float16))
     with alone() as comm:
-        plan = npu._plan(aclnn.catalog.get("aclnnMatmulAllReduce"))
+        plan = npu.launcher.plan(aclnn.catalog.get("aclnnMatmulAllReduce"))
         monkeypatch.setattr(plan, "communicates", False)
         with pytest.raises(aclnn.AclError, match="stream is a null pointer") as caught:
             matmul_all_reduce(comm, half, half)

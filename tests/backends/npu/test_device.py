@@ -111,13 +111,13 @@ def test_the_handle_of_a_tensor_lives_as_long_as_the_tensor(npu: NpuBackend, emu
 def test_a_tensor_without_dimensions_has_a_storage_of_one_element(npu: NpuBackend) -> None:
     """As torch_npu describes it."""
     tensor = aclnn.asarray(np.float32(3))
-    tensor.storage.use(npu.target(None))  # type: ignore[attr-defined]
+    tensor.storage.use(npu.session.target(None))  # type: ignore[attr-defined]
     undo: list[Any] = []
-    pointer = npu.handles.tensor(tensor, undo)
+    pointer = npu.session.handles.tensor(tensor, undo)
     dims, rank = ctypes.POINTER(ctypes.c_int64)(), ctypes.c_uint64()
     npu.runtime.call("aclGetStorageShape", pointer, ctypes.byref(dims), ctypes.byref(rank))
-    assert dims[: rank.value] == [1] and npu.handles.view_shape(pointer) == ()
-    npu.handles._delete_array(ctypes.cast(dims, ctypes.c_void_p))
+    assert dims[: rank.value] == [1] and npu.session.handles.view_shape(pointer) == ()
+    npu.session.handles._delete_array(ctypes.cast(dims, ctypes.c_void_p))
     for destroy, handle in undo:
         destroy(handle)
     assert ops.add(tensor, tensor, 1).numpy() == 6
@@ -125,12 +125,12 @@ def test_a_tensor_without_dimensions_has_a_storage_of_one_element(npu: NpuBacken
 
 def test_a_handle_follows_the_format_that_an_operator_settles(npu: NpuBackend) -> None:
     a = aclnn.asarray(X)
-    a.storage.use(npu.target(None))  # type: ignore[attr-defined]
+    a.storage.use(npu.session.target(None))  # type: ignore[attr-defined]
     undo: list[Any] = []
-    npu.handles.shared(a, undo)
+    npu.session.handles.shared(a, undo)
     kept = a.handle
     other = a.with_format("NCHW")
-    pointer = npu.handles.shared(other, undo)
+    pointer = npu.session.handles.shared(other, undo)
     assert undo and undo[0][1] == pointer and other.handle is None  # only plain ND descriptions are shared
     assert a.handle is kept
     undo[0][0](pointer)
@@ -322,8 +322,8 @@ def test_threads_start_without_a_device_and_work(npu: NpuBackend) -> None:
 def test_threads_that_race_for_a_tensor_get_one_acltensor(npu: NpuBackend) -> None:
     """A second thread that also saw none must not replace, and so destroy, the one that the first is using."""
     tensor = aclnn.asarray(X)
-    first = npu.handles.shared(tensor, [])
-    assert npu.handles.shared(tensor, []) == first
+    first = npu.session.handles.shared(tensor, [])
+    assert npu.session.handles.shared(tensor, []) == first
 
 
 def test_a_device_chosen_by_another_component_is_respected(npu: NpuBackend) -> None:
@@ -521,7 +521,7 @@ def test_others_allocate_while_phase_one_of_a_repeatable_executor_runs(
     """Phase one may load kernels, which takes long."""
     a, b = tensors()
     out = aclnn.empty((2, 2), np.float32)
-    plan = npu._plan(aclnn.signature("aclnnMm"))
+    plan = npu.launcher.plan(aclnn.signature("aclnnMm"))
     native, running, go = plan.phase_one, threading.Event(), threading.Event()
 
     def slow_phase_one(*arguments: Any) -> int:
@@ -555,7 +555,7 @@ def test_where_cann_repeats_nothing_phase_one_is_repeated(
 ) -> None:
     a, b = tensors()
     out = aclnn.empty((2, 2), np.float32)
-    monkeypatch.setattr(npu, "set_repeatable", lambda executor: 561000)
+    monkeypatch.setattr(npu.session, "set_repeatable", lambda executor: 561000)
     with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
         assert not executor.repeatable and emulator.alive("executor") == 0
         for factor in (1, 2, 3):
@@ -767,7 +767,7 @@ def test_an_earlier_call_does_not_cost_the_repetition(npu: NpuBackend) -> None:
 def test_a_cached_executor_is_not_repeatable_and_runs_often_all_the_same(
     npu: NpuBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npu, "_executor_cache", None)  # a CANN that does not export the key of its cache
+    monkeypatch.setattr(npu.session, "_executor_cache", None)  # a CANN that does not export the key of its cache
     a, b = tensors()
     out = ops.mm(a, b)
     with aclnn.Executor("aclnnMm", a, b, out, 0, repeatable=True) as executor:
