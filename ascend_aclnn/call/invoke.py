@@ -9,7 +9,6 @@ from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs, blame_inputs
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.interface import HostRunner
-from ascend_aclnn.core.spec import contiguous_strides
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
@@ -35,4 +34,4 @@ def _read_shapes(invocation: Invocation) -> None:
         if isinstance(tensor, Tensor):
             shape = invocation.backend.view_shape(tensor)
             if shape != tensor.shape:
-                tensor.shape, tensor.strides = shape, contiguous_strides(shape)
+                tensor.set_shape(shape)

@@ -14,13 +14,60 @@ from ascend_aclnn.core.layouts import nz_shape
 FormatLike = Union[Format, str, int]
 
 
+class Description:
+    """What follows from a spec, worked out once for all specs that are alike, which share it.
+
+    Compared by identity: two specs with one Description are alike.
+    """
+
+    __slots__ = ("is_contiguous", "nbytes", "row_major", "size", "span", "storage_nbytes")
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: DataType,
+        strides: tuple[int, ...],
+        offset: int,
+        storage_shape: Optional[tuple[int, ...]],
+    ) -> None:
+        bits = dtype.bits
+        expected = contiguous_strides(shape)
+        size = math.prod(shape)
+        self.size = size
+        self.nbytes = (max(size, 0) * bits + 7) // 8
+        self.row_major = strides == expected
+        self.is_contiguous = (
+            self.row_major or size == 0 or all(n == 1 or s == c for n, s, c in zip(shape, strides, expected))
+        )
+        self.span = (offset, offset)
+        self.storage_nbytes = 0
+        if size > 0:
+            reach = [(n - 1) * s for n, s in zip(shape, strides)]
+            self.span = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0) + 1
+        if size > 0 and all(n >= 0 for n in shape):
+            physical = size if storage_shape is None else math.prod(storage_shape)
+            self.storage_nbytes = (max(self.span[1], physical, 0) * bits + 7) // 8
+
+
+@functools.lru_cache(maxsize=8192)
+def _describe(
+    shape: tuple[int, ...],
+    dtype: DataType,
+    strides: tuple[int, ...],
+    offset: int,
+    format: Optional[Format],
+    storage_shape: Optional[tuple[int, ...]],
+) -> Description:
+    return Description(shape, dtype, strides, offset, storage_shape)
+
+
 class TensorSpec:
     """Shape, dtype, strides and offset (both in elements), format and storage shape of a tensor.
 
     Rules check specs and infer the specs of outputs; a ``Tensor`` is a spec on a ``Storage``.
     """
 
-    __slots__ = ("_format", "_storage_shape", "dtype", "offset", "shape", "strides")
+    __slots__ = ("_description", "_format", "_storage_shape", "dtype", "offset", "shape", "strides")
 
     shape: tuple[int, ...]
     dtype: DataType
@@ -43,6 +90,7 @@ class TensorSpec:
         self.offset = offset
         self._format = format
         self._storage_shape = storage_shape
+        self._description: Optional[Description] = None
 
     @classmethod
     def of(
@@ -74,6 +122,20 @@ class TensorSpec:
         return TensorSpec(dims, data_type, steps, operator.index(offset), resolved_format, physical)
 
     @property
+    def description(self) -> Description:
+        """What follows from the spec; the same object for specs that are alike."""
+        known = self._description
+        if known is None:
+            known = self._description = _describe(
+                self.shape, self.dtype, self.strides, self.offset, self._format, self._storage_shape
+            )
+        return known
+
+    def set_shape(self, shape: tuple[int, ...]) -> None:
+        """Another shape for the same offset, in row-major order."""
+        self.shape, self.strides, self._description = shape, contiguous_strides(shape), None
+
+    @property
     def format(self) -> Format:
         """The format; ND while it is still "auto"."""
         return Format.ND if self._format is None else self._format
@@ -95,36 +157,27 @@ class TensorSpec:
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.shape)
+        return self.description.size
 
     @property
     def nbytes(self) -> int:
         """Bytes of the elements (not of the storage)."""
-        return (max(self.size, 0) * self.dtype.bits + 7) // 8
+        return self.description.nbytes
 
     @property
     def is_contiguous(self) -> bool:
         """True when the elements lie in row-major order without gaps; the offset does not matter."""
-        return self.strides == contiguous_strides(self.shape) or (
-            self.size == 0
-            or all(n == 1 or s == c for n, s, c in zip(self.shape, self.strides, contiguous_strides(self.shape)))
-        )
+        return self.description.is_contiguous
 
     @property
     def span(self) -> tuple[int, int]:
         """First, and one past the last, element that is touched, counted from the start of the storage."""
-        if self.size <= 0:
-            return self.offset, self.offset
-        reach = [(n - 1) * s for n, s in zip(self.shape, self.strides)]
-        return self.offset + sum(r for r in reach if r < 0), self.offset + sum(r for r in reach if r > 0) + 1
+        return self.description.span
 
     @property
     def storage_nbytes(self) -> int:
         """Bytes that a storage needs: what the elements reach, or the storage shape where that is larger."""
-        if self.size <= 0 or any(n < 0 for n in self.shape):
-            return 0
-        elements = max(self.span[1], math.prod(self.storage_shape), 0)
-        return (elements * self.dtype.bits + 7) // 8
+        return self.description.storage_nbytes
 
     def check_within(self, nbytes: int) -> None:
         """ValueError where an element lies outside a storage of this many bytes."""
@@ -161,4 +214,4 @@ def _integers(what: str, values: Any) -> tuple[int, ...]:
         raise TypeError(f"{what} is {values!r}; it must be a sequence of integers") from None
 
 
-__all__ = ["FormatLike", "TensorSpec", "contiguous_strides"]
+__all__ = ["Description", "FormatLike", "TensorSpec", "contiguous_strides"]

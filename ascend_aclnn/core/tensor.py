@@ -101,12 +101,15 @@ class Tensor(TensorSpec):
         self.offset = offset
         self._format = format
         self._storage_shape = storage_shape
+        self._description = None
         self.handle = None
 
     @classmethod
     def on(cls, storage: Storage, spec: TensorSpec) -> Tensor:
         """A tensor of a spec on a storage."""
-        return cls(storage, spec.shape, spec.dtype, spec.strides, spec.offset, spec._format, spec._storage_shape)
+        tensor = cls(storage, spec.shape, spec.dtype, spec.strides, spec.offset, spec._format, spec._storage_shape)
+        tensor._description = spec._description
+        return tensor
 
     # ---------------------------------------------------------------------------------------- metadata
     @property

@@ -44,6 +44,17 @@ def test_indexing_gives_views(each_backend: Backend, index: Any) -> None:
         assert t.numpy().tolist() == expected.tolist()
 
 
+def test_alike_tensors_share_what_follows_from_their_description(each_backend: Backend) -> None:
+    x, y = aclnn.zeros((4, 6), np.float32), aclnn.zeros((4, 6), np.float32)
+    assert x.description is y.description and x[1:].description is y[1:].description
+    others = [x[1:3], x.T, x[:, ::2], aclnn.zeros((4, 6), np.int32), x.with_format("FRACTAL_NZ"), x.reshape(6, 4)]
+    assert len({id(tensor.description) for tensor in [x, *others]}) == 7
+    view = x[1:, ::2]
+    assert (view.size, view.nbytes, view.span, view.is_contiguous) == (9, 36, (6, 23), False)
+    view.set_shape((2, 2))
+    assert (view.size, view.span, view.strides, view.is_contiguous) == (4, (6, 10), (2, 1), True)
+
+
 def test_transposing_and_reshaping(each_backend: Backend) -> None:
     t = aclnn.asarray(ARRAY)
     assert t.T.numpy().tolist() == ARRAY.T.tolist()
