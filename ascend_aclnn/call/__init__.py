@@ -16,7 +16,7 @@ from ascend_aclnn.call.arguments import Invocation, holds_tensor
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import host_results, output_items
 from ascend_aclnn.call.plan import CallPlan, plan
-from ascend_aclnn.call.replay import remember, signature
+from ascend_aclnn.call.replay import remember, remember_on_device, replay_on_device, signature
 from ascend_aclnn.call.torch_call import call_with_torch, first_torch_tensor
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
@@ -30,11 +30,13 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     backend = current_backend()
     if stream is not None:
         check_stream(stream, backend)
-    arguments: tuple[Any, ...] = ()
-    key = None
-    if backend.wraps_host_memory:
-        arguments = (*args, *output_items(plan, out))
-        key = signature(arguments, (backend, stream is None, out is None))
+    arguments = (*args, *output_items(plan, out))
+    key = signature(arguments, (backend, stream is None, out is None))
+    if not backend.wraps_host_memory:
+        again = None if key is None else replay_on_device(plan, key, arguments, stream)
+        if again is not None:
+            return plan.result(again)
+    else:
         replay = None if key is None else plan.replays.get(key)
         if replay is not None and replay.runner.valid:
             again = replay.run(backend, arguments)
@@ -48,8 +50,11 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     invocation = Invocation(backend, plan, on_device)
     runner = invoke(invocation, args, out, stream)
     results = [invocation.values[i] for i in plan.results] if on_device else host_results(invocation)
-    if key is not None and runner is not None:
-        remember(invocation, key, arguments, runner)
+    if key is not None:
+        if runner is not None:
+            remember(invocation, key, arguments, runner)
+        elif not backend.wraps_host_memory:
+            remember_on_device(invocation, key, arguments)
     return plan.result(results)
 
 

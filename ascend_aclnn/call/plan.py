@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
@@ -30,7 +31,8 @@ class CallPlan:
         self.results = [i for i, p in positions if p.direction != "in"]
         self.formats = {i: _auto_formats(p) for i, p in positions if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST)}
         self.output_specs: dict[Any, dict[str, OutputSpec]] = {}  # by SoC and the specs and values of the inputs
-        self.replays: dict[Any, Any] = {}  # calls that have succeeded, by signature: see call.replay
+        # calls that have succeeded, by signature, the latest last: see call.replay
+        self.replays: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self.result_type: Optional[Any] = result_type(operator) if len(self.results) > 1 else None
 
     def result(self, values: Sequence[Any]) -> Any:

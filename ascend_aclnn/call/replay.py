@@ -1,13 +1,14 @@
 """Repeated calls: what is known about a call holds for all that differ in data and addresses only.
 
 Phase one and the inference of outputs see shapes, dtypes, strides, formats and attribute values, never data. So a call that
-has succeeded on a backend whose operators run on host arrays is remembered by its ``signature``; the next one of the same
-signature goes straight to the reference. Calls that metadata alone cannot distinguish are never remembered, nor are
-failures.
+has succeeded is remembered by its ``signature``. Where operators run on host arrays, the next one of the same signature goes
+straight to the reference; on a device, to phase one with the new addresses. Calls that metadata alone cannot
+distinguish are never remembered, nor are failures.
 """
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
@@ -15,10 +16,13 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ascend_aclnn.call.arguments import Invocation
+from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.catalog import Kind
-from ascend_aclnn.core.interface import Backend, HostRunner
+from ascend_aclnn.core.current import current_backend
+from ascend_aclnn.core.interface import Backend, HostRunner, RememberedCall
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
 REMEMBERED = 256  # calls that a plan remembers
@@ -35,9 +39,10 @@ def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tup
         if kind is np.ndarray:
             key += (item.dtype, item.shape, item.strides)
         elif kind is Tensor:
-            storage = item.storage
-            key += (item.shape, item.dtype, item.strides, item.offset, item._format, item._storage_shape)
-            key.append(storage.backend)
+            storage, description = item.storage, item.description
+            key += (description, storage.backend)
+            if not description.at_start:
+                key.append(storage.nbytes)
         elif kind in _PLAIN:
             key.append(item)
         elif kind is float:
@@ -76,9 +81,116 @@ def remember(call: Invocation, key: tuple[Any, ...], arguments: Sequence[Any], r
         replay = Replay(call, runner, arguments)
     except NotSettled:
         return
-    if len(call.plan.replays) >= REMEMBERED:
-        call.plan.replays.clear()
-    call.plan.replays[key] = replay
+    _keep(call.plan, key, replay)
+
+
+def _keep(plan: CallPlan, key: tuple[Any, ...], replay: Any) -> None:
+    plan.replays[key] = replay
+    while len(plan.replays) > REMEMBERED:
+        with contextlib.suppress(KeyError):  # another thread was faster
+            plan.replays.popitem(last=False)
+
+
+def replay_on_device(
+    plan: CallPlan,
+    key: tuple[Any, ...],
+    items: Sequence[Any],
+    stream: Optional[Stream],
+    allocate: Optional[Callable[[TensorSpec], Tensor]] = None,
+) -> Optional[list[Any]]:
+    """The results of a call that is remembered; None, and nothing done, where it is not."""
+    replay = plan.replays.get(key)
+    if replay is None or replay is _SEEN:
+        return None
+    try:  # noqa: SIM105  # contextlib.suppress takes longer than the look-up
+        plan.replays.move_to_end(key)
+    except KeyError:  # another thread has forgotten it
+        pass
+    results: Optional[list[Any]] = replay.run(items, stream, allocate)
+    return results
+
+
+def remember_on_device(call: Invocation, key: tuple[Any, ...], items: Sequence[Any]) -> None:
+    """Remembers a call on a device that has succeeded for the second time, if it can be made again by its signature.
+
+    A remembered call has handles of its own, which are not worth their price for shapes that never come again.
+    """
+    plan = call.plan
+    if key not in plan.replays:
+        _keep(plan, key, _SEEN)
+    elif plan.replays[key] is _SEEN:
+        sources = _device_sources(call, items)
+        operator = plan.operator
+        remembered = None if sources is None else call.backend.remember(operator, call.values, sources, plan.results)
+        if remembered is not None:
+            _keep(plan, key, remembered if call.on_device else HostReplay(call, remembered, items))
+
+
+_SEEN = object()  # in place of a call that has succeeded once
+
+
+def _device_sources(call: Invocation, items: Sequence[Any]) -> Optional[list[int]]:
+    """For each C parameter the index of the item that its Tensor comes from, -1 without one; None where data decides."""
+    plan = call.plan
+    sources = [-1] * len(call.values)
+    places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
+    for index, ((position, parameter), item) in enumerate(zip(places, items)):
+        if parameter.kind not in (Kind.TENSOR, Kind.TENSOR_LIST):
+            if type(item) is np.ndarray:
+                return None
+        elif item is not None:
+            value = call.values[position]
+            if call.on_device:
+                as_it_is = type(item) is Tensor and value.storage is item.storage
+                if not as_it_is or (value is not item and parameter.direction != "in"):
+                    return None
+            elif type(item) is not np.ndarray or value.dtype.packed or item.dtype != value.dtype.numpy:
+                return None
+            sources[position] = index
+    if not call.on_device and not all(map(_has_plain_memory, (call.values[position] for position in plan.results))):
+        return None
+    return sources
+
+
+def _has_plain_memory(value: Any) -> bool:
+    """Whether a result's memory is that of an ndarray."""
+    if value is None:
+        return True
+    if type(value) is not Tensor or value.dtype.packed or value.format.private:
+        return False
+    return value.is_contiguous and value.offset == 0
+
+
+class HostReplay:
+    """A call on a device with ndarrays, ready for others of its signature: copies around a remembered call."""
+
+    __slots__ = ("_call", "_inputs", "_passed", "_specs", "_written")
+
+    def __init__(self, call: Invocation, remembered: RememberedCall, items: Sequence[Any]) -> None:
+        plan = call.plan
+        places = [(i, parameter) for i, parameter, _ in plan.inputs] + plan.outputs
+        self._call = remembered
+        self._inputs = [index for index, item in enumerate(items) if type(item) is np.ndarray]
+        self._specs = [_spec(call.values[places[index][0]]) for index in self._inputs]
+        self._written = [index for index in self._inputs if places[index][1].direction != "in"]
+        sources = {places[index][0]: index for index in self._written}
+        self._passed = [sources.get(position) for position in plan.results]  # the caller's own array, for each result
+
+    def run(self, items: Sequence[Any], stream: Optional[Stream], allocate: None) -> Optional[list[Any]]:
+        """The results; None, and nothing done, where an array that is to be written is read-only."""
+        for index in self._written:
+            if not items[index].flags.writeable:
+                return None
+        backend = current_backend()
+        tensors = list(items)
+        for index, tensor in zip(self._inputs, backend.copy_in([items[i] for i in self._inputs], self._specs)):
+            tensors[index] = tensor
+        results = backend.copy_out(self._call.run(tensors, stream))
+        for n, source in enumerate(self._passed):
+            if source is not None:
+                items[source][...] = results[n]
+                results[n] = items[source]
+        return results
 
 
 class Replay:

@@ -231,7 +231,12 @@ class Operator:
     def keeps_arguments(self) -> bool:
         """Phase one does not change its aclTensors: known from the source, for CANN's own operators."""
         is_own = self.name in _index() and _registered.get(self.name) is not self
-        return is_own and not _has_trait("rewrites_arguments", self) and not _has_trait("source_not_read", self)
+        return is_own and not self.rewrites_arguments and not _has_trait("source_not_read", self)
+
+    @functools.cached_property
+    def rewrites_arguments(self) -> bool:
+        """Phase one is known to change the description of an aclTensor that it is given."""
+        return _has_trait("rewrites_arguments", self)
 
     @functools.cached_property
     def knows_tensor_indices(self) -> bool:

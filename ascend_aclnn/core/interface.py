@@ -137,6 +137,16 @@ class HostRunner(Protocol):
         """``run`` for arguments that differ from these in data only; ``new``: the outputs share no memory with inputs."""
 
 
+class RememberedCall(abc.ABC):
+    """An operator with all that its arguments have beside memory. See ``Backend.remember``."""
+
+    @abc.abstractmethod
+    def run(
+        self, items: Sequence[Any], stream: Optional[Stream], allocate: Optional[Callable[[TensorSpec], Tensor]] = None
+    ) -> list[Any]:
+        """Runs the operator on other tensors of the same descriptions; its results. ``allocate`` makes the new outputs."""
+
+
 class Collective(NamedTuple):
     """A collective as one rank calls it, by its name in ``Communicator``.
 
@@ -223,6 +233,16 @@ class Backend(abc.ABC):
         values of the same specs and attributes. None where the backend has none.
         """
 
+    def remember(
+        self, operator: Operator, values: Sequence[Any], sources: Sequence[int], results: Sequence[int]
+    ) -> Optional[RememberedCall]:
+        """What runs the operator again on other tensors of the same descriptions, and the same values of the rest.
+
+        ``sources`` has, for each value that is a Tensor, its index among the items of later calls, or -1 for an output that
+        each call makes; ``results`` the positions of what each call returns. None where there is no such thing.
+        """
+        return None
+
     @abc.abstractmethod
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The shape that an operator with a data-dependent output has given a tensor; waits for the operator."""
@@ -230,6 +250,14 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         """A new tensor with the same values in ND or FRACTAL_NZ."""
+
+    def copy_in(self, arrays: Sequence[npt.NDArray[Any]], specs: Sequence[TensorSpec]) -> list[Tensor]:
+        """New tensors of specs with ndarrays' elements: row-major from the start of their storages, of bytes or more."""
+        raise NotImplementedError
+
+    def copy_out(self, tensors: Sequence[Optional[Tensor]]) -> list[Optional[npt.NDArray[Any]]]:
+        """The elements of such tensors as new ndarrays; waits for what wrote them."""
+        raise NotImplementedError
 
     def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         """A tensor's elements in place, for a HostRunner."""

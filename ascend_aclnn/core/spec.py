@@ -20,7 +20,7 @@ class Description:
     Compared by identity: two specs with one Description are alike.
     """
 
-    __slots__ = ("is_contiguous", "nbytes", "row_major", "size", "span", "storage_nbytes")
+    __slots__ = ("at_start", "is_contiguous", "nbytes", "size", "span", "storage_nbytes")
 
     def __init__(
         self,
@@ -35,9 +35,10 @@ class Description:
         size = math.prod(shape)
         self.size = size
         self.nbytes = (max(size, 0) * bits + 7) // 8
-        self.row_major = strides == expected
+        row_major = strides == expected
+        self.at_start = row_major and offset == 0 and bool(shape)  # so the storage's size says nothing more
         self.is_contiguous = (
-            self.row_major or size == 0 or all(n == 1 or s == c for n, s, c in zip(shape, strides, expected))
+            row_major or size == 0 or all(n == 1 or s == c for n, s, c in zip(shape, strides, expected))
         )
         self.span = (offset, offset)
         self.storage_nbytes = 0

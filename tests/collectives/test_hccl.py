@@ -363,8 +363,15 @@ def test_statuses_of_wrong_arguments(request: pytest.FixtureRequest) -> None:
 # ------------------------------------------------------------------------------------------------- failures
 
 
+class _Device:
+    index = 0
+
+
 class _Runtime:
     devices = dict.fromkeys(range(5))
+
+    def current(self) -> _Device:
+        return _Device()
 
     def usable(self) -> bool:
         return True
@@ -382,11 +389,8 @@ class _Runtime:
         return ""
 
 
-class _Backend:
+class _Session:
     runtime = _Runtime()
-
-    def current_device(self) -> int:
-        return 0
 
     def target(self, stream: Any) -> Any:
         return None
@@ -396,7 +400,7 @@ class FailingHccl(Hccl):
     """A libhccl that counts its communicators, and whose n-th call fails."""
 
     def __init__(self, failing: int) -> None:
-        self.backend = _Backend()  # type: ignore[assignment]
+        self.session = _Session()  # type: ignore[assignment]
         self.communicators = set()
         self.failing, self.calls = failing, 0
         self.alive: set[int] = set()

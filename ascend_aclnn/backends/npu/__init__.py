@@ -2,7 +2,7 @@
 
 ``library`` finds and opens them, ``prototypes`` says how their functions are called, ``runtime`` keeps devices,
 threads, streams and the end in order, ``memory`` allocates, ``handles`` makes aclTensors and the like, ``session`` holds
-all these, ``executor`` calls operators, ``backend`` puts it together.
+all these, ``executor`` calls operators, ``remembered`` calls them again, ``backend`` puts it together.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -16,8 +17,9 @@ from ascend_aclnn.backends.npu import formats, prototypes
 from ascend_aclnn.backends.npu.communication import Group, Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import Launcher, NpuPreparedCall
 from ascend_aclnn.backends.npu.library import Libraries, flaw, is_file
-from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, pinned_array
-from ascend_aclnn.backends.npu.runtime import StreamState
+from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, address_of, pinned_array
+from ascend_aclnn.backends.npu.remembered import NpuRememberedCall, can_be_remembered
+from ascend_aclnn.backends.npu.runtime import DEVICE_TO_HOST, HOST_TO_DEVICE, StreamState
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
@@ -33,7 +35,7 @@ from ascend_aclnn.core.interface import (
 from ascend_aclnn.core.socs import accept_reported, soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
-from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.core.tensor import Tensor, host_dtype
 
 
 class NpuBackend(Backend):
@@ -49,6 +51,7 @@ class NpuBackend(Backend):
         accept_reported(self.soc)
         self.emulated = libraries.exports("aclemuLiveCount")
         self.launcher = Launcher(self.session)
+        self._remembered: weakref.WeakSet[NpuRememberedCall] = weakref.WeakSet()
         self._reachable: dict[tuple[int, int], bool] = {}  # device and peer
         self.runtime.at_exit.append(self._release_handles)
 
@@ -67,6 +70,16 @@ class NpuBackend(Backend):
 
     def run(self, operator: Operator, values: Sequence[Any], stream: Optional[Stream]) -> None:
         self.launcher.run(operator, values, stream)
+
+    def remember(
+        self, operator: Operator, values: Sequence[Any], sources: Sequence[int], results: Sequence[int]
+    ) -> Optional[NpuRememberedCall]:
+        plan = self.launcher.plan(operator)
+        if not can_be_remembered(plan, values):
+            return None
+        call = NpuRememberedCall(self.session, plan, values, sources, results)
+        self._remembered.add(call)
+        return call
 
     def convert_format(self, tensor: Tensor, format: Format) -> Tensor:
         return formats.convert(self.launcher, tensor, format)
@@ -110,6 +123,38 @@ class NpuBackend(Backend):
         tensor.assign(array)
         return tensor
 
+    def copy_in(self, arrays: Sequence[npt.NDArray[Any]], specs: Sequence[TensorSpec]) -> list[Tensor]:
+        stream = self.session.target(None)
+        tensors = [Tensor.on(self.allocate(spec.storage_nbytes, stream.device.index), spec) for spec in specs]
+        storages: list[NpuStorage] = [tensor.storage for tensor in tensors]  # type: ignore[misc]  # as allocate() makes
+        for storage in storages:
+            storage.use(stream)
+        if any(storage.block is not None and not storage.block.fresh for storage in storages):
+            self.runtime.wait_stream(stream)  # kernels of the blocks' former users may still run there
+        for storage, array in zip(storages, arrays):
+            if storage.nbytes:
+                host = np.ascontiguousarray(array)
+                status = self.runtime.memcpy(
+                    storage.base, storage.nbytes, address_of(host), storage.nbytes, HOST_TO_DEVICE
+                )
+                self.runtime.check("aclrtMemcpy", status)
+        return tensors
+
+    def copy_out(self, tensors: Sequence[Optional[Tensor]]) -> list[Optional[npt.NDArray[Any]]]:
+        writers = {tensor.storage.writer for tensor in tensors if tensor is not None}  # type: ignore[attr-defined]
+        for stream in writers:
+            if stream is not None:
+                self.runtime.wait_stream(stream)
+        return [None if tensor is None else self._elements(tensor) for tensor in tensors]
+
+    def _elements(self, tensor: Tensor) -> npt.NDArray[Any]:
+        array = np.empty(tensor.shape, host_dtype(tensor.dtype))
+        if array.nbytes:
+            base = tensor.storage.address
+            status = self.runtime.memcpy(address_of(array), array.nbytes, base, array.nbytes, DEVICE_TO_HOST)
+            self.runtime.check("aclrtMemcpy", status)
+        return array
+
     def allocate_output(self, spec: TensorSpec, for_host: bool) -> Tensor:
         return Tensor.on(self.allocate(spec.storage_nbytes, self.current_device()), spec)
 
@@ -130,6 +175,7 @@ class NpuBackend(Backend):
         return info
 
     def empty_cache(self) -> None:
+        self._release_remembered()
         for state in list(self.runtime.devices.values()):
             self.runtime.drop_order_events(state)
             state.pool.empty()
@@ -296,7 +342,12 @@ class NpuBackend(Backend):
         return self.runtime.elapsed(start, end)
 
     # ------------------------------------------------------------------------------------------ the end
+    def _release_remembered(self) -> None:
+        for call in list(self._remembered):
+            call.release()
+
     def _release_handles(self) -> None:
         """At exit: executors first, then the aclTensors that Tensors still hold."""
         self.launcher.close()
+        self._release_remembered()
         self.session.handles.close()

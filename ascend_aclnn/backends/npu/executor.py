@@ -42,12 +42,14 @@ class LaunchPlan:
         "changed",
         "communicates",
         "keeps_arguments",
+        "kinds",
         "memory",
         "name",
         "operator",
         "phase_one",
         "phase_two",
         "pointers",
+        "rewrites_arguments",
         "shaped",
         "tensors",
     )
@@ -57,6 +59,7 @@ class LaunchPlan:
         self.name = operator.name
         self.phase_one, self.phase_two, _ = libraries.operator(operator)
         kinds = [p.kind for p in operator.parameters]
+        self.kinds = tuple(kinds)
         self.tensors = tuple(kind is Kind.TENSOR for kind in kinds)
         # the other arguments that are more than passed on
         self.pointers = tuple((i, k) for i, k in enumerate(kinds) if k is not Kind.TENSOR and k not in _PLAIN)
@@ -64,6 +67,7 @@ class LaunchPlan:
         self.memory = tuple(memory)
         self.changed = tuple(i for i in memory if operator.parameters[i].direction != "in")
         self.keeps_arguments = operator.keeps_arguments  # so the aclTensors that Tensors keep may be passed
+        self.rewrites_arguments = operator.rewrites_arguments
         # outputs whose aclTensor the caller asks for the shape afterwards
         self.shaped = frozenset(self.changed) if operator.data_dependent else frozenset[int]()
         self.communicates = bool(
@@ -108,18 +112,22 @@ class LaunchPlan:
         return arguments
 
     def _pointer(self, kind: Kind, value: Any, stream: StreamState, handles: Handles, undo: list[Undo]) -> Any:
+        if kind is not Kind.TENSOR_LIST:
+            return self.host_pointer(kind, value, handles, undo)
+        for storage in _storages([value]):
+            if storage.home is not stream:
+                storage.use(stream)
+        return handles.tensor_list(value, undo)
+
+    def host_pointer(self, kind: Kind, value: Any, handles: Handles, undo: list[Undo]) -> Any:
+        """The C argument for a value that is no tensor and is not passed as it is."""
         if kind in _ARRAYS:
             return handles.array(kind, value, undo)
         if kind is Kind.SCALAR:
             return handles.scalar(value, undo)
         if kind is Kind.STRING:
             return value.encode()
-        if kind is Kind.SCALAR_LIST:
-            return handles.scalar_list(value, undo)
-        for storage in _storages([value]):
-            if storage.home is not stream:
-                storage.use(stream)
-        return handles.tensor_list(value, undo)
+        return handles.scalar_list(value, undo)
 
     def written(self, values: Sequence[Any]) -> list[NpuStorage]:
         """The storages that the operator changes."""
@@ -145,11 +153,11 @@ def phase_one(session: Session, plan: LaunchPlan, values: Sequence[Any], argumen
     cells = session.runtime.cells
     status = plan.phase_one(*arguments, cells.workspace_size_at, cells.executor_at)
     if status:
-        raise _phase_one_error(session, plan, status, values)
+        raise phase_one_error(session, plan, status, values)
     return cells.workspace_size.value, cells.executor.value or 0
 
 
-def _phase_one_error(session: Session, plan: LaunchPlan, status: int, values: Sequence[Any]) -> AclError:
+def phase_one_error(session: Session, plan: LaunchPlan, status: int, values: Sequence[Any]) -> AclError:
     """Names the argument and says what is allowed, where the operator's rules come to the same status as CANN."""
     text = session.runtime.recent_error()
     argument = rule = None

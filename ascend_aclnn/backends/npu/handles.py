@@ -46,6 +46,13 @@ def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[_Numbers,
     return _int64s(shape), _int64s(strides), strides == contiguous_strides(shape)
 
 
+class TensorDescription(NamedTuple):
+    """An aclTensor but for its address: what aclCreateTensor and aclInitTensor take, and what lives at the addresses there."""
+
+    arguments: tuple[int, ...]
+    numbers: tuple[_Numbers, ...]
+
+
 class TensorHandle:
     """An aclTensor that lives as long as its Tensor (or as long as nobody needs another one)."""
 
@@ -71,6 +78,8 @@ class Handles:
         get = libraries.function
         self._create_tensor = get("aclCreateTensor")
         self._destroy_tensor = get("aclDestroyTensor")
+        self.initialize = get("aclInitTensor")
+        self.set_address = get("aclSetRawTensorAddr")
         self._create_list = get("aclCreateTensorList")
         self._destroy_list = get("aclDestroyTensorList")
         self._create_scalar = get("aclCreateScalar")
@@ -109,6 +118,10 @@ class Handles:
     def _tensor(self, tensor: Tensor) -> int:
         """aclCreateTensor; the storage knows of its use, so its memory is there. Without elements it is null, as torch_npu's."""
         storage: NpuStorage = tensor.storage  # type: ignore[assignment]  # a tensor of this backend
+        pointer: Optional[int] = self._create_tensor(*self.description(tensor).arguments, storage.base)
+        return pointer or self._made("aclCreateTensor", pointer)
+
+    def description(self, tensor: Tensor) -> TensorDescription:
         dims, strides, row_major = _layout(tensor.shape, tensor.strides)
         if tensor._storage_shape is not None:
             physical = _int64s(tensor._storage_shape)
@@ -116,8 +129,8 @@ class Handles:
             physical = dims
         else:  # the storage as a row of elements, which torch_npu makes of each ND tensor
             bits = tensor.dtype.bits
-            physical = _int64s((storage.nbytes * 8 // bits,) if bits else ())
-        pointer: Optional[int] = self._create_tensor(
+            physical = _int64s((tensor.storage.nbytes * 8 // bits,) if bits else ())
+        arguments = (
             dims.address,
             dims.length,
             tensor.dtype,
@@ -126,9 +139,14 @@ class Handles:
             tensor.format,
             physical.address,
             physical.length,
-            storage.base,
         )
-        return pointer or self._made("aclCreateTensor", pointer)
+        return TensorDescription(arguments, (dims, strides, physical))
+
+    def described(self, description: TensorDescription, address: int, undo: list[Undo]) -> int:
+        """An aclTensor of the caller's own, by its description."""
+        pointer = self._made("aclCreateTensor", self._create_tensor(*description.arguments, address))
+        undo.append((self._destroy_tensor, pointer))
+        return pointer
 
     def destroy_tensor(self, pointer: int) -> None:
         """For finalizers: once for each kept aclTensor, never after the end, never raising."""

@@ -546,7 +546,7 @@ class NpuStorage(Storage):
         host = np.empty(nbytes, np.uint8)
         if nbytes:
             self.wait()
-            self._copy(_address_of(host), address, nbytes, DEVICE_TO_HOST)
+            self._copy(address_of(host), address, nbytes, DEVICE_TO_HOST)
         return host
 
     def wait(self) -> None:
@@ -573,7 +573,7 @@ class NpuStorage(Storage):
         host = np.ascontiguousarray(data)
         self._wait_for_users()
         # aclrtMemcpy is not ordered with any stream, which is why they were waited for.
-        self._copy(address, _address_of(host), host.nbytes, HOST_TO_DEVICE)
+        self._copy(address, address_of(host), host.nbytes, HOST_TO_DEVICE)
         self.writer = None
 
     def _wait_for_users(self) -> None:
@@ -607,7 +607,7 @@ class NpuStorage(Storage):
         self.use(target)
         if self.writer is not target:
             self.make_wait(Stream.adopt(self.backend, self.device, target.handle))
-        device, host = self._inside(offset, data.nbytes), _address_of(data)
+        device, host = self._inside(offset, data.nbytes), address_of(data)
         to, source = (device, host) if kind == HOST_TO_DEVICE else (host, device)
         with runtime.on(target.device):
             runtime.call("aclrtMemcpyAsync", to, data.nbytes, source, data.nbytes, kind, target.handle)
@@ -637,7 +637,7 @@ class NpuStorage(Storage):
             block.segment.pool.returned.append(block)
 
 
-def _address_of(array: npt.NDArray[Any]) -> int:
+def address_of(array: npt.NDArray[Any]) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from emulated_device import Emulator
 from live_objects import assert_nothing_left
 
 import ascend_aclnn as aclnn
@@ -23,3 +24,11 @@ def npu(emulator_home: Path) -> Iterator[NpuBackend]:
             pytest.skip("these tests need the emulated device")
         yield backend
         assert_nothing_left()
+
+
+@pytest.fixture
+def emulator(npu: NpuBackend) -> Iterator[Emulator]:
+    """The emulated device's own functions."""
+    functions = Emulator(npu.library_path)
+    yield functions
+    functions.reset()

@@ -1,0 +1,37 @@
+"""The emulated device's own functions, as tests of the npu backend use them."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+
+class Emulator:
+    """The emulator's own functions: failing on demand, counting what is alive."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path))
+        self.library.aclemuFailAt.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int32]
+        self.library.aclemuFailedCall.restype = ctypes.c_char_p
+        self.library.aclemuCallCount.restype = ctypes.c_uint64
+        self.library.aclemuFastRuns.restype = ctypes.c_uint64
+        self.library.aclemuLiveCount.argtypes = [ctypes.c_char_p]
+        self.library.aclemuLiveCount.restype = ctypes.c_uint64
+
+    def fail(self, nth: int, name: str = "", status: int = 507899) -> None:
+        self.library.aclemuFailAt(name.encode() or None, nth, status)
+
+    def failed(self) -> str:
+        return (self.library.aclemuFailedCall() or b"").decode()
+
+    def reset(self) -> None:
+        self.library.aclemuReset()
+
+    def calls(self) -> int:
+        return int(self.library.aclemuCallCount())
+
+    def fast_runs(self) -> int:
+        return int(self.library.aclemuFastRuns())
+
+    def alive(self, kind: str) -> int:
+        return int(self.library.aclemuLiveCount(kind.encode()))
