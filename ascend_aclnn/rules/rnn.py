@@ -80,7 +80,8 @@ def _outputs(states: tuple[str, ...], kept: tuple[str, ...]) -> tuple[Check, ...
         infer_shape(
             output="made",
             **dict.fromkeys(states, "state"),
-            **dict.fromkeys(kept, "[gate] * cells if train else None"),
+            # Where there are more cells than parameters, those are refused.
+            **dict.fromkeys(kept, "[gate] * min(cells, len(params)) if train else None"),
         ),
         output_dtype(**dict.fromkeys(("output", *states, *kept), "input")),
     )

@@ -38,20 +38,19 @@ DTYPES = (np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.bo
 def of_another_dtype(array: Any) -> Iterator[Any]:
     for dtype in DTYPES:
         if array.dtype != dtype:
-            yield np.zeros(array.shape, dtype)
+            yield np.empty(array.shape, dtype)
 
 
 def of_another_shape(array: Any) -> Iterator[Any]:
-    yield array[None]
-    yield array[..., None]
-    yield np.empty((1,) * 9, array.dtype)
-    if array.ndim:
-        yield array.reshape(-1)
-        yield array[:0]
-    for axis in range(array.ndim):
-        yield np.concatenate([array, array], axis)
-        if array.shape[axis] > 1:
-            yield array.take(range(array.shape[axis] - 1), axis)
+    """Arrays of which nothing is written: what they hold does not matter, and their memory is never touched."""
+    shape = array.shape
+    shapes = [(1, *shape), (*shape, 1), (1,) * 9]
+    if shape:
+        shapes += [(array.size,), (0, *shape[1:])]
+    for axis, size in enumerate(shape):
+        sizes = (2 * size, size - 1) if size > 1 else (2 * size,)
+        shapes += [(*shape[:axis], n, *shape[axis + 1 :]) for n in sizes]
+    yield from (np.empty(other, array.dtype) for other in shapes)
 
 
 def variants(value: Any) -> Iterator[Any]:

@@ -52,6 +52,11 @@ def test_lstm_keeps_gates_for_training() -> None:
     assert inferred("aclnnLSTM", *lstm())[3][0] in (None, [])
 
 
+def test_more_layers_than_parameters_make_no_more_gates() -> None:
+    """2**31 - 1 layers would need the machine's memory before they are refused."""
+    assert len(inferred("aclnnLSTM", *lstm(train=True, numLayers=10000))[3][0]) <= 4
+
+
 def test_lstm_in_both_directions_and_batch_first() -> None:
     both = lstm(bidirectional=True, params=weights(4, 1, 2), hx=states(2))
     assert inferred("aclnnLSTM", *both)[:2] == [((T, B, 2 * H), "FLOAT"), ((2, B, H), "FLOAT")]
