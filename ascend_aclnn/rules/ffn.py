@@ -13,7 +13,8 @@ _WHY = "with these dtypes"
 _TOKENS = when(
     "not is_tensor(expertTokens) and len(expertTokens) > 0",
     define(counts="tuple(b - a for a, b in zip((0, *expertTokens), expertTokens)) if ends else expertTokens"),
-    require("min(counts) >= 0", "sum(counts) == prod(x[:-1])", argument="expertTokens"),
+    require("min(counts) >= 0", argument="expertTokens"),
+    require("sum(counts) == prod(x[:-1])", argument="expertTokens", word="all-rows"),
 )
 _SHAPES = (
     require("len(y) == len(x)"),
@@ -34,11 +35,15 @@ def _antiquantised(part: str) -> tuple[Check, ...]:
     return (
         require(f"len({scale}) in (least - 1, least)"),
         same_shape(scale, f"antiquantOffset{part}"),
-        require(f"{scale}[-1] == {weight}[-1]", f"{scale}[0] == experts"),
-        when(f"{weight}.dtype == INT4", require(f"{weight}[-1] % 2 == 0")),
+        require(f"{scale}[-1] == {weight}[-1]", word="columns"),
+        require(f"{scale}[0] == experts"),
+        when(f"{weight}.dtype == INT4", require(f"{weight}[-1] % 2 == 0"), word="int4"),
         when(
             f"len({scale}) == least",
-            require(f"{weight}.dtype == INT4", f"{scale}[-2] > 0", f"{weight}[-2] % {scale}[-2] == 0", argument=scale),
+            require(f"{weight}.dtype == INT4", argument=scale, word="int4"),
+            require(f"{scale}[-2] > 0", word="rows"),
+            require(f"{weight}[-2] % {scale}[-2] == 0", argument=scale, word="multiple"),
+            word="parts",
         ),
     )
 
@@ -65,10 +70,16 @@ _INT8 = (
 _HALVES = (
     same_dtype("x", "y"),
     define(antiquantised="weight1.dtype in (INT8, INT4)"),
-    when("antiquantised", required(*_ANTIQUANT), same_dtype("x", *_ANTIQUANT), absent(*_QUANT, why=_WHY)),
+    when(
+        "antiquantised",
+        required(*_ANTIQUANT),
+        same_dtype("x", *_ANTIQUANT),
+        absent(*_QUANT, why=_WHY),
+        word="antiquantised",
+    ),
     when("x.dtype == BF16", dtypes("FLOAT", "bias1", "bias2")),
     when("x.dtype != BF16", dtypes("FLOAT16", "bias1", "bias2")),
-    when("antiquantised", *_antiquantised("1"), *_antiquantised("2")),
+    when("antiquantised", *_antiquantised("1"), *_antiquantised("2"), word="antiquantised"),
     when(
         "not antiquantised",
         same_dtype("x", "weight1"),
@@ -116,8 +127,8 @@ rule(
             require("experts is None", why="with a gated activation"),
             dtypes("FLOAT16", "bias1", "bias2"),
         ),
-        when("not gated and x.dtype == INT8", *_INT8),
-        when("not gated and x.dtype != INT8", *_HALVES),
+        when("not gated and x.dtype == INT8", *_INT8, word="int8"),
+        when("not gated and x.dtype != INT8", *_HALVES, word="half"),
     ),
     infer_shape(y="x"),
     output_dtype(y="x if x.dtype != INT8 else BF16 if deqScale1 is not None and deqScale1.dtype == BF16 else FLOAT16"),

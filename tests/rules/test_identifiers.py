@@ -17,6 +17,7 @@ OPERATORS = [catalog.get(name) for name in catalog.names()]
 KINDS = frozenset(
     "absent axis dtype empty format layout length null product range rank shape value".split()  # noqa: SIM905
 )
+LONGEST = 80  # characters behind the operator's name
 
 
 def test_errors_tell_the_check(each_backend: Backend) -> None:
@@ -41,6 +42,7 @@ def test_identifiers_are_well_formed(family: str) -> None:
             assert name == operator.name and kind in KINDS, identifier
             assert parts[0] in names or kind == "product", identifier
             assert re.fullmatch(r"[\w/-]+", identifier), identifier
+            assert len("/".join(parts)) <= LONGEST, f"{identifier}: give a condition a word"
 
 
 def collisions(operator: Operator) -> list[str]:

@@ -16,7 +16,7 @@ _HEADS = (
         key_heads="key[2] if qInputLayout == 'BSND' else key[1]",
     ),
     require("key_heads > 0", "heads % key_heads == 0", argument="key"),
-    when("qInputLayout != 'TND'", require("key[0] == query[0]")),
+    when("qInputLayout != 'TND'", require("key[0] == query[0]"), word="padded"),
 )
 _MASK = (
     define(
@@ -124,11 +124,15 @@ rule(
     dtypes("BOOL UINT8", "blockSparseMaskOptional"),
     same_dtype("query", "dq", "dk", "dv"),
     # Widths (and batches, but for TND) agree; no mask of tokens, no band.
-    when("qInputLayout != 'TND'", require(*(f"len({name}) == len(query)" for name in _OTHERS))),
-    when("qInputLayout != 'TND'", require(*(f"{name}[:1] == query[:1]" for name in _OTHERS))),
+    when("qInputLayout != 'TND'", require(*(f"len({name}) == len(query)" for name in _OTHERS)), word="padded"),
+    when("qInputLayout != 'TND'", require(*(f"{name}[:1] == query[:1]" for name in _OTHERS)), word="padded"),
     require("key[-1] == query[-1]", "dq[-1] == query[-1]", "dk[-1] == query[-1]"),
     when("qInputLayout == 'TND'", require(*(f"{n}[-1] == query[-1]" for n in ("value", "attentionOut", "dout", "dv")))),
-    when("qInputLayout != 'TND'", require(*(f"{n}[-1] == value[-1]" for n in ("attentionOut", "dout", "dv")))),
+    when(
+        "qInputLayout != 'TND'",
+        require(*(f"{n}[-1] == value[-1]" for n in ("attentionOut", "dout", "dv"))),
+        word="padded",
+    ),
     absent("attenMaskOptional"),
     one_of("maskType", 0),
     one_of("preTokens", 2147483647),

@@ -21,8 +21,10 @@ _WIDTHS = require("keyWidth == q.D", "valueWidth <= q.D")
 _MASK = when(
     "layout != 'TND' and (sparseMode is None or sparseMode in (0, 1))",
     define(lengths="(q.S, by_letter(key, layout).S)"),
-    require("len(attenMaskOptional) in (2, 4)", "attenMaskOptional[-2:] == lengths"),
+    require("len(attenMaskOptional) in (2, 4)", word="rank"),
+    require("attenMaskOptional[-2:] == lengths"),
     require("broadcasts(attenMaskOptional[:-2], (q.B, q.N))", argument="attenMaskOptional"),
+    word="whole-mask",
 )
 _OF_SEVERAL_LENGTHS = when(
     lambda call: "VarLen" in call.operator.name or "Unpadding" in call.operator.name, require("inputLayout == 'TND'")
@@ -39,6 +41,7 @@ _ROPE = (
         required("attenMaskOptional", status=PARAM_NULLPTR),
         absent("realShiftOptional", "pseShiftOptional", "dropMaskOptional", why="with query_rope"),
         require("keepProb >= 1", "layout == 'TND'", why="with query_rope"),
+        word="rope",
     ),
 )
 _VERSIONS = "aclnnFlashAttention{0} aclnnFlashAttention{0}V2 aclnnFlashAttention{0}V3 aclnnFlashAttention{0}V4"
@@ -96,7 +99,12 @@ rule(
         *_COPIED,
         documented_products,
         # Queries or keys without elements, and values on Ascend 950's own version, need only a kernel that writes zeros.
-        when("not (query.empty or key.empty or (softmaxOutOut is not None and value.empty))", tiling(*_ATTENDED)),
+        when(
+            "not (query.empty or key.empty or (softmaxOutOut is not None and value.empty))",
+            tiling(*_ATTENDED),
+            word="not-empty",
+        ),
+        word="outputs",
     ),
     _INFERRED,
     # The scores themselves are not put out; Ascend 950's version wants an (empty) tensor all the same.
@@ -130,6 +138,7 @@ rule(
             dScaleK="(q.B, keyHeads, ceil_div(key[1], 256), 1)",
             dScaleV="(q.B, keyHeads, ceil_div(value[1], 512), 1)",
         ),
+        word="outputs",
     ),
     _INFERRED,
     infer_shape(softmaxOutout="(0,)"),
@@ -174,16 +183,19 @@ rule(
                 require("keyHeads > 0", "q.N % keyHeads == 0", argument="key"),
                 _MASK,
             ),
+            word="all-outputs",
         ),
         when(
             "sinkInOptional is not None and dsinkOut is not None",
             dtypes("FLOAT", "sinkInOptional", "dsinkOut"),
-            when("not dsinkOut.empty", rank(1, "dsinkOut"), has_shape(dsinkOut="sinkInOptional")),
+            when("not dsinkOut.empty", rank(1, "dsinkOut"), has_shape(dsinkOut="sinkInOptional"), word="sink-output"),
+            word="sink",
         ),
         when("query.dtype not in FLOAT8S", same_dtype("query", "key", "value", "dy")),
         dtypes({"A2 A3": FLOATS, "": f"{FLOATS} {FLOAT8S}"}, "query"),
         *_ROPE,
         documented_products,
+        word="outputs",
     ),
     infer_shape(dqOut="query", dkOut="key", dvOut="value", dpseOut="pseShiftOptional"),
     infer_shape(dqRopeOut="rotatedQuery", dkRopeOut="rotatedKey", dsinkOut="sinkInOptional"),

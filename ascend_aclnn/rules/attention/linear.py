@@ -89,7 +89,11 @@ rule(
     require("all(b >= a for a, b in zip(cuSeqlensOptional, cuSeqlensOptional[1:]))"),
     when("cuSeqlensOptional is not None and not packed", require("values.B == 1")),
     require("len(cuSeqlensOptional) <= 1025"),
-    when("chunkIndicesOptional is not None", require("cuSeqlensOptional is not None", argument="chunkIndicesOptional")),
+    when(
+        "chunkIndicesOptional is not None",
+        require("cuSeqlensOptional is not None", argument="chunkIndicesOptional"),
+        word="chunks",
+    ),
     require(
         "chunkIndicesOptional == tuple(n for row, m in enumerate(chunks) for chunk in range(m) for n in (row, chunk))",
         why="each chunk of each sequence, in order, by two numbers",
@@ -100,6 +104,7 @@ rule(
         required("aLogOptional"),
         has_shape(aLogOptional="(heads,)", dtBiasOptional="(heads * q[-1],)"),
         when("safeGate", require("-5 <= lowerBound < 0")),
+        word="gate",
     ),
     same_dtype("q", "attnOut", "aqkOut", "akkOut"),
     output_shape(

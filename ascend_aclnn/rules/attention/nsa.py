@@ -79,6 +79,7 @@ rule(
             require(*(f"{mask}[0] >= longestQuery" for mask in _MASKS)),
             require("attenMaskOptional[1] >= longestKey", "topkMaskOptional[1] >= longestChoice"),
         ),
+        word="outputs",
     ),
     infer_shape(
         softmaxMaxOut="(*query[:2], 8)",
@@ -93,7 +94,9 @@ rule(
     require("1 <= query[0] <= 10000"),
     same_dtype("query", "key", "value", "output", among=HALVES),
     dtypes("INT32", "blockTableOptional", "topKOutput"),
-    when("output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products),
+    when(
+        "output.size or topKOutput.size", one_of("layoutOptional", "TND", "BSND"), documented_products, word="outputs"
+    ),
     positive("numKeyValueHeads"),
     tiling(require("query.size > 0", "key.size > 0", "value.size > 0")),
     # Keys are paged: (blocks, tokens, heads * width). Packed queries are one for each sequence unless their lengths say more.
@@ -109,6 +112,7 @@ rule(
             when("layoutOptional == 'BSND'", require("query[0] == blockTableOptional[0]")),
             when("layoutOptional == 'TND'", require("query[0] >= blockTableOptional[0]")),
         ),
+        word="outputs",
     ),
     infer_shape(
         output="(*query[:-1], value[2] // numKeyValueHeads)",

@@ -34,7 +34,7 @@ rule(
         require("oriTopkLengthOptional[:-1] == q[:-2]", "cmpTopkLengthOptional[:-1] == q[:-2]"),
         has_shape(sinksOptional="(q[-2],)"),
         *_LENGTHS,
-        when("layoutQOptional == 'BSND'", *_OF_BATCH),
+        when("layoutQOptional == 'BSND'", *_OF_BATCH, word="padded"),
         # Nothing else than 448 elements of 8 bits and 64 rotated ones; the keys are packed, with their scales.
         on_operators("aclnnMixedQuantSparseFlashMla", require("q[-1] == 512", "0 <= ropeHeadDim < q[-1]")),
         on_operators(

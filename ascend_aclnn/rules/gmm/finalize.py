@@ -98,7 +98,7 @@ _ON_A2 = (
     formats("ND", *_TENSORS),
     formats("ND FRACTAL_NZ", "w"),
     not_empty("x", "w", "scale", "groups", "token", "shared", "logit", "row"),
-    when("len(tuningConfigOptional) > 0", require("0 <= tuningConfigOptional[0] <= x[0]")),
+    when("len(tuningConfigOptional) > 0", require("0 <= tuningConfigOptional[0] <= x[0]"), word="tuned"),
 )
 _MX_SIZES = define(k="x1[1]", n="x2[1] if transposeX2 else x2[2]")
 _MX_GROUPS = (

@@ -91,14 +91,16 @@ _ATTRIBUTES = (
 def _one_for_each(name: str, grouped: bool = False) -> tuple[Check, ...]:
     """A list has a row for each group (single weight), or a tensor for each weight; ``grouped``: or a matrix."""
     return (
-        require(f"len({name}) == len(weight)"),
+        require(f"len({name}) == len(weight)", word="as-weight"),
         define(row="2 if single_weight else 1"),
-        require(f"all(len(t) in (row, row + {int(grouped)}) for t in {name})"),
+        require(f"all(len(t) in (row, row + {int(grouped)}) for t in {name})", word="ranks"),
         require(
-            f"all(len(t) == row or (t[-2] > 0 and w[-2] % t[-2] == 0) for t, w in zip({name}, weights))", argument=name
+            f"all(len(t) == row or (t[-2] > 0 and w[-2] % t[-2] == 0) for t, w in zip({name}, weights))",
+            argument=name,
+            word="parts",
         ),
-        when("single_weight", require(f"all(t[0] == count for t in {name})")),
-        require(f"all(t[-1] == w[-1] for t, w in zip({name}, weights))", argument=name),
+        when("single_weight", require(f"all(t[0] == count for t in {name})", word="count"), word="single"),
+        require(f"all(t[-1] == w[-1] for t, w in zip({name}, weights))", argument=name, word="columns"),
     )
 
 
@@ -111,8 +113,10 @@ _PER_TOKEN = (
     dtypes("FLOAT", "perTokenScaleOptional"),
     when(
         "perTokenScaleOptional is not None",
-        require("len(x) == 1", "len(y) == 1", "len(perTokenScaleOptional) == 1", argument="perTokenScaleOptional"),
+        require("len(x) == 1", "len(y) == 1", argument="perTokenScaleOptional"),
+        require("len(perTokenScaleOptional) == 1", word="one"),
         require("perTokenScaleOptional[0] == (xs[0][0],)"),
+        word="per-token",
     ),
 )
 _FLOATING = (
@@ -142,6 +146,7 @@ _INT8 = (
         when("y[0].dtype == BF16", dtypes("BF16", "scaleOptional")),
         when("y[0].dtype == FLOAT16", dtypes("FLOAT", "scaleOptional")),
         *_PER_TOKEN,
+        word="requantised",
     ),
 )
 # With an offset for each column all parameters are there; without one CANN looks no further.
@@ -157,6 +162,7 @@ _INT4_WEIGHT = when(
         "perTokenScaleOptional[0] == (xs[0][0], 1)",
     ),
     absent(*_ANTIQUANT, why="with x of INT8"),
+    word="offset",
 )
 _INT4 = (
     dtypes(HALVES, "y"),
@@ -168,6 +174,7 @@ _INT4 = (
     when(
         "len(scaleOptional[0]) == 3",
         require("scaleOptional[0][1] > 0", "xs[0][1] % (2 * scaleOptional[0][1]) == 0", argument="scaleOptional"),
+        word="groups",
     ),
     *_PER_TOKEN,
     require("groupType == 0", "len(x) == 1", "len(weight) == 1", "len(y) == 1"),
@@ -181,13 +188,19 @@ _QUANTISED_WEIGHTS = (
     when(
         "weights[0].dtype == INT8 or not single_weight",
         required("antiquantOffsetOptional", status=PARAM_INVALID),
+        word="int8-or-several",
     ),
-    when("weights[0].dtype == INT8", *(word for name in _ANTIQUANT for word in _one_for_each(name))),
+    when(
+        "weights[0].dtype == INT8",
+        *(word for name in _ANTIQUANT for word in _one_for_each(name)),
+        word="int8-weight",
+    ),
     when(
         "weights[0].dtype == INT4",
         *(word for name in _ANTIQUANT for word in _one_for_each(name, grouped=True)),
-        require("all(len(t) == len(antiquantScaleOptional[0]) for t in antiquantScaleOptional)"),
-        require("all(len(t) == len(antiquantScaleOptional[0]) for t in antiquantOffsetOptional)"),
+        require("all(len(t) == len(antiquantScaleOptional[0]) for t in antiquantScaleOptional)", word="one-rank"),
+        require("all(len(t) == len(antiquantScaleOptional[0]) for t in antiquantOffsetOptional)", word="one-rank"),
+        word="int4-weight",
     ),
     same_dtype("x", *_ANTIQUANT),
     absent(*_QUANT, why="with quantised weights alone"),
@@ -201,10 +214,10 @@ _DTYPES = (
         on_operators(f"{_WITH_ARRAY} {_V3}", dtype_table("x weight", *_ROWS)),
         define(narrow="weights[0].dtype in (INT8, INT4)"),
         when("not narrow", *_FLOATING),
-        when("xs[0].dtype == INT8 and weights[0].dtype == INT8", *_INT8),
-        when("xs[0].dtype == INT8 and weights[0].dtype == INT4", _INT4_WEIGHT),
-        when("xs[0].dtype == INT4", *_INT4),
-        when("xs[0].dtype in HALVES and narrow", *_QUANTISED_WEIGHTS),
+        when("xs[0].dtype == INT8 and weights[0].dtype == INT8", *_INT8, word="int8"),
+        when("xs[0].dtype == INT8 and weights[0].dtype == INT4", _INT4_WEIGHT, word="int8-by-int4"),
+        when("xs[0].dtype == INT4", *_INT4, word="int4"),
+        when("xs[0].dtype in HALVES and narrow", *_QUANTISED_WEIGHTS, word="narrow"),
     ),
 )
 
@@ -266,7 +279,7 @@ _EVEN = (
     ),
 )
 _OUTPUTS = (
-    when("split == -1", output_shape(y="[(*t[:-1], w[-1]) for t, w in zip(xs, weights)]")),
+    when("split == -1", output_shape(y="[(*t[:-1], w[-1]) for t, w in zip(xs, weights)]"), word="whole"),
     when("split == 2", output_shape(y="[(count, xs[0][0], n)]")),
     when("split == 0 and splitItem in (2, 3)", output_shape(y="[(rows, n)]")),
     when(
@@ -291,11 +304,12 @@ _GROUPS = (
             when("len(groupListOptional) == 2", require("groupListOptional[1] == 2")),
             require("1 <= groupListOptional[0] <= 1024", "groupListOptional[0] == planned or planned == 1"),
             dtypes("INT64", "groupListOptional"),
+            word="split",
         ),
     ),
     on_operators(
         _WITH_ARRAY,
-        when("split == -1", require("len(groupListOptional) == len(x)", "all(len(t) == 2 for t in x)")),
+        when("split == -1", require("len(groupListOptional) == len(x)", "all(len(t) == 2 for t in x)"), word="whole"),
         require(
             "groupListOptional == tuple(sorted(groupListOptional))",
             "groupListOptional[0] >= 0",
@@ -316,6 +330,7 @@ _LIMITS = (
     when(
         "len(tuningConfigOptional) > 0",
         require("0 <= tuningConfigOptional[0] <= max(t[0] for t in xs)"),
+        word="tuned",
     ),
 )
 # A weight in FRACTAL_NZ fills its tiles; on 310P out's rows fill 32 bytes.
@@ -342,6 +357,7 @@ _TILES = when(
             ),
         ),
     ),
+    word="not-empty",
 )
 
 rule(
@@ -352,7 +368,7 @@ rule(
     *_DTYPES,
     when("split == 2", *_SPLIT_K),
     when("split != 2", not_transposed("x")),
-    when("split == -1", *_NO_SPLIT),
+    when("split == -1", *_NO_SPLIT, word="whole"),
     when("split == 0", *_SPLIT_M),
     when("split != 2", *_EVEN),
     *_OUTPUTS,

@@ -35,7 +35,7 @@ __all__ = [
 def in_range(name: str, least: float, most: float) -> Check:
     """An attribute lies in a closed range."""
 
-    @refuses("range", name)
+    @refuses("range", name, limits=(least, most))
     def check(call: Call) -> None:
         value = call.get(name)
         if value is not None and not least <= value <= most:
@@ -47,7 +47,7 @@ def in_range(name: str, least: float, most: float) -> Check:
 def valid_axis(name: str, tensor: str) -> Check:
     """An integer attribute is an axis of a tensor (negative ones count from the end; a 0-d tensor has 0 and -1)."""
 
-    @carries(axis_refusals(name))
+    @refuses("axis", name)
     def check(call: Call) -> None:
         if call.is_present(tensor):
             normalise_axes(call, name, (call[name],), len(call.shape(tensor)))
@@ -68,7 +68,7 @@ def valid_axes(name: str, tensor: str) -> Check:
 def one_of(name: str, *allowed: Any) -> Check:
     """An attribute has one of the values."""
 
-    @refuses("value", name)
+    @refuses("value", name, limits=allowed)
     def check(call: Call) -> None:
         if call.get(name) is not None and call[name] not in allowed:
             call.refuse(name, f"is {call[name]!r}; it must be {' or '.join(repr(a) for a in allowed)}", check="value")
@@ -79,7 +79,7 @@ def one_of(name: str, *allowed: Any) -> Check:
 def array_length(name: str, *allowed: int) -> Check:
     """An aclIntArray (or other array, or list) has one of the lengths; an absent one passes."""
 
-    @refuses("length", name)
+    @refuses("length", name, limits=allowed)
     def check(call: Call) -> None:
         value = call.get(name)
         if value is not None and len(value) not in allowed:
@@ -251,11 +251,12 @@ def not_negative(*names: str) -> Check:
 
 def multiple_of(divisor: int, *names: str) -> Check:
     """Numbers, or the items of arrays, are multiples; absent ones pass."""
-    return _numbers(names, "range/multiple", lambda value: value % divisor == 0, f"be a multiple of {divisor}")
+    needed = f"be a multiple of {divisor}"
+    return _numbers(names, "range/multiple", lambda value: value % divisor == 0, needed, divisor)
 
 
-def _numbers(names: Sequence[str], kind: str, holds: Callable[[Any], bool], needed: str) -> Check:
-    @refuses(kind, *names)
+def _numbers(names: Sequence[str], kind: str, holds: Callable[[Any], bool], needed: str, limit: int = 0) -> Check:
+    @refuses(kind, *names, limits=(limit,))
     def check(call: Call) -> None:
         for name in names:
             value = call.get(name)

@@ -347,6 +347,8 @@ class Refusal(NamedTuple):
     applies: Optional[Callable[[Operator], bool]] = None  # to which of the operators that share the rule
     condition: Any = None  # the Expression of a condition, which says the kind, and the words unless ``check`` does
     places: tuple[Any, ...] = ()  # the groups it stands in, from the inside: a word, or the Expression of a condition
+    limits: tuple[Any, ...] = ()  # the numbers, or other values, with which it compares: of ranges, ranks, lengths
+    other: str = ""  # the argument with which it compares
 
 
 # What any expression may find missing in an argument. Such refusals have identifiers, and no list names them.
@@ -364,10 +366,16 @@ def refusals_of(source: Any) -> list[Refusal]:
 
 
 def refuses(
-    check: str, *names: str, status: Optional[int] = None, carry: Iterable[Any] = ()
+    check: str,
+    *names: str,
+    status: Optional[int] = None,
+    carry: Iterable[Any] = (),
+    limits: Iterable[Any] = (),
+    other: str = "",
 ) -> Callable[[_Marked], _Marked]:
     """Marks a function with its refusals: a check of the named arguments, and those of what it calls (``carry``)."""
-    return carries([Refusal(name, check, status=status or 0) for name in names], *carry)
+    own = [Refusal(name, check, status=status or 0, limits=tuple(limits), other=other) for name in names]
+    return carries(own, *carry)
 
 
 def carries(*sources: Any) -> Callable[[_Marked], _Marked]:

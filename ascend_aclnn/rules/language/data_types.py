@@ -9,7 +9,7 @@ from typing import Any, Optional, Union
 
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.dtypes import DataType
-from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Refusal, Word, refusals_of, refuses
+from ascend_aclnn.rules.language.call import Call, Check, DtypeRule, Refusal, Word, carries, refusals_of, refuses
 from ascend_aclnn.rules.language.dtype_families import FLOATS_WITHOUT_BF16
 from ascend_aclnn.rules.language.expressions import dtype_rule
 
@@ -108,7 +108,12 @@ def documented_dtypes(*names: str) -> Check:
         listed = [(p.name, operator.dtypes(p, product)) for p in chosen]
         return [(name, allowed) for name, allowed in listed if allowed]
 
-    @refuses("dtype", *(names or ("*",)))
+    @carries(
+        [
+            Refusal(name, "dtype", applies=None if name == "*" else functools.partial(documents_dtypes, name=name))
+            for name in names or ("*",)
+        ]
+    )
     def check(call: Call) -> None:
         for name, allowed in documented(call.operator, call.product):
             for tensor in call.tensors(name):
@@ -117,6 +122,12 @@ def documented_dtypes(*names: str) -> Check:
                     call.refuse(name, text, cause=("dtype", {"came": tensor.dtype, "allowed": allowed}), check="dtype")
 
     return check
+
+
+def documents_dtypes(operator: Operator, name: str) -> bool:
+    """Whether an operator's document lists data types of a parameter."""
+    position = operator.positions.get(name)
+    return position is not None and bool(operator.parameters[position].dtypes)
 
 
 class _DtypeTable(Word):
@@ -207,7 +218,7 @@ class _SameDtype(Word):
         super().__init__()
         self.first, self.others = first, others
         self.among = None if among is None else dtypes(among, first)
-        self.refusals = [Refusal(name, f"dtype/as-{first}") for name in others]
+        self.refusals = [Refusal(name, f"dtype/as-{first}", other=first) for name in others]
         self.refusals += refusals_of(self.among)
         self.dtypes = {name: [(lambda call: call.is_present(first), dtype_of(first))] for name in others}
 
@@ -307,7 +318,7 @@ def dtype_attribute(name: str) -> DtypeRule:
 def promoted(*names: str) -> DtypeRule:
     """The data type to which tensors promote, by CANN's table; RuleViolation where they do not."""
 
-    @refuses("dtype/promotion", *names)
+    @refuses("dtype/promotion", *names[1:])
     def dtype(call: Call) -> DataType:
         result: Optional[DataType] = None
         for name in names:

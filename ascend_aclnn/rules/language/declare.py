@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Optional, Union
 
@@ -12,8 +13,8 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR, RuleViolation
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import Call, Check, Refusal, ShapeRule, Shapes, make_checks, refuses
-from ascend_aclnn.rules.language.data_types import documented_dtypes
-from ascend_aclnn.rules.language.expressions import Absent, condition_check, expression
+from ascend_aclnn.rules.language.data_types import documented_dtypes, documents_dtypes
+from ascend_aclnn.rules.language.expressions import Absent, Expression, condition_check, conjuncts, expression
 from ascend_aclnn.rules.language.groups import Group, place_word
 from ascend_aclnn.rules.language.layout import rank
 
@@ -61,7 +62,7 @@ class Rule:
         self.versions = tuple(versions) or (name,)
         self.null_status = null_status
         group = Group(words)
-        self.checks = tuple(group.words)
+        self.words = group
         self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
         self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
         self.empty_lists = empty_lists.split()
@@ -74,7 +75,6 @@ class Rule:
         self.definitions = {**dict.fromkeys(self.aliases, nothing), **group.definitions}
         self.conditional = group.conditional
         self.expressions = group.expressions
-        self._refusals = group.refusals
         self.nullable = frozenset(nullable.split())
         self.required = frozenset(required.split())
 
@@ -108,7 +108,7 @@ class Rule:
         return next(reversed(attributes or present or list(parameters.values())), None)
 
     def _check_words(self, call: Call) -> None:
-        make_checks(self.checks, call)
+        make_checks(self.words.words, call)
         for name in call.operator.not_empty:
             if call.is_empty(name):
                 call.refuse(name, "is empty; it must have elements", TILING_ERROR, check="empty/kernel")
@@ -202,14 +202,24 @@ class Rule:
 
     def listed_refusals(self, operator: Operator) -> Iterator[tuple[str, Refusal]]:
         """As ``refusals``, with those that several words make of one argument."""
+        yield from self.identified(
+            operator,
+            (
+                *(Refusal(p.name, "null", "", self.null_status) for p in operator.parameters if self._is_needed(p)),
+                *self.words.refusals,
+                *(Refusal(name, "empty/kernel", "tiling", TILING_ERROR) for name in operator.not_empty),
+            ),
+        )
+
+    def identified(self, operator: Operator, refusals: Iterable[Refusal]) -> Iterator[tuple[str, Refusal]]:
+        """Refusals of words of the rule, with their identifiers, as far as they concern an operator."""
         positions = self.positions(operator)
-        listed = [
-            *(Refusal(p.name, "null", "", self.null_status) for p in operator.parameters if self._is_needed(p)),
-            *self._refusals,
-            *(Refusal(name, "empty/kernel", "tiling", TILING_ERROR) for name in operator.not_empty),
-        ]
-        for refusal in listed:
+        for refusal in refusals:
             if refusal.applies is not None and not refusal.applies(operator):
+                continue
+            if refusal.other and positions.get(refusal.other) == positions.get(refusal.argument):
+                continue  # of an in-place form, which compares an argument with itself
+            if any(isinstance(place, Expression) and self._never_holds(operator, place) for place in refusal.places):
                 continue
             name = refusal.argument
             if refusal.condition is not None:
@@ -225,7 +235,7 @@ class Rule:
                 continue
             if name == "*":
                 kinds = (Kind.TENSOR, Kind.TENSOR_LIST)
-                names = [p.name for p in operator.parameters if p.kind in kinds]
+                names = [p.name for p in operator.parameters if p.kind in kinds and documents_dtypes(operator, p.name)]
             elif name and name not in positions:
                 continue
             else:
@@ -238,6 +248,18 @@ class Rule:
         """The names of the tensor lists."""
         parameters = operator.parameters
         return {n for n, i in self.positions(operator).items() if parameters[i].kind is Kind.TENSOR_LIST}
+
+    def _never_holds(self, operator: Operator, condition: Expression) -> bool:
+        """Whether a condition of ``when`` needs a parameter that this version of the operator does not have."""
+        positions = self.positions(operator)
+        for part in map(expression, conjuncts(condition.text)):
+            asks = isinstance(part.tree, ast.Compare) and isinstance(part.tree.ops[0], ast.IsNot)
+            if (asks or not part.branching) and any(
+                name not in positions and (name in self.aliases or not self._is_known(operator, name))
+                for name in part.names
+            ):
+                return True
+        return False
 
     def _is_known(self, operator: Operator, name: str) -> bool:
         return name in self.positions(operator) or name in self.definitions or name == "product"

@@ -213,8 +213,9 @@ class Absent(Exception):
 class Expression:
     """A Python expression over the arguments of a call, compiled when it is first used."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, word: str = "") -> None:
         self.text = text
+        self.word = word  # stands for it in identifiers
 
     @functools.cached_property
     def tree(self) -> ast.expr:
@@ -390,8 +391,8 @@ def value_of(call: Call, name: str) -> Any:
 class Conditional:
     """A condition of ``when`` from text: false where it names a null pointer, unless it asks for None."""
 
-    def __init__(self, text: str) -> None:
-        self.expression = Expression(text)
+    def __init__(self, text: str, word: str = "") -> None:
+        self.expression = Expression(text, word)
 
     def __call__(self, call: Call) -> bool:
         try:
@@ -405,7 +406,7 @@ class _Require(Word):
 
     def __init__(self, conditions: Sequence[str], why: str, argument: str, word: str) -> None:
         super().__init__()
-        self.expressions = [Expression(part) for text in conditions for part in _conjuncts(text)]
+        self.expressions = [Expression(part) for text in conditions for part in conjuncts(text)]
         self.why = why and f", {why}"
         self.argument, self.word = argument, word
         self.refusals = [Refusal(argument, word, condition=part) for part in self.expressions]
@@ -432,7 +433,7 @@ def require(*conditions: str, why: str = "", argument: str = "", word: str = "")
     return _Require(conditions, why, argument, word)
 
 
-def _conjuncts(text: str) -> list[str]:
+def conjuncts(text: str) -> list[str]:
     """Conditions joined by ``and`` as separate ones, so that each is explained by itself."""
     if " and " not in text:
         return [text]
@@ -482,8 +483,6 @@ def dtype_rule(source: Union[DtypeRule, str]) -> DtypeRule:
 
 # ------------------------------------------------------------------------------------------------- identifiers
 
-_LONGEST = 40  # characters of a condition that is spelled out
-_MOST_NAMES = 4  # of one that is not
 _KINDS = {
     "dtype": "dtype",
     "format": "format",
@@ -547,10 +546,10 @@ def _names(node: ast.expr, name: str) -> bool:
     )
 
 
-def slug(tree: ast.expr) -> str:
-    """A condition in words for an identifier; of a long one the names that are in it."""
+def slug(tree: ast.expr, longest: int = 40, most_names: int = 4) -> str:
+    """A condition in words for an identifier; of one of more characters the names that are in it."""
     words = re.sub("[^A-Za-z0-9]+", "-", _spelled(tree)).strip("-")
-    return words if len(words) <= _LONGEST else "-".join(Expression(ast.unparse(tree)).names[:_MOST_NAMES])
+    return words if len(words) <= longest else "-".join(Expression(ast.unparse(tree)).names[:most_names])
 
 
 def _spelled(node: ast.AST) -> str:

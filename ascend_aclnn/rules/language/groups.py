@@ -7,6 +7,7 @@ inferred in any case.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
@@ -33,6 +34,7 @@ class Group(Word):
     def __init__(self, words: Sequence[Check], where: Optional[Condition] = None) -> None:
         super().__init__()
         self.words = [word for word in words if not isinstance(word, Word) or word.checks]
+        self.inferring = [word for word in words if isinstance(word, Word) and not word.checks]
         self.checks = bool(self.words)
         for word in words:
             if isinstance(word, Word):
@@ -41,7 +43,7 @@ class Group(Word):
                 _join(self.definitions, word.definitions, where)
                 _join(self.conditional, word.conditional, where)
                 self.expressions += word.expressions
-            self.refusals += refusals_of(word)
+        self.refusals = [refusal for word in (*self.words, *self.inferring) for refusal in refusals_of(word)]
 
     def __call__(self, call: Call) -> None:
         make_checks(self.words, call)
@@ -68,7 +70,7 @@ class _When(Group):
     ) -> None:
         super().__init__(words, where)
         self.condition = where
-        self.place: Any = place or getattr(where, "expression", "")
+        self.place: Any = where.expression if isinstance(where, Conditional) else place
         if isinstance(where, Conditional):
             self.expressions.append(where.expression)
         self.refusals = [
@@ -120,13 +122,18 @@ def when(where: Union[str, Condition], *words: Check, word: str = "") -> Check:
 
     ``word`` stands for the condition in the identifiers of the checks; an expression stands for itself by default.
     """
-    condition = Conditional(where) if isinstance(where, str) else where
+    condition = Conditional(where, word) if isinstance(where, str) else where
     return _When(words, condition, word)
 
 
 def place_word(place: Union[str, Expression]) -> str:
     """What a group adds to the identifiers of its checks."""
-    return place if isinstance(place, str) else f"when-{slug(place.tree)}"
+    if isinstance(place, str) or place.word:
+        return place if isinstance(place, str) else place.word
+    products = re.fullmatch(r"product (==|!=) '(\w+)'", place.text)
+    if products is not None:
+        return f"{'' if products[1] == '==' else 'not-'}on-{products[2]}"
+    return f"when-{slug(place.tree, 24, 2)}"
 
 
 def on_products(products: str, *words: Check) -> Check:

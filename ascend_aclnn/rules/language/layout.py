@@ -30,7 +30,7 @@ def rank(least: int, most: Union[int, str], *names: str) -> Check:
         return rank(least, least, most, *names)
     wanted = str(least) if least == most else f"at most {most}" if least == 0 else f"between {least} and {most}"
 
-    @refuses("rank", *names)
+    @refuses("rank", *names, limits=(least, most))
     def check(call: Call) -> None:
         for name in names:
             for tensor in call.tensors(name):
@@ -79,7 +79,7 @@ def formats_by_rank(allowed: dict[int, str], *names: str) -> Check:
     """Tensors have one of the formats for their rank (names in one string), and no other rank; absent ones pass."""
     members = {rank: frozenset(Format[name] for name in formats.split()) for rank, formats in allowed.items()}
 
-    @refuses("format/rank", *names)
+    @refuses("format/rank", *names, limits=members)
     def check(call: Call) -> None:
         for name in names:
             for tensor in call.tensors(name):
@@ -114,7 +114,7 @@ def contiguous(*names: str) -> Check:
 
 
 def same_format(first: str, *others: str) -> Check:
-    @refuses(f"format/as-{first}", *others)
+    @refuses(f"format/as-{first}", *others, other=first)
     def check(call: Call) -> None:
         if not call.is_present(first):
             return

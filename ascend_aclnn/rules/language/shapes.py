@@ -63,7 +63,12 @@ class _OutputShapes(Word):
         self.checks = checks
         self.shapes = {name: [(None, rule)] for name, rule in rules.items()}
         self.expressions = [rule.expression for rule in rules.values() if isinstance(rule, _ShapeExpression)]
-        self.refusals = [Refusal(name, check) for name in rules for check in ("length/list", "shape") if checks]
+        self.refusals = [
+            Refusal(name, check, other=rule.expression.text if isinstance(rule, _ShapeExpression) else "")
+            for name, rule in rules.items()
+            for check in ("length/list", "shape")
+            if checks
+        ]
         self.refusals += [refusal for rule in rules.values() for refusal in refusals_of(rule)]
 
     def __call__(self, call: Call) -> None:
@@ -197,7 +202,7 @@ def shape_from(*items: Union[int, str, tuple[str, int], Callable[[Call], int]]) 
 def broadcast_shape(*names: str) -> Callable[[Call], Shape]:
     """The shape to which tensors broadcast; RuleViolation where they do not. Absent ones do not count."""
 
-    @refuses("shape/broadcast", *names)
+    @refuses("shape/broadcast", *names[1:])
     def shape_(call: Call) -> Shape:
         total: Shape = ()
         for name in names:
@@ -269,7 +274,7 @@ def normalise_axes(call: Call, argument: str, axes: Iterable[int], ndim: int) ->
 def same_shape(first: str, *others: str) -> Check:
     """The others have the first's shape; absent ones pass."""
 
-    @refuses(f"shape/as-{first}", *others)
+    @refuses(f"shape/as-{first}", *others, other=first)
     def check(call: Call) -> None:
         if not call.is_present(first):
             return

@@ -67,17 +67,23 @@ _QUANT_DTYPES = (
         "product != '950'",
         when("product == '310P' or not int4", dtypes("INT8", "x1", "x2")),
         dtypes("FLOAT", "x1Scale"),
-        when("int4 and x1Scale is None", dtype_table("x2Scale bias out", "UINT64/INT64 INT32 FLOAT16/BF16")),
+        when(
+            "int4 and x1Scale is None",
+            dtype_table("x2Scale bias out", "UINT64/INT64 INT32 FLOAT16/BF16"),
+            word="int4",
+        ),
         when(
             "x1Scale is not None",
             on_products("310P", dtype_table("out x2Scale bias", "FLOAT16 FLOAT INT32")),
             on_products("A2 A3", dtype_table("out x2Scale bias", *_PER_TOKEN)),
+            word="x1-scale",
         ),
         when(
             "x1Scale is None and not int4",
             dtype_table("out x2Scale bias", *_PER_CHANNEL),
             when("out.dtype in HALVES", absent("offset", why="with an output of FLOAT16 or BF16")),
             when("out.dtype == INT8", dtypes("FLOAT", "offset")),
+            word="no-x1-scale",
         ),
     ),
 )
@@ -157,13 +163,14 @@ rule(
     on_operators(_V5, define(wide_by_narrow="product in ('A2', 'A3') and x1.dtype == INT8 and x2.dtype == INT32")),
     define(wide_by_narrow="False"),
     when("product != '950' and not wide_by_narrow", absent_or_empty("yScale", "x1Offset", "yOffset")),
-    when("wide_by_narrow", *_WIDE_BY_NARROW),
+    when("wide_by_narrow", *_WIDE_BY_NARROW, word="wide-by-narrow"),
     when(
         "not wide_by_narrow",
         *_QUANT_DTYPES,
         *_QUANT_SHAPES,
         *_QUANT_FORMATS,
         when("product != '950'", not_empty("x1", "x2")),
+        word="alike",
     ),
     on_operators(
         _V5,

@@ -66,6 +66,7 @@ rule(
         require("32 <= antiquantGroupSize < k", "antiquantGroupSize % 32 == 0"),
         define(parts="ceil_div(k, antiquantGroupSize)"),
         require("antiquantScale in ((parts, n), (n, parts))"),
+        word="groups",
     ),
     when("antiquantGroupSize <= 0", require("antiquantScale in ((n,), (1,), (1, 1), (1, n), (n, 1))")),
     same_shape("antiquantScale", "antiquantOffsetOptional"),

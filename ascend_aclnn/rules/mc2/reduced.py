@@ -48,6 +48,7 @@ _COMM_SCALE_TYPES = when(
     "commQuantScale1Optional is not None and commQuantScale2Optional is not None",
     dtypes(HALVES, *_COMM_SCALES),
     same_dtype("output", *_COMM_SCALES),
+    word="comm-scales",
 )
 _OUTPUT = output_dtype(output="BF16 if scale.dtype == BF16 else FLOAT16")
 
@@ -133,6 +134,7 @@ rule(
         when("antiquantGroupSize == 0", require("antiquantScale in ((1,), (n,), (1, n))")),
         when("antiquantGroupSize != 0", has_shape(antiquantScale="(ceil_div(x1[-1], antiquantGroupSize), n)")),
         same_shape(*_ANTIQUANT),
+        word="not-empty",
     ),
     on_products("A2 950", *map(_stored_as_x2, _ANTIQUANT)),
     whole_or_transposed("x2", *_ANTIQUANT),

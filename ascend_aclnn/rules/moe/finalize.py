@@ -72,6 +72,7 @@ rule(
             require("expertIdxOptional is not None", "biasOptional[1] == expandedX[-1]"),
             require("biasOptional[0] >= copies_of_token"),
             when("dropPadMode in (1, 3)", require("biasOptional[0] == expandedX[0]")),
+            word="bias",
         ),
         has_shape(a2Optional="a1Optional", vOptional="a1Optional"),
         require("a1Optional[1] == expandedX[-1]"),
@@ -80,6 +81,7 @@ rule(
             require(
                 "len(constantExpertRange) == 2", "a1Optional[0] == constantExpertRange[1] - constantExpertRange[0]"
             ),
+            word="constants",
         ),
         *(
             when(f"{name} is not None", require(f"len({name}) in (0, 2)"))
@@ -123,7 +125,9 @@ rule(
                 require(
                     "expertIdxOptional is not None", "expertIdxOptional[0] == gradY[0]", "biasOptional[1] == gradY[1]"
                 ),
+                word="bias",
             ),
+            word="scales",
         ),
         output_shape(gradExpandedXOut="padded if dropPadMode == 1 else (rows, gradY[-1])"),
         has_shape(gradScalesOut="scalesOptional"),

@@ -8,7 +8,7 @@ _MAP = "INT8 BOOL"
 
 rule(
     "aclnnMoeTokenPermuteWithRoutingMap",
-    when("probsOptional is not None", required("permuteProbsOutOptional")),
+    when("probsOptional is not None", required("permuteProbsOutOptional"), word="probs"),
     dtypes(FLOATS, "tokens", "permuteTokensOut"),
     dtypes(_MAP, "routingMap"),
     same_dtype("tokens", "permuteTokensOut"),
@@ -93,7 +93,7 @@ rule(
                 "not paddedMode",
                 require("sortedIndices[0] % count == 0"),
                 same_shape("probsOptional", "routingMapOptional"),
-                when("probsOptional is not None", require("sortedIndices[0] == permutedTokens[0]")),
+                when("probsOptional is not None", require("sortedIndices[0] == permutedTokens[0]"), word="probs"),
             ),
         ),
         copied_output_shape(
@@ -134,6 +134,7 @@ rule(
                 ),
             ),
             when("not dropAndPad", require("outIndex[0] // unpermutedTokensGrad[0] <= min(512, experts)")),
+            word="probs",
         ),
     ),
     infer_shape(permutedTokensGradOut="(outIndex.size, unpermutedTokensGrad[1])", probsGradOutOptional="probsOptional"),

@@ -148,6 +148,7 @@ rule(
             "probsOptional is not None",
             require("permutedTokensOptional is not None"),
             same_dtype("unpermutedTokensGrad", "permutedTokensOptional"),
+            word="probs",
         ),
     ),
     define(

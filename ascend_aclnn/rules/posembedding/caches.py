@@ -68,7 +68,7 @@ rule(
             "cacheModeOptional is not None and cacheModeOptional.startswith('PA')",
             require("kCacheRef[2] == kv[1]", "ckvCacheRef[2] == kv[1]"),
             # A slot for each token, or for each page of a sequence.
-            when("'BLK' not in cacheModeOptional", require("index.size == kv[0] * kv[2]")),
+            when("'BLK' not in cacheModeOptional", require("index.size == kv[0] * kv[2]"), word="rows"),
             when("'BLK' in cacheModeOptional", require("index.size == kv[0] * ceil_div(kv[2], kCacheRef[1])")),
         ),
         require("kCacheRef[-1] == key_rope[-1]", "ckvCacheRef[-1] == latent[-1]"),

@@ -202,6 +202,7 @@ _GROUPS = when(
     rank(1, "groupIndexOptional"),
     rank(2, "x"),
     not_empty("groupIndexOptional"),
+    word="groups",
 )
 
 _mx(
@@ -227,6 +228,7 @@ _mx(
         rank(1, "groupIndexOptional"),
         require("0 < groupIndexOptional[0] <= 256"),
         when("activateDim not in (-1, len(x) - 1) or axis not in (-1, len(x) - 1)", rank(2, "x")),
+        word="groups",
     ),
     *_algorithms(0),
     define(
