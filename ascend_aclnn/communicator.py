@@ -287,13 +287,17 @@ class Communicator:
         return tensor
 
     def batch_send_recv(self, items: Sequence[tuple[str, Operand, int]], *, stream: Optional[Stream] = None) -> None:
-        """Sends and receives that may wait for each other: ("send" or "recv", tensor, rank) each."""
+        """Sends and receives that may wait for each other: ("send" or "recv", tensor, rank) each.
+
+        A send to this rank itself wants a receive from it of the same count and data type in the batch.
+        """
         self._stream(stream)
         placed: list[tuple[bool, Tensor, int]] = []
         for kind, tensor, peer in items:
             if kind not in ("send", "recv"):
                 raise ValueError(f"an item is {kind!r}; it must be 'send' or 'recv'")
-            _check_peer(peer, self.rank, self.size)
+            if not 0 <= peer < self.size:
+                raise ValueError(f"the other rank is {peer}; it must be in [0, {self.size - 1}]")
             placed.append((kind == "send", self._tensor(tensor, kind == "recv"), peer))
         self._endpoint.exchange(placed, stream)
 

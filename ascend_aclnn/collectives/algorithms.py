@@ -11,7 +11,7 @@ import hmac
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,12 @@ from ascend_aclnn.collectives.interface import (
     Location,
     Reads,
     RootInfo,
+    refusal_text,
 )
 from ascend_aclnn.collectives.network import NetworkGroup
 from ascend_aclnn.collectives.shared_memory import HostGroup
 from ascend_aclnn.core.dtypes import DataType, as_datatype
-from ascend_aclnn.core.hccl import REDUCTIONS
+from ascend_aclnn.core.hccl import REDUCTIONS, match_items
 from ascend_aclnn.numerics import round_into, widen
 
 _FUNCTIONS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -45,6 +46,7 @@ _HEAD = struct.Struct("<16siiiIq")  # operation, dtype, reduction, root, segment
 _FIELDS = ("the operation", "the data type", "the reduction", "the root", "the counts")
 
 Array = npt.NDArray[Any]
+Item = TypeVar("Item")
 
 
 class Buffer(NamedTuple):
@@ -313,8 +315,20 @@ class Collectives:
 
     # ---------------------------------------------------------------------------------------- two ranks
     def send_receive(self, sends: Sequence[tuple[int, Buffer]], receives: Sequence[tuple[int, Array]]) -> None:
-        """A batch of sends and receives with other ranks, in order for each pair; returns when all are done."""
+        """A batch of sends and receives, in order for each pair of ranks; returns when all are done.
+
+        What this rank sends to itself goes to the first receive from itself of the same count and data type, as in HCCL.
+        """
         group = self.group
+        to_itself, sends = _divide(sends, group.rank)
+        from_itself, receives = _divide(receives, group.rank)
+        pairs = match_items(
+            [(buffer.array.size, as_datatype(buffer.array.dtype)) for buffer in to_itself],
+            [(target.size, as_datatype(target.dtype)) for target in from_itself],
+            group.rank,
+        )
+        for (number, place), copy in zip(pairs, [to_itself[number].array.reshape(-1).copy() for number, _ in pairs]):
+            from_itself[place][...] = copy
         with contextlib.ExitStack() as locks:
             locks.enter_context(group.batch())
             for peer in sorted({peer for peer, _ in (*sends, *receives)}):
@@ -328,19 +342,28 @@ class Collectives:
                 group.give(peer, array)
             for peer, target in receives:
                 dtype = as_datatype(target.dtype)
-                message = _unpack(group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)))
+                message = _unpack(self._receive(peer))
                 if message.dtype != dtype or message.counts != (target.size,):
                     text = (
                         f"rank {peer} sends {message.counts[0]} elements of {DataType(message.dtype).name}; "
                         f"rank {group.rank} receives {target.size} of {dtype.name}"
                     )
+                    group.refuse(peer, text)
                     raise group.fail(text)
                 target[...] = group.take(peer, message.location, target.dtype, target.size)
             for peer, _ in receives:
                 group.send(peer, POINT_TO_POINT, b"done")
             for peer, _ in sends:
-                if group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)) != b"done":
+                if self._receive(peer) != b"done":
                     raise group.fail(f"rank {peer} sends to rank {group.rank}, which waits for it to receive")
+
+    def _receive(self, peer: int) -> bytes:
+        """The next message of a batch; CommunicationError with the peer's words where it refuses what was sent."""
+        message = self.group.receive(peer, POINT_TO_POINT, _deadline(self.timeout))
+        refusal = refusal_text(message)
+        if refusal is not None:
+            raise self.group.fail(refusal)
+        return message
 
     # ---------------------------------------------------------------------------------------- windows
     def share_window(self, place: Location, nbytes: int, peers: Sequence[int]) -> None:
@@ -353,7 +376,7 @@ class Collectives:
             for peer in others:
                 group.send(peer, POINT_TO_POINT, announcement)
             for peer in others:
-                message = _unpack(group.receive(peer, POINT_TO_POINT, _deadline(self.timeout)))
+                message = _unpack(self._receive(peer))
                 if message.operation != "window":
                     text = f"rank {peer} sends to rank {group.rank}, which waits for its window"
                     raise group.fail(text)
@@ -417,6 +440,11 @@ class Collectives:
         """What this rank reads of each rank's announced buffer."""
         places = [peer.location for peer in peers]
         return self.group.fetch(np.ascontiguousarray(buffer.array).reshape(-1), places, _numpy(dtype), reads)
+
+
+def _divide(items: Sequence[tuple[int, Item]], rank: int) -> tuple[list[Item], list[tuple[int, Item]]]:
+    """Those with this rank itself, and those with others."""
+    return [item for peer, item in items if peer == rank], [(peer, item) for peer, item in items if peer != rank]
 
 
 def _deadline(timeout: float) -> float:

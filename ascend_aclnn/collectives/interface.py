@@ -43,6 +43,7 @@ SCRATCH, RESULTS, POINTS, KEPT, BUFFER, DEVICE = range(6)
 BUFFER_BYTES = int(os.environ.get("HCCL_BUFFSIZE", "200")) << 20
 # Inputs up to this size are copied to KEPT: cheaper than waiting until all ranks have read the originals.
 KEPT_BYTES = 1 << 18
+_REFUSAL = b"refused: "
 
 Array = npt.NDArray[Any]
 Reads = Callable[[int, int], tuple[int, int]]  # (reader, source) -> start and count of the elements that are read
@@ -109,6 +110,11 @@ def free_port(ip: str) -> int:
     raise CommunicationError(f"no port of {ip} from HCCL_IF_BASE_PORT {base} on is free")
 
 
+def refusal_text(message: bytes) -> Optional[str]:
+    """Why a peer fails, where a message says so (``Group.refuse``)."""
+    return message[len(_REFUSAL) :].decode(errors="replace") if message.startswith(_REFUSAL) else None
+
+
 class Location(NamedTuple):
     """Bytes in a rank's memory that its peers can read: the segment, and where in it."""
 
@@ -140,6 +146,11 @@ class Group(abc.ABC):
     @abc.abstractmethod
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         """The next message of a rank."""
+
+    def refuse(self, peer: int, text: str) -> None:
+        """Lets a rank that this one is in a batch with know why this one fails, before it does."""
+        with contextlib.suppress(CommunicationError):  # the peer is lost and needs no reason
+            self.send(peer, POINT_TO_POINT, _REFUSAL + text.encode())
 
     # ---------------------------------------------------------------------------------------- data of collectives
     @abc.abstractmethod

@@ -342,6 +342,11 @@ class NetworkGroup(Group):
         under_way = [entry for entry in self._given[peer, channel] if not entry[0].is_completed()]
         self._given[peer, channel] = [*under_way, *self._send(peer, channel, message)]
 
+    def refuse(self, peer: int, text: str) -> None:
+        super().refuse(peer, text)
+        with contextlib.suppress(CommunicationError):  # gloo forgets what the peer has not received when it is ended
+            self._finish(peer, self._given[peer, POINT_TO_POINT][-2:], time.monotonic() + GRACE_SECONDS)
+
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         length = np.zeros(1, np.int64)
         self._receive_into(peer, channel * _KINDS + _LENGTHS, length, deadline)

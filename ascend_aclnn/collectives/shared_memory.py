@@ -46,6 +46,7 @@ from ascend_aclnn.collectives.interface import (
     Reads,
     RootInfo,
     TimedOut,
+    refusal_text,
 )
 
 _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
@@ -356,7 +357,17 @@ class HostGroup(Group):
         try:
             self._peers[peer, channel].sendall(_LENGTH.pack(len(message)) + message)
         except OSError:
-            raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
+            raise self.fail(self._last_words(peer, channel) or f"rank {peer} is lost") from None
+
+    def _last_words(self, peer: int, channel: int) -> Optional[str]:
+        """Why a rank has failed that has ended its connection, if it has said so before."""
+        words = None
+        with contextlib.suppress(OSError, EOFError, KeyError):
+            message = self._next_message(peer, channel)
+            while message is not None and words is None:
+                words = refusal_text(message)
+                message = self._next_message(peer, channel)
+        return words
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         return self._receive_all([peer], channel, deadline)[peer]

@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import enum
 import re
+from collections.abc import Sequence
 from typing import Any, Optional
 
 from ascend_aclnn.core.dtypes import DataType
@@ -289,3 +290,28 @@ def _are_retry_parameters(text: str) -> bool:
         return False
     count, hold, interval = map(int, match.groups())
     return 1 <= count <= 10 and hold <= 60_000 and interval <= 60_000
+
+
+def match_items(
+    sends: Sequence[tuple[int, DataType]], receives: Sequence[tuple[int, DataType]], rank: int
+) -> list[tuple[int, int]]:
+    """Which receive gets which of a batch's sends of a rank to itself: pairs of positions. Items are counts and data types.
+
+    A send goes to the first receive of its count and data type that is left (``ProcessSelfSendRecvTasks`` of HCCL's sources).
+    ValueError where one is left alone.
+    """
+    left, pairs = dict(enumerate(receives)), []
+    for number, item in enumerate(sends):
+        place = next((place for place, receive in left.items() if receive == item), None)
+        if place is None:
+            raise ValueError(_alone("send", item, rank, "receive from"))
+        del left[place]
+        pairs.append((number, place))
+    for item in left.values():
+        raise ValueError(_alone("receive", item, rank, "send to"))
+    return pairs
+
+
+def _alone(kind: str, item: tuple[int, DataType], rank: int, other: str) -> str:
+    text = f"the batch has a {kind} of {item[0]} elements of {item[1].name} with rank {rank}, this rank itself"
+    return f"{text}, and no {other} itself of the same count and data type"

@@ -195,6 +195,49 @@ def test_ranks_that_do_different_things_learn_it(body: Callable[..., None], text
     assert all(text in str(error) for error in errors), errors
 
 
+def _send_to_itself(collectives: Collectives) -> Any:
+    """In one batch with sends to the next rank; those to itself are matched by their sizes."""
+    rank, size = collectives.group.rank, collectives.group.size
+    mine, short = values(rank, 1000, np.float32), values(rank, 3, np.float32, 1)
+    got, other, third = np.empty_like(mine), np.empty_like(mine), np.empty_like(short)
+    to, source = (rank + 1) % size, (rank - 1) % size
+    sends = [(rank, Buffer(mine)), (to, Buffer(mine)), (rank, Buffer(short))]
+    collectives.send_receive(sends, [(rank, third), (source, other), (rank, got)])
+    assert equal_bits(got, mine)
+    assert equal_bits(third, short)
+    assert equal_bits(other, values(source, 1000, np.float32))
+    for batch in (([(rank, Buffer(mine))], []), ([], [(rank, got)]), ([(rank, Buffer(mine))], [(rank, third)])):
+        with pytest.raises(ValueError, match=rf"with rank {rank}, this rank itself, and no (receive from|send to) itself"):
+            collectives.send_receive(*batch)
+    collectives.barrier()
+    return "ok"
+
+
+@each_transport
+def test_a_rank_sends_to_itself_in_a_batch(transport: str) -> None:
+    assert on_ranks(2, _send_to_itself, transport=transport) == ["ok", "ok"]
+
+
+def _send_other_sizes(collectives: Collectives, mutual: bool) -> None:
+    """Rank 0 sends more than rank 1 receives, and goes on to send."""
+    data, rest = np.ones(5, np.float32), np.ones(1 << 16, np.float32)
+    peer = 1 - collectives.group.rank
+    if collectives.group.rank == 0:
+        more = [(peer, Buffer(rest))] * 40
+        collectives.send_receive([(peer, Buffer(data)), *more], [(peer, rest)] if mutual else [])
+    else:
+        collectives.send_receive([(peer, Buffer(rest))] if mutual else [], [(peer, data[:4])])
+
+
+@each_transport
+@pytest.mark.parametrize("mutual", [False, True])
+def test_sender_and_receiver_hear_the_same_when_sizes_differ(mutual: bool, transport: str) -> None:
+    errors = on_ranks(2, _send_other_sizes, mutual, transport=transport)
+    assert all(isinstance(error, CommunicationError) for error in errors), errors
+    text = "rank 0 sends 5 elements of FLOAT; rank 1 receives 4 of FLOAT"
+    assert [str(error) for error in errors] == [text, text]
+
+
 def _die(collectives: Collectives) -> None:
     collectives.barrier()
     if collectives.group.rank == 1:

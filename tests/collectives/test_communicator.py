@@ -186,7 +186,9 @@ def test_what_is_refused(each_backend: Backend, monkeypatch: pytest.MonkeyPatch)
             (lambda: comm.all_reduce(x, "mean"), ValueError, "op is 'mean'; it must be one of sum, prod, max, min"),
             (lambda: comm.all_reduce(x.T), ValueError, "not contiguous"),
             (lambda: comm.broadcast(x, 1), ValueError, r"the rank is 1; it must be in \[0, 0\]"),
-            (lambda: comm.send(x, 0), ValueError, "not 0, this rank itself"),
+            (lambda: comm.send(x, 0), ValueError, "with rank 0, this rank itself, and no receive from itself"),
+            (lambda: comm.recv(x, 0), ValueError, "with rank 0, this rank itself, and no send to itself"),
+            (lambda: comm.send(x, 1), ValueError, r"the other rank is 1; it must be in \[0, 0\]"),
             (lambda: comm.all_gather(x, out=aclnn.zeros((3, 2), np.float32)), ValueError, r"out has shape \(3, 2\)"),
             (lambda: comm.all_gather_v(x, [1]), ValueError, r"the tensor has 2 rows; counts\[0\] is 1"),
             (lambda: comm.all_reduce([1.0]), TypeError, "collectives take Tensors"),  # type: ignore[arg-type]
@@ -203,6 +205,15 @@ def test_what_is_refused(each_backend: Backend, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="start the program with torchrun"):
         Communicator.from_env()
+
+
+def test_a_rank_sends_to_itself(each_backend: Backend) -> None:
+    with Communicator.from_root_info(Communicator.root_info(), 0, 1) as comm:
+        x, y = aclnn.asarray(np.arange(4, dtype=np.float32)), aclnn.zeros(4, np.float32)
+        comm.batch_send_recv([("recv", y, 0), ("send", x, 0)])
+        assert y.tolist() == [0, 1, 2, 3]
+        with pytest.raises(ValueError, match="4 elements of FLOAT with rank 0, this rank itself"):
+            comm.batch_send_recv([("recv", aclnn.zeros(4, np.int32), 0), ("send", x, 0)])
 
 
 def test_many_communicators_leave_nothing(each_backend: Backend) -> None:

@@ -25,7 +25,7 @@ from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE, DeviceState, Stre
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
-from ascend_aclnn.core.hccl import DEFAULT_CONFIG, ROOT_INFO_BYTES, CommunicatorConfig, hccl_type
+from ascend_aclnn.core.hccl import DEFAULT_CONFIG, ROOT_INFO_BYTES, CommunicatorConfig, hccl_type, match_items
 from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint, Storage
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
@@ -351,6 +351,11 @@ class HcclCommunicator(CommunicatorEndpoint):
             launch("HcclAlltoAllV", source, *sends, dtype, to, *receives, dtype, *end)
 
     def _exchange(self, items: Sequence[tuple[bool, Tensor, int]], target: StreamState, stream: StreamState) -> None:
+        sends, receives = (
+            [(tensor.size, tensor.dtype) for is_send, tensor, peer in items if peer == self.rank and is_send == side]
+            for side in (True, False)
+        )
+        match_items(sends, receives, self.rank)  # HCCL ignores what is left
         rows = (_SendRecvItem * len(items))()
         for row, (is_send, tensor, peer) in zip(rows, items):
             address = self._address(tensor, target, not is_send)

@@ -15,6 +15,7 @@ import pytest
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, Event, Stream, ops
 from ascend_aclnn.backends.npu.backend import NpuBackend
+from ascend_aclnn.backends.npu.communication import _SendRecvItem
 from ascend_aclnn.cli.emulator import environment
 
 HEAD = """
@@ -311,4 +312,21 @@ def test_an_event_orders_a_collective_of_the_default_stream(npu: NpuBackend) -> 
         out = comm.all_reduce(x, stream=Stream.from_handle(0))
         assert np.asarray(out).tolist() == [3, 3, 3, 3]
         done.close()
+    stream.close()
+
+
+def test_hccl_refuses_a_batch_whose_items_with_itself_do_not_match(npu: NpuBackend) -> None:
+    """In the call: the memory of a receive that nothing comes to is not left as it was without an error."""
+    with alone() as comm, Stream() as stream:
+        x, y = aclnn.ones(8, np.float32), aclnn.zeros(8, np.float32)
+        rows = (_SendRecvItem * 2)(_SendRecvItem(0, x.data_ptr, 8, 4, 0), _SendRecvItem(1, y.data_ptr, 7, 4, 0))
+        handle = comm._endpoint.handle  # type: ignore[attr-defined]
+        for count in (1, 2):
+            with pytest.raises(aclnn.AclError, match="1 sends to it and 0 receives from it of 8 elements") as caught:
+                npu.hccl.call("HcclBatchSendRecv", ctypes.addressof(rows), count, handle, stream.handle)
+            assert caught.value.status == 1
+        rows[1].count = 8
+        npu.hccl.call("HcclBatchSendRecv", ctypes.addressof(rows), 2, handle, stream.handle)
+        stream.synchronize()
+        assert y.tolist() == [1] * 8
     stream.close()

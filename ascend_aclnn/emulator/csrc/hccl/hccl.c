@@ -741,6 +741,22 @@ API HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
 
 /* --------------------------------------------------------------------------------------------------- point to point */
 
+/* What a rank sends to itself goes to a receive of the same count and data type in the batch, and none may be left. */
+static int check_items_to_itself(const HcclSendRecvItem *items, uint32_t count, const communicator *c) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t alike[2] = {0};
+        if (items[i].remoteRank != c->rank) continue;
+        for (uint32_t j = 0; j < count; j++)
+            if (items[j].remoteRank == c->rank && items[j].count == items[i].count && items[j].dataType == items[i].dataType)
+                alike[items[j].sendRecvType == HCCL_RECV]++;
+        if (alike[0] != alike[1])
+            return emu_fail(HCCL_E_PARA, NULL, "item %u is with rank %u, this rank itself: the batch has %u sends to it and %u receives "
+                            "from it of %llu elements of type %d; allowed: as many of each",
+                            i, c->rank, alike[0], alike[1], (unsigned long long)items[i].count, (int)items[i].dataType);
+    }
+    return 0;
+}
+
 /* Queues sends and receives that run together. */
 static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, communicator *c, aclrtStream stream) {
     const aclTensor **tensors[2] = {calloc(itemNum + 1, sizeof **tensors), calloc(itemNum + 1, sizeof **tensors)};
@@ -759,6 +775,7 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
         else
             peers[side][many[side]++] = item->remoteRank;
     }
+    if (status == HCCL_SUCCESS) status = (HcclResult)check_items_to_itself(sendRecvInfo, itemNum, c);
     if (status == HCCL_SUCCESS) status = (HcclResult)link_peers(c, sendRecvInfo, itemNum);
     if (status == HCCL_SUCCESS) {
         aclIntArray *arrays[2] = {aclCreateIntArray(peers[0], many[0]), aclCreateIntArray(peers[1], many[1])};
