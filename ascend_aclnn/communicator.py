@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import socket
-import time
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -23,6 +21,8 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.collectives import meeting
+from ascend_aclnn.collectives.meeting import Meeting
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, REDUCTIONS, CommunicatorConfig
@@ -32,11 +32,6 @@ from ascend_aclnn.core.streams import Device, Stream, check_stream
 from ascend_aclnn.core.tensor import Tensor
 
 Operand = Union[Tensor, npt.NDArray[Any]]
-
-# The variables of launchers: torchrun, Open MPI, MPICH and its derivatives, Slurm.
-_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
-_LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 
 
 class Communicator:
@@ -50,6 +45,8 @@ class Communicator:
         self._endpoint = endpoint
         self._splits = 0
         self._has_window = False
+        self._meeting: Optional[Meeting] = None  # of rank 0, which hears of other jobs
+        self._leave: Optional[weakref.finalize[..., Communicator]] = None
         self._release = weakref.finalize(self, endpoint.let_go)
         self._release.atexit = not endpoint.ends_with_backend
 
@@ -111,21 +108,27 @@ class Communicator:
     def from_env(cls, *, timeout: float = 120, config: CommunicatorConfig = DEFAULT_CONFIG) -> Communicator:
         """Meets the ranks that a launcher has started (torchrun, mpirun, srun), on device ``LOCAL_RANK``.
 
-        Rank 0 hands out the root info at MASTER_ADDR (127.0.0.1), port ASCEND_ACLNN_PORT or the one after MASTER_PORT.
+        Rank 0 gives the others its root info, once each side has proved that it belongs to the job, and all have come. On
+        several hosts that takes MASTER_ADDR and a key (docs/distributed.md). ``timeout``: seconds. ValueError for what the
+        environment lacks, RuntimeError that names a rank which comes twice or does not belong to the job, TimeoutError.
         """
-        rank, size = _variable(_RANK), _variable(_SIZE)
-        if rank is None or size is None:
-            raise ValueError(
-                f"the rank and the number of ranks are not in the environment ({', '.join(_RANK)}; {', '.join(_SIZE)}): "
-                "start the program with torchrun, mpirun or srun, or use Communicator.from_root_info"
-            )
-        _check_rank(rank, size)
+        job = meeting.Job.of_environment()
         backend = current_backend()
-        Device((_variable(_LOCAL_RANK) or 0) % backend.device_count()).use()
-        address = os.environ.get("MASTER_ADDR", "127.0.0.1")
-        port = int(os.environ.get("ASCEND_ACLNN_PORT") or int(os.environ.get("MASTER_PORT", "29500")) + 1)
-        info = _serve(cls.root_info(), size, address, port, timeout) if rank == 0 else _ask(address, port, timeout)
-        return cls.from_root_info(info, rank, size, config=config)
+        Device(job.local_rank % backend.device_count()).use()
+        if job.size == 1:
+            return cls.from_root_info(cls.root_info(), 0, 1, config=config)
+        if job.rank > 0:
+            return cls.from_root_info(meeting.ask(job, timeout), job.rank, job.size, config=config)
+        info = cls.root_info()
+        ranks_meeting = meeting.serve(job, info, timeout)
+        try:
+            communicator = cls.from_root_info(info, 0, job.size, config=config)
+        except BaseException:
+            ranks_meeting.close()
+            raise
+        communicator._meeting = ranks_meeting
+        communicator._leave = weakref.finalize(communicator, ranks_meeting.close)
+        return communicator
 
     def split(self, ranks: Sequence[int], *, config: CommunicatorConfig = DEFAULT_CONFIG) -> Optional[Communicator]:
         """A communicator of some ranks; all ranks call this, and ranks not in ``ranks`` get None."""
@@ -135,10 +138,14 @@ class Communicator:
         self._splits += 1
         if self.rank not in members:
             return None
-        return Communicator(self.backend, self._endpoint.split(members, self._splits, config))
+        part = Communicator(self.backend, self._endpoint.split(members, self._splits, config))
+        part._meeting = self._meeting
+        return part
 
     def close(self) -> None:
         """Leaves; idempotent. Streams with collectives on them should have passed."""
+        if self._leave is not None:
+            self._leave()
         if self._release.detach() is not None:
             self._endpoint.close()
 
@@ -164,7 +171,9 @@ class Communicator:
         self._has_window = False
 
     def check(self) -> None:
-        """Raises the asynchronous error of the communicator, if it has one: a lost rank, a time-out."""
+        """Raises the asynchronous error of the communicator, if it has one: a lost rank, a time-out, ranks of two jobs."""
+        if self._meeting is not None:
+            self._meeting.check()
         self._endpoint.check()
 
     # ---------------------------------------------------------------------------------------- collectives
@@ -335,6 +344,8 @@ class Communicator:
         self._endpoint.collective(call)
 
     def _stream(self, stream: Optional[Stream]) -> None:
+        if self._meeting is not None:
+            self._meeting.check()
         if stream is not None:
             check_stream(stream, self.backend)
 
@@ -404,34 +415,6 @@ def _elements(rows: Sequence[int], tensor: Operand) -> list[int]:
     for n in tensor.shape[1:]:
         width *= int(n)
     return [row * width for row in rows]
-
-
-def _variable(names: Sequence[str]) -> Optional[int]:
-    return next((int(os.environ[name]) for name in names if name in os.environ), None)
-
-
-def _serve(info: bytes, size: int, address: str, port: int, timeout: float) -> bytes:
-    """Rank 0's part of ``from_env``: sends the root info to each rank that connects, until all have it."""
-    if size > 1:
-        with socket.create_server((address, port)) as server:
-            server.settimeout(timeout)
-            for _ in range(size - 1):
-                connection, _ = server.accept()
-                with connection:
-                    connection.sendall(info)
-    return info
-
-
-def _ask(address: str, port: int, timeout: float) -> bytes:
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            with socket.create_connection((address, port), max(deadline - time.monotonic(), 0.1)) as connection:
-                return b"".join(iter(lambda: connection.recv(1 << 16), b""))
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"rank 0 does not answer at {address}:{port}: {error}") from None
-            time.sleep(0.02)
 
 
 __all__ = ["Communicator", "CommunicatorConfig"]

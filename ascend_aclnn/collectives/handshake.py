@@ -1,0 +1,200 @@
+"""Connections between processes that prove to each other that they have the same key, before either says anything.
+
+Who connects sends a nonce, gets one, and sends its statement with a proof of key, nonces and statement. The answer is
+encrypted and proves the same key: of a connection that is listened to or recorded nothing can be used again. A stranger learns
+nothing, and holds one of a few descriptors for a few seconds at most.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import hmac
+import secrets
+import selectors
+import socket
+import struct
+import time
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+_MAGIC = b"ASCENDH1"
+_NONCE = 32
+_PROOF = 32
+_LENGTH = struct.Struct("<I")
+STRANGERS = 32  # connections at the same time that have not proved the key
+PATIENCE = 10.0  # seconds that each of them has
+_PAUSE = 0.05  # seconds until the next try where there are no descriptors left
+_CREDENTIALS = struct.Struct("3i")
+
+
+class Refused(ConnectionError):
+    """The connection has ended in the middle of the handshake."""
+
+
+class Session(NamedTuple):
+    """What two processes share that have proved the key to each other; the connecting one's statement."""
+
+    secret: bytes
+    statement: bytes
+
+    @classmethod
+    def of(cls, key: bytes, nonces: bytes, statement: bytes) -> Session:
+        return cls(hmac.digest(key, b"session" + nonces + statement, "sha256"), statement)
+
+    def proof(self) -> bytes:
+        """That of who has connected."""
+        return hmac.digest(self.secret, b"statement", "sha256")
+
+    def seal(self, answer: bytes) -> bytes:
+        """The one answer of a session, encrypted, with a proof."""
+        text = self._cipher(answer)
+        return _LENGTH.pack(len(text)) + text + hmac.digest(self.secret, b"answer" + text, "sha256")
+
+    def receive(self, connection: socket.socket) -> bytes:
+        """The answer; Refused where it is not from a process that has the key."""
+        (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size))
+        if length > 1 << 20:
+            raise Refused("an answer is too long")
+        text, proof = _read(connection, length), _read(connection, _PROOF)
+        if not hmac.compare_digest(proof, hmac.digest(self.secret, b"answer" + text, "sha256")):
+            raise Refused("an answer has a wrong proof")
+        return self._cipher(text)
+
+    def _cipher(self, text: bytes) -> bytes:
+        stream = hashlib.shake_256(b"answer" + self.secret).digest(len(text))
+        return (np.frombuffer(text, np.uint8) ^ np.frombuffer(stream, np.uint8)).tobytes()
+
+
+def prove(connection: socket.socket, key: bytes, statement: bytes) -> Session:
+    """The part of the process that connects. Refused, TimeoutError."""
+    nonce = secrets.token_bytes(_NONCE)
+    try:
+        connection.sendall(_MAGIC + nonce)
+        session = Session.of(key, nonce + _read(connection, _NONCE), statement)
+        connection.sendall(statement + session.proof())
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise Refused(str(error)) from None
+    return session
+
+
+def user_of(connection: socket.socket) -> int:
+    """The user of the process at the other end, on this host."""
+    return int(_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])
+
+
+def _read(connection: socket.socket, nbytes: int) -> bytes:
+    data = b""
+    while len(data) < nbytes:
+        try:
+            more = connection.recv(nbytes - len(data))
+        except ConnectionResetError:
+            more = b""
+        if not more:
+            raise Refused("the connection has ended")
+        data += more
+    return data
+
+
+class _Stranger:
+    """A connection that has not proved the key."""
+
+    def __init__(self) -> None:
+        self.deadline = time.monotonic() + PATIENCE
+        self.heard = b""
+        self.nonces = b""  # both, once it has sent its own
+
+
+class Strangers:
+    """Those at a listener who have not proved the key, watched by the selector of who listens."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        listener: socket.socket,
+        key: bytes,
+        statement_bytes: int,
+        user: Optional[int] = None,
+    ) -> None:
+        """``user``: the only one who may connect, where all are on this host."""
+        self._selector, self._listener, self._key, self._user = selector, listener, key, user
+        self._proven = statement_bytes + _PROOF
+        self._strangers: dict[socket.socket, _Stranger] = {}
+        listener.setblocking(False)
+        selector.register(listener, selectors.EVENT_READ)
+
+    def __contains__(self, connection: object) -> bool:
+        return connection in self._strangers
+
+    def accept(self) -> None:
+        """Lets one more connect. One that has said nothing has to go for it where there are too many."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM) and not self._drop_one():
+                time.sleep(_PAUSE)
+            return
+        connection.setblocking(False)
+        if self._user is not None and user_of(connection) != self._user:
+            connection.close()
+            return
+        if len(self._strangers) >= STRANGERS:
+            self._drop_one()
+        self._strangers[connection] = _Stranger()
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def read(self, connection: socket.socket) -> Optional[Session]:
+        """The session of one who has proved the key now, and is no stranger any more."""
+        stranger = self._strangers[connection]
+        wanted = self._proven if stranger.nonces else len(_MAGIC) + _NONCE
+        try:
+            data = connection.recv(wanted - len(stranger.heard))
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        stranger.heard += data
+        is_right = stranger.nonces or stranger.heard[: len(_MAGIC)] == _MAGIC[: len(stranger.heard)]
+        if not data or not is_right:
+            self._drop(connection)
+        elif len(stranger.heard) == wanted and not stranger.nonces:
+            nonce = secrets.token_bytes(_NONCE)
+            stranger.nonces, stranger.heard = stranger.heard[len(_MAGIC) :] + nonce, b""
+            with contextlib.suppress(OSError):  # it has left, which the selector tells
+                connection.sendall(nonce)
+        elif len(stranger.heard) == wanted:
+            session = Session.of(self._key, stranger.nonces, stranger.heard[:-_PROOF])
+            if hmac.compare_digest(stranger.heard[-_PROOF:], session.proof()):
+                self._selector.unregister(connection)
+                del self._strangers[connection]
+                return session
+            self._drop(connection)
+        return None
+
+    def expire(self) -> None:
+        """Ends the connections of those who have had their time; to be called every second or so."""
+        now = time.monotonic()
+        for connection in [c for c, stranger in self._strangers.items() if stranger.deadline < now]:
+            self._drop(connection)
+
+    def close(self) -> None:
+        """Ends their connections and the listener."""
+        for connection in list(self._strangers):
+            self._drop(connection)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+
+    def _drop_one(self) -> bool:
+        """Of those who have said nothing the first, else the first."""
+        silent = (c for c, stranger in self._strangers.items() if not stranger.heard and not stranger.nonces)
+        chosen = next(silent, next(iter(self._strangers), None))
+        if chosen is not None:
+            self._drop(chosen)
+        return chosen is not None
+
+    def _drop(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        del self._strangers[connection]
+        connection.close()
