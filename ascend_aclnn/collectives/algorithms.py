@@ -18,9 +18,6 @@ import numpy.typing as npt
 
 from ascend_aclnn.collectives.interface import (
     BUFFER,
-    BUFFER_BYTES,
-    CONNECT_TIMEOUT,
-    EXECUTE_TIMEOUT,
     KEPT,
     KEPT_BYTES,
     LINK,
@@ -31,6 +28,9 @@ from ascend_aclnn.collectives.interface import (
     Location,
     Reads,
     RootInfo,
+    buffer_bytes,
+    connect_timeout,
+    execute_timeout,
     refusal_text,
 )
 from ascend_aclnn.collectives.network import NetworkGroup
@@ -84,9 +84,9 @@ class _Announcement(NamedTuple):
 class Collectives:
     """What one rank can do together with the others. Arrays are 1-D and of equal data types on all ranks."""
 
-    def __init__(self, group: Group, timeout: float = EXECUTE_TIMEOUT) -> None:
+    def __init__(self, group: Group, timeout: Optional[float] = None) -> None:
         self.group = group
-        self.timeout = timeout
+        self.timeout = execute_timeout() if timeout is None else timeout
         # Meets some of the ranks again, by a salt.
         self._meet: Optional[Callable[[bytes, int, int, Optional[Mapping[int, int]]], Group]] = None
         self._resumed = 0
@@ -99,7 +99,7 @@ class Collectives:
         rank: int,
         size: int,
         device_memory: Optional[int] = None,
-        timeout: float = EXECUTE_TIMEOUT,
+        timeout: Optional[float] = None,
         processes: Optional[Mapping[int, int]] = None,
     ) -> Collectives:
         """Meets the ranks of a job: on this host, or on several where the root info has an address.
@@ -170,9 +170,9 @@ class Collectives:
         """Waits until peers (none: all ranks) are about to do the same: HCCL makes the links for it then."""
         group, message = self.group, kind.encode()
         if not peers:
-            messages = group.exchange(message, CONNECT_TIMEOUT, LINK)
+            messages = group.exchange(message, connect_timeout(), LINK)
         else:
-            deadline = _deadline(CONNECT_TIMEOUT)
+            deadline = _deadline(connect_timeout())
             for peer in peers:
                 group.send(peer, LINK, message)
             messages = [message] * group.size
@@ -327,7 +327,8 @@ class Collectives:
             [(target.size, as_datatype(target.dtype)) for target in from_itself],
             group.rank,
         )
-        for (number, place), copy in zip(pairs, [to_itself[number].array.reshape(-1).copy() for number, _ in pairs]):
+        copies = [(place, to_itself[number].array.reshape(-1).copy()) for number, place in pairs]
+        for place, copy in copies:
             from_itself[place][...] = copy
         with contextlib.ExitStack() as locks:
             locks.enter_context(group.batch())
@@ -385,7 +386,7 @@ class Collectives:
 
     def window(self, rank: int) -> npt.NDArray[np.uint8]:
         """A rank's window to write to: the one that it has shared with this rank, else HCCL's own buffer."""
-        return self.group.memory(rank, *self._windows.get(rank, (Location(BUFFER, 0), BUFFER_BYTES)))
+        return self.group.memory(rank, *self._windows.get(rank, (Location(BUFFER, 0), buffer_bytes())))
 
     # ---------------------------------------------------------------------------------------- shared steps
     def _announce_buffer(

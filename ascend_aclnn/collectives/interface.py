@@ -29,8 +29,7 @@ from ascend_aclnn.core.hccl import (
     ROOT_INFO_SECRET_BYTES,
 )
 
-CONNECT_TIMEOUT = float(os.environ.get("HCCL_CONNECT_TIMEOUT", "120"))
-EXECUTE_TIMEOUT = float(os.environ.get("HCCL_EXEC_TIMEOUT", "1836"))
+_HIGHEST, _YEAR = 1 << 31, 366 * 86400.0
 # Seconds that the others still wait after a rank has ended: after a regular end its last messages are on their way.
 GRACE_SECONDS = 2.0
 
@@ -40,13 +39,35 @@ CHANNELS = 3
 # Segments: inputs of collectives, their results, what is sent to one rank, small inputs, HCCL's own buffer, and where windows
 # lie: the memory of an emulated device, or what stands for it.
 SCRATCH, RESULTS, POINTS, KEPT, BUFFER, DEVICE = range(6)
-BUFFER_BYTES = int(os.environ.get("HCCL_BUFFSIZE", "200")) << 20
 # Inputs up to this size are copied to KEPT: cheaper than waiting until all ranks have read the originals.
 KEPT_BYTES = 1 << 18
 _REFUSAL = b"refused: "
 
 Array = npt.NDArray[Any]
 Reads = Callable[[int, int], tuple[int, int]]  # (reader, source) -> start and count of the elements that are read
+
+
+def _setting(name: str, default: int, lowest: int) -> int:
+    """A number of the environment. ValueError that names the variable."""
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal() or not lowest <= int(text) <= _HIGHEST:
+        raise ValueError(f"{name} is {text!r}; it must be a number in [{lowest}, {_HIGHEST}]")
+    return int(text)
+
+
+def connect_timeout() -> float:
+    """Seconds that ranks wait for each other when they meet: HCCL_CONNECT_TIMEOUT."""
+    return _setting("HCCL_CONNECT_TIMEOUT", 120, 1)
+
+
+def execute_timeout() -> float:
+    """Seconds that a collective waits for the other ranks: HCCL_EXEC_TIMEOUT, where 0 is without end."""
+    return _setting("HCCL_EXEC_TIMEOUT", 1836, 0) or _YEAR
+
+
+def buffer_bytes() -> int:
+    """The size of HCCL's own buffer: HCCL_BUFFSIZE, in MB."""
+    return _setting("HCCL_BUFFSIZE", 200, 1) << 20
 
 
 class CommunicationError(RuntimeError):
@@ -102,7 +123,7 @@ def rank_table_info(path: Path) -> tuple[RootInfo, int]:
 
 def free_port(ip: str) -> int:
     """A free port of this host: one of HCCL's sixteen where HCCL_IF_BASE_PORT names the first."""
-    base = int(os.environ.get("HCCL_IF_BASE_PORT", "0"))
+    base = _setting("HCCL_IF_BASE_PORT", 0, 0)
     for port in range(base, base + PORTS) if base else [0]:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
             probe.bind((ip, port))
@@ -136,8 +157,8 @@ class Group(abc.ABC):
 
     # ---------------------------------------------------------------------------------------- messages
     @abc.abstractmethod
-    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
-        """Sends a message to all ranks and returns those of all, this rank's included. A barrier."""
+    def exchange(self, message: bytes, timeout: Optional[float] = None, channel: int = COLLECTIVE) -> list[bytes]:
+        """Sends a message to all ranks and returns those of all, this rank's included: a barrier. Default: HCCL_EXEC_TIMEOUT."""
 
     @abc.abstractmethod
     def send(self, peer: int, channel: int, message: bytes) -> None:

@@ -31,11 +31,10 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.collectives.handshake import Refused, Strangers, prove
 from ascend_aclnn.collectives.interface import (
     CHANNELS,
     COLLECTIVE,
-    CONNECT_TIMEOUT,
-    EXECUTE_TIMEOUT,
     GRACE_SECONDS,
     KEPT,
     POINT_TO_POINT,
@@ -47,6 +46,8 @@ from ascend_aclnn.collectives.interface import (
     Reads,
     RootInfo,
     TimedOut,
+    connect_timeout,
+    execute_timeout,
     free_port,
 )
 
@@ -54,6 +55,8 @@ _LENGTHS, _MESSAGES, _DATA, _GIVEN = range(4)  # kinds of gloo's tags
 _KINDS = 4
 
 _TOKEN = struct.Struct("<Q")
+_KEY_BYTES = 32
+_ENTER_SECONDS = 20.0  # for the handshake with a lobby
 _LOOK_AGAIN = 0.1  # seconds between two checks for ranks that have joined a meeting
 _LEFT = 1 << 63 | 0x4C45_4654  # marks a group's number: the host of the lobby has left the group in order
 
@@ -68,22 +71,32 @@ def _torch() -> Any:
 
 
 class _Lobby:
-    """The processes that use a store, and those of them that have ended. Each process chooses its number at random."""
+    """The processes that use a store, and those of them that have ended. Each process chooses its number at random.
 
-    def __init__(self, store: Any, ip: str, hosts: bool) -> None:
+    They prove a key to each other, which the host has made: it is in the store, encrypted for those with a root info.
+    """
+
+    def __init__(self, store: Any, ip: str, hosts: bool, info: RootInfo) -> None:
         self.process = secrets.randbits(63)
         self.groups: weakref.WeakValueDictionary[int, NetworkGroup] = weakref.WeakValueDictionary()  # by their numbers
         self._ended: set[int] = set()
         self._hosts = hosts
+        self._key = secrets.token_bytes(_KEY_BYTES)
         if hosts:
             listener = socket.create_server((ip, free_port(ip)), backlog=1024)
-            threading.Thread(target=_serve_lobby, args=(listener,), daemon=True).start()
+            threading.Thread(target=_serve_lobby, args=(listener, self._key), daemon=True).start()
             store.set("lobby", f"{listener.getsockname()[1]} {self.process}")
+            self.admit(store, info)
         port, self._host = map(int, store.get("lobby").split())
-        self._connection = socket.create_connection((ip, port))
-        _probe(self._connection)
-        self._connection.sendall(_TOKEN.pack(self.process))
+        if not hosts:
+            self._key = _encrypted(bytes.fromhex(store.get(_key_name(info)).decode()), info)
+        self._connection = _enter(ip, port, self._key, _TOKEN.pack(self.process))
         threading.Thread(target=self._hear, daemon=True).start()
+
+    def admit(self, store: Any, info: RootInfo) -> None:
+        """Lets the ranks of a root info in, on the host."""
+        if self._hosts:
+            store.set(_key_name(info), _encrypted(self._key, info).hex())
 
     def _hear(self) -> None:
         number = _read_token(self._connection)
@@ -137,6 +150,33 @@ class _Lobby:
             raise CommunicationError("the rank that keeps the store is lost")
 
 
+def _key_name(info: RootInfo) -> str:
+    return f"{_name(info)}/key of the lobby"
+
+
+def _encrypted(key: bytes, info: RootInfo) -> bytes:
+    """The key of a lobby encrypted, or an encrypted one: with what only the ranks of a root info can compute."""
+    pad = hmac.digest(info.secret, b"key of the lobby", "sha256")
+    return bytes(one ^ other for one, other in zip(key, pad))
+
+
+def _enter(ip: str, port: int, key: bytes, token: bytes) -> socket.socket:
+    """A connection to the lobby, once both sides have proved its key; it is tried again where many strangers connect."""
+    for last in (False, False, True):
+        connection = socket.create_connection((ip, port), _ENTER_SECONDS)
+        try:
+            prove(connection, key, token).receive(connection)
+        except (Refused, socket.timeout):
+            connection.close()
+            if last:
+                raise
+        else:
+            connection.settimeout(None)
+            _probe(connection)
+            return connection
+    raise AssertionError("the last try returns or raises")
+
+
 def _later(run: Callable[[], None]) -> None:
     timer = threading.Timer(GRACE_SECONDS, run)
     timer.daemon = True
@@ -158,40 +198,49 @@ def _read_token(connection: socket.socket) -> Optional[int]:
     return _TOKEN.unpack(data)[0] if len(data) == _TOKEN.size else None
 
 
-def _serve_lobby(listener: socket.socket) -> None:
+def _serve_lobby(listener: socket.socket, key: bytes) -> None:
     """Broadcasts to a lobby the numbers of processes whose connections end, and the messages of its processes."""
     announced = b""
-    processes: dict[socket.socket, bytes] = {}
+    processes: dict[socket.socket, bytes] = {}  # the number of each, and the beginning of its next message
     with selectors.DefaultSelector() as selector:
-        selector.register(listener, selectors.EVENT_READ)
+        strangers = Strangers(selector, listener, key, _TOKEN.size)
         while True:
-            for key, _ in selector.select():
-                if key.fileobj is listener:
-                    connection, _ = listener.accept()
-                    processes[connection] = b""
-                    _probe(connection)
-                    selector.register(connection, selectors.EVENT_READ)
-                    _tell(connection, announced)
-                    continue
-                connection = next(c for c in processes if c is key.fileobj)
-                try:
-                    data = connection.recv(_TOKEN.size)
-                except OSError:
-                    data = b""
-                heard = processes[connection] + data
-                number, numbers = heard[: _TOKEN.size], b""
-                if not data:
-                    selector.unregister(connection)
-                    connection.close()
-                    del processes[connection]
-                    numbers = number if len(number) == _TOKEN.size else b""
-                elif len(heard) == 2 * _TOKEN.size:
-                    processes[connection], numbers = number, heard[_TOKEN.size :]
+            for ready, _ in selector.select(1):
+                connection, numbers = ready.fileobj, b""
+                assert isinstance(connection, socket.socket)
+                if connection is listener:
+                    strangers.accept()
+                elif connection in strangers:
+                    session = strangers.read(connection)
+                    if session is not None:
+                        connection.setblocking(True)
+                        _probe(connection)
+                        processes[connection] = session.statement
+                        selector.register(connection, selectors.EVENT_READ)
+                        _tell(connection, session.seal(b"welcome") + announced)
                 else:
-                    processes[connection] = heard
+                    numbers = _hear_process(connection, processes, selector)
                 announced += numbers
                 for other in processes if numbers else ():
                     _tell(other, numbers)
+            strangers.expire()
+
+
+def _hear_process(connection: socket.socket, processes: dict[socket.socket, bytes], selector: Any) -> bytes:
+    """What all are to hear: the message of a process, or its number where it has ended."""
+    try:
+        data = connection.recv(_TOKEN.size)
+    except OSError:
+        data = b""
+    heard = processes[connection] + data
+    number, message = heard[: _TOKEN.size], heard[_TOKEN.size :]
+    if not data:
+        selector.unregister(connection)
+        connection.close()
+        del processes[connection]
+        return number
+    processes[connection] = heard if len(message) < _TOKEN.size else number
+    return message if len(message) == _TOKEN.size else b""
 
 
 def _tell(connection: socket.socket, numbers: bytes) -> None:
@@ -215,12 +264,14 @@ def _connect(address: str, hosts: bool, timeout: datetime.timedelta) -> Any:
     return _torch().distributed.TCPStore(ip, int(port), is_master=hosts, timeout=timeout, wait_for_workers=False)
 
 
-def _place_at(address: str, hosts: bool, timeout: datetime.timedelta) -> _Place:
+def _place_of(info: RootInfo, hosts: bool, timeout: datetime.timedelta) -> _Place:
     with _lock:
-        if address not in _places:
-            store = _connect(address, hosts, timeout)
-            _places[address] = _Place(store, _Lobby(store, address.rsplit(":", 1)[0], hosts))
-        return _places[address]
+        if info.address not in _places:
+            store = _connect(info.address, hosts, timeout)
+            _places[info.address] = _Place(store, _Lobby(store, info.address.rsplit(":", 1)[0], hosts, info))
+        place = _places[info.address]
+        place.lobby.admit(place.store, info)
+        return place
 
 
 def _name(info: RootInfo) -> str:
@@ -236,15 +287,16 @@ class NetworkGroup(Group):
         info: RootInfo,
         rank: int,
         size: int,
-        timeout: float = CONNECT_TIMEOUT,
+        timeout: Optional[float] = None,
         processes: Optional[Mapping[int, int]] = None,
     ) -> None:
         """Meets the other ranks. ``processes``: those of ranks met before in another group."""
         super().__init__(rank, size)
         self._torch = _torch()
+        timeout = connect_timeout() if timeout is None else timeout
         patience = datetime.timedelta(seconds=timeout)
         try:
-            place = _place_at(info.address, rank == 0, patience)
+            place = _place_of(info, rank == 0, patience)
             self._gloo = self._meet(place, info, patience, dict(processes or {}))
         except (RuntimeError, OSError) as error:
             if isinstance(error, CommunicationError):
@@ -272,7 +324,9 @@ class NetworkGroup(Group):
         """gloo's connections to the others. Made on a thread, which is abandoned if gloo waits for a rank that has ended."""
         name = _name(info)
         store = self._torch.distributed.PrefixStore(name, place.store)
-        store.set(f"process {self.rank}", str(place.lobby.process))
+        if store.add(f"rank {self.rank}", 1) > 1:
+            raise CommunicationError(f"rank {self.rank} of this job has come twice: this process is the second")
+        store.set(f"process {self.rank}", f"{place.lobby.process} {self.size}")
         outcome: list[Any] = []
         ended = threading.Event()
 
@@ -290,24 +344,39 @@ class NetworkGroup(Group):
                 ended.set()
 
         threading.Thread(target=connect, daemon=True).start()
-        missing = [rank for rank in range(self.size) if rank not in processes and rank != self.rank]
-        while not ended.wait(_LOOK_AGAIN):
-            come = [rank for rank in missing if store.check([f"process {rank}"])]
-            processes.update((rank, int(store.get(f"process {rank}"))) for rank in come)
-            missing = [rank for rank in missing if rank not in processes]
-            place.lobby.check(processes)
-            place.lobby.check_store()
+        # of each rank once, those that are known from another group too: it may be of another size
+        missing = [rank for rank in range(self.size) if rank != self.rank]
+        has_ended = False
+        while not has_ended:
+            has_ended = ended.wait(_LOOK_AGAIN)  # once more then: gloo connects ranks of different sizes
+            for rank in [rank for rank in missing if store.check([f"process {rank}"])]:
+                processes[rank], size = map(int, store.get(f"process {rank}").split())
+                if size != self.size:
+                    raise self._other_size(store, rank, size)
+                missing.remove(rank)
+            if not has_ended:
+                place.lobby.check(processes)
+                place.lobby.check_store()
         if not outcome or isinstance(outcome[0], RuntimeError):
             raise outcome[0] if outcome else CommunicationError("gloo ended without a word")
         return outcome[0]
+
+    def _other_size(self, store: Any, rank: int, size: int) -> CommunicationError:
+        """The error, once the other rank has seen it, too: the store may end with this process."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        with contextlib.suppress(RuntimeError):  # the other rank had the store, has seen the error and has ended
+            store.set(f"size refused by {self.rank}", "")
+            while not store.check([f"size refused by {rank}"]) and time.monotonic() < deadline:
+                time.sleep(_LOOK_AGAIN)
+        return CommunicationError(f"rank {rank} is of {size} ranks, rank {self.rank} of {self.size}")
 
     def _proof(self, info: RootInfo, rank: int) -> bytes:
         return hmac.digest(info.secret, b"rank %d of %d" % (rank, self.size), "sha256")
 
     # ---------------------------------------------------------------------------------------- messages
-    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
+    def exchange(self, message: bytes, timeout: Optional[float] = None, channel: int = COLLECTIVE) -> list[bytes]:
         others = [peer for peer in range(self.size) if peer != self.rank]
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + (execute_timeout() if timeout is None else timeout)
         self.exchanges[channel] += 1
         try:
             self._check_ranks()
@@ -399,7 +468,7 @@ class NetworkGroup(Group):
         return self._results
 
     def fetch(self, local: Array, places: Sequence[Location], dtype: np.dtype[Any], reads: Reads) -> list[Array]:
-        deadline = time.monotonic() + EXECUTE_TIMEOUT
+        deadline = time.monotonic() + execute_timeout()
         sent, got = [], []
         for peer in range(self.size):
             start, count = reads(peer, self.rank)
@@ -427,7 +496,7 @@ class NetworkGroup(Group):
 
     def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
         array = np.empty(count, dtype)
-        self._receive_into(peer, _GIVEN, array, time.monotonic() + EXECUTE_TIMEOUT)
+        self._receive_into(peer, _GIVEN, array, time.monotonic() + execute_timeout())
         return array
 
     # ---------------------------------------------------------------------------------------- windows

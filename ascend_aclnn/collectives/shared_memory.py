@@ -26,12 +26,9 @@ import numpy.typing as npt
 
 from ascend_aclnn.collectives.interface import (
     BUFFER,
-    BUFFER_BYTES,
     CHANNELS,
     COLLECTIVE,
-    CONNECT_TIMEOUT,
     DEVICE,
-    EXECUTE_TIMEOUT,
     GRACE_SECONDS,
     KEPT,
     KEPT_BYTES,
@@ -46,10 +43,14 @@ from ascend_aclnn.collectives.interface import (
     Reads,
     RootInfo,
     TimedOut,
+    buffer_bytes,
+    connect_timeout,
+    execute_timeout,
     refusal_text,
 )
 
 _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
+_HELLO_SECONDS = 10.0  # that one who connects has to say who it is
 _LENGTH = struct.Struct("<I")
 _AT_ONCE = 1 << 16  # bytes of messages that are read at a time
 # In the place of a length: the sender has met all, or has lost one before that.
@@ -105,6 +106,10 @@ class Segment:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+class _OtherSize(CommunicationError):
+    """A rank of the same job believes that it has another number of ranks."""
 
 
 class _Meeting:
@@ -184,7 +189,7 @@ class HostGroup(Group):
         rank: int,
         size: int,
         device_memory: Optional[int] = None,
-        timeout: float = CONNECT_TIMEOUT,
+        timeout: Optional[float] = None,
         processes: Optional[Mapping[int, int]] = None,
     ) -> None:
         """Meets the other ranks. ``device_memory``: a descriptor of memory in which this rank's buffers lie.
@@ -205,14 +210,14 @@ class HostGroup(Group):
             for _ in (SCRATCH, RESULTS, POINTS, KEPT, BUFFER):
                 self.local_segments.append(Segment.create())
             # Sparse: memory is taken as it is written.
-            os.ftruncate(self.local_segments[BUFFER].descriptor, BUFFER_BYTES)
+            os.ftruncate(self.local_segments[BUFFER].descriptor, buffer_bytes())
             device = Segment.create() if device_memory is None else Segment(os.dup(device_memory))
             self._segments[rank, DEVICE] = device
             self._descriptors = [s.descriptor for s in (*self.local_segments, device)]
             with _Meeting() as meeting:
                 for other, process in (processes or {}).items():
                     meeting.watch_process(other, process)
-                self._meet(time.monotonic() + timeout, meeting)
+                self._meet(time.monotonic() + (connect_timeout() if timeout is None else timeout), meeting)
         except BaseException:
             for (_, channel), connection in self._peers.items():
                 if channel == COLLECTIVE:
@@ -225,17 +230,17 @@ class HostGroup(Group):
     def _address(self, rank: int) -> bytes:
         return b"\0ascend_aclnn." + hashlib.sha256(self._secret + b"address %d" % rank).hexdigest()[:40].encode()
 
-    def _proof(self, rank: int, channel: int) -> bytes:
-        return hmac.digest(self._secret, b"rank %d of %d channel %d" % (rank, self.size, channel), "sha256")
+    def _proof(self, rank: int, size: int, channel: int) -> bytes:
+        return hmac.digest(self._secret, b"rank %d of %d channel %d" % (rank, size, channel), "sha256")
 
     def _meet(self, deadline: float, meeting: _Meeting) -> None:
         above = (self.size - 1 - self.rank) * CHANNELS
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            try:
+                listener.bind(self._address(self.rank))  # the last rank, too: one that comes twice is noticed so
+            except OSError as error:
+                raise CommunicationError(f"rank {self.rank} of this job exists already ({error})") from None
             if above:
-                try:
-                    listener.bind(self._address(self.rank))
-                except OSError as error:
-                    raise CommunicationError(f"rank {self.rank} of this job exists already ({error})") from None
                 listener.listen(above)
             for rank in range(self.rank):
                 for channel in range(CHANNELS):
@@ -283,7 +288,8 @@ class HostGroup(Group):
         expected: Optional[tuple[int, int]] = None,
     ) -> bool:
         """Proves this rank to a peer and checks the peer's proof. Other processes are refused."""
-        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        left = max(deadline - time.monotonic(), 0.001)
+        connection.settimeout(left if expected is not None else min(left, _HELLO_SECONDS))
         try:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             process, user, _ = struct.unpack("3i", credentials)
@@ -299,7 +305,12 @@ class HostGroup(Group):
                     raise CommunicationError(f"rank {rank} connected twice")
                 self._say_hello(connection, channel)
         except (CommunicationError, OSError, struct.error) as error:
+            if expected is None and isinstance(error, _OtherSize):
+                with contextlib.suppress(OSError):
+                    self._say_hello(connection, COLLECTIVE)  # so that it learns this rank's
             connection.close()
+            if isinstance(error, _OtherSize):
+                raise
             if expected is None:
                 return False
             if isinstance(error, CommunicationError):
@@ -317,7 +328,7 @@ class HostGroup(Group):
 
     def _say_hello(self, connection: socket.socket, channel: int) -> None:
         descriptors = self._descriptors if channel == COLLECTIVE else []
-        proof = self._proof(self.rank, channel)
+        proof = self._proof(self.rank, self.size, channel)
         hello = _HELLO.pack(MAGIC, proof, self.rank, self.size, channel, len(descriptors))
         socket.send_fds(connection, [hello], descriptors)
 
@@ -331,11 +342,11 @@ class HostGroup(Group):
                     break
                 data += more
             magic, proof, rank, size, channel, count = _HELLO.unpack(data)
-            is_expected = (
-                magic == MAGIC and size == self.size and rank < size and channel < CHANNELS and count == len(segments)
-            )
-            if not is_expected or not hmac.compare_digest(proof, self._proof(rank, channel)):
-                raise CommunicationError("a stranger connected, or a rank of a job of another size")
+            is_expected = magic == MAGIC and rank < size and channel < CHANNELS and count == len(segments)
+            if not is_expected or not hmac.compare_digest(proof, self._proof(rank, size, channel)):
+                raise CommunicationError("a stranger connected")
+            if size != self.size:
+                raise _OtherSize(f"rank {rank} is of {size} ranks, rank {self.rank} of {self.size}")
         except BaseException:
             for segment in segments:
                 segment.close()
@@ -345,11 +356,11 @@ class HostGroup(Group):
         return rank, channel
 
     # ---------------------------------------------------------------------------------------- messages
-    def exchange(self, message: bytes, timeout: float = EXECUTE_TIMEOUT, channel: int = COLLECTIVE) -> list[bytes]:
+    def exchange(self, message: bytes, timeout: Optional[float] = None, channel: int = COLLECTIVE) -> list[bytes]:
         others = [peer for peer in range(self.size) if peer != self.rank]
         for peer in others:
             self.send(peer, channel, message)
-        got = self._receive_all(others, channel, time.monotonic() + timeout)
+        got = self._receive_all(others, channel, time.monotonic() + (execute_timeout() if timeout is None else timeout))
         return [got.get(rank, message) for rank in range(self.size)]
 
     def send(self, peer: int, channel: int, message: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.collectives.interface import EXECUTE_TIMEOUT
+from ascend_aclnn.collectives.interface import execute_timeout
 from ascend_aclnn.core import addresses
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.schedule import SCHEDULE_CONTEXT
@@ -80,10 +80,11 @@ class Schedule:
 
 def wait(ready: Callable[[], bool], what: str) -> bool:
     """Polls a condition that other ranks fulfil; AclError 507017 after HCCL_EXEC_TIMEOUT."""
-    deadline, pause = time.monotonic() + EXECUTE_TIMEOUT, 1e-5
+    seconds = execute_timeout()
+    deadline, pause = time.monotonic() + seconds, 1e-5
     while not ready():
         if time.monotonic() > deadline:
-            detail = f"{what}: what is waited for did not come in {EXECUTE_TIMEOUT:g} s"
+            detail = f"{what}: what is waited for did not come in {seconds:g} s"
             raise AclError(AICPU_TIMEOUT, "aclrtSynchronizeStream", detail)
         time.sleep(pause)
         pause = min(pause * 1.5, 1e-3)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import multiprocessing
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -207,7 +209,9 @@ def _send_to_itself(collectives: Collectives) -> Any:
     assert equal_bits(third, short)
     assert equal_bits(other, values(source, 1000, np.float32))
     for batch in (([(rank, Buffer(mine))], []), ([], [(rank, got)]), ([(rank, Buffer(mine))], [(rank, third)])):
-        with pytest.raises(ValueError, match=rf"with rank {rank}, this rank itself, and no (receive from|send to) itself"):
+        with pytest.raises(
+            ValueError, match=rf"with rank {rank}, this rank itself, and no (receive from|send to) itself"
+        ):
             collectives.send_receive(*batch)
     collectives.barrier()
     return "ok"
@@ -508,6 +512,92 @@ def test_an_unrelated_process_is_refused() -> None:
     second = FORK.Process(target=_child, args=(random_program, info, 1, 2, results, (1,)))
     second.start()
     assert dict(results.get(timeout=30) for _ in range(2)) == {0: 1, 1: 1}
+
+
+def _join(info: bytes, rank: int, size: int, results: Any) -> None:
+    try:
+        if RootInfo.parse(info).address:
+            os.memfd_create = None  # type: ignore[assignment]
+        Collectives.join(info, rank, size).barrier(20)
+        results.put("met")
+    except BaseException as error:
+        results.put(f"{type(error).__name__}: {error}")
+
+
+@each_transport
+def test_ranks_of_different_sizes_are_named(transport: str) -> None:
+    info, results = new_root_info(transport), FORK.Queue()
+    children = [FORK.Process(target=_join, args=(info, rank, 2 + rank, results)) for rank in range(2)]
+    for child in children:
+        child.start()
+    for _ in children:
+        assert re.search(r"rank (1 is of 3 ranks, rank 0 of 2|0 is of 2 ranks, rank 1 of 3)", results.get(timeout=30))
+    for child in children:
+        child.join(30)
+
+
+@each_transport
+def test_a_rank_that_comes_twice_is_named(transport: str) -> None:
+    """While the others wait for a third one, which then comes."""
+    info, results = new_root_info(transport), FORK.Queue()
+    children = [FORK.Process(target=_join, args=(info, rank, 3, results)) for rank in (0, 2, 2, 1)]
+    for child in children[:3]:
+        child.start()
+    assert re.search("rank 2 of this job (exists already|has come twice)", results.get(timeout=30))
+    children[3].start()
+    assert [results.get(timeout=30) for _ in range(3)] == ["met"] * 3
+    for child in children:
+        child.join(30)
+
+
+def _lobby_with_few_descriptors(info: bytes, rank: int, go: Any, results: Any) -> None:
+    from ascend_aclnn.collectives import network
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    if rank == 0:
+        create = socket.create_server
+
+        def create_server(*arguments: Any, **options: Any) -> Any:
+            listener = create(*arguments, **options)
+            results.put(listener.getsockname()[1])
+            return listener
+
+        network.socket.create_server = create_server  # type: ignore[assignment]
+    os.memfd_create = None  # type: ignore[assignment]
+    go.wait(30)
+    try:
+        collectives = Collectives.join(info, rank, 2)
+        collectives.barrier(20)
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        collectives.barrier(20)
+    except BaseException as error:
+        results.put(f"{type(error).__name__}: {error}")
+
+
+@pytest.mark.parametrize("transport", [NETWORK])
+def test_a_thousand_strangers_do_not_end_the_notice_of_lost_ranks(transport: str) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < 1400:
+        pytest.skip(f"a thousand connections need 1400 descriptors, of which there are {hard}")
+    info, results, go = new_root_info(transport), FORK.Queue(), [FORK.Event(), FORK.Event()]
+    children = [FORK.Process(target=_lobby_with_few_descriptors, args=(info, r, go[r], results)) for r in range(2)]
+    for child in children:
+        child.start()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 1400), limits[1]))
+    try:
+        go[0].set()
+        address = "127.0.0.1", results.get(timeout=30)
+        with contextlib.ExitStack() as strangers:
+            for _ in range(1000):
+                strangers.enter_context(socket.create_connection(address, 10))
+            go[1].set()
+            assert "rank 1 is lost" in results.get(timeout=30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for child in children:
+        child.join(10)
 
 
 def test_groups_leave_no_descriptors() -> None:

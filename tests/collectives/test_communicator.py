@@ -363,3 +363,19 @@ def test_the_numpy_backend_has_one_device() -> None:
             Communicator.of_devices([0, 1])
         with pytest.raises(ValueError, match="they must be different"):
             Communicator.of_devices([0, 0])
+
+
+@pytest.mark.parametrize("variable", ["HCCL_CONNECT_TIMEOUT", "HCCL_EXEC_TIMEOUT", "HCCL_BUFFSIZE"])
+@pytest.mark.parametrize("value", ["soon", "-1", "1e400"])
+def test_a_wrong_setting_is_named_when_it_is_used(variable: str, value: str) -> None:
+    program = """
+import ascend_aclnn as aclnn
+print(aclnn.ops.add([1.0], [2.0], 1))  # without ranks it does not matter
+try:
+    aclnn.Communicator.from_root_info(aclnn.Communicator.root_info(), 0, 1)
+except ValueError as error:
+    print(error)
+"""
+    environment = {**os.environ, "ASCEND_ACLNN_BACKEND": "numpy", variable: value}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("[3.]\n") and f"{variable} is {value!r}; it must be a number in" in done.stdout, done

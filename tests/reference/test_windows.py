@@ -622,7 +622,7 @@ def test_run_flag_ends_a_scheduler_that_waits(crew: Crew) -> None:
 
 
 def test_who_waits_too_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_schedule, "EXECUTE_TIMEOUT", 0.05)
+    monkeypatch.setattr(_schedule, "execute_timeout", lambda: 0.05)
     with aclnn.use_backend("numpy", soc=A3):
         flags = aclnn.zeros(1, "INT32")
         with pytest.raises(aclnn.AclError, match=r"what is waited for did not come in 0\.05 s") as error:

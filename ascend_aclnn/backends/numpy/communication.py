@@ -16,11 +16,11 @@ from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives, parts_of
 from ascend_aclnn.collectives.interface import (
     DEVICE,
-    EXECUTE_TIMEOUT,
     CommunicationError,
     Location,
     RootInfo,
     TimedOut,
+    execute_timeout,
     rank_table_info,
 )
 from ascend_aclnn.core.dtypes import DataType
@@ -67,7 +67,7 @@ class HostCommunicator(CommunicatorEndpoint):
         self.rank, self.size = rank, size
         self.name = config.name or "hccl_" + hashlib.sha256(b"name" + info).hexdigest()[:16]
         self._info = info
-        timeout = config.timeout(EXECUTE_TIMEOUT)
+        timeout = config.timeout(execute_timeout())
         self._collectives: Collectives = self._reporting(
             "HcclCommInitRootInfo", lambda: Collectives.join(info, rank, size, timeout=timeout, processes=processes)
         )

@@ -25,11 +25,11 @@ from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives
 from ascend_aclnn.collectives.interface import (
     DEVICE,
-    EXECUTE_TIMEOUT,
     CommunicationError,
     Location,
     RootInfo,
     TimedOut,
+    execute_timeout,
     rank_table_info,
 )
 from ascend_aclnn.core.dtypes import as_datatype
@@ -125,7 +125,7 @@ class Communicators:
         config, rank, size = request.config, request.rank, request.size
         config.check(self._product)
         name = config.name or default_name or "hccl_" + hashlib.sha256(b"name" + root_info).hexdigest()[:16]
-        timeout = config.timeout(EXECUTE_TIMEOUT)
+        timeout = config.timeout(execute_timeout())
         collectives = Collectives.join(root_info, rank, size, Descriptor.MEMORY, timeout, known)
         with self._lock:
             if name in self._members:
