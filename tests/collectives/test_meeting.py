@@ -99,6 +99,11 @@ class Jobs:
         while len(self.met) < count:
             self._take(30)
 
+    def wait_for(self, job: str, rank: int) -> None:
+        """Until a rank that does not meet has failed."""
+        while self.values[job, rank] not in self.found:
+            self._take(60)
+
 
 def mpich(job: str, rank: int) -> dict[str, str]:
     return {"PMI_RANK": str(rank), "PMI_SIZE": "2"}
@@ -237,6 +242,7 @@ def test_a_rank_of_another_job_with_the_same_key_is_told(hosts: tuple[int, list[
     jobs.start("B", 0)
     jobs.start("A", 1)
     jobs.wait_until_met(2)
+    jobs.wait_for("B", 0)  # while rank 0 of A still listens
     found = jobs.end()
     assert found["A", 0] == found["A", 1] == 3
     assert "is of another job, MASTER_PORT=29500" in found["B", 0]
