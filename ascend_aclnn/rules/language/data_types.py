@@ -318,20 +318,22 @@ def dtype_attribute(name: str) -> DtypeRule:
 def promoted(*names: str) -> DtypeRule:
     """The data type to which tensors promote, by CANN's table; RuleViolation where they do not."""
 
-    @refuses("dtype/promotion", *names[1:])
+    @refuses("dtype/promotion", *names)
     def dtype(call: Call) -> DataType:
         result: Optional[DataType] = None
         for name in names:
             if not call.is_present(name):
                 continue
             came = call.dtype(name)
-            both = came if result is None else promote(result, came)
+            if result is None:
+                if came is DataType.DT_UNDEFINED:
+                    call.refuse(name, f"has dtype {came.name}, which promotes with none", check="dtype/promotion")
+                result = came
+                continue
+            both = promote(result, came)
             if both is DataType.DT_UNDEFINED:
-                call.refuse(
-                    name,
-                    f"has dtype {came.name}, which does not promote with {result.name if result else ''}",
-                    check="dtype/promotion",
-                )
+                text = f"has dtype {came.name}, which does not promote with {result.name}"
+                call.refuse(name, text, check="dtype/promotion")
             result = both
         return DataType.DT_UNDEFINED if result is None else result
 

@@ -217,8 +217,8 @@ class Rule:
         for refusal in refusals:
             if refusal.applies is not None and not refusal.applies(operator):
                 continue
-            if refusal.other and positions.get(refusal.other) == positions.get(refusal.argument):
-                continue  # of an in-place form, which compares an argument with itself
+            if refusal.other and self._is_itself(operator, positions, refusal):
+                continue
             if any(isinstance(place, Expression) and self._never_holds(operator, place) for place in refusal.places):
                 continue
             name = refusal.argument
@@ -248,6 +248,14 @@ class Rule:
         """The names of the tensor lists."""
         parameters = operator.parameters
         return {n for n, i in self.positions(operator).items() if parameters[i].kind is Kind.TENSOR_LIST}
+
+    @staticmethod
+    def _is_itself(operator: Operator, positions: Mapping[str, int], refusal: Refusal) -> bool:
+        """Whether an in-place form compares an argument with itself; of a list the members are compared."""
+        position = positions.get(refusal.argument)
+        if positions.get(refusal.other) != position:
+            return False
+        return position is None or operator.parameters[position].kind is not Kind.TENSOR_LIST
 
     def _never_holds(self, operator: Operator, condition: Expression) -> bool:
         """Whether a condition of ``when`` needs a parameter that this version of the operator does not have."""
