@@ -95,9 +95,9 @@ def attention_score_grad(
     """Of value, query and key, all heads beside each other."""
     d_value = _dropped(weights, mask, keep).swapaxes(-1, -2) @ dy
     d_product = _softmax_slope(_dropped(dy @ value.swapaxes(-1, -2), mask, keep), weights) * scale.reshape(-1)[0]
-    made = d_value, d_product @ key, d_product.swapaxes(-1, -2) @ query
+    gradients = d_value, d_product @ key, d_product.swapaxes(-1, -2) @ query
     batch, heads, steps, features = dy.shape
-    return tuple(x.transpose(0, 2, 1, 3).reshape(batch * steps, heads * features) for x in made)
+    return tuple(x.transpose(0, 2, 1, 3).reshape(batch * steps, heads * features) for x in gradients)
 
 
 def _split(x: Array, heads: int, steps: int) -> Array:
@@ -126,16 +126,16 @@ def attention_ln_qkv(
 ) -> tuple[Any, ...]:
     """LayerNorm of the rows, and its products with three weights, split into heads; beside them mean and variance."""
     norm, mean, variance = layer_norm(x, gamma.reshape(-1), beta.reshape(-1), 1, epsilon)
-    made = []
+    projections = []
     for weight, bias in ((query, query_bias), (key, key_bias), (value, value_bias)):
         product = norm.astype(np.float32) @ weight
-        made.append(_split(product if bias is None else product + bias.reshape(-1), shape[1], shape[2]))
-    return (norm, *made, mean.reshape(-1), variance.reshape(-1))
+        projections.append(_split(product if bias is None else product + bias.reshape(-1), shape[1], shape[2]))
+    return (norm, *projections, mean.reshape(-1), variance.reshape(-1))
 
 
 @reference("AttentionQKVGradX")
 def attention_qkv_grad_x(norm: Array, q: Array, k: Array, v: Array, query: Array, key: Array, value: Array) -> Array:
-    """The gradient of LayerNorm's result: what is there already, and what comes through the three products."""
+    """The gradient of LayerNorm's result: the one passed in plus those through the three products."""
     return np.asarray(norm + q @ query.T + k @ key.T + v @ value.T)
 
 

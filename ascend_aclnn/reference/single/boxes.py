@@ -1,4 +1,4 @@
-"""Single operators on boxes: overlaps and their gradients, what training encodes and assigns, suppression."""
+"""Single operators on boxes: overlaps and their gradients, encoding and assignment for training, suppression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _numbers(values: Sequence[float]) -> Array:
 
 # ------------------------------------------------------------------------------------- overlaps of pairs, corners on axis 0
 
-_TINY = np.float32(1e-16)  # what the kernels add to widths, heights and squares
+_TINY = np.float32(1e-16)  # the kernels add it to widths, heights and squares
 _SMALL = np.float32(1e-9)  # the same in the kernels of gradients
 
 
@@ -27,7 +27,7 @@ def _corners(boxes: Array, centred: bool) -> Array:
 
 
 class _Pair(NamedTuple):
-    """Two lists of boxes side by side: their sizes, and those of what they share and of what encloses both."""
+    """Two lists of boxes side by side: their sizes, and the sizes of their intersection and of the box that encloses both."""
 
     a: Array
     b: Array
@@ -79,8 +79,8 @@ def giou(boxes: Array, truth: Array, centred: bool, mode: str) -> Array:
 @reference("CIoU")
 def ciou(boxes: Array, truth: Array, centred: bool, mode: str) -> tuple[Array, Array]:
     """As aclnnCIoU, for any number of boxes."""
-    made: tuple[Any, Any] = objdetect.ciou(boxes, truth, centred, False, mode)
-    return made
+    result: tuple[Any, Any] = objdetect.ciou(boxes, truth, centred, False, mode)
+    return result
 
 
 @reference("DIoU")
@@ -153,31 +153,31 @@ def _gradients(boxes: Array, truth: Array, centred: bool) -> _Gradients:
 
 @reference("GIoUGrad")
 def giou_grad(dy: Array, boxes: Array, truth: Array, centred: bool) -> tuple[Array, Array]:
-    made = _gradients(boxes, truth, centred)
-    pair, dy = made.pair, dy.reshape(-1)
+    gradients = _gradients(boxes, truth, centred)
+    pair, dy = gradients.pair, dy.reshape(-1)
     enclosing = pair.enclosing.prod(0) + _SMALL
     d_union = dy / enclosing - dy * pair.shared / pair.union**2
-    made.shared(dy / pair.union - d_union)
-    made.areas(d_union)
-    made.enclosing(-dy * pair.union / enclosing**2 * pair.enclosing[::-1])
-    return made.results(centred)
+    gradients.shared(dy / pair.union - d_union)
+    gradients.areas(d_union)
+    gradients.enclosing(-dy * pair.union / enclosing**2 * pair.enclosing[::-1])
+    return gradients.results(centred)
 
 
 @reference("DIoUGrad")
 def diou_grad(dy: Array, boxes: Array, truth: Array, centred: bool) -> tuple[Array, Array]:
-    made = _gradients(boxes, truth, centred)
-    made.overlap(dy.reshape(-1))
-    made.distance(dy.reshape(-1))
-    return made.results(centred)
+    gradients = _gradients(boxes, truth, centred)
+    gradients.overlap(dy.reshape(-1))
+    gradients.distance(dy.reshape(-1))
+    return gradients.results(centred)
 
 
 @reference("CIoUGrad")
 def ciou_grad(dy: Array, boxes: Array, truth: Array, angles: Array, centred: bool) -> tuple[Array, Array]:
     """``angles``: the difference of the angles of both diagonals, truth less box. Their weight counts as a constant."""
-    made = _gradients(boxes, truth, centred)
-    pair, dy, angles = made.pair, dy.reshape(-1), angles.reshape(-1)
-    made.overlap(dy)
-    made.distance(dy)
+    gradients = _gradients(boxes, truth, centred)
+    pair, dy, angles = gradients.pair, dy.reshape(-1), angles.reshape(-1)
+    gradients.overlap(dy)
+    gradients.distance(dy)
     factor = np.float32(4 / np.pi**2)
     v = factor * angles**2
     d_angle = -dy * v / (1 + v - pair.shared / pair.union + _SMALL) * 2 * factor * angles
@@ -186,8 +186,8 @@ def ciou_grad(dy: Array, boxes: Array, truth: Array, angles: Array, centred: boo
         ratio = sizes[0] / sizes[1]
         wide = sign * d_angle / (1 + ratio**2) / sizes[1]
         slopes.append(np.stack([wide, -wide * ratio]))
-    made.sizes(*slopes)
-    return made.results(centred)
+    gradients.sizes(*slopes)
+    return gradients.results(centred)
 
 
 # ------------------------------------------------------------------------------------------------------------ turned boxes
@@ -199,8 +199,8 @@ def _outline(boxes: Array, corners: bool) -> tuple[Array, Array]:
     centre, size = ((first + second) / 2, second - first) if corners else (first, second)
     along = size[0] / 2 * np.stack([np.cos(angle), np.sin(angle)])
     across = size[1] / 2 * np.stack([-np.sin(angle), np.cos(angle)])
-    made = [centre + s * along + t * across for s, t in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    return np.stack(made, 1).transpose(2, 1, 0), np.where((size > 0).all(0), size.prod(0), 0)
+    vertices = [centre + s * along + t * across for s, t in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
+    return np.stack(vertices, 1).transpose(2, 1, 0), np.where((size > 0).all(0), size.prod(0), 0)
 
 
 def _cross(a: Array, b: Array) -> Array:
@@ -235,8 +235,8 @@ def _shared_areas(one: Array, others: Array) -> Array:
     angle = np.where(valid, np.arctan2(around[..., 1], around[..., 0]), np.inf)
     order = np.argsort(angle, 1)
     sorted_points = np.take_along_axis(around, order[..., None], 1)
-    kept = np.take_along_axis(valid, order, 1)[..., None]
-    sorted_points = np.where(kept, sorted_points, sorted_points[:, :1])  # what is not valid adds no area
+    sorted_valid = np.take_along_axis(valid, order, 1)[..., None]
+    sorted_points = np.where(sorted_valid, sorted_points, sorted_points[:, :1])  # invalid points add no area
     return np.where(count > 2, np.abs(_cross(sorted_points, np.roll(sorted_points, -1, 1)).sum(1)) / 2, 0)
 
 
@@ -281,8 +281,8 @@ def _tangent(angles: Array) -> Array:
 def rotated_box_encode(anchors: Array, truth: Array, weight: Sequence[float]) -> Array:
     (centre, size), (true_centre, true_size) = _centres(anchors), _centres(truth)
     turn = _tangent(truth[:, 4:]) - _tangent(anchors[:, 4:])
-    made = np.concatenate([(true_centre - centre) / size, np.log(true_size / size), turn], 1)
-    return np.asarray(made * _numbers(weight)[:, None])
+    deltas = np.concatenate([(true_centre - centre) / size, np.log(true_size / size), turn], 1)
+    return np.asarray(deltas * _numbers(weight)[:, None])
 
 
 @reference("RotatedBoxDecode")
@@ -305,8 +305,8 @@ def _inclusive(boxes: Array) -> tuple[Array, Array]:
 @reference("Iou")
 def iou(boxes: Array, truth: Array, mode: str, eps: float, aligned: bool) -> Array:
     """As aclnnIou, but each row of the result belongs to a box of the second list: (M, N) of N boxes and M true ones."""
-    made: Array = objdetect.iou(boxes, truth, mode, eps, aligned)
-    return made if aligned else made.T
+    overlaps: Array = objdetect.iou(boxes, truth, mode, eps, aligned)
+    return overlaps if aligned else overlaps.T
 
 
 @reference("BoundingBoxEncode")
@@ -330,8 +330,8 @@ def bounding_box_decode(
     ratio = np.float32(abs(np.log(clip)))
     centre, size = _inclusive(rois)
     centre, size = centre + deltas[:, :2] * size, size * np.exp(np.clip(deltas[:, 2:], -ratio, ratio))
-    made = np.concatenate([centre - size / 2 + 0.5, centre + size / 2 - 0.5], 1)
-    return np.clip(made, 0, _numbers([most[1], most[0]] * 2) - 1) if most else made
+    decoded = np.concatenate([centre - size / 2 + 0.5, centre + size / 2 - 0.5], 1)
+    return np.clip(decoded, 0, _numbers([most[1], most[0]] * 2) - 1) if most else decoded
 
 
 @reference("YoloBoxesEncode")
@@ -373,22 +373,24 @@ def grid_assign_positive(
     """Anchors in charge get the number of the box that they overlap most, and each box its best anchor, or all of them."""
     if int(count.reshape(-1)[0]) > len(overlaps):
         raise DataError("num_gts", f"is {int(count.reshape(-1)[0])}; overlaps has {len(overlaps)} rows")
-    made, charge = assigned.copy(), flags == 1
-    made = np.where((highest > np.float32(threshold)) & charge, best_truth + 1, made).astype(assigned.dtype)
+    assignment, charge = assigned.copy(), flags == 1
+    assignment = np.where((highest > np.float32(threshold)) & charge, best_truth + 1, assignment).astype(assigned.dtype)
     for number in range(int(count.reshape(-1)[0])):
         if truth_highest[number] > np.float32(least):
             chosen = (
-                (overlaps[number] == truth_highest[number]) if every else np.arange(len(made)) == truth_best[number]
+                (overlaps[number] == truth_highest[number])
+                if every
+                else np.arange(len(assignment)) == truth_best[number]
             )
-            made[chosen & charge] = number + 1
-    return made
+            assignment[chosen & charge] = number + 1
+    return assignment
 
 
 @reference("ROIAlign")
 def roi_align(x: Array, rois: Array, scale: float, height: int, width: int, samples: int, end_mode: int) -> Array:
     """As aclnnRoiAlignV2, with any kind of box."""
-    made: Array = objdetect.align(x, rois[:, 1:], rois[:, 0], (height, width), scale, samples, end_mode)
-    return made
+    features: Array = objdetect.align(x, rois[:, 1:], rois[:, 0], (height, width), scale, samples, end_mode)
+    return features
 
 
 # ------------------------------------------------------------------------------------------------------------- suppression
@@ -397,17 +399,17 @@ def roi_align(x: Array, rois: Array, scale: float, height: int, width: int, samp
 def _chosen(boxes: Array, order: Array, limit: float, most: int) -> list[int]:
     """In order, up to a number of them, the boxes (rows of corners) that overlap no chosen one more than the limit."""
     corners = boxes.T.astype(np.float32)
-    kept: list[int] = []
+    chosen: list[int] = []
     areas = (corners[2:] - corners[:2]).prod(0)
     share = np.float32(limit / (1 + limit))
-    while len(order) and len(kept) < most:
+    while len(order) and len(chosen) < most:
         best, rest = order[0], order[1:]
-        kept.append(int(best))
+        chosen.append(int(best))
         sides = np.minimum(corners[2:, rest], corners[2:, best, None]) - np.maximum(
             corners[:2, rest], corners[:2, best, None]
         )
         order = rest[np.maximum(sides, 0).prod(0) <= (areas[rest] + areas[best]) * share]
-    return kept
+    return chosen
 
 
 @reference("NMSWithMask")
@@ -425,10 +427,10 @@ def non_max_suppression_v4(boxes: Array, scores: Array, most: Array, limit: Arra
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > least.reshape(-1)[0]]
     size = int(most.reshape(-1)[0])
-    kept = _chosen(np.concatenate([low, high], 1), order, float(limit.reshape(-1)[0]), size)
-    made = np.zeros(size, np.int32)
-    made[: len(kept)] = kept
-    return made, np.asarray(len(kept), np.int32)
+    chosen = _chosen(np.concatenate([low, high], 1), order, float(limit.reshape(-1)[0]), size)
+    indices = np.zeros(size, np.int32)
+    indices[: len(chosen)] = chosen
+    return indices, np.asarray(len(chosen), np.int32)
 
 
 @reference("BatchMultiClassNonMaxSuppression")
@@ -437,23 +439,23 @@ def batch_multi_class_nms(
 ) -> tuple[Array, ...]:
     """For each image the boxes (batch, boxes, 1 or classes, 4) of the highest scores (batch, boxes, classes), 0 behind them."""
     batch, classes = len(boxes), scores.shape[-1]
-    made = (
+    outputs = (
         np.zeros((batch, most, 4), np.float32),
         np.zeros((batch, most), np.float32),
         np.zeros((batch, most), np.float32),
     )
     counts = np.zeros(batch, np.int32)
     for image in range(batch):
-        found: list[tuple[int, int]] = []
+        candidates: list[tuple[int, int]] = []
         for group in range(classes):
-            own = scores[image, :, group]
-            order = np.argsort(-own, kind="stable")
-            order = order[own[order] > np.float32(least)]
+            class_scores = scores[image, :, group]
+            order = np.argsort(-class_scores, kind="stable")
+            order = order[class_scores[order] > np.float32(least)]
             corners = boxes[image, :, min(group, boxes.shape[2] - 1)]
-            found += [(box, group) for box in _chosen(corners, order, limit, most_of_class)]
-        found = sorted(found, key=lambda pair: -scores[(image, *pair)])[:most]
-        counts[image] = len(found)
-        for row, (box, group) in enumerate(found):
-            made[0][image, row] = boxes[image, box, min(group, boxes.shape[2] - 1)]
-            made[1][image, row], made[2][image, row] = scores[image, box, group], group
-    return (*made, counts)
+            candidates += [(box, group) for box in _chosen(corners, order, limit, most_of_class)]
+        candidates = sorted(candidates, key=lambda pair: -scores[(image, *pair)])[:most]
+        counts[image] = len(candidates)
+        for row, (box, group) in enumerate(candidates):
+            outputs[0][image, row] = boxes[image, box, min(group, boxes.shape[2] - 1)]
+            outputs[1][image, row], outputs[2][image, row] = scores[image, box, group], group
+    return (*outputs, counts)

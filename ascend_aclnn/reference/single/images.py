@@ -23,7 +23,7 @@ def img_to_tensor(x: Array) -> Array:
 
 @reference("NormalizeV2")
 def normalize_v2(x: Array, mean: Array, variance: Array) -> Array:
-    """As torchvision's Normalize, which calls what is named variance here the standard deviation."""
+    """As torchvision's Normalize, where the parameter named variance here is the standard deviation."""
     each = (1, -1, 1, 1)
     return np.asarray((x.astype(np.float32) - mean.reshape(each)) / variance.reshape(each))
 
@@ -43,9 +43,9 @@ def crop_and_resize(x: Array, boxes: Array, images: Array, size: Ints, outside: 
     check_range("box_index", images, 0, len(x))
     height, width = x.shape[2:]
     y = _line(boxes[:, 0], boxes[:, 2], size[0], height)
-    left = _line(boxes[:, 1], boxes[:, 3], size[1], width)
-    within = ((y >= 0) & (y <= height - 1))[:, :, None] & ((left >= 0) & (left <= width - 1))[:, None]
-    y, left = np.clip(np.nan_to_num(y), 0, height - 1), np.clip(np.nan_to_num(left), 0, width - 1)
+    column = _line(boxes[:, 1], boxes[:, 3], size[1], width)
+    within = ((y >= 0) & (y <= height - 1))[:, :, None] & ((column >= 0) & (column <= width - 1))[:, None]
+    y, column = np.clip(np.nan_to_num(y), 0, height - 1), np.clip(np.nan_to_num(column), 0, width - 1)
     source = x.transpose(0, 2, 3, 1).astype(np.float32)
     image = images.reshape(-1, 1, 1)
 
@@ -53,15 +53,15 @@ def crop_and_resize(x: Array, boxes: Array, images: Array, size: Ints, outside: 
         return np.asarray(source[image, rows.astype(np.int64)[:, :, None], columns.astype(np.int64)[:, None]])
 
     if nearest:  # halves away from zero
-        made = read(np.floor(y + np.float32(0.5)), np.floor(left + np.float32(0.5)))
+        pixels = read(np.floor(y + np.float32(0.5)), np.floor(column + np.float32(0.5)))
     else:
-        down, across = (y - np.floor(y))[:, :, None, None], (left - np.floor(left))[:, None, :, None]
+        down, across = (y - np.floor(y))[:, :, None, None], (column - np.floor(column))[:, None, :, None]
         top, bottom = (
-            read(rows, np.floor(left)) * (1 - across) + read(rows, np.ceil(left)) * across
+            read(rows, np.floor(column)) * (1 - across) + read(rows, np.ceil(column)) * across
             for rows in (np.floor(y), np.ceil(y))
         )
-        made = top * (1 - down) + bottom * down
-    return np.where(within[..., None], made, np.float32(outside)).transpose(0, 3, 1, 2)
+        pixels = top * (1 - down) + bottom * down
+    return np.where(within[..., None], pixels, np.float32(outside)).transpose(0, 3, 1, 2)
 
 
 @reference("DeformableOffsets")
@@ -81,8 +81,8 @@ def deformable_offsets_grad(
 
 
 @reference("MaxPool3D")
-def max_pool_3d(x: Array, sizes: Ints, strides: Ints, pads: Ints, dilation: Ints, made: Ints) -> Array:
-    return pooling.maxima(x, made[-3:], sizes[2:], strides[2:], pads[::2], dilation)
+def max_pool_3d(x: Array, sizes: Ints, strides: Ints, pads: Ints, dilation: Ints, out_shape: Ints) -> Array:
+    return pooling.maxima(x, out_shape[-3:], sizes[2:], strides[2:], pads[::2], dilation)
 
 
 @reference("MaxPool3DGrad")

@@ -30,7 +30,7 @@ def masked_fill(x: Array, mask: Array, value: Array) -> Array:
 @reference("MaskedFillRange")
 def masked_fill_range(x: Array, start: Array, end: Array, value: Array, axis: int) -> Array:
     """Each row of starts and ends fills ranges along an axis; of several rows each belongs to one batch."""
-    made, axis = x.copy(), axis % x.ndim
+    result, axis = x.copy(), axis % x.ndim
     places = np.arange(x.shape[axis])
     shape = [1] * x.ndim
     shape[axis] = x.shape[axis]
@@ -39,20 +39,20 @@ def masked_fill_range(x: Array, start: Array, end: Array, value: Array, axis: in
         for batch, (low, high) in enumerate(zip(starts[row], ends[row])):
             inside = ((places >= low) & (places < high)).reshape(shape)
             if starts.shape[1] > 1:
-                made[batch] = np.where(inside[0], filled, made[batch])
+                result[batch] = np.where(inside[0], filled, result[batch])
             else:
-                made = np.where(inside, filled, made)
-    return made
+                result = np.where(inside, filled, result)
+    return result
 
 
 @reference("MaskedScatter")
 def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
-    chosen, made = np.broadcast_to(mask != 0, x.shape), x.copy()
+    chosen, result = np.broadcast_to(mask != 0, x.shape), x.copy()
     count = np.count_nonzero(chosen)
     if count > source.size:
         raise DataError("source", f"has {source.size} elements; the mask chooses {count}")
-    made[chosen] = source.reshape(-1)[:count]
-    return made
+    result[chosen] = source.reshape(-1)[:count]
+    return result
 
 
 # ----------------------------------------------------------------------------------------------------------------- indices
@@ -71,17 +71,17 @@ def arg_max_grad(x: Array, indices: Array, updates: Array, dimension: int) -> Ar
 
 @reference("ScatterNdAdd")
 def scatter_nd_add(x: Array, indices: Array, updates: Array) -> Array:
-    made, depth = x.copy(), indices.shape[-1]
+    result, depth = x.copy(), indices.shape[-1]
     rows = tuple(_checked(indices[..., axis], x.shape[axis], "indices") for axis in range(depth))
-    np.add.at(made, rows, updates)
-    return made
+    np.add.at(result, rows, updates)
+    return result
 
 
 @reference("ScatterUpdate")
 def scatter_update(x: Array, indices: Array, updates: Array) -> Array:
-    made = x.copy()
-    made[_checked(indices, len(x), "indices")] = updates
-    return made
+    result = x.copy()
+    result[_checked(indices, len(x), "indices")] = updates
+    return result
 
 
 @reference("IndexFillD")
@@ -96,9 +96,9 @@ def random_choice_with_mask(x: Array, count: int, seed: int, seed2: int) -> tupl
     places = np.random.Generator(np.random.Philox(key=[seed % 2**64, seed2 % 2**64])).permutation(np.argwhere(x))[
         :count
     ]
-    made, mask = np.zeros((count, x.ndim), np.int32), np.zeros(count, np.bool_)
-    made[: len(places)], mask[: len(places)] = places, True
-    return made, mask
+    coordinates, mask = np.zeros((count, x.ndim), np.int32), np.zeros(count, np.bool_)
+    coordinates[: len(places)], mask[: len(places)] = places, True
+    return coordinates, mask
 
 
 @reference("SubSample")
@@ -107,9 +107,9 @@ def sub_sample(labels: Array, count: int, fraction: float) -> Array:
     random = np.random.Generator(np.random.Philox(key=[0, 0]))
     positive = random.permutation(np.flatnonzero((labels != -1) & (labels != 0)))[: int(count * fraction)]
     negative = random.permutation(np.flatnonzero(labels == 0))[: count - len(positive)]
-    made = np.full_like(labels, -1)
-    made[positive], made[negative] = labels[positive], 0
-    return made
+    sampled = np.full_like(labels, -1)
+    sampled[positive], sampled[negative] = labels[positive], 0
+    return sampled
 
 
 # --------------------------------------------------------------------------------------------------------- order, repetition
@@ -140,7 +140,7 @@ def search_sorted(sequence: Array, x: Array, right: bool) -> Array:
     if sequence.ndim == 1:
         return np.searchsorted(sequence, x, side)
     rows = zip(sequence.reshape(-1, sequence.shape[-1]), x.reshape(-1, x.shape[-1]))
-    return np.stack([np.searchsorted(row, own, side) for row, own in rows]).reshape(x.shape)
+    return np.stack([np.searchsorted(row, values, side) for row, values in rows]).reshape(x.shape)
 
 
 @reference("RepeatInterleave")
@@ -179,14 +179,14 @@ def mirror_pad(x: Array, paddings: Sequence[int], mode: str) -> Array:
 
 @reference("PadV3Grad")
 def pad_v3_grad(dy: Array, paddings: Sequence[int], mode: str) -> Array:
-    """What lands on each element of the array that was padded."""
+    """The sums of the gradients that belong to each element of the array before padding."""
     pairs = _pairs(dy, paddings)
     shape = [n - a - b for n, (a, b) in zip(dy.shape, pairs)]
     kind: Any = mode
     sources = np.pad(np.arange(int(np.prod(shape))).reshape(shape), pairs, mode=kind)
-    made = np.zeros(int(np.prod(shape)), np.float64)
-    np.add.at(made, sources.reshape(-1), dy.reshape(-1))
-    return made.reshape(shape)
+    sums = np.zeros(int(np.prod(shape)), np.float64)
+    np.add.at(sums, sources.reshape(-1), dy.reshape(-1))
+    return sums.reshape(shape)
 
 
 @reference("UniqueWithCountsExt2")

@@ -55,15 +55,15 @@ def bn_training_update(
 ) -> tuple[Any, ...]:
     """The normalised x, both moving averages, and the batch's mean and variance."""
     count = x.size // x.shape[1]
-    own = total.reshape(-1).astype(np.float64) / count
-    spread = squares.reshape(-1) / count - own**2
-    y = bn_infer(x, scale.reshape(-1), offset.reshape(-1), own, spread, epsilon)
+    batch_mean = total.reshape(-1).astype(np.float64) / count
+    spread = squares.reshape(-1) / count - batch_mean**2
+    y = bn_infer(x, scale.reshape(-1), offset.reshape(-1), batch_mean, spread, epsilon)
     unbiased = spread * count / max(count - 1, 1)
     moved = (
-        mean + (own.reshape(mean.shape) - mean) * factor,
+        mean + (batch_mean.reshape(mean.shape) - mean) * factor,
         variance + (unbiased.reshape(mean.shape) - variance) * factor,
     )
-    return (y, *moved, own.reshape(mean.shape), spread.reshape(mean.shape))
+    return (y, *moved, batch_mean.reshape(mean.shape), spread.reshape(mean.shape))
 
 
 @reference("BN3DTrainingUpdateGrad", "BNTrainingUpdateGrad")
@@ -126,10 +126,10 @@ def sync_batch_norm_gather_stats(
 ) -> tuple[Any, ...]:
     """Of sums of several devices: mean, 1 / deviation, and both moving averages."""
     whole = count.sum()
-    own = total.sum(0) / whole
-    spread = squares.sum(0) / whole - own**2
+    batch_mean = total.sum(0) / whole
+    spread = squares.sum(0) / whole - batch_mean**2
     moved_variance = variance * (1 - momentum) + spread * whole / (whole - 1) * momentum
-    return own, 1 / np.sqrt(spread + epsilon), mean * (1 - momentum) + own * momentum, moved_variance
+    return batch_mean, 1 / np.sqrt(spread + epsilon), mean * (1 - momentum) + batch_mean * momentum, moved_variance
 
 
 @reference("SyncBatchNormBackwardReduce")

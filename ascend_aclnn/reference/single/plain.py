@@ -25,8 +25,8 @@ def arg_with_value(x: Array, dimension: int, keep_dims: bool, largest: bool) -> 
 
 @reference("SortV2")
 def sort(x: Array, axis: int, descending: bool) -> Array:
-    found = np.sort(x, axis)
-    return np.flip(found, axis) if descending else found
+    ascending = np.sort(x, axis)
+    return np.flip(ascending, axis) if descending else ascending
 
 
 @reference("Cdist")
@@ -59,7 +59,7 @@ def cdist_grad(grad: Array, x1: Array, x2: Array, distance: Array, p: float) -> 
 
 @reference("LpNormReduceV2")
 def lp_norm_reduce(x: Array, p: float, axes: Sequence[int], keep_dims: bool) -> Array:
-    """What LpNormUpdateV2 takes the root of: the sum of powers, or, for infinity, the largest or smallest size."""
+    """The value before LpNormUpdateV2's root: the sum of powers, or, for infinity, the largest or smallest size."""
     size, over = np.abs(x.astype(np.float64)), tuple(axes) if x.ndim and axes else None
     if abs(p) >= _INFINITE:
         return np.asarray((np.max if p > 0 else np.min)(size, over, keepdims=keep_dims))
@@ -91,9 +91,9 @@ def bias_add_grad(dy: Array, layout: str) -> Array:
 
 @reference("FillDiagonal")
 def fill_diagonal(x: Array, value: float, wrap: bool) -> Array:
-    made = x.copy()
-    np.fill_diagonal(made, value, wrap)
-    return made
+    filled = x.copy()
+    np.fill_diagonal(filled, value, wrap)
+    return filled
 
 
 @reference("ConfusionTransposeD")
@@ -105,11 +105,11 @@ def confusion_transpose(x: Array, order: Sequence[int], shape: Sequence[int], tr
 def stride_add(x1: Array, x2: Array, offset1: int, offset2: int, length: int) -> Array:
     """Sums of blocks of 16 channels, from an offset in blocks on; channels that an input lacks are 0."""
     count = 16 * length
-    made = np.zeros((x1.shape[0], count, *x1.shape[2:]), np.float32)
+    sums = np.zeros((x1.shape[0], count, *x1.shape[2:]), np.float32)
     for x, offset in ((x1, offset1), (x2, offset2)):
         part = x[:, 16 * offset : 16 * offset + count]
-        made[:, : part.shape[1]] += part
-    return made
+        sums[:, : part.shape[1]] += part
+    return sums
 
 
 @reference("LogMatrixDeterminant")
@@ -124,8 +124,8 @@ def qr(x: Array, full: bool) -> tuple[Any, Any]:
 
 @reference("MatrixTriangularSolve")
 def matrix_triangular_solve(a: Array, b: Array, lower: bool, adjoint: bool) -> Array:
-    kept = (np.tril if lower else np.triu)(a.astype(np.float64))
-    return np.linalg.solve(kept.swapaxes(-1, -2) if adjoint else kept, b.astype(np.float64))
+    triangle = (np.tril if lower else np.triu)(a.astype(np.float64))
+    return np.linalg.solve(triangle.swapaxes(-1, -2) if adjoint else triangle, b.astype(np.float64))
 
 
 def _one(x: Array) -> float:
@@ -183,7 +183,7 @@ def exp(x: Array, base: float, scale: float, shift: float) -> Array:
 def im2col(
     x: Array, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int], pads: Sequence[int]
 ) -> Array:
-    """What a window sees, window after window, as aclnnIm2col: (batch, channels * places in a window, windows)."""
+    """The elements of each window, window after window, as aclnnIm2col: (batch, channels * places in a window, windows)."""
     padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[1]), (pads[2], pads[3])))
     spans = [d * (n - 1) + 1 for n, d in zip(sizes, dilations)]
     windows = np.lib.stride_tricks.sliding_window_view(padded, spans, (2, 3))
@@ -222,7 +222,7 @@ def _windows(
     dilations: Sequence[int],
     shape: Sequence[int],
 ) -> Array:
-    """What windows of an image see: (batch, channels, rows, columns, window rows, window columns)."""
+    """The elements of each window of an image: (batch, channels, rows, columns, window rows, window columns)."""
     spans = [d * (n - 1) + 1 for n, d in zip(sizes, dilations)]
     after = [
         max((n - 1) * s + span - size - pad, 0)
@@ -248,10 +248,10 @@ def max_pool_with_argmax_v1(
     batch, channels, rows, columns = seen.shape[:4]
     seen = seen.reshape(batch, channels, rows * columns, -1)
     best, blocks = seen.argmax(-1), -(-channels // 16)
-    found = np.zeros((batch, blocks * 16, seen.shape[-1], rows * columns), np.uint16)
-    found[:, :channels] = best[:, :, None] == np.arange(seen.shape[-1])[:, None]
+    is_best = np.zeros((batch, blocks * 16, seen.shape[-1], rows * columns), np.uint16)
+    is_best[:, :channels] = best[:, :, None] == np.arange(seen.shape[-1])[:, None]
     bits = (
-        found.reshape(batch, blocks, 16, seen.shape[-1], rows * columns)
+        is_best.reshape(batch, blocks, 16, seen.shape[-1], rows * columns)
         << np.arange(16, dtype=np.uint16)[:, None, None]
     )
     mask = np.zeros((batch, blocks, seen.shape[-1], words // (batch * blocks * seen.shape[-1])), np.uint16)

@@ -92,19 +92,19 @@ def dynamic_rnn_v2_grad(
     """Gradients of both weights, the bias, x and the first states."""
     order = gate_order.replace("c", "j")
     batch, hidden = x.shape[-2], by_state.shape[0]
-    given, x = x, x.reshape(-1, batch, by_input.shape[0])
+    original_x, x = x, x.reshape(-1, batch, by_input.shape[0])
     run = LstmRun(*(array.reshape(len(x), batch, hidden) for array in (h, i, j, f, o, h, c, tanh_c)))
     weights = _lstm_weights(by_input, by_state, None, order, 0)
     h, c, dh, dc = (state.reshape(batch, hidden) for state in (first_h, first_c, dh, dc))
-    dx, d_first_h, d_first_c, made = lstm_gradients(
+    dx, d_first_h, d_first_c, parameter_gradients = lstm_gradients(
         x, run, weights, h, c, dy.reshape(run.h.shape), dh, dc, direction == "REDIRECTIONAL", _mask(lengths)
     )
-    d_input, d_state, d_bias = (_gates(array.T, _LSTM, order) for array in made[:3])
+    d_input, d_state, d_bias = (_gates(array.T, _LSTM, order) for array in parameter_gradients[:3])
     return (
         d_input,
         d_state,
         d_bias,
-        dx.reshape(given.shape),
+        dx.reshape(original_x.shape),
         d_first_h.reshape(first_h.shape),
         d_first_c.reshape(first_c.shape),
     )
@@ -157,6 +157,6 @@ def dynamic_gru_v2_grad(
     weights = LayerWeights(_gates(by_input, gate_order, _GRU).T, _gates(by_state, gate_order, _GRU).T, nothing, nothing)
     first = first_h.reshape(h.shape[1:])
     run = GruRun(reset, update, new, hidden_new, h)
-    dx, d_first, made = gru_gradients(x, run, weights, first, dy, dh.reshape(first.shape), False)
-    d_input, d_state, d_input_bias, d_state_bias = (_gates(array.T, _GRU, gate_order) for array in made)
+    dx, d_first, parameter_gradients = gru_gradients(x, run, weights, first, dy, dh.reshape(first.shape), False)
+    d_input, d_state, d_input_bias, d_state_bias = (_gates(array.T, _GRU, gate_order) for array in parameter_gradients)
     return d_input, d_state, d_input_bias, d_state_bias, dx, d_first.reshape(first_h.shape)
