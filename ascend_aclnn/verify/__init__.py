@@ -5,7 +5,7 @@
 ``checks``    streams, threads, repeatable executors, pinned copies, the end of memory, collectives
 ``worker``    a process that works through operators and checks, and writes down events
 ``batches``   starts workers, and goes on behind what hangs or dies
-``report``    what is said at the end, as text and for programs
+``report``    the report at the end, as text and for programs
 
 ``run`` in ``cli/verify.py`` puts them together.
 """

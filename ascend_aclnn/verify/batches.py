@@ -29,7 +29,7 @@ class NoDevice(Exception):
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of a unit: an operator or a check."""
+    """The outcome of a unit: an operator or a check."""
 
     unit: str
     cases: int = 0
@@ -51,7 +51,7 @@ class Batches:
         self._again = False  # a worker has ended early
 
     def device(self) -> Event:
-        """What the device is, and what its libraries export; NoDevice where there is none."""
+        """The device's description and its libraries' exports; NoDevice where there is none."""
         with self._worker([], describe=True) as worker:
             for event in worker.events(HOST):
                 if event["event"] == "device":
@@ -61,17 +61,17 @@ class Batches:
             raise NoDevice(worker.how_it_ended())
 
     def outcomes(self, units: Sequence[str]) -> Iterator[Outcome]:
-        """What came of each unit, in order; NoDevice where a worker does not come as far as its first one."""
-        left = list(units)
-        while left:
-            batch = left[:BATCH]
+        """The outcome of each unit, in order; NoDevice where a worker ends before its first unit."""
+        pending = list(units)
+        while pending:
+            batch = pending[:BATCH]
             for outcome in self._batch(batch):
-                left.remove(outcome.unit)
+                pending.remove(outcome.unit)
                 yield outcome
-            self._again = bool(set(batch) & set(left[:1]))
+            self._again = bool(set(batch) & set(pending[:1]))
 
     def _batch(self, units: list[str]) -> Iterator[Outcome]:
-        """What came of units until the worker ended."""
+        """The outcomes of units until the worker ended."""
         outcome, case, start, done = None, "", time.monotonic(), False
         with self._worker(units, describe=False) as worker:
             for event in worker.events(self.timeout):

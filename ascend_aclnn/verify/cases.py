@@ -128,10 +128,10 @@ def arrays(value: Any) -> list[Any]:
 
 
 def _tensors(operator: Operator, call: ExampleCall) -> list[Any]:
-    """The tensors of a call that are there."""
+    """The tensors of a call, without absent ones."""
     pairs = zip(operator.inputs, call.arguments)
-    found = [x for p, value in pairs if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) for x in arrays(value)]
-    return [x for x in found if x is not None]
+    tensors = [x for p, value in pairs if p.kind in (Kind.TENSOR, Kind.TENSOR_LIST) for x in arrays(value)]
+    return [x for x in tensors if x is not None]
 
 
 def _first_array(operator: Operator, call: ExampleCall) -> Optional[Array]:
@@ -168,14 +168,14 @@ def golden(operator: Operator, call: ExampleCall, soc: str, out: Any = None) -> 
     options = call.options if out is None else {"out": out}
     with aclnn.use_backend("numpy", soc=soc), np.errstate(all="ignore"):
         try:
-            found = getattr(ops, operator.python_name)(*call.arguments, **options)
+            results = getattr(ops, operator.python_name)(*call.arguments, **options)
         except (AclError, TypeError, ValueError) as error:
             raise Refused(str(error).splitlines()[0]) from None
-    return list(found) if len(operator.outputs) > 1 else [found]
+    return list(results) if len(operator.outputs) > 1 else [results]
 
 
 def cases(operator: Operator, soc: str, thorough: bool = False) -> Iterator[Case]:
-    """The cases of an operator by the rules of a SoC, the example's first; Refused where not even that one passes.
+    """The cases of an operator by the rules of a SoC, the example's first; Refused where the example itself does not pass.
 
     Each data type has one case, of uniform and of normal values in turn and of the larger size where there is one;
     ``thorough`` gives it both values in both sizes.
@@ -209,8 +209,8 @@ def _other_dtypes(operator: Operator, first: Array, soc: str) -> list[str]:
     product = find_soc(soc).product
     for parameter in operator.inputs:
         if parameter.kind in (Kind.TENSOR, Kind.TENSOR_LIST):
-            known = operator.dtypes(parameter, product) or ()
-            return [d.name for d in known if d.numpy not in (None, first.dtype) and not d.packed]
+            allowed = operator.dtypes(parameter, product) or ()
+            return [d.name for d in allowed if d.numpy not in (None, first.dtype) and not d.packed]
     return []
 
 
@@ -249,5 +249,5 @@ def _accepted(operator: Operator, soc: str, finite: list[bool], case: Case) -> b
 
 
 def _finite(results: list[Any]) -> list[bool]:
-    found = (x.numpy() if isinstance(x, aclnn.Tensor) else x for x in arrays(results))
-    return [x is None or x.dtype.name not in FLOATS or bool(np.isfinite(x).all()) for x in found]
+    values = (x.numpy() if isinstance(x, aclnn.Tensor) else x for x in arrays(results))
+    return [x is None or x.dtype.name not in FLOATS or bool(np.isfinite(x).all()) for x in values]

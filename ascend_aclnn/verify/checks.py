@@ -26,16 +26,16 @@ def numbers(start: int = 0) -> Any:
     return (np.arange(SIZE) + start).astype(np.float32)
 
 
-def equal(found: Any, wanted: Any, what: str) -> None:
+def equal(result: Any, wanted: Any, what: str) -> None:
     """AssertionError that says where an array is wrong."""
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    if found.shape != wanted.shape:
-        raise AssertionError(f"{what}: the shape is {found.shape}; it must be {wanted.shape}")
-    wrong = np.argwhere(found != wanted)
+    result, wanted = np.asarray(result), np.asarray(wanted)
+    if result.shape != wanted.shape:
+        raise AssertionError(f"{what}: the shape is {result.shape}; it must be {wanted.shape}")
+    wrong = np.argwhere(result != wanted)
     if len(wrong):
         at = tuple(map(int, wrong[0]))
         raise AssertionError(
-            f"{what}: {len(wrong)} elements are wrong; {list(at)} is {found[at]}, expected {wanted[at]}"
+            f"{what}: {len(wrong)} elements are wrong; {list(at)} is {result[at]}, expected {wanted[at]}"
         )
 
 
@@ -119,7 +119,7 @@ def pinned_copies(backend: Any) -> Outcome:
 
 
 def out_of_memory(backend: Any) -> Outcome:
-    """More memory than the device has is refused, and what was there stays right."""
+    """More memory than the device has is refused, and memory in use stays intact."""
     before = aclnn.asarray(numbers())
     total = aclnn.memory_info().total
     try:
@@ -183,8 +183,8 @@ def matmul_all_reduce(backend: Any) -> Outcome:
 
     def work(rank: int, communicator: Communicator) -> None:
         a, b = aclnn.asarray(left[rank]), aclnn.asarray(right[rank])
-        found = ops.matmul_all_reduce(a, b, None, communicator.name, "sum", 0, 1)
-        equal(found.numpy(), np.asarray(wanted, np.float16), f"rank {rank}")
+        result = ops.matmul_all_reduce(a, b, None, communicator.name, "sum", 0, 1)
+        equal(result.numpy(), np.asarray(wanted, np.float16), f"rank {rank}")
 
     try:
         _on_two_devices(work)

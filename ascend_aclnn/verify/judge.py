@@ -38,9 +38,9 @@ def judge(operator: Operator, case: Case, soc: str, stream: Optional[Stream], be
         shapes = golden(operator, build(operator, case), soc)
         expected = golden(operator, build(operator, case), soc, _outputs(operator, shapes))
     begin()
-    found = _on_device(operator, case, expected, stream)
+    results = _on_device(operator, case, expected, stream)
     faults = []
-    for parameter, result, wanted in zip(operator.outputs, found, expected):
+    for parameter, result, wanted in zip(operator.outputs, results, expected):
         for at, (one, other) in enumerate(zip(arrays(result), arrays(wanted))):
             fault = _compared(operator, one, other)
             if fault:
@@ -109,8 +109,8 @@ def _on_device(operator: Operator, case: Case, expected: list[Any], stream: Opti
     with stream if stream is not None else contextlib.nullcontext():
         call = _uploaded(operator, build(operator, case))
         out = _outputs(operator, expected)
-        found = getattr(ops, operator.python_name)(*call.arguments, out=out)
-        results = [_downloaded(result) for result in (found if len(operator.outputs) > 1 else (found,))]
+        returned = getattr(ops, operator.python_name)(*call.arguments, out=out)
+        results = [_downloaded(result) for result in (returned if len(operator.outputs) > 1 else (returned,))]
         aclnn.synchronize()  # errors that come late belong to this case
     return results
 
@@ -140,8 +140,8 @@ def _outputs(operator: Operator, expected: list[Any]) -> Any:
 
 def _like(operator: Operator, expected: list[Any]) -> Any:
     """Filled outputs like the expected ones: Tensors on the device, ndarrays on the NumPy backend."""
-    made = tuple(_filled(value) for p, value in zip(operator.outputs, expected) if p.direction == "out")
-    return made if len(made) > 1 else made[0] if made else None
+    filled = tuple(_filled(value) for p, value in zip(operator.outputs, expected) if p.direction == "out")
+    return filled if len(filled) > 1 else filled[0] if filled else None
 
 
 def _filled(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is said at the end of a verification: what failed first, then what was tried, left out and measured."""
+"""The report at the end of a verification: failures first, then the units tried, left out and measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def family(unit: str) -> str:
 
 @dataclasses.dataclass
 class Report:
-    """The device, what came of each unit, and what ended the verification early, if anything did."""
+    """The device, the outcome of each unit, and what ended the verification early, if anything did."""
 
     device: dict[str, Any]
     outcomes: list[Outcome]
