@@ -341,8 +341,8 @@ rule(
 def _halved(x: str, *names: str, axis: str = "dim") -> tuple[Check, ...]:
     """Tensors have half of x along an axis."""
     half = f"with_size({x}, {axis}, exact_div({x}[{axis}], 2))"
-    given = () if axis == "-1" else (valid_axis(axis, x),)
-    return (*given, require(f"{x}[{axis}] % 2 == 0"), output_shape(**dict.fromkeys(names, half)))
+    axis_checks = () if axis == "-1" else (valid_axis(axis, x),)
+    return (*axis_checks, require(f"{x}[{axis}] % 2 == 0"), output_shape(**dict.fromkeys(names, half)))
 
 
 _GLU = (rank(1, 8, "x"), *_halved("x", "out"))

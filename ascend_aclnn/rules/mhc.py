@@ -131,7 +131,7 @@ rule(
     define(rows="n*n + 2*n", steps="2 * numIters"),
     shape_patterns((2, 2), x="* n d", hin="* d", phi="rows n*d", alpha="3", bias="rows", hPost="* n", hRes="* n*n"),
     no_private_format("x", "phi", "alpha", "bias", "hin", "hPost", "hRes"),
-    # What the gradients need.
+    # Outputs for the gradients.
     when(
         "needBackward",
         required(*_SAVED),

@@ -328,7 +328,7 @@ rule(
 _WITH_DILATION_2D = _max_attributes(2, "950")
 
 
-def _with_positions(name: str, allowed: DtypeSet, positions: str, kept: str, *first: Check) -> None:
+def _with_positions(name: str, allowed: DtypeSet, positions: str, indices_shape: str, *first: Check) -> None:
     rule(
         name,
         *first,
@@ -340,7 +340,7 @@ def _with_positions(name: str, allowed: DtypeSet, positions: str, kept: str, *fi
         rank(3, 4, "self"),
         *_WITH_DILATION_2D,
         *_SOME_WINDOW,
-        output_shape(out="pooled", indices=kept),
+        output_shape(out="pooled", indices=indices_shape),
         output_dtype(indices=positions.split()[-1]),
     )
 

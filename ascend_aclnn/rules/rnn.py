@@ -52,38 +52,38 @@ def _forward(gates: int) -> Check:
     )
 
 
-def _dtypes(states: tuple[str, ...], kept: tuple[str, ...]) -> tuple[Check, ...]:
+def _dtypes(states: tuple[str, ...], gate_values: tuple[str, ...]) -> tuple[Check, ...]:
     return (
         dtypes(FLOATS_WITHOUT_BF16, "input"),
         same_dtype("input", "params", "hx", "output", *states),
-        when("train", same_dtype("input", *kept)),
+        when("train", same_dtype("input", *gate_values)),
     )
 
 
-def _padded(states: tuple[str, ...], kept: tuple[str, ...], hx: tuple[Check, ...]) -> tuple[Check, ...]:
-    """``kept``: the gates' values of each cell, for the backward pass."""
+def _padded(states: tuple[str, ...], gate_values: tuple[str, ...], hx: tuple[Check, ...]) -> tuple[Check, ...]:
+    """``gate_values``: the gates' values of each cell, for the backward pass."""
     return (
-        when("train", required(*kept)),
-        *_dtypes(states, kept),
+        when("train", required(*gate_values)),
+        *_dtypes(states, gate_values),
         _length("cells * per_cell", "params"),
-        when("train", _length("cells", *kept)),
+        when("train", _length("cells", *gate_values)),
         rank(3, "input"),
         _weights("params"),
         *hx,
         has_shape(output="made", **dict.fromkeys(states, "state")),
-        when("train", _shapes("gate", *kept)),
+        when("train", _shapes("gate", *gate_values)),
     )
 
 
-def _outputs(states: tuple[str, ...], kept: tuple[str, ...]) -> tuple[Check, ...]:
+def _outputs(states: tuple[str, ...], gate_values: tuple[str, ...]) -> tuple[Check, ...]:
     return (
         infer_shape(
             output="made",
             **dict.fromkeys(states, "state"),
             # Where there are more cells than parameters, those are refused.
-            **dict.fromkeys(kept, "[gate] * min(cells, len(params)) if train else None"),
+            **dict.fromkeys(gate_values, "[gate] * min(cells, len(params)) if train else None"),
         ),
-        output_dtype(**dict.fromkeys(("output", *states, *kept), "input")),
+        output_dtype(**dict.fromkeys(("output", *states, *gate_values), "input")),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules of what block-sparse attention chooses its blocks by: scores of blocks of keys, and what they are made from."""
+"""Rules of the scores by which block-sparse attention chooses blocks of keys, and of the inputs of these scores."""
 
 from __future__ import annotations
 

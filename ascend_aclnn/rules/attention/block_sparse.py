@@ -54,7 +54,7 @@ rule(
     _layouts("TND", "BNSD", "BSND"),
     require("len(blockShapeOptional) == 2", "all(n > 0 for n in blockShapeOptional)"),
     one_of("innerPrecise", 0, 1, 4),
-    # What 4-bit attention does not do.
+    # Limits of 4-bit attention.
     on_operators(
         "aclnnBlockSparseAttentionV3",
         when("quantMode == 3", require("dstTypeMax == 0 or 6 <= dstTypeMax <= 12")),

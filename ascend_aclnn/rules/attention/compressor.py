@@ -40,7 +40,7 @@ rule(
         ),
         require("stateBlockTableOptional[0] == batch"),
     ),
-    # What the gradient needs: a row for each token of a group.
+    # Outputs for the gradient: a row for each token of a group.
     infer_shape(cmpKvOut="(*groups, width)", softmaxScoreOut="kept", kvOut="kept"),
 )
 

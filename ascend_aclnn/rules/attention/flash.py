@@ -120,7 +120,7 @@ rule(
         only_products("950"),
         dtypes(FLOAT8S, "query", "key", "value"),
         *_COPIED,
-        # What tiling has kernels of HIFLOAT8 for.
+        # The cases for which tiling has HIFLOAT8 kernels.
         tiling(
             when(
                 "query.dtype == HIFLOAT8",
@@ -162,7 +162,7 @@ rule(
         "dqOut.size or dkOut.size or dvOut.size",
         on_operators("aclnnFlashAttentionScoreGradV4", only_products("950")),
         require("headNum > 0"),
-        # Gradients are as their tensors; dy and what was attended are as query, with heads as wide as value's.
+        # Gradients are as their tensors; dy and attentionIn are as query, with heads as wide as value's.
         require("value[:-1] == key[:-1]", "dy[:-1] == query[:-1]", "attentionInOptional == dy"),
         require("'B' not in layout or by_letter(key, layout).B == q.B", argument="key"),
         has_shape(dqOut="query", dkOut="key", dvOut="value", dqRopeOut="rotatedQuery", dkRopeOut="rotatedKey"),

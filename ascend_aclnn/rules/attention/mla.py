@@ -137,7 +137,7 @@ rule(
     *_QUERIES,
     _SCALES_BY_MODE,
     _SLOTS,
-    # Whoever wants the normalised query gives a tensor for it: that is the flag.
+    # A tensor passed for the normalised query requests it: the tensor itself is the flag.
     infer_shape(
         dequantScaleQNopeOutOptional=_NOPE_SCALE, queryNormOutOptional="None", dequantScaleQNormOutOptional="None"
     ),

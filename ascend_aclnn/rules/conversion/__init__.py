@@ -1,1 +1,1 @@
-"""Rules of ops-math/conversion, by what an operator does with the elements it is given."""
+"""Rules of ops-math/conversion, by what an operator does with its elements."""

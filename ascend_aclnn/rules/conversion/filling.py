@@ -19,8 +19,8 @@ def _limited_by(*limits: str) -> DtypeRule:
     """The data type in which self is compared with scalar limits on Ascend 950."""
 
     def dtype(call: Call) -> DataType:
-        given = [scalar_default(call.dtype(name)) for name in limits if call.is_present(name)]
-        return combine(call.dtype("self"), given[0] if len(given) == 1 else promote(*given))
+        scalars = [scalar_default(call.dtype(name)) for name in limits if call.is_present(name)]
+        return combine(call.dtype("self"), scalars[0] if len(scalars) == 1 else promote(*scalars))
 
     return dtype
 

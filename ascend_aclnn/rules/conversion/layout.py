@@ -110,9 +110,9 @@ def _castable_formats(call: Call) -> None:
     """CANN leaves its executor unset, and reports success, for other pairs."""
     source, target = call["srcTensor"].format, call["dstTensor"].format
     pairs = ((source, target), (target, source))
-    known = any(plain.name in _BLOCKED.get(blocked.name, "").split() for plain, blocked in pairs)
+    castable = any(plain.name in _BLOCKED.get(blocked.name, "").split() for plain, blocked in pairs)
     call.require(
-        known, "dstTensor", f"has format {target.name}, to which {source.name} cannot be cast", check="format/cast"
+        castable, "dstTensor", f"has format {target.name}, to which {source.name} cannot be cast", check="format/cast"
     )
 
 

@@ -12,9 +12,9 @@ _PADDED = {"1d": 1, "2d": 2, "3d": 3}
 
 def _padded(tensor: str, count: str, padding: str = "padding", sign: str = "+") -> str:
     """An expression for a tensor's shape with the padding of its last axes added, or taken away again."""
-    kept = f"len({tensor}) - {count}"
-    added = f"zip({tensor}[{kept} :], {padding}[-2::-2], {padding}[::-2])"
-    return f"(*{tensor}[: {kept}], *(n {sign} a {sign} b for n, a, b in {added}))"
+    unpadded = f"len({tensor}) - {count}"
+    added = f"zip({tensor}[{unpadded} :], {padding}[-2::-2], {padding}[::-2])"
+    return f"(*{tensor}[: {unpadded}], *(n {sign} a {sign} b for n, a, b in {added}))"
 
 
 def _fits_padding(count: int, *names: str) -> tuple[Check, ...]:

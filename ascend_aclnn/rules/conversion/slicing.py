@@ -18,8 +18,8 @@ rule(
 
 def _sliced(tensor: str, *bounds: str) -> str:
     """An expression for a tensor's shape after slicing the axes in ``places``, with an item of each bound for each of them."""
-    given = ", ".join(f"{bound}[places.index(i)]" for bound in bounds)
-    return f"tuple(slice_length(n, {given}) if i in places else n for i, n in enumerate({tensor}))"
+    bounds_of_axis = ", ".join(f"{bound}[places.index(i)]" for bound in bounds)
+    return f"tuple(slice_length(n, {bounds_of_axis}) if i in places else n for i, n in enumerate({tensor}))"
 
 
 rule(
@@ -78,19 +78,21 @@ def strided_index(
 def _strided_shape(call: Call) -> Shape:
     for check in _STRIDES:
         check(call)
-    left = list(call.shape("self"))
+    remaining = list(call.shape("self"))
     items = (call[name] for name in ("begin", "end", "strides"))
     bits = (call[name] for name in ("beginMask", "endMask", "ellipsisMask", "newAxisMask", "shrinkAxisMask"))
     sizes: list[int] = []
-    for item in strided_index(len(left), *items, *bits):
+    for item in strided_index(len(remaining), *items, *bits):
         if item is None:
             sizes.append(1)
             continue
-        call.require(bool(left), "begin", f"names more axes than self {call.shape('self')} has", check="length/axes")
-        size = left.pop(0)
+        call.require(
+            bool(remaining), "begin", f"names more axes than self {call.shape('self')} has", check="length/axes"
+        )
+        size = remaining.pop(0)
         if isinstance(item, slice):
             sizes.append(len(range(*item.indices(size))))
-    return (*sizes, *left)
+    return (*sizes, *remaining)
 
 
 _STRIDED = f"{FLOATS} {INTEGERS} {UNSIGNED} BOOL COMPLEX32 COMPLEX64 {FLOAT8S}"

@@ -375,7 +375,7 @@ rule(
     *_GROUPS,
     *_LIMITS,
     _TILES,
-    # As x; of quantised operands what the scales make of them.
+    # As x; with quantised operands it depends on the dtype of the scales.
     define(
         scale="scaleOptional[0].dtype",
         made="INT32 if scale is None else BF16 if scale == BF16 else FLOAT16 if scale == FLOAT else "

@@ -142,8 +142,8 @@ def _indexed_shape(call: Call) -> Shape:
     if not used:
         return sizes
     place = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
-    kept = [n for i, n in enumerate(sizes) if i not in used]
-    return (*kept[:place], *common, *kept[place:])
+    unindexed = [n for i, n in enumerate(sizes) if i not in used]
+    return (*unindexed[:place], *common, *unindexed[place:])
 
 
 rule(

@@ -13,7 +13,7 @@ _SELF = (
     max_rank(8, "self"),
 )
 
-# The size of the output is what the caller says; repeats is data: one number for all items, or one for each item of the axis
+# The caller sets the size of the output. repeats is data: one number for all items, or one for each item of the axis
 # (of everything without an axis).
 _SOME_REPEATS = require("repeats.size > 0")
 

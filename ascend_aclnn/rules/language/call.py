@@ -361,8 +361,8 @@ _Marked = TypeVar("_Marked", bound=Callable[..., Any])
 
 def refusals_of(source: Any) -> list[Refusal]:
     """The refusals of a word, or of what infers a shape or data type."""
-    found: list[Refusal] = getattr(source, "refusals", [])
-    return found
+    refusals: list[Refusal] = getattr(source, "refusals", [])
+    return refusals
 
 
 def refuses(
@@ -374,8 +374,8 @@ def refuses(
     other: str = "",
 ) -> Callable[[_Marked], _Marked]:
     """Marks a function with its refusals: a check of the named arguments, and those of what it calls (``carry``)."""
-    own = [Refusal(name, check, status=status or 0, limits=tuple(limits), other=other) for name in names]
-    return carries(own, *carry)
+    refusals = [Refusal(name, check, status=status or 0, limits=tuple(limits), other=other) for name in names]
+    return carries(refusals, *carry)
 
 
 def carries(*sources: Any) -> Callable[[_Marked], _Marked]:

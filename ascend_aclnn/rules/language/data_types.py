@@ -155,38 +155,38 @@ class _DtypeTable(Word):
         combination = self._came(call)
         if combination in self.known:
             return
-        left = table = self.table(call.product)
+        rows = table = self.table(call.product)
         for position, key in enumerate(self.keys):
             if not call.is_present(key):
                 continue
             came = call.dtype(key)
-            fitting = [row for row in left if row[position] is came]
+            fitting = [row for row in rows if row[position] is came]
             if not fitting:
-                allowed = {row[position] for row in left}
+                allowed = {row[position] for row in rows}
                 so_far = ", ".join(
                     f"{call.python_name(k)} {call.dtype(k).name}" for k in self.keys[:position] if call.is_present(k)
                 )
-                given = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
-                text = f"has dtype {came.name}; on {call.soc.name}{given} it must be {_listed(allowed)}"
+                context = f" with {so_far}" if so_far and len(allowed) < len({row[position] for row in table}) else ""
+                text = f"has dtype {came.name}; on {call.soc.name}{context} it must be {_listed(allowed)}"
                 call.refuse(key, text, cause=("dtype", {"came": came, "allowed": sorted(allowed)}), check="dtype/table")
-            left = fitting
+            rows = fitting
         self.known.add(combination)
 
     def _came(self, call: Call) -> tuple[Any, ...]:
-        """The product, and what the tensors have; None for absent ones."""
+        """The product, and the tensors' data types; None for absent tensors."""
         return (call.product, *(call.dtype(key) if call.is_present(key) else None for key in self.keys))
 
     def _left(self, position: int, call: Call) -> set[DataType]:
-        """What stands in a column of the rows that fit the other tensors."""
+        """The data types in a column of the rows that fit the other tensors."""
         if self.products and call.product not in self.products:
             return set()
-        product, *given = came = self._came(call)
-        found = self.left.get((position, *came))
-        if found is None:
-            others = [(i, dtype) for i, dtype in enumerate(given) if i != position and dtype is not None]
+        product, *tensor_dtypes = came = self._came(call)
+        allowed = self.left.get((position, *came))
+        if allowed is None:
+            others = [(i, dtype) for i, dtype in enumerate(tensor_dtypes) if i != position and dtype is not None]
             fitting = (row for row in self.table(product) if all(row[i] is dtype for i, dtype in others))
-            found = self.left[(position, *came)] = {row[position] for row in fitting}
-        return found
+            allowed = self.left[(position, *came)] = {row[position] for row in fitting}
+        return allowed
 
     def _is_only_one(self, position: int, call: Call) -> bool:
         return len(self._left(position, call)) == 1
@@ -400,8 +400,8 @@ def promote(a: DataType, b: DataType) -> DataType:
         return a
     if a in _WIDE_UNSIGNED and b in (DataType.COMPLEX64, DataType.COMPLEX128):
         return DataType.COMPLEX128 if a is DataType.UINT64 else b
-    known = (DataType.BOOL, DataType.UINT8, *_SIGNED, *_FLOATS, *_COMPLEX)
-    if a not in known or b not in known:
+    promotable = (DataType.BOOL, DataType.UINT8, *_SIGNED, *_FLOATS, *_COMPLEX)
+    if a not in promotable or b not in promotable:
         return none
     if is_complex(a) or is_complex(b):
         width = max(_complex_width(a), _complex_width(b))

@@ -63,8 +63,8 @@ class Rule:
         self.null_status = null_status
         group = Group(words)
         self.words = group
-        self.shapes = {name: found[::-1] for name, found in group.shapes.items()}
-        self.dtypes = {name: found[::-1] for name, found in group.dtypes.items()}
+        self.shapes = {name: inferences[::-1] for name, inferences in group.shapes.items()}
+        self.dtypes = {name: inferences[::-1] for name, inferences in group.dtypes.items()}
         self.empty_lists = empty_lists.split()
         self.aliases = {name: others.split() for name, others in aliases.items()}
         self._positions: dict[Operator, dict[str, int]] = {}
@@ -117,13 +117,13 @@ class Rule:
         """Where the parameters are, by C name and by alias."""
         if not self.aliases:
             return operator.positions
-        found = self._positions.get(operator)
-        if found is None:
-            found = self._positions[operator] = dict(operator.positions)
+        positions = self._positions.get(operator)
+        if positions is None:
+            positions = self._positions[operator] = dict(operator.positions)
             for alias, names in self.aliases.items():
                 if alias not in operator.positions:
-                    found.update((alias, operator.positions[name]) for name in names if name in operator.positions)
-        return found
+                    positions.update((alias, operator.positions[name]) for name in names if name in operator.positions)
+        return positions
 
     def _begin(self, call: Call) -> None:
         """Prepares a call for the words of this rule."""
@@ -175,7 +175,7 @@ class Rule:
 
     def _spec(self, call: Call, parameter: Parameter) -> Any:
         """What an output is allocated as; _UNKNOWN where no word says it."""
-        inferences = [found for name in self._names(parameter) for found in self.shapes.get(name, ())]
+        inferences = [inference for name in self._names(parameter) for inference in self.shapes.get(name, ())]
         for condition, rule in inferences:
             if condition is None or condition(call):
                 return self._specs(call, parameter, rule)
@@ -195,10 +195,10 @@ class Rule:
 
     def refusals(self, operator: Operator) -> dict[str, Refusal]:
         """The reasons for which an operator's phase one refuses a call, by identifier."""
-        found: dict[str, Refusal] = {}
+        refusals: dict[str, Refusal] = {}
         for identifier, refusal in self.listed_refusals(operator):
-            found.setdefault(identifier, refusal)
-        return found
+            refusals.setdefault(identifier, refusal)
+        return refusals
 
     def listed_refusals(self, operator: Operator) -> Iterator[tuple[str, Refusal]]:
         """As ``refusals``, with those that several words make of one argument."""
@@ -225,8 +225,8 @@ class Rule:
             if refusal.condition is not None:
                 name = name or refusal.condition.subject(positions, self.definitions)
                 check = condition_check(operator, positions, name, refusal.condition.tree, refusal.check)
-                known = all(self._is_known(operator, other) for other in refusal.condition.names)
-                if not (name and (known or refusal.condition.branching)):
+                names_exist = all(self._is_known(operator, other) for other in refusal.condition.names)
+                if not (name and (names_exist or refusal.condition.branching)):
                     continue  # of a parameter that this version does not have
             else:
                 check = refusal.check
@@ -281,15 +281,17 @@ class Rule:
 
     def _names(self, parameter: Parameter) -> list[str]:
         """The names under which the rule may speak of a parameter."""
-        found = self._known_as.get(parameter.name)
-        if found is None:
+        all_names = self._known_as.get(parameter.name)
+        if all_names is None:
             aliases = (alias for alias, names in self.aliases.items() if parameter.name in names)
-            found = self._known_as[parameter.name] = [parameter.name, *aliases]
-        return found
+            all_names = self._known_as[parameter.name] = [parameter.name, *aliases]
+        return all_names
 
     def _output_dtype(self, call: Call, parameter: Parameter) -> DataType:
         """As inferred, else the only documented dtype, else the dtype of the first tensor input."""
-        for condition, rule in (found for name in self._names(parameter) for found in self.dtypes.get(name, ())):
+        for condition, rule in (
+            inference for name in self._names(parameter) for inference in self.dtypes.get(name, ())
+        ):
             if condition is None or condition(call):
                 return rule(call)
         documented = call.operator.dtypes(parameter, call.product)

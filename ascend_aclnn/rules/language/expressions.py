@@ -100,11 +100,11 @@ def by_letter(tensor: ArgumentShape, layout: str, heads: int = 0) -> Letters:
 
 def arranged(layout: str, sizes: Letters, width: int) -> tuple[int, ...]:
     """A shape in a layout: sizes by letter, with heads of another width."""
-    found = {**sizes, "D": width, "H": sizes.N * width}
+    size_of = {**sizes, "D": width, "H": sizes.N * width}
     for letter in layout:
-        if letter not in found:
+        if letter not in size_of:
             raise NotAllowed(f"has no axis {letter} of layout {layout}")
-    return tuple(found[letter] for letter in layout)
+    return tuple(size_of[letter] for letter in layout)
 
 
 class DoesNotFit(Exception):
@@ -298,15 +298,15 @@ class Expression:
             if name in positions:
                 return name
             for _, defined in definitions.get(name, ())[:1]:
-                found: str = defined.subject(positions, definitions)
-                if found:
-                    return found
+                argument: str = defined.subject(positions, definitions)
+                if argument:
+                    return argument
         return ""
 
     def blamed(self, call: Call) -> Optional[str]:
         """The first argument present that the expression names, itself or through a definition; else the first one."""
-        found = [name for name in (self._parameter(call, name) for name in self.names) if name is not None]
-        return next((name for name in found if call.is_present(name)), found[0] if found else None)
+        arguments = [name for name in (self._parameter(call, name) for name in self.names) if name is not None]
+        return next((name for name in arguments if call.is_present(name)), arguments[0] if arguments else None)
 
     def _parameter(self, call: Call, name: str) -> Optional[str]:
         if name in call.positions:
@@ -350,8 +350,8 @@ def definition(call: Call, name: str) -> Optional[Expression]:
     """What a name is defined as by the first word of the rule that defines it and applies to the call."""
     for where, defined in call.definitions.get(name, ()):
         if where is None or where(call):
-            found: Expression = defined
-            return found
+            expression: Expression = defined
+            return expression
     return None
 
 
@@ -448,9 +448,9 @@ class _Definitions(Word):
 
     def __init__(self, definitions: dict[str, Expression]) -> None:
         super().__init__()
-        taken = definitions.keys() & _globals().keys()
-        if taken:
-            raise ValueError(f"{', '.join(sorted(taken))}: a function or a member of that name exists")
+        clashes = definitions.keys() & _globals().keys()
+        if clashes:
+            raise ValueError(f"{', '.join(sorted(clashes))}: a function or a member of that name exists")
         self.definitions = {name: [(None, defined)] for name, defined in definitions.items()}
         self.expressions = list(definitions.values())
 
@@ -663,7 +663,7 @@ def explain(call: Call, node: ast.expr, argument: str = "") -> str:
 
 
 def _layout(call: Call, node: ast.Attribute, argument: str) -> str:
-    """What of a tensor a condition on one of its properties is about: "has shape (2, 3) and strides (3, 1); it"."""
+    """The property of a tensor that a condition is about: "has shape (2, 3) and strides (3, 1); it"."""
     tensor = _evaluate(call, node.value)
     came = f"has shape {dims_text(tensor)}"
     if node.attr in ("contiguous", "transposed"):
@@ -782,7 +782,7 @@ def _limit(call: Call, node: ast.expr) -> str:
 
 
 def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
-    """What came ("has shape (2, 3)"), and what of it a condition is about ("its last axis")."""
+    """The argument's value ("has shape (2, 3)"), and the part of it that a condition is about ("its last axis")."""
     if argument and Expression(ast.unparse(node)).blamed(call) != argument:
         return _first(call, node, argument), f"{_made(call, node)}; it"
     if isinstance(node, ast.Name):
@@ -986,17 +986,17 @@ def _part_words(call: Call, node: ast.Subscript) -> str:
         return f"{names.get(position, f'{noun} {_shown(position)}')} of {whole}"
     start = 0 if index.lower is None else _evaluate(call, index.lower)
     stop = None if index.upper is None else _evaluate(call, index.upper)
-    kept = "the shape" if noun == "axis" else "the part"
+    part = "the shape" if noun == "axis" else "the part"
     if index.step is not None or (start and stop is not None):
-        return f"{kept} of the inner {noun.replace('axis', 'axes')} of {whole}"
+        return f"{part} of the inner {noun.replace('axis', 'axes')} of {whole}"
     if stop is not None and stop >= 0:
-        return f"{kept} of {_ends('first', stop, noun)} of {whole}"
+        return f"{part} of {_ends('first', stop, noun)} of {whole}"
     if stop is not None:
-        return f"{kept} of {whole} without {_ends('last', -stop, noun)}"
+        return f"{part} of {whole} without {_ends('last', -stop, noun)}"
     return (
-        f"{kept} of {_ends('last', -start, noun)} of {whole}"
+        f"{part} of {_ends('last', -start, noun)} of {whole}"
         if start < 0
-        else f"{kept} of {whole} without {_ends('first', start, noun)}"
+        else f"{part} of {whole} without {_ends('first', start, noun)}"
     )
 
 

@@ -83,8 +83,8 @@ def formats_by_rank(allowed: dict[int, str], *names: str) -> Check:
     def check(call: Call) -> None:
         for name in names:
             for tensor in call.tensors(name):
-                found = members.get(tensor.ndim, frozenset())
-                if tensor.format not in found:
+                formats_of_rank = members.get(tensor.ndim, frozenset())
+                if tensor.format not in formats_of_rank:
                     named = " or ".join(allowed.get(tensor.ndim, "").split())
                     wanted = named or f"of rank {' or '.join(map(str, allowed))}"
                     call.refuse(

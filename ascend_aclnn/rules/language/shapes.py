@@ -242,8 +242,10 @@ def reduced_shape(name: str, axes: str, keep_dims: Union[str, bool] = False) -> 
     @carries(axis_refusals(axes))
     def shape_(call: Call) -> Shape:
         sizes: Shape = call.shape(name)
-        given = call[axes]
-        chosen = normalise_axes(call, axes, (given,) if isinstance(given, int) else given or (), len(sizes))
+        axis_or_axes = call[axes]
+        chosen = normalise_axes(
+            call, axes, (axis_or_axes,) if isinstance(axis_or_axes, int) else axis_or_axes or (), len(sizes)
+        )
         keep = call[keep_dims] if isinstance(keep_dims, str) else keep_dims
         every = not chosen
         out = [(1 if keep else -1) if every or i in chosen else n for i, n in enumerate(sizes)]
@@ -259,16 +261,16 @@ def axis_refusals(name: str) -> list[Refusal]:
 
 def normalise_axes(call: Call, argument: str, axes: Iterable[int], ndim: int) -> list[int]:
     """Axes as non-negative numbers; refuses those out of range and repeated ones. A 0-d tensor has the axes 0 and -1."""
-    found: list[int] = []
+    normalised: list[int] = []
     extent = max(ndim, 1)
     for axis in axes:
         if not -extent <= axis < extent:
             call.refuse(argument, f"is {axis}; it must be in [{-extent}, {extent - 1}]", check="axis")
         positive = axis % extent
-        if positive in found:
+        if positive in normalised:
             call.refuse(argument, f"names axis {axis} twice", check="axis/twice")
-        found.append(positive)
-    return found
+        normalised.append(positive)
+    return normalised
 
 
 def same_shape(first: str, *others: str) -> Check:
@@ -335,8 +337,8 @@ class _ShapePatterns(_OutputShapes):
                     places.setdefault("lead", []).append(f"{name}[:{1 - len(pattern)}]" if pattern[1:] else name)
                 elif part.isidentifier():
                     places.setdefault(part, []).append(f"{name}[{position - len(pattern) if starred else position}]")
-        self.own = {size: _Size(found) for size, found in places.items()}
-        self.definitions = {size: [(None, own)] for size, own in self.own.items()}
+        self.own = {size: _Size(sources) for size, sources in places.items()}
+        self.definitions = {size: [(None, expression)] for size, expression in self.own.items()}
         self.expressions = list(self.where.expressions) if isinstance(self.where, Word) else []
         self.refusals += refusals_of(self.where)
 

@@ -18,7 +18,7 @@ _REAL = "(FLOAT, FLOAT16, BF16, DOUBLE)"
 rule(
     "aclnnL1Loss",
     reduction,
-    # What is asked of the data types before they promote: no integers of floats, and no mean of integers.
+    # Limits of the data types before promotion: no integers of floats, and no mean of integers.
     when(f"reduction == {NONE} and target.dtype in {_REAL}", require(f"self.dtype in {_REAL}", word="of-float-target")),
     when(f"reduction == {MEAN} and target.dtype not in {_REAL}", require(f"self.dtype in {_REAL}", word="for-mean")),
     dtype_in(_PAIR, {"A2 A3 950": f"{_L1} BF16", "": _L1}, "self"),
@@ -146,7 +146,7 @@ rule(
     infer_shape(out="x"),
 )
 
-# CANN checks no shapes here: these are the document's, beyond which the kernel reads what is not its own.
+# CANN checks no shapes here: these are the document's. With other shapes the kernel reads out of bounds.
 _POINTS = shape_patterns(xyz1="b n 2", xyz2="b m 2", idx1="b n", idx2="b m", gradDist1="b n", gradDist2="b m")
 
 rule(

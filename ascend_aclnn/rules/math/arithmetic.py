@@ -58,7 +58,7 @@ in_both_forms(
     *_LIKE_SELF,
     output_dtype(out=_COMMON_950),
 )
-# The scalar is what the tensor is added to.
+# The tensor is added to the scalar.
 _ADDED_V3 = joined_by_scalar("other", "self")
 rule(
     "aclnnAddV3 aclnnInplaceAddV3",

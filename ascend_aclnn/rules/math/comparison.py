@@ -29,7 +29,7 @@ def _compared(operands: DtypeSet, gives: DtypeSet, *, each: bool = True) -> tupl
 
 
 def _compared_scalar(operands: DtypeSet, gives: DtypeSet, old: DtypeRule = _COMMON) -> tuple[Check, ...]:
-    """A tensor and a scalar; ``old`` is in what the products before Ascend 950 compare them."""
+    """A tensor and a scalar; ``old`` is the data type in which products before Ascend 950 compare them."""
     computed = no_bool(_TENSOR_AND_SCALAR, "INT8")
     return (
         dtypes(operands, "self", "other"),

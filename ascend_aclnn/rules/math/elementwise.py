@@ -121,7 +121,7 @@ rule(
 
 # ------------------------------------------------------------------------------------------------------------ to booleans
 
-# What has no infinity gives false everywhere, so every dtype passes.
+# A dtype without infinities gives false everywhere, so every dtype passes.
 rule("aclnnIsFinite", *one_operand(_REAL, "BOOL", allocated_dtype=fixed_dtype("BOOL")))
 rule(
     "aclnnIsNegInf aclnnIsPosInf",

@@ -159,7 +159,7 @@ rule(
 )
 
 
-def _accumulated(names: str, made: str, *more: Check) -> None:
+def _accumulated(names: str, product_shape: str, *more: Check) -> None:
     """batch1 @ batch2 plus self, which may be smaller; out has the product's shape."""
     rule(
         names,
@@ -167,7 +167,7 @@ def _accumulated(names: str, made: str, *more: Check) -> None:
         *cube_math_type_or_fp32_sums("batch1", "batch2"),
         rank(3, "batch1", "batch2"),
         require("batch2[1] == batch1[2]", "batch2[0] == batch1[0] or 1 in (batch1[0], batch2[0])"),
-        define(made=made),
+        define(made=product_shape),
         when("0 in made", require("self.empty")),
         when("0 not in made", require("not self.empty")),
         require("broadcast(self, made) == made"),

@@ -57,7 +57,7 @@ _RESULTS = {
 # and in moe_distribute_dispatch_tiling.cpp and moe_distribute_combine_tiling.cpp, public sources of 2025-11). The tilings of
 # 2026-08 refuse 2 there too, and in all versions.
 _TENSOR_GROUPS = on_products("A2 950", tiling(require("tpWorldSize < 2")))
-# What comes back to the tokens of this rank; their weights alone may be empty.
+# The data that returns to the tokens of this rank; only their weights may be empty.
 _BACK = with_status(
     TILING_ERROR,
     require("expandX.size > 0", "expertIds.size > 0", "epSendCounts.size > 0", "assistInfoForCombine.size > 0"),

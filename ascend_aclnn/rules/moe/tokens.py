@@ -24,7 +24,7 @@ COPIES = define(
 )
 PERMUTED = (
     require("len(indices) in (1, 2)", "len(tokens) >= 2", "indices[0] == tokens[0]"),
-    # What the hardware leaves undefined beyond: keys and positions are sorted as fp32.
+    # Limits beyond which the hardware's result is undefined: keys and positions are sorted as fp32.
     when("len(indices) == 2", require("indices[1] <= 512")),
     require("indices.size < 16777215"),
     UNPADDED,

@@ -200,7 +200,7 @@ rule(
             when("dynamic", require("scales1Optional.size == gamma.size", "scales2Optional.size == gamma.size")),
         ),
     ),
-    # What is not computed has a stand-in of one element.
+    # An output that is not computed has one element, as a placeholder.
     infer_shape(
         y1Out="x1",
         y2Out="x1 if scales2Optional is not None else (1,)",

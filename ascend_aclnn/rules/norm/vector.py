@@ -35,7 +35,7 @@ in_both_forms(
     valid_axis("dim", "self"),
     not_negative("maxNorm"),
 )
-# Experimental: matrices only; what else the kernel leaves as it was.
+# Experimental: matrices only; the kernel leaves other tensors unchanged.
 rule(
     "aclnnRenormV2",
     only_products("A2"),

@@ -48,7 +48,11 @@ rule(
         has_shape(**{name: "(query[-1],)" if "Query" in name else "(key[-1],)" for name in _PARAMETERS}),
     ),
     infer_shape(
-        **{f"norm{part}{kind}": _statistic(part, own) for part, own in _NORMS.items() for kind in ("Mean", "Rstd")}
+        **{
+            f"norm{part}{kind}": _statistic(part, tensor)
+            for part, tensor in _NORMS.items()
+            for kind in ("Mean", "Rstd")
+        }
     ),
     output_dtype(**dict.fromkeys(_STATISTICS, "FLOAT")),
     nullable=" ".join((*_ENCODED, *_PARAMETERS, "ropeSin", "ropeCos")),
@@ -75,13 +79,17 @@ rule(
         ),
         require(*(f"ropeCos[0] <= {name}[2]" for name in ("gradQueryOutput", "gradKeyOutput", "gradValueOutput"))),
         *(
-            require(f"encoder{name}[2:] == {own}[2:]", f"encoder{name}[0] == {own}[0]")
-            for name, own in (("Query", "query"), ("Key", "key"))
+            require(f"encoder{name}[2:] == {tensor}[2:]", f"encoder{name}[0] == {tensor}[0]")
+            for name, tensor in (("Query", "query"), ("Key", "key"))
         ),
         require("gradValueOutput[2] >= key[1]"),
-        has_shape(**{f"norm{part}Weight": f"({own}[-1],)" for part, own in _NORMS.items()}),
+        has_shape(**{f"norm{part}Weight": f"({tensor}[-1],)" for part, tensor in _NORMS.items()}),
         has_shape(
-            **{f"norm{part}{kind}": f"(*{own}[:-1], 1)" for part, own in _NORMS.items() for kind in ("Mean", "Rstd")}
+            **{
+                f"norm{part}{kind}": f"(*{tensor}[:-1], 1)"
+                for part, tensor in _NORMS.items()
+                for kind in ("Mean", "Rstd")
+            }
         ),
     ),
     # The gradient of the value is as long as the key, which is joined with as many rows of the encoder.
