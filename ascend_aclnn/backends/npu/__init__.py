@@ -39,8 +39,8 @@ def find_backend(soc: str = "") -> NpuBackend:
                 _backend = NpuBackend(Libraries.open(os.environ))
             except LibraryNotFound as error:
                 _failure = str(error)
-                found = search(os.environ)
-                if found.runtime is not None or found.refused:  # one that is meant to work and does not
+                search_result = search(os.environ)
+                if search_result.runtime is not None or search_result.refused:  # one that is meant to work and does not
                     logging.getLogger("ascend_aclnn").warning("CANN is installed but cannot be used: %s", _failure)
         if _backend is None:
             raise LibraryNotFound(_failure)

@@ -204,7 +204,7 @@ class NpuBackend(Backend):
         return pinned_array(self.runtime, nbytes)
 
     def device_properties(self, device: int) -> DeviceProperties:
-        found = soc(self.soc)
+        hardware = soc(self.soc)
         ask = self.runtime.libraries.function("aclGetDeviceCapability")
         numbers = []
         for member in ("ACL_DEVICE_INFO_AI_CORE_NUM", "ACL_DEVICE_INFO_VECTOR_CORE_NUM", "ACL_DEVICE_INFO_L2_SIZE"):
@@ -214,28 +214,28 @@ class NpuBackend(Backend):
                 self.runtime.recent_error()  # this product does not answer
             numbers.append(0 if status else value.value)
         cube, vector, cache = numbers
-        return DeviceProperties(self.soc, found.product, cube, vector, cache, self.memory_info(device).total)
+        return DeviceProperties(self.soc, hardware.product, cube, vector, cache, self.memory_info(device).total)
 
     def copy_to_device(self, tensor: Tensor, device: int) -> Tensor:
         nbytes = tensor.storage.nbytes
-        made = self.allocate(nbytes, device)
+        copy = self.allocate(nbytes, device)
         if nbytes and (device == tensor.device or self._can_reach(device, tensor.device)):
-            made.copy_from_device(tensor.storage)
+            copy.copy_from_device(tensor.storage)
         elif nbytes:
-            made.write(0, tensor.storage.read(0, nbytes))
-        return Tensor.on(made, tensor)
+            copy.write(0, tensor.storage.read(0, nbytes))
+        return Tensor.on(copy, tensor)
 
     def _can_reach(self, device: int, peer: int) -> bool:
         """Whether one device may read another's memory; asked, and allowed, once for each pair."""
-        known = self._reachable.get((device, peer))
-        if known is None:
+        reachable = self._reachable.get((device, peer))
+        if reachable is None:
             runtime, answer = self.runtime, ctypes.c_int32()
             with runtime.on(runtime.stream(device, 0).device):
                 runtime.call("aclrtDeviceCanAccessPeer", ctypes.byref(answer), device, peer)
                 if answer.value:
                     runtime.call("aclrtDeviceEnablePeerAccess", peer, 0)
-            known = self._reachable[device, peer] = bool(answer.value)
-        return known
+            reachable = self._reachable[device, peer] = bool(answer.value)
+        return reachable
 
     @functools.cached_property
     def _range_functions(self) -> Optional[tuple[Any, Any]]:

@@ -145,15 +145,15 @@ class Hccl:
             communicator.close()
 
     def function(self, name: str) -> Any:
-        found = self._functions.get(name)
-        if found is None:
-            found = next((f for f in (getattr(library, name, None) for library in self._libraries) if f), None)
-            if found is None:
+        function = self._functions.get(name)
+        if function is None:
+            function = next((f for f in (getattr(library, name, None) for library in self._libraries) if f), None)
+            if function is None:
                 raise LibraryNotFound(f"libhccl.so exports no {name}: this CANN is too old for it")
             prototype = prototypes.runtime_function(name)
-            found.restype, found.argtypes = prototype.returns, prototype.parameters
-            self._functions[name] = found
-        return found
+            function.restype, function.argtypes = prototype.returns, prototype.parameters
+            self._functions[name] = function
+        return function
 
     def call(self, name: str, *arguments: Any, about: str = "") -> None:
         status = self.function(name)(*arguments)
@@ -177,15 +177,15 @@ class Hccl:
         if len(info) != ROOT_INFO_BYTES:
             raise ValueError(f"info has {len(info)} bytes; a root info has {ROOT_INFO_BYTES}")
         self.session.target(None)
-        made, root = ctypes.c_void_p(), ctypes.create_string_buffer(info, ROOT_INFO_BYTES)
+        handle, root = ctypes.c_void_p(), ctypes.create_string_buffer(info, ROOT_INFO_BYTES)
         about, arguments = f"rank {rank} of {size}", (size, ctypes.addressof(root), rank)
         if config == DEFAULT_CONFIG:
-            self.call("HcclCommInitRootInfo", *arguments, ctypes.addressof(made), about=about)
+            self.call("HcclCommInitRootInfo", *arguments, ctypes.addressof(handle), about=about)
         else:
-            given = self._configuration(config)
-            addresses = ctypes.addressof(given), ctypes.addressof(made)
+            configuration = self._configuration(config)
+            addresses = ctypes.addressof(configuration), ctypes.addressof(handle)
             self.call("HcclCommInitRootInfoConfig", *arguments, *addresses, about=about)
-        return self._owned([made], [rank])[0]
+        return self._owned([handle], [rank])[0]
 
     def join_devices(self, devices: Sequence[int]) -> list[HcclCommunicator]:
         for device in devices:
@@ -193,32 +193,32 @@ class Hccl:
         self.session.target(None)
         numbers, handles = (ctypes.c_int32 * len(devices))(*devices), (ctypes.c_void_p * len(devices))()
         self.call("HcclCommInitAll", len(devices), ctypes.addressof(numbers), ctypes.addressof(handles))
-        made = self._owned([ctypes.c_void_p(handle) for handle in handles], range(len(devices)), devices)
-        for communicator in made:
+        communicators = self._owned([ctypes.c_void_p(handle) for handle in handles], range(len(devices)), devices)
+        for communicator in communicators:
             communicator.maker = threading.get_ident() if len(devices) > 1 else None
-        return made
+        return communicators
 
     def join_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
         self.session.target(None)
-        made, about, arguments = ctypes.c_void_p(), f"rank {rank} of {path}", (path.encode(), rank)
+        handle, about, arguments = ctypes.c_void_p(), f"rank {rank} of {path}", (path.encode(), rank)
         if config == DEFAULT_CONFIG:
-            self.call("HcclCommInitClusterInfo", *arguments, ctypes.addressof(made), about=about)
+            self.call("HcclCommInitClusterInfo", *arguments, ctypes.addressof(handle), about=about)
         else:
-            given = self._configuration(config)
-            addresses = ctypes.addressof(given), ctypes.addressof(made)
+            configuration = self._configuration(config)
+            addresses = ctypes.addressof(configuration), ctypes.addressof(handle)
             self.call("HcclCommInitClusterInfoConfig", *arguments, *addresses, about=about)
-        return self._owned([made], [rank])[0]
+        return self._owned([handle], [rank])[0]
 
     def split(
         self, parent: HcclCommunicator, ranks: Sequence[int], number: int, config: CommunicatorConfig
     ) -> HcclCommunicator:
-        made, handle = ctypes.c_void_p(), ctypes.c_void_p(parent.handle.value)
+        part_handle, handle = ctypes.c_void_p(), ctypes.c_void_p(parent.handle.value)
         members, place = (ctypes.c_uint32 * len(ranks))(*ranks), list(ranks).index(parent.rank)
-        given = self._configuration(config)  # HCCL wants one
+        configuration = self._configuration(config)  # HCCL wants one
         arguments = (ctypes.addressof(handle), len(ranks), ctypes.addressof(members), number, place)
-        addresses = ctypes.addressof(given), ctypes.addressof(made)
+        addresses = ctypes.addressof(configuration), ctypes.addressof(part_handle)
         self.call("HcclCreateSubCommConfig", *arguments, *addresses, about=f"rank {parent.rank} of {parent.size}")
-        part = self._owned([made], [place], [parent.device])[0]
+        part = self._owned([part_handle], [place], [parent.device])[0]
         part.maker = parent.maker
         return part
 
@@ -239,15 +239,15 @@ class Hccl:
         """
         self.session.runtime.drain()
         places = [self.session.runtime.current().index] if devices is None else devices
-        made = [HcclCommunicator(self, *each) for each in zip(handles, ranks, places)]
+        communicators = [HcclCommunicator(self, *each) for each in zip(handles, ranks, places)]
         try:
-            for communicator in made:
+            for communicator in communicators:
                 communicator.identify()
         except BaseException:
-            for communicator in made:
+            for communicator in communicators:
                 communicator.close()
             raise
-        return made
+        return communicators
 
 
 class HcclCommunicator(CommunicatorEndpoint):
@@ -286,7 +286,7 @@ class HcclCommunicator(CommunicatorEndpoint):
         """Calls HCCL now, or at the end of this thread's group."""
         if self._handle is None:
             raise ValueError(_CLOSED)
-        if self.runtime.left:
+        if self.runtime.clean_up_work:
             self.runtime.drain()
         if _open.group is not None:
             _open.group.add(call)
@@ -425,7 +425,7 @@ class HcclCommunicator(CommunicatorEndpoint):
         answer = ctypes.c_int32()
         with self.runtime.on(stream.device):
             status = self.runtime.libraries.function("aclrtStreamQuery")(stream.handle, ctypes.byref(answer))
-            if status:  # who waits for the stream learns of it
+            if status:  # the next wait for the stream raises it
                 self.runtime.recent_error()
         return bool(status) or answer.value == STREAM_COMPLETE
 
@@ -460,6 +460,6 @@ class HcclCommunicator(CommunicatorEndpoint):
 
 def _counts(counts: Sequence[int]) -> tuple[Any, Any]:
     """Counts and displacements as uint64_t[]."""
-    made = (ctypes.c_uint64 * len(counts))(*counts)
+    array = (ctypes.c_uint64 * len(counts))(*counts)
     starts = (ctypes.c_uint64 * len(counts))(*(sum(counts[:rank]) for rank in range(len(counts))))
-    return made, starts
+    return array, starts

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from ascend_aclnn import rules
-from ascend_aclnn.backends.npu import handles as made
+from ascend_aclnn.backends.npu import handles as native_handles
 from ascend_aclnn.backends.npu.handles import Handles, Undo
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
@@ -76,14 +76,14 @@ class LaunchPlan:
         self.again = tuple(operator.positions[name] for _, name in operator.phase_two)
 
     def arguments(
-        self, values: Sequence[Any], stream: StreamState, handles: Handles, undo: list[Undo], own: bool
+        self, values: Sequence[Any], stream: StreamState, handles: Handles, undo: list[Undo], fresh_handles: bool
     ) -> list[Any]:
         """The C arguments of phase one less its two results.
 
-        Operators that change the description of their arguments get fresh aclTensors, as every ``own`` call does: an
-        aclTensor that a Tensor keeps must go on describing that Tensor.
+        Operators that change the description of their arguments get fresh aclTensors, and so does every call with
+        ``fresh_handles``: an aclTensor that a Tensor keeps must not describe anything else.
         """
-        fresh = own or not self.keeps_arguments
+        fresh = fresh_handles or not self.keeps_arguments
         if len(values) != len(self.tensors):
             raise TypeError(f"{self.name} takes {len(self.tensors)} arguments, {len(values)} were given")
         arguments = list(values)
@@ -96,7 +96,7 @@ class LaunchPlan:
                 if storage.home is not stream:
                     storage.use(stream)
                 handle = tensor.handle
-                if position in self.shaped and not own:
+                if position in self.shaped and not fresh_handles:
                     tensor.handle = None
                     arguments[position] = handles.shared(tensor, undo)
                 elif fresh:
@@ -139,13 +139,13 @@ class LaunchPlan:
 
 
 def _storages(values: Iterable[Any]) -> list[NpuStorage]:
-    found: list[NpuStorage] = []
+    storages: list[NpuStorage] = []
     for value in values:
         if isinstance(value, (list, tuple)):
-            found += [tensor.storage for tensor in value if tensor is not None]
+            storages += [tensor.storage for tensor in value if tensor is not None]
         elif value is not None:
-            found.append(value.storage)
-    return found
+            storages.append(value.storage)
+    return storages
 
 
 def phase_one(session: Session, plan: LaunchPlan, values: Sequence[Any], arguments: list[Any]) -> tuple[int, int]:
@@ -174,8 +174,8 @@ def phase_one_error(session: Session, plan: LaunchPlan, status: int, values: Seq
         position = plan.operator.positions.get(violation.argument or "")
         argument = None if position is None else plan.operator.parameters[position].python_name
         rule = rules.identifier(plan.operator, violation)
-        known = violation.detail in text or not text  # the emulated device answers by the same rules
-        text = violation.detail if known else f"{violation.detail}\n  CANN: {text}"
+        adds_nothing = violation.detail in text or not text  # the emulated device answers by the same rules
+        text = violation.detail if adds_nothing else f"{violation.detail}\n  CANN: {text}"
     return AclError(status, plan.operator.phase_one, text, operator=plan.name, argument=argument, rule=rule)
 
 
@@ -203,7 +203,7 @@ def launch(
         return
     again = [arguments[i] for i in plan.again] if plan.again else ()
     if size:
-        with stream.lock:  # nobody else may exchange the workspace between here and the launch
+        with stream.lock:  # no other thread may exchange the workspace between here and the launch
             try:
                 address = workspace(stream, size)
             except BaseException:
@@ -258,7 +258,7 @@ def run(session: Session, plan: LaunchPlan, values: Sequence[Any], stream: Strea
         launch(session, plan, executor, size, arguments, stream, False)
     finally:
         if undo:
-            made.destroy(undo)
+            native_handles.destroy(undo)
 
 
 class _OneShots:
@@ -318,8 +318,8 @@ class NpuPreparedCall(PreparedCall):
 
     def _phase_one(self, stream: StreamState) -> None:
         session, plan = self._session, self._plan
-        own = self._often or bool(plan.shaped)
-        self._arguments = plan.arguments(self._values, stream, session.handles, self._undo, own)
+        fresh_handles = self._often or bool(plan.shaped)
+        self._arguments = plan.arguments(self._values, stream, session.handles, self._undo, fresh_handles)
         if not self._often:
             self.workspace_size, self._executor = phase_one(session, plan, self._values, self._arguments)
             _thread.one_shots.calls.add(self)
@@ -329,7 +329,7 @@ class NpuPreparedCall(PreparedCall):
             with session.without_executor_cache():
                 self.repeatable = self._make_repeatable()
         if not self.repeatable:
-            made.destroy(self._undo)
+            native_handles.destroy(self._undo)
 
     def _make_repeatable(self) -> bool:
         """Phase one of an executor that is to be kept, directly followed by asking CANN to keep it; False if it refuses.
@@ -353,7 +353,7 @@ class NpuPreparedCall(PreparedCall):
         executor, self._executor = self._executor, 0
         if executor and self._session.runtime.usable():
             self._session.destroy_executor(executor)
-            made.destroy(self._undo)
+            native_handles.destroy(self._undo)
 
     def run(self, stream: Optional[Stream] = None) -> None:
         executor = self._executor
@@ -390,7 +390,7 @@ class NpuPreparedCall(PreparedCall):
         try:
             launch(session, plan, executor, self.workspace_size, self._arguments, target, False)
         finally:
-            made.destroy(self._undo)
+            native_handles.destroy(self._undo)
 
     def _note(self, stream: StreamState) -> None:
         """Tells every storage that work on another stream than before uses it."""
@@ -434,7 +434,7 @@ class NpuPreparedCall(PreparedCall):
         else:
             self._session.destroy_executor(self._executor)
             self._executor, self.repeatable = 0, False
-            made.destroy(self._undo)
+            native_handles.destroy(self._undo)
             self._phase_one(self._noted)
 
     def _refresh(self, position: int, address: int, member: Optional[int]) -> None:
@@ -464,7 +464,7 @@ class NpuPreparedCall(PreparedCall):
         if self._session.runtime.usable():
             if executor:
                 self._session.destroy_executor(executor)
-            made.destroy(self._undo)
+            native_handles.destroy(self._undo)
 
     def __del__(self) -> None:
         if self._executor or self._undo:

@@ -54,7 +54,7 @@ class TensorDescription(NamedTuple):
 
 
 class TensorHandle:
-    """An aclTensor that lives as long as its Tensor (or as long as nobody needs another one)."""
+    """An aclTensor that lives as long as its Tensor (or until another one is needed)."""
 
     __slots__ = ("format", "handles", "pointer")
 
@@ -101,9 +101,10 @@ class Handles:
         if format is not None and format is not Format.ND:
             return self.tensor(tensor, undo)
         with self._keeping:
-            kept = tensor.handle
-            if kept is not None and kept.format is format:  # another thread was faster: two would destroy each other's
-                return int(kept.pointer)
+            handle = tensor.handle
+            # Another thread was faster: two would destroy each other's.
+            if handle is not None and handle.format is format:
+                return int(handle.pointer)
             pointer = self._tensor(tensor)
             self.live.add(pointer)
             tensor.handle = TensorHandle(self, pointer, format)
@@ -119,7 +120,7 @@ class Handles:
         """aclCreateTensor; the storage knows of its use, so its memory is there. Without elements it is null, as torch_npu's."""
         storage: NpuStorage = tensor.storage  # type: ignore[assignment]  # a tensor of this backend
         pointer: Optional[int] = self._create_tensor(*self.description(tensor).arguments, storage.base)
-        return pointer or self._made("aclCreateTensor", pointer)
+        return pointer or self._non_null("aclCreateTensor", pointer)
 
     def description(self, tensor: Tensor) -> TensorDescription:
         dims, strides, row_major = _layout(tensor.shape, tensor.strides)
@@ -144,7 +145,7 @@ class Handles:
 
     def described(self, description: TensorDescription, address: int, undo: list[Undo]) -> int:
         """An aclTensor of the caller's own, by its description."""
-        pointer = self._made("aclCreateTensor", self._create_tensor(*description.arguments, address))
+        pointer = self._non_null("aclCreateTensor", self._create_tensor(*description.arguments, address))
         undo.append((self._destroy_tensor, pointer))
         return pointer
 
@@ -158,7 +159,7 @@ class Handles:
         members: list[Undo] = []
         try:
             pointers = [None if tensor is None else self.tensor(tensor, members) for tensor in tensors]
-            pointer = self._made("aclCreateTensorList", self._create_list(_pointers(pointers), len(pointers)))
+            pointer = self._non_null("aclCreateTensorList", self._create_list(_pointers(pointers), len(pointers)))
         except BaseException:
             destroy(members)
             raise
@@ -167,7 +168,7 @@ class Handles:
 
     # ---------------------------------------------------------------------------------------- host values
     def scalar(self, scalar: Scalar, undo: list[Undo]) -> int:
-        pointer = self._made("aclCreateScalar", self._create_scalar(scalar.tobytes(), scalar.dtype))
+        pointer = self._non_null("aclCreateScalar", self._create_scalar(scalar.tobytes(), scalar.dtype))
         undo.append((self._destroy_scalar, pointer))
         return pointer
 
@@ -175,7 +176,7 @@ class Handles:
         members: list[Undo] = []
         try:
             pointers = [self.scalar(scalar, members) for scalar in scalars]
-            pointer = self._made("aclCreateScalarList", self._create_scalars(_pointers(pointers), len(pointers)))
+            pointer = self._non_null("aclCreateScalarList", self._create_scalars(_pointers(pointers), len(pointers)))
         except BaseException:
             destroy(members)
             raise
@@ -185,11 +186,11 @@ class Handles:
     def array(self, kind: Kind, values: Sequence[Any], undo: list[Undo]) -> int:
         element, create, release = self._arrays[kind]
         data = (element * len(values))(*values) if values else None
-        pointer = self._made("aclCreate" + kind.value[3:-1], create(data, len(values)))
+        pointer = self._non_null("aclCreate" + kind.value[3:-1], create(data, len(values)))
         undo.append((release, pointer))
         return pointer
 
-    def _made(self, routine: str, pointer: Optional[int]) -> int:
+    def _non_null(self, routine: str, pointer: Optional[int]) -> int:
         if not pointer:
             raise self.runtime.error(routine, INNER_NULLPTR)
         return pointer

@@ -103,23 +103,23 @@ def _whose(path: Path) -> str:
     for directory in reversed(path.parents):
         if not os.access(directory, os.X_OK):
             try:
-                found = directory.stat()
+                status = directory.stat()
             except OSError:
                 break
-            return f": {directory} belongs to {owner_of(found)}, mode {stat.S_IMODE(found.st_mode):04o}"
+            return f": {directory} belongs to {owner_of(status)}, mode {stat.S_IMODE(status.st_mode):04o}"
     return ""
 
 
-def owner_of(found: os.stat_result) -> str:
+def owner_of(status: os.stat_result) -> str:
     """user:group of a file, by name where they have one."""
     try:
-        user = pwd.getpwuid(found.st_uid).pw_name
+        user = pwd.getpwuid(status.st_uid).pw_name
     except KeyError:
-        user = str(found.st_uid)
+        user = str(status.st_uid)
     try:
-        group = grp.getgrgid(found.st_gid).gr_name
+        group = grp.getgrgid(status.st_gid).gr_name
     except KeyError:
-        group = str(found.st_gid)
+        group = str(status.st_gid)
     return f"{user}:{group}"
 
 
@@ -168,9 +168,9 @@ def _directories(environ: Mapping[str, str], prefixes: tuple[Path, ...], looked_
 
 def search(environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = None) -> Search:
     """Looks for the runtime library without opening anything."""
-    found = Search()
+    result = Search()
     seen: set[Path] = set()
-    for directory in _directories(environ, DEFAULT_PREFIXES if prefixes is None else prefixes, found.looked_in):
+    for directory in _directories(environ, DEFAULT_PREFIXES if prefixes is None else prefixes, result.looked_in):
         for path in (directory / name for name in RUNTIME_NAMES):
             kind, reason = kind_of(path)
             if path in seen or (kind != "file" and reason is None):
@@ -178,10 +178,10 @@ def search(environ: Mapping[str, str], prefixes: Optional[tuple[Path, ...]] = No
             seen.add(path)
             reason = reason or flaw(path)
             if reason is None:
-                found.runtime = path
-                return found
-            found.refused.append(RejectedLibrary(path, reason))
-    return found
+                result.runtime = path
+                return result
+            result.refused.append(RejectedLibrary(path, reason))
+    return result
 
 
 def driver_home(root: Path = Path("/")) -> Path:
@@ -219,11 +219,11 @@ def open_library(path: Path) -> ctypes.CDLL:
         except OSError as error:
             match = re.match(r"(\S+): cannot open shared object file", str(error))
             missing = Path(match.group(1)).name if match else path.name
-            found = next((d / missing for d in places if is_file(d / missing) and flaw(d / missing) is None), None)
-            if missing in tried or found is None:
+            dependency = next((d / missing for d in places if is_file(d / missing) and flaw(d / missing) is None), None)
+            if missing in tried or dependency is None:
                 raise LibraryNotFound(_why_not_opened(path, missing, str(error))) from None
         tried.add(missing)
-        _opened_first.append(open_library(found))
+        _opened_first.append(open_library(dependency))
 
 
 def _why_not_opened(path: Path, missing: str, error: str) -> str:
@@ -263,7 +263,7 @@ def library_of(function: Any) -> Path:
 
 
 def already_loaded(name: str) -> Optional[ctypes.CDLL]:
-    """A library that somebody else (torch_npu) has loaded into this process, None if nobody has."""
+    """A library that another component (torch_npu) has loaded into this process; None if it is not loaded."""
     try:
         return ctypes.CDLL(name, mode=os.RTLD_NOLOAD)
     except OSError:
@@ -284,7 +284,7 @@ def loaded_stubs() -> list[str]:
 class Libraries:
     """The opened libraries of one CANN and the functions resolved so far."""
 
-    found: Search
+    search_result: Search
     environ: Mapping[str, str]
     runtime: ctypes.CDLL
     base: ctypes.CDLL
@@ -299,16 +299,16 @@ class Libraries:
         runtime = next((library for library in map(already_loaded, RUNTIME_NAMES) if library is not None), None)
         if runtime is not None:
             path = library_of(runtime.aclInit)
-            found = Search([f"this process ({path} is loaded)"], runtime=path)
+            search_result = Search([f"this process ({path} is loaded)"], runtime=path)
             reason = flaw(path)
             if reason is not None:
-                found.refused.append(RejectedLibrary(path, reason))
-                raise LibraryNotFound(found.explain())
+                search_result.refused.append(RejectedLibrary(path, reason))
+                raise LibraryNotFound(search_result.explain())
         else:
-            found = search(environ, prefixes)
-            if found.runtime is None:
-                raise LibraryNotFound(found.explain())
-            path = found.runtime
+            search_result = search(environ, prefixes)
+            if search_result.runtime is None:
+                raise LibraryNotFound(search_result.explain())
+            path = search_result.runtime
             runtime = open_library(path)
         base_path = path.parent / BASE_NAME
         base = already_loaded(BASE_NAME)
@@ -319,7 +319,7 @@ class Libraries:
                 remedy = NO_PERMISSION if "Permission denied" in reason else "reinstall the CANN toolkit"
                 raise LibraryNotFound(f"{path} was found, but not {base_path}: {reason}\n  {remedy}")
             base = open_library(base_path)
-        return cls(found, environ, runtime, base, path.parent)
+        return cls(search_result, environ, runtime, base, path.parent)
 
     # ------------------------------------------------------------------------------------ runtime functions
     def function(self, name: str) -> Any:
@@ -349,8 +349,8 @@ class Libraries:
     @functools.cached_property
     def opp(self) -> Path:
         """The operator package directory, which also holds the vendors' operators."""
-        given = self.environ.get("ASCEND_OPP_PATH")
-        return Path(given) if given else self.directory.parent / "opp"
+        variable = self.environ.get("ASCEND_OPP_PATH")
+        return Path(variable) if variable else self.directory.parent / "opp"
 
     @functools.cached_property
     def operator_paths(self) -> tuple[list[Path], list[RejectedLibrary]]:
@@ -419,8 +419,8 @@ class Libraries:
                 detail = f"{header} declares another prototype than the catalog's"
                 raise UnsupportedOperator(operator.name, f"{detail}; {_REGISTER.format(operator.name)}")
         elif operator.variants:
-            known = ", ".join(operator.variants)
-            detail = f"releases differ in its prototype ({known}, newer), and {candidates[0]} is absent to tell which"
+            since = ", ".join(operator.variants)
+            detail = f"releases differ in its prototype ({since}, newer), and {candidates[0]} is absent to tell which"
             raise UnsupportedOperator(operator.name, f"{detail}; {_REGISTER.format(operator.name)}")
 
     def _open(self, path: Path) -> ctypes.CDLL:

@@ -111,7 +111,7 @@ class Pool:
         self.searches = 0  # allocations that asked the device
         self.segments: dict[int, Segment] = {}
         self.returned: collections.deque[Block] = collections.deque()  # dropped, used on their own stream only
-        self.spare: list[Block] = []  # whole free segments whose stream is gone: anybody's
+        self.spare: list[Block] = []  # whole free segments whose stream is gone: for any stream
         # what waits for events: a block, or the owner of borrowed memory
         self.pending: list[tuple[list[int], Optional[Block], object]] = []
         self.free_events: list[int] = []
@@ -194,19 +194,19 @@ class Pool:
             return
         loose = [block for bin_ in stream.bins.values() for block in bin_] + stream.free
         stream.bins.clear()
-        kept: list[Block] = []
+        joined: list[Block] = []
         for block in sorted(loose, key=_address):
-            adjacent = bool(kept) and kept[-1].after is block
+            adjacent = bool(joined) and joined[-1].after is block
             if adjacent:
-                last = kept[-1]
+                last = joined[-1]
                 last.size += block.size
                 last.after = block.after
                 if block.after is not None:
                     block.after.before = last
                 last.fresh = last.fresh and block.fresh
             else:
-                kept.append(block)
-        stream.free[:] = kept
+                joined.append(block)
+        stream.free[:] = joined
 
     def _split(self, block: Block, size: int, stream: StreamState) -> Block:
         rest = block.size - size
@@ -315,7 +315,7 @@ class Pool:
             self.passed_owners.append(owner)
 
     def forget(self, stream: StreamState) -> None:
-        """After a stream's end: its whole free segments become anybody's, the rest follows when it is dropped."""
+        """After a stream's end: its whole free segments serve any stream, the rest follows when it is dropped."""
         if stream.workspace is not None:
             workspace, stream.workspace = stream.workspace, None
             self._take(workspace)
@@ -409,16 +409,16 @@ class Pool:
 
     def snapshot(self) -> list[MemoryBlock]:
         """The blocks in use, by address. Takes the lock itself."""
-        found = []
+        blocks = []
         with self.runtime.lock:
             self.collect()
             for segment in self.segments.values():
                 block: Optional[Block] = segment.first
                 while block is not None:
                     if block.in_use:
-                        found.append(MemoryBlock(block.address, block.size, segment.stream.handle, block.origin))
+                        blocks.append(MemoryBlock(block.address, block.size, segment.stream.handle, block.origin))
                     block = block.after
-        return found
+        return blocks
 
 
 _PACKAGE = str(Path(__file__).parents[2])
@@ -460,7 +460,7 @@ def pinned_array(runtime: Runtime, nbytes: int) -> npt.NDArray[np.uint8]:
 
 
 class NpuStorage(Storage):
-    """Memory on a device: a block of the pool, reserved when it is first touched, or memory that somebody else owns.
+    """Memory on a device: a block of the pool, reserved when it is first touched, or memory of another owner.
 
     ``home`` is the stream whose launches need no note: the block's own, or the first that used borrowed memory.
     ``others`` are the streams that must have passed before the memory is reused, ``writer`` the one that wrote last.
@@ -500,7 +500,7 @@ class NpuStorage(Storage):
     def borrow(
         cls, backend: Backend, runtime: Runtime, device: int, nbytes: int, address: int, owner: object
     ) -> NpuStorage:
-        """Memory of somebody else, whose owner is kept until the streams that used it have passed."""
+        """Memory of another owner; the owner is kept until the streams that used it have passed."""
         storage = cls(backend, runtime, device, nbytes)
         storage.base, storage.borrowed, storage.owner = address, True, owner
         return storage

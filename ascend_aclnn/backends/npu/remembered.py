@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from ascend_aclnn.backends.npu import handles as made
+from ascend_aclnn.backends.npu import handles as native_handles
 from ascend_aclnn.backends.npu.executor import LaunchPlan, launch, phase_one_error
 from ascend_aclnn.backends.npu.handles import Undo
 from ascend_aclnn.backends.npu.memory import NpuStorage
@@ -42,7 +42,7 @@ class _Arguments:
 
     def close(self) -> None:
         if self.runtime.usable():
-            made.destroy(self.undo)
+            native_handles.destroy(self.undo)
 
     def __del__(self) -> None:
         self.close()

@@ -7,7 +7,7 @@ Rules kept here, because breaking them is undefined on the device:
 - Finalizers of Python objects run anywhere, even between two native calls that belong together. Those that would take
   a lock or wait leave a note instead, which the next ordinary call works off.
 - At exit: wait for the devices, then executors and tensors, communicators, events and streams, memory, devices, ACL; the
-  last two only if nobody else in this process may use them.
+  last two only if no other component of this process may use them.
 - A forked child shares the device's state with its parent and must not touch it.
 """
 
@@ -124,7 +124,7 @@ class Runtime:
         self.pending_destroy: collections.deque[tuple[int, int]] = (
             collections.deque()
         )  # streams to wait for and destroy
-        self.left: collections.deque[Callable[[], bool]] = collections.deque()  # other clean-up work, see ``leave``
+        self.clean_up_work: collections.deque[Callable[[], bool]] = collections.deque()  # see ``leave``
         self.at_exit: list[Callable[[], None]] = []  # run before events and streams go
         self.events: dict[int, int] = {}  # event handle -> device, of those not destroyed yet
         self.events_in_use: collections.deque[tuple[int, int]] = (
@@ -236,8 +236,8 @@ class Runtime:
                     self.warn("aclrtResetDevice", self.set_current_context(state.context) or reset(state.index))
         finalize_reference = self.libraries.optional("aclFinalizeReference")  # CANN 8.5: counts
         if finalize_reference is not None:
-            left = ctypes.c_uint64()
-            self.warn("aclFinalizeReference", finalize_reference(ctypes.byref(left)))
+            references = ctypes.c_uint64()
+            self.warn("aclFinalizeReference", finalize_reference(ctypes.byref(references)))
         elif not self.shares_process:
             self.warn("aclFinalize", self.libraries.function("aclFinalize")())
 
@@ -343,8 +343,8 @@ class Runtime:
         with self.lock:
             if index in self.devices:
                 return self.devices[index]
-            known = self.get_device(self.cells.device_at) == 0 and self.cells.device.value == index
-            ours = not (known and self._has_context())
+            is_current = self.get_device(self.cells.device_at) == 0 and self.cells.device.value == index
+            ours = not (is_current and self._has_context())
             if ours:
                 self.call("aclrtSetDevice", index)
             state = DeviceState(index, self.create("aclrtGetCurrentContext"), ours)
@@ -360,8 +360,8 @@ class Runtime:
         if self.closed:
             self._refuse()
         cells = self.cells
-        known = cells.has_context and self.get_device(cells.device_at) == 0
-        before = self.devices.get(cells.device.value) if known else None
+        has_device = cells.has_context and self.get_device(cells.device_at) == 0
+        before = self.devices.get(cells.device.value) if has_device else None
         if before is state:
             yield
             return
@@ -399,13 +399,13 @@ class Runtime:
     def drain(self) -> None:
         """Works off what finalizers left. Not to be called by one."""
         self._drain()
-        for _ in range(len(self.left)):
+        for _ in range(len(self.clean_up_work)):
             try:
-                work = self.left.popleft()
+                work = self.clean_up_work.popleft()
             except IndexError:  # another thread was faster
                 return
             if not work():
-                self.left.append(work)
+                self.clean_up_work.append(work)
 
     def _drain(self) -> None:
         """The part of it that a finalizer may do, too: memory and streams."""
@@ -423,7 +423,7 @@ class Runtime:
 
     def leave(self, work: Callable[[], bool]) -> None:
         """Leaves clean-up work that needs no lock to the next call that drains: False where it is too early for it."""
-        self.left.append(work)
+        self.clean_up_work.append(work)
 
     def run_deferred(self) -> None:
         """The part of it that needs the lock, for callers that hold it."""
@@ -442,10 +442,10 @@ class Runtime:
             before = self.current()
             state = self.make_current(index)
             self.make_current(before.index)
-        known = state.streams.get(handle)
-        if known is None:
-            known = state.streams[handle] = StreamState(state, handle, owned=False)
-        return known
+        stream_state = state.streams.get(handle)
+        if stream_state is None:
+            stream_state = state.streams[handle] = StreamState(state, handle, owned=False)
+        return stream_state
 
     def current_stream(self, index: int) -> StreamState:
         """The stream that this thread uses on a device: the innermost entered with ``with``, else the default."""
@@ -679,7 +679,7 @@ def _no_device(libraries: Libraries, routine: str, status: int) -> str:
     message = libraries.optional("aclGetRecentErrMsg")
     text = message() if message is not None and status != STUB_MODE else None
     answer = f"{routine} returned {status} {status_name(status)}".rstrip() if status else _NOTHING[routine]
-    lines = [f"{libraries.found.runtime} was found, but there is no usable NPU: {answer}"]
+    lines = [f"{libraries.search_result.runtime} was found, but there is no usable NPU: {answer}"]
     if status:
         lines[0] += f" ({status_hint(status).rstrip('.')})" if status_hint(status) else ""
     if text:

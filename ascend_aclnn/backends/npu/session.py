@@ -34,8 +34,8 @@ class Session:
     @property
     def library_path(self) -> Path:
         """The runtime library in use."""
-        assert self.libraries.found.runtime is not None
-        return self.libraries.found.runtime
+        assert self.libraries.search_result.runtime is not None
+        return self.libraries.search_result.runtime
 
     @contextlib.contextmanager
     def without_executor_cache(self) -> Iterator[None]:

@@ -104,8 +104,8 @@ class Waits:
             return None
         if has_passed and exact:
             return Outcome(function(*arguments), "")  # which tells of faults
-        left = -1 if seconds is None else max(start + seconds - time.monotonic(), 0)
-        return self._wait_on_helper(_NativeWait(function, context, arguments), left)
+        seconds_left = -1 if seconds is None else max(start + seconds - time.monotonic(), 0)
+        return self._wait_on_helper(_NativeWait(function, context, arguments), seconds_left)
 
     def _wait_on_helper(self, wait: _NativeWait, seconds: float) -> Optional[Outcome]:
         try:
