@@ -111,8 +111,8 @@ def kinds(operator: Operator) -> str:
 
 def member(kind: Kind) -> str:
     """The member of emu_value that holds a parameter."""
-    found = letter(kind)
-    return "integer" if found == INTEGER else "number" if found == LETTERS[Kind.DOUBLE] else "pointer"
+    code = letter(kind)
+    return "integer" if code == INTEGER else "number" if code == LETTERS[Kind.DOUBLE] else "pointer"
 
 
 _NUMBERS: tuple[tuple[str, type[IntEnum]], ...] = (

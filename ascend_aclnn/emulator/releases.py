@@ -16,10 +16,10 @@ LINKED = ("aclrtBinaryLoadFromData",)  # torch_npu 2.13
 
 def number(release: str) -> tuple[int, int]:
     """What releases are ordered by: 8.1 of 8.1.RC1. ValueError for anything that does not begin like that."""
-    found = re.match(r"(\d+)\.(\d+)(\.|$)", release)
-    if found is None:
+    match = re.match(r"(\d+)\.(\d+)(\.|$)", release)
+    if match is None:
         raise ValueError(f"CANN release {release!r} is not of the form 8.1.RC1 or 9.0.0; known are {', '.join(KNOWN)}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def chosen(release: str | None) -> str:

@@ -55,18 +55,18 @@ def build(
     """
     options = Options(releases.chosen(cann), split, tuple(sanitize))
 
-    def make(made: Path) -> None:
+    def make(new_build: Path) -> None:
         ready = prebuilt(options)
         if ready is None:
-            compile_libraries(made, find_compiler(), options, made.parent / cache.OBJECTS)
+            compile_libraries(new_build, find_compiler(), options, new_build.parent / cache.OBJECTS)
         else:
-            shutil.copytree(ready, made / "lib64")
-        complete(made, options)
-        cache.finish(made)
+            shutil.copytree(ready, new_build / "lib64")
+        complete(new_build, options)
+        cache.finish(new_build)
 
-    def copy(made: Path) -> None:
+    def copy(new_build: Path) -> None:
         link = shutil.ignore_patterns(cache.HOME)
-        shutil.copytree(cache.cached(name_of(options), make), made, ignore=link, dirs_exist_ok=True)
+        shutil.copytree(cache.cached(name_of(options), make), new_build, ignore=link, dirs_exist_ok=True)
 
     if directory is None:
         return cache.cached(name_of(options), make)

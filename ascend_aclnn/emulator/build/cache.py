@@ -60,8 +60,8 @@ def is_ours(directory: Path) -> bool:
         return False
     if (directory / MARK).is_file():
         with contextlib.suppress(OSError, ValueError):
-            found = json.loads((directory / MARK).read_text(encoding="utf-8"))
-            return isinstance(found, dict) and found.get("made_by") == "ascend_aclnn"
+            mark = json.loads((directory / MARK).read_text(encoding="utf-8"))
+            return isinstance(mark, dict) and mark.get("made_by") == "ascend_aclnn"
     return _made_by_an_earlier_version(directory)
 
 
@@ -84,10 +84,10 @@ def _files(directory: Path) -> Iterator[Path]:
 
 def _size(path: Path) -> int:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return -1
-    return found.st_size if stat.S_ISREG(found.st_mode) else -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
 def make_home(directory: Path) -> None:
@@ -111,10 +111,10 @@ def install(directory: Path, make: Callable[[Path], None]) -> None:
             f"give another directory: ascend-aclnn emulator build {directory / 'cann'}"
         )
     with tempfile.TemporaryDirectory(prefix="ascend-emulator-") as work:
-        made = Path(work) / "build"
-        made.mkdir()
-        make(made)
-        new = {path.relative_to(made).as_posix() for path in _files(made)}
+        build = Path(work) / "build"
+        build.mkdir()
+        make(build)
+        new = {path.relative_to(build).as_posix() for path in _files(build)}
         old = set(_listed(directory)) if used else set()
         if used and _made_by_an_earlier_version(directory):
             old |= {path.relative_to(directory).as_posix() for path in (directory / "lib64").glob("libopapi*.so")}
@@ -127,10 +127,10 @@ def install(directory: Path, make: Callable[[Path], None]) -> None:
         for name in new - {MARK}:
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             # Beside it and then over it: a program that has the old one open keeps it.
-            shutil.copyfile(made / name, directory / f"{name}.new")
+            shutil.copyfile(build / name, directory / f"{name}.new")
             os.replace(directory / f"{name}.new", directory / name)
         make_home(directory)
-        shutil.copyfile(made / MARK, directory / MARK)
+        shutil.copyfile(build / MARK, directory / MARK)
 
 
 # -------------------------------------------------------------------------------------------------------------- the cache
@@ -138,9 +138,9 @@ def install(directory: Path, make: Callable[[Path], None]) -> None:
 
 def cache_directory() -> Path:
     """Where builds are kept: ``ASCEND_EMULATOR_CACHE``, else ascend_aclnn/emulator in the user's cache directory."""
-    given = os.environ.get("ASCEND_EMULATOR_CACHE")
-    if given:
-        return Path(given).absolute()
+    variable = os.environ.get("ASCEND_EMULATOR_CACHE")
+    if variable:
+        return Path(variable).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "ascend_aclnn" / "emulator"
 
@@ -153,7 +153,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
         return target
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        target = _entry(cache, name)  # whoever waited here finds it done
+        target = _entry(cache, name)  # another process may have made it during the wait
         if is_complete(target):
             return target
         prune(cache)
@@ -172,7 +172,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def _entry(cache: Path, name: str) -> Path:
-    """The directory of a name; another one beside it where somebody else's directory has the name."""
+    """The directory of a name; another one beside it where `emulator build` has not made the directory of that name."""
     candidates = (cache / (f"{name}.{i}" if i else name) for i in range(100))
     return next(path for path in candidates if is_ours(path) or not os.path.lexists(path))
 
@@ -189,29 +189,29 @@ def prune(cache: Path) -> None:
 
 
 def private_directory(directory: Path) -> Path:
-    """The directory if nobody but this user can write to it; otherwise one of this user's own, with a warning."""
+    """The directory if only this user can write to it; otherwise a private one, with a warning."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     reason = why_not_private(directory)
     if reason is None:
         return directory
-    own = Path(tempfile.gettempdir()) / f"ascend-aclnn-emulator-{os.getuid()}"
+    private = Path(tempfile.gettempdir()) / f"ascend-aclnn-emulator-{os.getuid()}"
     with contextlib.suppress(FileExistsError):
-        os.mkdir(own, 0o700)
-    if own == directory or why_not_private(own) is not None:
-        own = Path(tempfile.mkdtemp(prefix="ascend-aclnn-emulator-"))
-    print(f"ascend-aclnn: the cache {directory} is not used: {reason}; {own} is", file=sys.stderr)
-    return own
+        os.mkdir(private, 0o700)
+    if private == directory or why_not_private(private) is not None:
+        private = Path(tempfile.mkdtemp(prefix="ascend-aclnn-emulator-"))
+    print(f"ascend-aclnn: the cache {directory} is not used: {reason}; {private} is", file=sys.stderr)
+    return private
 
 
 def why_not_private(directory: Path) -> str | None:
     """Why others could have put something there; None when they could not."""
-    found = os.lstat(directory)
-    if stat.S_ISLNK(found.st_mode):
+    status = os.lstat(directory)
+    if stat.S_ISLNK(status.st_mode):
         return "it is a symbolic link"
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         return "it is not a directory"
-    if found.st_uid != os.getuid():
-        return f"it belongs to user {found.st_uid}"
-    return "others can write to it" if found.st_mode & 0o022 else None
+    if status.st_uid != os.getuid():
+        return f"it belongs to user {status.st_uid}"
+    return "others can write to it" if status.st_mode & 0o022 else None

@@ -30,17 +30,17 @@ class NoCompilerError(CompilerError):
 def find_compiler() -> str:
     """The C compiler: ``CC``, cc or gcc; NoCompilerError when there is none."""
     for name in filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")):
-        found = shutil.which(name)
-        if found:
-            return found
+        path = shutil.which(name)
+        if path:
+            return path
     raise NoCompilerError(
         "the emulator needs a C compiler (cc, gcc or clang) on PATH, or its name in CC; none was found. "
         f"The wheels for manylinux need none for CANN {releases.DEFAULT} without --split and --sanitize"
     )
 
 
-def compile_libraries(directory: Path, compiler: str, options: Options, kept: Path | None = None) -> None:
-    """Compiles the libraries into ``directory/lib64``; ``kept`` is a directory of objects that builds share."""
+def compile_libraries(directory: Path, compiler: str, options: Options, shared_objects: Path | None = None) -> None:
+    """Compiles the libraries into ``directory/lib64``; ``shared_objects`` is a directory of objects that builds share."""
     parts_of = libraries(options)
     lib64, work = directory / "lib64", directory / "work"
     include = work / "include"
@@ -63,23 +63,25 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
             path.write_text("\n".join(operator_lines(repository)), encoding="utf-8")
             sources[library].append(path)
 
-    known = hashlib.sha256(_identity(compiler).encode())
-    found = {(str(path.relative_to(place)), path.read_bytes()) for place in (CSRC, work) for path in place.rglob("*.h")}
-    for header, content in sorted(found):  # in an order that does not depend on where the directories are
-        known.update(header.encode() + b"\0" + content)
+    common_digest = hashlib.sha256(_identity(compiler).encode())
+    texts = {(str(path.relative_to(place)), path.read_bytes()) for place in (CSRC, work) for path in place.rglob("*.h")}
+    for header, content in sorted(texts):  # in an order that does not depend on where the directories are
+        common_digest.update(header.encode() + b"\0" + content)
 
     def compile_one(source: Path, own_flags: Sequence[str]) -> Path:
         flags = [*FLAGS, *own_flags]
-        digest = known.copy()
+        digest = common_digest.copy()
         digest.update("\0".join([*flags, source.name, ""]).encode() + source.read_bytes())
-        made = work / (source.stem + ".o") if kept is None else kept / f"{digest.hexdigest()[:32]}.o"
-        if not made.exists():
+        object_file = (
+            work / (source.stem + ".o") if shared_objects is None else shared_objects / f"{digest.hexdigest()[:32]}.o"
+        )
+        if not object_file.exists():
             unfinished = work / (source.stem + ".part")
             places = [f"-I{place}" for place in (include, CSRC, work)]
             _run([compiler, *flags, *places, "-c", str(source), "-o", str(unfinished)])
-            made.parent.mkdir(exist_ok=True)
-            os.replace(unfinished, made)
-        return made
+            object_file.parent.mkdir(exist_ok=True)
+            os.replace(unfinished, object_file)
+        return object_file
 
     targets = filters(options)
     for library in targets:
@@ -105,7 +107,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
             for library, paths in sources.items()
         }
         for library, parts in parts_of.items():
-            made = [str(future.result()) for future in objects[library]]
+            object_files = [str(future.result()) for future in objects[library]]
             links = [
                 f"-L{lib64}",
                 "-Wl,--no-as-needed",
@@ -113,18 +115,18 @@ def compile_libraries(directory: Path, compiler: str, options: Options, kept: Pa
                 "-Wl,--as-needed",
                 "-lm",
             ]
-            _run([*link(library), "-o", str(lib64 / library), *made, *links])
+            _run([*link(library), "-o", str(lib64 / library), *object_files, *links])
         for library, target in targets.items():
-            made = [str(future.result()) for future in objects[library]]
-            _run([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *made])
+            object_files = [str(future.result()) for future in objects[library]]
+            _run([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *object_files])
     shutil.rmtree(work)
 
 
 def _identity(compiler: str) -> str:
     """What changes when another compiler takes the place of this one."""
     path = Path(compiler).resolve()
-    found = path.stat()
-    return f"{path} {found.st_size} {found.st_mtime_ns}"
+    status = path.stat()
+    return f"{path} {status.st_size} {status.st_mtime_ns}"
 
 
 def _run(command: list[str]) -> None:

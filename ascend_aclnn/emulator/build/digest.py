@@ -30,9 +30,9 @@ def libraries_digest(options: Options) -> str:
 
 
 def _inputs() -> Iterator[Path]:
-    own = ("emulator/build/*.py", "emulator/protocol.py", "emulator/releases.py")
+    builder = ("emulator/build/*.py", "emulator/protocol.py", "emulator/releases.py")
     data = ("catalog/*.py", "catalog/*.json", "catalog/data/*", "core/hccl.py", "core/socs.py")
-    for pattern in ("emulator/csrc/**/*.[ch]", "emulator/include/**/*.h", *own, *data):
+    for pattern in ("emulator/csrc/**/*.[ch]", "emulator/include/**/*.h", *builder, *data):
         yield from (path for path in PACKAGE.glob(pattern) if path.is_file())
 
 

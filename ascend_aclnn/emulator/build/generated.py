@@ -14,7 +14,7 @@ from ascend_aclnn.emulator.build.libraries import CSRC, REPOSITORIES
 
 # What a refusing stub returns, by its return type; everything else returns 0 or a null pointer.
 _REFUSALS = {
-    # Not ACL_ERROR_RT_FEATURE_NOT_SUPPORT: torch_npu goes on after it, with results that nobody has computed.
+    # Not ACL_ERROR_RT_FEATURE_NOT_SUPPORT: torch_npu continues after it, with results that were never computed.
     "aclError": "ACL_ERROR_FEATURE_UNSUPPORTED",
     "aclnnStatus": "ACLNN_ERR_INNER_FIND_KERNEL_ERROR",
     "HcclResult": "HCCL_E_NOT_SUPPORT",
@@ -27,13 +27,13 @@ _REFUSALS = {
 @functools.cache
 def emulated_functions() -> frozenset[str]:
     """The functions of CANN's interface that csrc/ implements."""
-    found: set[str] = set()
+    functions: set[str] = set()
     for path in sorted(CSRC.rglob("*.c")):
         text = path.read_text(encoding="utf-8")
-        found.update(re.findall(r"^API [^(]*?\b(\w+)\(", text, re.M))
+        functions.update(re.findall(r"^API [^(]*?\b(\w+)\(", text, re.M))
         for pair in re.findall(r"^SET_(?:TENSOR|MEMBER)\((\w+), (\w+),", text, re.M):
-            found.update(pair)
-    return frozenset(found)
+            functions.update(pair)
+    return frozenset(functions)
 
 
 def absent_functions(cann: str) -> frozenset[str]:

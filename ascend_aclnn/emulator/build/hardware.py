@@ -65,7 +65,7 @@ _LINES = ("Ascend950",)
 
 def hardware(name: str) -> Optional[Hardware]:
     """The hardware of a SoC by its full name; None where nothing is known about it, which aclInit then refuses."""
-    return next((found for beginning, found in _HARDWARE.items() if name.startswith(beginning)), None)
+    return next((row for beginning, row in _HARDWARE.items() if name.startswith(beginning)), None)
 
 
 def c_header() -> str:
@@ -73,10 +73,10 @@ def c_header() -> str:
     lines = ["/* socs.h: made by ascend_aclnn from emulator/build/hardware.py and core/socs.py. */"]
     lines += ["#ifndef EMU_SOCS_H", "#define EMU_SOCS_H", "", "static const emu_soc socs[] = {"]
     for name in (*KNOWN, *_LINES):
-        found = hardware(name)
-        if found is None:
+        row = hardware(name)
+        if row is None:
             continue
-        values = ", ".join(f"{value}ull" if type(value) is int else str(value).lower() for value in found)
+        values = ", ".join(f"{value}ull" if type(value) is int else str(value).lower() for value in row)
         lines.append(f'    {{"{name}", "{soc(name).product}", {str(name in _LINES).lower()}, {values}}},')
     return "\n".join([*lines, "};", "", "#endif", ""])
 

@@ -65,12 +65,12 @@ _HAND_WRITTEN = (
 
 def single_operator_functions() -> dict[str, Any]:
     """The functions of the headers that are written by hand: name -> what it returns, and its libraries."""
-    found: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for header, library, newest in _HAND_WRITTEN:
         text = (INCLUDE / "acl" / header).read_text(encoding="utf-8")
         for returns, name in re.findall(r"^(?!typedef|static)(\w[\w ]*[ *])(\w+)\([^;{]*\);", text, re.M):
-            found[name] = {"returns": returns.strip(), "library": library, "newest_library": newest}
-    return found
+            functions[name] = {"returns": returns.strip(), "library": library, "newest_library": newest}
+    return functions
 
 
 def graph_functions() -> dict[str, str]:
@@ -94,10 +94,10 @@ def write(directory: Path) -> None:
     """Writes all headers into a directory."""
     shutil.copytree(INCLUDE, directory, dirs_exist_ok=True)
     _write(directory, "acl/acl_enums.h", (), _enum_lines())
-    known = _known_types(directory)
+    types = _known_types(directory)
     for header, includes in _RUNTIME_HEADERS.items():
         rows = ((n, f) for n, f in runtime_functions().items() if f["header"] == header)
-        lines = [prototype(name, row) for name, row in rows if _needs(row) <= known]
+        lines = [prototype(name, row) for name, row in rows if _needs(row) <= types]
         _write(directory, header, includes, lines)
     groups: dict[str, list[str]] = {}
     for name in catalog.names():
@@ -172,12 +172,12 @@ def _needs(row: dict[str, Any]) -> set[str]:
 
 def _known_types(directory: Path) -> set[str]:
     """The types that the headers define; a prototype that needs another one is left out (the library still has it)."""
-    known = _C_TYPES | {name for name in enums() if name not in _NOT_ENUMS}
+    types = _C_TYPES | {name for name in enums() if name not in _NOT_ENUMS}
     for header in INCLUDE.rglob("*_types.h"):
         text = header.read_text(encoding="utf-8")
-        known |= set(re.findall(r"^(?:typedef .*?|\} )(\w+);", text, re.M))
-        known |= set(re.findall(r"^typedef .*\(\*(\w+)\)\(", text, re.M))
-    return known
+        types |= set(re.findall(r"^(?:typedef .*?|\} )(\w+);", text, re.M))
+        types |= set(re.findall(r"^typedef .*\(\*(\w+)\)\(", text, re.M))
+    return types
 
 
 _NOT_ENUMS = ("aclError", "aclnnStatus", "constants")

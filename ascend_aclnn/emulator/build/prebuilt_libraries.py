@@ -18,5 +18,5 @@ def prebuilt_name(options: Options, machine: str | None = None) -> str:
 
 def prebuilt(options: Options) -> Path | None:
     """The libraries that the package carries for these options and this host; None where it has none."""
-    found = PREBUILT / prebuilt_name(options)
-    return found if found.is_dir() else None
+    directory = PREBUILT / prebuilt_name(options)
+    return directory if directory.is_dir() else None

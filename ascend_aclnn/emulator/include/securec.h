@@ -1,4 +1,4 @@
-/* The bounds-checked functions of libc_sec: each is told how much its destination holds. Those that read input (scanf_s and
+/* The bounds-checked functions of libc_sec: each takes the size of its destination. Those that read input (scanf_s and
  * its kin) are not here. */
 #ifndef ASCEND_ACLNN_SECUREC_H
 #define ASCEND_ACLNN_SECUREC_H

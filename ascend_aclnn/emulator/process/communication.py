@@ -120,13 +120,13 @@ class Communicators:
             return PARAMETER, str(error).encode()
 
     def _join(
-        self, request: _Request, root_info: bytes, default_name: str = "", known: Optional[dict[int, int]] = None
+        self, request: _Request, root_info: bytes, default_name: str = "", processes: Optional[dict[int, int]] = None
     ) -> bytes:
         config, rank, size = request.config, request.rank, request.size
         config.check(self._product)
         name = config.name or default_name or "hccl_" + hashlib.sha256(b"name" + root_info).hexdigest()[:16]
         timeout = config.timeout(execute_timeout())
-        collectives = Collectives.join(root_info, rank, size, Descriptor.MEMORY, timeout, known)
+        collectives = Collectives.join(root_info, rank, size, Descriptor.MEMORY, timeout, processes)
         with self._lock:
             if name in self._members:
                 collectives.group.close()
@@ -147,8 +147,8 @@ class Communicators:
             raise ValueError(f"rankIds are {members}; they must be different ranks of {parent}")
         seed = hmac.digest(self._secrets[parent], b"sub %d " % request.number + ranks, "sha256")
         info = RootInfo.of(seed, RootInfo.parse(self._secrets[parent]).address)
-        known = self._members[parent].processes(members)
-        return self._join(request, info.pack(), f"{parent}_sub_{request.number}", known)
+        processes = self._members[parent].processes(members)
+        return self._join(request, info.pack(), f"{parent}_sub_{request.number}", processes)
 
     def _leave(self, request: _Request) -> bytes:
         with self._lock:

@@ -92,7 +92,7 @@ class Device:
         self.plans: dict[int, Plan] = {}
         self._communicators: Optional[Communicators] = None
         self._communicators_lock = threading.Lock()
-        self.known: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
+        self.accepted: dict[bytes, Plan] = {}  # by what phase one gets: what it has accepted once, it accepts again
         self.faults: Optional[Faults] = None  # that it makes on purpose
 
     def serve(self, connection: socket.socket, memory: mmap.mmap, ring: RingFunctions) -> None:
@@ -140,10 +140,10 @@ class Device:
     def prepare(self, payload: bytes) -> tuple[int, bytes]:
         """Phase one: u64 plan, u32 and u32 lengths of the operator's name and kinds, words, name, kinds."""
         number, name_size, kinds_size = struct.unpack_from("<QII", payload)
-        known = self.known.get(payload[8:])
-        if known is not None:
-            self.plans[number] = known
-            return 0, _prepared(known.operator)
+        accepted_plan = self.accepted.get(payload[8:])
+        if accepted_plan is not None:
+            self.plans[number] = accepted_plan
+            return 0, _prepared(accepted_plan.operator)
         tail = len(payload) - name_size - kinds_size
         name = payload[tail : tail + name_size].decode()
         try:
@@ -163,9 +163,9 @@ class Device:
             return 0, _prepared(operator)
         self.plans[number] = plan
         if not operator.data_dependent:  # its tensors change their shapes
-            if len(self.known) >= KNOWN:
-                self.known.clear()
-            self.known[payload[8:]] = plan
+            if len(self.accepted) >= KNOWN:
+                self.accepted.clear()
+            self.accepted[payload[8:]] = plan
         return 0, _prepared(operator)
 
     def _checked(self, name: str, make: Callable[[], Plan]) -> Union[Plan, tuple[int, bytes]]:
@@ -184,8 +184,8 @@ class Device:
         except Exception:
             return INNER_ERROR, _unexpected(name)
         if violation is not None:
-            own = refusals.lines(name, violation)
-            return violation.status, f"{name}: {violation.detail}{'' if own is None else chr(0) + own}".encode()
+            words = refusals.lines(name, violation)
+            return violation.status, f"{name}: {violation.detail}{'' if words is None else chr(0) + words}".encode()
         if unsupported is not None:
             return FIND_KERNEL_ERROR, f"EMULATOR_NOT_SUPPORTED: {name}: {unsupported}".encode()
         plan.settle(self.soc)
@@ -407,7 +407,7 @@ def main() -> None:
                 threading.Thread(target=_serve, args=(device, ring, *pair), daemon=True).start()
     except ConnectionError:
         pass
-    os._exit(0)  # the threads may be in the middle of an operator, and nobody waits for it any more
+    os._exit(0)  # the threads may be in the middle of an operator, and no process waits for it any more
 
 
 def _serve(device: Device, ring: RingFunctions, descriptor: int, memory: int) -> None:

@@ -45,13 +45,13 @@ class Mappings:
         return part.home + start - part.start
 
     def _remove(self, start: int, end: int) -> None:
-        left: list[_Part] = []
+        remaining: list[_Part] = []
         for part in self._parts:
             if part.end <= start or end <= part.start:
-                left.append(part)
+                remaining.append(part)
                 continue
             if part.start < start:
-                left.append(part._replace(end=start))
+                remaining.append(part._replace(end=start))
             if end < part.end:
-                left.append(_Part(end, part.end, None if part.home is None else part.home + end - part.start))
-        self._parts = left
+                remaining.append(_Part(end, part.end, None if part.home is None else part.home + end - part.start))
+        self._parts = remaining

@@ -184,7 +184,7 @@ class Plan:
         ]
 
     def _new_shapes(self, tensors: Sequence[Optional[Tensor]]) -> bytes:
-        """Of outputs whose shape the data have told: number of the tensor, rank and sizes."""
+        """Number of the tensor, rank and sizes of each output whose shape depends on data."""
         changed = b""
         for number, (tensor, planned) in enumerate(zip(tensors, self.tensors)):
             if tensor is not None and planned is not None and tensor.shape is not planned.spec.shape:

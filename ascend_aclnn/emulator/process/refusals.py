@@ -63,7 +63,7 @@ def lines(operator: str, violation: RuleViolation) -> Optional[str]:
     if violation.status not in (PARAM_INVALID, PARAM_NULLPTR):
         return None  # tiling has other words
     newer = releases.number(releases.chosen(None)) > releases.number("8.1.RC1")
-    found = []
+    parts = []
     if violation.cause is not None:
         kind, values = violation.cause
         texts = _TEXTS[kind]
@@ -71,13 +71,13 @@ def lines(operator: str, violation: RuleViolation) -> Optional[str]:
         if kind == "null":
             text = text.replace("{null}", _NULLS.get(values["kind"], ""))
         written = {name: _written(value, newer) for name, value in values.items()}
-        found.append(text.format(name=violation.argument, **written))
+        parts.append(text.format(name=violation.argument, **written))
         if newer:
-            found[0] = found[0][:1].upper() + found[0][1:]
+            parts[0] = parts[0][:1].upper() + parts[0][1:]
     if operator.removeprefix("aclnn") in _REPORT_PARTS.split():
-        found.append(_PARTS[_part(violation)])
+        parts.append(_PARTS[_part(violation)])
     heading = _INDENT + "TraceBack (most recent call last):" + _INDENT
-    return heading.join(found) if found and found[0] else None
+    return heading.join(parts) if parts and parts[0] else None
 
 
 def _part(violation: RuleViolation) -> str:

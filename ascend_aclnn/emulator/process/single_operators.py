@@ -585,8 +585,8 @@ _EVERY = Item(TensorSpec((0,), DataType.INT64), None, np.zeros(0, np.int64))  # 
 
 def _by_axis(masks: Item, indices: Inputs) -> list[Item]:
     """The indices at the axes that the masks name."""
-    left = [index for index in indices if index is not None]
-    return [left.pop(0) if mask else _EVERY for mask in masks.integers("indexed_sizes")]
+    remaining = [index for index in indices if index is not None]
+    return [remaining.pop(0) if mask else _EVERY for mask in masks.integers("indexed_sizes")]
 
 
 @_single("NonZero")

@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     _Atomic uint64_t name;    /* 0: not in use */
     uint32_t kind;
-    bool anybody;
+    bool any_process;
     int32_t file;             /* the owner's descriptor, -1: none */
     uint64_t inode, offset, size;
     _Atomic int32_t allowed[ALLOWED];
@@ -68,7 +68,7 @@ struct emu_shared {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static table *own;
+static table *own_table;
 static int own_file = -1;
 static emu_shared *owned[ROWS]; /* rows in use here, whether or not they are still shared */
 static uint32_t rows_used, serial;
@@ -96,9 +96,9 @@ static uint64_t identity(int32_t pid) {
 }
 
 static uint64_t me(void) {
-    static _Atomic uint64_t found;
-    if (found >> 32 != (uint64_t)getpid()) found = identity(getpid());
-    return found;
+    static _Atomic uint64_t this_process;
+    if (this_process >> 32 != (uint64_t)getpid()) this_process = identity(getpid());
+    return this_process;
 }
 
 static bool lives(uint64_t process) { return process != 0 && identity((int32_t)(process >> 32)) == process; }
@@ -106,19 +106,19 @@ static bool lives(uint64_t process) { return process != 0 && identity((int32_t)(
 /* -------------------------------------------------------------------------------------------------------------- sharing */
 
 static int open_own_table(void) {
-    if (own != NULL) return 0;
+    if (own_table != NULL) return 0;
     int low = memfd_create(FILE_NAME, MFD_CLOEXEC), fd = low < 0 ? -1 : emu_move_up(low);
-    table *made = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, sizeof *made) == 0)
-        made = mmap(NULL, sizeof *made, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (made == MAP_FAILED || getrandom(&serial, sizeof serial, 0) != sizeof serial) {
+    table *new_table = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, sizeof *new_table) == 0)
+        new_table = mmap(NULL, sizeof *new_table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (new_table == MAP_FAILED || getrandom(&serial, sizeof serial, 0) != sizeof serial) {
         int status = emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_MEMORY", "nothing can be shared: %s", strerror(errno));
         if (fd >= 0) close(fd);
         return status;
     }
-    (void)madvise(made, sizeof *made, MADV_DONTFORK);
-    made->form = FORM;
-    own = made;
+    (void)madvise(new_table, sizeof *new_table, MADV_DONTFORK);
+    new_table->form = FORM;
+    own_table = new_table;
     own_file = fd;
     return 0;
 }
@@ -136,39 +136,39 @@ bool emu_shared_used(const emu_shared *shared) { return shared->other == NULL &&
 static uint32_t free_row(void) {
     if (rows_used < ROWS) return rows_used++;
     for (uint32_t i = 0; i < ROWS; i++) {
-        if (owned[i] == NULL && !row_used(&own->rows[i])) return i;
+        if (owned[i] == NULL && !row_used(&own_table->rows[i])) return i;
     }
     return ROWS;
 }
 
-int emu_shared_new(emu_shared_kind kind, bool anybody, int file, uint64_t offset, uint64_t size, emu_shared **result) {
-    struct stat found = {0};
-    if (file >= 0 && fstat(file, &found) != 0) return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, NULL, "fstat: %s", strerror(errno));
-    emu_shared *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
+int emu_shared_new(emu_shared_kind kind, bool any_process, int file, uint64_t offset, uint64_t size, emu_shared **result) {
+    struct stat file_status = {0};
+    if (file >= 0 && fstat(file, &file_status) != 0) return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, NULL, "fstat: %s", strerror(errno));
+    emu_shared *object = calloc(1, sizeof *object);
+    if (object == NULL) abort();
     pthread_mutex_lock(&lock);
     int status = open_own_table();
     uint32_t at = status == 0 ? free_row() : ROWS;
     if (status == 0 && at == ROWS)
         status = emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "%u things are shared, which is the most", ROWS);
     if (status == 0) {
-        row *shared = &own->rows[at];
+        row *shared = &own_table->rows[at];
         memset(shared, 0, sizeof *shared);
         shared->kind = kind;
-        shared->anybody = anybody;
+        shared->any_process = any_process;
         shared->file = file;
-        shared->inode = found.st_ino;
+        shared->inode = file_status.st_ino;
         shared->offset = offset;
         shared->size = size;
-        made->row = shared;
-        made->references = 1;
-        made->name = (uint64_t)getpid() << 40 | (uint64_t)(++serial & 0x3ffffffu) << 14 | at;
-        shared->name = made->name;
-        owned[at] = made;
-        *result = made;
+        object->row = shared;
+        object->references = 1;
+        object->name = (uint64_t)getpid() << 40 | (uint64_t)(++serial & 0x3ffffffu) << 14 | at;
+        shared->name = object->name;
+        owned[at] = object;
+        *result = object;
     }
     pthread_mutex_unlock(&lock);
-    if (status != 0) free(made);
+    if (status != 0) free(object);
     return status;
 }
 
@@ -192,10 +192,10 @@ bool emu_shared_end_file(int file) {
     bool used = false;
     pthread_mutex_lock(&lock);
     for (uint32_t i = 0; i < rows_used; i++) {
-        if (owned[i] == NULL || own->rows[i].file != file) continue;
-        own->rows[i].name = 0;
-        own->rows[i].file = -1;
-        used |= row_used(&own->rows[i]);
+        if (owned[i] == NULL || own_table->rows[i].file != file) continue;
+        own_table->rows[i].name = 0;
+        own_table->rows[i].file = -1;
+        used |= row_used(&own_table->rows[i]);
     }
     pthread_mutex_unlock(&lock);
     return used;
@@ -212,7 +212,7 @@ void emu_shared_release(emu_shared *shared) {
         pthread_mutex_lock(&lock);
         shared->row->name = 0;
         shared->row->file = -1;
-        owned[shared->row - own->rows] = NULL;
+        owned[shared->row - own_table->rows] = NULL;
         pthread_mutex_unlock(&lock);
     }
     free(shared);
@@ -242,9 +242,9 @@ static int open_table(int32_t pid, table **result) {
     }
     closedir(directory);
     if (fd < 0) return no_process(pid);
-    struct stat found;
+    struct stat file_status;
     table *mapped = MAP_FAILED;
-    if (fstat(fd, &found) == 0 && found.st_size == (off_t)sizeof *mapped)
+    if (fstat(fd, &file_status) == 0 && file_status.st_size == (off_t)sizeof *mapped)
         mapped = mmap(NULL, sizeof *mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     close(fd);
     if (mapped == MAP_FAILED || mapped->form != FORM) {
@@ -257,10 +257,10 @@ static int open_table(int32_t pid, table **result) {
 }
 
 static bool is_allowed(const row *shared) {
-    for (uint32_t i = 0; !shared->anybody && i < ALLOWED; i++) {
+    for (uint32_t i = 0; !shared->any_process && i < ALLOWED; i++) {
         if (shared->allowed[i] == getpid()) return true;
     }
-    return shared->anybody;
+    return shared->any_process;
 }
 
 /* A free place among the users, or that of a process that has ended; NULL when there is none. */
@@ -281,7 +281,7 @@ int emu_shared_open(uint64_t name, emu_shared_kind kind, emu_shared **result) {
     table *other = NULL;
     int status = 0;
     pthread_mutex_lock(&lock);
-    table *mine_table = own;
+    table *mine_table = own_table;
     pthread_mutex_unlock(&lock);
     if (mine && mine_table == NULL) return no_process(pid);
     if (!mine) status = open_table(pid, &other);
@@ -294,29 +294,29 @@ int emu_shared_open(uint64_t name, emu_shared_kind kind, emu_shared **result) {
         status = emu_fail(ACL_ERROR_RT_NO_PERMISSION, "EMULATOR_NOT_SHARED", "the process %d has not allowed it to the process %d", pid, (int)getpid());
     else if (user == NULL)
         status = emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, NULL, "%u processes have it open, which is the most", USERS);
-    emu_shared *made = status == 0 ? calloc(1, sizeof *made) : NULL;
-    if (made == NULL) {
+    emu_shared *object = status == 0 ? calloc(1, sizeof *object) : NULL;
+    if (object == NULL) {
         if (status == 0) abort();
         if (user != NULL) *user = 0;
         if (other != NULL) munmap(other, sizeof *other);
         return status;
     }
-    made->row = shared;
-    made->other = other;
-    made->user = user;
-    made->name = name;
-    made->references = 1;
-    *result = made;
+    object->row = shared;
+    object->other = other;
+    object->user = user;
+    object->name = name;
+    object->references = 1;
+    *result = object;
     return 0;
 }
 
 int emu_shared_file(const emu_shared *shared, uint64_t *offset) {
     char path[64];
-    struct stat found;
+    struct stat file_status;
     int32_t pid = (int32_t)(shared->name >> 40);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, shared->row->file);
     int fd = shared->row->file < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &found) != 0 || found.st_ino != shared->row->inode || shared->row->name != shared->name)) {
+    if (fd >= 0 && (fstat(fd, &file_status) != 0 || file_status.st_ino != shared->row->inode || shared->row->name != shared->name)) {
         close(fd);
         fd = -1;
     }
@@ -367,7 +367,7 @@ int emu_shared_wait(const emu_shared *shared, uint64_t number, int32_t timeout) 
 static void forked_child(void) {
     if (own_file >= 0) close(own_file);
     own_file = -1;
-    own = NULL; /* it is not mapped here */
+    own_table = NULL; /* it is not mapped here */
     rows_used = 0;
     memset(owned, 0, sizeof owned);
 }

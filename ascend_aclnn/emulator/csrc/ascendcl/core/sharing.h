@@ -10,7 +10,7 @@ typedef enum { SHARED_MEMORY = 1, SHARED_PHYSICAL, SHARED_EVENT } emu_shared_kin
 typedef struct emu_shared emu_shared;
 
 /* Shares a part of a file, or an event (file -1), with every process of the user or with listed ones. */
-int emu_shared_new(emu_shared_kind kind, bool anybody, int file, uint64_t offset, uint64_t size, emu_shared **shared);
+int emu_shared_new(emu_shared_kind kind, bool any_process, int file, uint64_t offset, uint64_t size, emu_shared **shared);
 /* The name by which other processes find it. */
 uint64_t emu_shared_name(const emu_shared *shared);
 int emu_shared_allow(emu_shared *shared, const int32_t *processes, size_t count);

@@ -1,7 +1,7 @@
 /*
  * Virtual memory: addresses are reserved, physical memory is allocated, and one is mapped to the other.
  *
- * Physical memory has its bytes in a block of the device's file, its home, whose addresses no one else may use. Mapping it maps
+ * Physical memory has its bytes in a block of the device's file, its home, whose addresses are not used otherwise. Mapping it maps
  * that part of the file a second time. A process that imports it maps the same part of the same file.
  */
 #include "ascendcl/core/api_entry.h"

@@ -93,14 +93,14 @@ static int check_dims(int numDims, const int64_t *dims) {
 API aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format) {
     ENTER_OR_NULL("aclCreateTensorDesc");
     if (check_dims(numDims, dims) != 0) return NULL;
-    description *made = calloc(1, sizeof *made);
-    if (made == NULL) return NULL;
-    made->dtype = dataType;
-    made->format = made->storage_format = format;
-    made->rank = numDims;
-    if (numDims > 0) memcpy(made->dims, dims, (size_t)numDims * sizeof *dims);
-    void *handle = emu_handle_new(KIND_TENSOR_DESC, made);
-    if (handle == NULL) free(made);
+    description *tensor = calloc(1, sizeof *tensor);
+    if (tensor == NULL) return NULL;
+    tensor->dtype = dataType;
+    tensor->format = tensor->storage_format = format;
+    tensor->rank = numDims;
+    if (numDims > 0) memcpy(tensor->dims, dims, (size_t)numDims * sizeof *dims);
+    void *handle = emu_handle_new(KIND_TENSOR_DESC, tensor);
+    if (handle == NULL) free(tensor);
     return handle;
 }
 
@@ -123,73 +123,73 @@ static description *find(const aclTensorDesc *desc, const char *routine, int *st
 
 #define FIND(desc, routine)                                \
     int status_;                                           \
-    description *found = find(desc, routine, &status_);    \
-    if (found == NULL) return status_
+    description *tensor = find(desc, routine, &status_);   \
+    if (tensor == NULL) return status_
 #define FIND_OR(desc, routine, otherwise)                  \
     int status_;                                           \
-    description *found = find(desc, routine, &status_);    \
-    if (found == NULL) return otherwise
+    description *tensor = find(desc, routine, &status_);   \
+    if (tensor == NULL) return otherwise
 
 API aclDataType aclGetTensorDescType(const aclTensorDesc *desc) {
     FIND_OR(desc, "aclGetTensorDescType", ACL_DT_UNDEFINED);
-    return found->dtype;
+    return tensor->dtype;
 }
 
 API aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc) {
     FIND_OR(desc, "aclGetTensorDescFormat", ACL_FORMAT_UNDEFINED);
-    return found->format;
+    return tensor->format;
 }
 
-static size_t element_count(const description *found) {
+static size_t element_count(const description *tensor) {
     size_t count = 1;
-    for (int i = 0; i < found->rank; i++) count *= found->dims[i] > 0 ? (size_t)found->dims[i] : 0;
+    for (int i = 0; i < tensor->rank; i++) count *= tensor->dims[i] > 0 ? (size_t)tensor->dims[i] : 0;
     return count;
 }
 
 API size_t aclGetTensorDescElementCount(const aclTensorDesc *desc) {
     FIND_OR(desc, "aclGetTensorDescElementCount", 0);
-    return element_count(found);
+    return element_count(tensor);
 }
 
 API size_t aclGetTensorDescSize(const aclTensorDesc *desc) {
     FIND_OR(desc, "aclGetTensorDescSize", 0);
-    return element_count(found) * aclDataTypeSize(found->dtype);
+    return element_count(tensor) * aclDataTypeSize(tensor->dtype);
 }
 
 API size_t aclGetTensorDescNumDims(const aclTensorDesc *desc) {
     FIND_OR(desc, "aclGetTensorDescNumDims", 0);
-    return (size_t)found->rank;
+    return (size_t)tensor->rank;
 }
 
-static int check_index(const description *found, size_t index) {
-    if (index < (size_t)found->rank) return 0;
-    return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "index is %zu; the description has %d dims", index, found->rank);
+static int check_index(const description *tensor, size_t index) {
+    if (index < (size_t)tensor->rank) return 0;
+    return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "index is %zu; the description has %d dims", index, tensor->rank);
 }
 
 API int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index) {
     FIND_OR(desc, "aclGetTensorDescDim", -1);
-    return check_index(found, index) == 0 ? found->dims[index] : -1;
+    return check_index(tensor, index) == 0 ? tensor->dims[index] : -1;
 }
 
 API aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize) {
     FIND(desc, "aclGetTensorDescDimV2");
     if (dimSize == NULL) return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "dimSize is a null pointer");
-    int status = check_index(found, index);
-    if (status == 0) *dimSize = found->dims[index];
+    int status = check_index(tensor, index);
+    if (status == 0) *dimSize = tensor->dims[index];
     return status;
 }
 
 API void aclSetTensorDescName(aclTensorDesc *desc, const char *name) {
     int status;
-    description *found = find(desc, "aclSetTensorDescName", &status);
-    if (found == NULL) return;
-    free(found->name);
-    found->name = name != NULL ? strdup(name) : NULL;
+    description *tensor = find(desc, "aclSetTensorDescName", &status);
+    if (tensor == NULL) return;
+    free(tensor->name);
+    tensor->name = name != NULL ? strdup(name) : NULL;
 }
 
 API const char *aclGetTensorDescName(aclTensorDesc *desc) {
     FIND_OR(desc, "aclGetTensorDescName", NULL);
-    return found->name != NULL ? found->name : "";
+    return tensor->name != NULL ? tensor->name : "";
 }
 
 static int set_shape(int numDims, const int64_t *dims, int *rank, int64_t *to) {
@@ -203,40 +203,40 @@ static int set_shape(int numDims, const int64_t *dims, int *rank, int64_t *to) {
 /* Format and shape in storage. The older names do the same. */
 API aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format) {
     FIND(desc, "aclSetTensorFormat");
-    found->storage_format = format;
+    tensor->storage_format = format;
     return 0;
 }
 
 API aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format) {
     FIND(desc, "aclSetTensorStorageFormat");
-    found->storage_format = format;
+    tensor->storage_format = format;
     return 0;
 }
 
 API aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
     FIND(desc, "aclSetTensorShape");
-    return set_shape(numDims, dims, &found->storage_rank, found->storage_dims);
+    return set_shape(numDims, dims, &tensor->storage_rank, tensor->storage_dims);
 }
 
 API aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
     FIND(desc, "aclSetTensorStorageShape");
-    return set_shape(numDims, dims, &found->storage_rank, found->storage_dims);
+    return set_shape(numDims, dims, &tensor->storage_rank, tensor->storage_dims);
 }
 
 API aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format) {
     FIND(desc, "aclSetTensorOriginFormat");
-    found->format = format;
+    tensor->format = format;
     return 0;
 }
 
 API aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
     FIND(desc, "aclSetTensorOriginShape");
-    return set_shape(numDims, dims, &found->rank, found->dims);
+    return set_shape(numDims, dims, &tensor->rank, tensor->dims);
 }
 
 API aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType) {
     FIND(desc, "aclSetTensorPlaceMent");
-    found->placement = memType;
+    tensor->placement = memType;
     return 0;
 }
 
@@ -246,9 +246,9 @@ API aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t len
     void *copy = length > 0 ? malloc(length) : NULL;
     if (length > 0 && copy == NULL) return emu_fail(ACL_ERROR_BAD_ALLOC, "EMULATOR_OUT_OF_MEMORY", "%zu bytes", length);
     if (length > 0) memcpy(copy, dataBuffer, length);
-    free(found->constant);
-    found->constant = copy;
-    found->constant_size = length;
+    free(tensor->constant);
+    tensor->constant = copy;
+    tensor->constant_size = length;
     return 0;
 }
 
@@ -283,9 +283,9 @@ struct aclopAttr {
 
 API aclopAttr *aclopCreateAttr(void) {
     ENTER_OR_NULL("aclopCreateAttr");
-    aclopAttr *made = calloc(1, sizeof *made);
-    if (made != NULL) made->magic = ATTRIBUTES;
-    return made;
+    aclopAttr *attributes = calloc(1, sizeof *attributes);
+    if (attributes != NULL) attributes->magic = ATTRIBUTES;
+    return attributes;
 }
 
 API void aclopDestroyAttr(const aclopAttr *attr) {
@@ -298,9 +298,9 @@ API void aclopDestroyAttr(const aclopAttr *attr) {
 }
 
 /* Begins an attribute: the words of its value follow. */
-static int set_attribute(const char *routine, aclopAttr *attr, const char *name, bool given, char kind) {
+static int set_attribute(const char *routine, aclopAttr *attr, const char *name, bool has_value, char kind) {
     ENTER(routine);
-    if (attr == NULL || attr->magic != ATTRIBUTES || name == NULL || !given)
+    if (attr == NULL || attr->magic != ATTRIBUTES || name == NULL || !has_value)
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "%s is a null pointer", attr == NULL ? "attr" : name == NULL ? "attrName" : "the value");
     attr->count++;
     put_text(&attr->words, name);
@@ -371,8 +371,8 @@ API aclError aclopSetAttrListString(aclopAttr *attr, const char *attrName, int n
 
 API aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues,
                                      const int64_t *const values[]) {
-    bool given = numLists == 0 || (numValues != NULL && values != NULL);
-    int status = set_attribute("aclopSetAttrListListInt", attr, attrName, given, 'L');
+    bool has_value = numLists == 0 || (numValues != NULL && values != NULL);
+    int status = set_attribute("aclopSetAttrListListInt", attr, attrName, has_value, 'L');
     if (status == 0) put_word(&attr->words, numLists);
     for (int i = 0; status == 0 && i < numLists; i++) put_words(&attr->words, values[i], numValues[i]);
     return status;
@@ -383,7 +383,7 @@ API aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int 
 typedef struct {
     emu_task task;
     emu_device *device;
-    description **told; /* for callers that wait for shapes: by the numbers of the items in device memory; or NULL */
+    description **shaped; /* for callers that wait for shapes: by the numbers of the items in device memory; or NULL */
     uint32_t items, count;
     void *addresses[]; /* pinned */
 } single_launch;
@@ -392,7 +392,7 @@ static void finish_single(emu_task *task) {
     single_launch *l = (single_launch *)task;
     for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(l->device, l->addresses[i]);
     emu_buffer_free(&l->task.request);
-    free(l->told);
+    free(l->shaped);
     free(l);
 }
 
@@ -400,12 +400,12 @@ static void finish_single(emu_task *task) {
 static int answer_single(emu_task *task, int status, emu_buffer *answer) {
     single_launch *l = (single_launch *)task;
     const int64_t *words = (const int64_t *)answer->data;
-    size_t count = status == 0 && l->told != NULL ? answer->size / sizeof *words : 0;
+    size_t count = status == 0 && l->shaped != NULL ? answer->size / sizeof *words : 0;
     for (size_t at = 0; at + 2 <= count;) {
         uint64_t which = (uint64_t)words[at], rank = (uint64_t)words[at + 1];
         at += 2;
         if (which >= l->items || rank > MOST_DIMS || at + rank > count) break;
-        set_shape((int)rank, words + at, &l->told[which]->rank, l->told[which]->dims);
+        set_shape((int)rank, words + at, &l->shaped[which]->rank, l->shaped[which]->dims);
         at += rank;
     }
     if (status != 0 && answer->size > 0) {
@@ -439,7 +439,7 @@ static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *
         return 0;
     }
     put_word(request, (int64_t)data->size);
-    if (l->told != NULL) l->told[l->items] = object;
+    if (l->shaped != NULL) l->shaped[l->items] = object;
     l->items++;
     uint64_t offset = 0;
     if (data->size > 0) {
@@ -491,7 +491,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     single_launch *l = calloc(1, sizeof *l + most * sizeof l->addresses[0]);
     if (l == NULL) abort();
     l->device = emu_stream_device(stream);
-    if (single->tell_shapes && (l->told = calloc(most + 1, sizeof *l->told)) == NULL) abort();
+    if (single->tell_shapes && (l->shaped = calloc(most + 1, sizeof *l->shaped)) == NULL) abort();
     l->task = (emu_task){.finish = finish_single, .answered = answer_single, .routine = emu_routine()};
     emu_buffer request = {0};
     uint64_t number = ++numbers | 1ull << 63; /* lower numbers belong to the plans of operators */
