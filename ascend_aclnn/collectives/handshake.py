@@ -1,6 +1,6 @@
 """Connections between processes that prove to each other that they have the same key, before either says anything.
 
-Who connects sends a nonce, gets one, and sends its statement with a proof of key, nonces and statement. The answer is
+The connecting process sends a nonce, gets one, and sends its statement with a proof of key, nonces and statement. The answer is
 encrypted and proves the same key: of a connection that is listened to or recorded nothing can be used again. A stranger learns
 nothing, and holds one of a few descriptors for a few seconds at most.
 """
@@ -45,7 +45,7 @@ class Session(NamedTuple):
         return cls(hmac.digest(key, b"session" + nonces + statement, "sha256"), statement)
 
     def proof(self) -> bytes:
-        """That of who has connected."""
+        """The proof of the connecting process."""
         return hmac.digest(self.secret, b"statement", "sha256")
 
     def seal(self, answer: bytes) -> bytes:
@@ -108,7 +108,7 @@ class _Stranger:
 
 
 class Strangers:
-    """Those at a listener who have not proved the key, watched by the selector of who listens."""
+    """Connections to a listener that have not proved the key, registered with the same selector as the listener."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Strangers:
         statement_bytes: int,
         user: Optional[int] = None,
     ) -> None:
-        """``user``: the only one who may connect, where all are on this host."""
+        """``user``: the only user that may connect, where all processes are on this host."""
         self._selector, self._listener, self._key, self._user = selector, listener, key, user
         self._proven = statement_bytes + _PROOF
         self._strangers: dict[socket.socket, _Stranger] = {}
@@ -129,7 +129,7 @@ class Strangers:
         return connection in self._strangers
 
     def accept(self) -> None:
-        """Lets one more connect. One that has said nothing has to go for it where there are too many."""
+        """Accepts one connection. Where there are too many, it replaces one that has sent nothing."""
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
@@ -146,7 +146,7 @@ class Strangers:
         self._selector.register(connection, selectors.EVENT_READ)
 
     def read(self, connection: socket.socket) -> Optional[Session]:
-        """The session of one who has proved the key now, and is no stranger any more."""
+        """The session of a connection that has proved the key now; it is removed from the strangers."""
         stranger = self._strangers[connection]
         wanted = self._proven if stranger.nonces else len(_MAGIC) + _NONCE
         try:
@@ -174,7 +174,7 @@ class Strangers:
         return None
 
     def expire(self) -> None:
-        """Ends the connections of those who have had their time; to be called every second or so."""
+        """Ends the connections that have had their time; to be called every second or so."""
         now = time.monotonic()
         for connection in [c for c, stranger in self._strangers.items() if stranger.deadline < now]:
             self._drop(connection)
@@ -187,7 +187,7 @@ class Strangers:
         self._listener.close()
 
     def _drop_one(self) -> bool:
-        """Of those who have said nothing the first, else the first."""
+        """Drops the first connection that has sent nothing, else the first."""
         silent = (c for c, stranger in self._strangers.items() if not stranger.heard and not stranger.nonces)
         chosen = next(silent, next(iter(self._strangers), None))
         if chosen is not None:

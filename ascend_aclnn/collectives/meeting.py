@@ -2,7 +2,7 @@
 
 On one host they meet at an abstract socket whose name is made of the user and of what names the job: the launcher's number of
 it, MASTER_PORT, or the process that has started the ranks. On several hosts rank 0 listens at MASTER_ADDR, and all have a key.
-Rank 0 goes on to listen afterwards: a rank that comes twice belongs to another job of the same name, and both learn it.
+Rank 0 keeps listening afterwards: a rank that comes twice belongs to another job of the same name, and both get an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMES = {
     "SLURM_PROCID": ("SLURM_JOB_ID", "SLURM_STEP_ID"),
 }
 _PORTS = ("MASTER_PORT", "ASCEND_ACLNN_PORT")
-_FIRST_PORT, _DERIVED_PORTS = 20000, 12000  # below those that systems give to whoever connects
+_FIRST_PORT, _DERIVED_PORTS = 20000, 12000  # below those that systems give to connecting sockets
 _KEY_BYTES = 16  # at least
 
 _STATEMENT = struct.Struct("<32sIIIII")  # proof of the job's name, number of the meeting, rank, size, user, process
@@ -225,7 +225,7 @@ class _Place:
 
 
 class Meeting:
-    """Rank 0's side: who has come, until all have, and afterwards who comes though all have."""
+    """Rank 0's side: waits until all ranks have come, then watches for ranks of other jobs."""
 
     def __init__(self, place: _Place, listener: socket.socket, info: bytes) -> None:
         self.conflict: Optional[str] = None  # why the ranks are not of one job
@@ -233,7 +233,7 @@ class Meeting:
         self._info = info
         self._come: dict[int, _Statement] = {}
         self._waiting: dict[socket.socket, tuple[Session, _Statement]] = {}
-        self._is_given = False  # to all ranks, which have come
+        self._is_sent = False  # ``info``, to all ranks
         self._is_over = threading.Event()  # all have come, or never will
         self._selector = selectors.DefaultSelector()
         self._strangers = Strangers(self._selector, listener, place.key, _STATEMENT.size, place.user)
@@ -245,8 +245,8 @@ class Meeting:
     def wait(self, seconds: float) -> None:
         """Until all have come. CommunicationError where another job interferes before, TimeoutError."""
         is_over = self._is_over.wait(seconds)
-        if self._is_given:
-            return  # the others go on, and wait for this rank
+        if self._is_sent:
+            return  # the other ranks continue, and wait for this one
         self.check()
         if not is_over:
             missing = sorted(set(range(1, self.place.job.size)) - set(self._come))
@@ -295,13 +295,13 @@ class Meeting:
 
     def _hear(self, connection: socket.socket, session: Session) -> None:
         """Of a process that has the key."""
-        other, own = _Statement(*_STATEMENT.unpack(session.statement)), self.place.statement
-        if other.job == own.job and other.meeting <= own.meeting:
+        other, mine = _Statement(*_STATEMENT.unpack(session.statement)), self.place.statement
+        if other.job == mine.job and other.meeting <= mine.meeting:
             self.conflict = self.conflict or self._difference(other)
-        if other.job != own.job:
+        if other.job != mine.job:
             text = f"the rank 0 at {self.place.text} is of another job, {self.place.job.name}: {_WHAT_TO_DO}"
             _answer(connection, session, _REFUSAL + text.encode())
-        elif other.meeting > own.meeting:
+        elif other.meeting > mine.meeting:
             _answer(connection, session, _LATER)
         elif self.conflict is not None:
             _answer(connection, session, _REFUSAL + self.conflict.encode())
@@ -310,21 +310,21 @@ class Meeting:
             self._come[other.rank] = other
             self._waiting[connection] = session, other
             self._selector.register(connection, selectors.EVENT_READ)
-            if len(self._come) == own.size - 1:
-                self._is_given = True
+            if len(self._come) == mine.size - 1:
+                self._is_sent = True
                 self._tell_all(_INFO + self._info)
 
     def _difference(self, other: _Statement) -> Optional[str]:
         """Why a process with this job's name is not a rank of it that is missing."""
-        own, job = self.place.statement, self.place.job
-        before = own if other.rank == 0 else self._come.get(other.rank)
-        one, first = f"rank {other.rank} (process {other.process})", f"rank 0 (process {own.process})"
-        if other.size != own.size:
-            text = f"{one} is of {other.size} ranks, {first} of {own.size}"
-        elif other.user != own.user:
-            text = f"{one} is of user {other.user}, {first} of user {own.user}"
-        elif other.meeting < own.meeting:
-            text = f"{one} calls from_env for the {other.meeting}. time, {first} for the {own.meeting}."
+        mine, job = self.place.statement, self.place.job
+        before = mine if other.rank == 0 else self._come.get(other.rank)
+        one, first = f"rank {other.rank} (process {other.process})", f"rank 0 (process {mine.process})"
+        if other.size != mine.size:
+            text = f"{one} is of {other.size} ranks, {first} of {mine.size}"
+        elif other.user != mine.user:
+            text = f"{one} is of user {other.user}, {first} of user {mine.user}"
+        elif other.meeting < mine.meeting:
+            text = f"{one} calls from_env for the {other.meeting}. time, {first} for the {mine.meeting}."
         elif before is not None:
             text = f"rank {other.rank} has come twice: processes {before.process} and {other.process}"
         else:
@@ -370,7 +370,7 @@ _open: dict[tuple[str, int], Meeting] = {}  # by the address, of this process: o
 def serve(job: Job, info: bytes, timeout: float) -> Meeting:
     """Rank 0's part: gives ``info`` to all ranks once they have come.
 
-    The meeting goes on to watch for other jobs until it is closed. CommunicationError, TimeoutError.
+    The meeting keeps watching for other jobs until it is closed. CommunicationError, TimeoutError.
     """
     place = _Place(job, next(_meetings))
     if isinstance(place.address, tuple) and place.address in _open:
