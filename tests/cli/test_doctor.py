@@ -215,7 +215,7 @@ def test_a_count_of_zero_is_no_success(tmp_path: Path, emulator_home: Path) -> N
 from ascend_aclnn.backends.npu import runtime
 from ascend_aclnn.core.errors import LibraryNotFound
 class Libraries:
-    class found: runtime = "libascendcl.so"
+    class search_result: runtime = "libascendcl.so"
     def function(self, name): return lambda *arguments: 0
     def optional(self, name): return None
 try:

@@ -34,7 +34,15 @@ def remembered(name: str) -> int:
 @pytest.fixture(autouse=True)
 def _forget(npu: NpuBackend) -> None:
     """No call of an earlier test is remembered."""
-    for name in ("aclnnMm", "aclnnAdd", "aclnnRmsNorm", "aclnnInplaceAdd", "aclnnNonzero", "aclnnCat"):
+    for name in (
+        "aclnnMm",
+        "aclnnAdd",
+        "aclnnRmsNorm",
+        "aclnnInplaceAdd",
+        "aclnnNonzero",
+        "aclnnCat",
+        "aclnnAdaptiveAvgPool2d",
+    ):
         plan(aclnn.signature(name)).replays.clear()
 
 
