@@ -18,15 +18,19 @@ from typing import Optional, TypeVar
 from ascend_aclnn.catalog import Operator
 
 Found = TypeVar("Found")
+_in_vain: set[tuple[str, str]] = set()  # package and operator: all modules are imported, and none declares it
 
 
 def find(package: str, operator: Operator, registry: Mapping[str, Found]) -> Optional[Found]:
     """What a module of ``package`` has registered for an operator, after importing it; None if nothing."""
-    if operator.name not in registry:
+    searched = (package, operator.name)
+    if operator.name not in registry and searched not in _in_vain:
         for module in _modules(package, operator):
             importlib.import_module(module)
             if operator.name in registry:
                 break
+        else:
+            _in_vain.add(searched)
     return registry.get(operator.name)
 
 
