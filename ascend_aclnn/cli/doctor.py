@@ -8,7 +8,6 @@ ASCEND_ACLNN_BACKEND=numpy asks for no device.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -21,6 +20,7 @@ import numpy as np
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.backends.npu import find_backend, library
 from ascend_aclnn.backends.npu.library import is_file
+from ascend_aclnn.backends.npu.versions import cann_version, value_of
 from ascend_aclnn.cli import variables
 from ascend_aclnn.cli.host_checks import (
     Finding,
@@ -29,7 +29,6 @@ from ascend_aclnn.cli.host_checks import (
     last_log_lines,
     remedy_for,
     symptom_of,
-    value_of,
 )
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import DEFAULT_SOC, soc
@@ -217,35 +216,6 @@ def _emulator() -> str:
         return f"cannot be used: {error}"
     compiler = _compiler()
     return f"can be built ({compiler})" if compiler else "cannot be built: no C compiler (cc, gcc or clang) found"
-
-
-class _PackageVersion(ctypes.Structure):
-    """aclCANNPackageVersion: the whole version, its four parts, and room to grow."""
-
-    _fields_ = [
-        ("version", ctypes.c_char * 128),
-        ("parts", (ctypes.c_char * 64) * 4),
-        ("reserved", ctypes.c_char * 128),
-    ]
-
-
-def cann_version(libraries: library.Libraries) -> Optional[str]:
-    """As the runtime says, else as the files of the installation do."""
-    ask = libraries.optional("aclsysGetCANNVersion")
-    answer = _PackageVersion()
-    if ask is not None and ask(0, ctypes.byref(answer)) == 0 and answer.version:
-        return bytes(answer.version).decode(errors="replace")
-    home = libraries.directory.resolve().parent
-    for file, key in (
-        (home / "ascend_toolkit_install.info", "version"),
-        (home / f"{os.uname().machine}-linux" / "ascend_toolkit_install.info", "version"),
-        (home / "share" / "info" / "runtime" / "version.info", "Version"),
-        (home / "runtime" / "version.info", "Version"),
-    ):
-        version = value_of(file, key)
-        if version:
-            return version
-    return None
 
 
 # ------------------------------------------------------------------------------------------------------- text

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 from ascend_aclnn.backends.npu.library import INSTALL_INFO, RUNTIME_NAMES, driver_home, is_file, kind_of, owner_of
+from ascend_aclnn.backends.npu.versions import value_of
 from ascend_aclnn.core.error_codes import find, remedy_of
 
 CONTROL_NODES = ("davinci_manager", "devmm_svm", "hisi_hdc")
@@ -224,15 +225,6 @@ def _listed(names: Optional[str]) -> list[str]:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version)]
-
-
-def value_of(path: Path, key: str) -> Optional[str]:
-    """The value of ``key=value`` in a file, None where there is no such file or line."""
-    try:
-        match = re.search(rf"^{key}\s*=\s*(.+?)\s*$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    except OSError:
-        return None
-    return match.group(1) if match else None
 
 
 def package_version(home: Path, package: str) -> Optional[str]:

@@ -27,9 +27,8 @@ import numpy as np
 import ascend_aclnn as aclnn
 from ascend_aclnn import catalog, ops, reference
 from ascend_aclnn.backends.npu.library import driver_home
+from ascend_aclnn.backends.npu.versions import cann_version, value_of
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.cli.doctor import cann_version
-from ascend_aclnn.cli.host_checks import value_of
 from ascend_aclnn.communicator import Communicator
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import soc as find_soc

@@ -115,6 +115,12 @@ def test_nothing_below_the_operators_imports_the_package_itself() -> None:
     assert [m for m, targets in graph().items() if "ascend_aclnn" in targets and room(m) in ALLOWED] == []
 
 
+def test_only_the_command_line_knows_itself() -> None:
+    assert [m for m, targets in graph().items() if room(m) != "cli" for n in targets if room(n) == "cli"] == [
+        "ascend_aclnn.__main__"
+    ]
+
+
 def test_backends_do_not_know_each_other() -> None:
     for one, other in (("npu", "numpy"), ("numpy", "npu")):
         prefix, foreign = f"ascend_aclnn.backends.{one}", f"ascend_aclnn.backends.{other}"
