@@ -78,7 +78,6 @@ def registered_operators_are_forgotten() -> Iterator[None]:
             forget(operator)
     if new:
         catalog._registered.update(before)
-        catalog.get.cache_clear()
         catalog.python_names.cache_clear()
 
 

@@ -355,11 +355,13 @@ def names() -> Iterator[str]:
     yield from (name for name in _registered if name not in _index())
 
 
-@functools.cache
 def get(name: str) -> Operator:
-    """An operator's entry by its C name; KeyError where there is none."""
-    if name in _registered:
-        return _registered[name]
+    """An operator's entry by its C name, the same object each time; KeyError where there is none."""
+    return _registered.get(name) or _read(name)
+
+
+@functools.cache
+def _read(name: str) -> Operator:
     return operator_from_json(name, _entry(name))
 
 
@@ -415,7 +417,6 @@ def register(operator: Operator) -> None:
     if other not in (None, operator.name):
         raise ValueError(f"{operator.name} would be ops.{operator.python_name}, which is {other} already")
     _registered[operator.name] = operator
-    get.cache_clear()
     python_names.cache_clear()
     for forget in _when_registered:
         forget(operator)

@@ -243,7 +243,6 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     catalog._registered.clear()
     catalog._registered.update(before)
-    catalog.get.cache_clear()
     catalog.python_names.cache_clear()
 
 
@@ -266,6 +265,14 @@ def test_register_operator(tmp_path: Path) -> None:
     path.write_text("// nothing\n")
     with pytest.raises(ValueError, match=r"found none in .*aclnn_vendor_one"):
         register_operator(path)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_registration_leaves_other_operators_alone() -> None:
+    """They are told apart by identity: what is remembered of one must be found again."""
+    mm = catalog.get("aclnnMm")
+    register_operator("aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor* x, uint64_t*, aclOpExecutor**)")
+    assert catalog.get("aclnnMm") is mm
 
 
 @pytest.mark.usefixtures("registry")
