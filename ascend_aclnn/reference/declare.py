@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ascend_aclnn.core.errors import DataError
@@ -18,6 +19,11 @@ class Reference(NamedTuple):
     along: Optional[Axes] = None
     communicates: bool = False
     stored: Sequence[str] = ()
+    products: Mapping[str, Reference] = MappingProxyType({})  # that have another function
+
+    def of(self, product: str) -> Reference:
+        """The reference for a product line: "A2", "950", ...."""
+        return self.products.get(product, self)
 
 
 REFERENCES: dict[str, Reference] = {}  # by C name
@@ -32,6 +38,7 @@ def reference(
     along: Optional[Axes] = None,
     communicates: bool = False,
     stored: Sequence[str] = (),
+    product: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Registers a function as the reference of the named operators.
 
@@ -42,15 +49,19 @@ def reference(
     known: the function treats the indices of all other axes independently, and large arrays arrive cut beside them.
     ``communicates``: other ranks wait for the function, so it runs even where every output is empty.
     ``stored``: inputs by C name that are not widened, because whole they would be too large.
+    ``product``: the function is for this product line alone ("950"); that for all others is registered before it.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        entry = Reference(function, raw, channels_first, unsupported, elementwise, along, communicates, stored)
         for name in names:
-            if name in REFERENCES:
+            if product:
+                others = REFERENCES[name]
+                REFERENCES[name] = others._replace(products={**others.products, product: entry})
+            elif name in REFERENCES:
                 raise ValueError(f"{name} has two references")
-            REFERENCES[name] = Reference(
-                function, raw, channels_first, unsupported, elementwise, along, communicates, stored
-            )
+            else:
+                REFERENCES[name] = entry
         return function
 
     return register

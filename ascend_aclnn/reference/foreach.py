@@ -90,7 +90,7 @@ def _addcmul(x: Array, a: Array, b: Array, value: Any) -> Any:
 
 
 def _addcmul_in_halves(x: Array, a: Array, b: Array, value: Any) -> Any:
-    """With the product of FLOAT16 rounded: unlike that of AddcmulScalar, the kernel multiplies such lists as they are."""
+    """With the product of FLOAT16 rounded: unlike AddcmulScalar's, the kernel of A2 and A3 multiplies such lists as they are."""
     if a.dtype == np.float16:
         return x + value * widen(a * b)
     return _addcmul(x, widen(a), widen(b), value)
@@ -230,6 +230,7 @@ rows(_foreach("AddcmulScalar AddcmulScalarV2"), _with_number(_addcmul))
 rows(_foreach("AddcdivList AddcdivScalarList"), _with_numbers(_addcdiv), elementwise=False)
 rows(_foreach("AddcmulScalarList"), _with_numbers(_addcmul), elementwise=False)
 rows(_foreach("AddcmulList"), _with_numbers(_addcmul_in_halves), elementwise=False, stored=("x2", "x3"))
+rows(_foreach("AddcmulList"), _with_numbers(_addcmul), elementwise=False, product="950")
 
 
 def _quotient_or_zero(a: Array, b: Array) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
-from ascend_aclnn import Scalar, catalog, ops, reference
+from ascend_aclnn import Scalar, catalog, ops, reference, use_backend
 
 torch = pytest.importorskip("torch", reason="torch is the oracle of lists of tensors; without it they are not tested")
 from torch_tools import FLOATS, check, oracle, sample  # noqa: E402 (it imports torch)
@@ -135,6 +135,8 @@ def test_addcmul_of_lists_rounds_products_of_halves() -> None:
     assert ops.foreach_addcmul_scalar_v2([x], [a], [b], 1.0)[0].tolist() == [-1]
     wide = [v.astype(np.float32) for v in (x, a, b)]
     assert ops.foreach_addcmul_list(*([v] for v in wide), np.array([1], np.float32))[0].tolist() == [-1]
+    with use_backend("numpy", soc="Ascend950PR_9599"):  # its kernel works in float32
+        assert ops.foreach_addcmul_list([x], [a], [b], np.array([1], np.float16))[0].tolist() == [-1]
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

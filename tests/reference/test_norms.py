@@ -463,6 +463,16 @@ def test_add_rms_norm_in_bf16(name: str, rows: int, columns: int, rounds: bool) 
     np.testing.assert_allclose(rstd, np.full((rows, 1), wanted), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["add_rms_norm", "inplace_add_rms_norm", "add_rms_norm_cast"])
+def test_the_sum_is_not_rounded_on_ascend_950(name: str) -> None:
+    """Its kernels keep the sum in float32, in FLOAT16 and in BF16."""
+    for dtype, large in ((BF16, 256), (np.float16, 2048)):
+        x1, x2 = np.full((1, 2), large, dtype), np.ones((1, 2), dtype)
+        with acl.use_backend("numpy", soc="Ascend950PR_9599"):
+            rstd = getattr(ops, name)(x1, x2, np.ones(2, dtype), 1e-6)[-1 if name == "inplace_add_rms_norm" else -2]
+        np.testing.assert_allclose(rstd, [[1 / (large + 1)]], rtol=1e-6)
+
+
 def test_rms_norm_writes_an_rstd_of_lower_rank() -> None:
     x = some((3, 4, 8), np.float32)
     y, rstd = ops.rms_norm(x, np.ones(8, np.float32), EPS)

@@ -45,11 +45,13 @@ class PlacedCall:
     BoundCall it makes no Tensors and checks specs only once.
     """
 
-    def __init__(self, operator: Operator, values: Sequence[Any], layouts: Sequence[Optional[Layout]]) -> None:
+    def __init__(
+        self, operator: Operator, values: Sequence[Any], layouts: Sequence[Optional[Layout]], soc: Soc
+    ) -> None:
         entry = reference.find(operator)
         if entry is None:
             raise LookupError(f"{operator.name} has no reference")
-        self._runner = Runner(operator, entry)
+        self._runner = Runner(operator, entry, soc.product)
         self._layouts = layouts
         self._views = [None if layout is None else _view(layout) for layout in layouts]
         self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors

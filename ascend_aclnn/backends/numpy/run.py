@@ -71,11 +71,24 @@ def missing_group(operator: Operator, values: Sequence[Any]) -> Optional[RuleVio
 class Runner:
     """An operator's reference, and the rule that has passed its arguments: runs on one host value per C parameter."""
 
-    __slots__ = ("_idle", "_inputs", "_operator", "_outputs", "_pure", "_reference", "_rule", "_wide", "_widened")
+    __slots__ = (
+        "_idle",
+        "_inputs",
+        "_operator",
+        "_outputs",
+        "_pure",
+        "_reference",
+        "_registered",
+        "_rule",
+        "_wide",
+        "_widened",
+    )
 
-    def __init__(self, operator: Operator, entry: Reference) -> None:
+    def __init__(self, operator: Operator, registered: Reference, product: str) -> None:
+        entry = registered.of(product)
         directions = [parameter.direction for parameter in operator.parameters]
         self._operator = operator
+        self._registered = registered
         self._reference = entry
         self._rule = rules.find(operator)
         self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
@@ -89,7 +102,7 @@ class Runner:
     def valid(self) -> bool:
         """False once another rule or reference is registered under the operator's name."""
         name = self._operator.name
-        return REFERENCES.get(name) is self._reference and RULES.get(name) is self._rule
+        return REFERENCES.get(name) is self._registered and RULES.get(name) is self._rule
 
     def run(self, arguments: Sequence[Any], shrink: Optional[Shrink] = None) -> None:
         """Fills the output arrays. Arguments: ndarrays for tensors, lists of them, Python values for the rest."""
@@ -301,7 +314,7 @@ class BoundCall:
         entry = reference.find(operator)
         if why is not None or entry is None:
             raise UnsupportedOperator(operator.name, why or "")
-        self.runner = Runner(operator, entry)
+        self.runner = Runner(operator, entry, soc.product)
         self._operator, self._values = operator, values
         self._channels_first = entry.channels_first is True or soc.product in (entry.channels_first or "").split()
         self._hosts = self._host_values()

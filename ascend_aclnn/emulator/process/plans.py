@@ -159,7 +159,7 @@ class Plan:
         within = all(planned is None or planned.is_within for planned in self.tensors)
         if within and PlacedCall.possible(self.operator, self.specs(), soc):
             layouts = [None if planned is None else planned.layout for planned in self.tensors]
-            self._placed = PlacedCall(self.operator, self.arguments, layouts)
+            self._placed = PlacedCall(self.operator, self.arguments, layouts, soc)
 
     def bind(self, backend: NumpyBackend, memory: Memory, addresses: bytes) -> Bound:
         """What runs the plan on tensors at these offsets in the device memory."""

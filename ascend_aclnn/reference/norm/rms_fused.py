@@ -83,15 +83,20 @@ def _in_place_of_sum(*arguments: Any) -> tuple[Array, ...]:
     return y, x, rstd
 
 
-def _added(*names: str, function: Callable[..., tuple[Array, ...]]) -> None:
+def _added(name: str, function: Callable[..., tuple[Array, ...]], product: str = "") -> None:
     """Registers a norm of a sum, in blocks of rows. AddRmsNorm launches no kernel where gamma is empty."""
 
-    @reference(*names, raw=True)
+    @reference(name, raw=True, product=product)
     def add_rms_norm(x1: Array, x2: Array, gamma: Array, epsilon: float, *, out: Sequence[Optional[Array]]) -> None:
         if not gamma.size and function is _of_sum:
             return
-        rounded = _rounded_to(x1.dtype)
-        if x1.dtype == ml_dtypes.bfloat16 and function is not _cast_of_sum and _norms_rounded_bf16(x1, gamma):
+        rounded = None if product == "950" else _rounded_to(x1.dtype)
+        if (
+            not product
+            and x1.dtype == ml_dtypes.bfloat16
+            and function is not _cast_of_sum
+            and _norms_rounded_bf16(x1, gamma)
+        ):
             rounded = x1.dtype
         if x1.shape == x2.shape and along(function, _axes_of_gamma, (x1, x2, gamma, epsilon, rounded), out):
             return
@@ -100,9 +105,10 @@ def _added(*names: str, function: Callable[..., tuple[Array, ...]]) -> None:
                 round_into(target, np.asarray(value).reshape(target.shape))
 
 
-_added("aclnnAddRmsNorm", function=_of_sum)
-_added("aclnnInplaceAddRmsNorm", function=_in_place_of_sum)  # x1 becomes the norm, x2 the sum
-_added("aclnnAddRmsNormCast", function=_cast_of_sum)  # the norm twice: once in float32, once as the inputs are
+for _product in ("", "950"):  # whose kernels keep the sum in float32
+    _added("aclnnAddRmsNorm", _of_sum, _product)
+    _added("aclnnInplaceAddRmsNorm", _in_place_of_sum, _product)  # x1 becomes the norm, x2 the sum
+    _added("aclnnAddRmsNormCast", _cast_of_sum, _product)  # the norm twice: once in float32, once as the inputs are
 
 # ------------------------------------------------------------------------------------------------- given scales
 
