@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from ascend_aclnn import catalog as _catalog
+from ascend_aclnn.backends.interface import current_backend as backend
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.current import current_backend as backend
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, UnsupportedOperator
 from ascend_aclnn.core.interface import MemoryInfo

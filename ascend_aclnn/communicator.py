@@ -21,12 +21,11 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.backends.interface import Backend, Collective, CommunicatorEndpoint, current_backend
 from ascend_aclnn.collectives import meeting
 from ascend_aclnn.collectives.meeting import Meeting
-from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import as_datatype
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, REDUCTIONS, CommunicatorConfig
-from ascend_aclnn.core.interface import Backend, Collective, CommunicatorEndpoint
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream, check_stream
 from ascend_aclnn.core.tensor import Tensor

@@ -8,8 +8,8 @@ from typing import Any, Optional, Union
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.core import dlpack, torch_interop
-from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
 from ascend_aclnn.core.spec import FormatLike, TensorSpec
 from ascend_aclnn.core.streams import current_stream

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Optional
 
 from ascend_aclnn import catalog
+from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.call import executor_values
-from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.streams import Stream, check_stream
 
 

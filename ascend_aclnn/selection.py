@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Optional
 
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core import current
 from ascend_aclnn.core.errors import LibraryNotFound
-from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.socs import DEFAULT_SOC, known_soc
 from ascend_aclnn.version import __version__
 

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ascend_aclnn import creation, ops
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core import tensor as core_tensor
-from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.tensor import Tensor
 
 
@@ -82,6 +83,10 @@ class _Operators(core_tensor.Operators):
     def cast(self, tensor: Tensor, dtype: DataType) -> Tensor:
         result: Tensor = _call("cast", tensor, dtype)
         return result
+
+    def to_format(self, tensor: Tensor, format: Format) -> Tensor:
+        assert isinstance(tensor.backend, Backend)
+        return tensor.backend.convert_format(tensor, format)
 
     def copy(self, tensor: Tensor) -> Tensor:
         result = creation.empty_like(tensor)

@@ -6,6 +6,7 @@ python scripts/bench_import.py [--write]     --write also writes docs/results/im
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 
@@ -40,7 +41,7 @@ def main() -> None:
     rows = []
     for label, (setup, code) in CASES.items():
         program = TIMER.format(setup=setup, code=code)
-        env = {"ASCEND_ACLNN_BACKEND": "numpy", "PATH": "/usr/bin:/bin"}
+        env = {**os.environ, "ASCEND_ACLNN_BACKEND": "numpy"}
         runs = []
         for _ in range(7):
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True)

@@ -20,7 +20,7 @@ import pytest
 from long_tests import LONG
 
 from ascend_aclnn import catalog
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.emulator.build import NoCompilerError, find_compiler
 
 

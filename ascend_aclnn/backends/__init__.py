@@ -1,1 +1,1 @@
-"""The backends, one folder each; core.interface says what each must provide."""
+"""The backends, one folder each; ``interface`` says what each must provide."""

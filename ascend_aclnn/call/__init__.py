@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from ascend_aclnn.backends.interface import Backend, current_backend
 from ascend_aclnn.call.arguments import Invocation, holds_tensor
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import host_results, output_items
@@ -20,8 +21,6 @@ from ascend_aclnn.call.replay import remember, remember_on_device, replay_on_dev
 from ascend_aclnn.call.torch_call import call_with_torch, first_torch_tensor
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
-from ascend_aclnn.core.current import current_backend
-from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.streams import Stream, check_stream
 
 

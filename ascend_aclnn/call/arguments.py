@@ -8,11 +8,11 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.call.values import describe, items, plain_value
 from ascend_aclnn.catalog import REQUIRED, Kind, Parameter
 from ascend_aclnn.core.dtypes import as_datatype
-from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
 

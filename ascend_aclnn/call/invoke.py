@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Optional
 
+from ascend_aclnn.backends.interface import HostRunner
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs, blame_inputs
 from ascend_aclnn.core.errors import AclError
-from ascend_aclnn.core.interface import HostRunner
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 

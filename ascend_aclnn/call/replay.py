@@ -15,11 +15,10 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
+from ascend_aclnn.backends.interface import Backend, HostRunner, RememberedCall, current_backend
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.catalog import Kind
-from ascend_aclnn.core.current import current_backend
-from ascend_aclnn.core.interface import Backend, HostRunner, RememberedCall
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream

@@ -11,13 +11,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import output_items
 from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.call.replay import remember_on_device, replay_on_device, signature
 from ascend_aclnn.core import torch_interop
-from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream
 from ascend_aclnn.core.tensor import Tensor, share_torch

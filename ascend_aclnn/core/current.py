@@ -1,4 +1,4 @@
-"""The backend in use and the streams that are entered: the defaults of a call without ``stream=``.
+"""The backend in use.
 
 This module knows no backend. ``ascend_aclnn.selection`` names them and registers how the default one is found.
 """
@@ -6,26 +6,23 @@ This module knows no backend. ``ascend_aclnn.selection`` names them and register
 from __future__ import annotations
 
 import contextvars
-import threading
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import Callable, Optional
 
-if TYPE_CHECKING:
-    from ascend_aclnn.core.interface import Backend
-    from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.interface import DeviceInterface
 
-chosen: contextvars.ContextVar[Optional[Backend]] = contextvars.ContextVar("ascend_aclnn_backend", default=None)
+chosen: contextvars.ContextVar[Optional[DeviceInterface]] = contextvars.ContextVar("ascend_aclnn_backend", default=None)
 
-_default: Optional[Backend] = None
-_find_default: Optional[Callable[[], Backend]] = None
+_default: Optional[DeviceInterface] = None
+_find_default: Optional[Callable[[], DeviceInterface]] = None
 
 
-def set_default_finder(find: Callable[[], Backend]) -> None:
+def set_default_finder(find: Callable[[], DeviceInterface]) -> None:
     """Registers the function that finds the backend of a process that has chosen none."""
     global _find_default
     _find_default = find
 
 
-def current_backend() -> Backend:
+def current_backend() -> DeviceInterface:
     """The backend in use; the first call chooses it (``ASCEND_ACLNN_BACKEND``: numpy, npu or auto, the default)."""
     backend = chosen.get()
     if backend is not None:
@@ -38,17 +35,4 @@ def current_backend() -> Backend:
     return _default
 
 
-class _EnteredStreams(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Stream] = []
-
-
-_entered = _EnteredStreams()
-
-
-def entered_streams() -> list[Stream]:
-    """The streams of this thread's ``with stream:`` blocks, innermost last."""
-    return _entered.stack
-
-
-__all__ = ["chosen", "current_backend", "entered_streams", "set_default_finder"]
+__all__ = ["chosen", "current_backend", "set_default_finder"]

@@ -10,17 +10,15 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.core.dtypes import DataType, as_datatype
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.core.interface import DeviceInterface
+from ascend_aclnn.core.stored import StoredTensor
 from ascend_aclnn.core.streams import Stream
-
-if TYPE_CHECKING:
-    from ascend_aclnn.core.tensor import Tensor
 
 CPU = 1
 EXT_DEV = 12  # kDLExtDev, which torch_npu uses for the NPU
@@ -146,13 +144,13 @@ _release = _Deleter(_let_go)  # never freed: C may call it as long as a consumer
 # ------------------------------------------------------------------------------------------------------- export
 
 
-def device(tensor: Tensor) -> tuple[int, int]:
+def device(tensor: StoredTensor) -> tuple[int, int]:
     """``__dlpack_device__``: (CPU, 0) on the NumPy backend, (kDLExtDev, index) on the npu backend."""
     return (CPU, 0) if tensor.backend.wraps_host_memory else (EXT_DEV, tensor.device)
 
 
 def export(
-    tensor: Tensor,
+    tensor: StoredTensor,
     *,
     stream: Optional[int] = None,
     max_version: Optional[tuple[int, int]] = None,
@@ -194,7 +192,7 @@ def _export_array(array: npt.NDArray[Any], dtype: DataType) -> Any:
 class _Exposed:
     """An ``__array_interface__`` object through which an ndarray keeps the tensor alive that owns its memory."""
 
-    def __init__(self, tensor: Tensor, dtype: np.dtype[Any]) -> None:
+    def __init__(self, tensor: StoredTensor, dtype: np.dtype[Any]) -> None:
         self.tensor = tensor
         self.__array_interface__ = {
             "version": 3,
@@ -205,18 +203,18 @@ class _Exposed:
         }
 
 
-def _export_host(tensor: Tensor) -> Any:
+def _export_host(tensor: StoredTensor) -> Any:
     if _CODES[tensor.dtype][0] in _BEYOND_NUMPY or tensor.dtype.numpy is None:
         return _capsule_of(tensor, (CPU, 0))
     return shared_array(tensor, tensor.dtype.numpy).__dlpack__()
 
 
-def shared_array(tensor: Tensor, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def shared_array(tensor: StoredTensor, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """An ndarray over a tensor's host memory, which keeps the tensor; ``dtype`` has the size of the tensor's own."""
     return np.asarray(_Exposed(tensor, dtype)) if tensor.size else np.empty(tensor.shape, dtype)
 
 
-def _capsule_of(tensor: Tensor, device: tuple[int, int]) -> Any:
+def _capsule_of(tensor: StoredTensor, device: tuple[int, int]) -> Any:
     address = tensor.data_ptr if tensor.size else 0
     return _capsule(tensor, address, tensor.shape, tensor.strides, tensor.dtype, device)
 
@@ -267,7 +265,7 @@ class ImportedMemory(NamedTuple):
     owner: object
 
 
-def import_memory(obj: Any, backend: Backend, stream: Optional[int] = None) -> ImportedMemory:
+def import_memory(obj: Any, backend: DeviceInterface, stream: Optional[int] = None) -> ImportedMemory:
     """The memory of an object with ``__dlpack__``; BufferError where the backend cannot share it.
 
     ``stream`` is the raw handle of the stream that will use it, which the producer makes wait for its own work.

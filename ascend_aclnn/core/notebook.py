@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.core.stored import StoredTensor
 
 MOST_VALUES = 4096  # of more, the values are not fetched from the device
 
@@ -21,7 +20,7 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def facts(tensor: Tensor) -> list[tuple[str, str]]:
+def facts(tensor: StoredTensor) -> list[tuple[str, str]]:
     """Shape, dtype, format, strides and backend of a Tensor."""
     rows = [("shape", str(tensor.shape)), ("dtype", tensor.dtype.name)]
     if tensor.format.name != "ND":
@@ -31,7 +30,7 @@ def facts(tensor: Tensor) -> list[tuple[str, str]]:
     return [*rows, ("backend", f"{tensor.backend.name}:{tensor.device}")]
 
 
-def tensor_html(tensor: Tensor) -> str:
+def tensor_html(tensor: StoredTensor) -> str:
     """The facts of a Tensor, and its values where there are few."""
     if tensor.size > MOST_VALUES:
         values = f"{tensor.size} elements; .numpy() fetches them"

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 import numpy.typing as npt
 
-from ascend_aclnn.core.current import current_backend, entered_streams
+from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
-from ascend_aclnn.core.interface import Backend, DeviceProperties, MemoryBlock, MemoryInfo, MemoryStatistics
+from ascend_aclnn.core.interface import (
+    DeviceInterface,
+    DeviceProperties,
+    MemoryBlock,
+    MemoryInfo,
+    MemoryStatistics,
+    StreamHandle,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -64,7 +71,7 @@ class Device:
         return f"Device({self.index})"
 
 
-class Stream:
+class Stream(StreamHandle):
     """An ordered queue of a device. ``with stream:`` makes it current for this thread.
 
     ``priority`` 0 is the highest, 7 the lowest that CANN has.
@@ -75,7 +82,7 @@ class Stream:
     def __init__(self, device: Optional[int] = None, *, priority: int = 0) -> None:
         if not 0 <= priority <= 7:
             raise ValueError(f"priority is {priority}; it must be in [0, 7]")
-        self.backend: Backend = current_backend()
+        self.backend: DeviceInterface = current_backend()
         self.device = self.backend.current_device() if device is None else device
         self._handle = self.backend.create_stream(self.device, priority)
         self._release: weakref.finalize[..., Stream] = weakref.finalize(
@@ -90,13 +97,13 @@ class Stream:
         return cls.adopt(backend, backend.current_device() if device is None else device, handle, owner)
 
     @classmethod
-    def adopt(cls, backend: Backend, device: int, handle: int, owner: object = None) -> Stream:
+    def adopt(cls, backend: DeviceInterface, device: int, handle: int, owner: object = None) -> Stream:
         """The same on any backend, which need not be the one in use."""
         stream = cls.__new__(cls)
         stream._adopt(backend, device, handle, owner)
         return stream
 
-    def _adopt(self, backend: Backend, device: int, handle: int, owner: object) -> None:
+    def _adopt(self, backend: DeviceInterface, device: int, handle: int, owner: object) -> None:
         """Borrows a stream, whose owner destroys it."""
         self.backend, self.device, self._handle = backend, device, handle
         self._release = weakref.finalize(self, _let_go, owner)
@@ -119,7 +126,7 @@ class Stream:
         """Work queued from now on runs after the event."""
         self.backend.stream_wait_event(self, event.handle)
 
-    def wait_stream(self, other: Stream) -> None:
+    def wait_stream(self, other: StreamHandle) -> None:
         """Work queued from now on runs after what is queued on another stream now."""
         handle = other.handle  # read once: a borrowed stream's handle may change
         if other.device == self.device and handle == self.handle:
@@ -167,7 +174,7 @@ class Stream:
         return f"Stream({self.handle:#x}, device {self.device})"
 
 
-def check_stream(stream: object, backend: Backend) -> None:
+def check_stream(stream: object, backend: DeviceInterface) -> None:
     """TypeError unless it is a stream of the backend, ValueError once it is closed and its handle is invalid."""
     if not isinstance(stream, Stream):
         raise TypeError(f"stream is {stream!r}; it must be a Stream (Stream.from_handle makes one of a raw handle)")
@@ -181,13 +188,13 @@ class Event:
     """A mark in a stream that other streams and the host can wait for; keeps time."""
 
     def __init__(self, device: Optional[int] = None) -> None:
-        self.backend: Backend = current_backend()
+        self.backend: DeviceInterface = current_backend()
         self.device = self.backend.current_device() if device is None else device
         self.handle = self.backend.create_event(self.device)
         self._release = weakref.finalize(self, self.backend.destroy_event, self.device, self.handle)
         self._release.atexit = False
 
-    def record(self, stream: Optional[Stream] = None) -> None:
+    def record(self, stream: Optional[StreamHandle] = None) -> None:
         """Marks the work queued so far on a stream (by default the current one)."""
         self.backend.event_record(self.handle, current_stream() if stream is None else stream)
 
@@ -215,13 +222,26 @@ def _let_go(owner: object) -> None:
     """Releases a borrowed stream: nothing is destroyed, the owner is no longer kept alive."""
 
 
+class _EnteredStreams(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Stream] = []
+
+
+_entered = _EnteredStreams()
+
+
+def entered_streams() -> list[Stream]:
+    """The streams of this thread's ``with stream:`` blocks, innermost last."""
+    return _entered.stack
+
+
 class _DefaultStreams(threading.local):
     """The default stream of each device, for this thread."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[int, int], Stream] = {}
 
-    def of(self, backend: Backend) -> Stream:
+    def of(self, backend: DeviceInterface) -> Stream:
         key = (id(backend), backend.current_device())
         if key not in self._streams:
             self._streams[key] = Stream.from_handle(0, key[1])

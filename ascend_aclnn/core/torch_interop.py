@@ -11,7 +11,7 @@ import contextlib
 import functools
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,9 @@ from ascend_aclnn.core import dlpack
 from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DataType, Format, as_datatype
 from ascend_aclnn.core.layouts import nz_shape
+from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.stored import StoredTensor
 from ascend_aclnn.core.streams import Stream
-
-if TYPE_CHECKING:
-    from ascend_aclnn.core.spec import TensorSpec
-    from ascend_aclnn.core.tensor import Tensor
 
 # Bits of these torch dtypes as an integer type that both torch and NumPy have.
 _CARRIERS = {1: "uint8", 2: "int16"}
@@ -146,7 +144,7 @@ def _private_format(
     return format, nz_shape(shape, dtype)
 
 
-def to_torch(tensor: Tensor) -> Any:
+def to_torch(tensor: StoredTensor) -> Any:
     """A torch tensor over a Tensor's memory: on the host from the NumPy backend, on "npu" from the device.
 
     torch's current stream is made to wait for what wrote the tensor last.
@@ -170,7 +168,7 @@ def to_torch(tensor: Tensor) -> Any:
         raise RuntimeError("torch_npu is not imported; it makes torch's tensors on an NPU. numpy() copies to the host")
     module = importlib.import_module("torch_npu.utils.dlpack")
     tensor.storage.make_wait(TorchStream(tensor.device))
-    return module._from_dlpack(tensor.__dlpack__(stream=-1))
+    return module._from_dlpack(dlpack.export(tensor, stream=-1))
 
 
 def torch_device(device: Any) -> contextlib.AbstractContextManager[None]:

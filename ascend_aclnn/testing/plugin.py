@@ -22,7 +22,7 @@ from typing import Any, Optional
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core.socs import known_soc
 from ascend_aclnn.testing.devices import one_device
 

@@ -15,7 +15,7 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Tensor, ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.reference import DataError, Reference
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from comparisons import assert_equal, assert_near
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 BF16 = ml_dtypes.bfloat16
 FLOATS = [np.float32, np.float16, BF16]

@@ -17,7 +17,7 @@ from comparisons import assert_equal
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Communicator
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 SPAWN = multiprocessing.get_context("spawn")
 

@@ -9,7 +9,7 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 OUTSIDE: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [
     ((8,), (1,), 1),

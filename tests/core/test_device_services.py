@@ -15,8 +15,8 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.cli.emulator import environment
-from ascend_aclnn.core.interface import Backend
 
 
 def test_copies_on_a_stream_follow_the_work_before_them(each_backend: Backend) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core import hifloat8
-from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.testing import assert_accurate, compare
 
 HIFLOAT8 = aclnn.DataType.HIFLOAT8

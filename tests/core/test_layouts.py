@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import DataType, Format, ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
 
 

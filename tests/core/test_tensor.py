@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, DataType, Format, Tensor, ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 ARRAY = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 

@@ -14,7 +14,7 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import DataType, Tensor, ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 A = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]], np.float32)
 B = np.array([[2.0, 0.5, -1.0], [4.0, 3.0, 2.0]], np.float32)

@@ -13,7 +13,7 @@ import pytest
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import ops
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed: its tensors are not tested as arguments")
 

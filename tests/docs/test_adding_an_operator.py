@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.rules.language import dtype_families
 
 ROOT = Path(__file__).parents[2]

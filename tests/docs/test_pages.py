@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn.core.interface import Backend
+from ascend_aclnn.backends.interface import Backend
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -24,11 +24,11 @@ from rule_tools import A2, A3, NEW_950, OLD, OLD_310P
 import ascend_aclnn as aclnn
 import samples
 from ascend_aclnn import catalog, rules
+from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs
 from ascend_aclnn.call.plan import plan
 from ascend_aclnn.catalog import Kind, Operator, Parameter
-from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import AclError, RuleViolation
 from ascend_aclnn.core.layouts import nz_shape

@@ -21,11 +21,11 @@ from rule_tools import CODE
 import ascend_aclnn as aclnn
 import samples
 from ascend_aclnn import catalog, rules
+from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.outputs import bind_outputs, blame_inputs
 from ascend_aclnn.call.plan import plan
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.current import current_backend
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.socs import soc
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ascend_aclnn import AclError, catalog, ops, rules
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.catalog import Operator
-from ascend_aclnn.core.interface import Backend
 from ascend_aclnn.rules.language.call import GUARDS, Refusal
 
 OPERATORS = [catalog.get(name) for name in catalog.names()]

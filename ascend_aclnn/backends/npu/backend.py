@@ -1,4 +1,4 @@
-"""The npu backend: what ``core.interface.Backend`` asks for, on libascendcl and libopapi."""
+"""The npu backend: what ``backends.interface.Backend`` asks for, on libascendcl and libopapi."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Optional
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.backends.interface import Backend, CommunicatorEndpoint
 from ascend_aclnn.backends.npu import formats, prototypes
 from ascend_aclnn.backends.npu.communication import Group, Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import Launcher, NpuPreparedCall
@@ -25,21 +26,22 @@ from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.hccl import CommunicatorConfig
 from ascend_aclnn.core.interface import (
-    Backend,
-    CommunicatorEndpoint,
     DeviceProperties,
     MemoryBlock,
     MemoryInfo,
     MemoryStatistics,
+    Storage,
+    StreamHandle,
 )
 from ascend_aclnn.core.socs import accept_reported, soc
 from ascend_aclnn.core.spec import TensorSpec
+from ascend_aclnn.core.stored import host_dtype
 from ascend_aclnn.core.streams import Stream
-from ascend_aclnn.core.tensor import Tensor, host_dtype
+from ascend_aclnn.core.tensor import Tensor
 
 
 class NpuBackend(Backend):
-    """See core.interface.Backend. One per process."""
+    """See backends.interface.Backend. One per process."""
 
     name = "npu"
     wraps_host_memory = False
@@ -162,7 +164,7 @@ class NpuBackend(Backend):
         return self.session.allocate(nbytes, device)
 
     def borrow(
-        self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None
+        self, address: int, nbytes: int, device: int, owner: object, stream: Optional[StreamHandle] = None
     ) -> NpuStorage:
         storage = NpuStorage.borrow(self, self.runtime, device, nbytes, address, owner)
         if stream is not None:
@@ -216,14 +218,13 @@ class NpuBackend(Backend):
         cube, vector, cache = numbers
         return DeviceProperties(self.soc, hardware.product, cube, vector, cache, self.memory_info(device).total)
 
-    def copy_to_device(self, tensor: Tensor, device: int) -> Tensor:
-        nbytes = tensor.storage.nbytes
-        copy = self.allocate(nbytes, device)
-        if nbytes and (device == tensor.device or self._can_reach(device, tensor.device)):
-            copy.copy_from_device(tensor.storage)
-        elif nbytes:
-            copy.write(0, tensor.storage.read(0, nbytes))
-        return Tensor.on(copy, tensor)
+    def copy_storage(self, storage: Storage, device: int) -> NpuStorage:
+        copy = self.allocate(storage.nbytes, device)
+        if copy.nbytes and (device == storage.device or self._can_reach(device, storage.device)):
+            copy.copy_from_device(storage)
+        elif copy.nbytes:
+            copy.write(0, storage.read(0, copy.nbytes))
+        return copy
 
     def _can_reach(self, device: int, peer: int) -> bool:
         """Whether one device may read another's memory; asked, and allowed, once for each pair."""
@@ -252,7 +253,7 @@ class NpuBackend(Backend):
         end.restype, end.argtypes = None, [ctypes.c_uint64]
         return start, end
 
-    def start_range(self, message: str, stream: Optional[Stream]) -> Optional[int]:
+    def start_range(self, message: str, stream: Optional[StreamHandle]) -> Optional[int]:
         functions = self._range_functions
         return None if functions is None else int(functions[0](message.encode(), stream.handle if stream else None))
 
@@ -293,12 +294,12 @@ class NpuBackend(Backend):
         self.runtime.drain()
 
     # ------------------------------------------------------------------------------------------ streams and events
-    def _state(self, stream: Stream) -> StreamState:
+    def _state(self, stream: StreamHandle) -> StreamState:
         if not stream._release.alive:
             raise ValueError(f"{stream!r} is closed")
         return self.runtime.stream(stream.device, stream.handle)
 
-    def keep_until_passed(self, owner: object, stream: Stream) -> None:
+    def keep_until_passed(self, owner: object, stream: StreamHandle) -> None:
         self.runtime.keep_until_passed(owner, self._state(stream))
 
     def create_stream(self, device: int, priority: int) -> int:
@@ -308,13 +309,13 @@ class NpuBackend(Backend):
     def destroy_stream(self, device: int, stream: int) -> None:
         self.runtime.destroy_stream(device, stream)
 
-    def stream_synchronize(self, stream: Stream, timeout: Optional[float]) -> None:
+    def stream_synchronize(self, stream: StreamHandle, timeout: Optional[float]) -> None:
         self.runtime.wait_stream(self._state(stream), timeout)
 
-    def stream_done(self, stream: Stream) -> bool:
+    def stream_done(self, stream: StreamHandle) -> bool:
         return self.runtime.stream_done(self._state(stream))
 
-    def stream_wait_event(self, stream: Stream, event: int) -> None:
+    def stream_wait_event(self, stream: StreamHandle, event: int) -> None:
         state = self._state(stream)
         with self.runtime.on(state.device):
             self.runtime.call("aclrtStreamWaitEvent", state.handle, event)
@@ -327,7 +328,7 @@ class NpuBackend(Backend):
     def destroy_event(self, device: int, event: int) -> None:
         self.runtime.destroy_event(device, event)
 
-    def event_record(self, event: int, stream: Stream) -> None:
+    def event_record(self, event: int, stream: StreamHandle) -> None:
         state = self._state(stream)
         with self.runtime.on(state.device):
             self.runtime.check("aclrtRecordEvent", self.runtime.record_event(event, state.handle))

@@ -20,13 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional
 
+from ascend_aclnn.backends.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE, DeviceState, StreamState
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, ROOT_INFO_BYTES, CommunicatorConfig, hccl_type, match_items
-from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint, Storage
+from ascend_aclnn.core.interface import Storage
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor

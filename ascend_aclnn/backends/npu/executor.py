@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Optional
 
 from ascend_aclnn import rules
+from ascend_aclnn.backends.interface import PreparedCall
 from ascend_aclnn.backends.npu import handles as native_handles
 from ascend_aclnn.backends.npu.handles import Handles, Undo
 from ascend_aclnn.backends.npu.library import Libraries
@@ -22,11 +23,9 @@ from ascend_aclnn.backends.npu.memory import NpuStorage, block_size
 from ascend_aclnn.backends.npu.runtime import DeviceState, StreamState
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.catalog import Kind, Operator
-from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.errors import INNER_ERROR, AclError
-from ascend_aclnn.core.interface import PreparedCall
 from ascend_aclnn.core.socs import soc
-from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.streams import Stream, entered_streams
 from ascend_aclnn.core.tensor import Tensor
 
 _NO_KERNELS = frozenset({148049, 561107, 561112})  # the operator package was not found

@@ -28,7 +28,14 @@ from ascend_aclnn.backends.npu.runtime import (
     StreamState,
 )
 from ascend_aclnn.core.errors import AclError
-from ascend_aclnn.core.interface import Backend, MemoryBlock, MemoryInfo, MemoryStatistics, Storage
+from ascend_aclnn.core.interface import (
+    DeviceInterface,
+    MemoryBlock,
+    MemoryInfo,
+    MemoryStatistics,
+    Storage,
+    StreamHandle,
+)
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.torch_interop import empty_torch_cache
 
@@ -482,7 +489,7 @@ class NpuStorage(Storage):
         "writer",
     )
 
-    def __init__(self, backend: Backend, runtime: Runtime, device: int, nbytes: int) -> None:
+    def __init__(self, backend: DeviceInterface, runtime: Runtime, device: int, nbytes: int) -> None:
         self.backend = backend
         self.runtime = runtime
         self.device = device
@@ -491,14 +498,14 @@ class NpuStorage(Storage):
         self.block: Optional[Block] = None
         self.borrowed = False
         self.owner: object = None
-        self.owners_stream: Optional[Stream] = None
+        self.owners_stream: Optional[StreamHandle] = None
         self.home: Optional[StreamState] = None
         self.others: tuple[StreamState, ...] = ()
         self.writer: Optional[StreamState] = None
 
     @classmethod
     def borrow(
-        cls, backend: Backend, runtime: Runtime, device: int, nbytes: int, address: int, owner: object
+        cls, backend: DeviceInterface, runtime: Runtime, device: int, nbytes: int, address: int, owner: object
     ) -> NpuStorage:
         """Memory of another owner; the owner is kept until the streams that used it have passed."""
         storage = cls(backend, runtime, device, nbytes)
@@ -538,7 +545,7 @@ class NpuStorage(Storage):
         if stream not in self.others:
             self.others = (*self.others, stream)
 
-    def record_stream(self, stream: Stream) -> None:
+    def record_stream(self, stream: StreamHandle) -> None:
         self.use(self.runtime.stream(stream.device, stream.handle))
 
     def read(self, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
@@ -557,7 +564,7 @@ class NpuStorage(Storage):
         if self.writer is not None and self.writer is not theirs:
             self.runtime.wait_stream(self.writer)
 
-    def make_wait(self, stream: Stream) -> None:
+    def make_wait(self, stream: StreamHandle) -> None:
         if self.writer is not None and self.writer.alive:
             stream.wait_stream(Stream.adopt(self.backend, self.device, self.writer.handle))
 
@@ -592,13 +599,13 @@ class NpuStorage(Storage):
         self._wait_for_users()
         self._copy(target, origin, source.nbytes, DEVICE_TO_DEVICE)
 
-    def write_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
+    def write_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[StreamHandle]) -> None:
         self._queue_copy(offset, data, HOST_TO_DEVICE, stream)
 
-    def read_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[Stream]) -> None:
+    def read_async(self, offset: int, data: npt.NDArray[np.uint8], stream: Optional[StreamHandle]) -> None:
         self._queue_copy(offset, data, DEVICE_TO_HOST, stream)
 
-    def _queue_copy(self, offset: int, data: npt.NDArray[np.uint8], kind: int, stream: Optional[Stream]) -> None:
+    def _queue_copy(self, offset: int, data: npt.NDArray[np.uint8], kind: int, stream: Optional[StreamHandle]) -> None:
         """Queues a copy on a stream, which waits for the last writer on another; both sides are kept until it has run."""
         if not data.nbytes:
             return

@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
+from ascend_aclnn.backends.interface import RememberedCall
 from ascend_aclnn.backends.npu import handles as native_handles
 from ascend_aclnn.backends.npu.executor import LaunchPlan, launch, phase_one_error
 from ascend_aclnn.backends.npu.handles import Undo
@@ -22,7 +23,6 @@ from ascend_aclnn.backends.npu.memory import NpuStorage
 from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
 from ascend_aclnn.backends.npu.session import Session
 from ascend_aclnn.catalog import Kind
-from ascend_aclnn.core.interface import RememberedCall
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
@@ -49,7 +49,7 @@ class _Arguments:
 
 
 class NpuRememberedCall(RememberedCall):
-    """See ``core.interface.Backend.remember``. Any thread may run it at any time."""
+    """See ``backends.interface.Backend.remember``. Any thread may run it at any time."""
 
     def __init__(
         self, session: Session, plan: LaunchPlan, values: Sequence[Any], sources: Sequence[int], results: Sequence[int]

@@ -29,9 +29,9 @@ from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
 from ascend_aclnn.backends.npu.waiting import Outcome, Waits
 from ascend_aclnn.core import torch_interop
-from ascend_aclnn.core.current import entered_streams
 from ascend_aclnn.core.error_codes import remedy_of
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, status_hint, status_name
+from ascend_aclnn.core.streams import entered_streams
 
 REPEAT_INITIALIZE = 100002
 STUB_MODE = 100039

@@ -11,15 +11,14 @@ from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
 from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
-from ascend_aclnn.core.current import entered_streams
-from ascend_aclnn.core.interface import Backend
-from ascend_aclnn.core.streams import Stream
+from ascend_aclnn.core.interface import DeviceInterface, StreamHandle
+from ascend_aclnn.core.streams import entered_streams
 
 
 class Session:
     """One initialised CANN. Made once per process, by the backend."""
 
-    def __init__(self, backend: Backend, libraries: Libraries) -> None:
+    def __init__(self, backend: DeviceInterface, libraries: Libraries) -> None:
         self.backend = backend  # what storages and streams name as theirs
         self.libraries = libraries
         self.runtime = Runtime.start(libraries, Pool)
@@ -55,7 +54,7 @@ class Session:
         """A storage whose memory is reserved at its first touch."""
         return NpuStorage(self.backend, self.runtime, device, nbytes)
 
-    def target(self, stream: Optional[Stream]) -> StreamState:
+    def target(self, stream: Optional[StreamHandle]) -> StreamState:
         """The stream to launch on (None: the current one), whose device must be current."""
         runtime, cells = self.runtime, self.runtime.cells
         if runtime.closed or not cells.has_context or runtime.get_device(cells.device_at):

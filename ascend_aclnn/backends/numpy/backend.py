@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import threading
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
@@ -18,20 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn import rules
+from ascend_aclnn.backends.interface import CommunicatorEndpoint, HostRunner, PreparedCall
 from ascend_aclnn.backends.numpy import run
-from ascend_aclnn.backends.numpy.storage import HostStorage, host_memory, host_view, wrap_array
+from ascend_aclnn.backends.numpy.storage import HostBackend, HostStorage, host_memory, host_view, wrap_array
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.dtypes import DataType, Format
-from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError, RuleViolation
+from ascend_aclnn.core.errors import RuleViolation
 from ascend_aclnn.core.interface import (
-    Backend,
-    CommunicatorEndpoint,
     DeviceProperties,
-    HostRunner,
     MemoryBlock,
     MemoryInfo,
     MemoryStatistics,
-    PreparedCall,
+    Storage,
+    StreamHandle,
 )
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
@@ -43,19 +41,17 @@ if TYPE_CHECKING:  # imported on use: most programs do not communicate
     from ascend_aclnn.core.hccl import CommunicatorConfig
 
 
-class NumpyBackend(Backend):
-    """See core.interface.Backend."""
+class NumpyBackend(HostBackend):
+    """See backends.interface.Backend."""
 
     name = "numpy"
     emulated = False
     wraps_host_memory = True
 
     def __init__(self, soc: str) -> None:
+        super().__init__()
         self._soc = find_soc(soc)
         self.soc = self._soc.name
-        self._limit: Optional[int] = None
-        self._used = 0
-        self._lock = threading.RLock()
         self._handles = itertools.count(1)
         self._recorded: dict[int, float] = {}
 
@@ -145,24 +141,10 @@ class NumpyBackend(Backend):
         return HostStorage(self, nbytes)
 
     def borrow(
-        self, address: int, nbytes: int, device: int, owner: object, stream: Optional[Stream] = None
+        self, address: int, nbytes: int, device: int, owner: object, stream: Optional[StreamHandle] = None
     ) -> HostStorage:
         raw = (ctypes.c_uint8 * nbytes).from_address(address)
         return HostStorage.over(self, np.frombuffer(raw, np.uint8), owner)  # type: ignore[call-overload]
-
-    def reserve(self, storage: HostStorage) -> npt.NDArray[np.uint8]:
-        """Memory for a storage, counted until the storage dies and calls ``released``."""
-        with self._lock:
-            if self._limit is not None and self._used + storage.nbytes > self._limit:
-                detail = f"{storage.nbytes} bytes asked for, {self._used} in use, limit {self._limit}"
-                raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
-            self._used += storage.nbytes
-        storage.reserved = storage.nbytes
-        return host_memory((storage.nbytes,), np.dtype(np.uint8))
-
-    def released(self, nbytes: int) -> None:
-        with self._lock:
-            self._used -= nbytes
 
     def memory_info(self, device: int) -> MemoryInfo:
         page = os.sysconf("SC_PAGE_SIZE")
@@ -173,9 +155,6 @@ class NumpyBackend(Backend):
 
     def empty_cache(self) -> None:
         return None
-
-    def set_memory_limit(self, nbytes: Optional[int]) -> None:
-        self._limit = nbytes
 
     def set_deterministic(self, level: int) -> None:
         return None  # the references sum in a fixed order
@@ -195,11 +174,11 @@ class NumpyBackend(Backend):
     def device_properties(self, device: int) -> DeviceProperties:
         return DeviceProperties(self.soc, find_soc(self.soc).product, 0, 0, 0, self.memory_info(device).total)
 
-    def copy_to_device(self, tensor: Tensor, device: int) -> Tensor:
-        storage = self.allocate(tensor.storage.nbytes, device)
-        if tensor.storage.nbytes:
-            storage.write(0, tensor.storage.read(0, tensor.storage.nbytes))
-        return Tensor.on(storage, tensor)
+    def copy_storage(self, storage: Storage, device: int) -> HostStorage:
+        copy = self.allocate(storage.nbytes, device)
+        if storage.nbytes:
+            copy.write(0, storage.read(0, storage.nbytes))
+        return copy
 
     def overflow_mode(self) -> str:
         return "inf_nan"  # what references compute
@@ -232,13 +211,13 @@ class NumpyBackend(Backend):
     def destroy_stream(self, device: int, stream: int) -> None:
         return None
 
-    def stream_synchronize(self, stream: Stream, timeout: Optional[float]) -> None:
+    def stream_synchronize(self, stream: StreamHandle, timeout: Optional[float]) -> None:
         return None
 
-    def stream_done(self, stream: Stream) -> bool:
+    def stream_done(self, stream: StreamHandle) -> bool:
         return True
 
-    def stream_wait_event(self, stream: Stream, event: int) -> None:
+    def stream_wait_event(self, stream: StreamHandle, event: int) -> None:
         return None
 
     def create_event(self, device: int) -> int:
@@ -248,7 +227,7 @@ class NumpyBackend(Backend):
     def destroy_event(self, device: int, event: int) -> None:
         self._recorded.pop(event, None)
 
-    def event_record(self, event: int, stream: Stream) -> None:
+    def event_record(self, event: int, stream: StreamHandle) -> None:
         self._recorded[event] = time.perf_counter()
 
     def event_synchronize(self, event: int, timeout: Optional[float]) -> None:

@@ -7,11 +7,12 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 import numpy.typing as npt
 
-from ascend_aclnn.backends.numpy.storage import HostStorage, host_view
+from ascend_aclnn.backends.interface import Collective, CommunicatorEndpoint
+from ascend_aclnn.backends.numpy.storage import HostBackend, HostStorage, host_view
 from ascend_aclnn.collectives import groups
 from ascend_aclnn.collectives.algorithms import Buffer, CollectiveCall, Collectives, parts_of
 from ascend_aclnn.collectives.interface import (
@@ -26,14 +27,10 @@ from ascend_aclnn.collectives.interface import (
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.hccl import DEFAULT_CONFIG, NOT_SUPPORTED, REDUCTIONS, CommunicatorConfig, hccl_type, supports
-from ascend_aclnn.core.interface import Collective, CommunicatorEndpoint
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ascend_aclnn.backends.numpy.backend import NumpyBackend
 
 TIMEOUT, REMOTE = 9, 21  # of HcclResult
 
@@ -44,7 +41,7 @@ def root_info() -> bytes:
     return RootInfo.new().pack()
 
 
-def cluster(backend: NumpyBackend, path: str, rank: int, config: CommunicatorConfig) -> HostCommunicator:
+def cluster(backend: HostBackend, path: str, rank: int, config: CommunicatorConfig) -> HostCommunicator:
     info, ranks = rank_table_info(Path(path))
     return HostCommunicator(backend, info.pack(), rank, ranks, config)
 
@@ -54,7 +51,7 @@ class HostCommunicator(CommunicatorEndpoint):
 
     def __init__(
         self,
-        backend: NumpyBackend,
+        backend: HostBackend,
         info: bytes,
         rank: int,
         size: int,

@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Optional
+import threading
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
 
+from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.core import addresses
 from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
-from ascend_aclnn.core.interface import Storage
-from ascend_aclnn.core.streams import Stream
-from ascend_aclnn.core.tensor import Tensor, host_dtype
+from ascend_aclnn.core.interface import Storage, StreamHandle
+from ascend_aclnn.core.stored import StoredTensor, host_dtype
+from ascend_aclnn.core.tensor import Tensor
 
-if TYPE_CHECKING:
-    from ascend_aclnn.backends.numpy.backend import NumpyBackend
+
+class HostBackend(Backend):
+    """The part of the NumPy backend that its storages know: it counts their memory against a limit."""
+
+    def __init__(self) -> None:
+        self._limit: Optional[int] = None
+        self._used = 0
+        self._lock = threading.RLock()
+
+    def set_memory_limit(self, nbytes: Optional[int]) -> None:
+        self._limit = nbytes
+
+    def reserve(self, storage: HostStorage) -> npt.NDArray[np.uint8]:
+        """Memory for a storage, counted until the storage dies and calls ``released``."""
+        with self._lock:
+            if self._limit is not None and self._used + storage.nbytes > self._limit:
+                detail = f"{storage.nbytes} bytes asked for, {self._used} in use, limit {self._limit}"
+                raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail)
+            self._used += storage.nbytes
+        storage.reserved = storage.nbytes
+        return host_memory((storage.nbytes,), np.dtype(np.uint8))
+
+    def released(self, nbytes: int) -> None:
+        with self._lock:
+            self._used -= nbytes
 
 
 class HostStorage(Storage):
     """Host memory: reserved at the first touch, or borrowed."""
 
-    backend: NumpyBackend
+    backend: HostBackend
 
-    def __init__(self, backend: NumpyBackend, nbytes: int, buffer: Optional[npt.NDArray[np.uint8]] = None) -> None:
+    def __init__(self, backend: HostBackend, nbytes: int, buffer: Optional[npt.NDArray[np.uint8]] = None) -> None:
         self.backend = backend
         self.device = 0
         self.nbytes = nbytes
@@ -38,7 +63,7 @@ class HostStorage(Storage):
             self.backend.released(self.reserved)
 
     @classmethod
-    def over(cls, backend: NumpyBackend, buffer: npt.NDArray[np.uint8], owner: object = None) -> HostStorage:
+    def over(cls, backend: HostBackend, buffer: npt.NDArray[np.uint8], owner: object = None) -> HostStorage:
         """A storage over existing bytes; ``owner`` is kept alive with it."""
         storage = cls(backend, buffer.nbytes, buffer)
         storage._owner = owner
@@ -62,11 +87,11 @@ class HostStorage(Storage):
     def write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
         self.buffer[offset : offset + data.nbytes] = data
 
-    def record_stream(self, stream: Stream) -> None:
+    def record_stream(self, stream: StreamHandle) -> None:
         return None  # streams run at once: nothing can still use the memory
 
 
-def wrap_array(backend: NumpyBackend, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
+def wrap_array(backend: HostBackend, array: npt.NDArray[Any], dtype: DataType) -> Tensor:
     """A tensor over an ndarray's own memory. It is for one call: views of it are not made."""
     storage = HostStorage(backend, array.nbytes)
     storage.array = array
@@ -85,7 +110,7 @@ def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any
         raise AclError(OUT_OF_MEMORY, "aclrtMalloc", detail) from None
 
 
-def host_view(tensor: Tensor) -> npt.NDArray[Any]:
+def host_view(tensor: StoredTensor) -> npt.NDArray[Any]:
     """The elements of a NumPy-backend tensor as an ndarray over its own memory, which the tensor keeps as its handle."""
     if tensor.handle is not None:
         cached_view: npt.NDArray[Any] = tensor.handle
