@@ -4,9 +4,9 @@
     python scripts/bench_collectives.py --ranks 2 --sizes 1024 1048576
     python scripts/bench_collectives.py --scale 2 4 8 16   # by Communicator, on the emulated device: how times grow with ranks
 
-The first prints the table of docs/distributed.md (What it costs). For each size both are run alternately, and the least
-time of several counts. Each rank's device process and gloo's threads share the host's cores, so the ratio is what a CI job
-sees; it says nothing about cards.
+With --write the first also writes docs/results/collectives.md, the last docs/results/collectives-ranks.md. Of each size ours
+and gloo's are run alternately, and the least time of several counts. Each rank's device process and gloo's threads share the
+host's cores, so the ratio is what a CI job sees; it says nothing about cards.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from typing import Any, Callable
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
+from bench_results import Table, write
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator
 
 SCALED = ("all_reduce", "all_gather", "all_to_all")
+SCALED_SIZES = {"1 KB": 1 << 10, "1 MB": 1 << 20}
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 24, 1 << 26, 1 << 28]
 # The list form of all_gather copies each part with an operator of its own; the others are one call of HCCL.
 BESIDE_GLOO = ("all_reduce", "all_gather_into_tensor", "all_gather")
@@ -45,9 +47,10 @@ def main() -> int:
     parser.add_argument(
         "--scale", type=int, nargs="+", metavar="RANKS", help="numbers of ranks to compare, without torch"
     )
+    parser.add_argument("--write", action="store_true", help="write the page of docs/results")
     options = parser.parse_args()
     if options.scale:
-        scale(options.scale, options.repeat)
+        scale(options)
         return 0
     if "RANK" in os.environ:
         measure(options)
@@ -56,7 +59,7 @@ def main() -> int:
 
 
 def beside_gloo(options: argparse.Namespace) -> int:
-    """Prints a table of Markdown; a job of torchrun measures each number of ranks."""
+    """Prints a table; a job of torchrun measures each number of ranks."""
     environment = {**os.environ, "ASCEND_EMULATOR_LEAKS": "0", "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     cells: dict[tuple[int, int], dict[str, str]] = {}
     for ranks in options.ranks:
@@ -70,14 +73,19 @@ def beside_gloo(options: argparse.Namespace) -> int:
                 row = json.loads(line)
                 cells[row["ranks"], row["bytes"]] = row["cells"]
     columns = [(name, ranks) for name in BESIDE_GLOO for ranks in options.ranks]
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, least of {options.repeat} runs, {time.strftime('%Y-%m-%d')}"
-    )
-    print("\n| bytes of each rank | " + " | ".join(f"{name}, {ranks} ranks" for name, ranks in columns) + " |")
-    print("|---" * (len(columns) + 1) + "|")
-    for nbytes in options.sizes:
-        row = [cells.get((ranks, nbytes), {}).get(name, "") for name, ranks in columns]
-        print(f"| {in_words(nbytes)} | " + " | ".join(row) + " |")
+    head = ["bytes of each rank", *(f"{name}, {ranks} ranks" for name, ranks in columns)]
+    rows = [
+        [in_words(nbytes), *(cells.get((ranks, nbytes), {}).get(name, "") for name, ranks in columns)]
+        for nbytes in options.sizes
+    ]
+    for row in (head, *rows):
+        print(" | ".join(row))
+    if options.write:
+        text = (
+            f"Ours / gloo, in milliseconds, through torch.distributed on one host: the least of {options.repeat} runs."
+        )
+        command = "python scripts/bench_collectives.py --write"
+        write("collectives", "Collectives of the emulated HCCL beside gloo", command, text, [Table(head, rows)])
     return 0
 
 
@@ -90,23 +98,36 @@ def plain(value: float) -> str:
     return np.format_float_positional(value, precision=3, unique=False, fractional=False, trim="-")
 
 
-def scale(numbers: list[int], repeat: int) -> None:
+def scale(options: argparse.Namespace) -> None:
     """Least times of collectives on the emulated device for several numbers of ranks."""
     from ascend_aclnn.emulator.build import build
 
     os.environ["ASCEND_HOME_PATH"] = str(build())
     context = multiprocessing.get_context("spawn")
-    print(f"emulated device, {os.cpu_count()} cores, least of {repeat} runs, milliseconds; KB and MB of each rank")
-    print(f"{'ranks':>5} {'MB/rank':>8} {'barrier':>8}" + "".join(f"{name:>20}" for name in SCALED))
-    print(f"{'':>5} {'':>8} {'':>8}" + f"{'1 KB':>11}{'1 MB':>9}" * len(SCALED), flush=True)
-    for size in numbers:
+    head = [
+        "ranks",
+        "MB of a device process",
+        "barrier",
+        *(f"{name} {size}" for name in SCALED for size in SCALED_SIZES),
+    ]
+    print(" | ".join(head), flush=True)
+    rows = []
+    for size in options.scale:
         info, results = Communicator.root_info(), context.SimpleQueue()
-        ranks = [context.Process(target=scaled, args=(info, rank, size, repeat, results)) for rank in range(size)]
+        ranks = [
+            context.Process(target=scaled, args=(info, rank, size, options.repeat, results)) for rank in range(size)
+        ]
         for process in ranks:
             process.start()
-        print(results.get(), flush=True)
+        rows.append(results.get())
+        print(" | ".join(rows[-1]), flush=True)
         for process in ranks:
             process.join()
+    if options.write:
+        text = f"In milliseconds, the least of {options.repeat} runs; KB and MB are of each rank."
+        command = f"python scripts/bench_collectives.py --scale {' '.join(map(str, options.scale))} --write"
+        title = "How times of collectives grow with the ranks, on the emulated device"
+        write("collectives-ranks", title, command, text, [Table(head, rows)])
 
 
 def scaled(info: bytes, rank: int, size: int, repeat: int, results: Any) -> None:
@@ -116,35 +137,37 @@ def scaled(info: bytes, rank: int, size: int, repeat: int, results: Any) -> None
         megabytes = resident()  # before the first operator
 
         def least(run: Callable[[], Any]) -> float:
-            found = float("inf")
+            least_seconds = float("inf")
             for _ in range(repeat):
                 comm.barrier()
                 aclnn.synchronize()
                 start = time.perf_counter()
                 run()
                 aclnn.synchronize()
-                found = min(found, time.perf_counter() - start)
-            return found * 1e3
+                least_seconds = min(least_seconds, time.perf_counter() - start)
+            return least_seconds * 1e3
 
-        cells = f"{size:>5} {megabytes:>8.0f} {least(comm.barrier):>8.2f}"
+        cells = [f"{size}", f"{megabytes:.0f}", f"{least(comm.barrier):.2f}"]
         for name in SCALED:
-            for width, nbytes in ((11, 1 << 10), (9, 1 << 20)):
+            for nbytes in SCALED_SIZES.values():
                 x = aclnn.zeros((nbytes // 4,), np.float32)
                 out = aclnn.empty((nbytes // 4 * (size if name == "all_gather" else 1),), np.float32)
-                cells += f"{least(functools.partial(getattr(comm, name), x, out=out)):>{width}.2f}"
+                cells.append(f"{least(functools.partial(getattr(comm, name), x, out=out)):.2f}")
         if rank == 0:
             results.put(cells)
 
 
 def resident() -> float:
     """Megabytes of this process's device process: the one with this process's environment and its own memory."""
-    found = 0.0
+    megabytes = 0.0
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if f"ASCEND_ACLNN_BENCH={os.getpid()}".encode() in (path / "environ").read_bytes():
                 lines = (path / "status").read_text().splitlines()
-                found = max(found, *(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")))
-    return found
+                megabytes = max(
+                    megabytes, *(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+                )
+    return megabytes
 
 
 def measure(options: argparse.Namespace) -> None:

@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """What a small operator costs through the emulated device, and where the time goes.
 
-    scripts/bench_emulator.py [OPERATOR ...]
+    python scripts/bench_emulator.py [OPERATOR ...] [--write]     --write also writes docs/results/round-trip.md
 
-Every number is microseconds for one call, the median of some rounds. "phase one" and "phase two" are the client's own
-work (a known set of arguments, a launch that nobody waits for); "round trip" is both phases and waiting for the result;
-"reference" is the same operator on the NumPy backend in this process; the rest is the way to the device process and back.
+Every number is microseconds for one call, the least of some rounds: see ``MEANING``.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -24,6 +21,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
 OPERATORS = ("aclnnMm", "aclnnAbs", "aclnnRmsNormGrad", "aclnnMoeTokenPermuteGrad")
 CALLS, ROUNDS = 500, 7
+COLUMNS = ("phase one", "phase two", "reference", "the way", "round trip")
+MEANING = """Microseconds for one call from Python by ctypes, the least of seven rounds. Phase one and phase two are the client's own
+work: arguments that were seen before, a launch without a wait. The round trip is both phases and the wait for the result. The
+reference is the same operator bound on the NumPy backend, in the client. The way is what remains: to the device process and
+back."""
 
 
 def arrays(name: str) -> list[object]:
@@ -39,7 +41,7 @@ def arrays(name: str) -> list[object]:
     }[name]
 
 
-def median(call: Callable[[], object], after: Callable[[], object] = lambda: None) -> float:
+def least(call: Callable[[], object], after: Callable[[], object] = lambda: None) -> float:
     """Microseconds for one call."""
     rounds = []
     for _ in range(ROUNDS):
@@ -48,7 +50,7 @@ def median(call: Callable[[], object], after: Callable[[], object] = lambda: Non
             call()
         rounds.append((time.perf_counter() - started) / CALLS * 1e6)
         after()
-    return statistics.median(rounds)
+    return min(rounds)
 
 
 def measure(name: str) -> None:
@@ -64,20 +66,20 @@ def measure(name: str) -> None:
     from ascend_aclnn.core.dtypes import as_datatype
 
     cann = Cann()
-    given = arrays(name)
-    values = [cann.tensor(a).handle if isinstance(a, np.ndarray) else a for a in given]
+    arguments = arrays(name)
+    values = [cann.tensor(a).handle if isinstance(a, np.ndarray) else a for a in arguments]
     size, executor = ctypes.c_uint64(), ctypes.c_void_p()
     one, two = cann._function(f"{name}GetWorkspaceSize"), cann._function(name)
     results = ctypes.byref(size), ctypes.byref(executor)
     workspace = cann.malloc(1 << 20)
-    made: list[int] = []
+    executors: list[int] = []
 
     def phase_one() -> None:
         one(*values, *results)
-        made.append(executor.value or 0)
+        executors.append(executor.value or 0)
 
     def phase_two() -> None:
-        two(workspace, size, made.pop(), None)
+        two(workspace, size, executors.pop(), None)
 
     def round_trip() -> None:
         one(*values, *results)
@@ -87,36 +89,44 @@ def measure(name: str) -> None:
     phase_one()
     phase_two()
     cann.aclrtSynchronizeStream(None)
-    first = median(phase_one)
-    second = median(phase_two, lambda: cann.aclrtSynchronizeStream(None))
-    whole = median(round_trip)
+    first = least(phase_one)
+    second = least(phase_two, lambda: cann.aclrtSynchronizeStream(None))
+    whole = least(round_trip)
     backend, operator = numpy_backend("Ascend910B1"), catalog.get(name)
-    host = [wrap_array(backend, a, as_datatype(a.dtype)) if isinstance(a, np.ndarray) else a for a in given]
-    reference = median(lambda: backend.execute(operator, host))
+    host = [wrap_array(backend, a, as_datatype(a.dtype)) if isinstance(a, np.ndarray) else a for a in arguments]
+    reference = least(backend.bind(operator, host).run)
     rest = whole - first - second - reference
     cann.aclrtFree(workspace)
     cann.finish()
-    print(f"{name:28}{first:12.1f}{second:12.1f}{reference:12.1f}{rest:12.1f}{whole:14.1f}")
+    print(*(f"{microseconds:.1f}" for microseconds in (first, second, reference, rest, whole)))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", default=list(OPERATORS), metavar="OPERATOR")
+    parser.add_argument("--write", action="store_true", help="write docs/results/round-trip.md")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         measure(options.operators[0])
         return 0
+    from bench_results import Table, write
     from emulator_client import environment
 
     from ascend_aclnn.emulator.build import build
 
     home = build()
-    columns = ("phase one", "phase two", "reference", "way there", "round trip")
-    print(f"{'microseconds':28}" + "".join(f"{c:>12}" for c in columns[:-1]) + f"{columns[-1]:>14}", flush=True)
+    print(f"{'microseconds':28}" + "".join(f"{column:>12}" for column in COLUMNS), flush=True)
+    rows = []
     for name in options.operators:
         command = [sys.executable, __file__, name, "--measure"]
-        subprocess.run(command, env={**environment(home), "OMP_NUM_THREADS": "2"}, check=True)
+        settings = {**environment(home), "OMP_NUM_THREADS": "2"}
+        done = subprocess.run(command, env=settings, stdout=subprocess.PIPE, text=True, check=True)
+        rows.append([name, *done.stdout.split()])
+        print(f"{name:28}" + "".join(f"{cell:>12}" for cell in rows[-1][1:]), flush=True)
+    if options.write:
+        title, command_line = "A small operator on the emulated device", "python scripts/bench_emulator.py --write"
+        write("round-trip", title, command_line, MEANING, [Table(("operator", *COLUMNS), rows)])
     return 0
 
 
