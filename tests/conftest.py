@@ -69,16 +69,10 @@ def numbers_of_its_own(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def registered_operators_are_forgotten() -> Iterator[None]:
     """What a test registers as a vendor's operator is in no other test's catalog."""
-    before = dict(catalog._registered)
+    before = set(catalog.registered())
     yield
-    new = [operator for name, operator in catalog._registered.items() if before.get(name) is not operator]
-    for operator in new:
-        del catalog._registered[operator.name]
-        for forget in catalog._when_registered:
-            forget(operator)
-    if new:
-        catalog._registered.update(before)
-        catalog.python_names.cache_clear()
+    for name in set(catalog.registered()) - before:
+        catalog.forget(name)
 
 
 @pytest.fixture(scope="session")

@@ -417,17 +417,31 @@ def register(operator: Operator) -> None:
     if other not in (None, operator.name):
         raise ValueError(f"{operator.name} would be ops.{operator.python_name}, which is {other} already")
     _registered[operator.name] = operator
+    _drop_what_was_made(operator)
+
+
+def registered() -> list[str]:
+    """The C names of the operators that this process has registered."""
+    return list(_registered)
+
+
+def forget(name: str) -> None:
+    """Undoes ``register``: the operator is again as the catalog has it, or not there."""
+    _drop_what_was_made(_registered.pop(name))
+
+
+def _drop_what_was_made(operator: Operator) -> None:
     python_names.cache_clear()
-    for forget in _when_registered:
-        forget(operator)
+    for drop in _when_registered:
+        drop(operator)
 
 
 _when_registered: list[Callable[[Operator], None]] = []
 
 
-def when_registered(forget: Callable[[Operator], None]) -> None:
-    """Registers a function to be called for each operator that is registered, to drop what an earlier prototype made."""
-    _when_registered.append(forget)
+def when_registered(drop: Callable[[Operator], None]) -> None:
+    """Adds a function that is called with each operator that is registered or forgotten, to drop what was made of it."""
+    _when_registered.append(drop)
 
 
 @functools.cache

@@ -6,7 +6,6 @@ import inspect
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -236,17 +235,6 @@ def test_check_prototypes_script(include: Path) -> None:
     assert "aclnnAbs: " in done.stdout and "0 of 1" in done.stdout
 
 
-@pytest.fixture()
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Registrations of one test, undone at its end."""
-    before = dict(catalog._registered)
-    yield
-    catalog._registered.clear()
-    catalog._registered.update(before)
-    catalog.python_names.cache_clear()
-
-
-@pytest.mark.usefixtures("registry")
 def test_register_operator(tmp_path: Path) -> None:
     register_operator(
         "aclnnStatus aclnnVendorThingGetWorkspaceSize(const aclTensor* x, aclTensor* yOut, uint64_t*, aclOpExecutor**)"
@@ -267,7 +255,6 @@ def test_register_operator(tmp_path: Path) -> None:
         register_operator(path)
 
 
-@pytest.mark.usefixtures("registry")
 def test_a_registration_leaves_other_operators_alone() -> None:
     """They are told apart by identity: what is remembered of one must be found again."""
     mm = catalog.get("aclnnMm")
@@ -275,13 +262,11 @@ def test_a_registration_leaves_other_operators_alone() -> None:
     assert catalog.get("aclnnMm") is mm
 
 
-@pytest.mark.usefixtures("registry")
 def test_register_refuses_a_colliding_python_name() -> None:
     with pytest.raises(ValueError, match=r"aclnnrms_norm would be ops\.rms_norm, which is aclnnRmsNorm already"):
         register_operator("aclnnStatus aclnnrms_normGetWorkspaceSize(const aclTensor* x, uint64_t*, aclOpExecutor**)")
 
 
-@pytest.mark.usefixtures("registry")
 def test_register_a_variant() -> None:
     old = variant("aclnnMlaPrologV3WeightNz", "2025-11")
     register_operator(old)
