@@ -22,10 +22,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 OPERATORS = ("aclnnMm", "aclnnAbs", "aclnnRmsNormGrad", "aclnnMoeTokenPermuteGrad")
 CALLS, ROUNDS = 500, 7
 COLUMNS = ("phase one", "phase two", "reference", "the way", "round trip")
-MEANING = """Microseconds for one call from Python by ctypes, the least of seven rounds. Phase one and phase two are the client's own
-work: arguments that were seen before, a launch without a wait. The round trip is both phases and the wait for the result. The
-reference is the same operator bound on the NumPy backend, in the client. The way is what remains: to the device process and
-back."""
+MEANING = """Microseconds for one call from Python by ctypes, the least of seven rounds. Phase one and phase two are the
+client's own work: arguments that were seen before, a launch without a wait. The round trip is both phases and the wait for the
+result. The reference is the same operator bound on the NumPy backend, in the client. The way is what remains: to the device
+process and back."""
 
 
 def arrays(name: str) -> list[object]:

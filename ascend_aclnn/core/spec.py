@@ -68,8 +68,9 @@ class TensorSpec:
     Rules check specs and infer the specs of outputs; a ``Tensor`` is a spec on a ``Storage``.
     """
 
-    __slots__ = ("_description", "_format", "_storage_shape", "dtype", "offset", "shape", "strides")
+    __slots__ = ("_description", "_dtype", "_format", "_offset", "_shape", "_storage_shape", "_strides")
 
+    # Other names of four of the slots, see below; assigning to them leaves a description that no longer holds.
     shape: tuple[int, ...]
     dtype: DataType
     strides: tuple[int, ...]
@@ -85,10 +86,10 @@ class TensorSpec:
         storage_shape: Optional[tuple[int, ...]] = None,
     ) -> None:
         """``strides`` None: row-major; ``format`` None: "auto"; ``storage_shape`` None: the view's shape."""
-        self.shape = shape
-        self.dtype = dtype
-        self.strides = contiguous_strides(shape) if strides is None else strides
-        self.offset = offset
+        self._shape = shape
+        self._dtype = dtype
+        self._strides = contiguous_strides(shape) if strides is None else strides
+        self._offset = offset
         self._format = format
         self._storage_shape = storage_shape
         self._description: Optional[Description] = None
@@ -128,13 +129,13 @@ class TensorSpec:
         known = self._description
         if known is None:
             known = self._description = _describe(
-                self.shape, self.dtype, self.strides, self.offset, self._format, self._storage_shape
+                self._shape, self._dtype, self._strides, self._offset, self._format, self._storage_shape
             )
         return known
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Another shape for the same offset, in row-major order."""
-        self.shape, self.strides, self._description = shape, contiguous_strides(shape), None
+        self._shape, self._strides, self._description = shape, contiguous_strides(shape), None
 
     @property
     def format(self) -> Format:
@@ -149,11 +150,11 @@ class TensorSpec:
     @property
     def storage_shape(self) -> tuple[int, ...]:
         """Physical shape: the private format's, else the ``storage_shape`` argument, else the view's."""
-        return self.shape if self._storage_shape is None else self._storage_shape
+        return self._shape if self._storage_shape is None else self._storage_shape
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self._shape)
 
     @property
     def size(self) -> int:
@@ -184,18 +185,23 @@ class TensorSpec:
         """ValueError where an element lies outside a storage of this many bytes."""
         low, high = self.span
         if low == high:
-            if self.offset < 0:
-                raise ValueError(f"offset is {self.offset}; it must not be negative")
+            if self._offset < 0:
+                raise ValueError(f"offset is {self._offset}; it must not be negative")
             return
-        if low < 0 or high * self.dtype.bits > nbytes * 8:
+        if low < 0 or high * self._dtype.bits > nbytes * 8:
             raise ValueError(
-                f"shape {self.shape} with strides {self.strides} and offset {self.offset} reaches elements {low} to "
-                f"{high - 1} of {self.dtype.name}; the storage has {nbytes * 8 // (self.dtype.bits or 8)}"
+                f"shape {self._shape} with strides {self._strides} and offset {self._offset} reaches elements {low} to "
+                f"{high - 1} of {self._dtype.name}; the storage has {nbytes * 8 // (self._dtype.bits or 8)}"
             )
 
     def __repr__(self) -> str:
-        layout = "" if self.is_contiguous and not self.offset else f", strides={self.strides}, offset={self.offset}"
-        return f"{type(self).__name__}(shape={self.shape}, {self.dtype.name}, {self.format.name}{layout})"
+        layout = "" if self.is_contiguous and not self._offset else f", strides={self._strides}, offset={self._offset}"
+        return f"{type(self).__name__}(shape={self._shape}, {self._dtype.name}, {self.format.name}{layout})"
+
+
+PUBLIC_SLOTS = ("shape", "dtype", "strides", "offset")
+for _name in PUBLIC_SLOTS:
+    setattr(TensorSpec, _name, TensorSpec.__dict__[f"_{_name}"])
 
 
 @functools.lru_cache(maxsize=4096)

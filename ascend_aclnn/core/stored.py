@@ -13,7 +13,7 @@ from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import OUT_OF_MEMORY, AclError
 from ascend_aclnn.core.interface import DeviceInterface, Storage
 from ascend_aclnn.core.layouts import from_nz, nz_shape, pack_bits, to_nz, unpack_bits
-from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
+from ascend_aclnn.core.spec import PUBLIC_SLOTS, TensorSpec, contiguous_strides
 from ascend_aclnn.core.streams import Stream
 
 StoredType = TypeVar("StoredType", bound="StoredTensor")
@@ -39,10 +39,10 @@ class StoredTensor(TensorSpec):
     ) -> None:
         # TensorSpec.__init__, written out: this runs for every view and every result
         self.storage = storage
-        self.shape = shape
-        self.dtype = dtype
-        self.strides = contiguous_strides(shape) if strides is None else strides
-        self.offset = offset
+        self._shape = shape
+        self._dtype = dtype
+        self._strides = contiguous_strides(shape) if strides is None else strides
+        self._offset = offset
         self._format = format
         self._storage_shape = storage_shape
         self._description = None
@@ -66,7 +66,7 @@ class StoredTensor(TensorSpec):
     @property
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return self.storage.address + self.offset * self.dtype.bits // 8
+        return self.storage.address + self._offset * self._dtype.bits // 8
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self.backend.name}:{self.device})"
@@ -78,18 +78,18 @@ class StoredTensor(TensorSpec):
         Its dtype is ``tensor.dtype.numpy``. HIFLOAT8, which NumPy lacks, comes as codes of one byte (``.view(np.uint8)``)
         that ``.astype(np.float32)`` turns into values.
         """
-        dtype = host_dtype(self.dtype)
+        dtype = host_dtype(self._dtype)
         if self.size == 0:
-            return np.empty(self.shape, dtype)
+            return np.empty(self._shape, dtype)
         if self.format.private:
             return self._from_private(dtype)
-        if self.dtype.packed:
+        if self._dtype.packed:
             return _unpacked(self)
         low, high = self.span
         raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize)
-        strides = [s * dtype.itemsize for s in self.strides]
-        at = (self.offset - low) * dtype.itemsize
-        view: npt.NDArray[Any] = np.ndarray(self.shape, dtype, raw.data, at, strides)
+        strides = [s * dtype.itemsize for s in self._strides]
+        at = (self._offset - low) * dtype.itemsize
+        view: npt.NDArray[Any] = np.ndarray(self._shape, dtype, raw.data, at, strides)
         return np.array(view)
 
     def __array__(self, dtype: Optional[npt.DTypeLike] = None, copy: Optional[bool] = None) -> npt.NDArray[Any]:
@@ -100,37 +100,37 @@ class StoredTensor(TensorSpec):
 
     def assign(self, values: npt.ArrayLike) -> None:
         """Copies host values (broadcast, cast to dtype) into the tensor."""
-        dtype = host_dtype(self.dtype)
+        dtype = host_dtype(self._dtype)
         array = hifloat8.convert(np.asarray(values), dtype)
         if self.size == 0:
             return
-        array = np.broadcast_to(array, self.shape)
-        if self.format.private and self.storage_shape != self.shape:
+        array = np.broadcast_to(array, self._shape)
+        if self.format.private and self.storage_shape != self._shape:
             blocks, turned = self._nz_blocks()
             array = to_nz(np.swapaxes(array, -1, -2) if turned else array, blocks)
-        if self.dtype.packed:
-            if not self.is_contiguous or self.offset:
-                raise ValueError(f"a strided {self.dtype.name} tensor cannot be written from the host")
-            self.storage.write(0, pack_bits(array, self.dtype.bits))
+        if self._dtype.packed:
+            if not self.is_contiguous or self._offset:
+                raise ValueError(f"a strided {self._dtype.name} tensor cannot be written from the host")
+            self.storage.write(0, pack_bits(array, self._dtype.bits))
             return
         if self.is_contiguous or self.format.private:
             try:
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             except MemoryError as error:
                 raise AclError(OUT_OF_MEMORY, "aclrtMalloc", f"{self.nbytes} bytes of host memory: {error}") from None
-            self.storage.write(self.offset * dtype.itemsize, data)
+            self.storage.write(self._offset * dtype.itemsize, data)
             return
         low, high = self.span
         raw = self.storage.read(low * dtype.itemsize, (high - low) * dtype.itemsize).copy()
-        strides = [s * dtype.itemsize for s in self.strides]
-        np.ndarray(self.shape, dtype, raw.data, (self.offset - low) * dtype.itemsize, strides)[...] = array
+        strides = [s * dtype.itemsize for s in self._strides]
+        np.ndarray(self._shape, dtype, raw.data, (self._offset - low) * dtype.itemsize, strides)[...] = array
         self.storage.write(low * dtype.itemsize, raw)
 
     # ---------------------------------------------------------------------------------------- values on the host
     def item(self) -> Any:
         """The value of a tensor of one element, as a Python number."""
         if self.size != 1:
-            raise ValueError(f"item() needs a tensor of one element; the shape is {self.shape}")
+            raise ValueError(f"item() needs a tensor of one element; the shape is {self._shape}")
         return self._values().item()
 
     def tolist(self) -> Any:
@@ -164,14 +164,14 @@ class StoredTensor(TensorSpec):
 
     def _host_side(self, array: npt.NDArray[Any], name: str) -> tuple[int, npt.NDArray[np.uint8]]:
         """Where the tensor begins in its storage, and the bytes of an ndarray that is laid out like it."""
-        dtype = host_dtype(self.dtype)
-        if array.shape != self.shape or array.dtype != dtype:
-            raise ValueError(f"{name} is {array.dtype}{array.shape}; it must be {dtype}{self.shape}")
-        if not array.flags.c_contiguous or not self.is_contiguous or self.format.private or self.dtype.packed:
+        dtype = host_dtype(self._dtype)
+        if array.shape != self._shape or array.dtype != dtype:
+            raise ValueError(f"{name} is {array.dtype}{array.shape}; it must be {dtype}{self._shape}")
+        if not array.flags.c_contiguous or not self.is_contiguous or self.format.private or self._dtype.packed:
             raise ValueError(
                 "an asynchronous copy needs a contiguous ndarray and a contiguous tensor in a plain format"
             )
-        return self.offset * dtype.itemsize, array.reshape(-1).view(np.uint8)
+        return self._offset * dtype.itemsize, array.reshape(-1).view(np.uint8)
 
     def record_stream(self, stream: Stream) -> None:
         """Declares that work on another stream uses this memory: it is not reused before that work has run."""
@@ -182,10 +182,10 @@ class StoredTensor(TensorSpec):
 
         A transposed view of a blocked matrix keeps the matrix's blocks, as on the device. Blocks may be flattened.
         """
-        if self.format is Format.FRACTAL_NZ and self.ndim >= 2 and not self.offset:
-            *lead, rows, columns = self.shape
-            turned = not self.is_contiguous and self.strides[-2:] == (1, rows)
-            wanted = nz_shape((*lead, columns, rows) if turned else self.shape, self.dtype)
+        if self.format is Format.FRACTAL_NZ and self.ndim >= 2 and not self._offset:
+            *lead, rows, columns = self._shape
+            turned = not self.is_contiguous and self._strides[-2:] == (1, rows)
+            wanted = nz_shape((*lead, columns, rows) if turned else self._shape, self._dtype)
             if len(self.storage_shape) == len(wanted):
                 return self.storage_shape, turned
             if math.prod(self.storage_shape) == math.prod(wanted):
@@ -194,13 +194,18 @@ class StoredTensor(TensorSpec):
         raise ValueError(f"a tensor in {text} cannot be moved to or from the host")
 
     def _from_private(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        if self.storage_shape == self.shape:  # the view is of the blocks themselves
-            return StoredTensor(self.storage, self.shape, self.dtype, contiguous_strides(self.shape)).numpy()
+        if self.storage_shape == self._shape:  # the view is of the blocks themselves
+            return StoredTensor(self.storage, self._shape, self._dtype, contiguous_strides(self._shape)).numpy()
         blocks, turned = self._nz_blocks()
-        flat = StoredTensor(self.storage, blocks, self.dtype, contiguous_strides(blocks))
-        *lead, rows, columns = self.shape
-        matrix = from_nz(flat.numpy(), (*lead, columns, rows) if turned else self.shape)
+        flat = StoredTensor(self.storage, blocks, self._dtype, contiguous_strides(blocks))
+        *lead, rows, columns = self._shape
+        matrix = from_nz(flat.numpy(), (*lead, columns, rows) if turned else self._shape)
         return np.array(np.swapaxes(matrix, -1, -2) if turned else matrix, dtype)
+
+
+# Of a tensor they are read-only. A property around the slot costs nothing where tensors are made, unlike __setattr__.
+for _name in PUBLIC_SLOTS:
+    setattr(StoredTensor, _name, property(TensorSpec.__dict__[_name].__get__))
 
 
 def _unpacked(tensor: StoredTensor) -> npt.NDArray[Any]:

@@ -81,9 +81,9 @@ class Tensor(StoredTensor):
 
     # ---------------------------------------------------------------------------------------- metadata
     def __len__(self) -> int:
-        if not self.shape:
+        if not self._shape:
             raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]
+        return self._shape[0]
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -110,7 +110,7 @@ class Tensor(StoredTensor):
         """
         if format is None:
             self._check_in_rows("view")
-        spec = TensorSpec.of(shape, self.dtype, strides=strides, offset=offset)
+        spec = TensorSpec.of(shape, self._dtype, strides=strides, offset=offset)
         spec.check_within(self.storage.nbytes)
         return self._view(spec.shape, spec.strides, spec.offset, format)
 
@@ -118,12 +118,12 @@ class Tensor(StoredTensor):
         self, shape: Sequence[int], strides: Sequence[int], offset: int, format: Optional[Format] = None
     ) -> Tensor:
         """A view that lies in the storage by construction."""
-        return Tensor(self.storage, tuple(shape), self.dtype, tuple(strides), offset, format)
+        return Tensor(self.storage, tuple(shape), self._dtype, tuple(strides), offset, format)
 
     def with_format(self, format: FormatLike, storage_shape: Optional[Sequence[int]] = None) -> Tensor:
         """The same memory under another format; no data moves."""
         shape = self._storage_shape if storage_shape is None else tuple(storage_shape)
-        return Tensor(self.storage, self.shape, self.dtype, self.strides, self.offset, as_format(format), shape)
+        return Tensor(self.storage, self._shape, self._dtype, self._strides, self._offset, as_format(format), shape)
 
     def __getitem__(self, index: Any) -> Tensor:
         """Integers, slices with positive steps, ``...`` and None give a view; a boolean mask or integer arrays a copy."""
@@ -141,19 +141,19 @@ class Tensor(StoredTensor):
             items = (*items, Ellipsis)
         shape: list[int] = []
         strides: list[int] = []
-        offset, axis = self.offset, 0
+        offset, axis = self._offset, 0
         for item in items:
             if item is Ellipsis:
                 rest = self.ndim - indexed_axes
-                shape += self.shape[axis : axis + rest]
-                strides += self.strides[axis : axis + rest]
+                shape += self._shape[axis : axis + rest]
+                strides += self._strides[axis : axis + rest]
                 axis += rest
                 continue
             if item is None:
                 shape.append(1)
                 strides.append(0)
                 continue
-            n, step = self.shape[axis], self.strides[axis]
+            n, step = self._shape[axis], self._strides[axis]
             if isinstance(item, slice):
                 start, stop, stride = item.indices(n)
                 if stride < 1:
@@ -183,12 +183,12 @@ class Tensor(StoredTensor):
         order = tuple(a + self.ndim if a < 0 else a for a in numbers) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"axes {axes} are not a permutation of the {self.ndim} axes")
-        shape, strides = tuple(self.shape[a] for a in order), tuple(self.strides[a] for a in order)
+        shape, strides = tuple(self._shape[a] for a in order), tuple(self._strides[a] for a in order)
         if not self.format.private:
-            return self._view(shape, strides, self.offset)
+            return self._view(shape, strides, self._offset)
         if order[:-2] != tuple(range(self.ndim - 2)):
             raise ValueError(f"of a tensor in {self.format.name} only the last two axes can be transposed")
-        return Tensor(self.storage, shape, self.dtype, strides, self.offset, self.format, self.storage_shape)
+        return Tensor(self.storage, shape, self._dtype, strides, self._offset, self.format, self.storage_shape)
 
     @property
     def T(self) -> Tensor:
@@ -203,16 +203,16 @@ class Tensor(StoredTensor):
         if dims.count(-1) == 1:
             product = math.prod(n for n in dims if n != -1)
             if product == 0 or self.size % product:
-                raise ValueError(f"cannot reshape {self.shape} to {shape}")
+                raise ValueError(f"cannot reshape {self._shape} to {shape}")
             dims[dims.index(-1)] = self.size // product
         if math.prod(dims) != self.size:
-            raise ValueError(f"cannot reshape {self.shape} to {shape}")
+            raise ValueError(f"cannot reshape {self._shape} to {shape}")
         self._check_in_rows("reshape")
         if not self.is_contiguous:
             raise ValueError(
-                f"a tensor of shape {self.shape} with strides {self.strides} is not contiguous; reshape its copy()"
+                f"a tensor of shape {self._shape} with strides {self._strides} is not contiguous; reshape its copy()"
             )
-        return self._view(dims, contiguous_strides(tuple(dims)), self.offset)
+        return self._view(dims, contiguous_strides(tuple(dims)), self._offset)
 
     def to_device(self, device: int) -> Tensor:
         """A copy on another device, with the same layout; waits for what wrote this tensor."""
@@ -234,7 +234,7 @@ class Tensor(StoredTensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Values, dtype and format; a tensor is made anew on the backend in use where it is unpickled."""
-        return _unpickle, (type(self), self.numpy(), self.dtype, self._format, self._storage_shape)
+        return _unpickle, (type(self), self.numpy(), self._dtype, self._format, self._storage_shape)
 
     # ---------------------------------------------------------------------------------------- new tensors, by operators
     def astype(self, dtype: DTypeLike) -> Tensor:

@@ -27,6 +27,14 @@ def test_what_it_is(each_backend: Backend) -> None:
     assert t.data_ptr != 0 and "FLOAT" in repr(t)
 
 
+@pytest.mark.parametrize("name", ["shape", "strides", "offset", "dtype"])
+def test_what_describes_a_tensor_is_read_only(name: str) -> None:
+    t = aclnn.asarray(ARRAY)
+    with pytest.raises(AttributeError):
+        setattr(t, name, getattr(t[0], name))
+    assert t.size == 24  # follows from the description, which all tensors that are alike share
+
+
 @pytest.mark.parametrize(
     "index",
     [0, -1, slice(1, None), (slice(None), 1), (..., 2), (0, ..., slice(1, 3)), (None, 1), (slice(None), slice(0, 3, 2)),

@@ -24,7 +24,7 @@ from ascend_aclnn.core.errors import (
 )
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.socs import Soc
-from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
+from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
 from ascend_aclnn.reference.declare import REFERENCES, Reference
 from ascend_aclnn.reference.unavailable import REASONS
@@ -357,7 +357,8 @@ class BoundCall:
         if not self._operator.data_dependent or not fits:
             raise DataError(self._operator.parameters[position].name, f"has shape {whole.shape}; it must be {shape}")
         output.array = whole.reshape(-1)[: math.prod(shape)].reshape(shape)
-        tensor.shape, tensor.strides, tensor.handle = shape, contiguous_strides(shape), None
+        tensor.set_shape(shape)
+        tensor.handle = None
         assert isinstance(tensor.storage, HostStorage)
         if tensor.storage.array is not None:
             tensor.storage.array = output.array
