@@ -1,4 +1,4 @@
-"""ascend_aclnn/ops.pyi: the signatures of all operators for editors and type checkers, from the catalog.
+"""ascend_aclnn/ops.pyi: the signatures of all operators for editors and type checkers, from the catalog and the rules.
 
 Every function has overloads for the kinds of call: arrays in, arrays out; a Tensor or a stream in, Tensors out; torch
 tensors in, torch tensors out (Any). No call fits two of them, for a type checker would answer Any where arrays of Any
@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ascend_aclnn import catalog
-from ascend_aclnn.catalog import REQUIRED, Kind, Operator
+from ascend_aclnn import catalog, rules
+from ascend_aclnn.catalog import REQUIRED, Kind, Operator, Parameter
 from ascend_aclnn.catalog.signature import (
     PythonParameter,
     ResultField,
@@ -28,7 +28,7 @@ FOLDER = None
 STUB = Path(__file__).resolve().parents[2] / "ascend_aclnn" / "ops.pyi"
 
 HEAD = """\
-# Made by scripts/generate.py from the catalog; do not edit.
+# Made by scripts/generate.py from the catalog and the rules; do not edit.
 
 import builtins
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ TYPES = {
 class Variant(NamedTuple):
     """One kind of call: types of the first two tensors that must be given, of the others, of a result; the last parameters."""
 
-    given: tuple[str, str, str]
+    types: tuple[str, str, str]
     returned: str
     tail: str
 
@@ -106,15 +106,23 @@ def variants(rows: list[PythonParameter]) -> list[Variant]:
     return [ARRAYS, FIRST_TENSOR, *([SECOND_TENSOR] if count > 1 else []), TORCH, ON_STREAM]
 
 
-def parameter_annotations(rows: list[PythonParameter], variant: Variant) -> Iterator[str]:
-    given = iter(variant.given[:2])
+def accepts_none(operator: Operator, parameter: Parameter) -> bool:
+    """By its name or document (the catalog), or where the operator's rule accepts a null pointer."""
+    rule = rules.find(operator)
+    nullable = parameter.optional or (rule is not None and rule.accepts_null(operator, parameter))
+    return nullable and parameter.kind.pointer
+
+
+def parameter_annotations(operator: Operator, rows: list[PythonParameter], variant: Variant) -> Iterator[str]:
+    first_types = iter(variant.types[:2])
     for row in rows:
         kind = row.parameter.kind
         text = TYPES.get(kind, "_Int")
         if kind in (Kind.TENSOR, Kind.TENSOR_LIST):
-            text = next(given, variant.given[2]) if must_be_given(row) else variant.given[2]
-            text = f"Sequence[{text}]" if kind is Kind.TENSOR_LIST else text
-        optional = row.parameter.optional and kind.pointer
+            text = next(first_types, variant.types[2]) if must_be_given(row) else variant.types[2]
+        # What tells a kind of call from the others is no None.
+        optional = text not in ("Tensor", "_Torch") and accepts_none(operator, row.parameter)
+        text = f"Sequence[{text}]" if kind is Kind.TENSOR_LIST else text
         yield f"{row.name}: Optional[{text}]" if optional else f"{row.name}: {text}"
 
 
@@ -122,10 +130,10 @@ def default_text(default: object) -> str:
     return json.dumps(default) if isinstance(default, str) else repr(default)
 
 
-def heads(rows: list[PythonParameter], variant: Variant) -> Iterator[list[str]]:
+def heads(operator: Operator, rows: list[PythonParameter], variant: Variant) -> Iterator[list[str]]:
     """The parameters: as they are, or, where required ones stand after optional ones, in the two honest forms."""
     late = [row.default is REQUIRED for row in rows]
-    texts = list(parameter_annotations(rows, variant))
+    texts = list(parameter_annotations(operator, rows, variant))
     if not any(late):
         yield [t if is_required(row) else f"{t} = {default_text(row.default)}" for t, row in zip(texts, rows)] + ["*"]
         return
@@ -158,7 +166,7 @@ def operator_text(operator: Operator) -> str:
     signatures = [
         f"def {operator.python_name}({', '.join([*head, variant.tail])}) -> {returned(operator, fields, variant)}:"
         for variant in variants(rows)
-        for head in heads(rows, variant)
+        for head in heads(operator, rows, variant)
     ]
     for i, signature in enumerate(signatures):
         if len(signatures) > 1:

@@ -86,3 +86,11 @@ def test_a_required_parameter_is_required_in_the_stub() -> None:
     assert len(rows) == 8  # four kinds of call, each by position and by keyword
     assert all("training: _Bool," in row and "eps: _Float," in row for row in rows)
     assert sum("running_var: Optional[_A] = None, *, training: _Bool" in row for row in rows) == 1
+
+
+def test_what_may_be_none_is_optional_in_the_stub() -> None:
+    """By the rule too: nothing in the name of matmul_all_reduce's bias, or of its document, says so."""
+    text = (ROOT / "ascend_aclnn" / "ops.pyi").read_text(encoding="utf-8")
+    rows = {name: re.findall(rf"^def {name}\(.*", text, re.MULTILINE) for name in ("matmul_all_reduce", "dynamic_quant")}
+    assert rows["matmul_all_reduce"] and all("bias: Optional[" in row for row in rows["matmul_all_reduce"])
+    assert rows["dynamic_quant"] and all("x: Optional[" not in row for row in rows["dynamic_quant"])

@@ -149,6 +149,13 @@ class Rule:
     def may_be_null(self, parameter: Parameter) -> bool:
         return (parameter.optional or parameter.name in self.nullable) and parameter.name not in self.required
 
+    def accepts_null(self, operator: Operator, parameter: Parameter) -> bool:
+        """Whether a null pointer is accepted in some calls at least: not refused outright, nor on each product."""
+        start = f"{operator.name}/{parameter.name}/null"
+        refusing = [name[len(start) :] for name in self.refusals(operator) if name.startswith(start)]
+        products = {product for place in refusing if place.startswith("/on-") for product in place[4:].split("-")}
+        return self.may_be_null(parameter) and "" not in refusing and not products.issuperset(operator.products or "?")
+
     def _left_out(self, call: Call) -> set[str]:
         """The outputs that are not computed in this call (see ``conditional_outputs``)."""
         return {
