@@ -127,9 +127,11 @@ def attend(comm, layout, layers):
 def alone(x, ids, weights, experts):
     """A layer on one rank, in float32 but for what is sent."""
     wide = x.astype(np.float32)
-    made = np.stack([(wide @ expert.astype(np.float32)).astype(np.float16) for expert in experts], 1).astype(np.float32)
-    chosen = np.take_along_axis(made, ids[..., None], 1)
-    return ((chosen * weights[..., None]).sum(1) + made[:, -1]).astype(np.float16)
+    products = np.stack([(wide @ expert.astype(np.float32)).astype(np.float16) for expert in experts], 1).astype(
+        np.float32
+    )
+    chosen = np.take_along_axis(products, ids[..., None], 1)
+    return ((chosen * weights[..., None]).sum(1) + products[:, -1]).astype(np.float16)
 
 
 def feed(comm, layout, layers):
@@ -150,16 +152,16 @@ def feed(comm, layout, layers):
     first, rows = (comm.rank - layout.sessions) * layout.per_rank, 0
     begin = time.perf_counter()
     for layer in range(layers):
-        own = [*layout.weights[layer, first : first + layout.per_rank], layout.weights[layer, -1]]
+        experts = [*layout.weights[layer, first : first + layout.per_rank], layout.weights[layer, -1]]
         ops.inplace_ffn_worker_scheduler(schedule, layout.sessions, 0)
         most = (layout.sessions, layout.tokens, layout.places, layout.hidden)
         y, groups, sessions, batches, tokens, places, _, total = ops.ffn_worker_batching(
-            schedule, len(own), most, 0, 0, 0
+            schedule, len(experts), most, 0, 0, 0
         )
         done, end = aclnn.zeros(y.shape, y.dtype), 0
         for expert, count in groups.numpy().tolist():
             if count:
-                ops.mm(y[end : end + count], aclnn.asarray(own[expert]), out=done[end : end + count])
+                ops.mm(y[end : end + count], aclnn.asarray(experts[expert]), out=done[end : end + count])
                 end += count
         ops.ffn_to_attention(
             done, sessions, batches, tokens, places, total, None, comm.name, comm.size, layout.attention_info,
@@ -177,8 +179,8 @@ def run(comm, options):
         raise SystemExit(
             f"there are {comm.size} ranks; --attention and --ffn ask for {layout.sessions + layout.workers}"
         )
-    seconds, found = (attend if layout.is_session(comm.rank) else feed)(comm, layout, options.layers)
-    reports = np.asarray(comm.all_gather(aclnn.asarray(np.array([[seconds, found]], np.float32))))
+    seconds, value = (attend if layout.is_session(comm.rank) else feed)(comm, layout, options.layers)
+    reports = np.asarray(comm.all_gather(aclnn.asarray(np.array([[seconds, value]], np.float32))))
     aclnn.synchronize()
     if comm.rank == 0:
         backend = aclnn.backend()
@@ -188,9 +190,9 @@ def run(comm, options):
             f"  {layout.tokens} tokens of {layout.hidden} on each attention rank, {layout.routed} experts and a shared one\n"
         )
         print(f"{'rank':>4} {'':9} {'ms':>9} {'rows':>6} {'relative error':>15}")
-        for rank, (taken, value) in enumerate(reports.tolist()):
+        for rank, (seconds_taken, value) in enumerate(reports.tolist()):
             role, cell = ("attention", f"{'':6} {value:15.2e}") if layout.is_session(rank) else ("FFN", f"{value:6.0f}")
-            print(f"{rank:4} {role:9} {taken * 1e3:9.2f} {cell}")
+            print(f"{rank:4} {role:9} {seconds_taken * 1e3:9.2f} {cell}")
     worst = float(reports[: layout.sessions, 1].max())
     if not worst <= TOLERANCE:
         raise SystemExit(f"FAILED: error {worst:.2e} is above {TOLERANCE:.0e}")

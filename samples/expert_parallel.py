@@ -65,8 +65,8 @@ def run(comm: Communicator, options: argparse.Namespace) -> None:
     ]
     ids = np.random.default_rng(100 + comm.rank).integers(0, options.vocabulary, options.tokens, dtype=np.int32)
 
-    own = experts // comm.size
-    mine = [aclnn.asarray(w) for w in weights[comm.rank * own : (comm.rank + 1) * own]]
+    per_rank = experts // comm.size
+    mine = [aclnn.asarray(w) for w in weights[comm.rank * per_rank : (comm.rank + 1) * per_rank]]
     x = ops.embedding(aclnn.asarray(table), aclnn.asarray(ids))
     normed, _ = ops.rms_norm(x, aclnn.asarray(gamma), 1e-6)
     comm.barrier()

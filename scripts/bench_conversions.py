@@ -35,20 +35,20 @@ def cases() -> dict[str, Callable[[], object]]:
 
     values = np.random.default_rng(0).standard_normal(ELEMENTS, dtype=np.float32)
     wide = np.empty_like(values)
-    found: dict[str, Callable[[], object]] = {}
+    calls: dict[str, Callable[[], object]] = {}
     for name, dtype in (("float16", np.dtype(np.float16)), ("bfloat16", np.dtype(ml_dtypes.bfloat16))):
         narrow = values.astype(dtype)
-        found[f"{name} to float32"] = functools.partial(numerics.widen, narrow, wide)
-        found[f"float32 to {name}"] = functools.partial(numerics.round_into, np.empty_like(narrow), values)
+        calls[f"{name} to float32"] = functools.partial(numerics.widen, narrow, wide)
+        calls[f"float32 to {name}"] = functools.partial(numerics.round_into, np.empty_like(narrow), values)
     eight = np.empty(ELEMENTS, ml_dtypes.float8_e4m3fn)
-    found["float32 to float8_e4m3fn"] = lambda: numerics.round_into(eight, values)
+    calls["float32 to float8_e4m3fn"] = lambda: numerics.round_into(eight, values)
     if native.runs_programs():
-        found["exp of float32"] = lambda: native.exp(values, wide)
+        calls["exp of float32"] = lambda: native.exp(values, wide)
     else:
-        found["exp of float32"] = lambda: np.exp(values, out=wide)
+        calls["exp of float32"] = lambda: np.exp(values, out=wide)
     rows = values.reshape(-1, 4096)
-    found["float64 sums of rows of 4,096 float32"] = lambda: numerics.sum_over(rows, (1,))
-    return found
+    calls["float64 sums of rows of 4,096 float32"] = lambda: numerics.sum_over(rows, (1,))
+    return calls
 
 
 def measure(variant: str) -> dict[str, float]:

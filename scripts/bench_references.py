@@ -209,20 +209,20 @@ def cases() -> dict[str, Callable[[], Case]]:
     import ml_dtypes
     import numpy as np
 
-    found: dict[str, Callable[[], Case]] = {}
+    cases: dict[str, Callable[[], Case]] = {}
     dtypes = {"fp32": np.dtype(np.float32), "bf16": np.dtype(ml_dtypes.bfloat16), "fp16": np.dtype(np.float16)}
 
     def add(name: str, targets: tuple[float, float, float], make: Callable[..., Case], *arguments: Any) -> None:
         for (label, dtype), target in zip(dtypes.items(), targets):
             full = f"{name} {label}"
-            found[full] = functools.partial(make, full, target, dtype, *arguments)
+            cases[full] = functools.partial(make, full, target, dtype, *arguments)
 
     add("RmsNormGrad 8192x7168", (0.4, 0.4, 1.0), rms_norm_grad, 8192, 7168)
     add("MoeTokenPermuteGrad 4096x8x7168", (0.7, 1.0, 2.0), permute_grad, 4096, 8, 7168)
     add("EmbeddingDenseBackward uniform", (1.2, 0.8, 0.8), embedding, 8192, 4096, 32768, False)
     add("EmbeddingDenseBackward skewed", (1.4, 0.8, 0.8), embedding, 8192, 4096, 32768, True)
     add("MoeInitRoutingQuant 4096x8x7168", (1.5, 1.0, 1.2), routing_quant, 4096, 8, 7168)
-    return found
+    return cases
 
 
 def normal(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -290,10 +290,10 @@ def embedding(name: str, target: float, dtype: Any, rows: int, width: int, vocab
         indices = rng.integers(0, vocabulary, rows)
 
     def theirs(torch: Any) -> Any:
-        given = tensor(torch, grad)
-        wide = given.to(torch.float32)  # torch adds 16-bit floats in 16 bits, which is another operator
+        gradient = tensor(torch, grad)
+        wide = gradient.to(torch.float32)  # torch adds 16-bit floats in 16 bits, which is another operator
         result = torch.ops.aten.embedding_dense_backward(wide, tensor(torch, indices), vocabulary, -1, False)
-        return result.to(given.dtype)
+        return result.to(gradient.dtype)
 
     def call(out: tuple[Any, ...]) -> None:
         ours(grad, indices, vocabulary, 2**64 - 1, False, out=out)

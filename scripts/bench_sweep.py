@@ -26,8 +26,8 @@ class Data:
         self._makers, self._convert = makers, convert
 
     def __getattr__(self, name: str) -> Any:
-        made = self._makers[name]()
-        value = made if isinstance(made, int) else self._convert(made)
+        argument = self._makers[name]()
+        value = argument if isinstance(argument, int) else self._convert(argument)
         setattr(self, name, value)
         return value
 
@@ -211,9 +211,9 @@ def compare(np: Any, torch: Any, ours: Any, theirs: Any, label: str) -> str:
         return f"  SHAPE {first.shape}, torch {tuple(second.shape)}"
     some = slice(None, None, max(1, first.size >> 18))  # a sample of large ones
     wanted = second.reshape(-1)[some].to(torch.float32).numpy()
-    found = first.reshape(-1)[some].astype(np.float32)
+    values = first.reshape(-1)[some].astype(np.float32)
     tolerance = {"fp32": 1e-3, "bf16": 4e-2, "fp16": 1e-2}[label]
     with np.errstate(all="ignore"):
-        wrong = ~np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+        wrong = ~np.isclose(values, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
     share = float(wrong.mean()) if wrong.size else 0.0
     return f"  DIFFERS in {share:.1%}" if share > 0.001 else ""

@@ -53,14 +53,14 @@ def spent() -> Spent:
 
 def least(call: Callable[[], Any], count: int, finish: Callable[[], Any], rounds: int = 8) -> Spent:
     """What one call takes, with its share in ``finish`` after ``count`` of them."""
-    found: list[Spent] = []
+    costs: list[Spent] = []
     for _ in range(rounds):
         before = spent()
         for _ in range(count):
             call()
         finish()
-        found.append(Spent(*(value / count for value in spent().since(before))))
-    return min(found, key=lambda took: took.program + took.device)
+        costs.append(Spent(*(value / count for value in spent().since(before))))
+    return min(costs, key=lambda took: took.program + took.device)
 
 
 def show(name: str, took: Spent, unit: float, word: str) -> None:

@@ -28,7 +28,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 def broken_links(target: Path) -> list[str]:
     """Links to files that are not there: MkDocs checks neither HTML in pages nor links from one language to the other."""
-    found = []
+    broken = []
     for page in target.rglob("*.html"):
         if page.name == "404.html":  # its links are absolute
             continue
@@ -40,8 +40,8 @@ def broken_links(target: Path) -> list[str]:
                 continue
             path = (page.parent / link).resolve()
             if not (path / "index.html" if path.is_dir() else path).exists():
-                found.append(f"{page.relative_to(target)}: {link}")
-    return found
+                broken.append(f"{page.relative_to(target)}: {link}")
+    return broken
 
 
 def fetched(target: Path) -> list[str]:

@@ -59,11 +59,13 @@ def include_directories(directory: Path, more: list[Path]) -> list[Path]:
 
 def check(directory: Path, compiler: str, includes: list[Path], jobs: int) -> dict[str, str]:
     """Operator -> complaint ("" where it agrees), for every operator of the catalog that the headers declare."""
-    known = set(catalog.names())
+    catalog_names = set(catalog.names())
     headers: dict[Path, list[str]] = {}
     seen: set[str] = set()
     for path in header_files(directory):
-        names = [n for n in parse_prototypes(path.read_text("utf-8", "replace")) if n in known and n not in seen]
+        names = [
+            n for n in parse_prototypes(path.read_text("utf-8", "replace")) if n in catalog_names and n not in seen
+        ]
         if names:
             headers[path] = names
             seen.update(names)
@@ -73,14 +75,14 @@ def check(directory: Path, compiler: str, includes: list[Path], jobs: int) -> di
     def check_batch(batch: dict[Path, list[str]]) -> dict[str, str]:
         if not compiles(source(directory, batch), compiler, includes):
             return {name: "" for names in batch.values() for name in names}
-        found = {}
+        complaints = {}
         for path, names in batch.items():
             for name in names:
-                found[name] = compiles(source(directory, {path: [name]}), compiler, includes)
-        return found
+                complaints[name] = compiles(source(directory, {path: [name]}), compiler, includes)
+        return complaints
 
     with ThreadPoolExecutor(jobs) as pool:
-        return {name: complaint for found in pool.map(check_batch, batches) for name, complaint in found.items()}
+        return {name: text for complaints in pool.map(check_batch, batches) for name, text in complaints.items()}
 
 
 def main() -> int:
@@ -92,13 +94,13 @@ def main() -> int:
     arguments = parser.parse_args()
     directory = arguments.directory.resolve()
     includes = include_directories(directory, arguments.include)
-    found = check(directory, arguments.compiler, includes, arguments.jobs)
-    wrong = {name: complaint for name, complaint in found.items() if complaint}
+    complaints = check(directory, arguments.compiler, includes, arguments.jobs)
+    wrong = {name: complaint for name, complaint in complaints.items() if complaint}
     for name, complaint in wrong.items():
         errors = [line for line in complaint.splitlines() if "error" in line] or complaint.splitlines()[:1]
         print(f"{name}: {errors[0]}")
-    print(f"{len(found) - len(wrong)} of {len(found)} operators agree with {directory}")
-    return 1 if wrong or not found else 0
+    print(f"{len(complaints) - len(wrong)} of {len(complaints)} operators agree with {directory}")
+    return 1 if wrong or not complaints else 0
 
 
 if __name__ == "__main__":

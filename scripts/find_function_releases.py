@@ -31,7 +31,9 @@ def declared(checkout: Path, revision: str) -> set[str]:
 
     names = git("ls-tree", "-r", "--name-only", revision).splitlines()
     headers = [name for name in names if re.search(r"(^|/)include/external/acl/.*\.h$", name)]
-    return {found for name in headers for found in re.findall(r"\b(acl\w+)\s*\(", git("show", f"{revision}:{name}"))}
+    return {
+        function for name in headers for function in re.findall(r"\b(acl\w+)\s*\(", git("show", f"{revision}:{name}"))
+    }
 
 
 def main() -> None:

@@ -85,9 +85,9 @@ def is_op_api(name: str) -> bool:
 def sources(repository: Path, wanted: Callable[[str], bool] = is_op_api) -> tuple[str, dict[str, str]]:
     """The commit of a clone, and the text of the sources that are wanted by path, without tests and examples."""
 
-    def git(*arguments: str, given: Optional[bytes] = None) -> bytes:
+    def git(*arguments: str, stdin: Optional[bytes] = None) -> bytes:
         return subprocess.run(
-            ["git", "-C", str(repository), *arguments], input=given, stdout=subprocess.PIPE, check=True
+            ["git", "-C", str(repository), *arguments], input=stdin, stdout=subprocess.PIPE, check=True
         ).stdout
 
     commit = git("rev-parse", "HEAD").decode().strip()
@@ -96,7 +96,7 @@ def sources(repository: Path, wanted: Callable[[str], bool] = is_op_api) -> tupl
         for name in git("ls-tree", "-r", "--name-only", "HEAD").decode().splitlines()
         if wanted(name) and not re.search(r"(^|/)(tests?|examples?|ut|st)/|test_", name)
     ]
-    answer = git("cat-file", "--batch", given="".join(f"HEAD:{name}\n" for name in names).encode())
+    answer = git("cat-file", "--batch", stdin="".join(f"HEAD:{name}\n" for name in names).encode())
     texts, at = {}, 0
     for name in names:
         end = answer.index(b"\n", at)
@@ -146,8 +146,8 @@ def functions(file: str, text: str) -> Iterator[Function]:
             continue
         names = []
         for parameter in split_arguments(match.group(2)):
-            found = re.search(r"(\w+)\s*(?:\[\w*\])?\s*(?:=.*)?$", parameter)
-            names.append(found.group(1) if found else "")
+            name = re.search(r"(\w+)\s*(?:\[\w*\])?\s*(?:=.*)?$", parameter)
+            names.append(name.group(1) if name else "")
         end = balanced(text, match.end() - 1)
         line = bisect.bisect(lines, match.start()) + 1
         head = text[max(text.rfind(letter, 0, match.start()) for letter in ";{}") + 1 : match.start()]
@@ -221,8 +221,8 @@ class Repository:
                     return
                 if "l0op::" in text:
                     return
-                known = self.by_name.get(call.group(1), [])
-                if known and not any(re.search(r"\breturn\s+\w+\s*;", f.body) for f in known):
+                functions = self.by_name.get(call.group(1), [])
+                if functions and not any(re.search(r"\breturn\s+\w+\s*;", f.body) for f in functions):
                     return
                 for argument in split_arguments(call.group(2)):
                     if re.fullmatch(r"\w+", argument):
@@ -238,17 +238,17 @@ class Repository:
             return
         if text in seen:
             return
-        found = False
+        is_returned = False
         if text in function.parameters:
-            found = True
+            is_returned = True
             yield "parameter", text
         for assigned in re.finditer(rf"(?<![\w.>])\b{text}\s*=(?!=)\s*([^;]*);", function.body):
-            found = True
+            is_returned = True
             yield from self.origins(function, assigned.group(1), seen | {text})
         for bound in re.finditer(rf"\bfor\s*\([^;:()]*\b{text}\s*:\s*([^)]*)\)", function.body):
-            found = True
+            is_returned = True
             yield from self.origins(function, bound.group(1), seen | {text})
-        if not found and not re.search(rf"[*&\s]{text}\s*(;|\{{|\()", function.body):
+        if not is_returned and not re.search(rf"[*&\s]{text}\s*(;|\{{|\()", function.body):
             yield "member", text
 
     def note(self, function: Function, expression: str, place: str) -> bool:
@@ -286,20 +286,22 @@ class Repository:
         for caller in self.functions:
             for match in pattern.finditer(caller.body):
                 end = balanced(caller.body, match.end() - 1, "()")
-                given = split_arguments(caller.body[match.end() : end - 1])
-                candidates = [f for f in setting[match.group(1)] if f is not caller and len(f.parameters) >= len(given)]
-                own = any(f.file == caller.file for f in self.by_name[match.group(1)])
+                arguments = split_arguments(caller.body[match.end() : end - 1])
+                candidates = [
+                    f for f in setting[match.group(1)] if f is not caller and len(f.parameters) >= len(arguments)
+                ]
+                in_its_file = any(f.file == caller.file for f in self.by_name[match.group(1)])
                 for called in candidates:
-                    if called.file != caller.file if own else called.local:
+                    if called.file != caller.file if in_its_file else called.local:
                         continue
                     for index, places in list(called.setters.items()):
-                        for place in list(places) if index < len(given) else ():
-                            news = self.note(caller, given[index], place) or news
+                        for place in list(places) if index < len(arguments) else ():
+                            news = self.note(caller, arguments[index], place) or news
         return news
 
     def result(self) -> tuple[dict[str, dict[str, set[str]]], set[str]]:
         """Operator -> argument -> places; and every operator whose phase one was read."""
-        found: dict[str, dict[str, set[str]]] = {}
+        rewritten: dict[str, dict[str, set[str]]] = {}
         read = set()
         by_file: dict[str, list[Function]] = {}
         for function in self.functions:
@@ -308,7 +310,7 @@ class Repository:
                 read.add(name)
                 by_file.setdefault(function.file, []).append(function)
                 for index, places in function.setters.items():
-                    found.setdefault(name, {}).setdefault(function.parameters[index], set()).update(places)
+                    rewritten.setdefault(name, {}).setdefault(function.parameters[index], set()).update(places)
         for file, members in self.members.items():
             entries = by_file.get(file) or [
                 f for other, fs in by_file.items() if Path(other).parent == Path(file).parent for f in fs
@@ -318,8 +320,8 @@ class Repository:
                 for function in owners:
                     name = function.name[: -len("GetWorkspaceSize")]
                     label = member if member in function.parameters else "?" + member
-                    found.setdefault(name, {}).setdefault(label, set()).update(places)
-        return found, read
+                    rewritten.setdefault(name, {}).setdefault(label, set()).update(places)
+        return rewritten, read
 
 
 def main() -> None:
@@ -327,7 +329,7 @@ def main() -> None:
     parser.add_argument("repositories", nargs="+", type=Path)
     parser.add_argument("--write", action="store_true", help="update the catalog's data")
     options = parser.parse_args()
-    found: dict[str, dict[str, set[str]]] = {}
+    rewritten: dict[str, dict[str, set[str]]] = {}
     read: set[str] = set()
     commits: dict[str, str] = {}
     for path in options.repositories:
@@ -339,27 +341,28 @@ def main() -> None:
         operators, entries = repository.result()
         for name, arguments in operators.items():
             for argument, places in arguments.items():
-                found.setdefault(name, {}).setdefault(argument, set()).update(places)
+                rewritten.setdefault(name, {}).setdefault(argument, set()).update(places)
         read |= entries
         commits[repository_name(path)] = commit
         print(f"# {path} {commit}: {len(entries)} operators read, {len(operators)} with setters", file=sys.stderr)
     for name in _ONLY_PRIVATE_FORMATS:
-        found.pop(name, None)
-    for name in sorted(found):
-        for argument, places in sorted(found[name].items()):
+        rewritten.pop(name, None)
+    for name in sorted(rewritten):
+        for argument, places in sorted(rewritten[name].items()):
             print(name, argument, "; ".join(sorted(places)[:2]))
-    known = set(catalog.names())
-    print(f"# {len(found)} operators; {len(known - read)} of the catalog not read", file=sys.stderr)
+    catalog_names = set(catalog.names())
+    print(f"# {len(rewritten)} operators; {len(catalog_names - read)} of the catalog not read", file=sys.stderr)
     if options.write:
-        write(commits, {name: sorted(found[name]) for name in sorted(found) if name in known}, sorted(known - read))
+        in_catalog = {name: sorted(rewritten[name]) for name in sorted(rewritten) if name in catalog_names}
+        write(commits, in_catalog, sorted(catalog_names - read))
 
 
 def repository_name(path: Path) -> str:
     """The name in the clone's remote, else the directory's."""
     command = ["git", "-C", str(path), "remote", "get-url", "origin"]
     remote = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
-    found = re.search(r"(ops-\w+)", remote) or re.search(r"(ops-\w+)", str(path))
-    return found.group(1) if found else path.name
+    repository = re.search(r"(ops-\w+)", remote) or re.search(r"(ops-\w+)", str(path))
+    return repository.group(1) if repository else path.name
 
 
 def write(commits: dict[str, str], rewriting: dict[str, list[str]], unread: list[str]) -> None:
@@ -382,10 +385,10 @@ def write(commits: dict[str, str], rewriting: dict[str, list[str]], unread: list
     )
 
 
-def write_traits(found: dict[str, dict[str, Any]]) -> None:
+def write_traits(rows: dict[str, dict[str, Any]]) -> None:
     """Puts traits into the catalog's file; the text of the others stays as it is."""
     text = TRAITS.read_text(encoding="utf-8")
-    for trait, row in found.items():
+    for trait, row in rows.items():
         values = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in row.items())
         entry = f" {json.dumps(trait)}: {{\n{values}\n }}"
         before = re.search(rf"^ {json.dumps(trait)}: \{{.*?^ \}}", text, re.DOTALL | re.MULTILINE)

@@ -49,15 +49,15 @@ _SLOTS = (Kind.INT_ARRAY, Kind.FLOAT_ARRAY, Kind.BOOL_ARRAY, Kind.SCALAR, Kind.S
 
 def definitions(texts: dict[str, str]) -> dict[str, int]:
     """Operator type -> the number of its inputs, where a definition states them for all products."""
-    found = {}
+    inputs_of = {}
     for text in texts.values():
         added = set(re.findall(r"\bOP_ADD\((\w+)", text))
         for match in _DEFINITION.finditer(text):
             body = text[match.end() : balanced(text, match.end() - 1)]
             inputs = len(re.findall(r"\bthis\s*->\s*Input\s*\(", body))
             if match.group(1) in added and inputs:
-                found[match.group(1)] = inputs
-    return found
+                inputs_of[match.group(1)] = inputs
+    return inputs_of
 
 
 class Wrappers:
@@ -146,11 +146,11 @@ def classify(by_hand: Sequence[Function], defined: dict[str, int]) -> tuple[dict
             if phase_one not in wrappers.wrapping:
                 continue  # composed: the index is ignored
             outputs = sum(p.kind in _TENSORS and p.direction == "out" for p in operator.parameters)
-            known = counted(operator, None) and wrappers.hands_on(phase_one, _last_input(operator) + 1, outputs)
+            is_known = counted(operator, None) and wrappers.hands_on(phase_one, _last_input(operator) + 1, outputs)
         else:
             inputs = defined.get(name[len("aclnn") :])
-            known = inputs is not None and counted(operator, inputs)
-        if not known:
+            is_known = inputs is not None and counted(operator, inputs)
+        if not is_known:
             unknown.append(name)
         elif slots(operator):
             holding[name] = slots(operator)

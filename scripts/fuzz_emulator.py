@@ -116,14 +116,14 @@ class Fuzzer:
         self.call(self.random.choice(("aclrtMemFlush", "aclrtMemInvalidate")), self.device(), self.size())
 
     def allocate(self) -> None:
-        made = ctypes.c_void_p()
+        memory = ctypes.c_void_p()
         name = self.random.choice(("aclrtMalloc", "aclrtMallocAlign32", "aclrtMallocHost"))
         size = self.random.choice((self.fitting(), *WRAPPING, 1 << 40))
         policy = () if name == "aclrtMallocHost" else (self.random.randrange(12),)
-        if self.call(name, ctypes.byref(made), size, *policy) == 0:
+        if self.call(name, ctypes.byref(memory), size, *policy) == 0:
             free = "aclrtFreeHost" if name == "aclrtMallocHost" else "aclrtFree"
-            self.call(free, made)
-            self.call(free, made)  # again
+            self.call(free, memory)
+            self.call(free, memory)  # again
 
     def release(self) -> None:
         self.call("aclrtFree", self.random.choice((None, self.blocks[1] + 1, self.blocks[1] + BLOCK, 0x1000)))
@@ -141,11 +141,11 @@ class Fuzzer:
         self.call(name, self.random.choice((self.dead, 0x1000, self.blocks[1])))
 
     def reserve(self) -> None:
-        made = ctypes.c_void_p()
-        if self.call("aclrtReserveMemAddress", ctypes.byref(made), self.size(), 0, None, 0) == 0:
-            self.call("aclrtMapMem", made, self.size(), self.size(), self.dead, 0)
-            self.call("aclrtUnmapMem", made)
-            self.call("aclrtReleaseMemAddress", made)
+        reserved = ctypes.c_void_p()
+        if self.call("aclrtReserveMemAddress", ctypes.byref(reserved), self.size(), 0, None, 0) == 0:
+            self.call("aclrtMapMem", reserved, self.size(), self.size(), self.dead, 0)
+            self.call("aclrtUnmapMem", reserved)
+            self.call("aclrtReleaseMemAddress", reserved)
 
     def operate(self) -> None:
         """Both phases of an operator on a description that may be anything."""
@@ -170,15 +170,15 @@ class Fuzzer:
 
     def register(self) -> None:
         """Host memory that is mapped, in part, twice, and freed meanwhile."""
-        pinned, found = self.pinned, ctypes.c_void_p()
+        pinned, device_address = self.pinned, ctypes.c_void_p()
         address = self.random.choice((pinned, pinned, pinned + BLOCK, pinned + 2 * BLOCK, pinned + 16, self.writable()))
         address = self.random.choice((address, address, address, self.blocks[1], 0, 8, (1 << 64) - 64))
         inside = pinned + 3 * BLOCK - address if pinned <= address < pinned + 3 * BLOCK else 0
         size = self.random.choice((0, min(inside, 16), min(inside, BLOCK), inside, *WRAPPING))
-        self.call("aclrtHostRegister", address, size, self.random.choice((0, 1, 99)), ctypes.byref(found))
-        self.call("aclrtHostGetDevicePointer", address + self.fitting(), ctypes.byref(found), 0)
-        if found.value:
-            self.call("aclrtMemset", found, self.size(), 7, self.random.choice((self.fitting(), *WRAPPING)))
+        self.call("aclrtHostRegister", address, size, self.random.choice((0, 1, 99)), ctypes.byref(device_address))
+        self.call("aclrtHostGetDevicePointer", address + self.fitting(), ctypes.byref(device_address), 0)
+        if device_address.value:
+            self.call("aclrtMemset", device_address, self.size(), 7, self.random.choice((self.fitting(), *WRAPPING)))
         if self.call("aclrtHostUnregister", self.random.choice((address, pinned, pinned + BLOCK))) == 0:
             return
         for start in (pinned, pinned + 16, pinned + BLOCK, pinned + 2 * BLOCK):
@@ -187,18 +187,18 @@ class Fuzzer:
 
     def map_physical(self) -> None:
         """Memory that is mapped, exported and freed in the wrong order."""
-        made, base, name = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64(self.size())
+        physical, base, name = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64(self.size())
         place = Property(0, 0, self.random.choice((4, 4, 0, 99)), Location(0, self.random.choice((1, 1, 0, 7))), 0)
         size = self.random.choice((2 << 20, 2 << 20, 4 << 20, *EDGES, *WRAPPING))
-        if self.call("aclrtMallocPhysical", ctypes.byref(made), min(size, 1 << 62), ctypes.byref(place), 0) != 0:
-            made.value = self.random.choice((None, self.dead, self.streams[0]))
+        if self.call("aclrtMallocPhysical", ctypes.byref(physical), min(size, 1 << 62), ctypes.byref(place), 0) != 0:
+            physical.value = self.random.choice((None, self.dead, self.streams[0]))
         if self.call("aclrtReserveMemAddress", ctypes.byref(base), 4 << 20, 0, None, 0) != 0:
             base.value = self.random.choice((0, 8, self.blocks[1]))
         steps: list[tuple[str, tuple[object, ...]]] = [
-            ("aclrtMapMem", (base, self.random.choice((2 << 20, size)), self.random.choice((0, 0, size)), made, 0)),
+            ("aclrtMapMem", (base, self.random.choice((2 << 20, size)), self.random.choice((0, 0, size)), physical, 0)),
             ("aclrtUnmapMem", (base,)),
-            ("aclrtFreePhysical", (made,)),
-            ("aclrtMemExportToShareableHandle", (made, 0, self.random.choice((0, 1, 2)), ctypes.byref(name))),
+            ("aclrtFreePhysical", (physical,)),
+            ("aclrtMemExportToShareableHandle", (physical, 0, self.random.choice((0, 1, 2)), ctypes.byref(name))),
             ("aclrtMemSetPidToShareableHandle", (name, (ctypes.c_int32 * 2)(1, 2), self.random.choice((0, 2)))),
             (
                 "aclrtMemImportFromShareableHandle",
@@ -210,13 +210,13 @@ class Fuzzer:
             self.call(step, *arguments)
         for step in ("aclrtUnmapMem", "aclrtReleaseMemAddress"):
             self.call(step, base)
-        self.call("aclrtFreePhysical", made)
+        self.call("aclrtFreePhysical", physical)
 
     def share(self) -> None:
         key = ctypes.create_string_buffer(b"ascend-emulator-" + self.random.choice((b"", b"f" * 48, b"0" * 49)), 65)
         address, flags = self.device(), self.random.choice((0, 1, 2, (1 << 64) - 1))
-        given = self.random.choice((65, 65, 65, 64, 0, 1 << 63))
-        exported = self.call("aclrtIpcMemGetExportKey", address, self.size(), key, given, flags) == 0
+        key_size = self.random.choice((65, 65, 65, 64, 0, 1 << 63))
+        exported = self.call("aclrtIpcMemGetExportKey", address, self.size(), key, key_size, flags) == 0
         pids = (ctypes.c_int32 * 4)(0, -1, 1 << 30, self.random.randrange(1 << 15))
         self.call("aclrtIpcMemSetImportPid", key, pids, self.random.choice((0, 4, 4, 1 << 60)) if not exported else 4)
         mapped = ctypes.c_void_p()
@@ -298,10 +298,10 @@ class Fuzzer:
         """What nobody was to write is as it was."""
         self.cann._function("aclrtSynchronizeDevice")()
         self.cann.message()
-        found = np.zeros(BLOCK, np.uint8)
+        guard = np.zeros(BLOCK, np.uint8)
         for block in (self.blocks[0], self.blocks[2]):
-            self.cann.aclrtMemcpy(found.ctypes.data, BLOCK, block, BLOCK, 2)
-            assert (found == self.guard).all(), "a guard in device memory has changed"
+            self.cann.aclrtMemcpy(guard.ctypes.data, BLOCK, block, BLOCK, 2)
+            assert (guard == self.guard).all(), "a guard in device memory has changed"
         assert (self.host[:BLOCK] == 0xA5).all(), "the host memory before a buffer has changed"
         assert (self.host[-BLOCK:] == 0xA5).all(), "the host memory after a buffer has changed"
 

@@ -25,7 +25,7 @@ PARTS = (stub, pages, errors)
 SHOWN = 12  # lines of a difference that --check prints
 
 
-def made() -> dict[Path, str]:
+def generated() -> dict[Path, str]:
     """The text of every generated file; "" for one that should not be there."""
     files: dict[Path, str] = {}
     for part in PARTS:
@@ -50,7 +50,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a committed file would change")
     arguments = parser.parse_args()
-    stale = {path: text for path, text in made().items() if present(path) != text}
+    stale = {path: text for path, text in generated().items() if present(path) != text}
     if arguments.check:
         for path, text in sorted(stale.items()):
             print(report(path, text))

@@ -35,7 +35,7 @@ class AddressesHook(MetadataHookInterface):
         urls = {"CANN documentation": "https://www.hiascend.com/document"}
         if home:
             pages = f"{home}/blob/v{metadata['version']}/" if "version" in metadata else f"{home}/blob/main/"
-            text = re.sub(r"\]\((?!\w+:)([^)#]+)", lambda found: f"]({pages}{found[1]}", text)
+            text = re.sub(r"\]\((?!\w+:)([^)#]+)", lambda match: f"]({pages}{match[1]}", text)
             urls.update(
                 Homepage=home, Issues=f"{home}/issues", Changelog=f"{pages}CHANGELOG.md", Documentation=f"{pages}docs"
             )

@@ -53,13 +53,13 @@ class Facts:
 
 def products(text: str) -> Optional[str]:
     """The products that a document marks as supported; None where its list is of another form."""
-    found = []
+    names = []
     for product, term in PRODUCTS.items():
         match = re.search(rf"<term>{re.escape(term)}[^<]*</term>[：:|\s]*(支持|不支持|√|×|x)", text)
         if match is None:
             return None
-        found += [product] if match.group(1) in ("支持", "√") else []
-    return " ".join(found)
+        names += [product] if match.group(1) in ("支持", "√") else []
+    return " ".join(names)
 
 
 def cells(row: str) -> list[str]:
@@ -104,37 +104,37 @@ def parameter_facts(row: dict[str, str]) -> dict[str, Any]:
 
 def read(checkout: Path) -> dict[str, Facts]:
     """Everything that the sources below a folder state, by operator."""
-    found: dict[str, Facts] = {}
+    facts_of: dict[str, Facts] = {}
     # Of an operator that is there twice, contributed and regular, the regular one counts.
     for path in sorted(checkout.rglob("docs/acl*.md"), key=lambda path: ("experimental" not in path.parts, path)):
         text = path.read_text(encoding="utf-8", errors="replace")
         for name, prototype in parse_prototypes(text).items():
-            found[name] = Facts(prototype, path.relative_to(checkout).as_posix(), products(text))
+            facts_of[name] = Facts(prototype, path.relative_to(checkout).as_posix(), products(text))
         for name, parameters in parameter_tables(text):
-            if name in found:
-                found[name].parameters = parameters
+            if name in facts_of:
+                facts_of[name].parameters = parameters
     for name, prototype in parse_headers(checkout).items():
-        found.setdefault(name, Facts()).prototype = prototype
-    return found
+        facts_of.setdefault(name, Facts()).prototype = prototype
+    return facts_of
 
 
 def differences(name: str, facts: Facts, entry: dict[str, Any], repository: str) -> dict[str, tuple[Any, Any]]:
     """Where an entry of the catalog states something else: key -> what it has, what the sources have."""
-    found: dict[str, tuple[Any, Any]] = {}
+    differences: dict[str, tuple[Any, Any]] = {}
     if facts.document is not None and entry.get("document") != f"{repository}/{facts.document}":
-        found["document"] = (entry.get("document"), f"{repository}/{facts.document}")
+        differences["document"] = (entry.get("document"), f"{repository}/{facts.document}")
     if facts.products is not None and entry.get("products") != facts.products:
-        found["products"] = (entry.get("products"), facts.products)
+        differences["products"] = (entry.get("products"), facts.products)
     ours = [(abi_type(row["ctype"]), row["name"]) for row in entry["parameters"]]
     theirs = [(abi_type(ctype), parameter) for ctype, parameter in facts.prototype or ()]
     if theirs and ours != theirs:
-        found["prototype"] = (ours, theirs)
+        differences["prototype"] = (ours, theirs)
     for row in entry["parameters"]:
         if "Tensor" in row["ctype"]:
             for key, value in facts.parameters.get(row["name"], {}).items():
                 if row.get(key) != value:
-                    found[f"{row['name']}.{key}"] = (row.get(key), value)
-    return found
+                    differences[f"{row['name']}.{key}"] = (row.get(key), value)
+    return differences
 
 
 def take_over(entry: dict[str, Any], changes: dict[str, tuple[Any, Any]]) -> None:
@@ -166,11 +166,11 @@ def main() -> int:
     options = parser.parse_args()
     repository = options.checkout.resolve().name
     facts = read(options.checkout)
-    known: set[str] = set()
+    catalog_names: set[str] = set()
     changed = 0
     for path in sorted(catalog.DATA.glob(f"{repository}.*.json")):
         entries = json.loads(path.read_text(encoding="utf-8"))
-        known |= entries.keys()
+        catalog_names |= entries.keys()
         for name, entry in entries.items():
             changes = differences(name, facts[name], entry, repository) if name in facts else {}
             changed += bool(changes)
@@ -180,7 +180,9 @@ def main() -> int:
         if options.write:
             texts = ",\n\n".join(entry_text(name, entry) for name, entry in entries.items())
             path.write_text("{\n" + texts + "\n}\n", encoding="utf-8")
-    print(f"{len(known & facts.keys())} of {len(known)} operators of {repository} found, {changed} differ")
+    print(
+        f"{len(catalog_names & facts.keys())} of {len(catalog_names)} operators of {repository} found, {changed} differ"
+    )
     new = sorted(name for name in facts.keys() - set(catalog.names()) if not name.startswith("aclnnInner"))
     print(f"not in the catalog: {' '.join(new) or 'none'}")
     if options.write:

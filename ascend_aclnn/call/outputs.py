@@ -32,7 +32,7 @@ def bind_outputs(call: Invocation, out: Any) -> None:
     for (position, parameter), item in zip(plan.outputs, output_items(plan, out)):
         if item is not None:
             call.given_outputs[position] = item
-            call.values[position] = _given(call, position, parameter, item)
+            call.values[position] = _passed_output(call, position, parameter, item)
             continue
         if parameter.optional and out is not None:
             continue  # skipped: a null pointer
@@ -68,9 +68,9 @@ def output_items(plan: CallPlan, out: Any) -> Sequence[Any]:
     return items
 
 
-def _given(call: Invocation, position: int, parameter: Parameter, item: Any) -> Any:
+def _passed_output(call: Invocation, position: int, parameter: Parameter, item: Any) -> Any:
     if parameter.kind is Kind.TENSOR_LIST and isinstance(item, (list, tuple)):
-        return [_given(call, position, parameter, part) for part in item]
+        return [_passed_output(call, position, parameter, part) for part in item]
     if isinstance(item, Tensor):
         call.check_backend(parameter, item)
         return call.formatted(position, item)

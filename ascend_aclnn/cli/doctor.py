@@ -52,16 +52,16 @@ def add_commands(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    found = report()
-    print(json.dumps(found, indent=2) if options.json else render(found))
-    return int(bool(found["stops"]))
+    facts = report()
+    print(json.dumps(facts, indent=2) if options.json else render(facts))
+    return int(bool(facts["stops"]))
 
 
 def report() -> dict[str, Any]:
     """Everything that ``render`` says, for programs."""
     wanted = os.environ.get("ASCEND_ACLNN_BACKEND") or "auto"
     search = library.search(os.environ)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "backend": "numpy",
         "asked_for": wanted,
         "looked_in": search.looked_in,
@@ -83,27 +83,27 @@ def report() -> dict[str, Any]:
         problem, _, rest = str(error).partition("\n")
         lines = [line.strip() for line in rest.splitlines()]
         last = lines.pop() if search.runtime is not None and lines else None
-        found["advice"] = search.remedy() if search.runtime is None else symptom_of(str(error)) or last
+        facts["advice"] = search.remedy() if search.runtime is None else symptom_of(str(error)) or last
         # Where nothing was found, the places and refusals above say the rest.
-        found["problem"] = problem if search.runtime is None else "\n".join([problem, *lines])
+        facts["problem"] = problem if search.runtime is None else "\n".join([problem, *lines])
     else:
-        found.update(_device(npu))
+        facts.update(_device(npu))
         if wanted != "numpy":
-            found["backend"] = "npu"
-    if found["backend"] == "numpy":
-        found["product"] = _product(found["soc"])
+            facts["backend"] = "npu"
+    if facts["backend"] == "numpy":
+        facts["product"] = _product(facts["soc"])
     findings: list[Finding] = []
     if npu is not None or search.runtime is not None:
         findings += check_visible_devices(os.environ)
     if not _is_emulated(npu, search.runtime):  # the emulated device asks nothing of the host
         findings += check_host(ROOT, os.environ, npu.library_path if npu else search.runtime, _short_name(npu))
-    faults = [] if npu is None else [*_silent(found["devices"]), *_try_devices(npu, found["devices"])]
+    faults = [] if npu is None else [*_silent(facts["devices"]), *_try_devices(npu, facts["devices"])]
     findings += faults
-    found["findings"] = [finding._asdict() for finding in findings]
+    facts["findings"] = [finding._asdict() for finding in findings]
     unusable = npu is None and (search.runtime is not None or bool(search.refused))
-    found["stops"] = _stops(wanted, npu is not None, unusable, faults)
-    found["log"] = last_log_lines(ROOT, os.environ) if findings or unusable else []
-    return found
+    facts["stops"] = _stops(wanted, npu is not None, unusable, faults)
+    facts["log"] = last_log_lines(ROOT, os.environ) if findings or unusable else []
+    return facts
 
 
 def _is_emulated(npu: Optional[NpuBackend], runtime: Optional[Path]) -> bool:
@@ -221,69 +221,69 @@ def _emulator() -> str:
 # ------------------------------------------------------------------------------------------------------- text
 
 
-def render(found: Optional[dict[str, Any]] = None) -> str:
+def render(facts: Optional[dict[str, Any]] = None) -> str:
     """The report as text."""
-    found = report() if found is None else found
+    facts = report() if facts is None else facts
     rows: list[tuple[str, str]] = []
-    on_device = "devices" in found
-    if found["backend"] == "npu":
-        rows.append(("backend", f"npu ({'emulated device' if found['emulated'] else found['product']})"))
+    on_device = "devices" in facts
+    if facts["backend"] == "npu":
+        rows.append(("backend", f"npu ({'emulated device' if facts['emulated'] else facts['product']})"))
     elif on_device:
         rows.append(("backend", "numpy (ASCEND_ACLNN_BACKEND=numpy; there is a usable device)"))
-    elif found["library"] is None:
-        rows.append(("backend", f"numpy (no Ascend device: {found['problem']})"))
+    elif facts["library"] is None:
+        rows.append(("backend", f"numpy (no Ascend device: {facts['problem']})"))
     else:
         rows.append(("backend", "numpy (no usable Ascend device)"))
-        rows += [("problem" if i == 0 else "", line) for i, line in enumerate(found["problem"].splitlines())]
+        rows += [("problem" if i == 0 else "", line) for i, line in enumerate(facts["problem"].splitlines())]
     if on_device:
-        rows += _device_rows(found)
+        rows += _device_rows(facts)
     else:
-        rows.append(("looked in", ", ".join(found["looked_in"])))
-    rows += [("refused", f"{item['path']}: {item['reason']}") for item in found["refused"]]
-    if found["advice"]:
-        label, colon, text = found["advice"].partition("to use a card: ")
+        rows.append(("looked in", ", ".join(facts["looked_in"])))
+    rows += [("refused", f"{item['path']}: {item['reason']}") for item in facts["refused"]]
+    if facts["advice"]:
+        label, colon, text = facts["advice"].partition("to use a card: ")
         rows.append(("to use a card", text) if colon else ("to do", label))
-    said = {found["advice"]}
-    for item in found["findings"]:
+    said = {facts["advice"]}
+    for item in facts["findings"]:
         rows.append((item["check"], item["text"].splitlines()[0]))
         if item["remedy"] not in said:
             rows.append(("  to do", item["remedy"]))
         said.add(item["remedy"])
-    rows += [("plog", line) for line in found["log"]]
-    if found["backend"] == "npu" and not found["findings"]:
+    rows += [("plog", line) for line in facts["log"]]
+    if facts["backend"] == "npu" and not facts["findings"]:
         rows.append(("checked", "one addition on each device"))
-    if found["backend"] == "numpy":
-        rows.append(("rules of", f"{found['soc']} ({found['product']}); change with ASCEND_ACLNN_SOC"))
-    rows.append(("operators", _operators(found)))
-    rows.append(("emulator", found["emulator"]))
+    if facts["backend"] == "numpy":
+        rows.append(("rules of", f"{facts['soc']} ({facts['product']}); change with ASCEND_ACLNN_SOC"))
+    rows.append(("operators", _operators(facts)))
+    rows.append(("emulator", facts["emulator"]))
     rows += [
         ("variable", f"{name}={value}   ({variables.meaning(name)})")
-        for name, value in found["environment"].items()
+        for name, value in facts["environment"].items()
         if value is not None
     ]
-    rows += [("stops work", reason) for reason in found["stops"]]
+    rows += [("stops work", reason) for reason in facts["stops"]]
     width = max(len(label) for label, _ in rows) + 4
     return "\n".join(f"{label:<{width}}{text}".rstrip() for label, text in rows)
 
 
-def _device_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
-    versions = f"{found['cann'] or 'version not known'}"
-    if found["driver"]:
-        versions += f", driver {found['driver']}"
-    rows = [("library", found["library"]), ("CANN", versions)]
-    for device in found["devices"]:
+def _device_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    versions = f"{facts['cann'] or 'version not known'}"
+    if facts["driver"]:
+        versions += f", driver {facts['driver']}"
+    rows = [("library", facts["library"]), ("CANN", versions)]
+    for device in facts["devices"]:
         if "problem" in device:  # a finding, below
             continue
         free, total = (device[key] / 2**30 for key in ("free", "total"))
-        rows.append((f"device {device['index']}", f"{found['soc']}, {free:.1f} of {total:.1f} GiB free"))
-    names = [Path(path).name for path in found["operator_libraries"]]
+        rows.append((f"device {device['index']}", f"{facts['soc']}, {free:.1f} of {total:.1f} GiB free"))
+    names = [Path(path).name for path in facts["operator_libraries"]]
     rows.append(("libraries", ", ".join(names) or "no operator library found beside the runtime"))
-    rows += [("refused", f"{item['path']}: {item['reason']}") for item in found["operator_libraries_refused"]]
+    rows += [("refused", f"{item['path']}: {item['reason']}") for item in facts["operator_libraries_refused"]]
     return rows
 
 
-def _operators(found: dict[str, Any]) -> str:
-    text = f"{found['operators']} in the catalog"
-    if "exported" in found:
-        text += f", {found['exported']} in this CANN"
-    return f"{text}, {found['references']} with a NumPy reference"
+def _operators(facts: dict[str, Any]) -> str:
+    text = f"{facts['operators']} in the catalog"
+    if "exported" in facts:
+        text += f", {facts['exported']} in this CANN"
+    return f"{text}, {facts['references']} with a NumPy reference"

@@ -311,7 +311,7 @@ class NetworkGroup(Group):
         (self._number,) = _TOKEN.unpack(hashlib.sha256(b"number" + info.secret).digest()[: _TOKEN.size])
         self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         # what is being sent, by rank and channel: each channel has a thread of its own
-        self._given: dict[tuple[int, int], list[tuple[Any, Any]]] = collections.defaultdict(list)
+        self._sending: dict[tuple[int, int], list[tuple[Any, Any]]] = collections.defaultdict(list)
         answers = self.exchange(self._proof(info, rank) + _TOKEN.pack(place.lobby.process), timeout)
         for peer, answer in enumerate(answers):
             proof, process = answer[: -_TOKEN.size], answer[-_TOKEN.size :]
@@ -408,13 +408,13 @@ class NetworkGroup(Group):
             raise self.fail(error) from None
 
     def send(self, peer: int, channel: int, message: bytes) -> None:
-        under_way = [entry for entry in self._given[peer, channel] if not entry[0].is_completed()]
-        self._given[peer, channel] = [*under_way, *self._send(peer, channel, message)]
+        under_way = [entry for entry in self._sending[peer, channel] if not entry[0].is_completed()]
+        self._sending[peer, channel] = [*under_way, *self._send(peer, channel, message)]
 
     def refuse(self, peer: int, text: str) -> None:
         super().refuse(peer, text)
         with contextlib.suppress(CommunicationError):  # gloo forgets what the peer has not received when it is ended
-            self._finish(peer, self._given[peer, POINT_TO_POINT][-2:], time.monotonic() + GRACE_SECONDS)
+            self._finish(peer, self._sending[peer, POINT_TO_POINT][-2:], time.monotonic() + GRACE_SECONDS)
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         length = np.zeros(1, np.int64)
@@ -492,7 +492,7 @@ class NetworkGroup(Group):
         return Location(POINTS, 0)
 
     def give(self, peer: int, array: Array) -> None:
-        self._given[peer, POINT_TO_POINT].append(self._start(peer, _GIVEN, array))
+        self._sending[peer, POINT_TO_POINT].append(self._start(peer, _GIVEN, array))
 
     def take(self, peer: int, place: Location, dtype: np.dtype[Any], count: int) -> Array:
         array = np.empty(count, dtype)
@@ -515,7 +515,7 @@ class NetworkGroup(Group):
     def _release(self) -> None:
         if self._gloo is not None:
             self._lobby.leave(self._number)
-        self._given.clear()
+        self._sending.clear()
         self._gloo = None
 
 

@@ -201,7 +201,7 @@ class HostGroup(Group):
         self.lock_of_points = threading.Lock()
         self.points_used = 0  # bytes of POINTS
         self._batches = 0
-        self._kept = 0  # which half of KEPT was used last
+        self._kept_half = 0  # which half of KEPT was used last
         self._peers: dict[tuple[int, int], socket.socket] = {}
         self._unread: dict[tuple[int, int], bytes] = {}  # of messages that have not been received whole
         self._segments: dict[tuple[int, int], Segment] = {}
@@ -288,8 +288,8 @@ class HostGroup(Group):
         expected: Optional[tuple[int, int]] = None,
     ) -> bool:
         """Proves this rank to a peer and checks the peer's proof. Other processes are refused."""
-        left = max(deadline - time.monotonic(), 0.001)
-        connection.settimeout(left if expected is not None else min(left, _HELLO_SECONDS))
+        seconds = max(deadline - time.monotonic(), 0.001)
+        connection.settimeout(seconds if expected is not None else min(seconds, _HELLO_SECONDS))
         try:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
             process, user, _ = struct.unpack("3i", credentials)
@@ -454,9 +454,9 @@ class HostGroup(Group):
     def publish(self, array: Array) -> Location:
         if array.nbytes <= KEPT_BYTES:
             # Others may still read the other half. A rank that takes part in the next exchange has read this one.
-            self._kept ^= KEPT_BYTES
-            self.local_segments[KEPT].reserve(2 * KEPT_BYTES)[self._kept :][: array.nbytes] = array.view(np.uint8)
-            return Location(KEPT, self._kept)
+            self._kept_half ^= KEPT_BYTES
+            self.local_segments[KEPT].reserve(2 * KEPT_BYTES)[self._kept_half :][: array.nbytes] = array.view(np.uint8)
+            return Location(KEPT, self._kept_half)
         self.local_segments[SCRATCH].reserve(array.nbytes)[: array.nbytes] = array.view(np.uint8)
         return Location(SCRATCH, 0)
 

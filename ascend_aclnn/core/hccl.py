@@ -300,14 +300,14 @@ def match_items(
     A send goes to the first receive of its count and data type that is left (``ProcessSelfSendRecvTasks`` of HCCL's sources).
     ValueError where one is left alone.
     """
-    left, pairs = dict(enumerate(receives)), []
+    unmatched, pairs = dict(enumerate(receives)), []
     for number, item in enumerate(sends):
-        place = next((place for place, receive in left.items() if receive == item), None)
+        place = next((place for place, receive in unmatched.items() if receive == item), None)
         if place is None:
             raise ValueError(_alone("send", item, rank, "receive from"))
-        del left[place]
+        del unmatched[place]
         pairs.append((number, place))
-    for item in left.values():
+    for item in unmatched.values():
         raise ValueError(_alone("receive", item, rank, "send to"))
     return pairs
 

@@ -126,12 +126,12 @@ class TensorSpec:
     @property
     def description(self) -> Description:
         """What follows from the spec; the same object for specs that are alike."""
-        known = self._description
-        if known is None:
-            known = self._description = _describe(
+        description = self._description
+        if description is None:
+            description = self._description = _describe(
                 self._shape, self._dtype, self._strides, self._offset, self._format, self._storage_shape
             )
-        return known
+        return description
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Another shape for the same offset, in row-major order."""

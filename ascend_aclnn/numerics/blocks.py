@@ -237,7 +237,10 @@ def along(function: Callable[..., Any], axes: Axes, inputs: Sequence[Any], outpu
                 else item
                 for item in inputs
             ]
-            places = [None if output is None else output[_kept(piece, lines.lost[id(output)])] for output in outputs]
+            places = [
+                None if output is None else output[_without_lost_axes(piece, lines.lost[id(output)])]
+                for output in outputs
+            ]
             program = rows
             if repeated:
                 whole_or_cut = [item if part is None else part for item, part in zip(inputs, parts)]
@@ -336,7 +339,7 @@ def _lost_axes(output: Array, first: Array, axes: set[int]) -> Optional[set[int]
     return None
 
 
-def _kept(piece: tuple[slice, ...], lost: Optional[set[int]]) -> tuple[slice, ...]:
+def _without_lost_axes(piece: tuple[slice, ...], lost: Optional[set[int]]) -> tuple[slice, ...]:
     return tuple(part for axis, part in enumerate(piece) if not lost or axis not in lost)
 
 

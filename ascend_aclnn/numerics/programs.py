@@ -141,7 +141,7 @@ class Program:
                 *(self._levels[node] for _, node in self._row_results),
             ]
         )
-        self._kept: dict[int, set[int]] = {}  # of each phase, the values to keep for later ones
+        self._values_for_later: dict[int, set[int]] = {}  # of each phase, the values to keep for later ones
         phases: list[Union[Phase, list[_Step]]] = []
         phase = Assembly()
         for level in range(end, -1, -1):
@@ -176,7 +176,7 @@ class Program:
         if number not in self._blocks:
             node = self._nodes[number]
             if node.kind == "tile" or node.kind == "input":
-                self._kept.setdefault(self._levels[number], set()).add(number)
+                self._values_for_later.setdefault(self._levels[number], set()).add(number)
             self._blocks[number] = 1 + max([-1, *self._blocks.values()])
         return self._blocks[number]
 
@@ -202,7 +202,7 @@ class Program:
                 alone = self._uses.count(argument) == 1 and source_node.kind == "tile" and target.kind == "scratch"
                 if alone and argument not in self._blocks:  # NumPy's function works in place
                     self._blocks[argument] = target.number
-                    self._kept.setdefault(self._levels[argument], set()).add(argument)
+                    self._values_for_later.setdefault(self._levels[argument], set()).add(argument)
                 source = Operand("scratch", self._keep(argument))
             steps.append(_Step(number, node.what, (), source, target))
         return steps[::-1]
@@ -244,7 +244,7 @@ class Program:
             return value
 
         stores = [(emit(node), Operand("output", output)) for output, node in stored]
-        for number in sorted(self._kept.get(level, ())):
+        for number in sorted(self._values_for_later.get(level, ())):
             code.append(("store", phase.operand(Operand("scratch", self._blocks[number])), (emit(number),)))
         for number, node in enumerate(self._nodes):
             if node.kind == "reduce" and self._levels[number] == level:

@@ -23,17 +23,17 @@ _NAME = "ascend-aclnn-compute"
 class _Share:
     """Work offered to other threads until its owner withdraws it."""
 
-    __slots__ = ("_done", "_failure", "_taken", "_work")
+    __slots__ = ("_begun", "_done", "_failure", "_work")
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work: Optional[Callable[[], None]] = work
         self._failure: Optional[BaseException] = None
-        self._taken, self._done = threading.Lock(), threading.Lock()
+        self._begun, self._done = threading.Lock(), threading.Lock()
         self._done.acquire()
 
     def take(self) -> None:
         work = self._work
-        if work is None or not self._taken.acquire(blocking=False):
+        if work is None or not self._begun.acquire(blocking=False):
             return
         try:
             work()
@@ -45,7 +45,7 @@ class _Share:
 
     def finish(self) -> Optional[BaseException]:
         """Withdraws the work if no thread has begun it, else waits for its end. Returns its exception, or what ended the wait."""
-        if self._taken.acquire(blocking=False):
+        if self._begun.acquire(blocking=False):
             self._work = None  # the entry stays in the queue without its arrays
             return None
         interruption: Optional[BaseException] = None

@@ -64,7 +64,7 @@ class Notes:
 
     def __init__(self, axes: int) -> None:
         self.nodes: list[Node] = []
-        self.known: dict[Any, int] = {}
+        self.node_by_key: dict[Any, int] = {}
         self.width = 0  # elements in a row
         self.axes = axes  # the last axes, which the formula works along; 0 for one that is element-wise
 
@@ -79,11 +79,11 @@ class Notes:
         """The number of a node; equal operations on tiles are one node."""
         if key is None:
             key = node if node.kind == "tile" else None
-        if key is not None and key in self.known:
-            return self.known[key]
+        if key is not None and key in self.node_by_key:
+            return self.node_by_key[key]
         self.nodes.append(node)
         if key is not None:
-            self.known[key] = len(self.nodes) - 1
+            self.node_by_key[key] = len(self.nodes) - 1
         return len(self.nodes) - 1
 
 

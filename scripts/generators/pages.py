@@ -26,7 +26,7 @@ PARTS = (
 
 class Row(NamedTuple):
     operator: Operator
-    known: Coverage
+    coverage: Coverage
 
 
 def family_of(operator: Operator) -> str:
@@ -39,7 +39,7 @@ def page_name(family: str) -> str:
 
 
 def count(rows: Sequence[Row], what: str) -> int:
-    return sum(getattr(row.known, what) for row in rows)
+    return sum(getattr(row.coverage, what) for row in rows)
 
 
 def mark(value: bool) -> str:
@@ -96,7 +96,7 @@ def family_page(family: str, rows: list[Row]) -> str:
             "| operator | what it computes | function | products | since | outputs | checks | NumPy |",
             "| --- " * 8 + "|",
         ]
-        for operator, known in some:
+        for operator, covered in some:
             signature = python_signature(operator).replace(", *, out=None, stream=None)", ")")
             signature = signature.replace("(*, out=None, stream=None)", "()")
             cells = [
@@ -105,9 +105,9 @@ def family_page(family: str, rows: list[Row]) -> str:
                 f"`{signature}`",
                 " ".join(operator.products or ()),
                 operator.since,
-                mark(known.outputs),
-                mark(known.checks),
-                mark(known.reference),
+                mark(covered.outputs),
+                mark(covered.checks),
+                mark(covered.reference),
             ]
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
@@ -141,7 +141,7 @@ def picture(families: dict[str, list[Row]]) -> str:
         y = top + step * i
         lines.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end" fill="#222222">{html.escape(family)}</text>')
         references = count(rows, "reference")
-        rules = sum(row.known.checks and not row.known.reference for row in rows)
+        rules = sum(row.coverage.checks and not row.coverage.reference for row in rows)
         start = float(left)
         for number, (_, colour) in zip((references, rules, len(rows) - references - rules), PARTS):
             length = bar * number / longest

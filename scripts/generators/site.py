@@ -59,6 +59,8 @@ NAVIGATION = (
     ("docs/results/host-cost.md", "The host's share", "主机侧开销"),
     ("docs/results/torch-tensors.md", "torch's NPU tensors", "torch 的 NPU 张量"),
     ("docs/results/emulated-device.md", "The emulated device", "仿真设备"),
+    ("docs/results/collectives.md", "Collectives", "集合通信"),
+    ("docs/results/collectives-ranks.md", "Collectives of many ranks", "集合通信(多 rank)"),
     ("docs/results/import.md", "Import", "导入耗时"),
     ("docs/architecture.md", "Architecture", "架构"),
     ("docs/internals.md", "Internals", "内部实现"),
@@ -94,16 +96,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells]]
 
 
-def fact_rows(operator: Operator, known: Coverage) -> list[tuple[str, str]]:
+def fact_rows(operator: Operator, coverage: Coverage) -> list[tuple[str, str]]:
     """What is known of an operator beside its parameters."""
     return [
         ("products", " ".join(operator.products or ()) or "not documented"),
         ("since", since_words(operator)),
         *([("experimental", "yes")] if operator.experimental else []),
         *[(f"determinism, {products}", words) for products, words in (operator.determinism or {}).items()],
-        ("outputs", "allocated by a rule" if known.outputs else "to be passed as out="),
-        ("checks", "own rules" if known.checks else "the tables of the document"),
-        ("NumPy", "has a reference" if known.reference else "no reference"),
+        ("outputs", "allocated by a rule" if coverage.outputs else "to be passed as out="),
+        ("checks", "own rules" if coverage.checks else "the tables of the document"),
+        ("NumPy", "has a reference" if coverage.reference else "no reference"),
         ("header", f"`{operator.header}`"),
     ]
 
@@ -150,9 +152,9 @@ def operator_page(operator: Operator) -> str:
 def linked(text: str, prefix: str, suffix: str) -> str:
     """A family page, or the overview, whose operators lead to their pages here."""
 
-    def link(found: re.Match[str]) -> str:
-        target = f"{prefix}{found[1]}{suffix}"
-        return f"| [{found[1]}]({target}) |" if suffix == ".md" else f'| <a href="{target}">{found[1]}</a> |'
+    def link(match: re.Match[str]) -> str:
+        target = f"{prefix}{match[1]}{suffix}"
+        return f"| [{match[1]}]({target}) |" if suffix == ".md" else f'| <a href="{target}">{match[1]}</a> |'
 
     text = re.sub(r"^\| \[?(acl\w+)(?:\]\([^)]*\))? \|", link, text, flags=re.M)
     return text.replace("(README.md)", "(index.md)").replace(pages.NOTE, "")
@@ -161,8 +163,8 @@ def linked(text: str, prefix: str, suffix: str) -> str:
 def chinese(text: str) -> str:
     """A family page with Chinese headings."""
 
-    def translate(found: re.Match[str]) -> str:
-        words = [cell.strip() for cell in found[0].strip("|").split("|")]
+    def translate(match: re.Match[str]) -> str:
+        words = [cell.strip() for cell in match[0].strip("|").split("|")]
         return f"| {' | '.join(CHINESE.get(word, word) for word in words)} |"
 
     text = re.sub(r"^\| (?:operator|family) \|.*\|$", translate, text, flags=re.M)
@@ -191,9 +193,9 @@ def rewritten(text: str, source: str) -> str:
     folder = posixpath.dirname(source)
     on_the_site = posixpath.dirname(place(source))
 
-    def link(found: re.Match[str]) -> str:
-        target = posixpath.normpath(posixpath.join(folder, found[1]))
-        return f"]({posixpath.relpath(place(target), on_the_site or '.')}{found[2]})"
+    def link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(folder, match[1]))
+        return f"]({posixpath.relpath(place(target), on_the_site or '.')}{match[2]})"
 
     if source.startswith("README"):
         text = text.replace("[中文说明](README.zh-CN.md)", '<a href="zh/">中文说明</a>')
@@ -203,31 +205,31 @@ def rewritten(text: str, source: str) -> str:
 
 @functools.cache
 def family_pages() -> dict[str, str]:
-    made = {path.name: text for path, text in pages.files().items()}
-    return {f"operators/{'index.md' if name == 'README.md' else name}": text for name, text in made.items()}
+    files = {path.name: text for path, text in pages.files().items()}
+    return {f"operators/{'index.md' if name == 'README.md' else name}": text for name, text in files.items()}
 
 
 def files() -> dict[str, str]:
     """The English site's pages by their paths."""
     families = family_pages()
-    made = {name: linked(text, "", ".md") if name.endswith(".md") else text for name, text in families.items()}
+    files = {name: linked(text, "", ".md") if name.endswith(".md") else text for name, text in families.items()}
     for source, _, _ in NAVIGATION:
-        made[place(source)] = rewritten((ROOT / source).read_text(encoding="utf-8"), source)
+        files[place(source)] = rewritten((ROOT / source).read_text(encoding="utf-8"), source)
     for operator in map(catalog.get, catalog.names()):
-        made[f"operators/{operator.name}.md"] = operator_page(operator)
-    return made
+        files[f"operators/{operator.name}.md"] = operator_page(operator)
+    return files
 
 
 def chinese_files() -> dict[str, str]:
     """The Chinese site's: README and error codes in Chinese, the other pages as they are, families with Chinese headings."""
-    made: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name, text in family_pages().items():
-        made[name] = chinese(linked(text, "../../../operators/", "/")) if name.endswith(".md") else text
+        files[name] = chinese(linked(text, "../../../operators/", "/")) if name.endswith(".md") else text
     for source, _, _ in NAVIGATION:
-        own = "README.zh-CN.md" if source == "README.md" else source
-        made[place(source)] = rewritten((ROOT / own).read_text(encoding="utf-8"), own)
-    made["errors.md"] = rewritten(errors.page(chinese=True), "docs/errors.md")
-    return made
+        translated = "README.zh-CN.md" if source == "README.md" else source
+        files[place(source)] = rewritten((ROOT / translated).read_text(encoding="utf-8"), translated)
+    files["errors.md"] = rewritten(errors.page(chinese=True), "docs/errors.md")
+    return files
 
 
 def navigation(language: int) -> list[dict[str, Any]]:

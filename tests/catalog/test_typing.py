@@ -91,6 +91,8 @@ def test_a_required_parameter_is_required_in_the_stub() -> None:
 def test_what_may_be_none_is_optional_in_the_stub() -> None:
     """By the rule too: nothing in the name of matmul_all_reduce's bias, or of its document, says so."""
     text = (ROOT / "ascend_aclnn" / "ops.pyi").read_text(encoding="utf-8")
-    rows = {name: re.findall(rf"^def {name}\(.*", text, re.MULTILINE) for name in ("matmul_all_reduce", "dynamic_quant")}
+    rows = {
+        name: re.findall(rf"^def {name}\(.*", text, re.MULTILINE) for name in ("matmul_all_reduce", "dynamic_quant")
+    }
     assert rows["matmul_all_reduce"] and all("bias: Optional[" in row for row in rows["matmul_all_reduce"])
     assert rows["dynamic_quant"] and all("x: Optional[" not in row for row in rows["dynamic_quant"])

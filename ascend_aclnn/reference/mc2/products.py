@@ -91,15 +91,15 @@ def all_to_all_quant_matmul(args: Arguments) -> None:
     ranks, x1, scale = args.ranks(), integers(args["x1"]), args["x1Scale"]
     exchanged = _rows_for_columns(ranks, x1, "x1")
     x2 = integers(_after_exchange(args, exchanged))
-    left: Array = exchanged
+    rows: Array = exchanged
     if args["x1QuantMode"] == 7:
         wide = widen(exchanged) if scale is None else widen(exchanged) * widen(scale)
-        left, scale = _dynamic(wide, _dynamic_dtype(args, x2))
+        rows, scale = _dynamic(wide, _dynamic_dtype(args, x2))
     elif scale is not None and scale.dtype == E8M0:
         scale = _rows_for_columns(ranks, scale, "x1Scale")
     elif scale is not None and scale.size == len(x1) != len(exchanged):
         scale = scale.reshape(-1)[ranks.rank * len(exchanged) :][: len(exchanged)]
-    y = product(left, x2, args["bias"], scale, args["x2Scale"], scaled_bias=_scaled_bias(x2))
+    y = product(rows, x2, args["bias"], scale, args["x2Scale"], scaled_bias=_scaled_bias(x2))
     args.store("output", y)
     if args.wants("alltoAll"):
         store(args.out["alltoAll"], widen(exchanged))

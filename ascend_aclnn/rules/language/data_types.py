@@ -137,8 +137,8 @@ class _DtypeTable(Word):
         super().__init__()
         self.keys, self.rows, self.products, self.families = keys, rows, products, families
         self.table = functools.cache(self._table)
-        self.known: set[tuple[Any, ...]] = set()  # products and data types that have passed
-        self.left: dict[tuple[Any, ...], set[DataType]] = {}
+        self.passed: set[tuple[Any, ...]] = set()  # products and data types that have passed
+        self.allowed_beside: dict[tuple[Any, ...], set[DataType]] = {}
         self.refusals = [Refusal(key, "dtype/table") for key in keys]
         self.table("A2")  # a misspelt row fails here
         for position, key in enumerate(keys):
@@ -153,7 +153,7 @@ class _DtypeTable(Word):
         if self.products and call.product not in self.products:
             return
         combination = self._came(call)
-        if combination in self.known:
+        if combination in self.passed:
             return
         rows = table = self.table(call.product)
         for position, key in enumerate(self.keys):
@@ -170,29 +170,29 @@ class _DtypeTable(Word):
                 text = f"has dtype {came.name}; on {call.soc.name}{context} it must be {_listed(allowed)}"
                 call.refuse(key, text, cause=("dtype", {"came": came, "allowed": sorted(allowed)}), check="dtype/table")
             rows = fitting
-        self.known.add(combination)
+        self.passed.add(combination)
 
     def _came(self, call: Call) -> tuple[Any, ...]:
         """The product, and the tensors' data types; None for absent tensors."""
         return (call.product, *(call.dtype(key) if call.is_present(key) else None for key in self.keys))
 
-    def _left(self, position: int, call: Call) -> set[DataType]:
+    def _allowed_at(self, position: int, call: Call) -> set[DataType]:
         """The data types in a column of the rows that fit the other tensors."""
         if self.products and call.product not in self.products:
             return set()
         product, *tensor_dtypes = came = self._came(call)
-        allowed = self.left.get((position, *came))
+        allowed = self.allowed_beside.get((position, *came))
         if allowed is None:
             others = [(i, dtype) for i, dtype in enumerate(tensor_dtypes) if i != position and dtype is not None]
             fitting = (row for row in self.table(product) if all(row[i] is dtype for i, dtype in others))
-            allowed = self.left[(position, *came)] = {row[position] for row in fitting}
+            allowed = self.allowed_beside[(position, *came)] = {row[position] for row in fitting}
         return allowed
 
     def _is_only_one(self, position: int, call: Call) -> bool:
-        return len(self._left(position, call)) == 1
+        return len(self._allowed_at(position, call)) == 1
 
     def _only_one(self, position: int, call: Call) -> DataType:
-        return next(iter(self._left(position, call)))
+        return next(iter(self._allowed_at(position, call)))
 
 
 def dtype_table(names: str, *rows: str, products: str = "", **families: DtypeSet) -> Check:

@@ -784,7 +784,7 @@ def _limit(call: Call, node: ast.expr) -> str:
 def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
     """The argument's value ("has shape (2, 3)"), and the part of it that a condition is about ("its last axis")."""
     if argument and Expression(ast.unparse(node)).blamed(call) != argument:
-        return _first(call, node, argument), f"{_made(call, node)}; it"
+        return _first(call, node, argument), f"{_values_text(call, node)}; it"
     if isinstance(node, ast.Name):
         value = value_of(call, node.id) if node.id not in _globals() else None
         defined = None if node.id in call.positions else definition(call, node.id)
@@ -813,11 +813,11 @@ def describe(call: Call, node: ast.expr, argument: str = "") -> tuple[str, str]:
         if node.attr == "size":
             return f"has {count_text(value, 'element')}", "their number"
         if node.attr.isupper():
-            return _first(call, node), f"{_made(call, node)}; it"
-    return _first(call, node), f"{_made(call, node)}; it"
+            return _first(call, node), f"{_values_text(call, node)}; it"
+    return _first(call, node), f"{_values_text(call, node)}; it"
 
 
-def _made(call: Call, node: ast.expr) -> str:
+def _values_text(call: Call, node: ast.expr) -> str:
     """A value that was computed from arguments: "the product of x is 6"; the bare value where there are no words."""
     text, value = render(call, node, ""), _shown(_evaluate(call, node))
     return f"{text} is {value}" if text else f"that makes {value}"

@@ -131,7 +131,7 @@ def with_scalar(tensor: str, scalar: str) -> DtypeRule:
         both = combine(call.dtype(tensor), scalar_default(call.dtype(scalar)))
         if both is DataType.COMPLEX32:
             return DataType.COMPLEX64
-        return _known(call, both, tensor, scalar)
+        return _promoted(call, both, tensor, scalar)
 
     return dtype
 
@@ -157,12 +157,12 @@ def binary_promoted(first: str, second: str) -> DtypeRule:
         if call.product != "950" or (a.ndim > 0) == (b.ndim > 0):
             return plain(call)
         high, low = (a, b) if a.ndim > 0 else (b, a)
-        return _known(call, combine(high.dtype, low.dtype), first, second)
+        return _promoted(call, combine(high.dtype, low.dtype), first, second)
 
     return dtype
 
 
-def _known(call: Call, dtype: DataType, first: str, second: str) -> DataType:
+def _promoted(call: Call, dtype: DataType, first: str, second: str) -> DataType:
     if dtype is DataType.DT_UNDEFINED:
         call.refuse(
             second,

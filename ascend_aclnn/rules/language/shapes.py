@@ -324,7 +324,7 @@ class _ShapePatterns(_OutputShapes):
     """Tensors whose shapes fit patterns of named sizes."""
 
     def __init__(self, leading: tuple[int, int], where: str, patterns: dict[str, str]) -> None:
-        super().__init__({name: functools.partial(self.made, name) for name in patterns}, checks=True)
+        super().__init__({name: functools.partial(self.joined, name) for name in patterns}, checks=True)
         self.leading = leading
         self.where = require(where) if where else None
         self.patterns = {name: [part.split() for part in text.split("|")] for name, text in patterns.items()}
@@ -337,8 +337,8 @@ class _ShapePatterns(_OutputShapes):
                     places.setdefault("lead", []).append(f"{name}[:{1 - len(pattern)}]" if pattern[1:] else name)
                 elif part.isidentifier():
                     places.setdefault(part, []).append(f"{name}[{position - len(pattern) if starred else position}]")
-        self.own = {size: _Size(sources) for size, sources in places.items()}
-        self.definitions = {size: [(None, expression)] for size, expression in self.own.items()}
+        self.size_expressions = {size: _Size(sources) for size, sources in places.items()}
+        self.definitions = {size: [(None, expression)] for size, expression in self.size_expressions.items()}
         self.expressions = list(self.where.expressions) if isinstance(self.where, Word) else []
         self.refusals += refusals_of(self.where)
 
@@ -391,7 +391,7 @@ class _ShapePatterns(_OutputShapes):
         if part in call.positions:
             return False
         defined = definition(call, part)
-        return defined is None or defined is self.own.get(part)
+        return defined is None or defined is self.size_expressions.get(part)
 
     def size(self, call: Call, part: str, bound: dict[str, Any]) -> int:
         parsed = expression(part)
@@ -400,7 +400,7 @@ class _ShapePatterns(_OutputShapes):
             raise Absent(parsed.names[values.index(None)])
         return int(parsed.function(*values))
 
-    def made(self, name: str, call: Call) -> Shape:
+    def joined(self, name: str, call: Call) -> Shape:
         """The shape of one tensor, from those of the inputs."""
         bound: dict[str, Any] = {}
         for parameter in call.operator.inputs:
