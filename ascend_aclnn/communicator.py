@@ -297,7 +297,7 @@ class Communicator:
     def batch_send_recv(self, items: Sequence[tuple[str, Operand, int]], *, stream: Optional[Stream] = None) -> None:
         """Sends and receives that may wait for each other: ("send" or "recv", tensor, rank) each.
 
-        A send to this rank itself wants a receive from it of the same count and data type in the batch.
+        A send to this rank itself needs a receive from it, of the same count and data type, in the batch.
         """
         self._stream(stream)
         placed: list[tuple[bool, Tensor, int]] = []

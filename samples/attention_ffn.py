@@ -3,7 +3,7 @@
     attention ranks   AttentionToFFN -> ...       InplaceAttentionWorkerScheduler -> AttentionWorkerCombine -> next layer
     FFN ranks         InplaceFfnWorkerScheduler -> FfnWorkerBatching -> Mm per expert -> FFNToAttention
 
-Nobody calls a collective: each side writes into the windows of the other, whose scheduler waits for it. Every token goes to
+No rank calls a collective: each side writes into the windows of the other, whose scheduler waits for it. Every token goes to
 ``--topk`` of the experts and to a shared one, which all FFN ranks have. What attention itself does is left out. At the end the
 attention ranks compute their tokens alone and compare. The operators are Atlas A3's, the windows CANN 8.5's.
 
@@ -27,13 +27,13 @@ import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator, ops
 
 SOC = "Ascend910_9391"  # of the NumPy backend
-NOBODY = np.iinfo(np.int32).max  # in the place of an expert
+NO_EXPERT = np.iinfo(np.int32).max  # in the place of an expert
 ALIGNED = 512  # bytes: where the tokens of a window begin
 TOLERANCE = 2e-3
 
 
 class Layout:
-    """What all ranks know: shapes, who has which expert, and how the windows are divided."""
+    """What all ranks know: shapes, which rank has which expert, and how the windows are divided."""
 
     def __init__(self, options):
         self.sessions, self.workers = options.attention, options.ffn
@@ -69,7 +69,7 @@ class Layout:
         others = [rank for rank in range(comm.size) if self.is_session(rank) != self.is_session(comm.rank)]
         window = comm.window(start + 2 * math.prod(data), others)
         if not self.is_session(comm.rank):
-            empty = np.full(info, NOBODY, np.int32)
+            empty = np.full(info, NO_EXPERT, np.int32)
             empty[:, :, :2] = 0  # flag and layer
             aclnn.Tensor.from_pointer(window.data_ptr, info, "INT32").assign(empty)
         comm.barrier()  # all tables are ready

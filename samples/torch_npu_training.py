@@ -1,4 +1,4 @@
-"""A training script for torch_npu as anybody would write it: nothing in it knows where it runs.
+"""An ordinary training script for torch_npu: nothing in it depends on where it runs.
 
 On a host with an NPU: python samples/torch_npu_training.py
 On any other host:     ascend-aclnn emulator run -- python samples/torch_npu_training.py

@@ -56,7 +56,7 @@ def main() -> int:
         counts = dict.fromkeys(("ASCEND_ACLNN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
         environment = {**os.environ, **WARM, **counts}
         os.execve(sys.executable, [sys.executable, *sys.argv], environment)
-    bytes_mapped = b"1" * (4 << 30)  # malloc keeps it for whoever asks next
+    bytes_mapped = b"1" * (4 << 30)  # malloc keeps it for the next allocation
     del bytes_mapped
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     torch = import_torch(arguments.threads)

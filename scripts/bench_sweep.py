@@ -160,7 +160,7 @@ def as_tensor(torch: Any, np: Any, array: Any) -> Any:
 def fastest(calls: list[Callable[[], Any]], repeat: int, seconds: float, clock: Callable[[], float]) -> list[float]:
     """The fastest time of each call, taken alternately, after one that is not timed.
 
-    Without that one ours would share a core with torch's threads, which OpenMP lets spin for a while after their work.
+    Without the latter, ours would share a core with torch's threads, which OpenMP lets spin for a while after their work.
     """
     best = [math.inf] * len(calls)
     end = time.perf_counter() + seconds

@@ -10,7 +10,7 @@ A REPOSITORY is a clone of ops-nn, ops-math, ops-cv or ops-transformer. There ar
 - Generated from an operator definition (``OP_ADD``): the index counts the definition's inputs, and one that is an array or a
   scalar in C holds a slot as a tensor does (NnopbaseAddIntArrayInput and NnopbaseAddScalarInput, individual_op_api.cpp).
   The generated function takes the definition's inputs first and in their order.
-- Written by hand around a generated one (``aclnnInner...``): as that one counts, where it is handed the caller's own
+- Written by hand around a generated one (``aclnnInner...``): counted like the generated one, where it is handed the caller's own
   arguments in the same order.
 
 Printed are the arguments that hold a slot before a tensor, and the operators of which the sources do not tell; --write puts

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Calls the emulated runtime's functions with arguments that nobody should give, and expects answers.
+"""Calls the emulated runtime's functions with arguments that no program should pass, and expects answers.
 
     ascend-aclnn emulator run --cann 9.2.0 --sanitize address,undefined -- python scripts/fuzz_emulator.py --seconds 60
 
 Sizes near 0, 2^31, 2^32, 2^63 and 2^64, addresses inside, after and outside of allocations, handles that are alive, destroyed
-or never were, shapes, strides and offsets that wrap, keys that nobody gave out, text without an end. A call may succeed or
+or never were, shapes, strides and offsets that wrap, keys that were never given out, text without an end. A call may succeed or
 fail; it must come back, memory that it was not given must not change, and the sanitizers must be silent. The last line on
 standard output is "ok" and the number of calls.
 """
@@ -60,7 +60,7 @@ class Fuzzer:
         return self.random.randrange(0, 65)
 
     def device(self) -> int:
-        """In the block that calls may write to, or an address that is nobody's."""
+        """In the block that calls may write to, or an address outside all memory."""
         inside = self.blocks[1] + self.random.choice((0, 1, 16, BLOCK - 64, BLOCK - 1, BLOCK))
         return self.random.choice((inside, inside, inside, 0, 8, (1 << 63) + 5, (1 << 64) - 64))
 
@@ -230,7 +230,7 @@ class Fuzzer:
             self.call("aclrtIpcGetEventHandle", event, handle)
 
     def wait_for_values(self) -> None:
-        """Written first on the same stream, and by nobody else, so that the wait ends."""
+        """Written first on the same stream, and by no other thread, so that the wait ends."""
         address, value, flag = self.values + self.random.choice((0, 8, 56)), self.size(), self.random.randrange(2)
         stream = self.streams[0]
         if self.call("aclrtValueWrite", address, value, 0, stream) == 0:
@@ -295,7 +295,7 @@ class Fuzzer:
         assert memory.raw[64 + room :] == b"\xa5" * 192, "the bytes after a string have changed"
 
     def check(self) -> None:
-        """What nobody was to write is as it was."""
+        """Memory that no call may write is unchanged."""
         self.cann._function("aclrtSynchronizeDevice")()
         self.cann.message()
         guard = np.zeros(BLOCK, np.uint8)

@@ -197,7 +197,7 @@ class Backend(DeviceInterface):
         """Ranks that are devices of this process."""
 
     def communicator_group(self) -> AbstractContextManager[None]:
-        """A block whose collectives may wait for each other: they are called at its end at the latest."""
+        """A block whose collectives may wait for each other: they are called no later than at its end."""
         return contextlib.nullcontext()
 
     @abc.abstractmethod

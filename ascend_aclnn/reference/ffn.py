@@ -188,7 +188,7 @@ def ffn_worker_batching(
 ) -> None:
     """The tokens that have come, by expert; tokens of one expert stay in the order of session, token and place.
 
-    expertOffsets is a token's place among its experts, as FFNToAttention wants it. With needSchedule it waits for the next
+    expertOffsets is a token's place among its experts, as FFNToAttention takes it. With needSchedule it waits for the next
     micro batch of all sessions itself. The rows behind actualTokenNum are not written.
     """
     schedule = Schedule(context, "scheduleContext")

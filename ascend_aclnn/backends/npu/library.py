@@ -83,7 +83,7 @@ class Search:
 def kind_of(path: Path) -> tuple[str, Optional[str]]:
     """What a path is: "file", "directory" or "" (absent, or something else), and why that cannot be known.
 
-    A CANN that was installed for a group only refuses even this question to everybody else.
+    A CANN that was installed for a group only refuses even this question to other users.
     """
     try:
         mode = path.stat().st_mode

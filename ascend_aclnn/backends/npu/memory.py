@@ -124,7 +124,7 @@ class Pool:
         self.free_events: list[int] = []
         # out of circulation for good: whether the kernels that use it have passed could not be learnt
         self.lost: list[tuple[Optional[Block], object]] = []
-        self.passed_owners: list[object] = []  # to be let go outside the lock: their finalizers may do anything
+        self.passed_owners: list[object] = []  # dropped outside the lock, because their finalizers may do anything
         align32 = runtime.libraries.optional("aclrtMallocAlign32")
         # aclrtMalloc adds 32 bytes to each request, which would cost a second huge page.
         self._malloc = align32 or runtime.libraries.function("aclrtMalloc")

@@ -26,7 +26,7 @@ def arange(start: Any, end: Any, step: Any, *, out: tuple[Array]) -> None:
 
 
 def _evenly(start: Any, end: Any, steps: int) -> Any:
-    """Numbers at equal distances, both ends included. The second half is counted from the end, which is thus exact."""
+    """Numbers at equal distances, both ends included. The second half is counted from the end, so that the end is exact."""
     places = np.arange(steps, dtype=np.float64)
     distance = (end - start) / max(steps - 1, 1)
     from_start = (places < steps // 2) | (steps == 1)

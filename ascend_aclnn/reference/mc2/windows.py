@@ -1,7 +1,7 @@
 """Attention and FFN ranks that are apart: each writes tokens and flags into the windows of the other side.
 
-Who is written to takes no part in the call; its scheduler waits for the flags. A window begins with a table of flags, and at
-The receiving rank takes no part in the call; its scheduler waits for the flags. A window begins with a table of flags;
+The rank that is written to takes no part in the call; its scheduler waits for the flags. A window begins with a table of
+flags; the tokens follow at the next multiple of 512 bytes.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ rule(
     _PIECES,
     when("self.size > 0", require("len(out) >= count", argument="out")),
     _PIECES_FIT,
-    # Beyond that number an absurd size would take all memory before anybody could refuse it.
+    # Beyond that number an absurd size would take all memory before a check could refuse it.
     when("count <= 2**20", infer_shape(out="pieces")),
 )
 rule(
