@@ -56,7 +56,7 @@ def _call(name: str, *arguments: Any) -> Any:
     return getattr(ops, name)(*arguments)
 
 
-class _Operators(core_tensor.Operators):
+class _AclnnOperators(core_tensor.Operators):
     def binary(self, symbol: str, tensor: Tensor, other: Any, reflected: bool) -> Any:
         row = BINARY[symbol]
         if _is_scalar(other):
@@ -125,4 +125,4 @@ def _index_array(key: Any) -> Any:
     return array.astype(np.int64) if array.dtype.kind in "iu" or array.size == 0 else array
 
 
-core_tensor.set_operators(_Operators())
+core_tensor.set_operators(_AclnnOperators())

@@ -120,7 +120,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Report:
+class HeaderReport:
     """How a directory of headers differs from the catalog."""
 
     directory: str
@@ -130,7 +130,7 @@ class Report:
     lacking: tuple[str, ...]  # in the catalog, not declared there; experimental ones are not counted
 
 
-def compare(directory: Union[str, Path]) -> Report:
+def compare(directory: Union[str, Path]) -> HeaderReport:
     """Compares the headers below a directory with the catalog."""
     declared = parse_headers(directory)
     cataloged = {name: catalog.get(name) for name in catalog.names()}
@@ -141,7 +141,7 @@ def compare(directory: Union[str, Path]) -> Report:
             same.append(name)
         else:
             changed.append(Change(name, declared[name], parameters))
-    return Report(
+    return HeaderReport(
         directory=str(directory),
         same=tuple(same),
         added={name: declared[name] for name in sorted(declared.keys() - cataloged.keys())},

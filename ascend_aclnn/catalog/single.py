@@ -68,7 +68,7 @@ class Argument(NamedTuple):
     choices: tuple[str, ...] = ()  # the texts of an attribute of which the position is passed
 
 
-class Refusal(NamedTuple):
+class NotEmulated(NamedTuple):
     """What the emulated device does not take: an input, the absence of one, or an attribute that is not ``unless``."""
 
     what: str  # "input", "without" or "attribute"
@@ -92,7 +92,7 @@ class SingleOperator:
     attributes: Mapping[str, Attribute]
     operators: tuple[str, ...]
     arguments: Optional[Mapping[str, Argument]]
-    refused: tuple[Refusal, ...]
+    refused: tuple[NotEmulated, ...]
     unsupported: Optional[str]
 
     @functools.cached_property
@@ -172,6 +172,6 @@ def find(name: str) -> Optional[SingleOperator]:
     )
 
 
-def _refusal(row: dict[str, Any]) -> Refusal:
+def _refusal(row: dict[str, Any]) -> NotEmulated:
     what, name = next(iter(row.items()))
-    return Refusal(what, name, row.get("unless"))
+    return NotEmulated(what, name, row.get("unless"))

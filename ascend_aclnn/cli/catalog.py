@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import REQUIRED, Operator, Parameter, single
-from ascend_aclnn.catalog.headers import Report, compare
+from ascend_aclnn.catalog.headers import HeaderReport, compare
 from ascend_aclnn.catalog.naming import operator_python_name
 from ascend_aclnn.catalog.signature import (
     attribute_words,
@@ -164,7 +164,7 @@ def _has_reference(operator: Operator) -> bool:
     return reference.find(operator) is not None
 
 
-def report_text(report: Report) -> str:
+def report_text(report: HeaderReport) -> str:
     """How a directory of headers differs from the catalog, for people."""
     lines = [f"{report.directory}: {len(report.same)} operators as in the catalog"]
     lines += ["", f"added ({len(report.added)}): not in the catalog; callable after aclnn.register_operator(...)"]
@@ -180,7 +180,7 @@ def report_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def report_json(report: Report) -> dict[str, Any]:
+def report_json(report: HeaderReport) -> dict[str, Any]:
     def rows(prototype: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
         return [{"ctype": ctype, "name": name} for ctype, name in prototype]
 

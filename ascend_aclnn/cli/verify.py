@@ -119,7 +119,7 @@ def _progress(total: int) -> Iterator[Callable[[Outcome], None]]:
             bar = tqdm(total=total, unit="operator", file=sys.stderr)
         except ImportError:
             pass
-    lines = _Lines()
+    lines = _FamilyLines()
 
     def step(outcome: Outcome) -> None:
         if bar is None:
@@ -139,7 +139,7 @@ def _progress(total: int) -> Iterator[Callable[[Outcome], None]]:
             bar.close()
 
 
-class _Lines:
+class _FamilyLines:
     """A line for each family, when it is done."""
 
     def __init__(self) -> None:

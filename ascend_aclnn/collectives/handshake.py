@@ -30,18 +30,18 @@ _PAUSE = 0.05  # seconds until the next try where there are no descriptors left
 _CREDENTIALS = struct.Struct("3i")
 
 
-class Refused(ConnectionError):
+class HandshakeEnded(ConnectionError):
     """The connection has ended in the middle of the handshake."""
 
 
-class Session(NamedTuple):
+class ProvenSession(NamedTuple):
     """What two processes share that have proved the key to each other; the connecting one's statement."""
 
     secret: bytes
     statement: bytes
 
     @classmethod
-    def of(cls, key: bytes, nonces: bytes, statement: bytes) -> Session:
+    def of(cls, key: bytes, nonces: bytes, statement: bytes) -> ProvenSession:
         return cls(hmac.digest(key, b"session" + nonces + statement, "sha256"), statement)
 
     def proof(self) -> bytes:
@@ -54,13 +54,13 @@ class Session(NamedTuple):
         return _LENGTH.pack(len(text)) + text + hmac.digest(self.secret, b"answer" + text, "sha256")
 
     def receive(self, connection: socket.socket) -> bytes:
-        """The answer; Refused where it is not from a process that has the key."""
+        """The answer; HandshakeEnded where it is not from a process that has the key."""
         (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size))
         if length > 1 << 20:
-            raise Refused("an answer is too long")
+            raise HandshakeEnded("an answer is too long")
         text, proof = _read(connection, length), _read(connection, _PROOF)
         if not hmac.compare_digest(proof, hmac.digest(self.secret, b"answer" + text, "sha256")):
-            raise Refused("an answer has a wrong proof")
+            raise HandshakeEnded("an answer has a wrong proof")
         return self._cipher(text)
 
     def _cipher(self, text: bytes) -> bytes:
@@ -68,15 +68,15 @@ class Session(NamedTuple):
         return (np.frombuffer(text, np.uint8) ^ np.frombuffer(stream, np.uint8)).tobytes()
 
 
-def prove(connection: socket.socket, key: bytes, statement: bytes) -> Session:
-    """The part of the process that connects. Refused, TimeoutError."""
+def prove(connection: socket.socket, key: bytes, statement: bytes) -> ProvenSession:
+    """The part of the process that connects. HandshakeEnded, TimeoutError."""
     nonce = secrets.token_bytes(_NONCE)
     try:
         connection.sendall(_MAGIC + nonce)
-        session = Session.of(key, nonce + _read(connection, _NONCE), statement)
+        session = ProvenSession.of(key, nonce + _read(connection, _NONCE), statement)
         connection.sendall(statement + session.proof())
     except (BrokenPipeError, ConnectionResetError) as error:
-        raise Refused(str(error)) from None
+        raise HandshakeEnded(str(error)) from None
     return session
 
 
@@ -93,7 +93,7 @@ def _read(connection: socket.socket, nbytes: int) -> bytes:
         except ConnectionResetError:
             more = b""
         if not more:
-            raise Refused("the connection has ended")
+            raise HandshakeEnded("the connection has ended")
         data += more
     return data
 
@@ -145,7 +145,7 @@ class Strangers:
         self._strangers[connection] = _Stranger()
         self._selector.register(connection, selectors.EVENT_READ)
 
-    def read(self, connection: socket.socket) -> Optional[Session]:
+    def read(self, connection: socket.socket) -> Optional[ProvenSession]:
         """The session of a connection that has proved the key now; it is removed from the strangers."""
         stranger = self._strangers[connection]
         wanted = self._proven if stranger.nonces else len(_MAGIC) + _NONCE
@@ -165,7 +165,7 @@ class Strangers:
             with contextlib.suppress(OSError):  # it has left, which the selector tells
                 connection.sendall(nonce)
         elif len(stranger.heard) == wanted:
-            session = Session.of(self._key, stranger.nonces, stranger.heard[:-_PROOF])
+            session = ProvenSession.of(self._key, stranger.nonces, stranger.heard[:-_PROOF])
             if hmac.compare_digest(stranger.heard[-_PROOF:], session.proof()):
                 self._selector.unregister(connection)
                 del self._strangers[connection]

@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Optional, Union
 
-from ascend_aclnn.collectives.handshake import Refused, Session, Strangers, prove, user_of
+from ascend_aclnn.collectives.handshake import HandshakeEnded, ProvenSession, Strangers, prove, user_of
 from ascend_aclnn.collectives.interface import CommunicationError
 
-# The variables of launchers: torchrun, Open MPI, MPICH and its kin, Slurm.
+# The variables of launchers: torchrun, Open MPI, MPICH and its derivatives, Slurm.
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 _LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
@@ -165,7 +165,7 @@ class _Statement(NamedTuple):
     process: int
 
 
-class _Place:
+class _JobPlace:
     """Where the ranks of a job meet, and the key that they prove."""
 
     def __init__(self, job: Job, number: int) -> None:
@@ -227,12 +227,12 @@ class _Place:
 class Meeting:
     """Rank 0's side: waits until all ranks have come, then watches for ranks of other jobs."""
 
-    def __init__(self, place: _Place, listener: socket.socket, info: bytes) -> None:
+    def __init__(self, place: _JobPlace, listener: socket.socket, info: bytes) -> None:
         self.conflict: Optional[str] = None  # why the ranks are not of one job
         self.place = place
         self._info = info
         self._come: dict[int, _Statement] = {}
-        self._waiting: dict[socket.socket, tuple[Session, _Statement]] = {}
+        self._waiting: dict[socket.socket, tuple[ProvenSession, _Statement]] = {}
         self._is_sent = False  # ``info``, to all ranks
         self._is_over = threading.Event()  # all have come, or never will
         self._selector = selectors.DefaultSelector()
@@ -293,7 +293,7 @@ class Meeting:
             self._selector.close()
             self._woken.close()
 
-    def _hear(self, connection: socket.socket, session: Session) -> None:
+    def _hear(self, connection: socket.socket, session: ProvenSession) -> None:
         """Of a process that has the key."""
         other, mine = _Statement(*_STATEMENT.unpack(session.statement)), self.place.statement
         if other.job == mine.job and other.meeting <= mine.meeting:
@@ -354,7 +354,7 @@ def _advice(job: Job) -> str:
     return f"{text}; if that is not the same on all ranks, {_WHAT_TO_DO}"
 
 
-def _answer(connection: socket.socket, session: Session, answer: bytes) -> None:
+def _answer(connection: socket.socket, session: ProvenSession, answer: bytes) -> None:
     """The answer is short: a connection takes it without waiting, or the rank has ended."""
     try:
         connection.sendall(session.seal(answer))
@@ -372,7 +372,7 @@ def serve(job: Job, info: bytes, timeout: float) -> Meeting:
 
     The meeting keeps watching for other jobs until it is closed. CommunicationError, TimeoutError.
     """
-    place = _Place(job, next(_meetings))
+    place = _JobPlace(job, next(_meetings))
     if isinstance(place.address, tuple) and place.address in _open:
         _open.pop(place.address).close()
     try:
@@ -392,7 +392,7 @@ def serve(job: Job, info: bytes, timeout: float) -> Meeting:
     return meeting
 
 
-def _refused_by_other(place: _Place) -> CommunicationError:
+def _refused_by_other(place: _JobPlace) -> CommunicationError:
     """Why rank 0 cannot listen; the process that does learns of it."""
     try:
         _ask_once(place, 5)
@@ -407,14 +407,14 @@ def _refused_by_other(place: _Place) -> CommunicationError:
 
 def ask(job: Job, timeout: float) -> bytes:
     """What rank 0 gives, of the other ranks. CommunicationError, TimeoutError."""
-    place = _Place(job, next(_meetings))
+    place = _JobPlace(job, next(_meetings))
     deadline, ended = time.monotonic() + timeout, 0
     while True:
         try:
             info = _ask_once(place, max(deadline - time.monotonic(), 0.1))
             if info is not None:
                 return info
-        except Refused as error:
+        except HandshakeEnded as error:
             ended += 1
             if ended == _TRIES:
                 key = "" if place.job.is_on_one_host else ", or has another key (ASCEND_ACLNN_KEY)"
@@ -429,7 +429,7 @@ def ask(job: Job, timeout: float) -> bytes:
         time.sleep(_PAUSE)
 
 
-def _ask_once(place: _Place, seconds: float) -> Optional[bytes]:
+def _ask_once(place: _JobPlace, seconds: float) -> Optional[bytes]:
     """None where rank 0 is in an earlier meeting still."""
     with place.connect(seconds) as connection:
         session = prove(connection, place.key, _STATEMENT.pack(*place.statement))

@@ -31,7 +31,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 
-from ascend_aclnn.collectives.handshake import Refused, Strangers, prove
+from ascend_aclnn.collectives.handshake import HandshakeEnded, Strangers, prove
 from ascend_aclnn.collectives.interface import (
     CHANNELS,
     COLLECTIVE,
@@ -166,7 +166,7 @@ def _enter(ip: str, port: int, key: bytes, token: bytes) -> socket.socket:
         connection = socket.create_connection((ip, port), _ENTER_SECONDS)
         try:
             prove(connection, key, token).receive(connection)
-        except (Refused, socket.timeout):
+        except (HandshakeEnded, socket.timeout):
             connection.close()
             if last:
                 raise

@@ -50,7 +50,7 @@ from ascend_aclnn.collectives.interface import (
 )
 
 _HELLO = struct.Struct("<8s32sIIII")  # magic, proof, rank, size, channel, descriptors
-_HELLO_SECONDS = 10.0  # that one who connects has to say who it is
+_HELLO_SECONDS = 10.0  # for a process that connects to identify itself
 _LENGTH = struct.Struct("<I")
 _AT_ONCE = 1 << 16  # bytes of messages that are read at a time
 # In the place of a length: the sender has met all, or has lost one before that.
@@ -67,7 +67,7 @@ def _message_end(data: bytes) -> Optional[int]:
     return int(_LENGTH.size + length)
 
 
-class Segment:
+class SharedSegment:
     """Shared memory of one rank, mapped by that rank or a peer; grows, never shrinks."""
 
     def __init__(self, descriptor: int) -> None:
@@ -76,7 +76,7 @@ class Segment:
         self._view: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     @classmethod
-    def create(cls) -> Segment:
+    def create(cls) -> SharedSegment:
         return cls(os.memfd_create("ascend_aclnn_collectives", os.MFD_CLOEXEC))
 
     def reserve(self, nbytes: int) -> npt.NDArray[np.uint8]:
@@ -112,7 +112,7 @@ class _OtherSize(CommunicationError):
     """A rank of the same job believes that it has another number of ranks."""
 
 
-class _Meeting:
+class _MeetingWatch:
     """What a rank watches during a meeting, so that it does not wait for ranks that end or give up."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class _Meeting:
         self._connections: dict[int, tuple[int, socket.socket]] = {}
         self.ready: set[int] = set()  # the ranks that have met all
 
-    def __enter__(self) -> _Meeting:
+    def __enter__(self) -> _MeetingWatch:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -197,24 +197,24 @@ class HostGroup(Group):
         ``processes``: those of ranks met before in another group; none of them may end before all have met.
         """
         super().__init__(rank, size)
-        self.local_segments: list[Segment] = []
+        self.local_segments: list[SharedSegment] = []
         self.lock_of_points = threading.Lock()
         self.points_used = 0  # bytes of POINTS
         self._batches = 0
         self._kept_half = 0  # which half of KEPT was used last
         self._peers: dict[tuple[int, int], socket.socket] = {}
         self._unread: dict[tuple[int, int], bytes] = {}  # of messages that have not been received whole
-        self._segments: dict[tuple[int, int], Segment] = {}
+        self._segments: dict[tuple[int, int], SharedSegment] = {}
         self._secret = info.secret
         try:
             for _ in (SCRATCH, RESULTS, POINTS, KEPT, BUFFER):
-                self.local_segments.append(Segment.create())
+                self.local_segments.append(SharedSegment.create())
             # Sparse: memory is taken as it is written.
             os.ftruncate(self.local_segments[BUFFER].descriptor, buffer_bytes())
-            device = Segment.create() if device_memory is None else Segment(os.dup(device_memory))
+            device = SharedSegment.create() if device_memory is None else SharedSegment(os.dup(device_memory))
             self._segments[rank, DEVICE] = device
             self._descriptors = [s.descriptor for s in (*self.local_segments, device)]
-            with _Meeting() as meeting:
+            with _MeetingWatch() as meeting:
                 for other, process in (processes or {}).items():
                     meeting.watch_process(other, process)
                 self._meet(time.monotonic() + (connect_timeout() if timeout is None else timeout), meeting)
@@ -233,7 +233,7 @@ class HostGroup(Group):
     def _proof(self, rank: int, size: int, channel: int) -> bytes:
         return hmac.digest(self._secret, b"rank %d of %d channel %d" % (rank, size, channel), "sha256")
 
-    def _meet(self, deadline: float, meeting: _Meeting) -> None:
+    def _meet(self, deadline: float, meeting: _MeetingWatch) -> None:
         above = (self.size - 1 - self.rank) * CHANNELS
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             try:
@@ -266,7 +266,7 @@ class HostGroup(Group):
                 waiting = sorted(set(range(self.size)) - {self.rank} - meeting.ready)
                 raise TimedOut(f"rank {self.rank} waited in vain for the ranks {waiting} to meet all")
 
-    def _connect(self, rank: int, deadline: float, meeting: _Meeting) -> socket.socket:
+    def _connect(self, rank: int, deadline: float, meeting: _MeetingWatch) -> socket.socket:
         pause = 1e-3
         while True:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -284,7 +284,7 @@ class HostGroup(Group):
         self,
         connection: socket.socket,
         deadline: float,
-        meeting: _Meeting,
+        meeting: _MeetingWatch,
         expected: Optional[tuple[int, int]] = None,
     ) -> bool:
         """Proves this rank to a peer and checks the peer's proof. Other processes are refused."""
@@ -334,7 +334,7 @@ class HostGroup(Group):
 
     def _hear_hello(self, connection: socket.socket) -> tuple[int, int]:
         data, descriptors, _, _ = socket.recv_fds(connection, _HELLO.size, 8)
-        segments = [Segment(d) for d in descriptors]
+        segments = [SharedSegment(d) for d in descriptors]
         try:
             while 0 < len(data) < _HELLO.size:
                 more = connection.recv(_HELLO.size - len(data))

@@ -53,20 +53,20 @@ _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _BEYOND_NUMPY = (4, 10, 12, 14)  # codes that NumPy's protocol refuses
 
 
-class _Device(ctypes.Structure):
+class _DLDevice(ctypes.Structure):
     _fields_ = [("kind", ctypes.c_int32), ("index", ctypes.c_int32)]
 
 
-class _DataType(ctypes.Structure):
+class _DLDataType(ctypes.Structure):
     _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
 
 
-class _Tensor(ctypes.Structure):
+class _DLTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),
-        ("device", _Device),
+        ("device", _DLDevice),
         ("ndim", ctypes.c_int32),
-        ("dtype", _DataType),
+        ("dtype", _DLDataType),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
@@ -76,18 +76,18 @@ class _Tensor(ctypes.Structure):
 _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-class _Managed(ctypes.Structure):
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = [("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
 
 
-class _ManagedVersioned(ctypes.Structure):
+class _DLManagedTensorVersioned(ctypes.Structure):
     _fields_ = [
         ("major", ctypes.c_uint32),
         ("minor", ctypes.c_uint32),
         ("context", ctypes.c_void_p),
         ("deleter", _Deleter),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", _DLTensor),
     ]
 
 
@@ -230,8 +230,8 @@ def _capsule(
     """A capsule that keeps the memory's owner until the consumer, or the capsule's end, releases it."""
     rank = len(shape)
     dims, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
-    description = _Tensor(address, _Device(*device), rank, _DataType(*_CODES[dtype], 1), dims, steps, 0)
-    managed = _Managed(description, None, _release)
+    description = _DLTensor(address, _DLDevice(*device), rank, _DLDataType(*_CODES[dtype], 1), dims, steps, 0)
+    managed = _DLManagedTensor(description, None, _release)
     key = ctypes.addressof(managed)
     _exported[key] = (managed, dims, steps, owner)
     release_unused()
@@ -311,7 +311,7 @@ def _take(obj: Any, stream: Optional[int]) -> tuple[Any, Any]:
         capsule = obj.__dlpack__(max_version=(1, 0), **asked)
     except TypeError:  # an unversioned producer
         capsule = obj.__dlpack__(**asked)
-    for name, kind in ((_VERSIONED, _ManagedVersioned), (_PLAIN, _Managed)):
+    for name, kind in ((_VERSIONED, _DLManagedTensorVersioned), (_PLAIN, _DLManagedTensor)):
         if _is_valid(capsule, name):
             managed = kind.from_address(_pointer(capsule, name))
             _rename(capsule, _USED[name])

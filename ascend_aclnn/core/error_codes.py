@@ -30,7 +30,7 @@ class ErrorCode(NamedTuple):
     chinese_remedy: str = ""
 
 
-class Group(NamedTuple):
+class CodeGroup(NamedTuple):
     """What is known of all codes with the same first characters."""
 
     component: str
@@ -38,10 +38,10 @@ class Group(NamedTuple):
 
 
 @functools.cache
-def _data() -> tuple[dict[str, ErrorCode], dict[str, Group], dict[str, str]]:
+def _data() -> tuple[dict[str, ErrorCode], dict[str, CodeGroup], dict[str, str]]:
     """The codes, the groups by their prefixes, and the codes by what they may be called, in capitals."""
     stored = json.loads(DATA.read_text(encoding="utf-8"))
-    groups = {prefix: Group(**words) for prefix, words in stored["groups"].items()}
+    groups = {prefix: CodeGroup(**words) for prefix, words in stored["groups"].items()}
     codes = {}
     for code, words in stored["codes"].items():
         group = _group(groups, words["name"] if len(code) < 3 else code)
@@ -58,8 +58,8 @@ def _data() -> tuple[dict[str, ErrorCode], dict[str, Group], dict[str, str]]:
     return codes, groups, {**spellings, **{code: code for code in codes}}
 
 
-def _group(groups: dict[str, Group], code: str) -> Group:
-    return next((words for prefix, words in groups.items() if code.startswith(prefix)), Group("CANN", ""))
+def _group(groups: dict[str, CodeGroup], code: str) -> CodeGroup:
+    return next((words for prefix, words in groups.items() if code.startswith(prefix)), CodeGroup("CANN", ""))
 
 
 def all_codes() -> list[ErrorCode]:
@@ -67,7 +67,7 @@ def all_codes() -> list[ErrorCode]:
     return list(_data()[0].values())
 
 
-def groups() -> dict[str, Group]:
+def groups() -> dict[str, CodeGroup]:
     """What is known of all codes with the same first characters, by these; HCCL's results go by their names."""
     return dict(_data()[1])
 
@@ -79,7 +79,7 @@ def find(word: str) -> Optional[ErrorCode]:
     return None if code is None else codes[code]
 
 
-def group_of(word: str) -> Optional[Group]:
+def group_of(word: str) -> Optional[CodeGroup]:
     """What is known of a code that has no entry, by its first characters; None for what is no code at all."""
     word = word.strip().upper()
     if not re.fullmatch(r"\d{6}|[EW][A-Z0-9]\d{4}", word):

@@ -25,7 +25,7 @@ Ints = Sequence[int]
 # ------------------------------------------------------------------------------------------------- windows
 
 
-class Window(NamedTuple):
+class PoolingAxis(NamedTuple):
     """How windows lie on one axis, and how many there are."""
 
     size: int  # of the axis
@@ -65,7 +65,7 @@ class Adaptive(NamedTuple):
         return outputs * self.size // self.number, -(-(outputs + 1) * self.size // self.number)
 
     def places(self) -> list[tuple[Index, Index]]:
-        """As of Window."""
+        """As of PoolingAxis."""
         start, end = self._bounds()
         pairs: list[tuple[Index, Index]] = []
         for k in range(int(np.max(end - start, initial=0))):
@@ -86,11 +86,11 @@ def _each(values: Optional[Ints], axes: int, default: Ints = ()) -> list[int]:
 
 def _windows(
     plane: Ints, counts: Ints, kernel: Ints, stride: Optional[Ints], padding: Ints, dilation: Ints = (1,)
-) -> list[Window]:
+) -> list[PoolingAxis]:
     axes = len(plane)
     kernels = _each(kernel, axes)
     rest = (_each(stride, axes, kernels), _each(padding, axes, (0,)), _each(dilation, axes, (1,)))
-    return [Window(*items) for items in zip(plane, counts, kernels, *rest)]
+    return [PoolingAxis(*items) for items in zip(plane, counts, kernels, *rest)]
 
 
 def _adaptive(plane: Ints, counts: Ints) -> list[Adaptive]:
@@ -112,7 +112,7 @@ def _on_axis(index: Index, axis: int) -> tuple[Any, ...]:
 # ------------------------------------------------------------------------------------------------- maxima
 
 
-def _first(windows: Sequence[Union[Window, Adaptive]]) -> list[Array]:
+def _first(windows: Sequence[Union[PoolingAxis, Adaptive]]) -> list[Array]:
     """The first element of each window on each axis, -1 where it has none."""
     firsts = []
     for window in windows:
@@ -123,7 +123,7 @@ def _first(windows: Sequence[Union[Window, Adaptive]]) -> list[Array]:
     return firsts
 
 
-def _maxima(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> tuple[Array, Array]:
+def _maxima(x: Array, windows: Sequence[Union[PoolingAxis, Adaptive]]) -> tuple[Array, Array]:
     """The largest element of each window, the first NaN if there is one, and its position in the plane."""
     shape = x.shape[: x.ndim - len(windows)] + tuple(w.number for w in windows)
     size = math.prod(w.size for w in windows)
@@ -284,7 +284,7 @@ def _along(values: Array, axis: int, axes: int) -> Array:
     return values.reshape([-1 if i == axis else 1 for i in range(axes)])
 
 
-def _sums(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> Array:
+def _sums(x: Array, windows: Sequence[Union[PoolingAxis, Adaptive]]) -> Array:
     """Sums over windows, axis by axis."""
     if all(isinstance(window, Adaptive) and window.number == 1 for window in windows):
         return np.asarray(sum_over(x, tuple(range(x.ndim - len(windows), x.ndim)), True))
@@ -297,7 +297,7 @@ def _sums(x: Array, windows: Sequence[Union[Window, Adaptive]]) -> Array:
     return total
 
 
-def _spread(grad: Array, windows: Sequence[Window]) -> Array:
+def _spread(grad: Array, windows: Sequence[PoolingAxis]) -> Array:
     """Each number added to all elements of its window: what ``_sums`` does, the other way."""
     total = grad
     for axis, window in enumerate(windows, -len(windows)):
@@ -308,7 +308,7 @@ def _spread(grad: Array, windows: Sequence[Window]) -> Array:
     return total
 
 
-def _divisor(windows: Sequence[Window], padded: bool, override: int) -> Any:
+def _divisor(windows: Sequence[PoolingAxis], padded: bool, override: int) -> Any:
     """By how much the sum over each window is divided."""
     if override:
         return override

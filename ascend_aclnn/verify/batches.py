@@ -105,17 +105,17 @@ class Batches:
                 raise NoDevice(worker.how_it_ended())
 
     @contextlib.contextmanager
-    def _worker(self, units: list[str], describe: bool) -> Iterator[_Worker]:
+    def _worker(self, units: list[str], describe: bool) -> Iterator[_WorkerProcess]:
         task = json.dumps({"units": units, "thorough": self.thorough, "describe": describe, "again": self._again})
         with tempfile.TemporaryFile() as errors:
-            worker = _Worker(task, self.environment, errors)
+            worker = _WorkerProcess(task, self.environment, errors)
             try:
                 yield worker
             finally:
                 worker.end()
 
 
-class _Worker:
+class _WorkerProcess:
     """A process with a pipe for its events."""
 
     def __init__(self, task: str, environment: dict[str, str], errors: IO[bytes]) -> None:

@@ -159,7 +159,7 @@ def _varied(
     return hifloat8.convert(numbers, kind)
 
 
-class Refused(Exception):
+class NoCase(Exception):
     """No case: the reference does not accept the call, or gives what cannot be compared."""
 
 
@@ -170,12 +170,12 @@ def golden(operator: Operator, call: ExampleCall, soc: str, out: Any = None) -> 
         try:
             results = getattr(ops, operator.python_name)(*call.arguments, **options)
         except (AclError, TypeError, ValueError) as error:
-            raise Refused(str(error).splitlines()[0]) from None
+            raise NoCase(str(error).splitlines()[0]) from None
     return list(results) if len(operator.outputs) > 1 else [results]
 
 
 def cases(operator: Operator, soc: str, thorough: bool = False) -> Iterator[Case]:
-    """The cases of an operator by the rules of a SoC, the example's first; Refused where the example itself does not pass.
+    """The cases of an operator by the rules of a SoC, the example's first; NoCase where the example itself does not pass.
 
     Each data type has one case, of uniform and of normal values in turn and of the larger size where there is one;
     ``thorough`` gives it both values in both sizes.
@@ -242,7 +242,7 @@ def _accepted(operator: Operator, soc: str, finite: list[bool], case: Case) -> b
     """Whether the reference takes a case, and its results are of a size and of values that can be compared."""
     try:
         results = _accept(operator, case, soc)
-    except Refused:
+    except NoCase:
         return False
     small = sum(x.size for x in arrays(results) if x is not None) <= MOST
     return small and all(now or not before for now, before in zip(_finite(results), finite))

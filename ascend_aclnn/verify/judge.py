@@ -20,7 +20,7 @@ from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.errors import AclError
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.testing.compare import compare
-from ascend_aclnn.verify.cases import Case, ExampleCall, Refused, arrays, build, golden
+from ascend_aclnn.verify.cases import Case, ExampleCall, arrays, build, golden
 
 FILL = 0x5B  # in every byte of an output before the call; no truth value, and a large number in every float type
 REPEATS = 5  # of the call whose cost on the host is measured
@@ -224,4 +224,4 @@ def _random(result: Array, wanted: Array) -> str:
     return ""
 
 
-__all__ = ["Refused", "host_microseconds", "judge", "refusal"]
+__all__ = ["host_microseconds", "judge", "refusal"]

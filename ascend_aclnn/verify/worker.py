@@ -34,7 +34,7 @@ from ascend_aclnn.core.errors import AclError, LibraryNotFound
 from ascend_aclnn.core.socs import soc as find_soc
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.selection import find_backend
-from ascend_aclnn.verify.cases import Refused, cases, comm, root_info
+from ascend_aclnn.verify.cases import NoCase, cases, comm, root_info
 from ascend_aclnn.verify.checks import CHECKS
 from ascend_aclnn.verify.judge import host_microseconds, judge, refusal
 
@@ -96,7 +96,7 @@ class Worker:
                         self.tell({"event": "fault", "unit": operator.name, "case": case.label, "text": text})
                     self.tell({"event": "host"})
                     done += 1
-            except Refused as error:
+            except NoCase as error:
                 left_out, detail = f"the rules of {self.soc} refuse its example", str(error)
         if left_out is None:
             self.tell({"event": "begin", "unit": operator.name, "case": "null pointer"})
@@ -120,7 +120,7 @@ class Worker:
         """Calls a function; what it raises is a fault of the unit, and perhaps the end of the device."""
         try:
             return function(*arguments)
-        except Refused:
+        except NoCase:
             raise
         except Exception as error:
             text = f"{type(error).__name__}: {error}"

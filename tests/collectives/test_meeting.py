@@ -383,14 +383,14 @@ def test_another_user_is_turned_away() -> None:
 def test_an_answer_cannot_be_forged() -> None:
     one, other = socket.socketpair()
     with one, other:
-        session = handshake.Session.of(b"key", bytes(64), b"statement")
+        session = handshake.ProvenSession.of(b"key", bytes(64), b"statement")
         sealed = session.seal(b"the root info")
         assert b"root" not in sealed
         one.sendall(sealed)
         assert session.receive(other) == b"the root info"
         one.sendall(sealed[:6] + bytes([sealed[6] ^ 1]) + sealed[7:])
-        with pytest.raises(handshake.Refused, match="wrong proof"):
+        with pytest.raises(handshake.HandshakeEnded, match="wrong proof"):
             session.receive(other)
         one.sendall(struct.pack("<I", 1 << 30))
-        with pytest.raises(handshake.Refused, match="too long"):
+        with pytest.raises(handshake.HandshakeEnded, match="too long"):
             session.receive(other)

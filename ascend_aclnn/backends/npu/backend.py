@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.backends.interface import Backend, CommunicatorEndpoint
 from ascend_aclnn.backends.npu import formats, prototypes
-from ascend_aclnn.backends.npu.communication import Group, Hccl, HcclCommunicator
+from ascend_aclnn.backends.npu.communication import CollectiveBlock, Hccl, HcclCommunicator
 from ascend_aclnn.backends.npu.executor import Launcher, NpuPreparedCall
 from ascend_aclnn.backends.npu.library import Libraries, flaw, is_file
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool, address_of, pinned_array
@@ -89,7 +89,7 @@ class NpuBackend(Backend):
     def view_shape(self, tensor: Tensor) -> tuple[int, ...]:
         """The shape that an operator with a data-dependent output has given it; waits for the operator.
 
-        The aclTensor with that shape is let go: the Tensor itself still has the shape it was made with.
+        The aclTensor with that shape is dropped: the Tensor itself still has its first shape.
         """
         if tensor.handle is None:
             return tensor.shape
@@ -112,8 +112,8 @@ class NpuBackend(Backend):
     def communicators_of_devices(self, devices: Sequence[int]) -> list[CommunicatorEndpoint]:
         return list(self.hccl.join_devices(devices))
 
-    def communicator_group(self) -> Group:
-        return Group()
+    def communicator_group(self) -> CollectiveBlock:
+        return CollectiveBlock()
 
     def communicator_of_cluster(self, path: str, rank: int, config: CommunicatorConfig) -> HcclCommunicator:
         return self.hccl.join_cluster(path, rank, config)

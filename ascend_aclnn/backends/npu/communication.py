@@ -3,7 +3,7 @@
 HCCL refuses the null handle of the default stream: what is called on it runs on a created stream in its order.
 
 The first collective of each kind makes links, in the call itself: it waits for the other ranks' calls as long as
-HCCL_CONNECT_TIMEOUT. So ranks that are devices of one process need a thread each, which ``Group`` provides.
+HCCL_CONNECT_TIMEOUT. So ranks that are devices of one process need a thread each, which ``CollectiveBlock`` provides.
 
 Communicators belong to the runtime: what is open at exit is destroyed after the devices were waited for, and before they
 are reset. A finalizer, which runs on any thread, destroys none: it leaves a note.
@@ -47,12 +47,12 @@ class _SendRecvItem(ctypes.Structure):
     ]
 
 
-class Group:
+class CollectiveBlock:
     """``with`` block whose collectives are called at its end: a device's in order, those of several devices at the same time."""
 
     def __init__(self) -> None:
-        self._calls: dict[DeviceState, list[_Call]] = {}
-        self._outer: Optional[Group] = None
+        self._calls: dict[DeviceState, list[_QueuedCollective]] = {}
+        self._outer: Optional[CollectiveBlock] = None
 
     def __enter__(self) -> None:
         self._outer = _open.group
@@ -76,7 +76,7 @@ class Group:
         if failures:
             raise failures[0]
 
-    def add(self, call: _Call) -> None:
+    def add(self, call: _QueuedCollective) -> None:
         calls = self._calls.setdefault(call.target.device, [])
         if (
             calls
@@ -90,7 +90,7 @@ class Group:
             calls.append(call)
 
 
-class _Call:
+class _QueuedCollective:
     """A collective, or sends and receives (items), of a communicator on a stream."""
 
     def __init__(
@@ -104,13 +104,13 @@ class _Call:
 
 
 class _Open(threading.local):
-    group: Optional[Group] = None  # of this thread
+    group: Optional[CollectiveBlock] = None  # of this thread
 
 
 _open = _Open()
 
 
-def _call_all(calls: Sequence[_Call], failures: list[BaseException]) -> None:
+def _call_all(calls: Sequence[_QueuedCollective], failures: list[BaseException]) -> None:
     try:
         for call in calls:
             with call.owner.runtime.on(call.target.device):
@@ -278,12 +278,12 @@ class HcclCommunicator(CommunicatorEndpoint):
         return self._hccl.split(self, ranks, number, config)
 
     def collective(self, call: Collective) -> None:
-        self._queue(_Call(self, self._hccl.session.target(call.stream), call))
+        self._queue(_QueuedCollective(self, self._hccl.session.target(call.stream), call))
 
     def exchange(self, items: Sequence[tuple[bool, Tensor, int]], stream: Optional[Stream]) -> None:
-        self._queue(_Call(self, self._hccl.session.target(stream), None, items))
+        self._queue(_QueuedCollective(self, self._hccl.session.target(stream), None, items))
 
-    def _queue(self, call: _Call) -> None:
+    def _queue(self, call: _QueuedCollective) -> None:
         """Calls HCCL now, or at the end of this thread's group."""
         if self._handle is None:
             raise ValueError(_CLOSED)
@@ -300,7 +300,7 @@ class HcclCommunicator(CommunicatorEndpoint):
         else:
             self.run(call)
 
-    def run(self, call: _Call) -> None:
+    def run(self, call: _QueuedCollective) -> None:
         """Calls HCCL. The device is current."""
         target = call.target
         stream = target if target.handle else self.runtime.created(target)

@@ -27,7 +27,7 @@ from typing import Any, Optional
 
 from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.backends.npu.library import Libraries, loaded_stubs
-from ascend_aclnn.backends.npu.waiting import Outcome, Waits
+from ascend_aclnn.backends.npu.waiting import WaitOutcome, Waits
 from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.error_codes import remedy_of
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, status_hint, status_name
@@ -482,7 +482,7 @@ class Runtime:
         if created is not None and stream is stream.device.default and created.launched:
             self.wait_stream(created, timeout)  # it has passed, too; only it has the status of what ran there
 
-    def await_stream(self, stream: StreamState, timeout: Optional[float] = None) -> Optional[Outcome]:
+    def await_stream(self, stream: StreamState, timeout: Optional[float] = None) -> Optional[WaitOutcome]:
         """Waits for a stream of the current device; None after ``timeout`` seconds."""
         return self.waits.wait(
             self.synchronize_stream,
@@ -521,7 +521,7 @@ class Runtime:
         for stream in streams:
             stream.launched.clear()
 
-    def _late_fault(self, routine: str, outcome: Outcome, streams: list[StreamState]) -> AclError:
+    def _late_fault(self, routine: str, outcome: WaitOutcome, streams: list[StreamState]) -> AclError:
         """A fault that surfaces while waiting: the operator is unknown, what may have caused it is not."""
         launched = [name for stream in streams for name in stream.launched]
         text = outcome.text or self.recent_error() or status_hint(outcome.status)
@@ -539,7 +539,7 @@ class Runtime:
         with self.on(stream.device):
             status = self.query_stream(stream.handle, ctypes.addressof(answer))
             if status:
-                raise self._late_fault("aclrtStreamQuery", Outcome(status, ""), [stream])
+                raise self._late_fault("aclrtStreamQuery", WaitOutcome(status, ""), [stream])
         return answer.value == STREAM_COMPLETE
 
     # ------------------------------------------------------------------------------------------ streams and events

@@ -24,7 +24,7 @@ _LONGEST_PAUSE = 2e-3
 Key = tuple[int, ...]
 
 
-class Outcome(NamedTuple):
+class WaitOutcome(NamedTuple):
     """How a native wait ended."""
 
     status: int
@@ -38,7 +38,7 @@ class _NativeWait:
         self.function, self.context, self.arguments = function, context, arguments
         self.over = threading.Lock()
         self.over.acquire()
-        self.outcome: Outcome
+        self.outcome: WaitOutcome
 
     def ended(self, seconds: float = -1) -> bool:
         """Waits for its end, for ever by default; whether it has come."""
@@ -84,7 +84,7 @@ class Waits:
         passed: Callable[[], bool],
         seconds: Optional[float],
         exact: bool = True,
-    ) -> Optional[Outcome]:
+    ) -> Optional[WaitOutcome]:
         """Waits by a native function of a context, which is current; None after ``seconds``.
 
         ``passed`` asks CANN without waiting. ``exact``: the native wait then returns at once.
@@ -98,20 +98,20 @@ class Waits:
             self._pending.pop(key, None)
         on_main = threading.current_thread() is threading.main_thread()
         if seconds is None and not on_main:
-            return Outcome(function(*arguments), "")
+            return WaitOutcome(function(*arguments), "")
         has_passed = _ask(passed, start, _ASK_SECONDS if seconds is None else seconds)
         if not has_passed and seconds is not None:
             return None
         if has_passed and exact:
-            return Outcome(function(*arguments), "")  # which tells of faults
+            return WaitOutcome(function(*arguments), "")  # which reports faults
         seconds_left = -1 if seconds is None else max(start + seconds - time.monotonic(), 0)
         return self._wait_on_helper(_NativeWait(function, context, arguments), seconds_left)
 
-    def _wait_on_helper(self, wait: _NativeWait, seconds: float) -> Optional[Outcome]:
+    def _wait_on_helper(self, wait: _NativeWait, seconds: float) -> Optional[WaitOutcome]:
         try:
             helper = self._get_helper()
         except RuntimeError:  # no more threads: since Python 3.12 also at the end of the interpreter
-            return Outcome(wait.function(*wait.arguments), "")
+            return WaitOutcome(wait.function(*wait.arguments), "")
         key, in_time = (wait.context, *wait.arguments), False
         try:
             helper.put(wait)
@@ -140,7 +140,7 @@ class Waits:
             if wait is None:
                 return
             status = self._set_context(wait.context) or wait.function(*wait.arguments)
-            wait.outcome = Outcome(status, self._recent_error() if status else "")
+            wait.outcome = WaitOutcome(status, self._recent_error() if status else "")
             wait.over.release()
 
 

@@ -10,7 +10,7 @@ import threading
 from typing import NamedTuple, Optional
 
 
-class _Part(NamedTuple):
+class _MappedPart(NamedTuple):
     start: int
     end: int
     home: Optional[int]  # where in the device's own file its bytes are; None: in another one
@@ -20,13 +20,13 @@ class Mappings:
     """What is mapped where, in offsets in the device memory."""
 
     def __init__(self) -> None:
-        self._parts: list[_Part] = []
+        self._parts: list[_MappedPart] = []
         self._lock = threading.Lock()
 
     def add(self, start: int, nbytes: int, home: Optional[int]) -> None:
         with self._lock:
             self._remove(start, start + nbytes)
-            self._parts.append(_Part(start, start + nbytes, home))
+            self._parts.append(_MappedPart(start, start + nbytes, home))
 
     def remove(self, start: int, nbytes: int) -> None:
         """The device's own memory is there again."""
@@ -45,7 +45,7 @@ class Mappings:
         return part.home + start - part.start
 
     def _remove(self, start: int, end: int) -> None:
-        remaining: list[_Part] = []
+        remaining: list[_MappedPart] = []
         for part in self._parts:
             if part.end <= start or end <= part.start:
                 remaining.append(part)
@@ -53,5 +53,7 @@ class Mappings:
             if part.start < start:
                 remaining.append(part._replace(end=start))
             if end < part.end:
-                remaining.append(_Part(end, part.end, None if part.home is None else part.home + end - part.start))
+                remaining.append(
+                    _MappedPart(end, part.end, None if part.home is None else part.home + end - part.start)
+                )
         self._parts = remaining

@@ -201,7 +201,7 @@ class SinglePlan(Plan):
 
     once = True
 
-    def __init__(self, call: single_operators.Call, extents: Sequence[int]) -> None:
+    def __init__(self, call: single_operators.SingleCall, extents: Sequence[int]) -> None:
         self.operator = call.operator
         self.tensors = []
         self.arguments = []

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import single
-from ascend_aclnn.catalog.single import Argument, Refusal, SingleOperator
+from ascend_aclnn.catalog.single import Argument, NotEmulated, SingleOperator
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec, contiguous_strides
@@ -46,7 +46,7 @@ class Item(NamedTuple):
         return [int(value) for value in self.values.reshape(-1)]
 
 
-class Call(NamedTuple):
+class SingleCall(NamedTuple):
     """An operator with its arguments: Items and other values, in C order."""
 
     operator: catalog.Operator
@@ -56,7 +56,7 @@ class Call(NamedTuple):
 Inputs = Sequence[Optional[Item]]
 Outputs = Sequence[Item]
 Attributes = dict[str, Attribute]
-Translation = Callable[[Inputs, Outputs, Attributes], Call]
+Translation = Callable[[Inputs, Outputs, Attributes], SingleCall]
 
 _TRANSLATIONS: dict[str, Translation] = {}  # of the types whose entries have no arguments
 
@@ -74,7 +74,7 @@ def functions() -> list[str]:
     return sorted(_TRANSLATIONS)
 
 
-def translate(name: str, inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def translate(name: str, inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     """The call that does the work of a type; NotTranslated where none does."""
     entry = single.find(name)
     if entry is None:
@@ -87,13 +87,13 @@ def translate(name: str, inputs: Inputs, outputs: Outputs, attributes: Attribute
         client = _Client(entry, inputs, outputs, attributes)
         for refusal in entry.refused:
             client.check(refusal)
-        return Call(entry.operator, [client.value(argument) for argument in entry.arguments.values()])
+        return SingleCall(entry.operator, [client.value(argument) for argument in entry.arguments.values()])
     except IndexError:
         raise NotTranslated(f"{len(inputs)} inputs and {len(outputs)} outputs are not what {name} has") from None
 
 
-def _call(operator: str, arguments: list[Any]) -> Call:
-    return Call(catalog.get(operator), arguments)
+def _call(operator: str, arguments: list[Any]) -> SingleCall:
+    return SingleCall(catalog.get(operator), arguments)
 
 
 def _present(inputs: Inputs, index: int) -> Item:
@@ -125,7 +125,7 @@ class _Client:
             raise NotTranslated(f"attribute {name} is absent")
         return value
 
-    def check(self, refusal: Refusal) -> None:
+    def check(self, refusal: NotEmulated) -> None:
         """NotTranslated where the client passes what is refused."""
         name = refusal.name
         if refusal.what == "attribute":
@@ -254,7 +254,7 @@ def _flat(item: Item) -> Item:
 
 
 @_single("Identity", "TransData", "TensorMove")
-def _identity(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _identity(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     source, target = _present(inputs, 0), outputs[0]
     here, there = source.spec.format, target.spec.format
     if here == there or (here in _ROW_MAJOR and there in _ROW_MAJOR):
@@ -270,13 +270,13 @@ def _identity(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
 
 
 @_single("Transpose")
-def _transpose(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _transpose(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     source, order = _present(inputs, 0), _present(inputs, 1).integers("perm")
     return _call("aclnnInplaceCopy", [outputs[0], _axes(source, order)])
 
 
 @_single("Slice")
-def _slice(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _slice(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     source, begin = _present(inputs, 0), _present(inputs, 1).integers("offsets")
     size = _present(inputs, 2).integers("size")
     spec = source.spec
@@ -292,7 +292,7 @@ _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 @_single("StridedSlice")
-def _strided_slice(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _strided_slice(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     source, begin, end = _present(inputs, 0), _present(inputs, 1).integers("begin"), _present(inputs, 2).integers("end")
     steps = _present(inputs, 3).integers("strides") if len(inputs) > 3 else [1] * len(begin)
     masks = {name: int(_number(attributes.get(f"{name}_mask", 0), f"{name}_mask")) for name in _MASKS}
@@ -320,7 +320,7 @@ def _strided_slice(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> 
 
 
 @_single("Fill")
-def _fill(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _fill(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     value = _present(inputs, 1)
     if value.values is not None:
         return _call(
@@ -330,12 +330,12 @@ def _fill(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
 
 
 @_single("AsStrided")
-def _as_strided(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _as_strided(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnInplaceCopy", [outputs[0], _view_of(inputs, 0)])
 
 
 @_single("ViewCopy")
-def _view_copy(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _view_copy(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     target = _view_of(inputs, 0)
     return _call("aclnnInplaceCopy", [outputs[0]._replace(spec=target.spec), _view_of(inputs, 4)])
 
@@ -348,7 +348,7 @@ def _view_of(inputs: Inputs, first: int) -> Item:
 
 
 @_single("BroadcastTo")
-def _broadcast_to(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _broadcast_to(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     source, shape = _present(inputs, 0), _present(inputs, 1).integers("shape")
     spec = source.spec
     lead = len(shape) - len(spec.shape)
@@ -359,7 +359,7 @@ def _broadcast_to(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> C
 
 
 @_single("Pad")
-def _pad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _pad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     pairs = np.reshape(_present(inputs, 1).integers("paddings"), (-1, 2))[::-1]  # aclnn begins with the last axis
     return _call(
         "aclnnConstantPadNd", [inputs[0], tuple(pairs.reshape(-1).tolist()), Scalar(0, DataType.FLOAT), outputs[0]]
@@ -378,7 +378,7 @@ def _turned(item: Item, turn: Any) -> Item:
 
 
 @_single("BatchMatMul", "BatchMatMulV2")
-def _batch_matmul(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _batch_matmul(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     if any(item is not None for item in inputs[2:]):
         raise NotTranslated("a bias")
     sides = [_turned(_present(inputs, at), attributes.get(f"adj_x{at + 1}")) for at in (0, 1)]
@@ -386,7 +386,7 @@ def _batch_matmul(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> C
 
 
 @_single("MatMul", "MatMulV2")
-def _matmul(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _matmul(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     sides = [_turned(_present(inputs, at), attributes.get(f"transpose_x{at + 1}")) for at in (0, 1)]
     bias = inputs[2] if len(inputs) > 2 else None
     if any(item is not None for item in inputs[3:]):
@@ -418,7 +418,7 @@ def _settings(item: Item, attributes: Attributes) -> tuple[list[Any], int]:
     return settings, int(_number(attributes.get("groups", 1), "groups"))
 
 
-def _convolve(inputs: Inputs, outputs: Outputs, attributes: Attributes, transposed: bool) -> Call:
+def _convolve(inputs: Inputs, outputs: Outputs, attributes: Attributes, transposed: bool) -> SingleCall:
     x, weight = inputs[0], inputs[1]
     bias = inputs[2] if len(inputs) > 2 else None
     settings, groups = _settings(outputs[0], attributes)
@@ -427,16 +427,16 @@ def _convolve(inputs: Inputs, outputs: Outputs, attributes: Attributes, transpos
 
 
 @_single("Conv2D", "Conv3D")
-def _conv(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _conv(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _convolve(inputs, outputs, attributes, False)
 
 
 @_single("Conv2DTranspose", "Conv3DTranspose")
-def _conv_transpose(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _conv_transpose(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _convolve(inputs[1:], outputs, attributes, True)
 
 
-def _slope(call_for: int, dy: Any, x: Any, weight: Any, output: Item, attributes: Attributes) -> Call:
+def _slope(call_for: int, dy: Any, x: Any, weight: Any, output: Item, attributes: Attributes) -> SingleCall:
     """The gradient of the input (0) or of the weight (1) of a convolution."""
     settings, groups = _settings(output, attributes)
     nothing = (0,) * len(settings[0])
@@ -448,12 +448,12 @@ def _slope(call_for: int, dy: Any, x: Any, weight: Any, output: Item, attributes
 
 
 @_single("Conv2DBackpropInput", "Conv3DBackpropInput")
-def _conv_input(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _conv_input(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _slope(0, inputs[2], outputs[0], inputs[1], outputs[0], attributes)
 
 
 @_single("Conv2DBackpropFilter", "Conv3DBackpropFilter")
-def _conv_filter(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _conv_filter(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _slope(1, inputs[2], inputs[0], outputs[0], outputs[0], attributes)
 
 
@@ -466,25 +466,25 @@ def _by_channel(item: Item, channels: int) -> tuple[Item, Attributes]:
 
 
 @_single("DepthwiseConv2D")
-def _depthwise(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _depthwise(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     weight, groups = _by_channel(_present(inputs, 1), _present(inputs, 0).spec.shape[1])
     return _convolve([inputs[0], weight, *inputs[2:]], outputs, {**attributes, **groups}, False)
 
 
 @_single("DepthwiseConv2DBackpropInput")
-def _depthwise_input(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _depthwise_input(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     weight, groups = _by_channel(_present(inputs, 1), outputs[0].spec.shape[1])
     return _slope(0, inputs[2], outputs[0], weight, outputs[0], {**attributes, **groups})
 
 
 @_single("DepthwiseConv2DBackpropFilter")
-def _depthwise_filter(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _depthwise_filter(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     weight, groups = _by_channel(outputs[0], _present(inputs, 0).spec.shape[1])
     return _slope(1, inputs[2], inputs[0], weight, weight, {**attributes, **groups})
 
 
 @_single("Col2im")
-def _col2im(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _col2im(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     """The places in a window have an axis of their own, after the channels."""
     item = _present(inputs, 0)
     batch, channels, places, windows = item.spec.shape
@@ -515,27 +515,27 @@ def _pool(attributes: Attributes, axes: int) -> list[Any]:
 
 
 @_single("AvgPoolV2")
-def _avg_pool(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _avg_pool(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnAvgPool2d", [inputs[0], *_pool(attributes, 2), 0, outputs[0]])
 
 
 @_single("AvgPoolV2Grad")
-def _avg_pool_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _avg_pool_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnAvgPool2dBackward", [inputs[1], outputs[0], *_pool(attributes, 2), 0, outputs[0]])
 
 
 @_single("AvgPool3D")
-def _avg_pool_3d(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _avg_pool_3d(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnAvgPool3d", [inputs[0], *_pool(attributes, 3), outputs[0]])
 
 
 @_single("AvgPool3DGrad")
-def _avg_pool_3d_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _avg_pool_3d_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnAvgPool3dBackward", [inputs[1], outputs[0], *_pool(attributes, 3), outputs[0]])
 
 
 @_single("ResizeD")
-def _resize(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _resize(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     """Cubic, and linear along W, where H is 1 and may be missing in the output."""
     source, output = _present(inputs, 0), outputs[0]
     mode, way = attributes.get("mode"), attributes.get("coordinate_transformation_mode")
@@ -553,7 +553,7 @@ def _resize(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
 
 
 @_single("ResizeGradD")
-def _resize_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _resize_grad(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     """Cubic, for which op-plugin gives the gradient as HWNC, and linear along W, where H is 1 and may be missing behind."""
     grad, spec = _present(inputs, 0), _present(inputs, 0).spec
     mode, way = attributes.get("mode"), attributes.get("coordinate_transformation_mode", "half_pixel")
@@ -590,23 +590,23 @@ def _by_axis(masks: Item, indices: Inputs) -> list[Item]:
 
 
 @_single("NonZero")
-def _non_zero(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _non_zero(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnNonzeroV2" if attributes.get("transpose") else "aclnnNonzero", [inputs[0], outputs[0]])
 
 
 @_single("Index")
-def _index(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _index(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     return _call("aclnnIndex", [inputs[0], _by_axis(_present(inputs, 1), inputs[3:]), outputs[0]])
 
 
 @_single("IndexPutV2")
-def _index_put(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _index_put(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     indices = _by_axis(_present(inputs, 2), inputs[4:])
     return _call("aclnnIndexPutImpl", [outputs[0], indices, inputs[1], bool(attributes.get("accumulate")), True])
 
 
 @_single("LogAddExp")
-def _log_add_exp(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _log_add_exp(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     base, scale, shift = (
         attributes.get(name, usual) for name, usual in (("base", -1.0), ("scale", 1.0), ("shift", 0.0))
     )
@@ -616,7 +616,7 @@ def _log_add_exp(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Ca
 
 
 @_single("CTCLossV2")
-def _ctc_loss(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _ctc_loss(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     """op-plugin adds the longest target, in terms of the symbols, to the blank."""
     blank = int(_number(attributes.get("blank", 0), "blank")) % _present(inputs, 0).spec.shape[-1]
     lengths = [tuple(_present(inputs, at).integers("a length")) for at in (2, 3)]
@@ -625,7 +625,7 @@ def _ctc_loss(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
 
 
 @_single("NPUClearFloatStatusV2", "NPUClearFloatDebugStatus")
-def _nothing(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> Call:
+def _nothing(inputs: Inputs, outputs: Outputs, attributes: Attributes) -> SingleCall:
     """No overflow is kept that could be forgotten."""
     return _call("aclnnInplaceZero", [Item(TensorSpec((1,), DataType.FLOAT), None, np.zeros(1, np.float32))])
 

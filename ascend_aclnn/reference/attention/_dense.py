@@ -59,7 +59,7 @@ def _grouped(x: Array, heads: int) -> Array:
     return x[:, : heads * share].reshape(x.shape[0], heads, share, *x.shape[2:])
 
 
-class _Block(NamedTuple):
+class _HeadBlock(NamedTuple):
     """What is computed together: several batches with all heads, or heads of one batch, or query rows of one key head."""
 
     batches: slice
@@ -76,7 +76,7 @@ class _Masking(NamedTuple):
     after: int
     prefix: Optional[tuple[int, ...]]
 
-    def hidden(self, block: _Block, queries: int, heads: int, keys: int) -> Any:
+    def hidden(self, block: _HeadBlock, queries: int, heads: int, keys: int) -> Any:
         """True where a query of the block does not see a key; broadcasts to the scores."""
         if self.mask is None:
             return None
@@ -107,7 +107,7 @@ class _Bias(NamedTuple):
     type: int
     starts: tuple[int, int]  # positions of the first query and key, for slopes
 
-    def of(self, block: _Block, queries: int, heads: int, keys: int) -> Any:
+    def of(self, block: _HeadBlock, queries: int, heads: int, keys: int) -> Any:
         """The bias of the block; broadcasts to the scores."""
         values = self.values
         if values is None:
@@ -138,7 +138,7 @@ class Attention(NamedTuple):
     bias: _Bias
     drop_mask: Optional[Array]  # one bit per score; 1: kept
 
-    def blocks(self) -> list[list[_Block]]:
+    def blocks(self) -> list[list[_HeadBlock]]:
         """All scores, in lists of blocks. The blocks of one list share their keys and are computed one after the other."""
         batches, queries, heads, keys = len(self.query), self.query.shape[2], self.key.shape[1], self.key.shape[2]
         size = max(1, self.query.shape[1] // max(1, heads) * queries * keys)  # scores of one key head
@@ -150,7 +150,7 @@ class Attention(NamedTuple):
         step = max(1, min(queries, _SCORES * queries // size))
         return [
             [
-                _Block(
+                _HeadBlock(
                     slice(batch, min(batch + several, batches)),
                     slice(head, min(head + together, heads)),
                     slice(row, min(row + step, queries)),
@@ -161,7 +161,7 @@ class Attention(NamedTuple):
             for head in range(0, heads, together)
         ]
 
-    def scores(self, block: _Block) -> tuple[Array, Optional[Array]]:
+    def scores(self, block: _HeadBlock) -> tuple[Array, Optional[Array]]:
         """Scaled products with bias (batch, key head, share, query, key), and the mask of hidden keys."""
         queries, heads, keys = self.query.shape[2], self.key.shape[1], self.key.shape[2]
         query = _grouped(self.query, heads)[block.batches, block.heads, :, block.rows]
@@ -175,7 +175,7 @@ class Attention(NamedTuple):
             scores += bias
         return scores, self.masking.hidden(block, queries, heads, keys)
 
-    def dropout_factors(self, block: _Block, shape: tuple[int, ...]) -> Optional[Array]:
+    def dropout_factors(self, block: _HeadBlock, shape: tuple[int, ...]) -> Optional[Array]:
         """The factors by which dropout multiplies the probabilities of a block: 0 or 1 / keep_prob."""
         if self.drop_mask is None:
             return None

@@ -49,7 +49,7 @@ class _Lengths(NamedTuple):
         return (batch, head, tokens) if self.layout == "BNSD" else (batch, tokens, head)
 
 
-class _Part(NamedTuple):
+class _QueryBlock(NamedTuple):
     """One block of queries of one head: where it lies, its rows, its keys, and where those lie."""
 
     where: Any
@@ -86,7 +86,7 @@ class _Sparse:
             return np.arange(blocks)
         return np.flatnonzero(mask[batch, head, block, :blocks])
 
-    def parts(self) -> Iterator[_Part]:
+    def parts(self) -> Iterator[_QueryBlock]:
         first = 0
         for batch, (many, there) in enumerate(zip(self.queries.lengths, self.keys.lengths)):
             blocks = -(-many // self.block[0])
@@ -97,10 +97,10 @@ class _Sparse:
                     chosen = self.chosen(batch, head, block, first)
                     check_range("selectIdx", chosen, -1, max(1, -(-there // self.block[1])))
                     tokens = tokens_of_blocks(chosen, self.block[1], there)
-                    yield _Part(places[0], rows, places[1], tokens, (batch, head, head // self.share))
+                    yield _QueryBlock(places[0], rows, places[1], tokens, (batch, head, head // self.share))
             first += blocks
 
-    def softmax(self, query: Array, key: Array, part: _Part) -> Softmax:
+    def softmax(self, query: Array, key: Array, part: _QueryBlock) -> Softmax:
         scores = (query[part.where][part.rows] @ key[part.keys_where][part.tokens].T) * np.float32(
             self.args["scaleValue"]
         )

@@ -76,7 +76,7 @@ def flash_attention_score_grad(args: NamedArguments) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------- packed sequences
 
 
-class _Part(NamedTuple):
+class _Sequence(NamedTuple):
     """One sequence: its tokens, and what of the bias and of the dropout's bits belongs to it."""
 
     number: int
@@ -89,19 +89,19 @@ class _Part(NamedTuple):
         return self.queries.stop - self.queries.start, self.keys.stop - self.keys.start
 
 
-def _parts(args: NamedArguments, heads: int) -> Iterator[_Part]:
+def _parts(args: NamedArguments, heads: int) -> Iterator[_Sequence]:
     """The sequences, from their running totals."""
     ends, key_ends = args["actualSeqQLen"] or (), args["actualSeqKvLen"] or ()
     if len(ends) != len(key_ends):
         raise DataError("actualSeqKvLenOptional", f"has {len(key_ends)} items; it must have {len(ends)}")
     score, start, key_start = 0, 0, 0
     for number, (end, key_end) in enumerate(zip(ends, key_ends)):
-        yield _Part(number, slice(start, end), slice(key_start, key_end), score)
+        yield _Sequence(number, slice(start, end), slice(key_start, key_end), score)
         score += heads * (end - start) * (key_end - key_start)
         start, key_start = end, key_end
 
 
-def _bias(args: NamedArguments, part: _Part, heads: int, name: str) -> Optional[Array]:
+def _bias(args: NamedArguments, part: _Sequence, heads: int, name: str) -> Optional[Array]:
     """The bias of one sequence: slopes, a piece of a long row, or a matrix for all."""
     values: Optional[Array] = args[name]
     if values is None or values.size == 0:
@@ -119,7 +119,7 @@ def _bias(args: NamedArguments, part: _Part, heads: int, name: str) -> Optional[
     return matrix[None, :, :queries, :keys]
 
 
-def _mask(args: NamedArguments, part: _Part) -> Optional[Array]:
+def _mask(args: NamedArguments, part: _Sequence) -> Optional[Array]:
     mask: Optional[Array] = args["attenMask"]
     if mask is None or mask.ndim < 2:
         return mask
@@ -129,7 +129,7 @@ def _mask(args: NamedArguments, part: _Part) -> Optional[Array]:
     return mask[..., :queries, :keys]
 
 
-def _drop_mask(args: NamedArguments, part: _Part, heads: int) -> Optional[Array]:
+def _drop_mask(args: NamedArguments, part: _Sequence, heads: int) -> Optional[Array]:
     """The dropout bits of one sequence."""
     bits: Optional[Array] = args["dropMask"]
     if bits is None or bits.size == 0:
@@ -140,7 +140,7 @@ def _drop_mask(args: NamedArguments, part: _Part, heads: int) -> Optional[Array]
     return np.packbits(some[first % 8 : first % 8 + count], bitorder="little")
 
 
-def _attention(args: NamedArguments, part: _Part, query: Array, key: Array, value: Array, bias: str) -> Attention:
+def _attention(args: NamedArguments, part: _Sequence, query: Array, key: Array, value: Array, bias: str) -> Attention:
     heads = query.shape[1]
     prefix = args["prefix"]
     return attention_of(
@@ -225,7 +225,7 @@ def flash_attention_unpadding_score_grad(args: NamedArguments) -> dict[str, Any]
     return results
 
 
-def _add_bias(dbias: Array, part_grad: Array, part: _Part) -> None:
+def _add_bias(dbias: Array, part_grad: Array, part: _Sequence) -> None:
     queries, keys = part.shape
     if dbias.ndim == 1:
         dbias[part.first_score : part.first_score + part_grad.size] = part_grad.reshape(-1)

@@ -176,14 +176,14 @@ def quant_lightning_indexer_v2(args: NamedArguments) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------- gradients
 
 
-class _Row(NamedTuple):
+class _ScoredKeys(NamedTuple):
     """The keys of one query that take part, and their scores."""
 
     products: Array  # relu(query @ key^T): heads, keys
     scores: Array  # keys
 
     @classmethod
-    def of(cls, query: Array, key: Array, weights: Array) -> _Row:
+    def of(cls, query: Array, key: Array, weights: Array) -> _ScoredKeys:
         products = np.maximum(query @ key.T, 0)
         return cls(products, weights @ products)
 
@@ -225,7 +225,7 @@ def lightning_indexer_grad(args: NamedArguments) -> dict[str, Array]:
             places = _chosen(indices[at][row], len(own_keys))
             tokens = indices[at][row, places]
             row_of = query[at][row], own_keys[tokens], weights[at][row]
-            gradients = _Row.of(*row_of).gradients(dy[at][row, places], *row_of)
+            gradients = _ScoredKeys.of(*row_of).gradients(dy[at][row, places], *row_of)
             dq[at][row], dw[at][row] = gradients[0], gradients[2]
             np.add.at(own_dk, (tokens, 0), gradients[1])
     return {"dqOut": dq, "dkOut": dk, "dweightsOut": dw}
@@ -265,7 +265,7 @@ def _of_row(args: NamedArguments, name: str, where: Any, row: int) -> Array:
     return np.asarray(values[:, where.start + row].reshape(-1))
 
 
-class _Gradients:
+class _IndexerGradients:
     """The gradients of an indexer's operands; rows are added one by one."""
 
     def __init__(self, query: Array, key: Array, weights: Array) -> None:
@@ -279,7 +279,7 @@ class _Gradients:
         """
         query, key, weights = self.operands
         row_of = query[at][row], key[key_at][:, 0][tokens], weights[at][row]
-        scored = _Row.of(*row_of)
+        scored = _ScoredKeys.of(*row_of)
         if lse is None:
             exponentials = np.exp(scored.scores - scored.scores.max(initial=-np.inf))
             probs = exponentials / exponentials.sum()
@@ -302,7 +302,7 @@ def _seen(args: NamedArguments) -> Iterator[tuple[Any, Any, int, int, int]]:
             yield queries.at(number), keys.at(number), row, seen[row], length
 
 
-def _results(gradients: _Gradients, loss: float) -> dict[str, Any]:
+def _results(gradients: _IndexerGradients, loss: float) -> dict[str, Any]:
     dq, dk, dw = gradients.gradients
     return {"dQueryIndex": dq, "dKeyIndex": dk, "dWeights": dw, "loss": np.array([loss])}
 
@@ -310,7 +310,7 @@ def _results(gradients: _Gradients, loss: float) -> dict[str, Any]:
 @reference_by_name("aclnnSparseLightningIndexerGradKLLoss")
 def sparse_lightning_indexer_grad_kl_loss(args: NamedArguments) -> dict[str, Any]:
     """The divergence of the indexer's softmax over the chosen keys from the attention's, and its gradients."""
-    gradients, loss = _Gradients(args["queryIndex"], args["keyIndex"], args["weights"]), 0.0
+    gradients, loss = _IndexerGradients(args["queryIndex"], args["keyIndex"], args["weights"]), 0.0
     whole = joined(args["key"], args["keyRope"])
     for at, key_at, row, seen, length in _seen(args):
         indices = args["sparseIndices"][at][row, 0]
@@ -325,7 +325,7 @@ def sparse_lightning_indexer_grad_kl_loss(args: NamedArguments) -> dict[str, Any
 @reference_by_name("aclnnDenseLightningIndexerGradKLLoss")
 def dense_lightning_indexer_grad_kl_loss(args: NamedArguments) -> dict[str, Any]:
     """The same over all keys that a query sees; the indexer's softmax comes from its maxima and sums."""
-    gradients, loss = _Gradients(args["queryIndex"], args["keyIndex"], args["weights"]), 0.0
+    gradients, loss = _IndexerGradients(args["queryIndex"], args["keyIndex"], args["weights"]), 0.0
     whole = joined(args["key"], args["keyRope"])
     for at, key_at, row, seen, _ in _seen(args):
         tokens = np.arange(seen)
@@ -354,7 +354,7 @@ def _rows_of_loss(args: NamedArguments) -> Iterator[tuple[Any, Any, int, int, in
 @reference_by_name("aclnnSparseLightningIndexerKLLossGrad")
 def sparse_lightning_indexer_kl_loss_grad(args: NamedArguments) -> dict[str, Array]:
     """Gradients of the divergence from the target distribution over the chosen keys, and the indexer's softmax."""
-    gradients, targets = _Gradients(args["q"], args["k"], args["w"]), args["attnSoftmaxL1Norm"]
+    gradients, targets = _IndexerGradients(args["q"], args["k"], args["w"]), args["attnSoftmaxL1Norm"]
     softmax_out = np.zeros(targets.shape, np.float32)
     for at, key_at, row, seen, length in _rows_of_loss(args):
         indices = args["sparseIndices"][at][row, 0]
@@ -370,7 +370,7 @@ def sparse_lightning_indexer_kl_loss_grad(args: NamedArguments) -> dict[str, Arr
 @reference_by_name("aclnnDenseLightningIndexerKLLossGrad")
 def dense_lightning_indexer_kl_loss_grad(args: NamedArguments) -> dict[str, Array]:
     """The same over all keys that a query sees; the indexer's softmax comes from its logarithm of sums."""
-    gradients, targets = _Gradients(args["q"], args["k"], args["w"]), args["attnSoftmaxL1Norm"]
+    gradients, targets = _IndexerGradients(args["q"], args["k"], args["w"]), args["attnSoftmaxL1Norm"]
     softmax_out = np.zeros(targets.shape, np.float32)
     for at, key_at, row, seen, _ in _rows_of_loss(args):
         tokens = np.arange(min(seen, targets.shape[-1]))

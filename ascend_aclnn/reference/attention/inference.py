@@ -190,7 +190,7 @@ def _attend(args: NamedArguments, part: _Sequence, queries: int) -> tuple[Array,
     return attended, np.where(row_sum > 0, row_max + np.log(row_sum), np.inf)
 
 
-class _Reader(NamedTuple):
+class _SequenceCutter(NamedTuple):
     """Cuts the sequences out of their tensors."""
 
     args: NamedArguments
@@ -198,7 +198,7 @@ class _Reader(NamedTuple):
     many: int
 
     @classmethod
-    def of(cls, args: NamedArguments, layout: str) -> _Reader:
+    def of(cls, args: NamedArguments, layout: str) -> _SequenceCutter:
         ends = args["actualSeqLengths"]
         if "T" in layout and not ends:
             raise DataError("actualSeqLengthsOptional", "is None; in layouts with T it is required")
@@ -298,7 +298,7 @@ def _fused(args: NamedArguments, layouts: str) -> dict[str, Any]:
         batch = query.shape[layout.index("B")] if "B" in layout else 1
         lse = np.full((tokens, heads, 1) if packed else (batch, heads, tokens, 1), np.inf, np.float32)
         return {"attentionOut": None, "softmaxLse": lse if args["softmaxLseFlag"] else None}
-    reader, scales = _Reader.of(args, layout), [_scales(args, side) for side in (0, 1)]
+    reader, scales = _SequenceCutter.of(args, layout), [_scales(args, side) for side in (0, 1)]
     parts = [reader.sequence(number, scales) for number in range(reader.many)]
     width = parts[0].value.shape[2] if parts else 0
     shape = (heads, tokens) if packed else (max(len(parts), 1), heads, tokens)

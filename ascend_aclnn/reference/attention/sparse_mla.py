@@ -23,7 +23,7 @@ _NO_MASK, _CAUSAL, _BAND = 0, 3, 4
 _UNLIMITED = -1
 
 
-class _Part(NamedTuple):
+class _KeysOfKind(NamedTuple):
     """The keys of one kind: the sequence's own (ori), or compressed ones (cmp)."""
 
     kind: str
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
     chosen: Optional[Array]
 
     @classmethod
-    def of(cls, args: NamedArguments, kind: str, layout: str, kv: Optional[Array] = None) -> Optional[_Part]:
+    def of(cls, args: NamedArguments, kind: str, layout: str, kv: Optional[Array] = None) -> Optional[_KeysOfKind]:
         kv = args[f"{kind}Kv"] if kv is None else kv
         if kv is None or kv.size == 0:
             return None
@@ -70,7 +70,7 @@ class _Part(NamedTuple):
         return np.asarray(indices[(indices >= first) & (indices < last)])
 
 
-class _Row(NamedTuple):
+class _QueryKeys(NamedTuple):
     """One query, and its keys of each kind: places among all tokens of the sequence, and the keys."""
 
     where: Any
@@ -80,14 +80,14 @@ class _Row(NamedTuple):
     keys: list[Array]
 
 
-class _Attention:
+class _SparseAttention:
     def __init__(self, args: NamedArguments, query: Array, kv: dict[str, Array]) -> None:
         self.args = args
         self.query = query
         names = "cuSeqlensQOptional", "sequsedQOptional"
         self.queries = side(query, args["layoutQ"], names, args["cuSeqlensQ"], args["sequsedQ"])
         layout = args["layoutKv"] or "BSND"
-        candidates = (_Part.of(args, kind, layout, kv.get(kind)) for kind in ("ori", "cmp"))
+        candidates = (_KeysOfKind.of(args, kind, layout, kv.get(kind)) for kind in ("ori", "cmp"))
         self.parts = [part for part in candidates if part is not None]
         if not self.parts:
             raise DataError("oriKvOptional", "and cmp_kv are None; one of them is required")
@@ -102,7 +102,7 @@ class _Attention:
                     part.tokens(where, row, int(first[row]), int(last[row]))
                     for part, (first, last) in zip(self.parts, limits)
                 ]
-                yield _Row(where, row, number, tokens, [k[t] for k, t in zip(keys, tokens)])
+                yield _QueryKeys(where, row, number, tokens, [k[t] for k, t in zip(keys, tokens)])
 
     def forward(self, scale: float) -> tuple[Array, Array]:
         """Results, and log(sum(exp(scores))) as (batch, 1, tokens, heads) or (1, tokens, heads)."""
@@ -118,7 +118,7 @@ class _Attention:
         return output, np.expand_dims(lse, -3)
 
 
-def _results(args: NamedArguments, attention: _Attention, scale: float) -> dict[str, Any]:
+def _results(args: NamedArguments, attention: _SparseAttention, scale: float) -> dict[str, Any]:
     output, lse = attention.forward(scale)
     return {"attnOutOut": output, "softmaxLseOut": lse if args["returnSoftmaxLse"] else None}
 
@@ -126,7 +126,7 @@ def _results(args: NamedArguments, attention: _Attention, scale: float) -> dict[
 @reference_by_name("aclnnSparseFlashMla")
 def sparse_flash_mla(args: NamedArguments) -> dict[str, Any]:
     """softmax(q @ kv~^T scale) @ kv~ with a sink for each head; metadata, which shares out the work, changes nothing."""
-    return _results(args, _Attention(args, args["q"], {}), args["softmaxScale"])
+    return _results(args, _SparseAttention(args, args["q"], {}), args["softmaxScale"])
 
 
 @reference_by_name("aclnnQuantSparseFlashMla")
@@ -138,7 +138,7 @@ def quant_sparse_flash_mla(args: NamedArguments) -> dict[str, Any]:
         return x if scale is None else x * scale.reshape(-1)[0]
 
     kv = {kind: scaled(f"{kind}Kv") for kind in ("ori", "cmp") if args[f"{kind}Kv"] is not None}
-    return _results(args, _Attention(args, scaled("q"), kv), args["softmaxScale"])
+    return _results(args, _SparseAttention(args, scaled("q"), kv), args["softmaxScale"])
 
 
 _TILE = 64  # elements that have one scale
@@ -163,14 +163,14 @@ def mixed_quant_sparse_flash_mla(args: NamedArguments) -> dict[str, Any]:
     """The same with keys of 8 bits, whose scales and rotated parts lie beside them in the cache."""
     sizes = args["quantMode"], args["ropeHeadDim"], args["q"].shape[-1]
     kv = {kind: _unpacked(args[f"{kind}Kv"], *sizes) for kind in ("ori", "cmp") if args[f"{kind}Kv"] is not None}
-    return _results(args, _Attention(args, widen(args["q"]), kv), args["softmaxScale"])
+    return _results(args, _SparseAttention(args, widen(args["q"]), kv), args["softmaxScale"])
 
 
 @reference_by_name("aclnnSparseFlashMlaGrad")
 def sparse_flash_mla_grad(args: NamedArguments) -> dict[str, Any]:
     """Of the queries, of both kinds of keys (which are values too) and of the sinks."""
     args["layoutKv"] = args["layoutKv"] or args["layoutQ"]
-    attention = _Attention(args, args["query"], {})
+    attention = _SparseAttention(args, args["query"], {})
     scale, sinks = np.float32(args["scaleValue"]), args["sinks"]
     lse = args["lse"].squeeze(-3)
     dq = np.zeros(args["query"].shape, np.float32)

@@ -21,7 +21,7 @@ from ascend_aclnn.reference.declare import reference
 Ints = Sequence[int]
 
 
-class _Places(NamedTuple):
+class _TapPlaces(NamedTuple):
     """Where the taps are read, (N, groups, kh, kw, oh, ow), and by what they are multiplied."""
 
     x: Array
@@ -44,12 +44,12 @@ class _Places(NamedTuple):
 
 def _places(
     offset: Array, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, deformable_groups: int
-) -> _Places:
+) -> _TapPlaces:
     n, _, rows, columns = offset.shape
     parts = offset.reshape(n, 3, deformable_groups, *kernel, rows, columns)
     y = np.arange(rows) * stride[2] - padding[0] + np.arange(kernel[0])[:, None] * dilation[2]
     x = np.arange(columns) * stride[3] - padding[2] + np.arange(kernel[1])[:, None] * dilation[3]
-    return _Places(parts[:, 0] + x[:, None, :].astype(np.float32), parts[:, 1] + _rows(y), parts[:, 2])
+    return _TapPlaces(parts[:, 0] + x[:, None, :].astype(np.float32), parts[:, 1] + _rows(y), parts[:, 2])
 
 
 def _rows(y: Array) -> Array:
@@ -78,7 +78,7 @@ def _taps(tiles: Array, groups: int, kernel: Ints) -> Array:
     return np.asarray(tiles.reshape(shape).transpose(0, 1, 2, 4, 6, 3, 5))
 
 
-def _sampled(x: Array, places: _Places) -> Array:
+def _sampled(x: Array, places: _TapPlaces) -> Array:
     total: Array = np.zeros((), np.float32)
     for index, inside, share, _, _ in places.corners(*x.shape[2:]):
         total = total + _pixels(x, index) * (np.where(inside, share, 0) * places.factor)[:, :, None]
@@ -133,7 +133,7 @@ def deformable_conv2d_backward(
     return dx, weight_gradient(deformed, dy, kernel, window), doffset, dy.sum(axis=(0, 2, 3))
 
 
-def _sampled_backward(ddeformed: Array, x: Array, places: _Places, kernel: Ints) -> tuple[Array, Array]:
+def _sampled_backward(ddeformed: Array, x: Array, places: _TapPlaces, kernel: Ints) -> tuple[Array, Array]:
     """The gradients for the image and the offsets that ``_sampled`` had."""
     deformable_groups = places.x.shape[1]
     taps = _taps(ddeformed, deformable_groups, kernel)

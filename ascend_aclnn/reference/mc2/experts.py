@@ -32,7 +32,7 @@ _TILE = 128
 _COMMUNICATION_BLOCK = 8  # commQuantMode 2
 
 
-class Layout(NamedTuple):
+class ExpertLayout(NamedTuple):
     """Which experts lie where."""
 
     size: int
@@ -43,7 +43,7 @@ class Layout(NamedTuple):
     special: int  # zero, copy and constant experts, which no rank has
 
     @classmethod
-    def place(cls, args: Arguments) -> tuple[Ranks, Layout]:
+    def place(cls, args: Arguments) -> tuple[Ranks, ExpertLayout]:
         """The ranks that take part and where their experts lie: those of the group, or those that elasticInfo leaves."""
         ranks = args.ranks("groupEp", "epWorldSize", "epRankId")
         shared_ranks, experts, elastic = args["sharedExpertRankNum"] or 0, args["moeExpertNum"], args["elasticInfo"]
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
         return ranks, cls.of(args, ranks, shared_ranks, experts)
 
     @classmethod
-    def of(cls, args: Arguments, ranks: Ranks, shared_ranks: int, experts: int) -> Layout:
+    def of(cls, args: Arguments, ranks: Ranks, shared_ranks: int, experts: int) -> ExpertLayout:
         special = sum(args[f"{kind}ExpertNum"] or 0 for kind in ("zero", "copy", "const"))
         shared = (args["sharedExpertNum"] or 0) if shared_ranks else 0
         if not 0 <= shared_ranks < ranks.size or (shared and shared_ranks % shared):
@@ -95,7 +95,7 @@ class Rows(NamedTuple):
     scale: Array  # the row of smoothing factors
 
 
-def _active(args: Arguments, layout: Layout) -> Array:
+def _active(args: Arguments, layout: ExpertLayout) -> Array:
     """(tokens, experts of each) that are sent; the special ones are not."""
     ids = args["expertIds"]
     last = layout.experts + layout.special - 1
@@ -110,7 +110,7 @@ def _masked(mask: Optional[Array], shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(mask[:, None] if mask.ndim == 1 else mask, shape).astype(bool)
 
 
-def _outgoing(args: Arguments, layout: Layout) -> Rows:
+def _outgoing(args: Arguments, layout: ExpertLayout) -> Rows:
     ids = args["expertIds"]
     token, slot = np.nonzero(_active(args, layout))
     expert = ids[token, slot].astype(np.int64)
@@ -179,7 +179,7 @@ class Received(NamedTuple):
         return np.concatenate(parts)[self.order]
 
 
-def _receive(ranks: Ranks, layout: Layout, rows: Rows) -> tuple[Received, Array]:
+def _receive(ranks: Ranks, layout: ExpertLayout, rows: Rows) -> tuple[Received, Array]:
     """What comes, and (rank, token, slot) of each row."""
     info = np.stack([np.full_like(rows.token, layout.rank), rows.token, rows.slot, rows.expert], 1).astype(np.int32)
     received = np.concatenate(ranks.all_to_all(_split(info, rows.target, layout.size)))
@@ -203,7 +203,7 @@ def _write_info(args: Arguments, info: Array) -> None:
         args.store_front("assistInfoForCombine", info.reshape(-1))
 
 
-def _exchange(args: Arguments, ranks: Ranks, layout: Layout, rows: Rows) -> tuple[Received, Array]:
+def _exchange(args: Arguments, ranks: Ranks, layout: ExpertLayout, rows: Rows) -> tuple[Received, Array]:
     """Sends the rows with their scales and weights, and stores what comes; then as ``_receive``."""
     codes, scales = _quantised(args["x"], args["scales"], rows, args["quantMode"], args.out["expandX"].dtype)
     received, info = _receive(ranks, layout, rows)
@@ -234,7 +234,7 @@ def _like(scales: Array, args: Arguments, name: str) -> Array:
 )
 def moe_distribute_dispatch(args: Arguments) -> None:
     """Each token to the ranks of its experts, quantised if asked. performanceInfo is not written."""
-    ranks, layout = Layout.place(args)
+    ranks, layout = ExpertLayout.place(args)
     received, info = _exchange(args, ranks, layout, _outgoing(args, layout))
     _write_info(args, info)
     _write_counts(args, received.counts)
@@ -246,7 +246,7 @@ def moe_distribute_dispatch(args: Arguments) -> None:
 # ---------------------------------------------------------------------------------------------------- tensor groups
 
 
-def _tensor_group(args: Arguments, layout: Layout) -> Optional[Ranks]:
+def _tensor_group(args: Arguments, layout: ExpertLayout) -> Optional[Ranks]:
     """The two ranks that hold the same expert in parts; None where each is held by one."""
     if (args["tpWorldSize"] or 0) < 2:
         return None
@@ -319,7 +319,7 @@ def _shared_bounds(rank: int, tokens: int, shared_ranks: int) -> Array:
     return (np.arange(shared_ranks + 1) + rank) * tokens // shared_ranks - rank * tokens // shared_ranks
 
 
-def _outgoing_v1(args: Arguments, layout: Layout) -> Rows:
+def _outgoing_v1(args: Arguments, layout: ExpertLayout) -> Rows:
     """The shared expert of version 1: ranks that have it keep their own tokens, the others divide theirs between them."""
     rows = _outgoing(args, layout._replace(shared=0))
     if not layout.shared_ranks:
@@ -344,7 +344,7 @@ def _outgoing_v1(args: Arguments, layout: Layout) -> Rows:
 @communicating("aclnnMoeDistributeDispatch")
 def moe_distribute_dispatch_v1(args: Arguments) -> None:
     """As version 2; the combine finds a token's rows by expandIdx."""
-    ranks, layout = Layout.place(args)
+    ranks, layout = ExpertLayout.place(args)
     rows = _outgoing_v1(args, layout)
     received, _ = _exchange(args, ranks, layout, rows)
     args.store_front("expandIdx", _places(args["expertIds"]))
@@ -406,7 +406,7 @@ def _window(ranks: Ranks, args: Arguments, x: Array, info: Array, slots: int) ->
     return window
 
 
-def _special(args: Arguments, layout: Layout, slot: int) -> Optional[Array]:
+def _special(args: Arguments, layout: ExpertLayout, slot: int) -> Optional[Array]:
     """What zero, copy and constant experts give for the tokens that ask for them at this place; None without any."""
     if not layout.special:
         return None
@@ -426,7 +426,7 @@ def _special(args: Arguments, layout: Layout, slot: int) -> Optional[Array]:
     return result
 
 
-def _combined(args: Arguments, layout: Layout, window: Array) -> Array:
+def _combined(args: Arguments, layout: ExpertLayout, window: Array) -> Array:
     """The weighted sum over each token's experts in their order, then the shared ones, in float32."""
     ids, weights = args["expertIds"], args["expertScales"]
     active = _masked(args["xActiveMask"], ids.shape)
@@ -476,7 +476,7 @@ def _finish(args: Arguments, total: Array) -> None:
 )
 def moe_distribute_combine(args: Arguments) -> None:
     """The rows back to their tokens' ranks, added up by expertScales; then the residual and the norm, where there are."""
-    ranks, layout = Layout.place(args)
+    ranks, layout = ExpertLayout.place(args)
     rows = int(args["epSendCounts"][layout.local * layout.size - 1])
     if not 0 <= rows <= len(args["expandX"]):
         raise DataError("epSendCounts", f"has {rows} rows; expandX has {len(args['expandX'])}")
@@ -489,7 +489,7 @@ def moe_distribute_combine(args: Arguments) -> None:
 @communicating("aclnnMoeDistributeCombine")
 def moe_distribute_combine_v1(args: Arguments) -> None:
     """As version 2; rows are found by expandIdx behind those of this rank's experts before."""
-    ranks, layout = Layout.place(args)
+    ranks, layout = ExpertLayout.place(args)
     ids, ends = args["expertIds"], args["epSendCounts"][: layout.local * layout.size].astype(np.int64)
     if not 0 <= ends[-1] <= len(args["expandX"]):
         raise DataError("epSendCounts", f"has {ends[-1]} rows; expandX has {len(args['expandX'])}")
@@ -536,7 +536,7 @@ def moe_distribute_dispatch_setup(args: Arguments) -> None:
     A row of yOut has the elements, then at the next multiple of 128 (of 32 with quantMode 2) the bytes of its scales; a
     row of commCmdInfo has rank, expert of that rank, token and place: CANN's are different and not documented.
     """
-    _, layout = Layout.place(args)
+    _, layout = ExpertLayout.place(args)
     rows = _outgoing(args, layout)
     y, commands = args.out["y"], args.out["commCmdInfo"]
     codes, scales = _quantised(args["x"], args["scales"], rows, args["quantMode"], y.dtype)
@@ -568,7 +568,7 @@ def _bytes(x: Array) -> Array:
 @communicating("aclnnMoeDistributeDispatchTeardown")
 def moe_distribute_dispatch_teardown(args: Arguments) -> None:
     """Receives what the Setup half of all ranks has prepared."""
-    ranks, layout = Layout.place(args)
+    ranks, layout = ExpertLayout.place(args)
     table = args["commCmdInfo"][: len(args["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
     table = table[table[:, 0] >= 0][:, :4].astype(np.int64)
     rows = Rows(table[:, 2], table[:, 3], table[:, 0], table[:, 1], table[:, 1])
@@ -605,7 +605,7 @@ def moe_distribute_combine_setup(args: Arguments) -> None:
 @communicating("aclnnMoeDistributeCombineTeardown")
 def moe_distribute_combine_teardown(args: Arguments) -> None:
     """Brings the rows back and adds them up."""
-    ranks, layout = Layout.place(args)
+    ranks, layout = ExpertLayout.place(args)
     table = args["commCmdInfo"][: len(args["commCmdInfo"]) // _COMMAND * _COMMAND].reshape(-1, _COMMAND)
     info = table[table[:, 0] >= 0][:, :3]
     window = _window(ranks, args, args["expandX"], info, args["expertIds"].shape[1] + layout.shared)

@@ -76,24 +76,24 @@ def norm_rope_concat(args: NamedArguments) -> dict[str, Any]:
     return results
 
 
-class _Gradients(NamedTuple):
+class _NormGradients(NamedTuple):
     x: Array
     weight: Optional[Array]
     bias: Optional[Array]
 
 
-def _norm_gradients(grad: Array, args: NamedArguments, x: Optional[Array], prefix: str, kind: int) -> _Gradients:
+def _norm_gradients(grad: Array, args: NamedArguments, x: Optional[Array], prefix: str, kind: int) -> _NormGradients:
     """Of a layer norm, from its means and reciprocal deviations."""
     if kind == _NONE or x is None:
-        return _Gradients(grad, None, None)
+        return _NormGradients(grad, None, None)
     normed = (x - args[f"{prefix}Mean"]) * args[f"{prefix}Rstd"]
     weight = args[f"{prefix}Weight"] if kind == _LAYER_AFFINE else None
     inner = grad if weight is None else grad * weight
     means = inner.mean(-1, keepdims=True), (inner * normed).mean(-1, keepdims=True)
     dx = args[f"{prefix}Rstd"] * (inner - means[0] - normed * means[1])
     if weight is None:
-        return _Gradients(dx, None, None)
-    return _Gradients(dx, (grad * normed).sum((0, 1, 2)), grad.sum((0, 1, 2)))
+        return _NormGradients(dx, None, None)
+    return _NormGradients(dx, (grad * normed).sum((0, 1, 2)), grad.sum((0, 1, 2)))
 
 
 def _unrotate(grad: Array, args: NamedArguments) -> Array:
