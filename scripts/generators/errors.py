@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ascend_aclnn.core import error_codes
-from ascend_aclnn.core.error_codes import ErrorCode, Group
+from ascend_aclnn.core.error_codes import CodeGroup, ErrorCode
 from generators.pages import NOTE
 
 FOLDER = None
@@ -49,13 +49,13 @@ def cell(text: str) -> str:
     return html.escape(text, quote=False).replace("|", "\\|")
 
 
-def title(prefix: str, group: Group) -> str:
+def title(prefix: str, group: CodeGroup) -> str:
     if prefix.isdigit():
         return f"{prefix}xxx: {group.component}"
     return group.component if "_" in prefix else f"{prefix}: {group.component}"
 
 
-def rows(group: Group, entries: list[ErrorCode], chinese: bool) -> Iterator[str]:
+def rows(group: CodeGroup, entries: list[ErrorCode], chinese: bool) -> Iterator[str]:
     """A table of the codes with words of their own, and a list of the others."""
     plain = [entry for entry in entries if entry.meaning == group.meaning and not entry.remedy]
     described = [entry for entry in entries if entry not in plain]

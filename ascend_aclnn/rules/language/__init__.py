@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from ascend_aclnn.rules.language.attributes import *
 from ascend_aclnn.rules.language.call import *
+from ascend_aclnn.rules.language.conditions import *
 from ascend_aclnn.rules.language.data_types import *
 from ascend_aclnn.rules.language.declare import *
 from ascend_aclnn.rules.language.dtype_families import *
@@ -38,6 +39,7 @@ if not TYPE_CHECKING:  # a type checker follows the imports above; at run time `
     _MODULES = (
         attributes,
         call,
+        conditions,
         data_types,
         declare,
         dtype_families,

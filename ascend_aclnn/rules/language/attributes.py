@@ -9,7 +9,8 @@ from ascend_aclnn.core.errors import PARAM_INVALID, PARAM_NULLPTR, RuleViolation
 from ascend_aclnn.core.scalar import Scalar
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Refusal, Word, carries, dims_text, refuses
-from ascend_aclnn.rules.language.expressions import Conditional, state
+from ascend_aclnn.rules.language.conditions import Conditional
+from ascend_aclnn.rules.language.explanations import state
 from ascend_aclnn.rules.language.shapes import axis_refusals, normalise_axes
 
 __all__ = [

@@ -13,9 +13,11 @@ from ascend_aclnn.core.dtypes import DataType
 from ascend_aclnn.core.errors import PARAM_NULLPTR, TILING_ERROR, RuleViolation
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.rules.language.call import Call, Check, Refusal, ShapeRule, Shapes, make_checks, refuses
+from ascend_aclnn.rules.language.conditions import conjuncts
 from ascend_aclnn.rules.language.data_types import documented_dtypes, documents_dtypes
-from ascend_aclnn.rules.language.expressions import Absent, Expression, condition_check, conjuncts, expression
+from ascend_aclnn.rules.language.expressions import Absent, Expression, expression
 from ascend_aclnn.rules.language.groups import Group, place_word
+from ascend_aclnn.rules.language.identifiers import condition_check
 from ascend_aclnn.rules.language.layout import rank
 
 __all__ = ["RULES", "OutputSpecs", "Rule", "documented_rank", "documented_rule", "rule"]

@@ -14,7 +14,9 @@ from typing import Any, Callable, Optional, Union
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core.errors import RUNTIME_ERROR, TILING_ERROR, RuleViolation
 from ascend_aclnn.rules.language.call import Call, Check, Condition, Word, make_checks, refusals_of, refuses
-from ascend_aclnn.rules.language.expressions import Conditional, Expression, slug
+from ascend_aclnn.rules.language.conditions import Conditional
+from ascend_aclnn.rules.language.expressions import Expression
+from ascend_aclnn.rules.language.identifiers import slug
 
 __all__ = [
     "documented_products",

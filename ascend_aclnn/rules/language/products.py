@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ascend_aclnn.rules.language.attributes import in_range
 from ascend_aclnn.rules.language.call import Check
-from ascend_aclnn.rules.language.expressions import define, require
+from ascend_aclnn.rules.language.conditions import require
+from ascend_aclnn.rules.language.expressions import define
 from ascend_aclnn.rules.language.groups import when
 
 __all__ = ["cube_math_type", "matrix_product"]

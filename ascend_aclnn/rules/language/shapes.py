@@ -25,13 +25,13 @@ from ascend_aclnn.rules.language.call import (
     refusals_of,
     refuses,
 )
+from ascend_aclnn.rules.language.conditions import require
 from ascend_aclnn.rules.language.expressions import (
     Absent,
     Expression,
     definition,
     dtype_rule,
     expression,
-    require,
     value_of,
 )
 
