@@ -344,7 +344,7 @@ def castable(source: Union[DtypeRule, str], *names: str) -> Check:
     """A value of the source's data type (a C name or a DtypeRule) can be cast to each named tensor."""
     rule_ = dtype_rule(source)
 
-    @refuses("dtype/cast", *names, carry=[rule_])
+    @refuses("dtype/cast", *names, carry=[rule_], other=source if isinstance(source, str) else "")
     def check(call: Call) -> None:
         come = rule_(call)
         for name in names:

@@ -36,6 +36,7 @@ __all__ = [
     "binary_promoted",
     "broadcast_of_list",
     "by_product",
+    "checked",
     "combine",
     "elementwise",
     "floated",
@@ -178,6 +179,11 @@ def by_product(products: str, here: DtypeRule, elsewhere: DtypeRule) -> DtypeRul
     return carries(here, elsewhere)(lambda call: here(call) if call.product in chosen else elsewhere(call))
 
 
+def checked(source: DtypeRule) -> DtypeRule:
+    """A data type that an earlier check has found to exist: what is made of it refuses nothing on its account."""
+    return lambda call: source(call)
+
+
 def no_bool(source: DtypeRule, instead: str) -> DtypeRule:
     """Another data type where a rule gives BOOL, because the kernel has none for it."""
     member = DataType[instead]
@@ -194,7 +200,7 @@ def takes_dtype(source: Union[DtypeRule, str], *names: str) -> Check:
     """Tensors and scalars can be cast to the data type that is computed in; absent ones pass."""
     computed_in = dtype_rule(source)
 
-    @refuses("dtype/cast", *names, carry=[computed_in])
+    @refuses("dtype/cast", *names, carry=[computed_in], other=source if isinstance(source, str) else "")
     def check(call: Call) -> None:
         target = computed_in(call)
         for name in names:

@@ -189,7 +189,6 @@ rule(
         broadcastable("gradOutput", "self"),
     ),
     reduction,
-    castable(promoted("self", "target", "gradOutput", "weightOptional"), "out"),
     output_dtype(out="self"),
 )
 
@@ -225,7 +224,4 @@ rule(
         broadcastable("posWeightOptional", "self"),
     ),
     reduction,
-    unless_empty(
-        "self", castable(promoted("self", "target", "gradOutput", "weightOptional", "posWeightOptional"), "out")
-    ),
 )

@@ -17,11 +17,6 @@ _LIKE_SELF = (max_rank(8, "self"), output_shape(out="self"))
 _LIKE_OTHER = (max_rank(8, "other"), output_shape(out="other"))
 
 
-def _computable(source: DtypeRule, allowed: DtypeSet) -> Check:
-    """Ascend 950 looks at the data type in which it computes."""
-    return on_products("950", takes_dtype(source, "self", "other"), dtype_in(source, allowed, "other"))
-
-
 # ------------------------------------------------------------------------------------------------- sums
 
 
@@ -43,7 +38,6 @@ in_both_forms(
     "Add Sub",
     dtypes(_ARITHMETIC, "self", "other"),
     _alpha(_COMMON),
-    _computable(_COMMON, _ARITHMETIC),
     castable(_COMMON, "out"),
     *_BROADCAST,
     output_dtype(out=_COMMON),
@@ -53,7 +47,6 @@ in_both_forms(
     dtypes(_ARITHMETIC, "self"),
     has_common(_WITH_SCALAR, "other"),
     _alpha(_WITH_SCALAR),
-    _computable(_WITH_SCALAR, _ARITHMETIC),
     castable(_WITH_SCALAR, "out"),
     *_LIKE_SELF,
     output_dtype(out=_COMMON_950),
@@ -84,7 +77,6 @@ def _rsub_checks(common: DtypeRule) -> tuple[Check, ...]:
         dtypes(_RSUB, "self", "other"),
         has_common(common, "other"),
         takes_dtype(common, "alpha"),
-        _computable(common, _RSUB),
         castable(common, "out"),
     )
 
@@ -103,14 +95,13 @@ in_both_forms(
     "Mul",
     dtypes(_ARITHMETIC, "self", "other", "out"),
     has_common(_COMMON, "other"),
-    on_products(PRODUCTS_BEFORE_950, castable(_COMMON, "out")),
+    on_products(PRODUCTS_BEFORE_950, castable(checked(_COMMON), "out")),
     *_BROADCAST,
     output_dtype(out=_COMMON),
 )
 in_both_forms(
     "Muls",
     dtypes(_ARITHMETIC, "self", "out"),
-    _computable(_COMMON_950, _ARITHMETIC),
     on_products("950", castable(_COMMON_950, "out")),
     output_shape(out="self"),
     output_dtype(out=_COMMON_950),
@@ -132,7 +123,7 @@ def _quotient(common: DtypeRule) -> DtypeRule:
 
 def _modes(names: str) -> tuple[Check, ...]:
     """Complex operands have no whole quotient."""
-    real_only = when(f"mode in ({_TRUNC_DIV}, {_FLOOR_DIV})", dtype_in(_COMMON, plus_bf16(REAL), "mode"))
+    real_only = when(f"mode in ({_TRUNC_DIV}, {_FLOOR_DIV})", dtype_in(checked(_COMMON), plus_bf16(REAL), "mode"))
     return one_of("mode", _REAL_DIV, _TRUNC_DIV, _FLOOR_DIV), unless_empty(names, real_only)
 
 
@@ -141,7 +132,7 @@ in_both_forms(
     *_BROADCAST,
     dtypes(_ARITHMETIC, "self", "other"),
     has_common(_COMMON, "other"),
-    when("product != '950'", castable(_COMMON, "out")),
+    when("product != '950'", castable(checked(_COMMON), "out")),
     when(f"product == '950' and (mode is None or mode != {_TRUNC_DIV})", castable(_quotient(_COMMON), "out")),
     no_private_format("self", "other", "out"),
     output_dtype(out=_quotient(_COMMON)),
@@ -163,8 +154,7 @@ for _name, _common, _shapes in (("FloorDivide", _COMMON, _BROADCAST), ("FloorDiv
         _name,
         dtypes(plus_bf16(REAL), "self", "other"),
         has_common(_COMMON, "other"),
-        _computable(_common, plus_bf16(REAL)),
-        on_products("950", castable(_common, "out")),
+        on_products("950", castable(checked(_common), "out")),
         *_shapes,
         output_dtype(out=no_bool(_common, "FLOAT")),
     )
@@ -218,7 +208,6 @@ in_both_forms(
     "RemainderTensorScalar",
     output_shape(out="self"),
     not_complex("self", "other"),
-    takes_dtype(_WITH_SCALAR, "self"),
     dtype_in(_WITH_SCALAR, _REMAINDER, "other"),
     castable(_WITH_SCALAR, "out"),
     max_rank(8, "self"),

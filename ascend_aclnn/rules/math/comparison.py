@@ -23,19 +23,16 @@ def _compared(operands: DtypeSet, gives: DtypeSet, *, each: bool = True) -> tupl
         dtypes(gives, "out"),
         has_common(_TENSORS, "other"),
         dtype_in(_TENSORS, operands, "other"),
-        on_products("950", takes_dtype(_TENSORS, "self", "other")),
         *_BROADCAST,
     )
 
 
 def _compared_scalar(operands: DtypeSet, gives: DtypeSet, old: DtypeRule = _COMMON) -> tuple[Check, ...]:
     """A tensor and a scalar; ``old`` is the data type in which products before Ascend 950 compare them."""
-    computed = no_bool(_TENSOR_AND_SCALAR, "INT8")
     return (
         dtypes(operands, "self", "other"),
         dtypes(gives, "out"),
-        on_products(PRODUCTS_BEFORE_950, has_common(old, "other")),
-        on_products("950", dtype_in(computed, operands, "other"), takes_dtype(computed, "self", "other")),
+        has_common(by_product("950", _TENSOR_AND_SCALAR, old), "other"),
         *_LIKE_SELF,
         _TO_BOOL,
     )
@@ -86,16 +83,11 @@ in_both_forms(
     nullable="self selfRef other",
 )
 in_both_forms("LeTensor", unless_empty("self other", *_compared(_LE, _LE_OUT)), _TO_BOOL)
-in_both_forms(
-    "LeScalar",
-    *_compared_scalar(_LE, _LE_OUT, _lt_common),
-    on_products(PRODUCTS_BEFORE_950, takes_dtype(_lt_common, "self", "other")),
-)
+in_both_forms("LeScalar", *_compared_scalar(_LE, _LE_OUT, _lt_common))
 in_both_forms(
     "GeTensor",
     dtypes(_ANY, "out"),
     dtype_in(no_bool(_TENSORS, "INT8"), _ORDERED, "other"),
-    on_products("950", takes_dtype(no_bool(_TENSORS, "INT8"), "self", "other")),
     *_BROADCAST,
     _TO_BOOL,
 )
@@ -104,7 +96,6 @@ in_both_forms(
     on_products("950", dtypes(_ORDERED, "self")),
     dtypes(_ANY, "out"),
     dtype_in(no_bool(by_product("950", _TENSOR_AND_SCALAR, _COMMON), "INT8"), _ORDERED, "other"),
-    on_products("950", takes_dtype(no_bool(_TENSOR_AND_SCALAR, "INT8"), "self", "other")),
     *_LIKE_SELF,
     _TO_BOOL,
 )

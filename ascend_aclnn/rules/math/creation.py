@@ -183,19 +183,10 @@ rule(
 _MEMBERS = plus_bf16(NUMBERS)
 
 
-def _compared_type(call: Call) -> DataType:
-    """The type of the comparison: the tensor's, unless it is long or the element floating."""
-    element, tensor = call.dtype("element"), call.dtype("testElements")
-    promotes = call["testElements"].size >= 10 or (is_floating(element) and not is_floating(tensor))
-    return promote(tensor, element) if promotes else tensor
-
-
 rule(
     "aclnnIsInScalarTensor",
     dtypes(_MEMBERS, "element", "testElements"),
     dtypes("BOOL", "out"),
-    has_common(_compared_type, "element"),
-    takes_dtype(_compared_type, "element", "testElements"),
     max_rank(8, "testElements"),
     output_shape(out="()"),
 )

@@ -47,7 +47,6 @@ rule(
         "len(sortedSequence) > 1",
         require("self != (1,)", "len(self) == len(sortedSequence)", "self[:-1] == sortedSequence[:-1]"),
     ),
-    dtype_in(promoted("sortedSequence", "self"), _SEARCHED, "self"),
 )
 rule(
     "aclnnSearchSorteds",

@@ -124,7 +124,7 @@ rule(
     dtypes(FLOATS_WITHOUT_BF16, "self", "scale"),
     on_operators(_BY_CHANNEL, dtypes("INT32 FLOAT16 FLOAT", "zeroPoint")),
     on_operators(_BY_TENSOR, dtypes("INT32", "zeroPoint")),
-    castable(promoted("self", "scale"), "out"),
+    castable(checked(promoted("self", "scale")), "out"),
     dtypes("BOOL", "mask"),
     output_shape(out="self", mask="self"),
     on_operators(
