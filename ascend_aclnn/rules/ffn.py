@@ -107,13 +107,16 @@ rule(
         )
     ),
     *_SHAPES,
-    on_products(
-        "310P",
-        rank(2, "x"),
-        one_of("innerPrecise", 1),
-        require("not gated", "experts is None", why="on 310P"),
-        dtypes("FLOAT16", "x", "y", "weight1", "weight2", "bias1", "bias2"),
-        absent(*_QUANT, *_ANTIQUANT, why="on 310P"),
+    on_operators(
+        "aclnnFFNV2 aclnnFFNV3",
+        on_products(
+            "310P",
+            rank(2, "x"),
+            one_of("innerPrecise", 1),
+            require("not gated", "experts is None", why="on 310P"),
+            dtypes("FLOAT16", "x", "y", "weight1", "weight2", "bias1", "bias2"),
+            absent(*_QUANT, *_ANTIQUANT, why="on 310P"),
+        ),
     ),
     when(
         "product != '310P'",

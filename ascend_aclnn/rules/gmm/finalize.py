@@ -69,12 +69,15 @@ _ON_A2 = (
         dtypes("INT64", "scale", "row"),
         dtypes("FLOAT", "bias", "offset"),
     ),
-    when(
-        "not int4",
-        dtypes("INT8", "w"),
-        dtypes("FLOAT INT64 BF16", "scale"),
-        dtypes(INDICES, "row"),
-        dtypes("BF16", "bias"),
+    on_operators(
+        f"{_NZ} {_NZ_V2}",
+        when(
+            "not int4",
+            dtypes("INT8", "w"),
+            dtypes("FLOAT INT64 BF16", "scale"),
+            dtypes(INDICES, "row"),
+            dtypes("BF16", "bias"),
+        ),
     ),
     dtypes("FLOAT", "token", "logit", "out"),
     dtypes("INT64", "groups"),
@@ -88,7 +91,10 @@ _ON_A2 = (
         on_operators(f"{_NZ} {_NZ_V2}", require("n % 64 == 0")),
         has_shape(scale="(w[0], 1, n)", offset="(w[0], 1, n)", bias="(w[0], n)"),
     ),
-    when("not int4", require("k % 16 == 0", "n % 32 == 0", "n >= 256"), has_shape(scale="(w[0], n)")),
+    on_operators(
+        f"{_NZ} {_NZ_V2}",
+        when("not int4", require("k % 16 == 0", "n % 32 == 0", "n >= 256"), has_shape(scale="(w[0], n)")),
+    ),
     has_shape(token="(x[0],)", groups="(w[0],)", logit="(x[0],)", row="(x[0],)"),
     require("out[0] <= x[0]", "out[1] == n"),
     one_of("groupListType", 0, 1),

@@ -14,6 +14,8 @@ _NZ = "aclnnGroupedMatmulWeightNz"
 _WITH_ARRAY = f"{_V1} aclnnGroupedMatmulV2"  # of the ends of groups; later versions take a tensor
 _PACKED = f"aclnnGroupedMatmulV4 aclnnGroupedMatmulV5 {_NZ}"  # an INT32 holds eight INT4
 _WITH_TENSOR = f"{_V3} {_PACKED}"
+_TYPED = f"aclnnGroupedMatmulV2 {_WITH_TENSOR}"  # have groupType
+_SPLITTING_K = f"aclnnGroupedMatmulV2 {_V3} aclnnGroupedMatmulV4 aclnnGroupedMatmulV5"
 _QUANT = ("scaleOptional", "offsetOptional", "perTokenScaleOptional")
 _ANTIQUANT = ("antiquantScaleOptional", "antiquantOffsetOptional")
 _UNUSED = (
@@ -61,7 +63,7 @@ _ATTRIBUTES = (
     on_products(
         "310P",
         on_operators(_WITH_ARRAY, only_products("A2 A3 950")),
-        require("len(x) == 1", "len(weight) == 1", "len(y) == 1", "groupType == 0"),
+        on_operators(_WITH_TENSOR, require("len(x) == 1", "len(weight) == 1", "len(y) == 1", "groupType == 0")),
     ),
     one_of("groupType", -1, 0, 2),
     when("splitItem in (2, 3)", require("groupType != -1")),
@@ -99,7 +101,10 @@ def _one_for_each(name: str, grouped: bool = False) -> tuple[Check, ...]:
             argument=name,
             word="parts",
         ),
-        when("single_weight", require(f"all(t[0] == count for t in {name})", word="count"), word="single"),
+        # The first version does not split with a single weight.
+        on_operators(
+            _TYPED, when("single_weight", require(f"all(t[0] == count for t in {name})", word="count"), word="single")
+        ),
         require(f"all(t[-1] == w[-1] for t, w in zip({name}, weights))", argument=name, word="columns"),
     )
 
@@ -207,7 +212,9 @@ _QUANTISED_WEIGHTS = (
 )
 _DTYPES = (
     on_products("950", documented_dtypes()),
-    on_products("310P", dtypes("FLOAT16", "x", "weight", "biasOptional"), one_of("actType", 0)),
+    on_operators(
+        _WITH_TENSOR, on_products("310P", dtypes("FLOAT16", "x", "weight", "biasOptional"), one_of("actType", 0))
+    ),
     when(
         "product != '950'",
         on_operators(_PACKED, dtype_table("x weight", *(row.replace("INT4", "INT4/INT32") for row in _ROWS))),
@@ -280,7 +287,7 @@ _EVEN = (
 )
 _OUTPUTS = (
     when("split == -1", output_shape(y="[(*t[:-1], w[-1]) for t, w in zip(xs, weights)]"), word="whole"),
-    when("split == 2", output_shape(y="[(count, xs[0][0], n)]")),
+    on_operators(_SPLITTING_K, when("split == 2", output_shape(y="[(count, xs[0][0], n)]"))),
     when("split == 0 and splitItem in (2, 3)", output_shape(y="[(rows, n)]")),
     when(
         "split == 0 and splitItem not in (2, 3)",
@@ -336,9 +343,9 @@ _LIMITS = (
 # A weight in FRACTAL_NZ fills its tiles; on 310P out's rows fill 32 bytes.
 _TILES = when(
     "any(not t.empty for t in x) and any(not w.empty for w in weight)",
-    on_products(
-        "310P",
-        require("all(w[-2 if w.transposed else -1] * w.dtype.bits % 256 == 0 for w in weight)"),
+    on_operators(
+        _WITH_TENSOR,
+        on_products("310P", require("all(w[-2 if w.transposed else -1] * w.dtype.bits % 256 == 0 for w in weight)")),
     ),
     on_products(
         "A2 A3 910 310B 310",
@@ -366,7 +373,7 @@ rule(
     *_SIZES,
     *_ATTRIBUTES,
     *_DTYPES,
-    when("split == 2", *_SPLIT_K),
+    on_operators(_SPLITTING_K, when("split == 2", *_SPLIT_K)),
     when("split != 2", not_transposed("x")),
     when("split == -1", *_NO_SPLIT, word="whole"),
     when("split == 0", *_SPLIT_M),

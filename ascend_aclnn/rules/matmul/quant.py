@@ -163,7 +163,7 @@ rule(
     on_operators(_V5, define(wide_by_narrow="product in ('A2', 'A3') and x1.dtype == INT8 and x2.dtype == INT32")),
     define(wide_by_narrow="False"),
     when("product != '950' and not wide_by_narrow", absent_or_empty("yScale", "x1Offset", "yOffset")),
-    when("wide_by_narrow", *_WIDE_BY_NARROW, word="wide-by-narrow"),
+    on_operators(_V5, when("wide_by_narrow", *_WIDE_BY_NARROW, word="wide-by-narrow")),
     when(
         "not wide_by_narrow",
         *_QUANT_DTYPES,
