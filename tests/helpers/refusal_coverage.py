@@ -1,24 +1,25 @@
 """Which refusals of an operator's rule are reached: by a call that passes the check, and by one that it refuses.
 
-The search begins with the call of the operator's example, or with plain tensors, on every product. A call is changed in one
-argument, or in all that share a size, a data type or a rank; where the words of a rule name limits, or its expressions
-numbers and data types, with these. A call that comes to a check that no call came to before is itself changed further. What
-refuses such a call is mended, so that the checks behind it are reached: order of checks is order of positions in the rule.
+The search begins with the call of the operator's example, or with plain tensors, on every product, and with calls that tests
+make (``recorded_calls``). A call is changed in one argument, or in all that share a size, a data type or a rank; where the
+words of a rule name limits, or its expressions numbers and data types, with these. A call that comes to a check that no call
+came to before is itself changed further. What refuses such a call is mended, so that the checks behind it are reached: order
+of checks is order of positions in the rule. At last each refusal that is left is aimed at by itself: in calls that pass the
+check, what it looks at is changed; to come to a check, the conditions under which it is made; and what refuses the call
+before is mended while that stays as it is.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import functools
 import itertools
-import runpy
 from collections import deque
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Optional
 from unittest import mock
 
+import recorded_calls
 from rule_tools import A2, A3, NEW_950, OLD, OLD_310P
 
 import ascend_aclnn as aclnn
@@ -48,6 +49,12 @@ PATIENCE = 1500  # calls that reach nothing new, in a row, after which the searc
 MOST_SIZE = 2**20
 PART = 60  # changes of a call that are tried in a row
 MOST_REMEDIES = 500
+ROUNDS = 2
+MOST_CHANGES = 400
+MOST_MENDS = 150
+MOST_HINDERED = 3
+MOST_BASES = 2
+STEPS = 3
 NO_VALUE = (Absent, RuleViolation, ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError)
 TENSORS = (Kind.TENSOR, Kind.TENSOR_LIST)
 
@@ -56,15 +63,19 @@ Place = tuple[int, ...]  # of a word: its position in the rule, in a group of th
 END: Place = (1 << 30,)
 
 
-def example_values(operator: Operator) -> Values:
-    """The values of all parameters of the example's call; tensors are specs."""
-    invocation = Invocation(current_backend(), plan(operator), False)
-    no_memory: Any = plain
-    invocation.allocate = no_memory
-    call = samples.call(operator)
-    invocation.bind_inputs(call.arguments)
-    bind_outputs(invocation, call.options.get("out"))
-    return [plain(value) for value in invocation.values]
+def example_values(operator: Operator) -> Optional[Values]:
+    """The values of all parameters of the example's call; tensors are specs. None where there is no example."""
+    if operator.example is None:
+        return None
+    with aclnn.use_backend("numpy", soc=samples.soc(operator)), contextlib.suppress(AclError, TypeError):
+        invocation = Invocation(current_backend(), plan(operator), False)
+        no_memory: Any = plain
+        invocation.allocate = no_memory
+        call = samples.call(operator)
+        invocation.bind_inputs(call.arguments)
+        bind_outputs(invocation, call.options.get("out"))
+        return [plain(value) for value in invocation.values]
+    return None
 
 
 def plain(value: Any) -> Any:
@@ -73,27 +84,6 @@ def plain(value: Any) -> Any:
     if not isinstance(value, TensorSpec):
         return value
     return TensorSpec(value.shape, value.dtype, value.strides, 0, value.format, value.storage_shape)
-
-
-def fits(parameter: Parameter, value: Any) -> bool:
-    """Whether a value of a test's table is one of an argument: some tables leave outputs to the test."""
-    if parameter.kind in TENSORS:
-        wanted = list if parameter.kind is Kind.TENSOR_LIST else TensorSpec
-        return value is None or isinstance(value, wanted)
-    return True
-
-
-@functools.cache
-def tested_calls() -> dict[str, list[tuple[Values, str]]]:
-    """The calls of the tests of rules, by operator, with the SoC of each."""
-    found: dict[str, list[tuple[Values, str]]] = {}
-    for path in sorted((Path(__file__).parents[1] / "rules").glob("test_*.py")):
-        functions = runpy.run_path(str(path)).values()
-        for mark in (mark for function in functions for mark in getattr(function, "pytestmark", ())):
-            if mark.name == "parametrize" and mark.args[0] == ("name", "expected", "values", "soc"):
-                for name, _, values, chip in mark.args[1]:
-                    found.setdefault(name, []).append((list(values), chip))
-    return found
 
 
 # ------------------------------------------------------------------------------------------------ changes
@@ -286,6 +276,7 @@ class Search:
         self.operator = operator
         self.rule = rules.rule_of(operator)
         self.refusals = self.rule.refusals(operator)
+        self.example = example_values(operator)
         self.passed: set[str] = set()
         self.refused: set[str] = set()
         self.calls = 0
@@ -296,10 +287,14 @@ class Search:
         self.last_news = 0  # how many calls there had been when the last refusal was reached
         self.stack: list[int] = []
         self.come_to: set[Place] = set()
+        self.accepted_calls: list[tuple[Values, str]] = []
+        self.tried: dict[str, list[Values]] = {}  # what was changed with a refusal in view
+        self.witnesses: dict[str, tuple[Values, str]] = {}  # of each refusal, the first call that passed the check
         self.open: dict[Place, list[tuple[str, Refusal]]] = {}  # of each word, what no call has passed
         self.inferring: list[tuple[str, Refusal]] = []  # of words that check nothing
         left = iter(self.rule.words.refusals)
         self._read(self.rule.words, (), left)
+        self.places = {name: place for place, listed in reversed(self.open.items()) for name, _ in listed}
         self.queue: deque[tuple[Values, str, Outcome]] = deque()
         self.limits: dict[str, list[Any]] = {}
         for identifier, refusal in self.refusals.items():
@@ -374,6 +369,7 @@ class Search:
             elif waiting:
                 done = {name for name, refusal in waiting if self.has_passed(call, name, refusal)}
                 self.passed |= done
+                self.witnesses.update(dict.fromkeys(done, (values, call.soc.name)))
                 self.open[place] = [(name, refusal) for name, refusal in waiting if name not in done]
         if self.words_passed or not identifier:
             for parameter, value in zip(self.operator.parameters, values):
@@ -439,23 +435,27 @@ class Search:
                 for values, chip in self.furthest[-3:]:
                     self.add_changes(values, chip)
                 self.go_on()
+            self.aim()
 
     def first_calls(self) -> Iterator[tuple[Values, str]]:
-        chosen = samples.soc(self.operator) if self.operator.example is not None else None
-        values: Optional[Values] = None
-        if self.operator.example is not None:
-            with aclnn.use_backend("numpy", soc=chosen), contextlib.suppress(AclError, TypeError):
-                values = example_values(self.operator)
-        if values is None:
-            values = self.plain_call()
-        for chip in {chosen or A2: None, **dict.fromkeys(CHIPS)}:
-            yield values, chip
+        """The example's call, and those of the operators that share the rule."""
+        yield from self.example_calls()
+        values = self.example or self.plain_call()
         for version in self.rule.versions:
-            for others, chip in tested_calls().get(version, ()):
-                parameters = catalog.get(version).parameters
-                if len(others) == len(parameters) and all(map(fits, parameters, others)):
-                    named = {(p.name, p.kind): value for p, value in zip(parameters, others)}
-                    yield [named.get((p.name, p.kind), v) for p, v in zip(self.operator.parameters, values)], chip
+            other = catalog.get(version)
+            calls = [(call.values, call.soc) for call in recorded_calls.read().get(version, ())]
+            if other is not self.operator and other.example is not None:
+                example = example_values(other)
+                calls += [] if example is None else [(example, samples.soc(other) or A2)]
+            for others, chip in calls:
+                named = {(p.name, p.kind): value for p, value in zip(other.parameters, others)}
+                yield [named.get((p.name, p.kind), v) for p, v in zip(self.operator.parameters, values)], chip
+
+    def example_calls(self) -> Iterator[tuple[Values, str]]:
+        """The example's call, or a plain one, on each product."""
+        chosen = samples.soc(self.operator) or A2
+        for chip in {chosen: None, **dict.fromkeys(CHIPS)}:
+            yield self.example or self.plain_call(), chip
 
     def plain_call(self) -> Values:
         """A call of an operator without an example: what is required, as small as it can be."""
@@ -503,9 +503,150 @@ class Search:
             else:
                 return
 
+    # -------------------------------------------------------------------------------------------- one refusal in view
+
+    def aim(self) -> None:
+        """Looks for what is left, one refusal after the other, until a round reaches no more."""
+        for _ in range(ROUNDS):
+            before = len(self.passed), len(self.refused)
+            for identifier in self.refusals:
+                if identifier not in self.passed:
+                    self.aim_to_pass(identifier)
+                if identifier in self.passed and identifier not in self.refused:
+                    self.aim_to_break(identifier)
+            if (len(self.passed), len(self.refused)) == before:
+                return
+            self.last_news = self.calls
+            self.go_on()
+
+    def aim_to_break(self, identifier: str) -> None:
+        """Changes what a check looks at, in calls that pass it; what refuses them before that check is mended."""
+        place, refusal = self.places.get(identifier, END), self.refusals[identifier]
+        position = self.operator.positions.get(self.parameter_of(identifier))
+        for values, chip in self.passing(identifier):
+            call = self.call(values, chip)
+            changes: list[Iterator[Values]] = []
+            if position is not None:
+                changes.append(replaced(values, position, v) for v in self.alternatives(position, values))
+            if refusal.condition is not None:
+                changes.append(self.about(call, values, refusal.condition))
+            changes.append(together(values))
+            hindered: dict[str, tuple[Values, Outcome]] = {}
+            for changed in itertools.islice(itertools.chain(*changes), MOST_CHANGES):
+                outcome = self.try_call(changed, chip, infers=True)
+                if identifier in self.refused:
+                    return
+                if outcome.identifier and outcome.place < place:
+                    hindered.setdefault(outcome.identifier, (changed, outcome))
+            for changed, outcome in list(hindered.values())[:MOST_HINDERED]:
+                kept = [i for i, (a, b) in enumerate(zip(values, changed)) if a is not b]
+                self.mend_for(identifier, changed, chip, outcome, kept)
+                if identifier in self.refused:
+                    return
+
+    def aim_to_pass(self, identifier: str) -> None:
+        """Changes accepted calls so that they come to a check, and mends them there."""
+        refusal = self.refusals[identifier]
+        conditions = [c for c in (refusal.condition, *refusal.places) if isinstance(c, Expression)]
+        for values, chip in self.untried(identifier, self.accepted_calls):
+            for changed, other_chip in self.with_argument(identifier, values, chip):
+                self.try_call(changed, other_chip, infers=True)
+                if identifier in self.passed:
+                    return
+            call = self.call(values, chip)
+            for condition in conditions:
+                if self.holds(call, condition):
+                    continue
+                mended = 0
+                for changed in itertools.islice(self.about(call, values, condition), MOST_CHANGES):
+                    if mended == MOST_HINDERED or not self.holds(self.call(changed, chip), condition):
+                        continue
+                    outcome = self.try_call(changed, chip, infers=True)
+                    if identifier in self.passed:
+                        return
+                    if outcome.identifier:
+                        mended += 1
+                        kept = [i for i, (a, b) in enumerate(zip(values, changed)) if a is not b]
+                        self.mend_for(identifier, changed, chip, outcome, kept)
+                        if identifier in self.passed:
+                            return
+
+    def with_argument(self, identifier: str, values: Values, chip: str) -> Iterator[tuple[Values, str]]:
+        """A call with the argument of a check that it lacks, in each data type, on the product that the check names."""
+        position = self.operator.positions.get(self.parameter_of(identifier))
+        if position is None or values[position] is not None:
+            return
+        chips = [other for other in CHIPS if f"on-{soc(other).product}" in identifier.split("/")] or [chip]
+        arguments = list(itertools.islice(fillers(self.operator.parameters[position], values), MOST_CHANGES // 4))
+        for argument in arguments[:1]:
+            items = argument if isinstance(argument, list) else [argument]
+            if isinstance(items[0], TensorSpec):
+                typed = [[retyped(items[0], dtype)] for dtype in DTYPES]
+                arguments += typed if isinstance(argument, list) else [item for (item,) in typed]
+        for argument in arguments:
+            yield from ((replaced(values, position, argument), other) for other in chips)
+
+    def mend_for(self, identifier: str, values: Values, chip: str, outcome: Outcome, kept: Sequence[int]) -> None:
+        """As ``mend``, for one refusal in view: some arguments stay as they are."""
+        before = identifier in self.passed, identifier in self.refused
+        for _ in range(STEPS):
+            best: Optional[tuple[Values, Outcome]] = None
+            for changed in itertools.islice(self.remedies(values, chip, outcome), MOST_MENDS):
+                if any(changed[i] is not values[i] for i in kept):
+                    continue
+                for candidate in (changed, self.infer(changed, chip)):
+                    if candidate is None:
+                        continue
+                    result = self.check(candidate, chip)
+                    if result.is_news:
+                        self.queue.append((candidate, chip, result))
+                    if (identifier in self.passed, identifier in self.refused) != before:
+                        return
+                    if result.place > outcome.place:
+                        best = candidate, result
+                if best is not None:
+                    break
+            if best is None or not best[1].identifier:
+                return
+            values, outcome = best
+
+    def passing(self, identifier: str) -> list[tuple[Values, str]]:
+        """Calls that pass a check: accepted ones, as far as there are some."""
+        found: list[tuple[Values, str]] = []
+        place, refusal = self.places.get(identifier), self.refusals[identifier]
+        for values, chip in self.accepted_calls:
+            self.check(values, chip)
+            if (place is None or place in self.words_passed) and self.has_passed(
+                self.call(values, chip), identifier, refusal
+            ):
+                found.append((values, chip))
+        if not found and identifier in self.witnesses:
+            found.append(self.witnesses[identifier])
+        return self.untried(identifier, found)
+
+    def untried(self, identifier: str, calls: list[tuple[Values, str]]) -> list[tuple[Values, str]]:
+        """Some calls that were not changed yet with this refusal in view."""
+        tried = self.tried.setdefault(identifier, [])
+        left = [call for call in calls if not any(call[0] is values for values in tried)][:MOST_BASES]
+        tried += [values for values, _ in left]
+        return left
+
+    def holds(self, call: Call, condition: Expression) -> bool:
+        try:
+            return bool(condition.compute(call))
+        except NO_VALUE:
+            return False
+
+    def call(self, values: Values, chip: str) -> Call:
+        """A call whose conditions can be computed."""
+        call = Call(self.operator, values, soc(chip))
+        self.rule._begin(call)
+        return call
+
     def add_changes(self, values: Values, chip: str) -> None:
         everything = self.accepted < 2
         self.accepted += 1
+        self.accepted_calls.append((values, chip))
         for changes in (self.of_one(values, everything), self.of_several(values), self.of_conditions(values, chip)):
             self.sources.append((changes, chip))
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from rule_tools import A2, OLD, by_name, each_case, made, status, t
 
+from ascend_aclnn.core.dtypes import DataType, Format
+from ascend_aclnn.core.spec import TensorSpec
+
 OK, NULL, INVALID, TILING = 0, 161001, 161002, 561002
 
 CONV: dict[str, Any] = {
@@ -52,7 +55,23 @@ TBC: dict[str, Any] = {
     "output": t([7, 2, 8]),
 }
 
+# A weight in tiles of 16 kernels by 32 channels.
+TILED = {
+    "input": t([1, 32, 4, 4, 4], "INT8", "NCDHW"),
+    "weight": TensorSpec((16, 32, 1, 1, 1), DataType.INT8, None, 0, Format.FRACTAL_Z_3D, (1, 1, 16, 32)),
+    "bias": t([16]),
+    "scale": t([16]),
+    "stride": (1, 1, 1),
+    "padding": (0, 0, 0),
+    "dilation": (1, 1, 1),
+    "outputPadding": (0, 0, 0),
+    "groups": 1,
+    "output": t([1, 16, 4, 4, 4], "FLOAT16", "NCDHW"),
+}
+
 CASES: list[tuple[str, int, dict[str, Any], str]] = [
+    ("aclnnQuantConvolutionWeightNz", OK, TILED, A2),
+    ("aclnnQuantConvolutionWeightNz", INVALID, {**TILED, "weight": t([16, 32, 1, 1, 1], "INT8", "NCDHW")}, A2),
     ("aclnnConvolution", OK, CONV, A2),
     ("aclnnConvolution", NULL, {**CONV, "stride": None}, A2),
     ("aclnnConvolution", OK, {**CONV, "bias": None}, A2),

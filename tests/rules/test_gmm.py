@@ -50,6 +50,7 @@ def int8(*shape: int) -> Any:
 
 ENDS, X, W, Y = t([2], "INT64"), [half(5, 16)], [half(2, 16, 32)], [half(5, 32)]
 X8, W8 = [int8(5, 16)], [int8(2, 16, 32)]
+W4, SCALE4 = [t([2, 16, 32], "INT4")], [t([2, 1, 32], "UINT64")]
 PAIR = [half(16, 32), half(16, 32)]
 CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnGroupedMatmul", OK, v1([half(3, 16), half(2, 16)], PAIR, None, 0, [half(3, 32), half(2, 32)]), A2),
@@ -83,6 +84,13 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
         v5(X, W8, ENDS, 3, 0, Y, antiquant_scale=[half(2, 32)], antiquant_offset=[half(2, 32)]),
         A2,
     ),
+    (
+        "aclnnGroupedMatmulV5",
+        OK,
+        v5(X8, W4, ENDS, 3, 0, Y, bias=[t([2, 32])], scale=SCALE4, offset=[t([2, 1, 32])], token=[t([5, 1])]),
+        A2,
+    ),
+    ("aclnnGroupedMatmulV5", INVALID, v5(X8, W4, ENDS, 3, 0, Y, scale=SCALE4, offset=[t([2, 1, 32])]), A2),
     ("aclnnGroupedMatmulAdd", OK, (half(16, 5), half(16, 8), ENDS, t([2, 5, 8]), True, False, 2), A2),
     ("aclnnGroupedMatmulAdd", INVALID, (half(16, 5), half(16, 8), ENDS, t([2, 5, 8]), False, False, 2), A2),
     ("aclnnGroupedMatmulAdd", OK, (half(16, 5), half(16, 8), ENDS, t([10, 8]), True, False, 2), A2),

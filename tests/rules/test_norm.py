@@ -13,6 +13,7 @@ _C = t([4])
 _X4, _ND4, _STAT = t([2, 4, 3, 3], format="NCHW"), t([2, 4, 3, 3]), t([4])
 _EPS = 1e-5
 
+_SILU = (t([2, 128], "FLOAT16"), t([128]), t([128]), 1, _EPS, True, t([2, 128], "FLOAT16"), t([2, 1]), t([2, 1]))
 CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     # layer norms
     (
@@ -47,6 +48,8 @@ CASES: list[tuple[str, int, tuple[Any, ...], str]] = [
     ("aclnnGroupNorm", INVALID, (_X4, _C, _C, 2, 4, 8, 2, _EPS, _X4, t([2, 2]), t([2, 2])), A2),
     ("aclnnGroupNorm", INVALID, (_X4, _C, _C, 2, 4, 9, 2, 0.0, _X4, t([2, 2]), t([2, 2])), A2),
     ("aclnnGroupNormSilu", INVALID, (_X4, _C, _C, 0, _EPS, _X4, t([2, 2]), t([2, 2])), A2),
+    ("aclnnGroupNormSiluV2", OK, _SILU, NEW_950),
+    ("aclnnGroupNormSiluV2", INVALID, (*_SILU[:-1], t([2, 1], "FLOAT16")), NEW_950),
     # vector norms
     ("aclnnNorm", OK, (t([2, 3]), s(2.0, "FLOAT"), (1,), True, t([2, 1])), A2),
     ("aclnnNorm", INVALID, (t([2, 3]), s(2.0, "FLOAT"), (2,), True, t([2, 1])), A2),

@@ -57,6 +57,19 @@ CONV: dict[str, Any] = {
     "activation": "silu",
     "y": half(2, 5, 64),
 }
+# With what the backward pass takes.
+BEFORE: dict[str, Any] = {
+    "x": half(2, 4, 128),
+    "phi": t([24, 512]),
+    "alpha": t([3]),
+    "bias": t([24]),
+    "hIn": half(2, 128),
+    "hPost": t([2, 4]),
+    "hRes": t([2, 4, 4]),
+    "invRmsOptional": t([2]),
+    "hMixOptional": t([2, 24]),
+    "hPreOptional": t([2, 4]),
+}
 
 CASES: list[tuple[str, int, dict[str, Any], str]] = [
     ("aclnnRotaryPositionEmbedding", OK, ROTARY, A2),
@@ -89,6 +102,8 @@ CASES: list[tuple[str, int, dict[str, Any], str]] = [
     ("aclnnMhcSinkhorn", RUNTIME, MIX, A2),
     ("aclnnMhcSinkhorn", INVALID, {**MIX, "numIters": 0}, NEW_950),
     ("aclnnMhcSinkhorn", INVALID, {**MIX, "x": t([3, 5, 5]), "output": t([3, 5, 5])}, NEW_950),
+    ("aclnnMhcPre", OK, BEFORE, NEW_950),
+    ("aclnnMhcPre", INVALID, {**BEFORE, "invRmsOptional": t([3])}, NEW_950),
     ("aclnnCausalConv1dFn", OK, CONV, NEW_950),
     ("aclnnCausalConv1dFn", INVALID, {**CONV, "weight": half(5, 64)}, NEW_950),
     ("aclnnCausalConv1dFn", INVALID, {**CONV, "convStatesRef": half(1, 3, 64)}, NEW_950),
