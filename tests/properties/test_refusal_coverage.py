@@ -10,7 +10,8 @@ from long_tests import LONG
 from ascend_aclnn import catalog
 
 FOLDER = Path(__file__).parent
-STEP = 24 if LONG else 96
+STEP = 48 if LONG else 96
+MOST_CHECKS = 100  # of an operator with more, the search takes up to 15 s
 
 
 def lines(file: str) -> list[str]:
@@ -23,6 +24,8 @@ def test_the_tables_are_current() -> None:
     unreached = lines("unreached_refusals.txt")
     assert table.keys() == set(catalog.names())
     for name in list(catalog.names())[::STEP]:
+        if table[name][-1] > MOST_CHECKS:
+            continue
         row = refusal_coverage.reached(catalog.get(name))
         assert row.counts == table[name], name
         assert row.lines(name) == [line for line in unreached if line.split()[0] == name]
