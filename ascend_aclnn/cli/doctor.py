@@ -208,7 +208,7 @@ def _emulator() -> str:
     """Whether the emulated device can be used: `ascend-aclnn emulator doctor` tries it."""
     try:
         options = Options(releases.chosen(None))
-        if cache.is_complete(cache.cache_directory() / name_of(options)):
+        if cache.has(name_of(options)):
             return "ready: it has been built"
         if prebuilt(options) is not None:
             return "ready: the package carries its libraries"

@@ -156,7 +156,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     wanted = Options(releases.chosen(None))
-    is_built = cache.is_complete(cache.cache_directory() / name_of(wanted))
+    is_built = cache.has(name_of(wanted))
     ready = prebuilt(wanted)
     try:
         print(f"compiler     {find_compiler()}")

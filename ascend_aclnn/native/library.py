@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Optional
 
+from ascend_aclnn.core import files
+
 CSRC = Path(__file__).parent / "csrc"
 PACKAGED = Path(__file__).parent / "lib"
 
@@ -34,13 +36,13 @@ class BuildError(RuntimeError):
     """The helper cannot be built: there is no C compiler, it failed, or there is no safe place for the result."""
 
 
+VARIABLE = "ASCEND_ACLNN_NATIVE_CACHE"
+_PREFIX, _UNFINISHED = ".native-", "helper.so"  # directory and file in which a build begins
+
+
 def cache_directory() -> Path:
     """Where builds are kept: ``ASCEND_ACLNN_NATIVE_CACHE``, else ascend_aclnn/native in the user's cache directory."""
-    configured = os.environ.get("ASCEND_ACLNN_NATIVE_CACHE")
-    if configured:
-        return Path(configured)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "ascend_aclnn" / "native"
+    return files.cache_place(VARIABLE, "native")[0]
 
 
 @functools.cache
@@ -85,23 +87,32 @@ def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Pa
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise BuildError("the compiled helper needs a C compiler (cc, gcc or clang) on PATH, or its name in CC")
-    folder = cache_directory() if directory is None else directory
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if directory is None and not _ours(folder):
-        raise BuildError(f"{folder} belongs to another user, or others may write to it; it must be this user's alone")
+    if directory is None:
+        folder, source = files.cache_place(VARIABLE, "native")
+        explaining = files.explaining_cache(folder, source, VARIABLE)
+    else:
+        folder = directory
+        explaining = files.explaining(str(directory), "give another directory")
     target = folder / library_name(machine)
-    handle, work = tempfile.mkstemp(prefix=".native-", suffix=".so", dir=folder)
-    os.close(handle)
-    try:
-        command = [compiler, *_FLAGS, *map(str, sorted(CSRC.glob("*.c"))), "-lm", "-o", work]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise BuildError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
-        os.chmod(work, 0o755)
-        os.replace(work, target)
-    finally:
-        if os.path.exists(work):
-            os.unlink(work)
+    with explaining:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory is None and not _ours(folder):
+            raise BuildError(
+                f"{folder} belongs to another user, or others may write to it; it must be this user's alone"
+            )
+        with files.Folder(folder) as cache:
+            cache.lock()  # for the time of a compilation: of several processes, one compiles at a time
+            cache.remove_unfinished(_PREFIX, _UNFINISHED)
+            work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+            try:
+                command = [compiler, *_FLAGS, *map(str, sorted(CSRC.glob("*.c"))), "-lm", "-o", str(work / _UNFINISHED)]
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+                if done.returncode:
+                    raise BuildError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
+                os.chmod(work / _UNFINISHED, 0o755)
+                files.move(work / _UNFINISHED, target)
+            finally:
+                files.remove_tree(work)
     return target
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ascend_aclnn import catalog, cli
+from ascend_aclnn.core import files
 from ascend_aclnn.emulator import build as building
 from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache, compiler, headers, prebuilt_libraries
@@ -105,41 +109,165 @@ def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("earlier", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_directory_of_ours_is_built_again_and_keeps_what_others_put_there(tmp_path: Path, earlier: bool) -> None:
+def test_a_directory_of_ours_is_built_again_and_keeps_what_others_put_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     building.build(tmp_path, split=True)
-    if earlier:  # as versions without the mark left it
-        (tmp_path / cache.MARK).unlink()
     for name in ("include/mine.h", "lib64/libmine.so", "notes.txt"):
         (tmp_path / name).write_text("mine")
+    (tmp_path / "lib64" / "libopapi_nn.so").write_text("mine")  # the build without --split has none of that name
     building.build(tmp_path)
-    for name in ("include/mine.h", "lib64/libmine.so", "notes.txt"):
+    for name in ("include/mine.h", "lib64/libmine.so", "notes.txt", "lib64/libopapi_nn.so"):
         assert (tmp_path / name).read_text() == "mine"
     assert (tmp_path / "lib64" / "libopapi.so").is_file()
     assert not (tmp_path / "lib64" / "libopapi_math.so").exists()
     assert cache.is_complete(tmp_path)
+    assert "libopapi_nn.so (it is not what was installed there)" in capsys.readouterr().err
+    (tmp_path / "lib64" / "emulator.conf").write_text("mine")  # what a build would replace
+    with pytest.raises(
+        cache.NotOurs, match=r"emulator\.conf \(it is not what was installed there\); move them away, or"
+    ):
+        building.build(tmp_path)
+    assert (tmp_path / "lib64" / "emulator.conf").read_text() == "mine"
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_manifest_is_not_believed(emulator_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As one that comes with an archive may be: names elsewhere, sizes for digests, a digest of another content."""
+    elsewhere, directory = tmp_path / "elsewhere", tmp_path / "cann"
+    (directory / "include").mkdir(parents=True)
+    elsewhere.mkdir()
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (elsewhere / name).write_text("mine")
+    (directory / "link").symlink_to(elsewhere)
+    for name in ("sized.h", "changed.h", "known.h"):
+        (directory / "include" / name).write_text("mine")
+    rows = {
+        str(elsewhere / "a.txt"): [4, digest("mine")],
+        "link/b.txt": [4, digest("mine")],
+        "../elsewhere/c.txt": [4, digest("mine")],
+        "include/sized.h": 4,
+        "include/changed.h": [4, digest("theirs")],
+        "include/known.h": [4, digest("mine")],
+        "include/absent.h": [4, digest("mine")],
+    }
+    (directory / cache.MARK).write_text(json.dumps({"made_by": "ascend_aclnn", "files": rows}))
+    building.build(directory)
+    said = capsys.readouterr().err
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["a.txt", "b.txt", "c.txt"]
+    assert {path.name for path in (directory / "include").glob("*.h")} >= {"sized.h", "changed.h"}
+    assert not (directory / "include" / "known.h").exists()
+    assert cache.is_complete(directory)
+    for name in rows:
+        assert (name in said) == (name not in ("include/known.h", "include/absent.h"))
+
+
+@pytest.mark.parametrize(
+    "hostile", ["[" * 100_000, '{"made_by": "ascend_aclnn", "files": 3, "replaces": []}', "{", "[]"]
+)
+def test_a_manifest_that_is_none_is_refused_or_empty(emulator_home: Path, tmp_path: Path, hostile: str) -> None:
+    (tmp_path / cache.MARK).write_text(hostile)
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "lib64" / "libascendcl.so").write_text("mine")
+    with pytest.raises(cache.NotOurs):
+        building.build(tmp_path)
+    assert (tmp_path / "lib64" / "libascendcl.so").read_text() == "mine"
+
+
+def test_nothing_is_written_through_a_link(emulator_home: Path, tmp_path: Path) -> None:
+    elsewhere, directory = tmp_path / "elsewhere", tmp_path / "cann"
+    elsewhere.mkdir()
+    directory.mkdir()
+    (directory / "lib64").symlink_to(elsewhere)
+    (directory / cache.MARK).write_text(json.dumps({"made_by": "ascend_aclnn", "files": {}}))
+    with pytest.raises(cache.NotOurs, match=r"libascendcl\.so \(lib64 is a link\)"):
+        building.build(directory)
+    assert not list(elsewhere.iterdir())
+    assert sorted(path.name for path in directory.iterdir()) == [cache.MARK, "lib64"]
+    (elsewhere / "mark").write_text((directory / cache.MARK).read_text())
+    (directory / cache.MARK).unlink()
+    (directory / cache.MARK).symlink_to(elsewhere / "mark")
+    with pytest.raises(cache.NotOurs, match="was not made by"):
+        building.build(directory)
+
+
+def test_an_installation_that_was_killed_is_finished_by_the_next(
+    emulator_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    building.build(tmp_path)
+    header = next(tmp_path.glob("include/aclnnop/*.h"))
+    header.write_text("old")  # as another version of the package installed it
+    cache.finish(tmp_path)
+    put, count = files.Folder.put, []
+
+    def dying(self: files.Folder, *arguments: Any) -> None:
+        count.append(arguments)
+        if len(count) == 20:
+            raise KeyboardInterrupt
+        put(self, *arguments)
+
+    monkeypatch.setattr(files.Folder, "put", dying)
+    with pytest.raises(KeyboardInterrupt):
+        building.build(tmp_path)
+    monkeypatch.undo()
+    assert not cache.is_complete(tmp_path)
+    building.build(tmp_path)
+    assert cache.is_complete(tmp_path)
+    assert header.read_text() != "old"
+
+
+def test_the_directory_of_a_killed_builder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path))
+    code = (
+        "import os, sys\nfrom ascend_aclnn.emulator.build import cache\n"
+        "def make(work):\n    (work / 'part').write_text('part')\n    os.kill(os.getpid(), 9)\n"
+        "cache.cached('a' * 20, make)"
+    )
+    (tmp_path / "build-mine").mkdir(mode=0o700)  # of such a name, and not a builder's
+    tmp_path.chmod(0o700)
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    assert len(list(tmp_path.glob("build-*/part"))) == 1
+
+    def make(directory: Path) -> None:
+        (directory / "part").write_text("whole")
+        cache.finish(directory)
+
+    cache.cached("b" * 20, make)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b" * 20, "build-mine", "lock"]
 
 
 def make_entry(directory: Path, mark: bool = True) -> None:
     directory.mkdir(parents=True)
-    if mark:
-        cache.begin(directory)
     (directory / "data").write_text("data")
     if mark:
         cache.finish(directory)
     os.utime(directory, (0, 0))
 
 
-def test_the_cache_removes_nothing_that_is_not_its_own(tmp_path: Path) -> None:
+def test_the_cache_removes_nothing_that_is_not_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_entry(tmp_path / ("a" * 20))
-    make_entry(tmp_path / "build-old")
-    kept = ["notes", "b" * 20, "elsewhere", "link" + "c" * 20]
+    kept = ["notes", "b" * 20, "elsewhere", "link" + "c" * 20, "d" * 20]
     make_entry(tmp_path / "notes")  # our mark, and no name of ours
     make_entry(tmp_path / ("b" * 20), mark=False)  # our name, and no mark
     make_entry(tmp_path / "elsewhere")
     (tmp_path / ("c" * 20)).symlink_to(tmp_path / "elsewhere")
     make_entry(tmp_path / kept[3])
+    make_entry(tmp_path / ("d" * 20))
+    (tmp_path / ("d" * 20) / "data").write_text("mine")
+    os.utime(tmp_path / ("d" * 20), (0, 0))
+    objects = tmp_path / cache.OBJECTS
+    objects.mkdir()
+    for name in (f"{'1' * 32}-{digest('data')}.o", f"{'2' * 32}-{digest('data')}.o", "mine.o"):
+        (objects / name).write_text("mine" if name.startswith("2") else "data")
+        os.utime(objects / name, (0, 0))
     cache.prune(tmp_path)
+    assert sorted(path.name[0] for path in objects.iterdir()) == ["2", "m"]
+    kept.append(cache.OBJECTS)
+    assert (tmp_path / ("d" * 20) / "data").read_text() == "mine"
+    assert "data (it is not what was installed there)" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, "c" * 20])
     assert (tmp_path / "elsewhere" / "data").is_file()
 
@@ -161,9 +289,13 @@ def test_an_entry_is_complete_or_built_again(
     assert cache.cached(name, make) == entry
     assert len(made) == 1
     (entry / "lib64" / "libascendcl.so").write_bytes(b"x" * 10)  # truncated
-    assert cache.cached(name, make) == entry
+    assert cache.cached(name, make) == cache.cached(name, make) == entry.with_name(name + ".1")
     assert len(made) == 2
-    assert "is not complete and is built again" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "is not complete and is built again" in said
+    assert "lib64/libascendcl.so (it is not what was installed there)" in said
+    assert [path.name for path in entry.iterdir()] == ["lib64"]
+    entry = entry.with_name(name + ".1")
     (entry / "lib64" / "libascendcl.so").unlink()
     (entry / "lib64").rmdir()
     assert cache.cached(name, make) == entry

@@ -64,12 +64,9 @@ def build(
         complete(new_build, options)
         cache.finish(new_build)
 
-    def copy(new_build: Path) -> None:
-        link = shutil.ignore_patterns(cache.HOME)
-        shutil.copytree(cache.cached(name_of(options), make), new_build, ignore=link, dirs_exist_ok=True)
-
+    ready_build = cache.cached(name_of(options), make)
     if directory is None:
-        return cache.cached(name_of(options), make)
+        return ready_build
     target = Path(directory).absolute()
-    cache.install(target, copy)
+    cache.install(target, ready_build)
     return target

@@ -10,8 +10,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from ascend_aclnn.core import files
 from ascend_aclnn.emulator import releases
-from ascend_aclnn.emulator.build import headers
+from ascend_aclnn.emulator.build import cache, headers
 from ascend_aclnn.emulator.build.generated import absent_functions, graph_lines, name_lines, operator_lines, stub_lines
 from ascend_aclnn.emulator.build.libraries import CSRC, GENERATED, Options, filters, libraries
 
@@ -72,16 +73,14 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         flags = [*FLAGS, *own_flags]
         digest = common_digest.copy()
         digest.update("\0".join([*flags, source.name, ""]).encode() + source.read_bytes())
-        object_file = (
-            work / (source.stem + ".o") if shared_objects is None else shared_objects / f"{digest.hexdigest()[:32]}.o"
-        )
-        if not object_file.exists():
-            unfinished = work / (source.stem + ".part")
-            places = [f"-I{place}" for place in (include, CSRC, work)]
-            _run([compiler, *flags, *places, "-c", str(source), "-o", str(unfinished)])
-            object_file.parent.mkdir(exist_ok=True)
-            os.replace(unfinished, object_file)
-        return object_file
+        key = digest.hexdigest()[:32]
+        kept = None if shared_objects is None else cache.object_of(shared_objects, key)
+        if kept is not None:
+            return kept
+        object_file = work / (source.stem + ".o")
+        places = [f"-I{place}" for place in (include, CSRC, work)]
+        _run([compiler, *flags, *places, "-c", str(source), "-o", str(object_file)])
+        return object_file if shared_objects is None else cache.keep_object(shared_objects, key, object_file)
 
     targets = filters(options)
     for library in targets:
@@ -119,7 +118,7 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         for library, target in targets.items():
             object_files = [str(future.result()) for future in objects[library]]
             _run([*link(library), f"-Wl,--filter={target}", "-o", str(lib64 / library), *object_files])
-    shutil.rmtree(work)
+    files.remove_tree(work)
 
 
 def _identity(compiler: str) -> str:
@@ -130,7 +129,10 @@ def _identity(compiler: str) -> str:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise CompilerError(f"{command[0]} cannot be run: {error.strerror}") from None
     if done.returncode != 0:
         first = "\n".join(done.stderr.strip().splitlines()[:30])
         raise CompilerError(f"{' '.join(command)}\n{first}")
