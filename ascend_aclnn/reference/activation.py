@@ -581,7 +581,7 @@ def swiglu_group_quant(
     output_origin: bool,
     *,
     out: tuple[Array, Array, Optional[Array]],
-) -> None:
+) -> list[Optional[Array]]:
     """SwigluGroup in blocks of 128 (quantMode 0) or 32 (1), each over a scale that makes its largest the type's largest.
 
     Magnitudes count as at least 1e-4, infinities and NaN in blocks of 128 not at all. The scales of blocks of 32, and
@@ -607,6 +607,7 @@ def swiglu_group_quant(
     round_into(scales, _blank_rest(raw, group_index, -1).reshape(scales.shape))
     if origin is not None and output_origin:
         round_into(origin, y)
+    return [] if output_origin else [origin]
 
 
 @reference("aclnnGeluQuant", raw=True)
@@ -620,7 +621,7 @@ def gelu_quant(
     dst_type: int,
     *,
     out: tuple[Array, Optional[Array]],
-) -> None:
+) -> list[Optional[Array]]:
     """GELU times given scales plus offsets, or divided by what makes the largest of each row the largest of the type."""
     y, row_scale = out
     values = gelu(widen(x), approximate == "tanh")
@@ -634,6 +635,7 @@ def gelu_quant(
     elif offset is not None:
         values = values + widen(offset)
     store(y, values.astype(np.float16) if y.dtype == np.int8 else values)  # kernels make INT8 from FLOAT16
+    return [] if quant_mode == "dynamic" else [row_scale]
 
 
 # ------------------------------------------------------------------------------------------------------ experimental

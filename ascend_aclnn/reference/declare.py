@@ -50,6 +50,8 @@ def reference(
     ``communicates``: other ranks wait for the function, so it runs even where every output is empty.
     ``stored``: inputs by C name that are not widened, because whole they would be too large.
     ``product``: the function is for this product line alone ("950"); that for all others is registered before it.
+    ``raw``: the arrays come as they are stored, and the function writes into ``out``. An output that it leaves unwritten, as
+    CANN does, is among the arrays that it returns; of outputs that it returns as None, others say the same.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -155,13 +155,15 @@ def _dropout_v3_mask(count: int, width: int, prob: float, stream: Stream) -> Arr
 
 
 @reference("aclnnDropout", raw=True)
-def dropout(x: Array, p: float, train: bool, seed: int, offset: int, *, out: tuple[Array, Array]) -> None:
+def dropout(x: Array, p: float, train: bool, seed: int, offset: int, *, out: tuple[Array, Array]) -> list[Array]:
     """Zeroes elements with probability p and scales the others; CANN leaves the mask alone where nothing is random."""
     result, mask = out
     prob = p if train else 0.0
-    if x.size and prob not in (0, 1):
+    random = bool(x.size) and prob not in (0, 1)
+    if random:
         _fill_mask(mask, x.size, prob, (seed, offset))
     dropout_do_mask(x, mask, prob, out=(result,))
+    return [] if random else [mask]
 
 
 @reference("aclnnDropoutV3", raw=True)

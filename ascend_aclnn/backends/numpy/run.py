@@ -82,14 +82,17 @@ class Runner:
         "_rule",
         "_wide",
         "_widened",
+        "_zeroes",
     )
 
-    def __init__(self, operator: Operator, registered: Reference, product: str) -> None:
+    def __init__(self, operator: Operator, registered: Reference, product: str, zeroes: bool = True) -> None:
+        """``zeroes``: what CANN leaves unwritten is zeroed, so that results do not depend on what memory held."""
         entry = registered.of(product)
         directions = [parameter.direction for parameter in operator.parameters]
         self._operator = operator
         self._registered = registered
         self._reference = entry
+        self._zeroes = zeroes
         self._rule = rules.find(operator)
         self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
         self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
@@ -114,12 +117,12 @@ class Runner:
                 if _nothing_to_write(outputs) and not entry.communicates:
                     return
                 if self._is_idle(arguments):
-                    for array in _all_arrays([arguments[i] for i in self._pure]):
-                        array[...] = 0
+                    self._leave([arguments[i] for i in self._pure])
                     return
                 if entry.raw:
                     written = [arguments[i] for i in self._pure]
-                    entry.function(*[_separate(value, written) for value in inputs], out=tuple(outputs))
+                    separate = [_separate(value, written) for value in inputs]
+                    self._leave(entry.function(*separate, out=tuple(outputs)))
                     return
                 if entry.elementwise and numerics.elementwise(entry.function, inputs, outputs):
                     return
@@ -185,7 +188,9 @@ class Runner:
         try:
             with np.errstate(all="ignore"):
                 outputs = tuple([arguments[i] for i in self._outputs])
-                self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
+                unwritten = self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
+                if unwritten is not None:
+                    self._leave(unwritten)
         except Exception as error:
             self._fail(error, arguments)
 
@@ -230,9 +235,8 @@ class Runner:
                 continue
             parameter = self._operator.parameters[position]
             targets = target if isinstance(target, list) else [target]
-            if value is None:  # CANN does not write it either; zeros are reproducible
-                for destination in targets if parameter.direction == "out" else ():
-                    destination[...] = 0
+            if value is None:
+                self._leave(targets if parameter.direction == "out" else ())
                 continue
             sources = value if isinstance(target, list) else [value]
             if len(sources) != len(targets):
@@ -246,6 +250,12 @@ class Runner:
                         raise DataError(parameter.name, f"has shape {destination.shape}; it must be {source.shape}")
                     destination = shrink(position, item, source.shape)
                 numerics.round_into(destination, source)
+
+    def _leave(self, unwritten: Optional[Sequence[Any]]) -> None:
+        """What CANN leaves unwritten: zeros are reproducible."""
+        if unwritten is not None and self._zeroes:
+            for array in _all_arrays(unwritten):
+                array[...] = 0
 
     def _fail(self, error: Exception, arguments: Sequence[Any]) -> NoReturn:
         """Raises a reference's exception as the caller is to see it; called within its handler."""
@@ -309,12 +319,12 @@ def _is_low_precision(array: Any) -> bool:
 class BoundCall:
     """A runner and the values of one call, which phase one has passed; the results are in the output tensors."""
 
-    def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
+    def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc, zeroes: bool = True) -> None:
         why = unsupported(operator, values, soc)
         entry = reference.find(operator)
         if why is not None or entry is None:
             raise UnsupportedOperator(operator.name, why or "")
-        self.runner = Runner(operator, entry, soc.product)
+        self.runner = Runner(operator, entry, soc.product, zeroes)
         self._operator, self._values = operator, values
         self._channels_first = entry.channels_first is True or soc.product in (entry.channels_first or "").split()
         self._hosts = self._host_values()

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Optional, Union
 import numpy as np
 
 from ascend_aclnn import catalog
-from ascend_aclnn.backends.numpy import NumpyBackend, find_backend
+from ascend_aclnn.backends.numpy import NumpyBackend
 from ascend_aclnn.backends.numpy.placed import Memory
 from ascend_aclnn.catalog import Operator
 from ascend_aclnn.core import addresses
@@ -380,7 +380,7 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as many connections as the client has streams
     try:
-        backend = find_backend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
+        backend = NumpyBackend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC, zeroes=False)
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         memory = np.frombuffer(mapped, np.uint8)
         device, base = Device(backend, memory), int(sys.argv[3], 16)  # where the client has mapped it

@@ -214,8 +214,11 @@ def init_routing_v3(
     row_idx_type: int,
     *,
     out: Sequence[Array],
-) -> _Places:
-    """InitRoutingV2 of a range of experts. What the kernel leaves unwritten is 0, and -1 among the rows of copies."""
+) -> tuple[_Places, list[Array]]:
+    """InitRoutingV2 of a range of experts; the places of copies, and the outputs that are left unwritten.
+
+    In the others, elements that the kernel leaves unwritten are 0, and -1 among the rows of copies.
+    """
     if quant_mode not in (_PLAIN, _STATIC, _DYNAMIC):
         raise UnsupportedOperator("aclnnMoeInitRoutingV3", f"no reference for quant_mode {quant_mode}")
     expanded, row_idx, counts, row_scales = out
@@ -237,27 +240,29 @@ def init_routing_v3(
         row_idx[:present] = present_route.order
     else:
         row_idx[...] = of_copies
+    unwritten = [] if counts_flag else [counts]
     if counts_flag:
         _v3_counts(route, counts_kind, first, last, counts)
     if quant_mode == _STATIC:
         assert scale is not None and offset is not None  # phase one saw to it
         _quantise_statically(expanded, x, scale, offset, present_route, places)
-        return places
+        return places, [*unwritten, row_scales]
     if quant_mode == _DYNAMIC:
         row_scales.reshape(-1)[...] = _quantise_copies(expanded, x, scale, present_route, places, first)
-        return places
+        return places, unwritten
     _fill(expanded, x, places, present_route.tokens)
-    if scale is not None:
-        values = scale.reshape(len(x), math.prod(scale.shape[1:]))
-        flat = row_scales.reshape(len(row_scales), values.shape[1])
-        _fill(flat, values, places, present_route.tokens)
-        np.copyto(codes(row_scales), codes(flat).reshape(row_scales.shape))
-    return places
+    if scale is None:
+        return places, [*unwritten, row_scales]
+    values = scale.reshape(len(x), math.prod(scale.shape[1:]))
+    flat = row_scales.reshape(len(row_scales), values.shape[1])
+    _fill(flat, values, places, present_route.tokens)
+    np.copyto(codes(row_scales), codes(flat).reshape(row_scales.shape))
+    return places, unwritten
 
 
 @reference("aclnnMoeInitRoutingV3", raw=True)
-def moe_init_routing_v3(*arguments: Any, out: Sequence[Array]) -> None:
-    init_routing_v3(*arguments, out=out)
+def moe_init_routing_v3(*arguments: Any, out: Sequence[Array]) -> list[Array]:
+    return init_routing_v3(*arguments, out=out)[1]
 
 
 @reference("aclnnMoeInitRoutingV4", raw=True)
@@ -270,18 +275,21 @@ def moe_init_routing_v4(
     weights: Optional[Array],
     *rest: Any,
     out: Sequence[Array],
-) -> None:
+) -> list[Array]:
     """V3 with the weights of the copies in the order of the rows.
 
     The number of active rows is a tensor, of which tiling takes shape and dtype only: all rows are filled.
     """
-    places = init_routing_v3(x, experts, scale, offset, 0, *rest, out=out[:4])
-    if weights is not None and out[4] is not None:
+    places, unwritten = init_routing_v3(x, experts, scale, offset, 0, *rest, out=out[:4])
+    if weights is None:
+        unwritten.append(out[4])
+    elif out[4] is not None:
         out[4][...] = 0
         copies = np.flatnonzero(places.of_copies >= 0)
         flat = out[4].reshape(-1)
         rows = places.of_copies[copies]
         flat[rows[rows < flat.size]] = weights.reshape(-1)[copies[rows < flat.size]]
+    return unwritten
 
 
 # ------------------------------------------------------------------------------------------------- counts, re-routing
@@ -303,7 +311,7 @@ def re_routing_v2(
     idx_type: int,
     *,
     out: Sequence[Any],
-) -> None:
+) -> list[Any]:
     """Rows that lie rank by rank, and within a rank expert by expert, in the order of experts and then of ranks.
 
     ``idx_type`` 0 says where each row came from, 1 where each row goes.
@@ -325,10 +333,12 @@ def re_routing_v2(
         np.copyto(permuted_weights, weights[order])
     idx[...] = order if idx_type == 0 else inverse(order)
     counts[...] = sizes.sum(0)
+    optional = ((scales, permuted_scales), (weights, permuted_weights))
+    return [target for rows, target in optional if rows is None]
 
 
 @reference("aclnnMoeReRouting", raw=True)
 def re_routing(
     tokens: Array, per_rank: Array, scales: Optional[Array], counts_type: int, idx_type: int, *, out: Sequence[Any]
-) -> None:
-    re_routing_v2(tokens, per_rank, scales, None, counts_type, idx_type, out=(*out, None))
+) -> list[Any]:
+    return re_routing_v2(tokens, per_rank, scales, None, counts_type, idx_type, out=(*out, None))

@@ -128,7 +128,7 @@ def add_rms_norm_quant_v2(
     div_mode: bool,
     *,
     out: Sequence[Optional[Array]],
-) -> None:
+) -> list[Optional[Array]]:
     """The norm of x1 + x2, plus beta and quantised by one or two scales; also the sum and the norm."""
     x = np.asarray(widen(x1) + widen(x2))
     normed = _norm(x, _row(widen(gamma), x), epsilon)[0]
@@ -143,11 +143,12 @@ def add_rms_norm_quant_v2(
     for value, target in zip((x, normed), out[2:]):
         if target is not None:
             round_into(target, value)
+    return [target for value, target in zip(quantised, out) if value is None]
 
 
 @reference("aclnnAddRmsNormQuant", raw=True)
-def add_rms_norm_quant(*arguments: Any, out: Sequence[Optional[Array]]) -> None:
-    add_rms_norm_quant_v2(*arguments[:7], None, *arguments[7:], out=(*out, None))
+def add_rms_norm_quant(*arguments: Any, out: Sequence[Optional[Array]]) -> list[Optional[Array]]:
+    return add_rms_norm_quant_v2(*arguments[:7], None, *arguments[7:], out=(*out, None))
 
 
 @reference("aclnnRmsNormQuant")
@@ -167,16 +168,16 @@ def rms_norm_quant_v3(
     output_rstd: bool,
     *,
     out: Sequence[Optional[Array]],
-) -> None:
+) -> Optional[list[Optional[Array]]]:
     x, target = widen(x), out[0]
     y, rstd = _norm(x, _row(widen(gamma), x), epsilon, None if beta is None else _row(widen(beta), x))
     assert target is not None
     store(target, by_scale(y, widen(scale), None if offset is None else widen(offset), div_mode))
+    if not output_rstd:
+        return [out[1]]
     if out[1] is not None:
-        if output_rstd:
-            round_into(out[1], rstd)
-        else:
-            out[1][...] = 0
+        round_into(out[1], rstd)
+    return None
 
 
 @reference("aclnnRmsNormGradQuant", raw=True)
@@ -219,19 +220,23 @@ def add_rms_norm_dynamic_quant_v2(
     mask: Optional[Sequence[bool]],
     *,
     out: Sequence[Optional[Array]],
-) -> None:
+) -> list[Optional[Array]]:
     """Two quantisations of the norm of x1 + x2 (plus beta), each with its own smoothing factors; the mask chooses."""
     y1, y2, x_out, scale1, scale2 = out
     x = np.asarray(widen(x1) + widen(x2))
     y = _norm(x, widen(gamma), epsilon, None if beta is None else widen(beta))[0]
     wanted = (True, smooth1 is not None and smooth2 is not None) if mask is None else mask
+    unwritten = []
     for is_wanted, smooth, target, scales in ((wanted[0], smooth1, y1, scale1), (wanted[1], smooth2, y2, scale2)):
-        if is_wanted and target is not None and scales is not None:
+        if not is_wanted:
+            unwritten += [target, scales]
+        elif target is not None and scales is not None:
             values, row_scales = by_row(y if smooth is None else y * widen(smooth), largest(target.dtype))
             round_into(target, values)
             round_into(scales, row_scales.reshape(scales.shape))
     if x_out is not None:
         round_into(x_out, x)
+    return unwritten
 
 
 @reference("aclnnAddRmsNormDynamicQuant", raw=True)
@@ -244,8 +249,8 @@ def add_rms_norm_dynamic_quant(
     epsilon: float,
     *,
     out: Sequence[Optional[Array]],
-) -> None:
-    add_rms_norm_dynamic_quant_v2(x1, x2, gamma, smooth1, smooth2, None, epsilon, None, out=out)
+) -> list[Optional[Array]]:
+    return add_rms_norm_dynamic_quant_v2(x1, x2, gamma, smooth1, smooth2, None, epsilon, None, out=out)
 
 
 @reference("aclnnRmsNormDynamicQuant", raw=True)

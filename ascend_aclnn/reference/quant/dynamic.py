@@ -188,7 +188,7 @@ def dequant_swiglu_quant(
     glu_bias: float = 1.0,
     *,
     out: tuple[Array, Optional[Array]],
-) -> None:
+) -> list[Optional[Array]]:
     """Dequantised, gated, quantised again: by given scales ("static") or by the largest magnitude of rows.
 
     groupIndex has the sizes of groups of rows. Rows after them, which the device leaves as they were, become zero.
@@ -222,6 +222,7 @@ def dequant_swiglu_quant(
         result = by_scale(result, factors, parameter(quant_offset, True), divide=True)
     blanked = np.where(inside[:, None], result, 0) if groups else result
     store(out[0], blanked.reshape(y.shape), round_mode or "rint")
+    return [] if mode == "dynamic" else [out[1]]
 
 
 @reference("aclnnDequantSituQuant", raw=True)
