@@ -70,7 +70,11 @@ def output_items(plan: CallPlan, out: Any) -> Sequence[Any]:
 
 def _passed_output(call: Invocation, position: int, parameter: Parameter, item: Any) -> Any:
     if parameter.kind is Kind.TENSOR_LIST and isinstance(item, (list, tuple)):
-        return [_passed_output(call, position, parameter, part) for part in item]
+        return [_passed_tensor(call, position, parameter, part) for part in item]
+    return _passed_tensor(call, position, parameter, item)
+
+
+def _passed_tensor(call: Invocation, position: int, parameter: Parameter, item: Any) -> Any:
     if isinstance(item, Tensor):
         call.check_backend(parameter, item)
         return call.formatted(position, item)

@@ -24,13 +24,16 @@ from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Stream
 from ascend_aclnn.core.tensor import Tensor
 
+_DEEPEST = 64  # lists within lists: more than an array has axes, and a list may contain itself
 REMEMBERED = 256  # calls that a plan remembers
 
 _PLAIN = frozenset((int, bool, str, type(None)))
 
 
-def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tuple[Any, ...]]:
+def signature(items: Sequence[Any], start: tuple[Any, ...] = (), depth: int = 0) -> Optional[tuple[Any, ...]]:
     """Everything but data that a call depends on, as a key; None where an item has no such key."""
+    if depth > _DEEPEST:
+        return None
     # The types are part of the key: 1, 1.0 and True are equal, and so may be a shape and a tuple of numbers.
     key: list[Any] = [*start, tuple(map(type, items))]
     for item in items:
@@ -47,7 +50,7 @@ def signature(items: Sequence[Any], start: tuple[Any, ...] = ()) -> Optional[tup
         elif kind is float:
             key.append(_float_key(item))
         elif kind is tuple or kind is list:
-            inner = signature(item)
+            inner = signature(item, (), depth + 1)
             if inner is None:
                 return None
             key.append(inner)

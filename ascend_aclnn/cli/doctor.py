@@ -200,7 +200,9 @@ def _compiler() -> Optional[str]:
         command = find_compiler()
     except CompilerError:
         return None
-    answer = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout
+    answer = subprocess.run(
+        [command, "--version"], capture_output=True, text=True, errors="replace", check=False
+    ).stdout
     return answer.splitlines()[0] if answer else command
 
 

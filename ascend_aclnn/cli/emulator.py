@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from ascend_aclnn.emulator.build import (
 # Variables that point to a real CANN: a process must not see two of them.
 _OTHER_CANN = ("HOME_PATH", "OPP_PATH", "CUSTOM_OPP_PATH", "TOOLKIT_HOME", "AICPU_PATH")
 
+_MOST_DEVICES, _MOST_MEMORY = 16, 64 << 40  # as csrc/ascendcl/core has them
+
 _PROBE = """
 import numpy as np
 from ascend_aclnn import backend, ops
@@ -48,8 +51,10 @@ def add_commands(subparsers: Any) -> None:
 
     command = commands.add_parser("run", help="run a program on the emulated device: emulator run -- PROGRAM ARGS")
     command.add_argument("--streams", choices=("background", "eager", "deferred"), help="when queued work runs")
-    command.add_argument("--memory", metavar="SIZE", help="device memory, as 512M or 16G (default: the SoC's)")
-    command.add_argument("--devices", type=int, metavar="N", help="number of devices (default: 2)")
+    command.add_argument(
+        "--memory", type=_size, metavar="SIZE", help="device memory, as 512M or 16G, up to 64T (default: the SoC's)"
+    )
+    command.add_argument("--devices", type=_count, metavar="N", help=f"devices, 0 to {_MOST_DEVICES} (default: 2)")
     command.add_argument("--soc", metavar="NAME", help=f"the SoC, as aclrtGetSocName names it (default: {DEFAULT_SOC})")
     command.add_argument("--strict", action="store_true", help="exit with status 86 when handles or memory leak")
     command.add_argument(
@@ -63,6 +68,19 @@ def add_commands(subparsers: Any) -> None:
 
     command = commands.add_parser("doctor", help="say whether the emulator can be built and works")
     command.set_defaults(run=_doctor)
+
+
+def _count(text: str) -> int:
+    if re.fullmatch("[0-9]{1,9}", text, re.ASCII) is None or int(text) > _MOST_DEVICES:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 to {_MOST_DEVICES}")
+    return int(text)
+
+
+def _size(text: str) -> str:
+    match = re.fullmatch("([0-9]+)([KMGT]?)", text, re.IGNORECASE | re.ASCII)
+    if match is None or int(match[1]) << 10 * " KMGT".index(match[2].upper() or " ") > _MOST_MEMORY:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes up to 64T, as 512M or 16G")
+    return text
 
 
 def _add_build_options(command: argparse.ArgumentParser) -> None:

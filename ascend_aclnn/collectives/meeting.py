@@ -117,7 +117,7 @@ def _job_name(is_on_one_host: bool) -> str:
 def _started(process: int) -> str:
     """When a process has started, by the clock of the system: its number may have been another one's before."""
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+        return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except OSError:  # of another namespace
         return "?"
 

@@ -25,7 +25,7 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -53,6 +53,7 @@ from ascend_aclnn.collectives.interface import (
 
 _LENGTHS, _MESSAGES, _DATA, _GIVEN = range(4)  # kinds of gloo's tags
 _KINDS = 4
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 _TOKEN = struct.Struct("<Q")
 _KEY_BYTES = 32
@@ -61,10 +62,23 @@ _LOOK_AGAIN = 0.1  # seconds between two checks for ranks that have joined a mee
 _LEFT = 1 << 63 | 0x4C45_4654  # marks a group's number: the host of the lobby has left the group in order
 
 
+@contextlib.contextmanager
+def _without_backends() -> Iterator[None]:
+    """torch loads no other packages' backends meanwhile, unless the user has chosen: torch_npu fails where CANN is absent."""
+    chosen = _AUTOLOAD in os.environ
+    os.environ.setdefault(_AUTOLOAD, "0")
+    try:
+        yield
+    finally:
+        if not chosen:
+            os.environ.pop(_AUTOLOAD, None)
+
+
 def _torch() -> Any:
     try:
-        import torch
-        import torch.distributed
+        with _without_backends():
+            import torch
+            import torch.distributed
     except ImportError:
         raise CommunicationError("ranks on several hosts (HCCL_IF_IP) need PyTorch, which brings gloo") from None
     return torch

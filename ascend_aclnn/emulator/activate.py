@@ -66,7 +66,7 @@ def _loaded() -> str:
     """What of CANN, or of its clients, this process has loaded; "" if nothing."""
     if "torch_npu" in sys.modules:
         return "torch_npu"
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    for line in os.fsdecode(Path("/proc/self/maps").read_bytes()).splitlines():
         name = line.rpartition("/")[2]
         if name.startswith("libascendcl.so"):
             return line.partition("/")[1] + line.partition("/")[2]

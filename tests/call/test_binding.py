@@ -498,3 +498,24 @@ def test_enum_names_are_accepted() -> None:
     with aclnn.use_backend("numpy"):
         for name in ("USE_HF32", "hf32", 3):
             assert ops.mm(x, x, cube_math_type=name).tolist() == [[2, 2], [2, 2]]
+
+
+def test_lists_within_lists_are_refused() -> None:
+    """Among them a list that contains itself."""
+    x, endless = [np.ones(3, np.float32)], []  # type: ignore[var-annotated]
+    endless.append(endless)
+    with aclnn.use_backend("numpy"):
+        for nested in ([[]], [x], endless, (endless,)):
+            with pytest.raises(
+                TypeError, match=r"aclnnForeachDivList: out \(out=\) is a (list|tuple); it must be a Tensor"
+            ):
+                ops.foreach_div_list(x, x, out=nested)
+        for call in (
+            lambda: ops.foreach_div_list(endless, x),
+            lambda: ops.cat(endless, 0),
+            lambda: ops.relu(endless),
+            lambda: ops.relu(x[0], out=endless),
+            lambda: ops.permute(x[0], endless),
+        ):
+            with pytest.raises((TypeError, ValueError), match="aclnn"):
+                call()

@@ -18,6 +18,7 @@ from comparisons import assert_equal
 import ascend_aclnn as aclnn
 from ascend_aclnn import AclError, Communicator
 from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.collectives import network
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -379,3 +380,26 @@ except ValueError as error:
     environment = {**os.environ, "ASCEND_ACLNN_BACKEND": "numpy", variable: value}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("[3.]\n") and f"{variable} is {value!r}; it must be a number in" in done.stdout, done
+
+
+def test_ranks_do_not_load_backends_of_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch_npu, which torch would load, raises RuntimeError on a host without CANN."""
+    package = tmp_path / "torch"
+    (package / "distributed").mkdir(parents=True)
+    name = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+    (package / "__init__.py").write_text(
+        f"import os\nif os.environ.get('{name}') != '0': raise RuntimeError('no CANN')\n"
+    )
+    (package / "distributed" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv(name, raising=False)
+    for module in [module for module in sys.modules if module.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, module)
+    assert network._torch().__file__ == str(package / "__init__.py")
+    assert name not in os.environ
+    for module in ("torch", "torch.distributed"):
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setenv(name, "1")  # as the user chose
+    with pytest.raises(RuntimeError, match="no CANN"):
+        network._torch()
+    sys.modules.pop("torch", None)

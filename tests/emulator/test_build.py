@@ -519,6 +519,21 @@ def test_emulator_run_finds_the_libraries(emulator_home: Path) -> None:
     assert done.stdout.split() == ["Ascend310P3", "3", "deferred"], done.stderr
 
 
+def test_emulator_run_refuses_what_a_device_cannot_have(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, text in (
+        ("--devices", "99"),
+        ("--devices", "-1"),
+        ("--devices", "two"),
+        ("--memory", "99999999T"),
+        ("--memory", "65T"),
+        ("--memory", "1Q"),
+        ("--memory", ""),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(["emulator", "run", f"{option}={text}", "--", "true"])
+        assert f"argument {option}: {text} is not a number" in capsys.readouterr().err
+
+
 def test_emulator_run_passes_the_exit_status_on(emulator_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-m", "ascend_aclnn", "emulator", "run"]
     done = subprocess.run([*command, "--", sys.executable, "-c", "raise SystemExit(7)"])

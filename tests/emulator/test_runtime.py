@@ -258,6 +258,24 @@ def test_devices_may_be_hidden(emulator_home: Path) -> None:
         assert done.stdout.strip() == wanted, (devices, visible, done.stderr)
 
 
+def test_settings_that_cannot_be_are_named(emulator_home: Path) -> None:
+    code = "from emulator_client import Cann; import ctypes; c = Cann(False); n = ctypes.c_uint32()\n"
+    code += "print(c._function('aclrtGetDeviceCount')(ctypes.byref(n)), c._function('aclrtSetDevice')(0), c.message())"
+    for variable, text, wanted in (
+        ("DEVICES", "99", "must be a number from 0 to 16"),
+        ("DEVICES", "2x", "must be a number from 0 to 16"),
+        ("MEMORY", "99999999T", "must be a number of bytes up to 64T"),
+        ("MEMORY", "16Q", "must be a number of bytes up to 64T"),
+        ("WORKSPACE", "-1", "must be a number of bytes up to 64T"),
+    ):
+        name = f"ASCEND_EMULATOR_{variable}"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment(emulator_home, **{name: text}), capture_output=True, text=True
+        )
+        assert done.stdout.startswith("207004 207004"), done.stdout + done.stderr
+        assert f"{name} is '{text}'; it {wanted}" in done.stdout
+
+
 # -------------------------------------------------------------------------------------------------------------- memory
 
 

@@ -16,7 +16,7 @@ from ascend_aclnn.emulator.build.libraries import PACKAGE, Options
 
 def name_of(options: Options) -> str:
     """The name of a build in the cache: a digest of what it is made of, this interpreter included."""
-    return hashlib.sha256(f"{libraries_digest(options)}\0{configuration(options)}".encode()).hexdigest()[:20]
+    return hashlib.sha256(os.fsencode(f"{libraries_digest(options)}\0{configuration(options)}")).hexdigest()[:20]
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ascend_aclnn.emulator.build import cache, headers
@@ -24,5 +25,5 @@ def complete(directory: Path, options: Options) -> None:
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "sys_version.py").write_text(f'__sys_version__ = "{options.cann}"\n', encoding="utf-8")
-    (directory / "lib64" / "emulator.conf").write_text(configuration(options), encoding="utf-8")
+    (directory / "lib64" / "emulator.conf").write_bytes(os.fsencode(configuration(options)))
     cache.make_home(directory)

@@ -24,6 +24,7 @@ int (*emu_set_default_device)(int32_t id);
 int emu_check_device(int32_t id) {
     int count = emu_device_count();
     if (id >= 0 && id < count) return 0;
+    if (emu_settings_flaw() != NULL) return emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "%s", emu_settings_flaw());
     return emu_fail(ACL_ERROR_RT_INVALID_DEVICEID, NULL, "device is %d; this host has %d (0 to %d)", id, count, count - 1);
 }
 

@@ -27,19 +27,22 @@ static emu_soc find_soc(const char *name) {
 }
 
 /* A size with an optional suffix K, M, G or T (of 1024). */
-static uint64_t parse_bytes(const char *text, uint64_t otherwise) {
+static bool parse_bytes(const char *text, uint64_t *bytes) {
     char *end = NULL;
     unsigned long long value = strtoull(text, &end, 10);
-    if (end == text) return otherwise;
-    int shift = 0;
-    switch (*end) {
-        case 'T': case 't': shift = 40; break;
-        case 'G': case 'g': shift = 30; break;
-        case 'M': case 'm': shift = 20; break;
-        case 'K': case 'k': shift = 10; break;
-        default: break;
-    }
-    return value > MOST_BYTES >> shift ? MOST_BYTES : value << shift;
+    if (end == text || *text < '0' || *text > '9') return false;
+    const char *suffixes = "kmgt", *suffix = *end != 0 ? strchr(suffixes, *end | 0x20) : NULL;
+    int shift = suffix != NULL ? 10 * (int)(suffix - suffixes + 1) : 0;
+    if (suffix != NULL) end++;
+    if (*end != 0 || value > MOST_BYTES >> shift) return false;
+    *bytes = value << shift;
+    return true;
+}
+
+static char settings_flaw[300]; /* why a variable leaves no device; empty otherwise */
+
+static void refuse(const char *variable, const char *text, const char *allowed) {
+    if (settings_flaw[0] == 0) snprintf(settings_flaw, sizeof settings_flaw, "%s is '%.100s'; it must be %s", variable, text, allowed);
 }
 
 static bool flag(const char *name, bool otherwise) {
@@ -117,7 +120,8 @@ static void read_settings(void) {
     const char *soc = getenv("ASCEND_ACLNN_SOC");
     settings.soc = find_soc(strdup(soc != NULL && *soc != 0 ? soc : "Ascend910B1"));
     const char *memory = getenv("ASCEND_EMULATOR_MEMORY");
-    if (memory != NULL) settings.soc.memory = parse_bytes(memory, settings.soc.memory);
+    if (memory != NULL && *memory != 0 && !parse_bytes(memory, &settings.soc.memory))
+        refuse("ASCEND_EMULATOR_MEMORY", memory, "a number of bytes up to 64T, as 512M or 16G");
     const char *streams = getenv("ASCEND_EMULATOR_STREAMS");
     if (streams != NULL && strcmp(streams, "eager") == 0) settings.streams = STREAMS_EAGER;
     if (streams != NULL && strcmp(streams, "deferred") == 0) settings.streams = STREAMS_DEFERRED;
@@ -135,7 +139,10 @@ static void read_settings(void) {
     const char *fill = getenv("ASCEND_EMULATOR_FILL");
     settings.fill = fill != NULL && *fill != 0 ? (int)(strtol(fill, NULL, 0) & 0xff) : -1;
     const char *workspace = getenv("ASCEND_EMULATOR_WORKSPACE");
-    settings.workspace = workspace != NULL && *workspace != 0 ? (int64_t)parse_bytes(workspace, 0) : -1;
+    uint64_t bytes = 0;
+    if (workspace != NULL && *workspace != 0 && !parse_bytes(workspace, &bytes))
+        refuse("ASCEND_EMULATOR_WORKSPACE", workspace, "a number of bytes up to 64T, as 0 or 1M");
+    settings.workspace = workspace != NULL && *workspace != 0 ? (int64_t)bytes : -1;
 }
 
 const emu_settings *emu_config(void) {
@@ -153,8 +160,15 @@ static int device_count;
 
 static void count_devices(void) {
     const char *text = getenv("ASCEND_EMULATOR_DEVICES");
-    int devices = text != NULL && *text != 0 ? atoi(text) : 2;
-    device_count = visible_devices(devices < 0 ? 0 : devices > EMU_MAX_DEVICES ? EMU_MAX_DEVICES : devices);
+    char *end = NULL;
+    long devices = text != NULL && *text != 0 ? strtol(text, &end, 10) : 2;
+    if (devices < 0 || devices > EMU_MAX_DEVICES || (end != NULL && *end != 0)) {
+        char allowed[40];
+        snprintf(allowed, sizeof allowed, "a number from 0 to %d", EMU_MAX_DEVICES);
+        refuse("ASCEND_EMULATOR_DEVICES", text, allowed);
+    }
+    emu_config();
+    device_count = settings_flaw[0] != 0 ? 0 : visible_devices((int)devices);
 }
 
 int emu_device_count(void) {
@@ -164,5 +178,7 @@ int emu_device_count(void) {
 }
 
 const char *emu_visible_flaw(void) { return visible_flaw; }
+
+const char *emu_settings_flaw(void) { return settings_flaw[0] != 0 ? settings_flaw : NULL; }
 
 int emu_logic_device(int device) { return device >= 0 && device < emu_device_count() ? logic_devices[device] : -1; }

@@ -45,6 +45,8 @@ LINK bool emu_claims(int major, int minor);
 LINK int emu_device_count(void);
 /* Why ASCEND_RT_VISIBLE_DEVICES leaves no device; NULL when there are devices, or none even without it. */
 LINK const char *emu_visible_flaw(void);
+/* Why another variable leaves no device; NULL when none does. */
+LINK const char *emu_settings_flaw(void);
 /* The number of a device without ASCEND_RT_VISIBLE_DEVICES; -1 when there is no such device. */
 LINK int emu_logic_device(int device);
 /* The directory of the libraries. */

@@ -246,6 +246,7 @@ API aclError aclrtGetDeviceCount(uint32_t *count) {
     if (count == NULL) return emu_null_argument("count");
     *count = (uint32_t)emu_device_count();
     if (*count > 0) return 0;
+    if (emu_settings_flaw() != NULL) return emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "%s", emu_settings_flaw());
     const char *flaw = emu_visible_flaw(), *visible = getenv("ASCEND_RT_VISIBLE_DEVICES");
     if (flaw == NULL) return emu_fail(ACL_ERROR_RT_NO_DEVICE, NULL, "ASCEND_EMULATOR_DEVICES is 0");
     return emu_fail(ACL_ERROR_RT_NO_DEVICE, "EE2002", "ASCEND_RT_VISIBLE_DEVICES is '%s': %s", visible != NULL ? visible : "", flaw);
