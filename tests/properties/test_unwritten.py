@@ -7,22 +7,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+from long_tests import LONG
 
 import ascend_aclnn as aclnn
 import samples
 from ascend_aclnn import catalog
 from ascend_aclnn.catalog import Operator
-from long_tests import LONG
 
 EMPTY, EMPTY_LIKE = np.empty, np.empty_like
 OPERATORS = [operator for operator in map(catalog.get, catalog.names()) if operator.example is not None]
 # The operators of which outputs have been found unwritten, and a sample of the others.
 KNOWN = [
     f"aclnn{name}"
-    for name in (
-        "AddRmsNormDynamicQuant AddRmsNormDynamicQuantV2 AddRmsNormQuant AddRmsNormQuantV2 DequantSwigluQuant Dropout "
-        "MoeInitRoutingV3 MoeInitRoutingV4 MoeReRoutingV2 SwigluGroupQuant"
-    ).split()
+    for name in [
+        "AddRmsNormDynamicQuant",
+        "AddRmsNormDynamicQuantV2",
+        "AddRmsNormQuant",
+        "AddRmsNormQuantV2",
+        "DequantSwigluQuant",
+        "Dropout",
+        "MoeInitRoutingV3",
+        "MoeInitRoutingV4",
+        "MoeReRoutingV2",
+        "SwigluGroupQuant",
+    ]
 ]
 CHOSEN = OPERATORS if LONG else [*map(catalog.get, KNOWN), *OPERATORS[::25]]
 
