@@ -505,7 +505,8 @@ def test_lists_within_lists_are_refused() -> None:
     x, endless = [np.ones(3, np.float32)], []  # type: ignore[var-annotated]
     endless.append(endless)
     with aclnn.use_backend("numpy"):
-        for nested in ([[]], [x], endless, (endless,)):
+        cases: list[Any] = [[[]], [x], endless, (endless,)]
+        for nested in cases:
             with pytest.raises(
                 TypeError, match=r"aclnnForeachDivList: out \(out=\) is a (list|tuple); it must be a Tensor"
             ):

@@ -341,4 +341,5 @@ def re_routing_v2(
 def re_routing(
     tokens: Array, per_rank: Array, scales: Optional[Array], counts_type: int, idx_type: int, *, out: Sequence[Any]
 ) -> list[Any]:
-    return re_routing_v2(tokens, per_rank, scales, None, counts_type, idx_type, out=(*out, None))
+    unwritten: list[Any] = re_routing_v2(tokens, per_rank, scales, None, counts_type, idx_type, out=(*out, None))
+    return unwritten

@@ -148,7 +148,8 @@ def add_rms_norm_quant_v2(
 
 @reference("aclnnAddRmsNormQuant", raw=True)
 def add_rms_norm_quant(*arguments: Any, out: Sequence[Optional[Array]]) -> list[Optional[Array]]:
-    return add_rms_norm_quant_v2(*arguments[:7], None, *arguments[7:], out=(*out, None))
+    unwritten: list[Optional[Array]] = add_rms_norm_quant_v2(*arguments[:7], None, *arguments[7:], out=(*out, None))
+    return unwritten
 
 
 @reference("aclnnRmsNormQuant")
@@ -250,7 +251,10 @@ def add_rms_norm_dynamic_quant(
     *,
     out: Sequence[Optional[Array]],
 ) -> list[Optional[Array]]:
-    return add_rms_norm_dynamic_quant_v2(x1, x2, gamma, smooth1, smooth2, None, epsilon, None, out=out)
+    unwritten: list[Optional[Array]] = add_rms_norm_dynamic_quant_v2(
+        x1, x2, gamma, smooth1, smooth2, None, epsilon, None, out=out
+    )
+    return unwritten
 
 
 @reference("aclnnRmsNormDynamicQuant", raw=True)
