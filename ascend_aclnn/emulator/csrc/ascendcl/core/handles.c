@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -75,8 +76,15 @@ static bool open_table(void) {
     return true;
 }
 
-void *emu_handle_new(emu_kind kind, void *object) {
+void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object)) {
     void *handle = NULL;
+    if (object == NULL) {
+        emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
+        return NULL;
+    }
+    emu_object *base = object;
+    base->references = 1;
+    base->end = end;
     bool locked = lock_unless_mine();
     if (open_table()) {
         if (table_live > table_size / 2 && table_size < TABLE_SLOTS) {
@@ -93,10 +101,20 @@ void *emu_handle_new(emu_kind kind, void *object) {
             break;
         }
     }
+    uint32_t live = table_live;
     unlock_if(locked);
-    if (handle == NULL)
-        emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_MEMORY", "%u handles are alive", table_live);
+    if (handle == NULL) {
+        end(object);
+        emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_MEMORY", "%u handles are alive", live);
+    }
     return handle;
+}
+
+void emu_object_hold(void *object) { atomic_fetch_add_explicit(&((emu_object *)object)->references, 1, memory_order_relaxed); }
+
+void emu_object_release(void *object) {
+    emu_object *base = object;
+    if (base != NULL && atomic_fetch_sub(&base->references, 1) == 1) base->end(object);
 }
 
 static slot *slot_of(const void *handle) {
@@ -108,93 +126,144 @@ static slot *slot_of(const void *handle) {
 }
 
 /* Sets the status and message for a value that is not a live handle of this kind. */
-static int misuse(const void *handle, emu_kind kind, const slot *found, bool destroying) {
+static int misuse(const void *handle, emu_kind kind, const slot *entry, bool destroying) {
     bool runtime = kind > KIND_EXECUTOR;
     const char *name = kind_names[kind];
     if (handle == NULL)
         return emu_fail(runtime ? ACL_ERROR_RT_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_NULL_HANDLE",
                         "the %s is a null pointer", name);
     int status = runtime ? ACL_ERROR_RT_INVALID_HANDLE : ACLNN_ERR_PARAM_INVALID;
-    if (found == NULL)
+    if (entry->kind == KIND_NONE)
         return emu_fail(status, "EMULATOR_NOT_A_HANDLE", "%p was never a %s", handle, name);
-    if (found->kind != kind)
+    if (entry->kind != kind)
         return emu_fail(status, "EMULATOR_WRONG_KIND", "%p is %s %s where a %s is asked for", handle,
-                        found->live ? "a live" : "a destroyed", kind_names[found->kind], name);
-    if (found->live && found->owner != NULL)
+                        entry->live ? "a live" : "a destroyed", kind_names[entry->kind], name);
+    if (entry->live && entry->owner != NULL)
         return emu_fail(status, "EMULATOR_LIST_MEMBER", "the %s %p belongs to the list %p, which destroys it", name, handle,
-                        found->owner);
+                        entry->owner);
     return emu_fail(status, destroying ? "EMULATOR_DOUBLE_DESTROY" : "EMULATOR_USE_AFTER_DESTROY",
-                    "the %s %p (number %llu) has been destroyed", name, handle, (unsigned long long)found->serial);
+                    "the %s %p (number %llu) has been destroyed", name, handle, (unsigned long long)entry->serial);
+}
+
+/* The live entry of a handle of this kind (`free`: that belongs to no list); otherwise NULL, and *refused is a copy for the
+ * message. The lock is held. */
+static slot *live_slot(const void *handle, emu_kind kind, bool free, slot *refused) {
+    slot *entry = slot_of(handle);
+    if (entry != NULL && entry->live && entry->kind == kind && (!free || entry->owner == NULL)) return entry;
+    *refused = entry != NULL ? *entry : (slot){0};
+    return NULL;
+}
+
+static void *look_up(const void *handle, emu_kind kind, bool hold, int *status) {
+    slot refused;
+    bool locked = lock_unless_mine();
+    const slot *entry = live_slot(handle, kind, false, &refused);
+    void *object = entry != NULL ? entry->object : NULL;
+    if (object != NULL && hold) emu_object_hold(object);
+    unlock_if(locked);
+    *status = object != NULL ? 0 : misuse(handle, kind, &refused, false);
+    return object;
+}
+
+void *emu_object_acquire(const void *handle, emu_kind kind, int *status) { return look_up(handle, kind, true, status); }
+
+void *emu_object_borrow(const void *handle, emu_kind kind, int *status) {
+    if (!table_mine) abort();
+    return look_up(handle, kind, false, status);
+}
+
+static void drop_slot(slot *entry) {
+    entry->live = false;
+    entry->object = NULL;
+    table_live--;
+    if (!entry->hidden) live_by_kind[entry->kind]--;
+}
+
+void *emu_object_destroy(const void *handle, emu_kind kind, int *status) {
+    slot refused;
+    void *object = NULL;
+    bool locked = lock_unless_mine();
+    slot *entry = live_slot(handle, kind, true, &refused);
+    if (entry != NULL) {
+        object = entry->object;
+        drop_slot(entry);
+    }
+    unlock_if(locked);
+    *status = object != NULL ? 0 : misuse(handle, kind, &refused, true);
+    return object;
+}
+
+void emu_object_reclaim(const void *handle) {
+    void *object = NULL;
+    bool locked = lock_unless_mine();
+    slot *entry = slot_of(handle);
+    if (entry != NULL && entry->live) {
+        object = entry->object;
+        drop_slot(entry);
+    }
+    unlock_if(locked);
+    emu_object_release(object);
+}
+
+/* For objects without an emu_object, until all have one. */
+void *emu_handle_new(emu_kind kind, void *object) {
+    static struct { emu_object base; } placeholder;
+    void *handle = emu_object_new(kind, &placeholder, (void (*)(void *))abort);
+    if (handle != NULL) slot_of(handle)->object = object;
+    return handle;
 }
 
 int emu_handle_find(const void *handle, emu_kind kind, void **object) {
-    bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    bool good = found != NULL && found->live && found->kind == kind;
-    if (good) *object = found->object;
-    slot copy = found != NULL ? *found : (slot){0};
-    unlock_if(locked);
-    return good ? 0 : misuse(handle, kind, found != NULL ? &copy : NULL, false);
-}
-
-static void drop_slot(slot *found) {
-    found->live = false;
-    found->object = NULL;
-    table_live--;
-    if (!found->hidden) live_by_kind[found->kind]--;
+    int status;
+    void *found = look_up(handle, kind, false, &status);
+    if (found != NULL) *object = found;
+    return status;
 }
 
 int emu_handle_drop(const void *handle, emu_kind kind, void **object) {
-    bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    bool good = found != NULL && found->live && found->kind == kind && found->owner == NULL;
-    slot copy = found != NULL ? *found : (slot){0};
-    if (good) {
-        *object = found->object;
-        drop_slot(found);
-    }
-    unlock_if(locked);
-    return good ? 0 : misuse(handle, kind, found != NULL ? &copy : NULL, true);
+    int status;
+    void *found = emu_object_destroy(handle, kind, &status);
+    if (found != NULL) *object = found;
+    return status;
 }
 
 void emu_handle_reclaim(const void *handle) {
     bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    if (found != NULL && found->live) drop_slot(found);
+    slot *entry = slot_of(handle);
+    if (entry != NULL && entry->live) drop_slot(entry);
     unlock_if(locked);
 }
 
 int emu_handle_own(const void *handle, emu_kind kind, const void *owner) {
+    slot refused;
     bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    bool good = found != NULL && found->live && found->kind == kind && found->owner == NULL;
-    slot copy = found != NULL ? *found : (slot){0};
-    if (good) found->owner = owner;
+    slot *entry = live_slot(handle, kind, true, &refused);
+    if (entry != NULL) entry->owner = owner;
     unlock_if(locked);
-    return good ? 0 : misuse(handle, kind, found != NULL ? &copy : NULL, false);
+    return entry != NULL ? 0 : misuse(handle, kind, &refused, false);
 }
 
 void emu_handle_disown(const void *handle) {
     bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    if (found != NULL) found->owner = NULL;
+    slot *entry = slot_of(handle);
+    if (entry != NULL) entry->owner = NULL;
     unlock_if(locked);
 }
 
 uint64_t emu_handle_serial(const void *handle) {
     bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    uint64_t serial = found != NULL && found->live ? found->serial : 0;
+    const slot *entry = slot_of(handle);
+    uint64_t serial = entry != NULL && entry->live ? entry->serial : 0;
     unlock_if(locked);
     return serial;
 }
 
 void emu_handle_hide(const void *handle) {
     bool locked = lock_unless_mine();
-    slot *found = slot_of(handle);
-    if (found != NULL && found->live && !found->hidden) {
-        found->hidden = true;
-        live_by_kind[found->kind]--;
+    slot *entry = slot_of(handle);
+    if (entry != NULL && entry->live && !entry->hidden) {
+        entry->hidden = true;
+        live_by_kind[entry->kind]--;
     }
     unlock_if(locked);
 }

@@ -1,8 +1,30 @@
-/* The table of handles. */
+/*
+ * The table of handles, and the objects behind them.
+ *
+ * A handle is an address in a region without access: it looks like a pointer but cannot be dereferenced. The object behind it
+ * begins with an emu_object, which counts references. The table has one; whoever looks a handle up gets another one, so that no
+ * object ends while a thread, a queued task or another object uses it. Destroying a handle ends look-ups at once
+ * (EMULATOR_USE_AFTER_DESTROY); the object is freed with its last reference.
+ *
+ *     typedef struct {
+ *         emu_object base;
+ *         ...
+ *     } event;
+ *
+ *     int status;
+ *     EMU_HELD event *found = emu_object_acquire(handle, KIND_EVENT, &status);    released where the scope ends
+ *     if (found == NULL) return status;
+ *
+ * A task or object that goes on using it calls emu_object_hold, and emu_object_release when it ends. A function that only reads
+ * or changes an object for a moment may lock the table instead and borrow it. Nothing is released while the table is locked: what
+ * frees an object may take other locks.
+ */
 #ifndef EMU_HANDLES_H
 #define EMU_HANDLES_H
 
 #include "ascendcl/core/api.h"
+
+#include <string.h>
 
 typedef enum {
     KIND_NONE,
@@ -13,21 +35,48 @@ typedef enum {
     KIND_COUNT
 } emu_kind;
 
-/* A handle is an address in a region without access: it looks like a pointer but cannot be dereferenced. */
+/* The first member of every object behind a handle. */
+typedef struct {
+    _Atomic uint32_t references;
+    void (*end)(void *object); /* called with the last reference: frees the object */
+} emu_object;
+
+/* A handle for an object, whose only reference becomes the table's. NULL with a message when the object is NULL (no memory) or
+ * the table is full; then the object has been ended. */
+LINK void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object));
+/* The object behind a handle, with a reference for the caller; otherwise NULL, and a status with a message: 161001 / 161002 for
+ * aclnn objects, 107000 / 107017 for objects of the runtime. */
+LINK void *emu_object_acquire(const void *handle, emu_kind kind, int *status);
+/* The same without a reference, while this thread has locked the table: the object is there until the table is unlocked. */
+LINK void *emu_object_borrow(const void *handle, emu_kind kind, int *status);
+LINK void emu_object_hold(void *object);
+/* NULL is no object. */
+LINK void emu_object_release(void *object);
+/* Destroys the handle. The caller gets the table's reference. */
+LINK void *emu_object_destroy(const void *handle, emu_kind kind, int *status);
+/* Destroys the handle of an object that the device reclaims (streams and events of a reset device); a dead one is left alone. */
+LINK void emu_object_reclaim(const void *handle);
+
+/* A local variable that releases its object where its scope ends. It must have a value from the start, which may be NULL. */
+#define EMU_HELD __attribute__((cleanup(emu_release_held)))
+static inline void emu_release_held(void *variable) {
+    void *object;
+    memcpy(&object, variable, sizeof object);
+    emu_object_release(object);
+}
+
+/* For objects without an emu_object, until all have one. */
 LINK void *emu_handle_new(emu_kind kind, void *object);
-/* The object behind a handle; otherwise a status with a message: 161001 / 161002 for aclnn objects, 107000 / 107017 for objects
- * of the runtime. */
 LINK int emu_handle_find(const void *handle, emu_kind kind, void **object);
-/* The same, and destroys the handle. */
 LINK int emu_handle_drop(const void *handle, emu_kind kind, void **object);
-/* Destroys the handle of an object that the device reclaims (streams and events of a reset device). */
 LINK void emu_handle_reclaim(const void *handle);
+
 /* Gives a handle to a list as its owner; fails when it has an owner. */
 LINK int emu_handle_own(const void *handle, emu_kind kind, const void *owner);
 LINK void emu_handle_disown(const void *handle);
 /* A number that no other handle has or had, 0 for a dead handle: tells whether a handle still denotes the same object. */
 LINK uint64_t emu_handle_serial(const void *handle);
-/* The table's lock, to read several objects at one moment. find and serial may be called while it is held. */
+/* The table's lock. Functions of this file may be called while it is held, except those that may end an object. */
 LINK void emu_table_lock(void);
 LINK void emu_table_unlock(void);
 /* The number of live handles of a kind, without hidden ones; the kind's name. */
