@@ -27,12 +27,14 @@
 #define COLLECTIVES (COLLECTIVE_ALL_TO_ALL + 1)
 
 typedef struct {
+    emu_object base;
     char name[COMM_NAME_MAX_LENGTH];
     uint32_t rank, size;
     emu_device *device;
+    /* under linking */
+    pthread_mutex_t linking;
     const void *window; /* memory registered for peers to write to, or NULL; its handle is the address of this member */
     uint64_t window_size;
-    pthread_mutex_t linking;
     bool linked[COLLECTIVES]; /* kinds of collectives that have been called, for which all ranks have met */
     bool *met;                /* ranks that this one has sent to or received from */
 } communicator;
@@ -91,15 +93,16 @@ API const char *HcclGetErrorString(HcclResult code) {
 #define NOT_NULL(pointer) \
     if ((pointer) == NULL) return (HcclResult)emu_fail(HCCL_E_PTR, NULL, "%s is a null pointer", #pointer)
 
-static communicator *find(HcclComm comm) {
-    void *found;
-    if (emu_handle_find(comm, KIND_COMMUNICATOR, &found) == 0) return found;
-    emu_fail(HCCL_E_PTR, NULL, "comm %p is no communicator, or one that was destroyed", comm);
-    return NULL;
+/* The communicator behind a handle, with a reference. */
+static communicator *acquire(HcclComm comm) {
+    int status;
+    communicator *c = emu_object_acquire(comm, KIND_COMMUNICATOR, &status);
+    if (c == NULL) emu_fail(HCCL_E_PTR, NULL, "comm %p is no communicator, or one that was destroyed", comm);
+    return c;
 }
 
-#define FIND(variable, comm)                \
-    communicator *variable = find(comm);    \
+#define ACQUIRE(variable, comm)                           \
+    EMU_HELD communicator *variable = acquire(comm);      \
     if (variable == NULL) return HCCL_E_PTR
 
 static int this_device(emu_device **device) {
@@ -134,7 +137,8 @@ typedef struct {
     uint32_t magic, version;
 } config_head;
 
-static void free_communicator(communicator *c) {
+static void free_communicator(void *object) {
+    communicator *c = object;
     pthread_mutex_destroy(&c->linking);
     free(c->met);
     free(c);
@@ -148,8 +152,6 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
             return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "config begins with %#x; HcclCommConfigInit must have filled it", head->magic);
         what->config_size = (uint32_t)(head->size < HCCL_CONFIG_BYTES ? head->size : HCCL_CONFIG_BYTES);
     }
-    communicator *made = calloc(1, sizeof *made);
-    if (made == NULL) return HCCL_E_MEMORY;
     emu_buffer answer = {0}, request = {0};
     if (config != NULL) emu_buffer_put(&request, config, what->config_size);
     emu_buffer_put(&request, text, size);
@@ -159,20 +161,19 @@ static HcclResult join(emu_device *device, action *what, const HcclCommConfig *c
         uint32_t ranks[2] = {0};
         memcpy(ranks, answer.data, answer.size < sizeof ranks ? answer.size : sizeof ranks);
         size_t length = answer.size - sizeof ranks;
-        *made = (communicator){.rank = ranks[0], .size = ranks[1], .device = device, .met = calloc(ranks[1], sizeof *made->met)};
-        pthread_mutex_init(&made->linking, NULL);
-        if (made->met == NULL) abort();
-        memcpy(made->name, answer.data + sizeof ranks, length < sizeof made->name ? length : sizeof made->name - 1);
-        *comm = emu_handle_new(KIND_COMMUNICATOR, made);
+        communicator *c = calloc(1, sizeof *c);
+        if (c == NULL) abort();
+        *c = (communicator){.rank = ranks[0], .size = ranks[1], .device = device, .met = calloc(ranks[1], sizeof *c->met)};
+        if (c->met == NULL) abort();
+        pthread_mutex_init(&c->linking, NULL);
+        memcpy(c->name, answer.data + sizeof ranks, length < sizeof c->name ? length : sizeof c->name - 1);
+        *comm = emu_object_new(KIND_COMMUNICATOR, c, free_communicator);
         if (*comm == NULL) {
             status = HCCL_E_MEMORY;
-            free_communicator(made);
         } else {
             device->communicators++;
             emu_handle_hide(*comm);  /* programs that end without destroying their communicators lose nothing */
         }
-    } else {
-        free(made);
     }
     emu_buffer_free(&answer);
     return (HcclResult)status;
@@ -273,7 +274,7 @@ API HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_
         return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "subCommRankId is %u; rankNum is %u", subCommRankId, rankNum);
     NOT_NULL(config);
     NOT_NULL(comm);
-    FIND(parent, *comm);
+    ACQUIRE(parent, *comm);
     emu_buffer text = {0};
     emu_buffer_put(&text, parent->name, sizeof parent->name);
     emu_buffer_put(&text, rankIds, rankNum * sizeof *rankIds);
@@ -311,12 +312,11 @@ static HcclResult tell(communicator *c, uint32_t which) {
 }
 
 static HcclResult leave(HcclComm comm) {
-    void *dropped;
-    if (emu_handle_drop(comm, KIND_COMMUNICATOR, &dropped) != 0) return HCCL_E_PTR;  /* by another thread, meanwhile */
-    communicator *c = dropped;
+    int destroyed;
+    EMU_HELD communicator *c = emu_object_destroy(comm, KIND_COMMUNICATOR, &destroyed);
+    if (c == NULL) return HCCL_E_PTR;  /* by another thread, meanwhile */
     HcclResult status = tell(c, COMMUNICATION_LEAVE);
     if (c->device->communicators > 0) c->device->communicators--; /* aclFinalize drops them */
-    free_communicator(c);
     return status;
 }
 
@@ -365,79 +365,92 @@ API HcclResult HcclCommDestroy(HcclComm comm) {
     ENTER_HCCL("HcclCommDestroy");
     emu_context *context;
     if (emu_current_context(&context) != 0) return HCCL_E_RUNTIME;
-    FIND(found, comm);
+    ACQUIRE(c, comm);
     return leave(comm);
 }
 
 API HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError) {
     ENTER_HCCL("HcclGetCommAsyncError");
-    FIND(found, comm);
+    ACQUIRE(c, comm);
     NOT_NULL(asyncError);
-    *asyncError = tell(found, COMMUNICATION_STATE);
+    *asyncError = tell(c, COMMUNICATION_STATE);
     return HCCL_SUCCESS;
 }
 
 API HcclResult HcclCommSuspend(HcclComm comm) {
     ENTER_HCCL("HcclCommSuspend");
-    FIND(found, comm);
-    return tell(found, COMMUNICATION_ABORT);
+    ACQUIRE(c, comm);
+    return tell(c, COMMUNICATION_ABORT);
 }
 
 /* All ranks connect again; pending operations have failed. */
 API HcclResult HcclCommResume(HcclComm comm) {
     ENTER_HCCL("HcclCommResume");
-    FIND(found, comm);
-    pthread_mutex_lock(&found->linking);
-    memset(found->linked, 0, sizeof found->linked);
-    memset(found->met, 0, found->size * sizeof *found->met);
-    pthread_mutex_unlock(&found->linking);
-    return tell(found, COMMUNICATION_RESUME);
+    ACQUIRE(c, comm);
+    pthread_mutex_lock(&c->linking);
+    memset(c->linked, 0, sizeof c->linked);
+    memset(c->met, 0, c->size * sizeof *c->met);
+    pthread_mutex_unlock(&c->linking);
+    return tell(c, COMMUNICATION_RESUME);
 }
 
 /* --------------------------------------------------------------------------------------------------------- windows */
 
 API HcclResult HcclCommRegister(HcclComm comm, void *addr, uint64_t size, void **handle, uint32_t flag) {
     ENTER_HCCL("HcclCommRegister");
-    FIND(found, comm);
+    ACQUIRE(c, comm);
     NOT_NULL(addr);
     NOT_NULL(handle);
     if (flag != 0) return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "flag is %u; it must be 0", flag);
-    if (found->window != NULL) return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "%s has a window already", found->name);
-    if (size == 0 || emu_memory_pin(found->device, addr, size, "addr") != 0) return HCCL_E_PARA;
-    emu_memory_unpin(found->device, addr);
-    found->window = addr;
-    found->window_size = size;
-    *handle = &found->window;
+    if (size == 0 || emu_memory_pin(c->device, addr, size, "addr") != 0) return HCCL_E_PARA;
+    emu_memory_unpin(c->device, addr);
+    pthread_mutex_lock(&c->linking);
+    bool registered = c->window != NULL;
+    if (!registered) {
+        c->window = addr;
+        c->window_size = size;
+    }
+    pthread_mutex_unlock(&c->linking);
+    if (registered) return (HcclResult)emu_fail(HCCL_E_PARA, NULL, "%s has a window already", c->name);
+    *handle = &c->window;
     return HCCL_SUCCESS;
 }
 
-static int check_window(const communicator *c, const void *handle) {
-    if (c->window != NULL && handle == &c->window) return 0;
+/* The window that HcclCommRegister has returned a handle for; `end`: it is no window any more. */
+static int read_window(communicator *c, const void *handle, bool end, const void **address, uint64_t *size) {
+    pthread_mutex_lock(&c->linking);
+    *address = handle == &c->window ? c->window : NULL;
+    *size = c->window_size;
+    if (*address != NULL && end) c->window = NULL;
+    pthread_mutex_unlock(&c->linking);
+    if (*address != NULL) return 0;
     return emu_fail(HCCL_E_PARA, NULL, "%p is no handle that HcclCommRegister has given for %s", handle, c->name);
 }
 
 API HcclResult HcclCommDeregister(HcclComm comm, void *handle) {
     ENTER_HCCL("HcclCommDeregister");
-    FIND(found, comm);
-    int status = check_window(found, handle);
-    if (status == 0) found->window = NULL;
-    return (HcclResult)status;
+    ACQUIRE(c, comm);
+    const void *address;
+    uint64_t size;
+    return (HcclResult)read_window(c, handle, true, &address, &size);
 }
 
 /* Waits until the peers have called it, too. */
 API HcclResult HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *peerRanks, uint32_t peerRankNum) {
     ENTER_HCCL("HcclCommExchangeMem");
-    FIND(found, comm);
-    int status = check_window(found, windowHandle);
+    ACQUIRE(c, comm);
+    const void *address;
+    uint64_t size;
+    int status = read_window(c, windowHandle, false, &address, &size);
     if (status != 0) return (HcclResult)status;
     if (peerRankNum > 0) NOT_NULL(peerRanks);
-    uint64_t window[] = {emu_memory_offset(found->device, found->window), found->window_size};
+    uint64_t window[] = {emu_memory_offset(c->device, address), size};
     emu_buffer text = {0}, answer = {0};
     emu_buffer_put(&text, window, sizeof window);
     emu_buffer_put(&text, peerRanks, peerRankNum * sizeof *peerRanks);
     action what = {.action = COMMUNICATION_WINDOW, .size = peerRankNum};
-    memcpy(what.name, found->name, sizeof what.name);
-    status = ask(found->device, &what, text.data, text.size, &answer);
+    memcpy(what.name, c->name, sizeof what.name);
+    status = ask(c->device, &what, text.data, text.size, &answer);
     emu_buffer_free(&text);
     emu_buffer_free(&answer);
     return (HcclResult)status;
@@ -445,25 +458,25 @@ API HcclResult HcclCommExchangeMem(HcclComm comm, void *windowHandle, uint32_t *
 
 API HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank) {
     ENTER_HCCL("HcclGetRankId");
-    FIND(found, comm);
+    ACQUIRE(c, comm);
     NOT_NULL(rank);
-    *rank = found->rank;
+    *rank = c->rank;
     return HCCL_SUCCESS;
 }
 
 API HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize) {
     ENTER_HCCL("HcclGetRankSize");
-    FIND(found, comm);
+    ACQUIRE(c, comm);
     NOT_NULL(rankSize);
-    *rankSize = found->size;
+    *rankSize = c->size;
     return HCCL_SUCCESS;
 }
 
 API HcclResult HcclGetCommName(HcclComm comm, char *commName) {
     ENTER_HCCL("HcclGetCommName");
-    FIND(found, comm);
+    ACQUIRE(c, comm);
     NOT_NULL(commName);
-    memcpy(commName, found->name, sizeof found->name);
+    memcpy(commName, c->name, sizeof c->name);
     return HCCL_SUCCESS;
 }
 
@@ -592,7 +605,7 @@ static HcclResult run(communicator *c, const request *r, aclrtStream stream) {
 #define MOVED (-1)
 #define BEGIN(routine, data_type, reduction)                                                              \
     ENTER_HCCL(routine);                                                                                  \
-    FIND(c, comm);                                                                                        \
+    ACQUIRE(c, comm);                                                                                        \
     CREATED(stream);                                                                                      \
     if ((int)(reduction) > HCCL_REDUCE_MIN || (int)(reduction) < MOVED)                                   \
         return (HcclResult)emu_fail(HCCL_E_NOT_SUPPORT, NULL, "op is %d; it must be in [0, 3]", (int)(reduction)); \
@@ -706,7 +719,7 @@ API HcclResult HcclAlltoAllV(const void *sendBuf, const void *sendCounts, const 
 API HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf,
                               HcclDataType recvType, HcclComm comm, aclrtStream stream) {
     ENTER_HCCL("HcclAlltoAllVC");
-    FIND(c, comm);
+    ACQUIRE(c, comm);
     NOT_NULL(sendCountMatrix);
     const uint64_t *matrix = sendCountMatrix;
     uint64_t *all = calloc(4 * (size_t)c->size + 1, sizeof *all);
@@ -733,7 +746,7 @@ API HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataTyp
 
 API HcclResult HcclBarrier(HcclComm comm, aclrtStream stream) {
     ENTER_HCCL("HcclBarrier");
-    FIND(c, comm);
+    ACQUIRE(c, comm);
     CREATED(stream);
     request r = {COLLECTIVE_BARRIER, 0, 0, UINT32_MAX, NULL, 0, NULL, 0, NULL, 0};
     return run(c, &r, stream);
@@ -801,25 +814,29 @@ static HcclResult send_receive(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum,
  * at once. */
 typedef struct {
     HcclSendRecvItem item;
-    communicator *comm; /* NULL: queued */
+    communicator *comm; /* with a reference */
     aclrtStream stream;
-} kept_item;
+    bool queued;
+} group_item;
 
 static _Thread_local struct {
     uint32_t depth;
     size_t count, room;
-    kept_item *items;
+    group_item *items;
 } group;
 
-static HcclResult keep_items(const HcclSendRecvItem *items, uint32_t count, communicator *c, aclrtStream stream) {
+static HcclResult collect_items(const HcclSendRecvItem *items, uint32_t count, communicator *c, aclrtStream stream) {
     if (group.count + count > group.room) {
         size_t room = (group.count + count) * 2;
-        kept_item *more = realloc(group.items, room * sizeof *more);
+        group_item *more = realloc(group.items, room * sizeof *more);
         if (more == NULL) return HCCL_E_MEMORY;
         group.items = more;
         group.room = room;
     }
-    for (uint32_t i = 0; i < count; i++) group.items[group.count++] = (kept_item){items[i], c, stream};
+    for (uint32_t i = 0; i < count; i++) {
+        emu_object_hold(c);
+        group.items[group.count++] = (group_item){items[i], c, stream, false};
+    }
     return HCCL_SUCCESS;
 }
 
@@ -839,14 +856,15 @@ API HcclResult HcclGroupEnd(void) {
     for (size_t i = 0; i < group.count && status == HCCL_SUCCESS; i++) {
         communicator *c = group.items[i].comm;
         uint32_t count = 0;
-        for (size_t j = i; c != NULL && j < group.count; j++) {
-            if (group.items[j].comm != c || group.items[j].stream != group.items[i].stream) continue;
+        for (size_t j = i; j < group.count; j++) {
+            if (group.items[j].queued || group.items[j].comm != c || group.items[j].stream != group.items[i].stream) continue;
             together[count++] = group.items[j].item;
-            group.items[j].comm = NULL;
+            group.items[j].queued = true;
         }
         if (count > 0) status = send_receive(together, count, c, group.items[i].stream);
     }
     free(together);
+    for (size_t i = 0; i < group.count; i++) emu_object_release(group.items[i].comm);
     free(group.items);
     group.items = NULL;
     group.count = group.room = 0;
@@ -855,10 +873,10 @@ API HcclResult HcclGroupEnd(void) {
 
 API HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream) {
     ENTER_HCCL("HcclBatchSendRecv");
-    FIND(c, comm);
+    ACQUIRE(c, comm);
     CREATED(stream);
     NOT_NULL(sendRecvInfo);
-    return group.depth > 0 ? keep_items(sendRecvInfo, itemNum, c, stream) : send_receive(sendRecvInfo, itemNum, c, stream);
+    return group.depth > 0 ? collect_items(sendRecvInfo, itemNum, c, stream) : send_receive(sendRecvInfo, itemNum, c, stream);
 }
 
 API HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream) {

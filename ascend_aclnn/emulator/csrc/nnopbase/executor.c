@@ -9,7 +9,6 @@
 
 #include "ascendcl/core/api_entry.h"
 #include "ascendcl/core/device_connection.h"
-#include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
 #include "ascendcl/memory/memory.h"
 #include "ascendcl/runtime/profiling.h"
@@ -228,14 +227,16 @@ typedef struct {
 } object_use;
 
 typedef struct {
+    emu_object base;
     const emu_operator *operator;
     plan *plan;
-    emu_context *context;
+    emu_device *device;
     emu_thread *thread;
     uint64_t workspace;
-    bool repeatable, wrapped;
+    _Atomic bool repeatable;
+    bool wrapped;
     bool keyed;      /* phase one had a key: CANN records the launches of the first run, and later runs only replay them */
-    bool recorded;
+    _Atomic bool recorded;
     uint32_t tensor_count, object_count;
     tensor_use *tensors;
     object_use *objects;
@@ -309,17 +310,21 @@ static void use_object(gathering *g, const void *handle, emu_kind kind, uint32_t
     g->objects[g->object_count++] = (object_use){handle, emu_handle_serial(handle), kind, parameter};
 }
 
+/* The object behind an argument's handle; the table is locked. NULL for a null pointer, of which `absent` is the word, and for a
+ * handle that is not valid, with a status. */
+static void *argument(gathering *g, const void *handle, emu_kind kind, int64_t absent, int *status) {
+    *status = 0;
+    if (handle != NULL) return emu_object_borrow(handle, kind, status);
+    put(g, absent);
+    return NULL;
+}
+
 /* A tensor: 1, dtype, format, offset, extent, rank, dims, strides, storage rank, storage dims; 0 for a null pointer. */
 static int put_tensor(gathering *g, const void *handle, uint32_t parameter, uint32_t member) {
-    void *object;
-    if (handle == NULL) {
-        put(g, 0);
-        use_tensor(g, (tensor_use){NULL, 0, 0, parameter, member});
-        return 0;
-    }
-    int status = emu_handle_find(handle, KIND_TENSOR, &object);
-    if (status != 0) return status;
-    const emu_tensor *tensor = object;
+    int status;
+    const emu_tensor *tensor = argument(g, handle, KIND_TENSOR, 0, &status);
+    if (handle == NULL) use_tensor(g, (tensor_use){NULL, 0, 0, parameter, member});
+    if (tensor == NULL) return status;
     uint64_t extent = emu_tensor_extent(tensor);
     int64_t *words = more_words(g, 7 + 2 * tensor->rank + tensor->storage_rank);
     words[0] = 1;
@@ -336,14 +341,9 @@ static int put_tensor(gathering *g, const void *handle, uint32_t parameter, uint
 
 /* A scalar: 1, dtype, 16 bytes; 0 for a null pointer. */
 static int put_scalar(gathering *g, const void *handle, uint32_t parameter) {
-    void *object;
-    if (handle == NULL) {
-        put(g, 0);
-        return 0;
-    }
-    int status = emu_handle_find(handle, KIND_SCALAR, &object);
-    if (status != 0) return status;
-    const emu_scalar *scalar = object;
+    int status;
+    const emu_scalar *scalar = argument(g, handle, KIND_SCALAR, 0, &status);
+    if (scalar == NULL) return status;
     int64_t *words = more_words(g, 4);
     words[0] = 1;
     words[1] = scalar->dtype;
@@ -354,14 +354,9 @@ static int put_scalar(gathering *g, const void *handle, uint32_t parameter) {
 
 /* An array: its length (-1 for a null pointer) and its words. */
 static int put_array(gathering *g, const void *handle, emu_kind kind, uint32_t parameter) {
-    void *object;
-    if (handle == NULL) {
-        put(g, -1);
-        return 0;
-    }
-    int status = emu_handle_find(handle, kind, &object);
-    if (status != 0) return status;
-    const emu_array *array = object;
+    int status;
+    const emu_array *array = argument(g, handle, kind, -1, &status);
+    if (array == NULL) return status;
     int64_t *words = more_words(g, 1 + array->count);
     words[0] = (int64_t)array->count;
     memcpy(words + 1, array->words, array->count * sizeof *words);
@@ -371,14 +366,9 @@ static int put_array(gathering *g, const void *handle, emu_kind kind, uint32_t p
 
 /* A list: its length (-1 for a null pointer) and its members. */
 static int put_list(gathering *g, const void *handle, emu_kind kind, uint32_t parameter) {
-    void *object;
-    if (handle == NULL) {
-        put(g, -1);
-        return 0;
-    }
-    int status = emu_handle_find(handle, kind, &object);
-    if (status != 0) return status;
-    const emu_list *list = object;
+    int status;
+    const emu_list *list = argument(g, handle, kind, -1, &status);
+    if (list == NULL) return status;
     put(g, (int64_t)list->count);
     use_object(g, handle, kind, parameter);
     for (uint64_t i = 0; i < list->count && status == 0; i++) {
@@ -441,7 +431,8 @@ static int no_device(void) {
     return ACLNN_ERR_RUNTIME_ERROR;
 }
 
-static void free_executor(executor *e) {
+static void free_executor(void *object) {
+    executor *e = object;
     release_plan(e->plan);
     emu_thread_release(e->thread);
     free(e);
@@ -449,9 +440,9 @@ static void free_executor(executor *e) {
 
 /* A tensor of the call; NULL when it is null or destroyed. The table's lock is held. */
 static emu_tensor *described(const executor *e, uint32_t i) {
-    void *object;
+    int status;
     if (i >= e->tensor_count || e->tensors[i].handle == NULL) return NULL;
-    return emu_handle_find(e->tensors[i].handle, KIND_TENSOR, &object) == 0 ? object : NULL;
+    return emu_object_borrow(e->tensors[i].handle, KIND_TENSOR, &status);
 }
 
 /* Changes the caller's aclTensors as CANN does. */
@@ -474,6 +465,7 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     if (workspace == NULL || result == NULL)
         return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", workspace == NULL ? "workspaceSize" : "executor");
     if (emu_current_context(&context) != 0) return no_device();
+    emu_device *device = emu_context_device(context);
     gathering *g = my_gathering();
     int status = 0;
     uint32_t parameter = 0;
@@ -488,7 +480,6 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     plan *p = NULL;
     const emu_settings *settings = emu_config();
     if (!settings->noop) {
-        emu_device *device = emu_context_device(context);
         uint64_t hash = hash_words(operator, g->words, g->count);
         p = find_plan(operator, device, hash, g->words, g->count);
         if (p == NULL) status = make_plan(operator, device, hash, g->words, g->count, &p);
@@ -503,17 +494,14 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     if (objects_size > 0) memcpy(objects, g->objects, objects_size);
     uint64_t needed = settings->workspace >= 0 ? (uint64_t)settings->workspace : p != NULL ? p->workspace : 0;
     *e = (executor){
-        .operator = operator, .plan = p, .context = context, .thread = emu_thread_hold(), .workspace = needed,
+        .operator = operator, .plan = p, .device = device, .thread = emu_thread_hold(), .workspace = needed,
         .wrapped = p != NULL && emu_cache_answers(p->id), .keyed = emu_cache_has_key(), .tensor_count = g->tensor_count,
         .object_count = g->object_count, .tensors = tensors, .objects = objects,
     };
-    void *handle = emu_handle_new(KIND_EXECUTOR, e);
-    if (handle == NULL) {
-        free_executor(e);
-        return ACLNN_ERR_INNER_CREATE_EXECUTOR;
-    }
-    g->last_executor = handle;
     if (emu_rewrites(operator->name)) rewrite_arguments(e);
+    void *handle = emu_object_new(KIND_EXECUTOR, e, free_executor);
+    if (handle == NULL) return ACLNN_ERR_INNER_CREATE_EXECUTOR;
+    g->last_executor = handle;
     *workspace = needed;
     *result = handle;
     return 0;
@@ -555,12 +543,12 @@ static void reshape_outputs(const launch *l, const emu_buffer *answer) {
     emu_table_lock();
     for (size_t at = 0; at + 2 <= count; at += 2 + (size_t)words[at + 1]) {
         uint64_t which = (uint64_t)words[at], rank = (uint64_t)words[at + 1];
-        void *object;
+        int status;
         if (which >= l->count || at + 2 + rank > count) break;
         const launch_tensor *use = &l->tensors[which];
-        if (use->serial != 0 && emu_handle_serial(use->handle) == use->serial &&
-            emu_handle_find(use->handle, KIND_TENSOR, &object) == 0)
-            emu_tensor_reshape(object, rank, words + at + 2);
+        bool alive = use->serial != 0 && emu_handle_serial(use->handle) == use->serial;
+        emu_tensor *tensor = alive ? emu_object_borrow(use->handle, KIND_TENSOR, &status) : NULL;
+        if (tensor != NULL) emu_tensor_reshape(tensor, rank, words + at + 2);
     }
     emu_table_unlock();
 }
@@ -599,20 +587,26 @@ static int check_alignment(const char *operator, const char *name, const void *a
     return 0;
 }
 
+/* The object of phase one behind a handle; NULL with a status when it has been destroyed, also if its handle is another
+ * object's by now. The table is locked. */
+static void *same_object(const void *handle, emu_kind kind, uint64_t serial, int *status) {
+    void *object = emu_object_borrow(handle, kind, status);
+    if (object == NULL || emu_handle_serial(handle) == serial) return object;
+    *status = emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_USE_AFTER_DESTROY",
+                       "the object %p of phase one has been destroyed, its handle is another one's", handle);
+    return NULL;
+}
+
 /* Checks one tensor of a launch and pins its memory. */
 static int pin_tensor(const executor *e, emu_device *device, const tensor_use *use, launch_tensor *result) {
-    void *object = NULL;
+    int status;
     char name[80];
     *result = (launch_tensor){use->handle, use->serial, NULL, 0};
     if (use->handle == NULL) return 0;
     emu_table_lock();
-    int status = emu_handle_find(use->handle, KIND_TENSOR, &object);
-    bool same = status == 0 && emu_handle_serial(use->handle) == use->serial;
-    void *data = status == 0 ? ((emu_tensor *)object)->data : NULL;
+    const emu_tensor *tensor = same_object(use->handle, KIND_TENSOR, use->serial, &status);
+    void *data = tensor != NULL ? tensor->data : NULL;
     emu_table_unlock();
-    if (status == 0 && !same)
-        status = emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_USE_AFTER_DESTROY",
-                          "the aclTensor %p of phase one has been destroyed, its handle is another one's", use->handle);
     if (status != 0) return invalid_argument(e->operator, use->parameter, status);
     if (use->extent == 0) return 0;
     parameter_name(e->operator, use->parameter, name, sizeof name);
@@ -630,20 +624,20 @@ static int pin_tensor(const executor *e, emu_device *device, const tensor_use *u
 
 /* The other arguments must live until phase two returns, too. */
 static int check_objects(const executor *e) {
-    for (uint32_t i = 0; i < e->object_count; i++) {
+    int status = 0;
+    uint32_t i = 0;
+    if (e->object_count == 0) return 0;
+    emu_table_lock();
+    for (; i < e->object_count; i++) {
         const object_use *use = &e->objects[i];
-        void *object;
-        int status = emu_handle_find(use->handle, use->kind, &object);
-        if (status == 0 && emu_handle_serial(use->handle) != use->serial)
-            status = emu_fail(ACLNN_ERR_PARAM_INVALID, "EMULATOR_USE_AFTER_DESTROY",
-                              "the object %p of phase one has been destroyed, its handle is another one's", use->handle);
-        if (status != 0) return invalid_argument(e->operator, use->parameter, status);
+        if (same_object(use->handle, use->kind, use->serial, &status) == NULL) break;
     }
-    return 0;
+    emu_table_unlock();
+    return status != 0 ? invalid_argument(e->operator, e->objects[i].parameter, status) : 0;
 }
 
-static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream handle) {
-    emu_stream *stream;
+static int queue_launch(const executor *e, void *workspace, uint64_t size, aclrtStream handle) {
+    EMU_HELD emu_stream *stream = NULL;
     if (handle == NULL && e->operator->communicates)
         return emu_fail(ACLNN_ERR_INNER, "EI0003", "stream is a null pointer, the default stream; HCCL wants one that was created");
     if (workspace == NULL && (e->workspace > 0 || size > 0))
@@ -665,15 +659,14 @@ static int queue_launch(executor *e, void *workspace, uint64_t size, aclrtStream
     }
     for (; status == 0 && l->count < e->tensor_count; l->count++)
         status = pin_tensor(e, device, &e->tensors[l->count], &l->tensors[l->count]);
-    if (status == 0 && emu_context_device(e->context) != device)
+    if (status == 0 && e->device != device)
         status = emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_WRONG_CONTEXT", "the executor is of device %d, the stream of device %d",
-                          emu_context_device(e->context)->id, device->id);
+                          e->device->id, device->id);
     l->plan = e->plan;
     hold_plan(l->plan);
     if (status == 0 && l->plan != NULL) status = address_launch(l);
     if (status == 0 && l->plan != NULL) status = emu_stream_enqueue(stream, &l->task) == 0 ? 0 : ACLNN_ERR_RUNTIME_ERROR;
     else finish_launch(&l->task); /* refused, or ASCEND_EMULATOR_NOOP */
-    emu_stream_release(stream);
     return status;
 }
 
@@ -684,14 +677,22 @@ static int check_thread(const executor *e) {
                     "the thread that ran phase one of %s has ended; CANN would touch freed memory", e->operator->name);
 }
 
+/* An executor for phase two, with a reference. One that runs once loses its handle: only one thread can run it, whatever the
+ * result. */
+static executor *take_executor(aclOpExecutor *handle, int *status) {
+    executor *e = emu_object_acquire(handle, KIND_EXECUTOR, status);
+    if (e == NULL || e->repeatable) return e;
+    emu_object_release(e);
+    return emu_object_destroy(handle, KIND_EXECUTOR, status);
+}
+
 int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, aclOpExecutor *handle, aclrtStream stream) {
     ENTER_RELEASE(operator->name);
     uint64_t begin = emu_profile_begin();
-    void *object;
+    int status;
     if (handle == NULL) LEAVE(emu_fail(ACLNN_ERR_PARAM_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer"));
-    int status = emu_handle_find(handle, KIND_EXECUTOR, &object);
-    if (status != 0) LEAVE(status);
-    executor *e = object;
+    EMU_HELD executor *e = take_executor(handle, &status);
+    if (e == NULL) LEAVE(status);
     /* As slow as a launch queue that another thread works on may be. */
     int delay = emu_config()->launch_delay;
     if (delay > 0 && syscall(SYS_gettid) != getpid()) usleep((useconds_t)delay * 1000); /* glibc has gettid from 2.30 on */
@@ -705,27 +706,23 @@ int emu_phase_two(const emu_operator *operator, void *workspace, uint64_t size, 
         if (e->recorded) emu_count_fast_run();
         e->recorded = e->keyed;
     }
-    /* It works once, whatever the result. */
-    if (!e->repeatable && emu_handle_drop(handle, KIND_EXECUTOR, &object) == 0) free_executor(e);
     emu_profile_end(operator->name, begin);
     LEAVE(status);
 }
 
 /* ------------------------------------------------------------------------------------------------- repeatable executors */
 
-static int find_executor(aclOpExecutor *handle, executor **result) {
-    void *object;
-    if (handle == NULL) return emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer");
-    int status = emu_handle_find(handle, KIND_EXECUTOR, &object);
-    if (status == 0) *result = object;
-    return status;
+static executor *acquire_executor(aclOpExecutor *handle, int *status) {
+    if (handle != NULL) return emu_object_acquire(handle, KIND_EXECUTOR, status);
+    *status = emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer");
+    return NULL;
 }
 
 API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *handle) {
     ENTER("aclSetAclOpExecutorRepeatable");
-    executor *e = NULL;
-    int status = find_executor(handle, &e);
-    if (status != 0) return status;
+    int status;
+    EMU_HELD executor *e = acquire_executor(handle, &status);
+    if (e == NULL) return status;
     if (!emu_thread_is_this(e->thread))
         return emu_fail(ACLNN_ERR_INNER, "EMULATOR_WRONG_THREAD", "phase one of %s ran on another thread", e->operator->name);
     if (mine == NULL || mine->last_executor != handle)
@@ -742,13 +739,10 @@ API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *handle) {
 
 API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *handle) {
     ENTER_RELEASE("aclDestroyAclOpExecutor");
-    void *object;
+    int status;
     if (handle == NULL) LEAVE(emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_NULL_HANDLE", "executor is a null pointer"));
-    int status = emu_handle_drop(handle, KIND_EXECUTOR, &object);
-    if (status == 0) {
-        status = check_thread(object);
-        free_executor(object);
-    }
+    EMU_HELD executor *e = emu_object_destroy(handle, KIND_EXECUTOR, &status);
+    if (e != NULL) status = check_thread(e);
     LEAVE(status);
 }
 
@@ -796,41 +790,49 @@ static const tensor_use *member_at(const executor *e, side which, size_t index, 
     return NULL;
 }
 
-static int set_address(const tensor_use *use, const void *tensor, void *address) {
-    void *object = NULL;
-    if (use->handle != tensor)
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "phase one had another tensor (%p) at this index, not %p", use->handle, tensor);
-    int status = check_alignment(NULL, "the address", address);
-    if (status == 0) status = emu_handle_find(use->handle, KIND_TENSOR, &object);
-    if (status == 0) ((emu_tensor *)object)->data = address;
+/* Gives a tensor of phase one another address. The table is locked. */
+static int set_address(const tensor_use *use, const void *handle, void *address) {
+    int status;
+    if (use->handle != handle)
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "phase one had another tensor (%p) at this index, not %p", use->handle, handle);
+    emu_tensor *tensor = emu_object_borrow(handle, KIND_TENSOR, &status);
+    if (tensor != NULL) tensor->data = address;
     return status;
 }
 
 static int set_tensor(aclOpExecutor *handle, side which, size_t index, const aclTensor *tensor, void *address) {
-    executor *e = NULL;
+    int status;
     if (tensor == NULL) return emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_NULL_HANDLE", "tensor is a null pointer");
-    int status = find_executor(handle, &e);
-    if (status != 0) return status;
+    EMU_HELD executor *e = acquire_executor(handle, &status);
+    if (e == NULL) return status;
     const tensor_use *use = tensor_at(e, which, index);
     if (use == NULL || use->handle == NULL)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, use == NULL ? "%s has no tensor with index %zu"
                                                                    : "the tensor of %s with index %zu was null in phase one",
                         e->operator->name, index);
-    return set_address(use, tensor, address);
+    status = check_alignment(NULL, "the address", address);
+    if (status != 0) return status;
+    emu_table_lock();
+    status = set_address(use, tensor, address);
+    emu_table_unlock();
+    return status;
 }
 
 static int set_member(aclOpExecutor *handle, side which, size_t index, size_t member, const aclTensorList *tensors, void *address) {
-    executor *e = NULL;
-    void *object;
+    int status;
     if (tensors == NULL) return emu_fail(ACLNN_ERR_INNER_NULLPTR, "EMULATOR_NULL_HANDLE", "tensors is a null pointer");
-    int status = find_executor(handle, &e);
-    if (status == 0) status = emu_handle_find(tensors, KIND_TENSOR_LIST, &object);
-    if (status != 0) return status;
-    const emu_list *list = object;
+    EMU_HELD executor *e = acquire_executor(handle, &status);
+    EMU_HELD emu_list *list = e != NULL ? emu_object_acquire(tensors, KIND_TENSOR_LIST, &status) : NULL;
+    if (list == NULL) return status;
     const tensor_use *use = member_at(e, which, index, member);
     if (use == NULL || use->handle == NULL || member >= list->count)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "%s has no tensor %zu in the list with index %zu", e->operator->name, member, index);
-    return set_address(use, list->members[member], address);
+    status = check_alignment(NULL, "the address", address);
+    if (status != 0) return status;
+    emu_table_lock();
+    status = set_address(use, list->members[member], address);
+    emu_table_unlock();
+    return status;
 }
 
 /* CANN has both spellings of each function. */

@@ -2,7 +2,6 @@
 #include "nnopbase/objects.h"
 
 #include "ascendcl/core/api_entry.h"
-#include "ascendcl/core/handles.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,24 +107,14 @@ static bool describe(emu_tensor *tensor, const int64_t *dims, uint64_t rank, acl
     else contiguous(numbers + rank, numbers, rank);
     if (storage_rank > 0) memcpy(numbers + 2 * rank, storage, storage_rank * sizeof *storage);
     free(tensor->numbers);
-    *tensor = (emu_tensor){dtype, format, offset, rank, storage_rank, numbers, data};
+    tensor->dtype = dtype;
+    tensor->format = format;
+    tensor->offset = offset;
+    tensor->rank = rank;
+    tensor->storage_rank = storage_rank;
+    tensor->numbers = numbers;
+    tensor->data = data;
     return true;
-}
-
-API aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
-                               int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
-                               void *tensorData) {
-    ENTER_OR_NULL("aclCreateTensor");
-    emu_tensor *tensor = calloc(1, sizeof *tensor);
-    if (tensor == NULL) return NULL;
-    void *handle = NULL;
-    if (describe(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData))
-        handle = emu_handle_new(KIND_TENSOR, tensor);
-    if (handle == NULL) {
-        free(tensor->numbers);
-        free(tensor);
-    }
-    return handle;
 }
 
 static void free_tensor(void *object) {
@@ -134,28 +123,37 @@ static void free_tensor(void *object) {
     free(tensor);
 }
 
+API aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
+                               int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                               void *tensorData) {
+    ENTER_OR_NULL("aclCreateTensor");
+    emu_tensor *tensor = calloc(1, sizeof *tensor);
+    if (tensor == NULL) return NULL;
+    if (describe(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData))
+        return emu_object_new(KIND_TENSOR, tensor, free_tensor);
+    free_tensor(tensor);
+    return NULL;
+}
+
 API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
                               const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims,
                               uint64_t storageDimsNum, void *tensorDataAddr) {
     ENTER("aclInitTensor");
-    void *object = NULL;
-    emu_table_lock(); /* an answer may be changing its shape */
-    int status = emu_handle_find(tensor, KIND_TENSOR, &object);
-    emu_tensor *old = object;
-    if (status != 0) {
-        emu_table_unlock();
-        return status;
+    int status;
+    emu_table_lock();
+    emu_tensor *old = emu_object_borrow(tensor, KIND_TENSOR, &status);
+    if (old != NULL) {
+        /* Null and empty values stay unchanged. */
+        const int64_t *dims = viewDims, *steps = stride, *storage = storageDims;
+        uint64_t rank = viewDimsNum, storage_rank = storageDimsNum;
+        if (viewDims == NULL || viewDimsNum == 0) dims = old->numbers, rank = old->rank;
+        if (stride == NULL && dims == old->numbers) steps = old->numbers + old->rank;
+        if (storageDims == NULL || storageDimsNum == 0) storage = old->numbers + 2 * old->rank, storage_rank = old->storage_rank;
+        void *data = tensorDataAddr != NULL ? tensorDataAddr : old->data;
+        if (!describe(old, dims, rank, dataType, steps, offset, format, storage, storage_rank, data)) status = ACLNN_ERR_PARAM_INVALID;
     }
-    /* Null and empty values stay unchanged. */
-    const int64_t *dims = viewDims, *steps = stride, *storage = storageDims;
-    uint64_t rank = viewDimsNum, storage_rank = storageDimsNum;
-    if (viewDims == NULL || viewDimsNum == 0) dims = old->numbers, rank = old->rank;
-    if (stride == NULL && dims == old->numbers) steps = old->numbers + old->rank;
-    if (storageDims == NULL || storageDimsNum == 0) storage = old->numbers + 2 * old->rank, storage_rank = old->storage_rank;
-    void *data = tensorDataAddr != NULL ? tensorDataAddr : old->data;
-    bool described = describe(old, dims, rank, dataType, steps, offset, format, storage, storage_rank, data);
     emu_table_unlock();
-    return described ? 0 : ACLNN_ERR_PARAM_INVALID;
+    return status;
 }
 
 extern void *_Znam(size_t size) __attribute__((weak));
@@ -170,22 +168,14 @@ int emu_give_numbers(const int64_t *numbers, uint64_t count, int64_t **result, u
     return 0;
 }
 
-static int find_tensor(const aclTensor *tensor, emu_tensor **result) {
-    void *object;
-    int status = emu_handle_find(tensor, KIND_TENSOR, &object);
-    if (status == 0) *result = object;
-    return status;
-}
-
 typedef enum { VIEW_DIMS, STRIDES, STORAGE_DIMS } part;
 
-/* The table is locked: the answer of an operator may change the tensor's shape meanwhile. */
-static int give_part(const aclTensor *tensor, part which, int64_t **numbers, uint64_t *count) {
-    emu_tensor *found;
+static int give_part(const aclTensor *handle, part which, int64_t **numbers, uint64_t *count) {
+    int status;
     emu_table_lock();
-    int status = find_tensor(tensor, &found);
-    if (status == 0)
-        status = emu_give_numbers(found->numbers + which * found->rank, which == STORAGE_DIMS ? found->storage_rank : found->rank,
+    const emu_tensor *tensor = emu_object_borrow(handle, KIND_TENSOR, &status);
+    if (tensor != NULL)
+        status = emu_give_numbers(tensor->numbers + which * tensor->rank, which == STORAGE_DIMS ? tensor->storage_rank : tensor->rank,
                                   numbers, count);
     emu_table_unlock();
     return status;
@@ -206,54 +196,57 @@ API aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDim
     return give_part(tensor, STORAGE_DIMS, storageDims, storageDimsNum);
 }
 
-#define GET(result, expression)                                                                        \
-    emu_tensor *found;                                                                                 \
-    int status = find_tensor(tensor, &found);                                                          \
-    if (status == 0 && (result) == NULL)                                                               \
+/* Reads `member` of the object behind a handle. */
+#define GET(result, handle, kind, type, member)                                                        \
+    int status;                                                                                        \
+    emu_table_lock();                                                                                  \
+    const type *object_ = emu_object_borrow(handle, kind, &status);                                    \
+    if (object_ != NULL && (result) == NULL)                                                           \
         status = emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "%s is a null pointer", #result);             \
-    if (status == 0) *(result) = (expression);                                                         \
+    if (status == 0) *(result) = object_->member;                                                      \
+    emu_table_unlock();                                                                                \
     return status
 
 API aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset) {
     ENTER("aclGetViewOffset");
-    GET(offset, found->offset);
+    GET(offset, tensor, KIND_TENSOR, emu_tensor, offset);
 }
 
 API aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format) {
     ENTER("aclGetFormat");
-    GET(format, found->format);
+    GET(format, tensor, KIND_TENSOR, emu_tensor, format);
 }
 
 API aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType) {
     ENTER("aclGetDataType");
-    GET(dataType, found->dtype);
+    GET(dataType, tensor, KIND_TENSOR, emu_tensor, dtype);
 }
 
 API aclnnStatus aclGetRawTensorAddr(const aclTensor *tensor, void **addr) {
     ENTER("aclGetRawTensorAddr");
-    GET(addr, found->data);
+    GET(addr, tensor, KIND_TENSOR, emu_tensor, data);
 }
 
-API aclnnStatus aclSetRawTensorAddr(aclTensor *tensor, void *addr) {
+API aclnnStatus aclSetRawTensorAddr(aclTensor *handle, void *addr) {
     ENTER("aclSetRawTensorAddr");
-    emu_tensor *found;
-    int status = find_tensor(tensor, &found);
-    if (status == 0) found->data = addr;
+    int status;
+    emu_table_lock();
+    emu_tensor *tensor = emu_object_borrow(handle, KIND_TENSOR, &status);
+    if (tensor != NULL) tensor->data = addr;
+    emu_table_unlock();
     return status;
 }
 
 /* Destroying a null pointer has no effect. */
-static int destroy(const void *handle, emu_kind kind, void (*release)(void *)) {
-    void *object = NULL;
-    if (handle == NULL) return 0;
-    int status = emu_handle_drop(handle, kind, &object);
-    if (status == 0) release(object);
+static int destroy(const void *handle, emu_kind kind) {
+    int status = 0;
+    if (handle != NULL) emu_object_release(emu_object_destroy(handle, kind, &status));
     return status;
 }
 
 API aclnnStatus aclDestroyTensor(const aclTensor *tensor) {
     ENTER_RELEASE("aclDestroyTensor");
-    LEAVE(destroy(tensor, KIND_TENSOR, free_tensor));
+    LEAVE(destroy(tensor, KIND_TENSOR));
 }
 
 /* -------------------------------------------------------------------------------------------------------------- scalars */
@@ -271,39 +264,34 @@ API aclScalar *aclCreateScalar(void *value, aclDataType dataType) {
     scalar->dtype = dataType;
     scalar->size = size;
     memcpy(scalar->bytes, value, size);
-    void *handle = emu_handle_new(KIND_SCALAR, scalar);
-    if (handle == NULL) free(scalar);
-    return handle;
+    return emu_object_new(KIND_SCALAR, scalar, free);
 }
 
 API aclnnStatus aclDestroyScalar(const aclScalar *scalar) {
     ENTER_RELEASE("aclDestroyScalar");
-    LEAVE(destroy(scalar, KIND_SCALAR, free));
+    LEAVE(destroy(scalar, KIND_SCALAR));
 }
 
 /* --------------------------------------------------------------------------------------------------------------- arrays */
 
-static void *new_array(emu_kind kind, uint64_t count, emu_array **result) {
+static emu_array *new_array(uint64_t count) {
     if (count > (1ull << 32)) {
         emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the array has %llu elements; it may have at most 2^32", (unsigned long long)count);
         return NULL;
     }
     emu_array *array = malloc(sizeof *array + count * sizeof array->words[0]);
     if (array == NULL) return NULL;
-    array->count = count;
-    void *handle = emu_handle_new(kind, array);
-    if (handle == NULL) free(array);
-    *result = array;
-    return handle;
+    *array = (emu_array){.count = count};
+    return array;
 }
 
 #define CREATE_ARRAY(routine, kind, store)                                  \
     ENTER_OR_NULL(routine);                                                 \
-    emu_array *array;                                                       \
     uint64_t count = value != NULL ? size : 0;                              \
-    void *handle = new_array(kind, count, &array);                          \
-    for (uint64_t i = 0; handle != NULL && i < count; i++) { store; }       \
-    return handle
+    emu_array *array = new_array(count);                                    \
+    if (array == NULL) return NULL;                                         \
+    for (uint64_t i = 0; i < count; i++) { store; }                         \
+    return emu_object_new(kind, array, free)
 
 API aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size) {
     CREATE_ARRAY("aclCreateIntArray", KIND_INT_ARRAY, array->words[i] = value[i]);
@@ -317,42 +305,34 @@ API aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size) {
     CREATE_ARRAY("aclCreateBoolArray", KIND_BOOL_ARRAY, array->words[i] = ((const uint8_t *)value)[i] != 0);
 }
 
-#define GET_SIZE(kind, handle, type)                                                              \
-    void *object;                                                                                 \
-    int status = emu_handle_find(handle, kind, &object);                                          \
-    if (status == 0 && size == NULL)                                                              \
-        status = emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "size is a null pointer");               \
-    if (status == 0) *size = ((type *)object)->count;                                             \
-    return status
-
 API aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size) {
     ENTER("aclGetIntArraySize");
-    GET_SIZE(KIND_INT_ARRAY, array, emu_array);
+    GET(size, array, KIND_INT_ARRAY, emu_array, count);
 }
 
 API aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size) {
     ENTER("aclGetFloatArraySize");
-    GET_SIZE(KIND_FLOAT_ARRAY, array, emu_array);
+    GET(size, array, KIND_FLOAT_ARRAY, emu_array, count);
 }
 
 API aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size) {
     ENTER("aclGetBoolArraySize");
-    GET_SIZE(KIND_BOOL_ARRAY, array, emu_array);
+    GET(size, array, KIND_BOOL_ARRAY, emu_array, count);
 }
 
 API aclnnStatus aclDestroyIntArray(const aclIntArray *array) {
     ENTER_RELEASE("aclDestroyIntArray");
-    LEAVE(destroy(array, KIND_INT_ARRAY, free));
+    LEAVE(destroy(array, KIND_INT_ARRAY));
 }
 
 API aclnnStatus aclDestroyFloatArray(const aclFloatArray *array) {
     ENTER_RELEASE("aclDestroyFloatArray");
-    LEAVE(destroy(array, KIND_FLOAT_ARRAY, free));
+    LEAVE(destroy(array, KIND_FLOAT_ARRAY));
 }
 
 API aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) {
     ENTER_RELEASE("aclDestroyBoolArray");
-    LEAVE(destroy(array, KIND_BOOL_ARRAY, free));
+    LEAVE(destroy(array, KIND_BOOL_ARRAY));
 }
 
 /* ---------------------------------------------------------------------------------------------------------------- lists */
@@ -360,40 +340,42 @@ API aclnnStatus aclDestroyBoolArray(const aclBoolArray *array) {
 /* A list owns its members: they are destroyed with it and never alone. */
 static void *new_list(emu_kind kind, emu_kind member_kind, const void *const *members, uint64_t count) {
     if (members == NULL) count = 0;
-    emu_list *list = count <= (1u << 20) ? malloc(sizeof *list + count * sizeof *members) : NULL;
+    EMU_HELD emu_list *list = count <= (1u << 20) ? malloc(sizeof *list + count * sizeof *members) : NULL;
     if (list == NULL) {
         emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the list has %llu members, for which there is no memory", (unsigned long long)count);
         return NULL;
     }
-    list->count = count;
-    void *handle = emu_handle_new(kind, list);
+    *list = (emu_list){.base.references = 1, .count = count};
+    for (uint64_t i = 0; i < count; i++) list->members[i] = members[i];
+    void *handle = emu_object_new(kind, list, free);
     uint64_t owned = 0;
     for (; handle != NULL && owned < count; owned++) {
-        list->members[owned] = members[owned];
         if (members[owned] != NULL && emu_handle_own(members[owned], member_kind, handle) != 0) break;
     }
-    if (handle != NULL && owned == count) return handle;
-    for (uint64_t i = 0; i < owned; i++) {
-        if (list->members[i] != NULL) emu_handle_disown(list->members[i]);
+    if (handle != NULL && owned < count) {
+        for (uint64_t i = 0; i < owned; i++) {
+            if (members[i] != NULL) emu_handle_disown(members[i]);
+        }
+        emu_object_reclaim(list);
+        handle = NULL;
     }
-    emu_handle_reclaim(handle);
-    free(list);
-    return NULL;
+    return handle;
 }
 
-static int destroy_list(const void *handle, emu_kind kind, emu_kind member_kind, void (*release)(void *)) {
-    void *object = NULL;
+static int destroy_list(const void *handle, emu_kind kind, emu_kind member_kind) {
+    int status = 0;
     if (handle == NULL) return 0;
-    int status = emu_handle_drop(handle, kind, &object);
-    if (status != 0) return status;
-    emu_list *list = object;
-    for (uint64_t i = 0; i < list->count; i++) {
+    EMU_HELD emu_list *list = emu_object_destroy(handle, kind, &status);
+    for (uint64_t i = 0; list != NULL && i < list->count; i++) {
+        int failed = 0;
         if (list->members[i] == NULL) continue;
+        emu_table_lock(); /* between the two no other thread may destroy it */
         emu_handle_disown(list->members[i]);
-        int failed = destroy(list->members[i], member_kind, release);
+        void *member = emu_object_destroy(list->members[i], member_kind, &failed);
+        emu_table_unlock();
+        emu_object_release(member);
         if (status == 0) status = failed;
     }
-    free(list);
     return status;
 }
 
@@ -409,22 +391,22 @@ API aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t s
 
 API aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size) {
     ENTER("aclGetTensorListSize");
-    GET_SIZE(KIND_TENSOR_LIST, tensorList, emu_list);
+    GET(size, tensorList, KIND_TENSOR_LIST, emu_list, count);
 }
 
 API aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size) {
     ENTER("aclGetScalarListSize");
-    GET_SIZE(KIND_SCALAR_LIST, scalarList, emu_list);
+    GET(size, scalarList, KIND_SCALAR_LIST, emu_list, count);
 }
 
 API aclnnStatus aclDestroyTensorList(const aclTensorList *array) {
     ENTER_RELEASE("aclDestroyTensorList");
-    LEAVE(destroy_list(array, KIND_TENSOR_LIST, KIND_TENSOR, free_tensor));
+    LEAVE(destroy_list(array, KIND_TENSOR_LIST, KIND_TENSOR));
 }
 
 API aclnnStatus aclDestroyScalarList(const aclScalarList *array) {
     ENTER_RELEASE("aclDestroyScalarList");
-    LEAVE(destroy_list(array, KIND_SCALAR_LIST, KIND_SCALAR, free));
+    LEAVE(destroy_list(array, KIND_SCALAR_LIST, KIND_SCALAR));
 }
 
 API aclnnStatus aclnnInit(const char *configPath) {

@@ -2,9 +2,11 @@
 #ifndef EMU_OBJECTS_H
 #define EMU_OBJECTS_H
 
-#include "ascendcl/core/api.h"
+#include "ascendcl/core/handles.h"
 
+/* The table is locked while a tensor is read or changed: the answer of an operator may change its shape at any time. */
 typedef struct {
+    emu_object base;
     aclDataType dtype;
     aclFormat format;
     int64_t offset;
@@ -14,6 +16,7 @@ typedef struct {
 } emu_tensor;
 
 typedef struct {
+    emu_object base;
     aclDataType dtype;
     uint64_t size;
     uint8_t bytes[16];
@@ -21,11 +24,13 @@ typedef struct {
 
 /* An array's elements as 64-bit words: integers, or the bits of a double. */
 typedef struct {
+    emu_object base;
     uint64_t count;
     int64_t words[];
 } emu_array;
 
 typedef struct {
+    emu_object base;
     uint64_t count;
     const void *members[]; /* handles, some may be NULL */
 } emu_list;

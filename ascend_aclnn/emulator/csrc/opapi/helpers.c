@@ -24,11 +24,10 @@ static int64_t round_up(int64_t value, int64_t step) { return (value + step - 1)
 
 /* Elements of a weight in blocks: its last two axes are multiples of 16, of 32 for the last one of bytes. */
 static int weight_size(const aclIntArray *shape, uint64_t most_dims, bool no_zeros, bool bytes, uint64_t *size) {
-    void *object;
-    int status = emu_handle_find(shape, KIND_INT_ARRAY, &object);
-    if (status != 0) return status;
+    int status;
+    EMU_HELD emu_array *dims = emu_object_acquire(shape, KIND_INT_ARRAY, &status);
+    if (dims == NULL) return status;
     if (size == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "weightTensorSize is a null pointer");
-    const emu_array *dims = object;
     if (dims->count < 2 || dims->count > most_dims)
         return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "tensorShape has %llu dimensions; allowed: 2 to %llu",
                         (unsigned long long)dims->count, (unsigned long long)most_dims);
@@ -92,28 +91,19 @@ static bool plain_format(aclFormat format) {
 }
 
 /* To FRACTAL_NZ and back. Other pairs are refused, as CANN refuses pairs that it does not know. */
-API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTensor, const int dstFormat, int additionalDtype,
-                                                         int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat) {
-    ENTER("aclnnNpuFormatCastCalculateSizeAndFormat");
-    void *object;
-    if (!is_a2_or_a3() && !product_is("950"))
-        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the function is not for %s", emu_config()->soc.name);
-    int status = emu_handle_find(srcTensor, KIND_TENSOR, &object);
-    if (status != 0) return status;
-    if (actualFormat == NULL) return emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "actualFormat is a null pointer");
-    const emu_tensor *source = object;
-    int dtype = additionalDtype == -1 ? (int)source->dtype : additionalDtype;
+static int cast_format(const emu_tensor *source, int to, int dtype, int64_t **dims, uint64_t *dims_size, int *format) {
+    if (dtype == -1) dtype = (int)source->dtype;
     uint64_t rank = source->rank, bytes = aclDataTypeSize((aclDataType)dtype);
     bool empty = false;
     for (uint64_t i = 0; i < rank; i++) empty |= source->numbers[i] == 0;
-    if (source->format == ACL_FORMAT_FRACTAL_NZ && dstFormat == ACL_FORMAT_ND && !empty) {
-        *actualFormat = ACL_FORMAT_ND;
-        return emu_give_numbers(source->numbers, rank, dstShape, dstShapeSize);
+    if (source->format == ACL_FORMAT_FRACTAL_NZ && to == ACL_FORMAT_ND && !empty) {
+        *format = ACL_FORMAT_ND;
+        return emu_give_numbers(source->numbers, rank, dims, dims_size);
     }
-    bool known = dstFormat == ACL_FORMAT_FRACTAL_NZ && plain_format(source->format) && rank >= 2 && rank <= 23 && bytes > 0;
+    bool known = to == ACL_FORMAT_FRACTAL_NZ && plain_format(source->format) && rank >= 2 && rank <= 23 && bytes > 0;
     if (!known || empty || (dtype != (int)source->dtype && (source->format == ACL_FORMAT_NCHW || product_is("950"))))
         return emu_fail(ACLNN_ERR_RUNTIME_ERROR, "EMULATOR_NOT_SUPPORTED",
-                        "from format %d to %d with data type %d and %llu dimensions", (int)source->format, dstFormat, dtype,
+                        "from format %d to %d with data type %d and %llu dimensions", (int)source->format, to, dtype,
                         (unsigned long long)rank);
     int64_t shape[25], block = 32 / (int64_t)bytes;
     memcpy(shape, source->numbers, rank * sizeof *shape);
@@ -121,6 +111,20 @@ API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTen
     shape[rank - 1] = round_up(source->numbers[rank - 2], 16) / 16;
     shape[rank] = 16;
     shape[rank + 1] = block;
-    *actualFormat = ACL_FORMAT_FRACTAL_NZ;
-    return emu_give_numbers(shape, rank + 2, dstShape, dstShapeSize);
+    *format = ACL_FORMAT_FRACTAL_NZ;
+    return emu_give_numbers(shape, rank + 2, dims, dims_size);
+}
+
+API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTensor, const int dstFormat, int additionalDtype,
+                                                         int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat) {
+    ENTER("aclnnNpuFormatCastCalculateSizeAndFormat");
+    int status;
+    if (!is_a2_or_a3() && !product_is("950"))
+        return emu_fail(ACLNN_ERR_PARAM_INVALID, NULL, "the function is not for %s", emu_config()->soc.name);
+    emu_table_lock();
+    const emu_tensor *source = emu_object_borrow(srcTensor, KIND_TENSOR, &status);
+    if (source != NULL && actualFormat == NULL) status = emu_fail(ACLNN_ERR_PARAM_NULLPTR, NULL, "actualFormat is a null pointer");
+    if (status == 0) status = cast_format(source, dstFormat, additionalDtype, dstShape, dstShapeSize, actualFormat);
+    emu_table_unlock();
+    return status;
 }

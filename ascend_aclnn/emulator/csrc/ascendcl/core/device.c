@@ -2,7 +2,6 @@
 #include "ascendcl/core/device.h"
 
 #include "ascendcl/core/api_entry.h"
-#include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
 
 #include <fcntl.h>
@@ -12,11 +11,23 @@ pthread_mutex_t emu_world = PTHREAD_MUTEX_INITIALIZER;
 emu_device emu_devices[EMU_MAX_DEVICES];
 int64_t emu_process_options[EMU_OPTIONS];
 
-static __thread void *current;
+static __thread emu_context *current; /* with a reference */
+static pthread_key_t current_key;     /* the same, for the end of the thread */
 
-void *emu_current_handle(void) { return current; }
+void *emu_current_handle(void) { return current != NULL ? current->base.handle : NULL; }
 
-void emu_set_current(void *handle) { current = handle; }
+void emu_set_current(emu_context *context) {
+    emu_context *previous = current;
+    if (context != NULL) emu_object_hold(context);
+    current = context;
+    pthread_setspecific(current_key, context);
+    emu_object_release(previous);
+}
+
+static void end_thread(void *context) {
+    current = NULL;
+    emu_object_release(context);
+}
 
 int emu_default_device = -1;
 int (*emu_set_default_device)(int32_t id);
@@ -29,7 +40,6 @@ int emu_check_device(int32_t id) {
 }
 
 int emu_current_context(emu_context **context) {
-    void *object = NULL;
     if (current == NULL && emu_default_device >= 0) { /* most functions set the default device implicitly */
         int status = emu_set_default_device(emu_default_device);
         if (status != 0) return status;
@@ -37,10 +47,10 @@ int emu_current_context(emu_context **context) {
     if (current == NULL)
         return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
                         "no device is set on this thread; aclrtSetDevice or aclrtSetCurrentContext must come first");
-    if (emu_handle_find(current, KIND_CONTEXT, &object) != 0)
+    if (current->ended)
         return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE",
                         "the device or context that was set on this thread has been reset or destroyed");
-    *context = object;
+    *context = current;
     return 0;
 }
 
@@ -59,7 +69,7 @@ int emu_move_up(int fd) {
 /* The child has no device: memory and device process belong to its parent. */
 static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
-        if (emu_devices[i].base != NULL) emu_set_forked();
+        if (emu_devices[i].open) emu_set_forked();
     }
 }
 
@@ -71,5 +81,6 @@ __attribute__((constructor)) static void at_start(void) {
         pthread_mutex_init(&device->lock, NULL);
         pthread_mutex_init(&device->link_lock, NULL);
     }
+    pthread_key_create(&current_key, end_thread);
     emu_at_fork(FORK_DEVICES, &emu_world, forked_child);
 }

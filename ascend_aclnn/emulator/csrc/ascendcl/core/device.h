@@ -3,6 +3,7 @@
 #define EMU_DEVICE_H
 
 #include "ascendcl/core/address_tree.h"
+#include "ascendcl/core/handles.h"
 #include "ascendcl/core/settings.h"
 
 #include <pthread.h>
@@ -29,12 +30,14 @@ typedef struct {
 } emu_channel;
 
 struct emu_context {
+    emu_object base;
     emu_device *device;
-    emu_context *next;    /* of the device's contexts, under emu_world */
-    void *handle;
     bool primary;
-    emu_stream *default_stream;
-    emu_stream *streams;  /* all of them, the default one too; under emu_world */
+    _Atomic bool ended;
+    void *default_stream; /* its handle */
+    /* under emu_world */
+    emu_context *next;    /* of the device's contexts, each with a reference */
+    emu_stream *streams;  /* all of them, the default one too, each with a reference */
     int64_t options[EMU_OPTIONS];
     bool option_set[EMU_OPTIONS];
 };
@@ -50,12 +53,13 @@ struct emu_device {
     uint32_t peers;             /* devices whose memory this one may read, one bit each */
     /* memory, under lock */
     pthread_mutex_t lock;
+    _Atomic bool open;          /* between the first aclrtSetDevice and aclFinalize */
     int memory_fd;
-    uint8_t *base;
+    uint8_t *_Atomic base;      /* mapped from the first use on until the process ends: other threads may be using it */
     uint64_t window, capacity, used, peak, cursor;
     emu_blocks blocks;
     uint64_t hidden;                /* blocks that are not allocations */
-    uint64_t cleared;               /* how often all memory has been reclaimed */
+    _Atomic uint64_t cleared;       /* how often all memory has been reclaimed */
     emu_range freed[EMU_FREED];     /* the latest ones, for messages */
     size_t freed_at;
     emu_range dirty[EMU_DIRTY];     /* freed, but not yet returned to the system */
@@ -63,14 +67,14 @@ struct emu_device {
     uint64_t dirty_bytes;
     /* the device process, under link_lock */
     pthread_mutex_t link_lock;
-    pid_t pid;
+    _Atomic pid_t pid;
     int process;                    /* a pidfd, -1 where the kernel has none */
     int control;
     emu_channel idle[EMU_IDLE];     /* those not in use, */
     size_t idle_count;
     emu_channel *channels;          /* and all */
     size_t channel_count, channel_room;
-    bool lost;
+    _Atomic bool lost;
     char lost_reason[160];
     _Atomic uint64_t incarnation;  /* changes whenever the process is started again */
 };
@@ -78,12 +82,14 @@ struct emu_device {
 extern pthread_mutex_t emu_world;
 LINK extern emu_device emu_devices[EMU_MAX_DEVICES];
 
-/* This thread's context as a handle, NULL when it has none; and the context behind it. */
+/* This thread's context as a handle, NULL when it has none. */
 void *emu_current_handle(void);
-void emu_set_current(void *handle);
+/* Makes a context (or none, NULL) this thread's, which keeps a reference to it. */
+void emu_set_current(emu_context *context);
 /* 107001 for a number that no device has. */
 LINK int emu_check_device(int32_t id);
-/* The current context of this thread; 107002 with a message without one. */
+/* The current context of this thread, whose reference lasts until the thread gets another context; 107002 with a message without
+ * one. */
 LINK int emu_current_context(emu_context **context);
 LINK emu_device *emu_context_device(emu_context *context);
 /* The device that threads without a context use, -1 for none. CANN 8.3's acl.json sets it. */

@@ -72,19 +72,28 @@ void emu_buffer_free(emu_buffer *buffer) {
 
 /* The environment without variables that would load other Python code, or the client's libraries, into the device process. */
 static char **clean_environment(void) {
-    size_t count = 0, kept = 0;
+    size_t count = 0, copied = 0;
     while (environ[count] != NULL) count++;
     char **result = calloc(count + 1, sizeof *result);
     if (result == NULL) return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "PYTHON", 6) != 0) result[kept++] = environ[i];
+        if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 && strncmp(environ[i], "PYTHON", 6) != 0) result[copied++] = environ[i];
     }
     return result;
 }
 
+/* link_lock is held. */
 static int report_lost(const emu_device *device) {
     return emu_fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, "EMULATOR_DEVICE_LOST", "the process of device %d: %s", device->id,
                     device->lost ? device->lost_reason : "it has been replaced by another one");
+}
+
+/* The same without the lock. */
+static int tell_lost(emu_device *device) {
+    pthread_mutex_lock(&device->link_lock);
+    int status = report_lost(device);
+    pthread_mutex_unlock(&device->link_lock);
+    return status;
 }
 
 static int lose(emu_device *device, const char *reason) {
@@ -379,7 +388,7 @@ int emu_link_open(emu_device *device, emu_connection *connection) {
     pthread_mutex_unlock(&device->link_lock);
     if (!reached) {
         lost_connection(connection);
-        return report_lost(device);
+        return tell_lost(device);
     }
     if (status != 0) return status;
     connection->channel = channel;
@@ -460,7 +469,7 @@ static int receive(emu_connection *connection, emu_buffer *answer) {
     }
     if (good) return reply.word;
     lost_connection(connection);
-    return report_lost(connection->device);
+    return tell_lost(connection->device);
 }
 
 int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, emu_buffer *answer) {
@@ -473,7 +482,7 @@ int emu_link_call(emu_device *device, uint32_t call, const emu_buffer *request, 
         status = receive(&connection, answer);
     } else {
         lost_connection(&connection);
-        status = report_lost(device);
+        status = tell_lost(device);
     }
     emu_link_close(&connection);
     return status;
@@ -583,7 +592,7 @@ int emu_link_take(emu_connection *connection, emu_buffer *answer) {
         at = 0;
     }
     connection->start += ring->words[at];
-    if (!done) return report_lost(connection->device);
+    if (!done) return tell_lost(connection->device);
     return __atomic_load_n(&ring->words[at + 1], __ATOMIC_RELAXED) == RECORD_ANSWERED ? receive(connection, answer) : 0;
 }
 

@@ -76,6 +76,13 @@ static bool open_table(void) {
     return true;
 }
 
+void emu_object_hold(void *object) { atomic_fetch_add_explicit(&((emu_object *)object)->references, 1, memory_order_relaxed); }
+
+void emu_object_release(void *object) {
+    emu_object *base = object;
+    if (base != NULL && atomic_fetch_sub(&base->references, 1) == 1) base->end(object);
+}
+
 void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object)) {
     void *handle = NULL;
     if (object == NULL) {
@@ -83,8 +90,8 @@ void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object)) {
         return NULL;
     }
     emu_object *base = object;
-    base->references = 1;
     base->end = end;
+    emu_object_hold(object);
     bool locked = lock_unless_mine();
     if (open_table()) {
         if (table_live > table_size / 2 && table_size < TABLE_SLOTS) {
@@ -97,24 +104,17 @@ void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object)) {
             slots[at] = (slot){object, NULL, ++serials, (uint8_t)kind, true, false};
             table_live++;
             live_by_kind[kind]++;
-            handle = (void *)(handle_base + (uintptr_t)at * HANDLE_STEP);
+            base->handle = handle = (void *)(handle_base + (uintptr_t)at * HANDLE_STEP);
             break;
         }
     }
     uint32_t live = table_live;
     unlock_if(locked);
     if (handle == NULL) {
-        end(object);
+        emu_object_release(object);
         emu_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "EMULATOR_OUT_OF_MEMORY", "%u handles are alive", live);
     }
     return handle;
-}
-
-void emu_object_hold(void *object) { atomic_fetch_add_explicit(&((emu_object *)object)->references, 1, memory_order_relaxed); }
-
-void emu_object_release(void *object) {
-    emu_object *base = object;
-    if (base != NULL && atomic_fetch_sub(&base->references, 1) == 1) base->end(object);
 }
 
 static slot *slot_of(const void *handle) {
@@ -193,45 +193,13 @@ void *emu_object_destroy(const void *handle, emu_kind kind, int *status) {
     return object;
 }
 
-void emu_object_reclaim(const void *handle) {
-    void *object = NULL;
+void emu_object_reclaim(void *object) {
     bool locked = lock_unless_mine();
-    slot *entry = slot_of(handle);
-    if (entry != NULL && entry->live) {
-        object = entry->object;
-        drop_slot(entry);
-    }
+    slot *entry = slot_of(((emu_object *)object)->handle);
+    bool live = entry != NULL && entry->object == object;
+    if (live) drop_slot(entry);
     unlock_if(locked);
-    emu_object_release(object);
-}
-
-/* For objects without an emu_object, until all have one. */
-void *emu_handle_new(emu_kind kind, void *object) {
-    static struct { emu_object base; } placeholder;
-    void *handle = emu_object_new(kind, &placeholder, (void (*)(void *))abort);
-    if (handle != NULL) slot_of(handle)->object = object;
-    return handle;
-}
-
-int emu_handle_find(const void *handle, emu_kind kind, void **object) {
-    int status;
-    void *found = look_up(handle, kind, false, &status);
-    if (found != NULL) *object = found;
-    return status;
-}
-
-int emu_handle_drop(const void *handle, emu_kind kind, void **object) {
-    int status;
-    void *found = emu_object_destroy(handle, kind, &status);
-    if (found != NULL) *object = found;
-    return status;
-}
-
-void emu_handle_reclaim(const void *handle) {
-    bool locked = lock_unless_mine();
-    slot *entry = slot_of(handle);
-    if (entry != NULL && entry->live) drop_slot(entry);
-    unlock_if(locked);
+    if (live) emu_object_release(object);
 }
 
 int emu_handle_own(const void *handle, emu_kind kind, const void *owner) {

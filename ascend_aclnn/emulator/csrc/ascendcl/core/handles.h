@@ -35,14 +35,16 @@ typedef enum {
     KIND_COUNT
 } emu_kind;
 
-/* The first member of every object behind a handle. */
+/* The first member of every object behind a handle; zero until emu_object_new. */
 typedef struct {
     _Atomic uint32_t references;
+    void *handle;
     void (*end)(void *object); /* called with the last reference: frees the object */
 } emu_object;
 
-/* A handle for an object, whose only reference becomes the table's. NULL with a message when the object is NULL (no memory) or
- * the table is full; then the object has been ended. */
+/* A handle for an object, to which the table gets a reference. NULL with a message when the object is NULL (no memory) or the
+ * table is full. An object without references belongs to the table from now on, and a failure ends it. A caller that goes on
+ * using it makes `references` 1 first, and releases it. */
 LINK void *emu_object_new(emu_kind kind, void *object, void (*end)(void *object));
 /* The object behind a handle, with a reference for the caller; otherwise NULL, and a status with a message: 161001 / 161002 for
  * aclnn objects, 107000 / 107017 for objects of the runtime. */
@@ -54,8 +56,8 @@ LINK void emu_object_hold(void *object);
 LINK void emu_object_release(void *object);
 /* Destroys the handle. The caller gets the table's reference. */
 LINK void *emu_object_destroy(const void *handle, emu_kind kind, int *status);
-/* Destroys the handle of an object that the device reclaims (streams and events of a reset device); a dead one is left alone. */
-LINK void emu_object_reclaim(const void *handle);
+/* Destroys the handle of an object that the device reclaims (contexts and streams of a reset device), unless that has been done. */
+LINK void emu_object_reclaim(void *object);
 
 /* A local variable that releases its object where its scope ends. It must have a value from the start, which may be NULL. */
 #define EMU_HELD __attribute__((cleanup(emu_release_held)))
@@ -64,12 +66,6 @@ static inline void emu_release_held(void *variable) {
     memcpy(&object, variable, sizeof object);
     emu_object_release(object);
 }
-
-/* For objects without an emu_object, until all have one. */
-LINK void *emu_handle_new(emu_kind kind, void *object);
-LINK int emu_handle_find(const void *handle, emu_kind kind, void **object);
-LINK int emu_handle_drop(const void *handle, emu_kind kind, void **object);
-LINK void emu_handle_reclaim(const void *handle);
 
 /* Gives a handle to a list as its owner; fails when it has an owner. */
 LINK int emu_handle_own(const void *handle, emu_kind kind, const void *owner);

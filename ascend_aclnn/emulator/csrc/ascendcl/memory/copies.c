@@ -153,19 +153,12 @@ static int copy_sync(const copy_request *request) {
 }
 
 static int copy_async(const copy_request *request, aclrtStream handle) {
-    emu_stream *stream;
+    EMU_HELD emu_stream *stream = NULL;
     int status = check_copy(request);
     if (status == 0) status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    if (request->width == 0 || request->height == 0) {
-        emu_stream_release(stream);
-        return 0;
-    }
+    if (status != 0 || request->width == 0 || request->height == 0) return status;
     bool dst_host = emu_memory_device(request->dst) == NULL, src_host = emu_memory_device(request->src) == NULL;
-    if (dst_host && src_host) {
-        emu_stream_release(stream);
-        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "host to host copies cannot be asynchronous");
-    }
+    if (dst_host && src_host) return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "host to host copies cannot be asynchronous");
     /* A pageable source is read before this returns, and so is one that the caller may free at once (kind 5). */
     bool src_pinned = src_host && request->kind != ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE && emu_host_pin(request->src, 1);
     bool stage = src_host && !src_pinned;
@@ -174,7 +167,6 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
     copy_task *copy = make_copy(request, staged, &status);
     if (copy == NULL) {
         if (src_pinned) emu_host_unpin(request->src);
-        emu_stream_release(stream);
         return status;
     }
     copy->src_host_pinned = src_pinned;
@@ -187,9 +179,7 @@ static int copy_async(const copy_request *request, aclrtStream handle) {
         copy->spitch = copy->width;
     }
     status = emu_stream_enqueue(stream, &copy->task);
-    if (status == 0 && wait) status = emu_stream_wait(stream, -1);
-    emu_stream_release(stream);
-    return status;
+    return status == 0 && wait ? emu_stream_wait(stream, -1) : status;
 }
 
 API aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
@@ -329,13 +319,11 @@ API aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t co
 
 API aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
     ENTER("aclrtMemsetAsync");
-    emu_stream *target;
+    EMU_HELD emu_stream *target = NULL;
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
     copy_task *set = make_set(devPtr, maxCount, value, count, &status);
-    if (set != NULL) status = emu_stream_enqueue(target, &set->task);
-    emu_stream_release(target);
-    return status;
+    return set != NULL ? emu_stream_enqueue(target, &set->task) : status;
 }
 
 /* Device memory is coherent here: nothing to do. */

@@ -52,8 +52,8 @@ bool emu_memory_place(emu_device *device, const void *address, uint64_t size, in
     return placed;
 }
 
-int emu_memory_open(emu_device *device) {
-    if (device->base != NULL) return 0;
+/* Reserves the device's addresses and maps its file at them. The process keeps them until it ends. */
+static int map_memory(emu_device *device) {
     uint64_t capacity = round_up(emu_config()->soc.memory, 2u << 20);
     /* There are more addresses than memory. Freed ranges are reused late, so that use after free is noticed; fragmentation does
      * not look like a full device; and clients can reserve addresses for more than the memory. */
@@ -74,16 +74,26 @@ int emu_memory_open(emu_device *device) {
     (void)madvise(base, window, MADV_DONTFORK); /* a forked child must not reach it */
     pthread_mutex_lock(&device->lock);
     device->memory_fd = fd;
-    device->base = base;
     device->window = window;
     device->capacity = capacity;
+    bool opened = emu_blocks_open(&device->blocks, ALIGNMENT, window); /* offset 0 is never handed out */
+    device->base = base; /* from now on other threads find it */
+    pthread_mutex_unlock(&device->lock);
+    if (!opened) abort();
+    return 0;
+}
+
+int emu_memory_open(emu_device *device) {
+    if (device->open) return 0;
+    int status = device->base == NULL ? map_memory(device) : 0;
+    if (status != 0) return status;
+    pthread_mutex_lock(&device->lock);
     device->used = device->peak = 0;
     device->cursor = ALIGNMENT;
     memset(device->freed, 0, sizeof device->freed);
     device->dirty_count = device->dirty_bytes = 0;
-    bool opened = emu_blocks_open(&device->blocks, ALIGNMENT, window); /* offset 0 is never handed out */
+    device->open = true;
     pthread_mutex_unlock(&device->lock);
-    if (!opened) abort();
     return 0;
 }
 
@@ -95,18 +105,7 @@ int emu_memory_prepare(emu_device *device) {
     return status;
 }
 
-void emu_memory_close(emu_device *device) {
-    pthread_mutex_lock(&device->lock);
-    if (device->base != NULL) {
-        munmap(device->base, device->window);
-        close(device->memory_fd);
-        emu_blocks_close(&device->blocks);
-        device->base = NULL;
-        device->memory_fd = -1;
-        device->used = device->hidden = 0;
-    }
-    pthread_mutex_unlock(&device->lock);
-}
+void emu_memory_close(emu_device *device) { device->open = false; }
 
 /* -------------------------------------------------------------------------------------------------------------- blocks */
 
@@ -461,12 +460,16 @@ int emu_memory_find_home(emu_device *device, uint64_t size, void **address) {
     return status;
 }
 
+/* A reset on another thread may have reclaimed the home. */
 void emu_memory_release_home(emu_device *device, const void *address) {
     uint64_t size = 0;
-    if (emu_memory_reserved(device, address, &size) != 0 || emu_memory_release_addresses(device, address) != 0) abort();
-    emu_memory_discharge(device, size);
+    if (emu_memory_reserved(device, address, &size) != 0 || emu_memory_release_addresses(device, address) != 0) {
+        free(emu_take_message());
+        return;
+    }
     pthread_mutex_lock(&device->lock);
-    device->hidden--;
+    device->used -= size < device->used ? size : device->used;
+    device->hidden -= device->hidden > 0;
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -498,8 +501,12 @@ size_t emu_memory_describe(char *buffer, size_t size) {
 
 static void forked_child(void) {
     for (int i = 0; i < EMU_MAX_DEVICES; i++) {
-        if (emu_devices[i].memory_fd >= 0) close(emu_devices[i].memory_fd);
-        emu_devices[i].memory_fd = -1;
+        emu_device *device = &emu_devices[i];
+        if (device->memory_fd >= 0) close(device->memory_fd);
+        device->memory_fd = -1;
+        if (device->open || device->base == NULL) continue;
+        emu_blocks_close(&device->blocks); /* the child may use the device, and maps memory of its own */
+        device->base = NULL;
     }
 }
 

@@ -17,15 +17,15 @@ typedef struct {
 } value_task;
 
 static void finish_value(emu_task *task) {
-    const value_task *made = (value_task *)task;
-    emu_memory_unpin(made->device, (const void *)made->address);
+    const value_task *access = (value_task *)task;
+    emu_memory_unpin(access->device, (const void *)access->address);
     free(task);
 }
 
 static int run_write(emu_task *task, emu_stream *stream) {
     (void)stream;
-    const value_task *made = (value_task *)task;
-    atomic_store(made->address, made->value);
+    const value_task *access = (value_task *)task;
+    atomic_store(access->address, access->value);
     return 0;
 }
 
@@ -39,13 +39,13 @@ static bool satisfied(uint64_t found, uint64_t value, uint32_t flag) {
 }
 
 static int run_wait(emu_task *task, emu_stream *stream) {
-    const value_task *made = (value_task *)task;
-    while (!satisfied(atomic_load(made->address), made->value, made->flag) && !emu_stream_drops(stream)) usleep(LOOK_AGAIN);
+    const value_task *access = (value_task *)task;
+    while (!satisfied(atomic_load(access->address), access->value, access->flag) && !emu_stream_drops(stream)) usleep(LOOK_AGAIN);
     return 0;
 }
 
 static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream handle, int (*run)(emu_task *, emu_stream *)) {
-    emu_stream *stream;
+    EMU_HELD emu_stream *stream = NULL;
     if (address == NULL) return emu_null_argument("devAddr");
     if ((uintptr_t)address % sizeof(uint64_t) != 0)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_UNALIGNED_ADDRESS", "devAddr (%p) is not 8-byte aligned", address);
@@ -53,18 +53,15 @@ static int queue_value(void *address, uint64_t value, uint32_t flag, aclrtStream
     if (status != 0) return status;
     emu_device *device = emu_stream_device(stream);
     status = emu_memory_pin(device, address, sizeof(uint64_t), "devAddr");
-    if (status == 0) {
-        value_task *made = calloc(1, sizeof *made);
-        if (made == NULL) abort();
-        made->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_value, .routine = emu_routine()};
-        made->device = device;
-        made->address = address;
-        made->value = value;
-        made->flag = flag;
-        status = emu_stream_enqueue(stream, &made->task);
-    }
-    emu_stream_release(stream);
-    return status;
+    if (status != 0) return status;
+    value_task *access = calloc(1, sizeof *access);
+    if (access == NULL) abort();
+    access->task = (emu_task){.run = run, .slow = run == run_wait, .finish = finish_value, .routine = emu_routine()};
+    access->device = device;
+    access->address = address;
+    access->value = value;
+    access->flag = flag;
+    return emu_stream_enqueue(stream, &access->task);
 }
 
 API aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream) {
@@ -82,7 +79,7 @@ API aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtS
 /* A hint: there is no cache to fill. */
 API aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream handle) {
     ENTER("aclrtCmoAsync");
-    emu_stream *stream;
+    EMU_HELD emu_stream *stream = NULL;
     if (src == NULL) return emu_null_argument("src");
     if (size == 0 || cmoType != ACL_RT_CMO_TYPE_PREFETCH)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is %zu and cmoType %d; size must be greater than 0 and cmoType 0", size, (int)cmoType);
@@ -91,6 +88,5 @@ API aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtSt
     emu_device *device = emu_stream_device(stream);
     status = emu_memory_pin(device, src, size, "src");
     if (status == 0) emu_memory_unpin(device, src);
-    emu_stream_release(stream);
     return status;
 }

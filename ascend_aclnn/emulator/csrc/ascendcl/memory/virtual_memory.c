@@ -23,7 +23,8 @@ typedef struct physical physical;
 typedef struct mapping mapping;
 
 struct physical {
-    physical *next;
+    emu_object base;
+    physical *next;      /* in the list, which has a reference */
     emu_device *device;
     uint64_t size;
     uint64_t cleared;    /* the device's count when it was allocated: a reset may have reclaimed it since */
@@ -89,21 +90,29 @@ API aclError aclrtReleaseMemAddress(void *virPtr) {
 
 static bool gone(const physical *p) { return p->home != NULL && p->cleared != p->device->cleared; }
 
+/* Another thread may have freed the memory, or reset its device, since the look-up. The lock is held. */
+static int check_physical(const physical *p) {
+    if (!p->freed && !gone(p)) return 0;
+    return emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY",
+                    p->freed ? "the memory has been freed" : "the device has been reset since the memory was allocated");
+}
+
 /* Makes a handle for physical memory, which goes into the list. */
-static int add_physical(physical made, aclrtDrvMemHandle *handle) {
+static int add_physical(physical description, aclrtDrvMemHandle *handle) {
     physical *p = malloc(sizeof *p);
     if (p == NULL) abort();
-    *p = made;
-    *handle = emu_handle_new(KIND_PHYSICAL, p);
-    if (*handle == NULL) {
-        free(p);
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    }
+    *p = description;
+    p->base.references = 1; /* the list's */
     pthread_mutex_lock(&lock);
-    p->next = physicals;
-    physicals = p;
+    *handle = emu_object_new(KIND_PHYSICAL, p, free);
+    if (*handle != NULL) {
+        p->next = physicals;
+        physicals = p;
+    }
     pthread_mutex_unlock(&lock);
-    return 0;
+    if (*handle != NULL) return 0;
+    emu_object_release(p);
+    return ACL_ERROR_RT_MEMORY_ALLOCATION;
 }
 
 /* Frees physical memory that has no handle, is not mapped, and is not used by another process. The lock is held. */
@@ -127,7 +136,7 @@ static void sweep(void) {
         if (p->home != NULL && !gone(p)) emu_memory_release_home(p->device, p->home);
         if (p->file >= 0) close(p->file);
         emu_shared_release(p->shared);
-        free(p);
+        emu_object_release(p);
     }
 }
 
@@ -155,11 +164,11 @@ API aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const a
 
 API aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
     ENTER_RELEASE("aclrtFreePhysical");
-    void *object = NULL;
-    int status = emu_handle_drop(handle, KIND_PHYSICAL, &object);
-    if (status == 0) {
+    int status;
+    EMU_HELD physical *p = emu_object_destroy(handle, KIND_PHYSICAL, &status);
+    if (p != NULL) {
         pthread_mutex_lock(&lock);
-        ((physical *)object)->freed = true; /* mapped memory lives until it is unmapped */
+        p->freed = true; /* mapped memory lives until it is unmapped */
         sweep();
         pthread_mutex_unlock(&lock);
     }
@@ -168,20 +177,18 @@ API aclError aclrtFreePhysical(aclrtDrvMemHandle handle) {
 
 API aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) {
     ENTER("aclrtMapMem");
-    void *object = NULL;
+    int status;
     emu_device *device = emu_memory_device(virPtr);
-    mapping *made = malloc(sizeof *made);
-    if (made == NULL) abort();
-    pthread_mutex_lock(&lock); /* a thread that frees the memory waits for this lock */
-    int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
-    physical *p = object;
+    mapping *added = malloc(sizeof *added);
+    if (added == NULL) abort();
+    EMU_HELD physical *p = emu_object_acquire(handle, KIND_PHYSICAL, &status);
+    pthread_mutex_lock(&lock);
+    if (status == 0) status = check_physical(p);
     if (status == 0 && device == NULL)
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "%p has not been reserved", virPtr);
     if (status == 0 && (flags != 0 || offset != 0 || size != p->size))
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "size is %zu, offset %zu, flags %llu; size must be the memory's, %llu, offset and flags 0",
                           size, offset, (unsigned long long)flags, (unsigned long long)p->size);
-    if (status == 0 && gone(p))
-        status = emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the device has been reset since the memory was allocated");
     if (status == 0) {
         sweep();
         status = emu_memory_map(device, virPtr, size, true);
@@ -192,12 +199,12 @@ API aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHa
         if (status != 0) (void)emu_memory_map(device, virPtr, size, false);
     }
     if (status == 0) {
-        *made = (mapping){mappings, p, device, virPtr, device->cleared};
-        mappings = made;
+        *added = (mapping){mappings, p, device, virPtr, device->cleared};
+        mappings = added;
         p->maps++;
     }
     pthread_mutex_unlock(&lock);
-    if (status != 0) free(made);
+    if (status != 0) free(added);
     return status;
 }
 
@@ -210,33 +217,32 @@ API aclError aclrtUnmapMem(void *virPtr) {
     sweep();
     mapping **link = &mappings;
     while (*link != NULL && (*link)->address != virPtr) link = &(*link)->next;
-    mapping *found = *link;
-    if (found == NULL) {
+    mapping *unmapped = *link;
+    if (unmapped == NULL) {
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_INVALID_ADDRESS", "nothing is mapped at %p", virPtr);
     } else {
-        *link = found->next;
-        emu_alias_unmap(device, virPtr, found->physical->size);
-        status = emu_memory_map(device, virPtr, found->physical->size, false);
-        found->physical->maps--;
+        *link = unmapped->next;
+        emu_alias_unmap(device, virPtr, unmapped->physical->size);
+        status = emu_memory_map(device, virPtr, unmapped->physical->size, false);
+        unmapped->physical->maps--;
         sweep();
     }
     pthread_mutex_unlock(&lock);
-    free(found);
+    free(unmapped);
     LEAVE(status);
 }
 
 /* ------------------------------------------------------------------------------------------------------ other processes */
 
 static int export(aclrtDrvMemHandle handle, uint64_t flags, uint64_t *name) {
-    void *object = NULL;
+    int status;
     if (name == NULL) return emu_null_argument("shareableHandle");
     if (flags > ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "flags is %llu; allowed: 0, 1", (unsigned long long)flags);
+    EMU_HELD physical *p = emu_object_acquire(handle, KIND_PHYSICAL, &status);
+    if (p == NULL) return status;
     pthread_mutex_lock(&lock);
-    int status = emu_handle_find(handle, KIND_PHYSICAL, &object);
-    physical *p = object;
-    if (status == 0 && gone(p))
-        status = emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the device has been reset since the memory was allocated");
+    status = check_physical(p);
     if (status == 0 && p->shared != NULL)
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, p->home != NULL ? "the memory has been exported already" : "the memory has been imported");
     if (status == 0)
@@ -262,21 +268,21 @@ static int import(uint64_t name, int32_t id, aclrtDrvMemHandle *handle) {
     if (handle == NULL) return emu_null_argument("handle");
     int status = emu_check_device(id);
     if (status != 0) return status;
-    physical made = {.device = &emu_devices[id], .file = -1};
-    status = emu_shared_open(name, SHARED_PHYSICAL, &made.shared);
+    physical imported = {.device = &emu_devices[id], .file = -1};
+    status = emu_shared_open(name, SHARED_PHYSICAL, &imported.shared);
     if (status != 0) return status;
-    if (emu_shared_mine(made.shared))
+    if (emu_shared_mine(imported.shared))
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "this process has exported shareableHandle; another one can import it");
     if (status == 0) {
-        int file = emu_shared_file(made.shared, &made.offset);
-        made.file = file >= 0 ? emu_move_up(file) : -1;
-        made.size = emu_shared_size(made.shared);
-        status = made.file < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_prepare(made.device);
+        int file = emu_shared_file(imported.shared, &imported.offset);
+        imported.file = file >= 0 ? emu_move_up(file) : -1;
+        imported.size = emu_shared_size(imported.shared);
+        status = imported.file < 0 ? ACL_ERROR_RT_PARAM_INVALID : emu_memory_prepare(imported.device);
     }
-    if (status == 0) status = add_physical(made, handle);
+    if (status == 0) status = add_physical(imported, handle);
     if (status != 0) {
-        if (made.file >= 0) close(made.file);
-        emu_shared_release(made.shared);
+        if (imported.file >= 0) close(imported.file);
+        emu_shared_release(imported.shared);
     }
     return status;
 }

@@ -18,7 +18,9 @@
 
 #define MOST_DIMS 25
 
+/* The table is locked while a description is read or changed. */
 typedef struct {
+    emu_object base;
     aclDataType dtype;
     aclFormat format, storage_format;
     int rank, storage_rank;
@@ -32,6 +34,7 @@ typedef struct {
 /* -------------------------------------------------------------------------------------------------------- data buffers */
 
 typedef struct {
+    emu_object base;
     void *data;
     size_t size;
 } data_buffer;
@@ -40,38 +43,55 @@ API aclDataBuffer *aclCreateDataBuffer(void *data, size_t size) {
     ENTER_OR_NULL("aclCreateDataBuffer");
     data_buffer *buffer = calloc(1, sizeof *buffer);
     if (buffer == NULL) return NULL;
-    *buffer = (data_buffer){data, size};
-    void *handle = emu_handle_new(KIND_DATA_BUFFER, buffer);
-    if (handle == NULL) free(buffer);
-    return handle;
+    buffer->data = data;
+    buffer->size = size;
+    return emu_object_new(KIND_DATA_BUFFER, buffer, free);
 }
 
 API aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
     ENTER_RELEASE("aclDestroyDataBuffer");
-    void *object = NULL;
-    int status = emu_handle_drop(dataBuffer, KIND_DATA_BUFFER, &object);
-    if (status == 0) free(object);
+    int status;
+    emu_object_release(emu_object_destroy(dataBuffer, KIND_DATA_BUFFER, &status));
     LEAVE(status);
 }
 
 API aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size) {
     ENTER("aclUpdateDataBuffer");
-    void *object;
-    int status = emu_handle_find(dataBuffer, KIND_DATA_BUFFER, &object);
-    if (status == 0) *(data_buffer *)object = (data_buffer){data, size};
+    int status;
+    emu_table_lock();
+    data_buffer *buffer = emu_object_borrow(dataBuffer, KIND_DATA_BUFFER, &status);
+    if (buffer != NULL) {
+        buffer->data = data;
+        buffer->size = size;
+    }
+    emu_table_unlock();
+    return status;
+}
+
+/* The memory of a data buffer; zeros with a status on failure. */
+static int read_buffer(const aclDataBuffer *handle, void **data, size_t *size) {
+    int status;
+    emu_table_lock();
+    const data_buffer *buffer = emu_object_borrow(handle, KIND_DATA_BUFFER, &status);
+    *data = buffer != NULL ? buffer->data : NULL;
+    *size = buffer != NULL ? buffer->size : 0;
+    emu_table_unlock();
     return status;
 }
 
 API void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
     ENTER_OR_NULL("aclGetDataBufferAddr");
-    void *object;
-    return emu_handle_find(dataBuffer, KIND_DATA_BUFFER, &object) == 0 ? ((data_buffer *)object)->data : NULL;
+    void *data;
+    size_t size;
+    (void)read_buffer(dataBuffer, &data, &size);
+    return data;
 }
 
 static size_t data_buffer_size(const aclDataBuffer *dataBuffer, const char *routine) {
-    void *object;
-    if (emu_enter(routine) != 0 || emu_handle_find(dataBuffer, KIND_DATA_BUFFER, &object) != 0) return 0;
-    return ((data_buffer *)object)->size;
+    void *data;
+    size_t size = 0;
+    if (emu_enter(routine) == 0) (void)read_buffer(dataBuffer, &data, &size);
+    return size;
 }
 
 API uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer) {
@@ -90,6 +110,13 @@ static int check_dims(int numDims, const int64_t *dims) {
     return 0;
 }
 
+static void free_description(void *object) {
+    description *tensor = object;
+    free(tensor->name);
+    free(tensor->constant);
+    free(tensor);
+}
+
 API aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format) {
     ENTER_OR_NULL("aclCreateTensorDesc");
     if (check_dims(numDims, dims) != 0) return NULL;
@@ -99,45 +126,49 @@ API aclTensorDesc *aclCreateTensorDesc(aclDataType dataType, int numDims, const 
     tensor->format = tensor->storage_format = format;
     tensor->rank = numDims;
     if (numDims > 0) memcpy(tensor->dims, dims, (size_t)numDims * sizeof *dims);
-    void *handle = emu_handle_new(KIND_TENSOR_DESC, tensor);
-    if (handle == NULL) free(tensor);
-    return handle;
+    return emu_object_new(KIND_TENSOR_DESC, tensor, free_description);
 }
 
 API void aclDestroyTensorDesc(const aclTensorDesc *desc) {
-    void *object = NULL;
+    int status;
     emu_enter("aclDestroyTensorDesc");
-    if (desc == NULL || emu_handle_drop(desc, KIND_TENSOR_DESC, &object) != 0) return;
-    free(((description *)object)->name);
-    free(((description *)object)->constant);
-    free(object);
+    if (desc != NULL) emu_object_release(emu_object_destroy(desc, KIND_TENSOR_DESC, &status));
 }
 
-/* The description behind a handle; NULL with a message for anything else. */
-static description *find(const aclTensorDesc *desc, const char *routine, int *status) {
-    void *object = NULL;
+/* The description behind a handle, with the table locked; NULL with a status, and the table not locked. */
+static description *lock_description(const aclTensorDesc *desc, const char *routine, int *status) {
     *status = emu_enter(routine);
-    if (*status == 0) *status = emu_handle_find(desc, KIND_TENSOR_DESC, &object);
-    return *status == 0 ? object : NULL;
+    if (*status != 0) return NULL;
+    emu_table_lock();
+    description *tensor = emu_object_borrow(desc, KIND_TENSOR_DESC, status);
+    if (tensor == NULL) emu_table_unlock();
+    return tensor;
 }
 
-#define FIND(desc, routine)                                \
-    int status_;                                           \
-    description *tensor = find(desc, routine, &status_);   \
-    if (tensor == NULL) return status_
-#define FIND_OR(desc, routine, otherwise)                  \
-    int status_;                                           \
-    description *tensor = find(desc, routine, &status_);   \
-    if (tensor == NULL) return otherwise
+/* The body of a function that returns a value of a description. */
+#define GET(desc, routine, type, value, otherwise)                     \
+    int status_;                                                       \
+    description *tensor = lock_description(desc, routine, &status_);   \
+    if (tensor == NULL) return otherwise;                              \
+    type result_ = (value);                                            \
+    emu_table_unlock();                                                \
+    return result_
+
+/* The body of a function that changes a description and returns a status. */
+#define CHANGE(desc, routine, change)                                  \
+    int status_;                                                       \
+    description *tensor = lock_description(desc, routine, &status_);   \
+    if (tensor == NULL) return status_;                                \
+    status_ = (change);                                                \
+    emu_table_unlock();                                                \
+    return status_
 
 API aclDataType aclGetTensorDescType(const aclTensorDesc *desc) {
-    FIND_OR(desc, "aclGetTensorDescType", ACL_DT_UNDEFINED);
-    return tensor->dtype;
+    GET(desc, "aclGetTensorDescType", aclDataType, tensor->dtype, ACL_DT_UNDEFINED);
 }
 
 API aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc) {
-    FIND_OR(desc, "aclGetTensorDescFormat", ACL_FORMAT_UNDEFINED);
-    return tensor->format;
+    GET(desc, "aclGetTensorDescFormat", aclFormat, tensor->format, ACL_FORMAT_UNDEFINED);
 }
 
 static size_t element_count(const description *tensor) {
@@ -147,49 +178,46 @@ static size_t element_count(const description *tensor) {
 }
 
 API size_t aclGetTensorDescElementCount(const aclTensorDesc *desc) {
-    FIND_OR(desc, "aclGetTensorDescElementCount", 0);
-    return element_count(tensor);
+    GET(desc, "aclGetTensorDescElementCount", size_t, element_count(tensor), 0);
 }
 
 API size_t aclGetTensorDescSize(const aclTensorDesc *desc) {
-    FIND_OR(desc, "aclGetTensorDescSize", 0);
-    return element_count(tensor) * aclDataTypeSize(tensor->dtype);
+    GET(desc, "aclGetTensorDescSize", size_t, element_count(tensor) * aclDataTypeSize(tensor->dtype), 0);
 }
 
 API size_t aclGetTensorDescNumDims(const aclTensorDesc *desc) {
-    FIND_OR(desc, "aclGetTensorDescNumDims", 0);
-    return (size_t)tensor->rank;
+    GET(desc, "aclGetTensorDescNumDims", size_t, (size_t)tensor->rank, 0);
 }
 
-static int check_index(const description *tensor, size_t index) {
-    if (index < (size_t)tensor->rank) return 0;
-    return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "index is %zu; the description has %d dims", index, tensor->rank);
+static int get_dim(const description *tensor, size_t index, int64_t *size) {
+    if (index >= (size_t)tensor->rank)
+        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "index is %zu; the description has %d dims", index, tensor->rank);
+    *size = tensor->dims[index];
+    return 0;
 }
 
 API int64_t aclGetTensorDescDim(const aclTensorDesc *desc, size_t index) {
-    FIND_OR(desc, "aclGetTensorDescDim", -1);
-    return check_index(tensor, index) == 0 ? tensor->dims[index] : -1;
+    int64_t size = -1;
+    GET(desc, "aclGetTensorDescDim", int64_t, get_dim(tensor, index, &size) == 0 ? size : -1, -1);
 }
 
 API aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize) {
-    FIND(desc, "aclGetTensorDescDimV2");
-    if (dimSize == NULL) return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "dimSize is a null pointer");
-    int status = check_index(tensor, index);
-    if (status == 0) *dimSize = tensor->dims[index];
-    return status;
+    CHANGE(desc, "aclGetTensorDescDimV2",
+           dimSize == NULL ? emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "dimSize is a null pointer") : get_dim(tensor, index, dimSize));
 }
 
 API void aclSetTensorDescName(aclTensorDesc *desc, const char *name) {
     int status;
-    description *tensor = find(desc, "aclSetTensorDescName", &status);
+    description *tensor = lock_description(desc, "aclSetTensorDescName", &status);
     if (tensor == NULL) return;
     free(tensor->name);
     tensor->name = name != NULL ? strdup(name) : NULL;
+    emu_table_unlock();
 }
 
+/* The text is the description's, until it is destroyed or gets another name. */
 API const char *aclGetTensorDescName(aclTensorDesc *desc) {
-    FIND_OR(desc, "aclGetTensorDescName", NULL);
-    return tensor->name != NULL ? tensor->name : "";
+    GET(desc, "aclGetTensorDescName", const char *, tensor->name != NULL ? tensor->name : "", NULL);
 }
 
 static int set_shape(int numDims, const int64_t *dims, int *rank, int64_t *to) {
@@ -202,54 +230,46 @@ static int set_shape(int numDims, const int64_t *dims, int *rank, int64_t *to) {
 
 /* Format and shape in storage. The older names do the same. */
 API aclError aclSetTensorFormat(aclTensorDesc *desc, aclFormat format) {
-    FIND(desc, "aclSetTensorFormat");
-    tensor->storage_format = format;
-    return 0;
+    CHANGE(desc, "aclSetTensorFormat", (tensor->storage_format = format, 0));
 }
 
 API aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format) {
-    FIND(desc, "aclSetTensorStorageFormat");
-    tensor->storage_format = format;
-    return 0;
+    CHANGE(desc, "aclSetTensorStorageFormat", (tensor->storage_format = format, 0));
 }
 
 API aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
-    FIND(desc, "aclSetTensorShape");
-    return set_shape(numDims, dims, &tensor->storage_rank, tensor->storage_dims);
+    CHANGE(desc, "aclSetTensorShape", set_shape(numDims, dims, &tensor->storage_rank, tensor->storage_dims));
 }
 
 API aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
-    FIND(desc, "aclSetTensorStorageShape");
-    return set_shape(numDims, dims, &tensor->storage_rank, tensor->storage_dims);
+    CHANGE(desc, "aclSetTensorStorageShape", set_shape(numDims, dims, &tensor->storage_rank, tensor->storage_dims));
 }
 
 API aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format) {
-    FIND(desc, "aclSetTensorOriginFormat");
-    tensor->format = format;
-    return 0;
+    CHANGE(desc, "aclSetTensorOriginFormat", (tensor->format = format, 0));
 }
 
 API aclError aclSetTensorOriginShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
-    FIND(desc, "aclSetTensorOriginShape");
-    return set_shape(numDims, dims, &tensor->rank, tensor->dims);
+    CHANGE(desc, "aclSetTensorOriginShape", set_shape(numDims, dims, &tensor->rank, tensor->dims));
 }
 
 API aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType) {
-    FIND(desc, "aclSetTensorPlaceMent");
-    tensor->placement = memType;
+    CHANGE(desc, "aclSetTensorPlaceMent", (tensor->placement = memType, 0));
+}
+
+static int set_constant(description *tensor, const void *data, size_t size) {
+    if (data == NULL && size > 0) return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "dataBuffer is a null pointer");
+    void *copy = size > 0 ? malloc(size) : NULL;
+    if (size > 0 && copy == NULL) return emu_fail(ACL_ERROR_BAD_ALLOC, "EMULATOR_OUT_OF_MEMORY", "%zu bytes", size);
+    if (size > 0) memcpy(copy, data, size);
+    free(tensor->constant);
+    tensor->constant = copy;
+    tensor->constant_size = size;
     return 0;
 }
 
 API aclError aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length) {
-    FIND(desc, "aclSetTensorConst");
-    if (dataBuffer == NULL && length > 0) return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "dataBuffer is a null pointer");
-    void *copy = length > 0 ? malloc(length) : NULL;
-    if (length > 0 && copy == NULL) return emu_fail(ACL_ERROR_BAD_ALLOC, "EMULATOR_OUT_OF_MEMORY", "%zu bytes", length);
-    if (length > 0) memcpy(copy, dataBuffer, length);
-    free(tensor->constant);
-    tensor->constant = copy;
-    tensor->constant_size = length;
-    return 0;
+    CHANGE(desc, "aclSetTensorConst", set_constant(tensor, dataBuffer, length));
 }
 
 /* ---------------------------------------------------------------------------------------------------- writing requests */
@@ -383,7 +403,8 @@ API aclError aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int 
 typedef struct {
     emu_task task;
     emu_device *device;
-    description **shaped; /* for callers that wait for shapes: by the numbers of the items in device memory; or NULL */
+    description **shaped; /* for callers that wait for shapes: by the numbers of the items in device memory, each with a reference;
+                             or NULL */
     uint32_t items, count;
     void *addresses[]; /* pinned */
 } single_launch;
@@ -392,6 +413,7 @@ static void finish_single(emu_task *task) {
     single_launch *l = (single_launch *)task;
     for (uint32_t i = 0; i < l->count; i++) emu_memory_unpin(l->device, l->addresses[i]);
     emu_buffer_free(&l->task.request);
+    for (uint32_t i = 0; l->shaped != NULL && i < l->items; i++) emu_object_release(l->shaped[i]);
     free(l->shaped);
     free(l);
 }
@@ -405,7 +427,9 @@ static int answer_single(emu_task *task, int status, emu_buffer *answer) {
         uint64_t which = (uint64_t)words[at], rank = (uint64_t)words[at + 1];
         at += 2;
         if (which >= l->items || rank > MOST_DIMS || at + rank > count) break;
+        emu_table_lock();
         set_shape((int)rank, words + at, &l->shaped[which]->rank, l->shaped[which]->dims);
+        emu_table_unlock();
         at += rank;
     }
     if (status != 0 && answer->size > 0) {
@@ -415,38 +439,54 @@ static int answer_single(emu_task *task, int status, emu_buffer *answer) {
     return status;
 }
 
-/* Adds an input or output to the request of phase one, and to the launch if it lies in device memory. */
-static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *handle, const aclDataBuffer *buffer, const char *what) {
-    void *object = NULL, *data_object = NULL;
-    int status = emu_handle_find(handle, KIND_TENSOR_DESC, &object);
-    if (status != 0) return status;
-    const description *desc = object;
-    if (desc->dtype == ACL_DT_UNDEFINED) { /* an optional input that is absent */
-        put_word(request, WHERE_ABSENT);
-        return 0;
-    }
-    status = emu_handle_find(buffer, KIND_DATA_BUFFER, &data_object);
-    if (status != 0) return status;
-    const data_buffer *data = data_object;
-    const void *constant = desc->constant != NULL ? desc->constant : desc->placement != ACL_MEMTYPE_DEVICE ? data->data : NULL;
+/* Adds an input or output to the request of phase one. Whether it lies in device memory: then it is an item of the launch. The
+ * table is locked. */
+static bool describe_item(emu_buffer *request, single_launch *l, description *tensor, const void *data, size_t size) {
+    const void *constant = tensor->constant != NULL ? tensor->constant : tensor->placement != ACL_MEMTYPE_DEVICE ? data : NULL;
     put_word(request, constant != NULL ? WHERE_CONSTANT : WHERE_DEVICE);
-    put_word(request, desc->dtype);
-    put_word(request, desc->storage_format);
-    put_words(request, desc->dims, desc->rank);
-    put_words(request, desc->storage_rank > 0 ? desc->storage_dims : desc->dims, desc->storage_rank > 0 ? desc->storage_rank : desc->rank);
+    put_word(request, tensor->dtype);
+    put_word(request, tensor->storage_format);
+    put_words(request, tensor->dims, tensor->rank);
+    put_words(request, tensor->storage_rank > 0 ? tensor->storage_dims : tensor->dims, tensor->storage_rank > 0 ? tensor->storage_rank : tensor->rank);
     if (constant != NULL) {
-        put_bytes(request, constant, desc->constant != NULL ? desc->constant_size : data->size);
-        return 0;
+        put_bytes(request, constant, tensor->constant != NULL ? tensor->constant_size : size);
+        return false;
     }
-    put_word(request, (int64_t)data->size);
-    if (l->shaped != NULL) l->shaped[l->items] = object;
+    put_word(request, (int64_t)size);
+    if (l->shaped != NULL) {
+        emu_object_hold(tensor);
+        l->shaped[l->items] = tensor;
+    }
     l->items++;
+    return true;
+}
+
+/* Adds an input or output to the request and, if it lies in device memory, to the launch. */
+static int put_item(emu_buffer *request, single_launch *l, const aclTensorDesc *handle, const aclDataBuffer *buffer, const char *what) {
+    int status;
+    void *data = NULL;
+    size_t size = 0;
+    bool item = false;
+    emu_table_lock();
+    description *tensor = emu_object_borrow(handle, KIND_TENSOR_DESC, &status);
+    if (tensor != NULL && tensor->dtype == ACL_DT_UNDEFINED) { /* an optional input that is absent */
+        put_word(request, WHERE_ABSENT);
+    } else if (tensor != NULL) {
+        const data_buffer *memory = emu_object_borrow(buffer, KIND_DATA_BUFFER, &status);
+        if (memory != NULL) {
+            data = memory->data;
+            size = memory->size;
+            item = describe_item(request, l, tensor, data, size);
+        }
+    }
+    emu_table_unlock();
+    if (status != 0 || !item) return status;
     uint64_t offset = 0;
-    if (data->size > 0) {
-        status = emu_memory_pin(l->device, data->data, data->size, what);
+    if (size > 0) {
+        status = emu_memory_pin(l->device, data, size, what);
         if (status != 0) return status;
-        l->addresses[l->count++] = data->data;
-        offset = emu_memory_offset(l->device, data->data);
+        l->addresses[l->count++] = data;
+        offset = emu_memory_offset(l->device, data);
     }
     emu_buffer_put(&l->task.request, &offset, sizeof offset);
     return 0;
@@ -475,18 +515,14 @@ static int prepare_single(const emu_single *single, emu_buffer *request, single_
 int emu_run_single(const char *routine, const emu_single *single, aclrtStream handle) {
     ENTER(routine);
     static _Atomic uint64_t numbers;
-    emu_stream *stream;
+    EMU_HELD emu_stream *stream = NULL;
     bool arrays = (single->in_count == 0 || (single->in_descs != NULL && single->ins != NULL)) &&
                   (single->out_count == 0 || (single->out_descs != NULL && single->outs != NULL));
     if (single->type == NULL || single->in_count < 0 || single->out_count < 0 || !arrays ||
         (single->attributes != NULL && single->attributes->magic != ATTRIBUTES))
         return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "opType, an array or attr is not valid");
     int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    if (emu_config()->noop) {
-        emu_stream_release(stream);
-        return 0;
-    }
+    if (status != 0 || emu_config()->noop) return status;
     size_t most = (size_t)single->in_count + (size_t)single->out_count;
     single_launch *l = calloc(1, sizeof *l + most * sizeof l->addresses[0]);
     if (l == NULL) abort();
@@ -502,9 +538,7 @@ int emu_run_single(const char *routine, const emu_single *single, aclrtStream ha
     emu_buffer_free(&request);
     if (status == 0) status = emu_stream_enqueue(stream, &l->task);
     else finish_single(&l->task);
-    if (status == 0 && single->tell_shapes) status = emu_stream_wait(stream, -1);
-    emu_stream_release(stream);
-    return status;
+    return status == 0 && single->tell_shapes ? emu_stream_wait(stream, -1) : status;
 }
 
 API aclError aclopExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],

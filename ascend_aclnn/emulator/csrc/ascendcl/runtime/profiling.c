@@ -24,12 +24,14 @@
 #include <unistd.h>
 
 struct aclprofConfig {
+    emu_object base;
     uint32_t count;
     uint32_t devices[EMU_MAX_DEVICES];
 };
 
 struct aclprofStepInfo {
-    uint64_t begin;
+    emu_object base;
+    _Atomic uint64_t begin;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,20 +92,17 @@ API aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNu
     for (uint32_t i = 0; i < deviceNums; i++) {
         if (emu_check_device((int32_t)deviceIdList[i]) != 0) return NULL;
     }
-    aclprofConfig *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->count = deviceNums;
-    if (deviceNums > 0) memcpy(made->devices, deviceIdList, deviceNums * sizeof *deviceIdList);
-    void *handle = emu_handle_new(KIND_PROFILE_CONFIG, made);
-    if (handle == NULL) free(made);
-    return handle;
+    aclprofConfig *config = calloc(1, sizeof *config);
+    if (config == NULL) abort();
+    config->count = deviceNums;
+    if (deviceNums > 0) memcpy(config->devices, deviceIdList, deviceNums * sizeof *deviceIdList);
+    return emu_object_new(KIND_PROFILE_CONFIG, config, free);
 }
 
 API aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig) {
     ENTER_RELEASE("aclprofDestroyConfig");
-    void *object = NULL;
-    int status = emu_handle_drop(profilerConfig, KIND_PROFILE_CONFIG, &object);
-    if (status == 0) free(object);
+    int status;
+    emu_object_release(emu_object_destroy(profilerConfig, KIND_PROFILE_CONFIG, &status));
     LEAVE(status);
 }
 
@@ -114,16 +113,6 @@ static int tell(emu_device *device, uint64_t on, emu_buffer *answer) {
     int status = emu_memory_prepare(device);
     if (status == 0) status = emu_link_call(device, CALL_PROFILE, &request, answer);
     emu_buffer_free(&request);
-    return status;
-}
-
-/* A copy: another thread may destroy the object meanwhile. */
-static int read_config(const aclprofConfig *handle, aclprofConfig *config) {
-    void *object = NULL;
-    emu_table_lock();
-    int status = emu_handle_find(handle, KIND_PROFILE_CONFIG, &object);
-    if (status == 0) *config = *(const aclprofConfig *)object;
-    emu_table_unlock();
     return status;
 }
 
@@ -141,13 +130,13 @@ API aclError aclprofSetConfig(aclprofConfigType configType, const char *config, 
 
 API aclError aclprofStart(const aclprofConfig *profilerConfig) {
     ENTER("aclprofStart");
-    aclprofConfig config;
-    int status = read_config(profilerConfig, &config);
-    if (status != 0) return status;
+    int status;
+    EMU_HELD aclprofConfig *config = emu_object_acquire(profilerConfig, KIND_PROFILE_CONFIG, &status);
+    if (config == NULL) return status;
     if (!initialised || running)
         return emu_fail(running ? ACL_ERROR_PROF_ALREADY_RUN : ACL_ERROR_PROF_NOT_RUN, NULL, running ? "it runs already" : "aclprofInit must come first");
     emu_buffer answer = {0};
-    for (uint32_t i = 0; i < config.count && status == 0; i++) status = tell(&emu_devices[config.devices[i]], 1, &answer);
+    for (uint32_t i = 0; i < config->count && status == 0; i++) status = tell(&emu_devices[config->devices[i]], 1, &answer);
     emu_buffer_free(&answer);
     if (status == 0) running = true;
     return status;
@@ -166,13 +155,13 @@ static int write_trace(void) {
 
 API aclError aclprofStop(const aclprofConfig *profilerConfig) {
     ENTER("aclprofStop");
-    aclprofConfig config;
-    int status = read_config(profilerConfig, &config);
-    if (status != 0) return status;
+    int status;
+    EMU_HELD aclprofConfig *config = emu_object_acquire(profilerConfig, KIND_PROFILE_CONFIG, &status);
+    if (config == NULL) return status;
     if (!running) return emu_fail(ACL_ERROR_PROF_NOT_RUN, NULL, "aclprofStart must come first");
-    for (uint32_t i = 0; i < config.count; i++) {
+    for (uint32_t i = 0; i < config->count; i++) {
         emu_buffer answer = {0};
-        emu_device *device = &emu_devices[config.devices[i]];
+        emu_device *device = &emu_devices[config->devices[i]];
         emu_streams_drain(device);
         int failed = tell(device, 0, &answer);
         pthread_mutex_lock(&lock);
@@ -191,31 +180,23 @@ API aclError aclprofStop(const aclprofConfig *profilerConfig) {
 
 API aclprofStepInfo *aclprofCreateStepInfo(void) {
     ENTER_OR_NULL("aclprofCreateStepInfo");
-    aclprofStepInfo *made = calloc(1, sizeof *made);
-    void *handle = made != NULL ? emu_handle_new(KIND_PROFILE_STEP, made) : NULL;
-    if (handle == NULL) free(made);
-    return handle;
+    return emu_object_new(KIND_PROFILE_STEP, calloc(1, sizeof(aclprofStepInfo)), free);
 }
 
 API aclError aclprofGetStepTimestamp(aclprofStepInfo *stepInfo, aclprofStepTag tag, aclrtStream stream) {
     ENTER("aclprofGetStepTimestamp");
-    void *object = NULL;
+    int status;
     (void)stream; /* host time */
-    uint64_t begin = 0;
-    emu_table_lock();
-    int status = emu_handle_find(stepInfo, KIND_PROFILE_STEP, &object);
-    aclprofStepInfo *step = object;
-    if (status == 0 && tag == ACL_STEP_START) step->begin = emu_profile_begin();
-    else if (status == 0) begin = step->begin;
-    emu_table_unlock();
-    if (status == 0) emu_profile_end("step", begin);
+    EMU_HELD aclprofStepInfo *step = emu_object_acquire(stepInfo, KIND_PROFILE_STEP, &status);
+    if (step != NULL && tag == ACL_STEP_START) step->begin = emu_profile_begin();
+    else if (step != NULL) emu_profile_end("step", step->begin);
     return status;
 }
 
 API void aclprofDestroyStepInfo(aclprofStepInfo *stepinfo) {
-    void *object = NULL;
+    int status;
     emu_set_routine("aclprofDestroyStepInfo");
-    if (!emu_is_forked() && emu_handle_drop(stepinfo, KIND_PROFILE_STEP, &object) == 0) free(object);
+    if (!emu_is_forked()) emu_object_release(emu_object_destroy(stepinfo, KIND_PROFILE_STEP, &status));
 }
 
 __attribute__((constructor)) static void at_start(void) { emu_at_fork(FORK_PROFILING, &lock, NULL); }

@@ -18,39 +18,46 @@
 
 /* ------------------------------------------------------------------------------------------------------------ contexts */
 
-/* Makes a context with its default stream. The caller holds emu_world. */
-static int make_context(emu_device *device, bool primary, emu_context **result) {
-    emu_context *context = calloc(1, sizeof *context);
-    if (context == NULL) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
-    context->device = device;
-    context->primary = primary;
-    context->handle = emu_handle_new(KIND_CONTEXT, context);
-    int status = context->handle != NULL ? emu_stream_new(context, 0, 0, &context->default_stream) : ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
-    if (status != 0) {
-        emu_handle_reclaim(context->handle);
-        free(context);
-        return status;
-    }
-    emu_stream_adopt(context->default_stream);
-    emu_handle_hide(emu_stream_handle(context->default_stream));
-    if (primary) emu_handle_hide(context->handle);
-    context->next = device->contexts;
-    device->contexts = context;
-    *result = context;
-    return 0;
+/* Takes a context out of its device's list, whose reference the caller gets; false when another thread has done so. The caller
+ * holds emu_world. */
+static bool unlist_context(emu_context *context) {
+    emu_context **link = &context->device->contexts;
+    while (*link != NULL && *link != context) link = &(*link)->next;
+    bool listed = *link != NULL;
+    if (listed) *link = context->next;
+    context->ended = true;
+    return listed;
 }
 
-/* Ends a context whose handle is gone. The structure stays: streams in use still point to it. */
+/* Ends a context that has been taken out of the list. */
 static int end_context(emu_context *context) {
-    pthread_mutex_lock(&emu_world);
-    for (emu_context **link = &context->device->contexts; *link != NULL; link = &(*link)->next) {
-        if (*link == context) {
-            *link = context->next;
-            break;
-        }
+    emu_object_reclaim(context);
+    int status = emu_streams_reclaim(context);
+    emu_object_release(context);
+    return status;
+}
+
+/* Makes a context with its default stream; the caller gets a reference. The caller holds emu_world. */
+static int make_context(emu_device *device, bool primary, emu_context **result) {
+    emu_context *context = calloc(1, sizeof *context);
+    if (context != NULL) *context = (emu_context){.base.references = 1, .device = device, .primary = primary};
+    if (emu_object_new(KIND_CONTEXT, context, free) == NULL) {
+        emu_object_release(context);
+        return ACL_ERROR_RT_RESOURCE_ALLOC_FAIL;
     }
-    pthread_mutex_unlock(&emu_world);
-    return emu_streams_reclaim(context);
+    int status = emu_stream_new(context, 0, 0, &context->default_stream);
+    if (status != 0) {
+        emu_object_reclaim(context);
+        emu_object_release(context);
+        return status;
+    }
+    emu_handle_hide(context->default_stream);
+    if (primary) emu_handle_hide(context->base.handle);
+    context->next = device->contexts;
+    device->contexts = context;
+    emu_object_hold(context);
+    *result = context;
+    return 0;
 }
 
 API aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
@@ -59,50 +66,56 @@ API aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId) {
     int status = emu_check_device(deviceId);
     if (status != 0) return status;
     emu_device *device = &emu_devices[deviceId];
-    emu_context *made = NULL;
+    EMU_HELD emu_context *created = NULL;
     pthread_mutex_lock(&emu_world);
     status = emu_process_join(device);
     if (status == 0) status = emu_memory_open(device);
-    if (status == 0) status = make_context(device, false, &made);
+    if (status == 0) status = make_context(device, false, &created);
     pthread_mutex_unlock(&emu_world);
-    if (status == 0) emu_set_current(*context = made->handle);
+    if (status == 0) {
+        emu_set_current(created);
+        *context = created->base.handle;
+    }
     return status;
 }
 
-API aclError aclrtDestroyContext(aclrtContext context) {
+API aclError aclrtDestroyContext(aclrtContext handle) {
     ENTER_RELEASE("aclrtDestroyContext");
-    void *object = NULL;
-    int status = emu_handle_find(context, KIND_CONTEXT, &object);
-    if (status == 0 && ((emu_context *)object)->primary)
+    int status;
+    EMU_HELD emu_context *context = emu_object_acquire(handle, KIND_CONTEXT, &status);
+    if (context != NULL && context->primary)
         status = emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the default context ends with aclrtResetDevice");
     else
-        status = emu_handle_drop(context, KIND_CONTEXT, &object);
+        emu_object_release(emu_object_destroy(handle, KIND_CONTEXT, &status));
     if (status == 0) {
-        if (emu_current_handle() == context) emu_set_current(NULL);
-        status = end_context(object);
+        if (emu_current_handle() == handle) emu_set_current(NULL);
+        pthread_mutex_lock(&emu_world);
+        bool listed = unlist_context(context);
+        pthread_mutex_unlock(&emu_world);
+        if (listed) status = end_context(context);
     }
     LEAVE(status);
 }
 
-API aclError aclrtSetCurrentContext(aclrtContext context) {
+API aclError aclrtSetCurrentContext(aclrtContext handle) {
     ENTER("aclrtSetCurrentContext");
-    void *object;
-    int status = emu_handle_find(context, KIND_CONTEXT, &object);
-    if (status == 0) emu_set_current(context);
+    int status;
+    EMU_HELD emu_context *context = emu_object_acquire(handle, KIND_CONTEXT, &status);
+    if (context != NULL) emu_set_current(context);
     return status;
 }
 
 API aclError aclrtGetCurrentContext(aclrtContext *context) {
     ENTER("aclrtGetCurrentContext");
-    emu_context *found;
+    emu_context *current;
     if (context == NULL) return emu_null_argument("context");
     if (emu_current_handle() == NULL && emu_claims(8, 5) && !emu_claims(9, 0)) {
         *context = NULL; /* 8.5: no context is no failure */
         return 0;
     }
     if (emu_current_handle() == NULL) return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE", "no device is set on this thread");
-    int status = emu_current_context(&found);
-    if (status == 0) *context = found->handle;
+    int status = emu_current_context(&current);
+    if (status == 0) *context = current->base.handle;
     return status;
 }
 
@@ -113,15 +126,21 @@ API aclError aclrtSetDevice(int32_t deviceId) {
     int status = emu_check_device(deviceId);
     if (status != 0) return status;
     emu_device *device = &emu_devices[deviceId];
+    EMU_HELD emu_context *primary = NULL;
     pthread_mutex_lock(&emu_world);
     status = emu_process_join(device);
     if (status == 0) status = emu_memory_open(device);
-    if (status == 0 && device->primary == NULL) status = make_context(device, true, &device->primary);
+    if (status == 0 && device->primary != NULL) {
+        primary = device->primary;
+        emu_object_hold(primary);
+    } else if (status == 0) {
+        status = make_context(device, true, &primary);
+        device->primary = primary;
+    }
     if (status == 0) device->set_count++;
-    void *handle = status == 0 ? device->primary->handle : NULL;
     pthread_mutex_unlock(&emu_world);
     if (status == 0) status = emu_link_check(device);
-    if (status == 0) emu_set_current(handle);
+    if (status == 0) emu_set_current(primary);
     return status;
 }
 
@@ -131,19 +150,18 @@ static int clear_device(emu_device *device) {
     for (;;) {
         pthread_mutex_lock(&emu_world);
         emu_context *context = device->contexts;
+        if (context != NULL) (void)unlist_context(context);
+        device->primary = NULL;
+        device->set_count = 0;
         pthread_mutex_unlock(&emu_world);
         if (context == NULL) break;
-        emu_handle_reclaim(context->handle);
         int failed = end_context(context);
         if (status == 0) status = failed;
     }
     pthread_mutex_lock(&emu_world);
-    device->primary = NULL;
-    device->set_count = 0;
-    device->streams = 0;
     device->peers = 0;
     device->communicators = 0;
-    emu_process_leave(device);
+    if (device->contexts == NULL) emu_process_leave(device); /* unless another thread has set the device again */
     pthread_mutex_unlock(&emu_world);
     bool shared = emu_ipc_clear(device);
     emu_host_unmap_all(device);
@@ -170,13 +188,16 @@ static int reset_device(int32_t id, bool force) {
     if (primary != NULL && !last) device->set_count--;
     bool others = false;
     for (emu_context *context = device->contexts; context != NULL; context = context->next) others |= !context->primary;
-    if (last && others) device->primary = NULL, device->set_count = 0;
+    if (last && others) {
+        (void)unlist_context(primary);
+        device->primary = NULL;
+        device->set_count = 0;
+    }
     pthread_mutex_unlock(&emu_world);
     if (primary == NULL)
         return emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE", "device %d has not been set", id);
     if (!last) return 0;
     if (!others) return clear_device(device);
-    emu_handle_reclaim(primary->handle);
     return end_context(primary);
 }
 

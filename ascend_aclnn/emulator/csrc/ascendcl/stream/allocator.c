@@ -15,27 +15,31 @@ struct emu_allocator {
     aclrtAllocatorGetAddrFromBlockFunc address;
 };
 
+typedef struct {
+    emu_object base;
+    emu_allocator values;
+} description;
+
 API aclrtAllocatorDesc aclrtAllocatorCreateDesc(void) {
     ENTER_OR_NULL("aclrtAllocatorCreateDesc");
-    emu_allocator *made = calloc(1, sizeof *made);
-    void *handle = made != NULL ? emu_handle_new(KIND_ALLOCATOR, made) : NULL;
-    if (handle == NULL) free(made);
-    return handle;
+    return emu_object_new(KIND_ALLOCATOR, calloc(1, sizeof(description)), free);
 }
 
 API aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc) {
     ENTER_RELEASE("aclrtAllocatorDestroyDesc");
-    void *object = NULL;
-    int status = emu_handle_drop(allocatorDesc, KIND_ALLOCATOR, &object);
-    if (status == 0) free(object);
+    int status;
+    emu_object_release(emu_object_destroy(allocatorDesc, KIND_ALLOCATOR, &status));
     LEAVE(status);
 }
 
-#define SET(member, value)                                                    \
-    if ((value) == NULL) return emu_null_argument(#value);                    \
-    void *object;                                                             \
-    int status = emu_handle_find(allocatorDesc, KIND_ALLOCATOR, &object);     \
-    if (status == 0) ((emu_allocator *)object)->member = (value);             \
+/* Locked, as a stream may be taking a copy. */
+#define SET(member, value)                                                                          \
+    int status;                                                                                     \
+    if ((value) == NULL) return emu_null_argument(#value);                                          \
+    emu_table_lock();                                                                               \
+    description *description_ = emu_object_borrow(allocatorDesc, KIND_ALLOCATOR, &status);          \
+    if (description_ != NULL) description_->values.member = (value);                                \
+    emu_table_unlock();                                                                             \
     return status
 
 API aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator) {
@@ -63,39 +67,47 @@ API aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allo
     SET(address, func);
 }
 
-/* Sets a stream's allocator, or removes it. */
-static int give(aclrtStream handle, emu_allocator *allocator) {
-    emu_stream *stream;
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
+/* Sets a stream's allocator, or removes it; frees the one that it had. */
+static void set_allocator(emu_stream *stream, emu_allocator *allocator) {
     pthread_mutex_lock(&stream->lock);
-    emu_allocator *before = stream->allocator;
+    emu_allocator *previous = stream->allocator;
     stream->allocator = allocator;
     pthread_mutex_unlock(&stream->lock);
-    free(before);
-    emu_stream_release(stream);
-    return 0;
+    free(previous);
 }
 
-API aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc) {
-    ENTER("aclrtAllocatorRegister");
-    void *object;
-    if (stream == NULL) return emu_null_argument("stream");
-    int status = emu_handle_find(allocatorDesc, KIND_ALLOCATOR, &object);
-    if (status != 0) return status;
-    const emu_allocator *allocator = object;
-    if (allocator->object == NULL || allocator->allocate == NULL || allocator->free == NULL || allocator->address == NULL)
-        return emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "allocatorDesc needs an allocator and its functions alloc, free and get address");
+/* A copy of an allocator with all that a stream needs; NULL with a status. */
+static emu_allocator *copy_allocator(aclrtAllocatorDesc handle, int *status) {
     emu_allocator *copy = malloc(sizeof *copy);
     if (copy == NULL) abort();
-    *copy = *allocator;
-    status = give(stream, copy);
-    if (status != 0) free(copy);
+    emu_table_lock();
+    const description *registered = emu_object_borrow(handle, KIND_ALLOCATOR, status);
+    if (registered != NULL) *copy = registered->values;
+    emu_table_unlock();
+    if (*status == 0 && (copy->object == NULL || copy->allocate == NULL || copy->free == NULL || copy->address == NULL))
+        *status = emu_fail(ACL_ERROR_INVALID_PARAM, NULL, "allocatorDesc needs an allocator and its functions alloc, free and get address");
+    if (*status == 0) return copy;
+    free(copy);
+    return NULL;
+}
+
+API aclError aclrtAllocatorRegister(aclrtStream handle, aclrtAllocatorDesc allocatorDesc) {
+    ENTER("aclrtAllocatorRegister");
+    EMU_HELD emu_stream *stream = NULL;
+    int status;
+    if (handle == NULL) return emu_null_argument("stream");
+    emu_allocator *allocator = copy_allocator(allocatorDesc, &status);
+    if (allocator == NULL) return status;
+    status = emu_stream_acquire(handle, &stream);
+    if (status == 0) set_allocator(stream, allocator);
+    else free(allocator);
     return status;
 }
 
-API aclError aclrtAllocatorUnregister(aclrtStream stream) {
+API aclError aclrtAllocatorUnregister(aclrtStream handle) {
     ENTER_RELEASE("aclrtAllocatorUnregister");
-    int status = stream == NULL ? emu_null_argument("stream") : give(stream, NULL);
+    EMU_HELD emu_stream *stream = NULL;
+    int status = handle == NULL ? emu_null_argument("stream") : emu_stream_acquire(handle, &stream);
+    if (status == 0) set_allocator(stream, NULL);
     LEAVE(status);
 }

@@ -28,7 +28,7 @@ static void finish_callback(emu_task *task) { free(task); }
 
 API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args) {
     ENTER("aclrtLaunchHostFunc");
-    emu_stream *target;
+    EMU_HELD emu_stream *target = NULL;
     if (fn == NULL) return emu_null_argument("fn");
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
@@ -37,9 +37,7 @@ API aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *arg
     call->task = (emu_task){.run = run_host_function, .slow = true, .finish = finish_callback, .routine = emu_routine()};
     call->function = fn;
     call->argument = args;
-    status = emu_stream_enqueue(target, &call->task);
-    emu_stream_release(target);
-    return status;
+    return emu_stream_enqueue(target, &call->task);
 }
 
 /* Callbacks that wait for a thread to call aclrtProcessReport. */
@@ -67,7 +65,7 @@ static report_queue *queue_of(uint64_t thread) {
 
 API aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
     ENTER("aclrtSubscribeReport");
-    emu_stream *target;
+    EMU_HELD emu_stream *target = NULL;
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
     pthread_once(&reports_once, make_reports);
@@ -87,13 +85,12 @@ API aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
         target->subscriber = threadId;
     }
     pthread_mutex_unlock(&reports_lock);
-    emu_stream_release(target);
     return status == 0 ? 0 : emu_fail(status, NULL, "the stream is subscribed already");
 }
 
 API aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
     ENTER("aclrtUnSubscribeReport");
-    emu_stream *target;
+    EMU_HELD emu_stream *target = NULL;
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
     pthread_mutex_lock(&reports_lock);
@@ -101,7 +98,6 @@ API aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
     if (target->subscriber != threadId || queue == NULL) status = ACL_ERROR_RT_THREAD_SUBSCRIBE;
     else queue->streams--, target->subscriber = 0;
     pthread_mutex_unlock(&reports_lock);
-    emu_stream_release(target);
     return status == 0 ? 0 : emu_fail(status, NULL, "the thread is not subscribed to the stream");
 }
 
@@ -130,23 +126,18 @@ static int run_callback(emu_task *task, emu_stream *stream) {
 
 API aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream) {
     ENTER("aclrtLaunchCallback");
-    emu_stream *target;
+    EMU_HELD emu_stream *target = NULL;
     if (fn == NULL) return emu_null_argument("fn");
     int status = emu_stream_acquire(stream, &target);
     if (status != 0) return status;
-    if (target->subscriber == 0) {
-        emu_stream_release(target);
-        return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "aclrtSubscribeReport must come first");
-    }
+    if (target->subscriber == 0) return emu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, NULL, "aclrtSubscribeReport must come first");
     callback *call = calloc(1, sizeof *call);
     if (call == NULL) abort();
     call->task = (emu_task){.run = run_callback, .slow = true, .finish = finish_callback, .routine = emu_routine()};
     call->function = fn;
     call->argument = userData;
     call->blocks = blockType == ACL_CALLBACK_BLOCK;
-    status = emu_stream_enqueue(target, &call->task);
-    emu_stream_release(target);
-    return status;
+    return emu_stream_enqueue(target, &call->task);
 }
 
 API aclError aclrtProcessReport(int32_t timeout) {

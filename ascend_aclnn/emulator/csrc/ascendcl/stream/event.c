@@ -16,7 +16,7 @@
  * destroyed meanwhile. */
 typedef struct {
     _Atomic uint32_t references;
-    emu_stream *stream;
+    emu_stream *stream; /* with a reference */
     uint64_t sequence;
     _Atomic bool done;
     _Atomic uint64_t time;
@@ -24,90 +24,102 @@ typedef struct {
     uint64_t number;    /* and the recording's number in it */
 } recording;
 
+/* The functions that create events. */
+typedef enum { CREATED_PLAIN, CREATED_WITH_FLAG, CREATED_EX } creator;
+
 typedef struct {
+    emu_object base;
     emu_device *device;
-    emu_context *context;
     uint32_t flags;
-    enum { EVENT_PLAIN, EVENT_FLAG, EVENT_EX } made;
+    creator creator;
     recording *latest; /* NULL: not recorded, or reset; under events_lock */
     uint32_t id;
     emu_shared *shared; /* of an event shared with other processes: its recordings are in a table that they read */
-} event;
+} emu_event;
 
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t event_ids = 1;
 
 static void drop_recording(recording *record) {
     if (record == NULL || --record->references > 0) return;
-    emu_stream_release(record->stream);
+    emu_object_release(record->stream);
     emu_shared_release(record->shared);
     free(record);
 }
 
-static recording *latest_of(const event *which) {
+static recording *latest_of(const emu_event *event) {
     pthread_mutex_lock(&events_lock);
-    recording *record = which->latest;
+    recording *record = event->latest;
     if (record != NULL) record->references++;
     pthread_mutex_unlock(&events_lock);
     return record;
 }
 
-static void set_latest(event *which, recording *record) {
+static void set_latest(emu_event *event, recording *record) {
     pthread_mutex_lock(&events_lock);
-    recording *old = which->latest;
-    which->latest = record;
+    recording *old = event->latest;
+    event->latest = record;
     pthread_mutex_unlock(&events_lock);
     drop_recording(old);
 }
 
-static int find_event(aclrtEvent handle, event **result) {
-    emu_context *context;
-    void *object;
-    int status = emu_current_context(&context);
-    if (status == 0) status = emu_handle_find(handle, KIND_EVENT, &object);
-    if (status == 0) *result = object;
-    return status;
+static void free_event(void *object) {
+    emu_event *event = object;
+    drop_recording(event->latest);
+    emu_shared_release(event->shared);
+    free(event);
 }
 
-/* The event takes over the shared object, unless this fails. */
-static int add_event(aclrtEvent *handle, uint32_t flags, int made, emu_shared *shared) {
+/* The event behind a handle, with a reference; NULL with a status. */
+static emu_event *acquire_event(aclrtEvent handle, int *status) {
     emu_context *context;
-    int status = emu_current_context(&context);
-    if (status != 0) return status;
-    emu_device *device = context->device;
+    *status = emu_current_context(&context);
+    return *status == 0 ? emu_object_acquire(handle, KIND_EVENT, status) : NULL;
+}
+
+/* An event and a stream, each with a reference. */
+static int acquire_both(aclrtEvent handle, emu_event **event, aclrtStream stream_handle, emu_stream **stream) {
+    int status;
+    *event = acquire_event(handle, &status);
+    return status != 0 ? status : emu_stream_acquire(stream_handle, stream);
+}
+
+/* Changes the number of the device's events, and returns it. */
+static uint32_t count_events(emu_device *device, int32_t more) {
     pthread_mutex_lock(&emu_world);
-    uint32_t count = ++device->events;
+    uint32_t count = device->events += (uint32_t)more;
     pthread_mutex_unlock(&emu_world);
-    event *made_event = NULL;
-    if (made != EVENT_EX && count > (uint32_t)emu_config()->soc.events) {
-        status = emu_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, NULL, "%u events exist, the limit of %s", count - 1,
-                          emu_config()->soc.name);
-    } else {
-        made_event = calloc(1, sizeof *made_event);
-        if (made_event != NULL) {
-            *made_event = (event){device, context, flags, made, NULL, event_ids++, shared};
-            *handle = emu_handle_new(KIND_EVENT, made_event);
-            if (*handle == NULL) status = ACL_ERROR_RT_NO_EVENT_RESOURCE;
-        } else {
-            status = emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
-        }
-    }
+    return count;
+}
+
+/* The event takes over the shared object, also when this fails. */
+static int add_event(aclrtEvent *handle, uint32_t flags, creator creator, emu_shared *shared) {
+    emu_context *context;
+    int status = emu_current_context(&context);
     if (status != 0) {
-        free(made_event);
-        pthread_mutex_lock(&emu_world);
-        device->events--;
-        pthread_mutex_unlock(&emu_world);
+        emu_shared_release(shared);
+        return status;
     }
+    uint32_t count = count_events(context->device, 1);
+    if (creator != CREATED_EX && count > (uint32_t)emu_config()->soc.events) {
+        status = emu_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, NULL, "%u events exist, the limit of %s", count - 1, emu_config()->soc.name);
+        emu_shared_release(shared);
+    } else {
+        emu_event *event = calloc(1, sizeof *event);
+        if (event == NULL) abort();
+        *event = (emu_event){.device = context->device, .flags = flags, .creator = creator, .id = event_ids++, .shared = shared};
+        *handle = emu_object_new(KIND_EVENT, event, free_event);
+        if (*handle == NULL) status = ACL_ERROR_RT_NO_EVENT_RESOURCE;
+    }
+    if (status != 0) count_events(context->device, -1);
     return status;
 }
 
-static int create_event(aclrtEvent *handle, uint32_t flags, int made) {
+static int create_event(aclrtEvent *handle, uint32_t flags, creator creator) {
     emu_shared *shared = NULL;
     if (handle == NULL) return emu_null_argument("event");
     int status = (flags & ACL_EVENT_IPC) != 0 ? emu_shared_new(SHARED_EVENT, true, -1, 0, 0, &shared) : 0;
-    if (status == 0) status = add_event(handle, flags, made, shared);
-    if (status != 0) emu_shared_release(shared);
-    return status;
+    return status != 0 ? status : add_event(handle, flags, creator, shared);
 }
 
 #define EVERY_FLAG (ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE | ACL_EVENT_EXTERNAL | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_IPC)
@@ -120,34 +132,26 @@ static int check_flags(uint32_t flags) {
 
 API aclError aclrtCreateEvent(aclrtEvent *event) {
     ENTER("aclrtCreateEvent");
-    return create_event(event, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, EVENT_PLAIN);
+    return create_event(event, ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE, CREATED_PLAIN);
 }
 
 API aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag) {
     ENTER("aclrtCreateEventWithFlag");
     int status = check_flags(flag);
-    return status != 0 ? status : create_event(event, flag, EVENT_FLAG);
+    return status != 0 ? status : create_event(event, flag, CREATED_WITH_FLAG);
 }
 
 API aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
     ENTER("aclrtCreateEventExWithFlag");
     int status = check_flags(flag);
-    return status != 0 ? status : create_event(event, flag, EVENT_EX);
+    return status != 0 ? status : create_event(event, flag, CREATED_EX);
 }
 
 API aclError aclrtDestroyEvent(aclrtEvent handle) {
     ENTER_RELEASE("aclrtDestroyEvent");
-    void *object = NULL;
-    int status = emu_handle_drop(handle, KIND_EVENT, &object);
-    if (status == 0) {
-        event *old = object;
-        set_latest(old, NULL);
-        pthread_mutex_lock(&emu_world);
-        old->device->events--;
-        pthread_mutex_unlock(&emu_world);
-        emu_shared_release(old->shared);
-        free(old);
-    }
+    int status;
+    EMU_HELD emu_event *event = emu_object_destroy(handle, KIND_EVENT, &status);
+    if (event != NULL) count_events(event->device, -1);
     LEAVE(status);
 }
 
@@ -171,46 +175,47 @@ static int run_record(emu_task *task, emu_stream *stream) {
 }
 
 static emu_task *make_event_task(recording *record, emu_task task) {
-    event_task *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->task = task;
-    made->task.finish = finish_event;
-    made->task.routine = emu_routine();
-    made->record = record;
-    return &made->task;
+    event_task *result = calloc(1, sizeof *result);
+    if (result == NULL) abort();
+    result->task = task;
+    result->task.finish = finish_event;
+    result->task.routine = emu_routine();
+    result->record = record;
+    return &result->task;
 }
 
 static int record_event(aclrtEvent handle, aclrtStream stream_handle) {
-    event *which;
-    emu_stream *stream;
-    int status = find_event(handle, &which);
-    if (status == 0) status = emu_stream_acquire(stream_handle, &stream);
+    EMU_HELD emu_event *event = NULL;
+    EMU_HELD emu_stream *stream = NULL;
+    int status = acquire_both(handle, &event, stream_handle, &stream);
     if (status != 0) return status;
-    if (which->device != stream->device) {
-        emu_stream_release(stream);
+    if (event->device != stream->device)
         return emu_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EMULATOR_WRONG_CONTEXT", "the event is of device %d, the stream of device %d",
-                        which->device->id, stream->device->id);
-    }
+                        event->device->id, stream->device->id);
     recording *record = calloc(1, sizeof *record);
     if (record == NULL) abort();
     record->references = 2; /* the event's and the task's */
     record->stream = stream;
-    stream->references++;
-    if (which->shared != NULL) {
-        record->shared = which->shared;
+    emu_object_hold(stream);
+    if (event->shared != NULL) {
+        record->shared = event->shared;
         emu_shared_hold(record->shared);
         record->number = emu_shared_record(record->shared);
     }
     /* When it passes matters only where time is measured, or other processes wait. */
-    bool quiet = (which->flags & ACL_EVENT_TIME_LINE) == 0 && which->shared == NULL;
+    bool quiet = (event->flags & ACL_EVENT_TIME_LINE) == 0 && event->shared == NULL;
     emu_task *task = make_event_task(record, (emu_task){.run = run_record, .quiet = quiet});
     task->number = &record->sequence;
     status = emu_stream_enqueue(stream, task);
-    if (status == 0) set_latest(which, record);
-    if (status == 0 && record->shared != NULL) emu_stream_let_run(stream, record->sequence); /* other processes may wait for it */
-    if (status != 0) drop_recording(record);
-    emu_stream_release(stream);
-    return status;
+    if (status != 0) {
+        drop_recording(record);
+        return status;
+    }
+    bool shared = record->shared != NULL;
+    uint64_t sequence = record->sequence;
+    set_latest(event, record); /* another thread may replace it at once */
+    if (shared) emu_stream_let_run(stream, sequence); /* other processes may wait for it */
+    return 0;
 }
 
 API aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
@@ -225,8 +230,8 @@ API aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint
 }
 
 /* Whether the latest recording is another process's. */
-static bool is_elsewhere(const event *which, const recording *record) {
-    return which->shared != NULL && emu_shared_latest(which->shared) > (record != NULL ? record->number : 0);
+static bool is_elsewhere(const emu_event *event, const recording *record) {
+    return event->shared != NULL && emu_shared_latest(event->shared) > (record != NULL ? record->number : 0);
 }
 
 typedef struct {
@@ -252,39 +257,36 @@ static int run_wait_elsewhere(emu_task *task, emu_stream *stream) {
     return check_recorder(passed);
 }
 
-static int wait_elsewhere(emu_stream *stream, const event *which) {
-    shared_task *made = calloc(1, sizeof *made);
-    if (made == NULL) abort();
-    made->task = (emu_task){.run = run_wait_elsewhere, .slow = true, .finish = finish_shared, .routine = emu_routine()};
-    made->shared = which->shared;
-    emu_shared_hold(made->shared);
-    made->number = emu_shared_latest(made->shared);
-    return emu_stream_enqueue(stream, &made->task);
+static int wait_elsewhere(emu_stream *stream, const emu_event *event) {
+    shared_task *wait = calloc(1, sizeof *wait);
+    if (wait == NULL) abort();
+    wait->task = (emu_task){.run = run_wait_elsewhere, .slow = true, .finish = finish_shared, .routine = emu_routine()};
+    wait->shared = event->shared;
+    emu_shared_hold(wait->shared);
+    wait->number = emu_shared_latest(wait->shared);
+    return emu_stream_enqueue(stream, &wait->task);
 }
 
 static int wait_event(aclrtStream stream_handle, aclrtEvent handle) {
-    event *which;
-    emu_stream *stream;
-    int status = find_event(handle, &which);
-    if (status == 0) status = emu_stream_acquire(stream_handle, &stream);
+    EMU_HELD emu_event *event = NULL;
+    EMU_HELD emu_stream *stream = NULL;
+    int status = acquire_both(handle, &event, stream_handle, &stream);
     if (status != 0) return status;
-    if (which->made == EVENT_FLAG && (which->flags & ACL_EVENT_SYNC) == 0) {
-        emu_stream_release(stream);
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", which->flags);
-    }
-    recording *record = latest_of(which);
-    if (is_elsewhere(which, record)) {
+    if (event->creator == CREATED_WITH_FLAG && (event->flags & ACL_EVENT_SYNC) == 0)
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_SYNC", event->flags);
+    recording *record = latest_of(event);
+    if (is_elsewhere(event, record)) {
         drop_recording(record);
-        status = wait_elsewhere(stream, which);
-    } else if (record != NULL) {
-        if (!record->done) emu_stream_poll(record->stream);
-        /* The error of the other stream is reported when that stream is synchronised. */
-        emu_task wait = {.quiet = true, .awaited = record->stream, .until = record->sequence};
-        if (record->done) drop_recording(record);
-        else status = emu_stream_enqueue(stream, make_event_task(record, wait));
+        return wait_elsewhere(stream, event);
     }
-    emu_stream_release(stream);
-    return status;
+    if (record != NULL && !record->done) emu_stream_poll(record->stream);
+    if (record == NULL || record->done) {
+        drop_recording(record);
+        return 0;
+    }
+    /* The error of the other stream is reported when that stream is synchronised. */
+    emu_task wait = {.quiet = true, .awaited = record->stream, .until = record->sequence};
+    return emu_stream_enqueue(stream, make_event_task(record, wait));
 }
 
 API aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
@@ -300,48 +302,40 @@ API aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent even
 
 API aclError aclrtResetEvent(aclrtEvent handle, aclrtStream stream_handle) {
     ENTER("aclrtResetEvent");
-    event *which;
-    emu_stream *stream;
-    int status = find_event(handle, &which);
-    if (status == 0) status = emu_stream_acquire(stream_handle, &stream);
+    EMU_HELD emu_event *event = NULL;
+    EMU_HELD emu_stream *stream = NULL;
+    int status = acquire_both(handle, &event, stream_handle, &stream);
     if (status != 0) return status;
-    emu_stream_release(stream);
-    if (which->made != EVENT_FLAG)
+    if (event->creator != CREATED_WITH_FLAG)
         return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "only events of aclrtCreateEventWithFlag can be reset");
-    set_latest(which, NULL);
+    set_latest(event, NULL);
     return 0;
 }
 
-/* Whether the recording has passed. */
-static int query_event(aclrtEvent handle, bool *done) {
-    event *which;
-    int status = find_event(handle, &which);
-    if (status != 0) return status;
-    recording *record = latest_of(which);
-    if (is_elsewhere(which, record)) {
+/* Whether the latest recording has passed. `any_creator`: also for events of aclrtCreateEventExWithFlag. */
+static int query_event(aclrtEvent handle, bool any_creator, bool *done) {
+    int status;
+    EMU_HELD emu_event *event = acquire_event(handle, &status);
+    if (event == NULL) return status;
+    if (event->creator == CREATED_EX && !any_creator)
+        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "not for events of aclrtCreateEventExWithFlag");
+    recording *record = latest_of(event);
+    if (is_elsewhere(event, record)) {
         drop_recording(record);
-        int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), 0);
+        int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), 0);
         *done = passed != 0;
         return check_recorder(passed);
     }
-    *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : which->made == EVENT_EX;
+    *done = record != NULL ? record->done || emu_stream_passed(record->stream, record->sequence) : event->creator == CREATED_EX;
     drop_recording(record);
     return 0;
-}
-
-static int refuse_ex(aclrtEvent handle) {
-    event *which;
-    int status = find_event(handle, &which);
-    if (status == 0 && which->made == EVENT_EX)
-        return emu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, NULL, "not for events of aclrtCreateEventExWithFlag");
-    return status;
 }
 
 API aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status) {
     ENTER("aclrtQueryEventStatus");
     bool done;
     if (status == NULL) return emu_null_argument("status");
-    int failed = query_event(event, &done);
+    int failed = query_event(event, true, &done);
     if (failed == 0) *status = done ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return failed;
 }
@@ -351,8 +345,7 @@ API aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status) {
     ENTER("aclrtQueryEvent");
     bool done;
     if (status == NULL) return emu_null_argument("status");
-    int failed = refuse_ex(event);
-    if (failed == 0) failed = query_event(event, &done);
+    int failed = query_event(event, false, &done);
     if (failed == 0) *status = done ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return failed;
 }
@@ -361,8 +354,7 @@ API aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus *s
     ENTER("aclrtQueryEventWaitStatus");
     bool done;
     if (status == NULL) return emu_null_argument("status");
-    int failed = refuse_ex(event);
-    if (failed == 0) failed = query_event(event, &done);
+    int failed = query_event(event, false, &done);
     if (failed == 0) *status = done ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
     return failed;
 }
@@ -372,16 +364,16 @@ static int event_timed_out(int32_t timeout) {
 }
 
 static int synchronize_event(aclrtEvent handle, int32_t timeout) {
-    event *which;
-    int status = find_event(handle, &which);
-    if (status != 0) return status;
-    recording *record = latest_of(which);
-    if (is_elsewhere(which, record)) {
-        int passed = emu_shared_wait(which->shared, emu_shared_latest(which->shared), timeout);
-        status = passed != 0 ? check_recorder(passed)
-                             : event_timed_out(timeout);
-    } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout))
+    int status;
+    EMU_HELD emu_event *event = acquire_event(handle, &status);
+    if (event == NULL) return status;
+    recording *record = latest_of(event);
+    if (is_elsewhere(event, record)) {
+        int passed = emu_shared_wait(event->shared, emu_shared_latest(event->shared), timeout);
+        status = passed != 0 ? check_recorder(passed) : event_timed_out(timeout);
+    } else if (record != NULL && !record->done && !emu_stream_wait_for(record->stream, record->sequence, timeout)) {
         status = event_timed_out(timeout);
+    }
     drop_recording(record);
     return status;
 }
@@ -399,13 +391,13 @@ API aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)
 
 /* When an event passed, in nanoseconds. */
 static int time_of(aclrtEvent handle, uint64_t *time) {
-    event *which;
-    int status = find_event(handle, &which);
-    if (status != 0) return status;
-    if ((which->flags & ACL_EVENT_TIME_LINE) == 0)
+    int status;
+    EMU_HELD emu_event *event = acquire_event(handle, &status);
+    if (event == NULL) return status;
+    if ((event->flags & ACL_EVENT_TIME_LINE) == 0)
         return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_TIME_LINE",
-                        which->flags);
-    recording *record = latest_of(which);
+                        event->flags);
+    recording *record = latest_of(event);
     if (record == NULL) return emu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, NULL, "the event has not been recorded");
     if (record->done) *time = record->time;
     else status = emu_fail(ACL_ERROR_RT_EVENT_NOT_COMPLETE, NULL, "the event has not passed yet; synchronize first");
@@ -434,12 +426,12 @@ API aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp) {
     return status;
 }
 
-API aclError aclrtGetEventId(aclrtEvent event_handle, uint32_t *eventId) {
+API aclError aclrtGetEventId(aclrtEvent handle, uint32_t *eventId) {
     ENTER("aclrtGetEventId");
-    event *which;
+    int status;
     if (eventId == NULL) return emu_null_argument("eventId");
-    int status = find_event(event_handle, &which);
-    if (status == 0) *eventId = which->id;
+    EMU_HELD emu_event *event = acquire_event(handle, &status);
+    if (event != NULL) *eventId = event->id;
     return status;
 }
 
@@ -456,13 +448,13 @@ API aclError aclrtGetEventAvailNum(uint32_t *eventCount) {
 
 API aclError aclrtIpcGetEventHandle(aclrtEvent handle, aclrtIpcEventHandle *result) {
     ENTER("aclrtIpcGetEventHandle");
-    event *which;
+    int status;
     if (result == NULL) return emu_null_argument("handle");
-    int status = find_event(handle, &which);
-    if (status != 0) return status;
-    if (which->shared == NULL || !emu_shared_mine(which->shared))
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_IPC, or by another process", which->flags);
-    uint64_t name = emu_shared_name(which->shared);
+    EMU_HELD emu_event *event = acquire_event(handle, &status);
+    if (event == NULL) return status;
+    if (event->shared == NULL || !emu_shared_mine(event->shared))
+        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the event was made with flag %#x, without ACL_EVENT_IPC, or by another process", event->flags);
+    uint64_t name = emu_shared_name(event->shared);
     memset(result, 0, sizeof *result);
     memcpy(result, &name, sizeof name);
     return 0;
@@ -475,7 +467,5 @@ API aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *res
     if (result == NULL) return emu_null_argument("event");
     memcpy(&name, &handle, sizeof name);
     int status = emu_shared_open(name, SHARED_EVENT, &shared);
-    if (status == 0) status = add_event(result, ACL_EVENT_IPC, EVENT_EX, shared);
-    if (status != 0) emu_shared_release(shared);
-    return status;
+    return status != 0 ? status : add_event(result, ACL_EVENT_IPC, CREATED_EX, shared);
 }

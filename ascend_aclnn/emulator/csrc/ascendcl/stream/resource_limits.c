@@ -65,56 +65,37 @@ static int limit_of_stream(emu_stream *stream, aclrtDevResLimitType type, uint32
 
 API aclError aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type, uint32_t *value) {
     ENTER("aclrtGetStreamResLimit");
-    emu_stream *stream;
     if (value == NULL) return emu_null_argument("value");
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    status = limit_of_stream(stream, type, value);
-    emu_stream_release(stream);
-    return status;
+    EMU_WITH_STREAM(handle, status_ = limit_of_stream(stream, type, value));
 }
 
 API aclError aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type, uint32_t value) {
     ENTER("aclrtSetStreamResLimit");
-    emu_stream *stream;
     int status = check_limit(type, value);
-    if (status == 0) status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
-    stream->limits[type] = value;
-    emu_stream_release(stream);
-    return 0;
+    EMU_WITH_STREAM(handle, stream->limits[type] = value);
 }
 
 API aclError aclrtResetStreamResLimit(aclrtStream handle) {
     ENTER("aclrtResetStreamResLimit");
-    emu_stream *stream;
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    stream->limits[0] = stream->limits[1] = 0;
-    emu_stream_release(stream);
-    return 0;
+    EMU_WITH_STREAM(handle, stream->limits[0] = stream->limits[1] = 0);
 }
 
 static __thread uint32_t thread_limits[2]; /* of the stream in use; 0: the device's */
 
+/* Makes the limits of a stream, or none, those of this thread. */
+static int limit_thread(aclrtStream handle, bool on) {
+    EMU_WITH_STREAM(handle, for (int type = 0; type < 2; type++) thread_limits[type] = on ? stream->limits[type] : 0);
+}
+
 API aclError aclrtUseStreamResInCurrentThread(aclrtStream handle) {
     ENTER("aclrtUseStreamResInCurrentThread");
-    emu_stream *stream;
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    for (int type = 0; type < 2; type++) thread_limits[type] = stream->limits[type];
-    emu_stream_release(stream);
-    return 0;
+    return limit_thread(handle, true);
 }
 
 API aclError aclrtUnuseStreamResInCurrentThread(aclrtStream handle) {
     ENTER("aclrtUnuseStreamResInCurrentThread");
-    emu_stream *stream;
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    thread_limits[0] = thread_limits[1] = 0;
-    emu_stream_release(stream);
-    return 0;
+    return limit_thread(handle, false);
 }
 
 API aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value) {
@@ -127,43 +108,45 @@ API aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *val
     return status;
 }
 
-API aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
-    ENTER("aclrtSetStreamAttribute");
-    emu_stream *stream;
+static int check_attribute(aclrtStreamAttr type, const aclrtStreamAttrValue *value) {
     if (value == NULL) return emu_null_argument("value");
-    if (stmAttrType < ACL_STREAM_ATTR_FAILURE_MODE || stmAttrType > ACL_STREAM_ATTR_PRIORITY)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stmAttrType is %d; allowed: 1 to 5", (int)stmAttrType);
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    switch (stmAttrType) {
+    if (type >= ACL_STREAM_ATTR_FAILURE_MODE && type <= ACL_STREAM_ATTR_PRIORITY) return 0;
+    return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stmAttrType is %d; allowed: 1 to 5", (int)type);
+}
+
+static void set_attribute(emu_stream *stream, aclrtStreamAttr type, const aclrtStreamAttrValue *value) {
+    switch (type) {
         case ACL_STREAM_ATTR_FAILURE_MODE: stream->failure_mode = value->failureMode; break;
         case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: stream->overflow_switch = value->overflowSwitch; break;
         case ACL_STREAM_ATTR_PRIORITY: stream->priority = value->streamPriority; break;
         case ACL_STREAM_ATTR_CACHE_OP_INFO: stream->cache_switch = value->cacheOpInfoSwitch; break;
         default: stream->tag = value->userCustomTag; break;
     }
-    emu_stream_release(stream);
-    return 0;
 }
 
-API aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
-    ENTER("aclrtGetStreamAttribute");
-    emu_stream *stream;
-    if (value == NULL) return emu_null_argument("value");
-    if (stmAttrType < ACL_STREAM_ATTR_FAILURE_MODE || stmAttrType > ACL_STREAM_ATTR_PRIORITY)
-        return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "stmAttrType is %d; allowed: 1 to 5", (int)stmAttrType);
-    int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
+static void get_attribute(const emu_stream *stream, aclrtStreamAttr type, aclrtStreamAttrValue *value) {
     memset(value, 0, sizeof *value);
-    switch (stmAttrType) {
+    switch (type) {
         case ACL_STREAM_ATTR_FAILURE_MODE: value->failureMode = stream->failure_mode; break;
         case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK: value->overflowSwitch = stream->overflow_switch; break;
         case ACL_STREAM_ATTR_PRIORITY: value->streamPriority = stream->priority; break;
         case ACL_STREAM_ATTR_CACHE_OP_INFO: value->cacheOpInfoSwitch = stream->cache_switch; break;
         default: value->userCustomTag = stream->tag; break;
     }
-    emu_stream_release(stream);
-    return 0;
+}
+
+API aclError aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
+    ENTER("aclrtSetStreamAttribute");
+    int status = check_attribute(stmAttrType, value);
+    if (status != 0) return status;
+    EMU_WITH_STREAM(handle, set_attribute(stream, stmAttrType, value));
+}
+
+API aclError aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr stmAttrType, aclrtStreamAttrValue *value) {
+    ENTER("aclrtGetStreamAttribute");
+    int status = check_attribute(stmAttrType, value);
+    if (status != 0) return status;
+    EMU_WITH_STREAM(handle, get_attribute(stream, stmAttrType, value));
 }
 
 /* ----------------------------------------------------------------------------------------------- utilisation and health */

@@ -19,31 +19,8 @@
 
 static _Atomic int stream_ids = 1;
 
-int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **result) {
-    emu_stream *stream = calloc(1, sizeof *stream);
-    if (stream == NULL) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
-    stream->context = context;
-    stream->device = context->device;
-    stream->priority = priority;
-    stream->flags = flags;
-    stream->references = 1;
-    stream->connection.channel.socket = -1;
-    stream->id = stream_ids++;
-    stream->released = emu_config()->streams == STREAMS_DEFERRED ? 0 : UINT64_MAX;
-    pthread_mutex_init(&stream->lock, NULL);
-    emu_make_condition(&stream->wake);
-    emu_make_condition(&stream->progress);
-    stream->handle = emu_handle_new(KIND_STREAM, stream);
-    if (stream->handle == NULL) {
-        emu_stream_release(stream);
-        return ACL_ERROR_RT_NO_STREAM_RESOURCE;
-    }
-    *result = stream;
-    return 0;
-}
-
-void emu_stream_release(emu_stream *stream) {
-    if (--stream->references > 0) return;
+static void free_stream(void *object) {
+    emu_stream *stream = object;
     emu_link_close(&stream->connection);
     pthread_mutex_destroy(&stream->lock);
     pthread_cond_destroy(&stream->wake);
@@ -51,30 +28,44 @@ void emu_stream_release(emu_stream *stream) {
     emu_buffer_free(&stream->answer);
     free(stream->error_text);
     free(stream->allocator);
+    emu_object_release(stream->context);
     free(stream);
+}
+
+int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, void **handle) {
+    EMU_HELD emu_stream *stream = calloc(1, sizeof *stream);
+    if (stream == NULL) return emu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "EMULATOR_OUT_OF_MEMORY", "no host memory");
+    stream->base.references = 1;
+    emu_object_hold(context);
+    stream->context = context;
+    stream->device = context->device;
+    stream->priority = priority;
+    stream->flags = flags;
+    stream->connection.channel.socket = -1;
+    stream->id = stream_ids++;
+    stream->released = emu_config()->streams == STREAMS_DEFERRED ? 0 : UINT64_MAX;
+    pthread_mutex_init(&stream->lock, NULL);
+    emu_make_condition(&stream->wake);
+    emu_make_condition(&stream->progress);
+    *handle = emu_object_new(KIND_STREAM, stream, free_stream);
+    if (*handle == NULL) return ACL_ERROR_RT_NO_STREAM_RESOURCE;
+    emu_object_hold(stream); /* for the context's list */
+    stream->next = context->streams;
+    context->streams = stream;
+    return 0;
 }
 
 emu_device *emu_stream_device(const emu_stream *stream) { return stream->device; }
 
 int emu_stream_acquire(aclrtStream handle, emu_stream **result) {
     emu_context *context;
-    void *object = NULL;
     int status = emu_current_context(&context);
     if (status != 0) return status;
-    if (handle == NULL) {
-        *result = context->default_stream;
-        context->default_stream->references++;
-        return 0;
-    }
-    emu_table_lock();
-    status = emu_handle_find(handle, KIND_STREAM, &object);
-    if (status == 0) ((emu_stream *)object)->references++;
-    emu_table_unlock();
-    if (status != 0) return status;
-    emu_stream *stream = object;
+    emu_stream *stream = emu_object_acquire(handle != NULL ? handle : context->default_stream, KIND_STREAM, &status);
+    if (stream == NULL) return status;
     if (stream->context != context) {
         int other = stream->device->id;
-        emu_stream_release(stream);
+        emu_object_release(stream);
         return emu_fail(ACL_ERROR_RT_STREAM_CONTEXT, "EMULATOR_WRONG_CONTEXT",
                         "the stream %p is of another context (device %d) than this thread's (device %d)", handle, other,
                         context->device->id);
@@ -280,7 +271,7 @@ static void *work(void *argument) {
         if (!useful || step(stream, true, under_way(stream) / 2 + 1, -1) == STEP_NOTHING) pthread_cond_wait(&stream->wake, &stream->lock);
     }
     pthread_mutex_unlock(&stream->lock);
-    emu_stream_release(stream);
+    emu_object_release(stream);
     return NULL;
 }
 
@@ -294,9 +285,9 @@ static int start_worker(emu_stream *stream) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, 512u << 10);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    stream->references++;
+    emu_object_hold(stream);
     int failed = pthread_create(&thread, &attributes, work, stream);
-    if (failed != 0) stream->references--;
+    if (failed != 0) emu_object_release(stream);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
     stream->worker = failed == 0;
@@ -328,6 +319,11 @@ static uint64_t add_task(emu_stream *stream, emu_task *task) {
 
 int emu_stream_enqueue(emu_stream *stream, emu_task *task) {
     pthread_mutex_lock(&stream->lock);
+    if (stream->ending) {
+        pthread_mutex_unlock(&stream->lock);
+        task->finish(task);
+        return emu_fail(ACL_ERROR_RT_INVALID_HANDLE, "EMULATOR_USE_AFTER_DESTROY", "the stream %p has been destroyed", stream->base.handle);
+    }
     uint64_t sequence = add_task(stream, task);
     if (under_way(stream) >= MANY && emu_link_done(&stream->connection) && !stream->driven) step(stream, false, 1, 0);
     /* What cannot be sent now is sent, or fails, when the stream is driven. */
@@ -428,7 +424,8 @@ int emu_stream_wait(emu_stream *stream, int32_t timeout) {
     return in_time ? take_error(stream) : emu_timed_out(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "EE1002", "the stream is not done", timeout);
 }
 
-int emu_stream_end(emu_stream *stream, bool force) {
+/* Ends a stream that has no handle and is in no list. force: tasks that have not begun are dropped. */
+static int end_stream(emu_stream *stream, bool force) {
     int status = force ? 0 : emu_stream_wait(stream, -1);
     pthread_mutex_lock(&stream->lock);
     stream->dropping = stream->dropping || force;
@@ -437,7 +434,6 @@ int emu_stream_end(emu_stream *stream, bool force) {
     if (stream->head != NULL && !stream->worker) start_worker(stream);
     pthread_cond_signal(&stream->wake);
     pthread_mutex_unlock(&stream->lock);
-    emu_stream_release(stream);
     return status;
 }
 
@@ -445,59 +441,58 @@ int emu_stream_end(emu_stream *stream, bool force) {
 
 static int create_stream(aclrtStream *handle, uint32_t priority, uint32_t flags) {
     emu_context *context;
-    emu_stream *stream;
+    void *created = NULL;
     if (handle == NULL) return emu_null_argument("stream");
     int status = emu_current_context(&context);
     if (status != 0) return status;
+    emu_device *device = context->device;
     pthread_mutex_lock(&emu_world);
-    uint32_t count = ++context->device->streams;
-    pthread_mutex_unlock(&emu_world);
-    if (count >= (uint32_t)emu_config()->soc.streams) /* the default stream is one of them */
+    uint32_t count = device->streams + 1; /* the default stream is one of them */
+    if (context->ended)
+        status = emu_fail(ACL_ERROR_RT_CONTEXT_NULL, "EMULATOR_NO_DEVICE", "the context has been destroyed by another thread");
+    else if (count >= (uint32_t)emu_config()->soc.streams)
         status = emu_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE, NULL, "%u streams exist, the limit of %s", count,
                           emu_config()->soc.name);
-    if (status == 0) status = emu_stream_new(context, priority, flags, &stream);
-    if (status == 0) emu_link_start(context->device);
+    if (status == 0) status = emu_stream_new(context, priority, flags, &created);
+    if (status == 0) device->streams = count;
+    pthread_mutex_unlock(&emu_world);
+    if (status != 0) return status;
+    emu_link_start(device);
+    *handle = created;
+    return 0;
+}
+
+/* Takes a stream out of its context's list, whose reference the caller gets; false when another thread has done so. */
+static bool unlist_stream(emu_stream *stream) {
     pthread_mutex_lock(&emu_world);
-    if (status == 0) {
-        emu_stream_adopt(stream);
-        *handle = stream->handle;
-    } else {
-        context->device->streams--;
+    emu_stream **link = &stream->context->streams;
+    while (*link != NULL && *link != stream) link = &(*link)->next;
+    bool listed = *link != NULL;
+    if (listed) {
+        *link = stream->next;
+        if (stream->base.handle != stream->context->default_stream) stream->device->streams--;
     }
     pthread_mutex_unlock(&emu_world);
-    return status;
+    return listed;
 }
 
 static int destroy_stream(aclrtStream handle, bool force) {
-    emu_stream *stream;
-    void *object;
+    EMU_HELD emu_stream *stream = NULL;
+    int status = 0;
     if (handle == NULL) return emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_NULL_HANDLE", "the default stream cannot be destroyed");
-    emu_table_lock();
-    bool destroyed = emu_handle_serial(handle) == 0;
-    emu_table_unlock();
-    if (destroyed) return emu_handle_drop(handle, KIND_STREAM, &object);
-    int status = emu_stream_acquire(handle, &stream);
+    if (emu_handle_serial(handle) == 0) { /* for the message about a second destruction */
+        emu_object_release(emu_object_destroy(handle, KIND_STREAM, &status));
+        return status;
+    }
+    status = emu_stream_acquire(handle, &stream);
     if (status != 0) return status;
-    if (stream == stream->context->default_stream) {
-        emu_stream_release(stream);
+    if (handle == stream->context->default_stream)
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "the default stream cannot be destroyed");
+    emu_object_release(emu_object_destroy(handle, KIND_STREAM, &status));
+    if (status == 0 && unlist_stream(stream)) { /* otherwise a reset on another thread ends it */
+        status = end_stream(stream, force);
+        emu_object_release(stream);
     }
-    status = emu_handle_drop(handle, KIND_STREAM, &object);
-    if (status == 0) {
-        bool ours = false; /* a reset on another thread may have taken it already, and then ends it */
-        pthread_mutex_lock(&emu_world);
-        for (emu_stream **link = &stream->context->streams; *link != NULL; link = &(*link)->next) {
-            if (*link == stream) {
-                *link = stream->next;
-                stream->device->streams--;
-                ours = true;
-                break;
-            }
-        }
-        pthread_mutex_unlock(&emu_world);
-        if (ours) status = emu_stream_end(stream, force);
-    }
-    emu_stream_release(stream);
     return status;
 }
 
@@ -511,48 +506,47 @@ API aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
     return create_stream(stream, priority, flag);
 }
 
+typedef struct {
+    emu_object base;
+    aclrtStreamConfigHandle values;
+} stream_config;
+
 API aclrtStreamConfigHandle *aclrtCreateStreamConfigHandle(void) {
     ENTER_OR_NULL("aclrtCreateStreamConfigHandle");
-    aclrtStreamConfigHandle *config = calloc(1, sizeof *config);
-    void *handle = config != NULL ? emu_handle_new(KIND_STREAM_CONFIG, config) : NULL;
-    if (handle == NULL) free(config);
-    return handle;
+    return emu_object_new(KIND_STREAM_CONFIG, calloc(1, sizeof(stream_config)), free);
 }
 
 API aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle *handle) {
     ENTER_RELEASE("aclrtDestroyStreamConfigHandle");
-    void *config = NULL;
-    int status = emu_handle_drop(handle, KIND_STREAM_CONFIG, &config);
-    if (status == 0) free(config);
+    int status;
+    emu_object_release(emu_object_destroy(handle, KIND_STREAM_CONFIG, &status));
     LEAVE(status);
 }
 
 API aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle *handle, aclrtStreamConfigAttr attr, const void *attrValue,
                                      size_t valueSize) {
     ENTER("aclrtSetStreamConfigOpt");
-    void *object;
-    int status = emu_handle_find(handle, KIND_STREAM_CONFIG, &object);
-    if (status != 0) return status;
-    aclrtStreamConfigHandle *config = object;
+    int status;
+    EMU_HELD stream_config *config = emu_object_acquire(handle, KIND_STREAM_CONFIG, &status);
+    if (config == NULL) return status;
     static const size_t sizes[] = {sizeof(void *), sizeof(size_t), sizeof(size_t), sizeof(uint32_t)};
     if (attrValue == NULL || (unsigned)attr > ACL_RT_STREAM_PRIORITY || valueSize != sizes[attr])
         return emu_fail(ACL_ERROR_RT_PARAM_INVALID, NULL, "attribute is %d with a value of %zu bytes, which do not go together", (int)attr, valueSize);
     switch (attr) {
-        case ACL_RT_STREAM_WORK_ADDR_PTR: memcpy(&config->workptr, attrValue, valueSize); break;
-        case ACL_RT_STREAM_WORK_SIZE: memcpy(&config->workSize, attrValue, valueSize); break;
-        case ACL_RT_STREAM_FLAG: memcpy(&config->flag, attrValue, valueSize); break;
-        default: memcpy(&config->priority, attrValue, valueSize); break;
+        case ACL_RT_STREAM_WORK_ADDR_PTR: memcpy(&config->values.workptr, attrValue, valueSize); break;
+        case ACL_RT_STREAM_WORK_SIZE: memcpy(&config->values.workSize, attrValue, valueSize); break;
+        case ACL_RT_STREAM_FLAG: memcpy(&config->values.flag, attrValue, valueSize); break;
+        default: memcpy(&config->values.priority, attrValue, valueSize); break;
     }
     return 0;
 }
 
 API aclError aclrtCreateStreamV2(aclrtStream *stream, const aclrtStreamConfigHandle *handle) {
     ENTER("aclrtCreateStreamV2");
-    void *object;
-    int status = emu_handle_find(handle, KIND_STREAM_CONFIG, &object);
-    if (status != 0) return status;
-    const aclrtStreamConfigHandle *config = object;
-    return create_stream(stream, config->priority, (uint32_t)config->flag);
+    int status;
+    EMU_HELD stream_config *config = emu_object_acquire(handle, KIND_STREAM_CONFIG, &status);
+    if (config == NULL) return status;
+    return create_stream(stream, config->values.priority, (uint32_t)config->values.flag);
 }
 
 API aclError aclrtDestroyStream(aclrtStream stream) {
@@ -566,12 +560,9 @@ API aclError aclrtDestroyStreamForce(aclrtStream stream) {
 }
 
 static int synchronize(aclrtStream handle, int32_t timeout) {
-    emu_stream *stream;
+    EMU_HELD emu_stream *stream = NULL;
     int status = emu_stream_acquire(handle, &stream);
-    if (status != 0) return status;
-    status = emu_stream_wait(stream, timeout);
-    emu_stream_release(stream);
-    return status;
+    return status != 0 ? status : emu_stream_wait(stream, timeout);
 }
 
 API aclError aclrtSynchronizeStream(aclrtStream stream) {
@@ -598,7 +589,7 @@ static size_t all_streams(const emu_device *device, emu_stream **streams) {
     pthread_mutex_lock(&emu_world);
     for (emu_context *context = device->contexts; context != NULL; context = context->next) {
         for (emu_stream *s = context->streams; s != NULL && count < MOST_STREAMS; s = s->next) {
-            s->references++;
+            emu_object_hold(s);
             streams[count++] = s;
         }
     }
@@ -611,7 +602,7 @@ void emu_streams_poll(emu_device *device) {
     size_t count = all_streams(device, streams);
     for (size_t i = 0; i < count; i++) {
         emu_stream_poll(streams[i]);
-        emu_stream_release(streams[i]);
+        emu_object_release(streams[i]);
     }
 }
 
@@ -621,7 +612,7 @@ void emu_streams_drain(emu_device *device) {
     for (size_t i = 0; i < count; i++) emu_stream_let_run(streams[i], last_submitted(streams[i]));
     for (size_t i = 0; i < count; i++) {
         emu_stream_wait_for(streams[i], last_submitted(streams[i]), -1);
-        emu_stream_release(streams[i]);
+        emu_object_release(streams[i]);
     }
 }
 
@@ -640,7 +631,7 @@ static int synchronize_device(int32_t timeout) {
             left = at < end ? (int32_t)((end - at) / 1000000ull) : 0;
         }
         if (status == 0) status = emu_stream_wait(streams[i], left);
-        emu_stream_release(streams[i]);
+        emu_object_release(streams[i]);
     }
     return status;
 }
@@ -668,7 +659,7 @@ API aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
     for (size_t i = 0; i < count; i++) {
         ended = emu_stream_wait_for(streams[i], last[i], timeout == 0 ? -1 : (int32_t)(timeout < INT32_MAX ? timeout : INT32_MAX)) && ended;
         if (ended && take_error(streams[i]) != 0) free(emu_take_message()); /* the device is as new */
-        emu_stream_release(streams[i]);
+        emu_object_release(streams[i]);
     }
     return ended ? 0 : emu_fail(ACL_ERROR_RT_WAIT_TIMEOUT, NULL, "what has begun on device %d has not ended after %u ms", deviceId, timeout);
 }
@@ -684,71 +675,61 @@ API aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
     LEAVE(status != 0 ? status : synchronize_device(timeout));
 }
 
-API aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status) {
+API aclError aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status) {
     ENTER("aclrtStreamQuery");
-    emu_stream *found;
+    EMU_HELD emu_stream *stream = NULL;
     if (status == NULL) return emu_null_argument("status");
-    int failed = emu_stream_acquire(stream, &found);
+    int failed = emu_stream_acquire(handle, &stream);
     if (failed != 0) return failed;
-    *status = emu_stream_passed(found, last_submitted(found)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    emu_stream_release(found);
+    *status = emu_stream_passed(stream, last_submitted(stream)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     return 0;
 }
 
 /* Streams are never captured: aclmdlRICaptureBegin is refused. */
-API aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
+API aclError aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status, aclmdlRI *modelRI) {
     ENTER("aclmdlRICaptureGetInfo");
-    emu_stream *found;
+    EMU_HELD emu_stream *stream = NULL;
     if (status == NULL || modelRI == NULL)
         return emu_null_argument(status == NULL ? "status" : "modelRI");
-    int failed = emu_stream_acquire(stream, &found);
+    int failed = emu_stream_acquire(handle, &stream);
     if (failed != 0) return failed;
-    emu_stream_release(found);
     *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     *modelRI = NULL;
     return 0;
 }
 
-#define WITH_STREAM(body)                                       \
-    emu_stream *found;                                          \
-    int status_ = emu_stream_acquire(stream, &found);           \
-    if (status_ != 0) return status_;                           \
-    body;                                                       \
-    emu_stream_release(found);                                  \
-    return 0
-
-API aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode) {
+API aclError aclrtSetStreamFailureMode(aclrtStream handle, uint64_t mode) {
     ENTER("aclrtSetStreamFailureMode");
-    WITH_STREAM(found->failure_mode = mode);
+    EMU_WITH_STREAM(handle, stream->failure_mode = mode);
 }
 
-API aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {
+API aclError aclrtSetStreamOverflowSwitch(aclrtStream handle, uint32_t flag) {
     ENTER("aclrtSetStreamOverflowSwitch");
-    WITH_STREAM(found->overflow_switch = flag);
+    EMU_WITH_STREAM(handle, stream->overflow_switch = flag);
 }
 
-API aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag) {
+API aclError aclrtGetStreamOverflowSwitch(aclrtStream handle, uint32_t *flag) {
     ENTER("aclrtGetStreamOverflowSwitch");
     if (flag == NULL) return emu_null_argument("flag");
-    WITH_STREAM(*flag = found->overflow_switch);
+    EMU_WITH_STREAM(handle, *flag = stream->overflow_switch);
 }
 
-API aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId) {
+API aclError aclrtStreamGetId(aclrtStream handle, int32_t *streamId) {
     ENTER("aclrtStreamGetId");
     if (streamId == NULL) return emu_null_argument("streamId");
-    WITH_STREAM(*streamId = found->id);
+    EMU_WITH_STREAM(handle, *streamId = stream->id);
 }
 
-API aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority) {
+API aclError aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority) {
     ENTER("aclrtStreamGetPriority");
     if (priority == NULL) return emu_null_argument("priority");
-    WITH_STREAM(*priority = found->priority);
+    EMU_WITH_STREAM(handle, *priority = stream->priority);
 }
 
-API aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags) {
+API aclError aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags) {
     ENTER("aclrtStreamGetFlags");
     if (flags == NULL) return emu_null_argument("flags");
-    WITH_STREAM(*flags = found->flags);
+    EMU_WITH_STREAM(handle, *flags = stream->flags);
 }
 
 API aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
@@ -756,7 +737,7 @@ API aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream) {
     emu_context *context;
     if (stream == NULL) return emu_null_argument("stream");
     int status = emu_current_context(&context);
-    if (status == 0) *stream = context->default_stream->handle;
+    if (status == 0) *stream = context->default_stream;
     return status;
 }
 
@@ -769,30 +750,21 @@ API aclError aclrtGetStreamAvailableNum(uint32_t *streamCount) {
     return status;
 }
 
-/* Makes a stream the first of its context's list. */
-void emu_stream_adopt(emu_stream *stream) {
-    stream->next = stream->context->streams;
-    stream->context->streams = stream;
-}
-
 /* Ends the streams of a reset device: they finish their work first, and their handles die. */
 int emu_streams_reclaim(emu_context *context) {
     int status = 0;
     for (;;) {
         pthread_mutex_lock(&emu_world);
         emu_stream *stream = context->streams;
-        if (stream != NULL) context->streams = stream->next;
+        if (stream != NULL) emu_object_hold(stream);
         pthread_mutex_unlock(&emu_world);
         if (stream == NULL) return status;
-        emu_handle_reclaim(stream->handle);
-        if (stream != context->default_stream) {
-            pthread_mutex_lock(&emu_world);
-            context->device->streams--;
-            pthread_mutex_unlock(&emu_world);
+        emu_object_reclaim(stream);
+        if (unlist_stream(stream)) { /* otherwise a thread that destroys it ends it */
+            int failed = end_stream(stream, false);
+            if (status == 0) status = failed;
+            emu_object_release(stream);
         }
-        int failed = emu_stream_end(stream, false);
-        if (status == 0) status = failed;
+        emu_object_release(stream);
     }
 }
-
-void *emu_stream_handle(const emu_stream *stream) { return stream->handle; }

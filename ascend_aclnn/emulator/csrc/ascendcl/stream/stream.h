@@ -26,12 +26,17 @@ struct emu_task {
     void (*finish)(emu_task *task);                     /* once, whether or not it ran; frees the task */
 };
 
-/* The stream behind a handle (NULL: the default stream) of this thread's context; 107003 for a stream of another context. The
- * caller releases it. */
+/* The stream behind a handle (NULL: the default stream) of this thread's context, with a reference; 107003 for a stream of
+ * another context. */
 LINK int emu_stream_acquire(aclrtStream handle, emu_stream **stream);
-LINK void emu_stream_release(emu_stream *stream);
+/* The body of a function that does one thing with the `stream` behind a handle. */
+#define EMU_WITH_STREAM(handle, statement)                      \
+    EMU_HELD emu_stream *stream = NULL;                         \
+    int status_ = emu_stream_acquire(handle, &stream);          \
+    if (status_ == 0) statement;                                \
+    return status_
 LINK emu_device *emu_stream_device(const emu_stream *stream);
-/* Queues a task and takes it over. */
+/* Queues a task and takes it over; a stream that has ended refuses it. */
 LINK int emu_stream_enqueue(emu_stream *stream, emu_task *task);
 /* Takes in finished launches, which frees what they used, and passed events. */
 void emu_stream_poll(emu_stream *stream);
@@ -42,26 +47,21 @@ bool emu_stream_drops(emu_stream *stream);
 void emu_streams_drain(emu_device *device);
 /* Waits for everything queued so far (timeout in ms, negative: for ever), and returns the stream's error. */
 int emu_stream_wait(emu_stream *stream, int32_t timeout);
-int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, emu_stream **stream);
-/* Ends a stream whose handle is gone. force: tasks that have not begun are dropped. */
-int emu_stream_end(emu_stream *stream, bool force);
-/* Adds a stream to its context's list; the caller holds emu_world. */
-void emu_stream_adopt(emu_stream *stream);
-void *emu_stream_handle(const emu_stream *stream);
+/* Adds a stream to a context and gives its handle. The caller holds emu_world. */
+int emu_stream_new(emu_context *context, uint32_t priority, uint32_t flags, void **handle);
 /* Ends all streams of a context. The handles still alive die without counting as leaks. */
 int emu_streams_reclaim(emu_context *context);
 
 struct emu_stream {
-    emu_context *context;
+    emu_object base;
+    emu_context *context;         /* with a reference */
     emu_device *device;
     emu_stream *next;             /* in the context's list, under emu_world */
-    void *handle;                 /* NULL once destroyed */
     int id;
-    uint32_t priority, flags;
-    uint64_t failure_mode;
-    uint32_t overflow_switch, cache_switch, tag;
-    uint32_t limits[2];           /* cores, by aclrtDevResLimitType; 0: the device's */
-    _Atomic uint32_t references;
+    uint32_t flags;
+    _Atomic uint32_t priority, overflow_switch, cache_switch, tag;
+    _Atomic uint64_t failure_mode;
+    _Atomic uint32_t limits[2];   /* cores, by aclrtDevResLimitType; 0: the device's */
 
     pthread_mutex_t lock;
     pthread_cond_t wake;          /* for the worker: there is work, or the stream ends */
@@ -82,7 +82,7 @@ struct emu_stream {
     int error;
     char *error_text;
     /* host callbacks (aclrtSubscribeReport) */
-    uint64_t subscriber;
+    _Atomic uint64_t subscriber;
     emu_allocator *allocator;     /* the program's (aclrtAllocatorRegister), or NULL */
 };
 
