@@ -12,7 +12,9 @@ from emulator_client import D2H, H2D, Cann, CannError, client
 from stress_handles import compile_stress
 
 USED = "EMULATOR_USE_AFTER_DESTROY"
-DELAY = "200"  # milliseconds: how long phase two of another thread than the first one has its executor before it reads it
+DELAY = (
+    "200"  # milliseconds: how long phase two of another thread than the first one has its executor before it reads it
+)
 
 
 @pytest.mark.usefixtures("compiler")

@@ -62,8 +62,8 @@ def compile_stress(directory: Path, sanitize: tuple[str, ...] = ()) -> Stress:
     if "thread" in sanitize:  # it shadows addresses
         settings["ASCEND_EMULATOR_MEMORY"] = "64M"
         settings["TSAN_OPTIONS"] = f"die_after_fork=0:exitcode=66:suppressions={suppressions}"
-    if "address" in sanitize:  # what is alive at the end is in the program's tables
-        settings["ASAN_OPTIONS"] = "detect_leaks=0"
+    if "address" in sanitize:  # what is alive at the end is in the tables of the program
+        settings["ASAN_OPTIONS"] = "detect_leaks=0:alloc_dealloc_mismatch=0"  # the program frees arrays of new[]
         settings["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
     return Stress(program, environment(home, **settings))
 
@@ -94,7 +94,9 @@ def main() -> int:
             for status, number in re.findall(r"(\d+): (\d+)", line):
                 counts[status] += int(number)
             seed += 1
-    print("ok", ", ".join(f"{number} {what}" for what, number in counts.items()), f"(seeds {options.seed} to {seed - 1})")
+    print(
+        "ok", ", ".join(f"{number} {what}" for what, number in counts.items()), f"(seeds {options.seed} to {seed - 1})"
+    )
     return 0
 
 
