@@ -25,6 +25,8 @@ _LIBRARIES = (
     "libacl_op_compiler.so",
     "libge_runner.so",
     "libgraph.so",
+    "libfmk_parser.so",
+    "libascend_protobuf.so",
     "libacl_tdt_channel.so",
     "libascend_hal.so",
 )

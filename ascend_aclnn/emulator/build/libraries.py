@@ -44,12 +44,15 @@ _LIBRARIES = {
     "libacl_op_compiler.so": Library("opcompiler", ("libascendcl.so",), ("libacl_op_compiler.so",)),
     # The device process loads it, and its interpreter is not sanitized.
     "libaclemu_ring.so": Library("ring", sanitized=False),
-    # torch_npu and MindSpore link against these and use nothing of them before they need a graph or a data channel.
-    "libgraph.so": Library("graph", graphs=True),
+    "libc_sec.so": Library("securec"),
+    # torch_npu, torchair and MindSpore link against these and use nothing of them before they need a graph or a data channel.
+    # torchair finds libc_sec's functions through libgraph.
+    "libgraph.so": Library("graph", graphs=True, needs=("libc_sec.so",)),
     "libge_runner.so": Library(needs=("libgraph.so",)),
+    "libfmk_parser.so": Library(needs=("libgraph.so",)),
+    "libascend_protobuf.so": Library(),
     "libacl_tdt_channel.so": Library(functions=("libacl_tdt_channel.so",), needs=("libascendcl.so",)),
     "libacl_tdt_queue.so": Library(functions=("libacl_tdt_queue.so",), needs=("libascendcl.so",)),
-    "libc_sec.so": Library("securec"),
     # asnumpy links against the first, others against both; they use nothing of them here.
     "libruntime.so": Library(),
     "libplatform.so": Library(functions=("libplatform.so",), needs=("libascendcl.so",)),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -194,3 +196,10 @@ def test_random_state() -> None:
     assert not torch.equal(first.cpu(), torch.rand(100, device="npu").cpu())
     torch.manual_seed(5)
     assert torch.equal(first.cpu(), torch.rand(100, device="npu").cpu())
+
+
+def test_the_libraries_of_torchair_load() -> None:
+    """What `import torch_npu.dynamo.torchair` loads; its Python part wants protobuf besides."""
+    directory = Path(torch_npu.__file__).parent / "dynamo" / "torchair" / "core"
+    for name in ("_torchair", "_npu_graph_executor", "_npu_utils"):
+        ctypes.CDLL(str(directory / f"{name}.so"))
