@@ -84,10 +84,11 @@ print("ok")
 """
 
 
-@pytest.mark.parametrize("streams", ["background", "deferred", "eager"])
-def test_collectives_on_the_default_stream_stay_in_its_order(emulator_home: Path, streams: str) -> None:
-    """With deferred streams a missing event shows stale data every time."""
-    assert run(emulator_home, ORDER, ASCEND_EMULATOR_STREAMS=streams).strip() == "ok"
+@pytest.mark.parametrize(("streams", "workspace"), [("background", "4096"), ("deferred", "0"), ("eager", "0")])
+def test_collectives_on_the_default_stream_stay_in_its_order(emulator_home: Path, streams: str, workspace: str) -> None:
+    """With deferred streams a missing event shows stale data every time. Collectives have no workspace."""
+    options = {"ASCEND_EMULATOR_STREAMS": streams, "ASCEND_EMULATOR_WORKSPACE": workspace}
+    assert run(emulator_home, ORDER, **options).strip() == "ok"
 
 
 @pytest.mark.parametrize("streams", ["background", "deferred", "eager"])

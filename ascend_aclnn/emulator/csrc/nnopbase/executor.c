@@ -492,7 +492,8 @@ int emu_phase_one(const emu_operator *operator, const emu_value *values, uint64_
     object_use *objects = (object_use *)(tensors + g->tensor_count);
     if (tensors_size > 0) memcpy(tensors, g->tensors, tensors_size);
     if (objects_size > 0) memcpy(objects, g->objects, objects_size);
-    uint64_t needed = settings->workspace >= 0 ? (uint64_t)settings->workspace : p != NULL ? p->workspace : 0;
+    bool set = settings->workspace >= 0 && !operator->no_workspace;
+    uint64_t needed = set ? (uint64_t)settings->workspace : p != NULL ? p->workspace : 0;
     *e = (executor){
         .operator = operator, .plan = p, .device = device, .thread = emu_thread_hold(), .workspace = needed,
         .wrapped = p != NULL && emu_cache_answers(p->id), .keyed = emu_cache_has_key(), .tensor_count = g->tensor_count,

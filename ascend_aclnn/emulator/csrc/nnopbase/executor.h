@@ -17,6 +17,7 @@ typedef struct {
     const char *directions;  /* i, o or x (both) per parameter; s: an array or scalar that counts among the input tensors */
     const char *parameters;  /* their names, separated by spaces */
     bool any_alignment;      /* addresses need not be 32-byte aligned */
+    bool no_workspace;       /* ASCEND_EMULATOR_WORKSPACE does not concern it */
     bool communicates;       /* HCCL makes resources for its stream, which the null handle of the default stream does not name */
 } emu_operator;
 
