@@ -396,6 +396,21 @@ def test_physical_memory_can_be_mapped_twice_and_on_another_device(cann: Cann) -
     cann.aclrtResetDevice(1)
 
 
+@client()
+def test_where_physical_memory_has_its_bytes_nothing_is_mapped_or_released(cann: Cann) -> None:
+    """Its own addresses lie beside those that are reserved, and no function gives them."""
+    base = cann.create("aclrtReserveMemAddress", 2 * MIB, 0, None, 0)
+    handles = [physical(cann, 2 * MIB) for _ in range(3)]
+    for place in range(-8, 9):
+        if place:
+            cann.failure("aclrtMapMem", base + place * 2 * MIB, 2 * MIB, 0, handles[0], 0)
+            cann.failure("aclrtReleaseMemAddress", base + place * 2 * MIB)
+    for handle in handles:
+        cann.aclrtFreePhysical(handle)
+    cann.aclrtReleaseMemAddress(base)
+    assert used(cann) == 0
+
+
 # ----------------------------------------------------------------------------------------------------------------- events
 
 

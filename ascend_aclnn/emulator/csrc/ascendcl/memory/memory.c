@@ -404,9 +404,11 @@ int emu_memory_reserved(emu_device *device, const void *address, uint64_t *size)
     return block != NULL ? 0 : not_reserved(address);
 }
 
-int emu_memory_release_addresses(emu_device *device, const void *address) {
+/* `hidden`: of physical memory. */
+static int release_addresses(emu_device *device, const void *address, bool hidden) {
     pthread_mutex_lock(&device->lock);
     emu_block *block = reserved_at(device, address);
+    if (block != NULL && block->hidden != hidden) block = NULL;
     bool empty = block != NULL && all_granules(block, granule_skew(block), block->span - GRANULE, false);
     if (empty) {
         emu_range range = {block->start, block->span};
@@ -418,12 +420,14 @@ int emu_memory_release_addresses(emu_device *device, const void *address) {
     return empty ? 0 : emu_fail(ACL_ERROR_RT_PARAM_INVALID, "EMULATOR_FREE_IN_USE", "memory is still mapped at %p", address);
 }
 
+int emu_memory_release_addresses(emu_device *device, const void *address) { return release_addresses(device, address, false); }
+
 int emu_memory_map(emu_device *device, const void *address, uint64_t size, bool on) {
     uint64_t offset = emu_memory_offset(device, address);
     pthread_mutex_lock(&device->lock);
     emu_block *block = emu_blocks_at(&device->blocks, offset);
     uint64_t from = block != NULL ? offset - block->start : 0, skew = block != NULL ? granule_skew(block) : 0;
-    bool fits = block != NULL && block->mapped != NULL && from >= skew && (from - skew) % GRANULE == 0 && size % GRANULE == 0 &&
+    bool fits = block != NULL && block->mapped != NULL && !block->hidden && from >= skew && (from - skew) % GRANULE == 0 && size % GRANULE == 0 &&
                 from - skew <= block->span - GRANULE && size <= block->span - GRANULE - (from - skew);
     bool good = fits && all_granules(block, from, size, !on);
     if (good) memset(block->mapped + (from - skew) / GRANULE, on, size / GRANULE);
@@ -455,7 +459,9 @@ int emu_memory_find_home(emu_device *device, uint64_t size, void **address) {
     status = emu_memory_reserve_addresses(device, size, address);
     if (status != 0) emu_memory_discharge(device, size);
     pthread_mutex_lock(&device->lock);
-    if (status == 0) device->hidden++;
+    emu_block *block = status == 0 ? reserved_at(device, *address) : NULL;
+    if (block != NULL) block->hidden = true;
+    if (block != NULL) device->hidden++;
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -463,7 +469,7 @@ int emu_memory_find_home(emu_device *device, uint64_t size, void **address) {
 /* A reset on another thread may have reclaimed the home. */
 void emu_memory_release_home(emu_device *device, const void *address) {
     uint64_t size = 0;
-    if (emu_memory_reserved(device, address, &size) != 0 || emu_memory_release_addresses(device, address) != 0) {
+    if (emu_memory_reserved(device, address, &size) != 0 || release_addresses(device, address, true) != 0) {
         free(emu_take_message());
         return;
     }
