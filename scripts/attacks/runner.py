@@ -1,0 +1,194 @@
+"""Attacks the package for some minutes with scenarios that are chosen at random, and reports what it has found.
+
+    scripts/attack 10                      # ten minutes; prints its seed
+    scripts/attack 10 --seed 7             # the same choices again
+    scripts/attack 1 --only virtual-memory --seed 7 --round 12      # one round of a finding again
+    scripts/attack --list
+
+Each turn is a process of its own with a time limit. After it nothing may be left: processes, files in /dev/shm and in the
+directory for temporary files. A finding is kept in --keep with its steps and output; the exit status is then 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+from attacks.scenario import Scenario, load, patience, wait_for
+from rank_tools import processes
+
+MARK = "ASCEND_ACLNN_ATTACK_TURN"
+SHARED_MEMORY = Path("/dev/shm")
+START = 30.0  # seconds a turn may take beyond its time: to import, to end its last round
+ENDING = 5.0  # seconds in which processes that a turn has started must have ended after it
+
+
+class Turn(NamedTuple):
+    """What came of a turn."""
+
+    rounds: int
+    counts: dict[str, int]
+    finding: Optional[str]
+    seconds: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("minutes", type=float, nargs="?", default=1.0)
+    parser.add_argument("--seed", type=int, default=None, help="chosen at random, and printed, without it")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this scenario; may be given several times")
+    parser.add_argument("--round", type=int, help="this round of the one scenario, with its --seed")
+    parser.add_argument("--keep", type=Path, default=Path("attack-findings"), help="where findings go (%(default)s)")
+    parser.add_argument("--list", action="store_true", help="print the scenarios")
+    options = parser.parse_args()
+    scenarios = load()
+    if options.list:
+        for one in scenarios.values():
+            print(f"{one.name:22} {(one.body.__doc__ or '').splitlines()[0]}")
+        return 0
+    unknown = sorted(set(options.only or ()) - set(scenarios))
+    if unknown:
+        parser.error(f"no scenario is called {', '.join(unknown)}; there are {', '.join(scenarios)}")
+    if options.round is not None and (options.seed is None or len(options.only or ()) != 1):
+        parser.error("--round needs --seed and one --only")
+    chosen = [scenarios[name] for name in options.only or scenarios]
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
+    return attack(chosen, options.minutes * 60, seed, options.keep, options.round)
+
+
+def attack(chosen: list[Scenario], seconds: float, seed: int, keep: Path, only: Optional[int]) -> int:
+    """Turns until the time is over; whether there was a finding."""
+    print(f"attack: seed {seed}, {seconds:.0f} seconds, {len(chosen)} scenarios", flush=True)
+    for one in list(chosen):
+        missing = [name for name in one.needs if importlib.util.find_spec(name) is None]
+        if one.emulator is not None and shutil.which("cc") is None:
+            missing.append("a C compiler (cc)")
+        if missing:
+            print(f"left out: {one.name}, which needs {', '.join(missing)}")
+            chosen.remove(one)
+    choices, end = random.Random(seed), time.monotonic() + seconds
+    turns: dict[str, list[Turn]] = {one.name: [] for one in chosen}
+    while chosen and (time.monotonic() < end or not any(turns.values())):
+        # The one that has had the least time, so that all get their share; which of equal ones is random.
+        spent = {one.name: sum(turn.seconds for turn in turns[one.name]) for one in chosen}
+        one = min(choices.sample(chosen, len(chosen)), key=lambda one: spent[one.name])
+        own_seed = seed if only is not None else choices.randrange(1 << 31)
+        turn = take_turn(one, own_seed, min(one.seconds, max(end - time.monotonic(), 0.1)), keep, only)
+        turns[one.name].append(turn)
+        if turn.finding is not None:
+            again = "" if only is not None else f" (seed {own_seed})"
+            print(f"FINDING {one.name}{again}: {turn.finding.strip()}", flush=True)
+        if only is not None:
+            break
+    return report(turns)
+
+
+def report(turns: dict[str, list[Turn]]) -> int:
+    """Prints a table of Markdown; 1 if there was a finding."""
+    print(f"\n{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print("| scenario | turns | rounds | seconds | findings | outcomes |\n|---|---|---|---|---|---|")
+    found = 0
+    for name, own in turns.items():
+        counts = sum((Counter(turn.counts) for turn in own), Counter[str]())
+        outcomes = ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items()))
+        findings = sum(turn.finding is not None for turn in own)
+        found += findings
+        rounds, seconds = sum(turn.rounds for turn in own), sum(turn.seconds for turn in own)
+        print(f"| {name} | {len(own)} | {rounds} | {seconds:.0f} | {findings} | {outcomes} |")
+    print(f"\n{found} findings")
+    return int(found > 0)
+
+
+def take_turn(one: Scenario, seed: int, seconds: float, keep: Path, only: Optional[int]) -> Turn:
+    """One process of a scenario, and what is left of it."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="attack-") as place:
+        directory, temporary = Path(place, "turn"), Path(place, "tmp")
+        directory.mkdir()
+        temporary.mkdir()
+        mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("ASCEND_EMULATOR_", "TASK_QUEUE"))}
+        environment |= {**one.environment, MARK: mark, "TMPDIR": str(temporary), "ASCEND_EMULATOR_LEAKS": "0"}
+        emulator = [sys.executable, "-m", "ascend_aclnn", "emulator", "run", *(one.emulator or ()), "--"]
+        arguments = [one.name, str(seed), str(seconds), str(directory), *([] if only is None else [str(only)])]
+        command = [*(emulator if one.emulator is not None else []), sys.executable, "-m", "attacks.child"]
+        shared = files(SHARED_MEMORY)
+        with (directory / "output.txt").open("wb") as output:
+            process = subprocess.Popen(
+                [*command, *arguments], env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+            try:
+                status: Optional[int] = process.wait(seconds + patience(START))
+            except subprocess.TimeoutExpired:
+                status = None
+        result = directory / "result.json"
+        found = json.loads(result.read_text()) if result.exists() else {"finding": None, "rounds": 0, "counts": {}}
+        problems = [found["finding"]] if found["finding"] else []
+        if status is None:
+            problems.append(f"hangs: no end after {seconds + patience(START):.0f} seconds")
+        elif not result.exists():
+            problems.append(f"ended with {status}: {last_lines(directory / 'output.txt')}")
+        problems += leftovers(f"{MARK}={mark}", shared, temporary)
+        if problems:
+            kept = keep / f"{one.name}-{seed}"
+            shutil.copytree(directory, kept, dirs_exist_ok=True)
+            rounds = f" --round {found['rounds'] - 1}" if found["rounds"] else ""
+            again = f"scripts/attack 1 --only {one.name} --seed {seed}{rounds}"
+            (kept / "finding.txt").write_text("\n".join([*problems, "", f"again: {again}", ""]), encoding="utf-8")
+            problems.append(f"kept in {kept}; again: {again}")
+    return Turn(found["rounds"], found["counts"], "; ".join(problems) or None, time.monotonic() - start)
+
+
+def leftovers(mark: str, shared: set[Path], temporary: Path) -> list[str]:
+    """What a turn has left behind. Its processes are ended."""
+    problems = []
+    if not wait_for(lambda: not processes(mark), patience(ENDING)):
+        left = processes(mark)
+        problems.append(f"processes are left: {left}")
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+    more = sorted(str(path) for path in files(SHARED_MEMORY) - shared if not in_use(path))
+    if more:
+        problems.append(f"shared memory is left: {', '.join(more)}")
+    rest = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))
+    if rest:
+        problems.append(f"temporary files are left: {', '.join(rest[:10])}")
+    return problems
+
+
+def files(directory: Path) -> set[Path]:
+    """This user's files."""
+    return {path for path in directory.glob("*") if path.exists() and path.stat().st_uid == os.getuid()}
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process has a file open or mapped: then another program's, since none of the turn's is left."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(path) in (process / "maps").read_text():
+                return True
+            if any(os.readlink(link) == str(path) for link in (process / "fd").iterdir()):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def last_lines(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-15:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
