@@ -26,7 +26,7 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from attacks.scenario import Scenario, load, patience, wait_for
+from attacks.scenario import SHARED, Scenario, load, patience, wait_for
 from rank_tools import processes
 
 MARK = "ASCEND_ACLNN_ATTACK_TURN"
@@ -65,7 +65,9 @@ def main() -> int:
         parser.error("--round needs --seed and one --only")
     chosen = [scenarios[name] for name in options.only or scenarios]
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
-    return attack(chosen, options.minutes * 60, seed, options.keep, options.round)
+    with tempfile.TemporaryDirectory(prefix="attack-shared-") as place:
+        os.environ[SHARED] = place
+        return attack(chosen, options.minutes * 60, seed, options.keep, options.round)
 
 
 def attack(chosen: list[Scenario], seconds: float, seed: int, keep: Path, only: Optional[int]) -> int:
