@@ -131,8 +131,13 @@ def free_port(ip: str) -> int:
     raise CommunicationError(f"no port of {ip} from HCCL_IF_BASE_PORT {base} on is free")
 
 
+def refusal(text: str) -> bytes:
+    """The message of a rank that fails."""
+    return _REFUSAL + text.encode()
+
+
 def refusal_text(message: bytes) -> Optional[str]:
-    """Why a peer fails, where a message says so (``Group.refuse``)."""
+    """Why a peer fails, where a message says so (``refusal``)."""
     return message[len(_REFUSAL) :].decode(errors="replace") if message.startswith(_REFUSAL) else None
 
 
@@ -171,7 +176,7 @@ class Group(abc.ABC):
     def refuse(self, peer: int, text: str) -> None:
         """Lets a rank that this one is in a batch with know why this one fails, before it does."""
         with contextlib.suppress(CommunicationError):  # the peer is lost and needs no reason
-            self.send(peer, POINT_TO_POINT, _REFUSAL + text.encode())
+            self.send(peer, POINT_TO_POINT, refusal(text))
 
     # ---------------------------------------------------------------------------------------- data of collectives
     @abc.abstractmethod

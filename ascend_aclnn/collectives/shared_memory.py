@@ -19,7 +19,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,7 @@ from ascend_aclnn.collectives.interface import (
     buffer_bytes,
     connect_timeout,
     execute_timeout,
+    refusal,
     refusal_text,
 )
 
@@ -371,14 +372,31 @@ class HostGroup(Group):
             raise self.fail(self._last_words(peer, channel) or f"rank {peer} is lost") from None
 
     def _last_words(self, peer: int, channel: int) -> Optional[str]:
-        """Why a rank has failed that has ended its connection, if it has said so before."""
-        words = None
-        with contextlib.suppress(OSError, EOFError, KeyError):
-            message = self._next_message(peer, channel)
-            while message is not None and words is None:
-                words = refusal_text(message)
-                message = self._next_message(peer, channel)
-        return words
+        """Why a rank has failed that has ended its connection, if it has said so before. Its messages stay unread."""
+        data = self._unread.get((peer, channel), b"")
+        with contextlib.suppress(OSError, KeyError):
+            while True:
+                more = self._peers[peer, channel].recv(_AT_ONCE, socket.MSG_DONTWAIT)
+                if not more:
+                    break
+                data = self._unread[peer, channel] = data + more
+        end = _message_end(data)
+        while end is not None and end <= len(data):
+            words = refusal_text(data[_LENGTH.size : end])
+            if words is not None:
+                return words
+            data = data[end:]
+            end = _message_end(data)
+        return None
+
+    def fail(self, reason: Union[str, CommunicationError]) -> CommunicationError:
+        """As ``Group.fail``. The others hear the reason, so that they name the rank that is lost, and not this one."""
+        if self.failure is None:
+            message = refusal(str(reason))
+            for connection in self._peers.copy().values():
+                with contextlib.suppress(OSError):
+                    connection.send(_LENGTH.pack(len(message)) + message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        return super().fail(reason)
 
     def receive(self, peer: int, channel: int, deadline: float) -> bytes:
         return self._receive_all([peer], channel, deadline)[peer]
@@ -399,6 +417,9 @@ class HostGroup(Group):
                 except (OSError, EOFError, KeyError):
                     self.check()
                     raise self.fail(CommunicationError(f"rank {peer} is lost")) from None
+                words = None if message is None else refusal_text(message)
+                if words is not None:
+                    raise self.fail(words)
                 if message is not None:
                     messages[peer] = message
             missing = [peer for peer in missing if peer not in messages]
@@ -408,6 +429,9 @@ class HostGroup(Group):
             if time.monotonic() >= deadline:
                 text = f"rank {missing[0]} did not answer rank {self.rank} in time"
                 raise self.fail(TimedOut(text) if gone < 0 else CommunicationError(f"rank {gone} is lost"))
+            words = None if ended is None else self._last_words(ended, channel)
+            if words is not None:
+                raise self.fail(words)
             if ended is not None:
                 gone, deadline = ended, min(deadline, time.monotonic() + GRACE_SECONDS)
 

@@ -77,16 +77,12 @@ RESPECTS = {  # what a call has, so that ranks may differ in it
 }
 
 
-def words(call: Call, what: str) -> tuple[str, ...]:
-    """How an error names this side: one of these."""
+def word(call: Call, what: str, size: int) -> str:
+    """How an error names this side."""
     operation, count, dtype, reduction, root = call
-    return {
-        "operation": (operation,),
-        "counts": (str(count),),
-        "data type": (TYPE_NAMES[dtype],),
-        "reduction": (reduction,),
-        "root": (str(root),),
-    }[what]
+    parts = operation in ("reduce_scatter", "all_to_all")
+    counts = str(count if parts else count * size)
+    return {"operation": operation, "counts": counts, "data type": TYPE_NAMES[dtype], "reduction": reduction, "root": str(root)}[what]
 
 
 @scenario(emulator=(), seconds=30)
@@ -110,10 +106,10 @@ def disagree(run: Run, choice: random.Random, backend: str, crew: Crew) -> None:
         other = another(call, "operation", size, choice)
         calls = [[call, other] for _ in range(size)]
         calls[odd] = [other, call]
-        sides = words(call, "operation") + words(other, "operation")
+        sides = (call[0], other[0])
     else:
         calls[odd] = [another(call, what, size, choice)]
-        sides = words(call, what) + words(calls[odd][0], what)
+        sides = (word(call, what, size), word(calls[odd][0], what, size))
     run.step(f"{backend}: rank {odd} differs in {what}: {calls}")
     with aclnn.use_backend("numpy"):
         info = Communicator.root_info()

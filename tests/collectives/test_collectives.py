@@ -265,6 +265,21 @@ def test_a_killed_rank_is_an_error_on_the_others(transport: str) -> None:
         assert not child.is_alive()
 
 
+def _fail_before_the_others(collectives: Collectives) -> None:
+    """Rank 1 has lost another rank, in another group perhaps, before the others wait for it."""
+    collectives.barrier()
+    if collectives.group.rank == 1:
+        raise collectives.group.fail("rank 7 is lost")
+    collectives.barrier()
+    collectives.barrier()
+
+
+def test_the_others_hear_why_a_rank_fails() -> None:
+    """And name the rank that is lost rather than one that has noticed it."""
+    errors = on_ranks(3, _fail_before_the_others)
+    assert [str(error) for error in errors] == ["rank 7 is lost"] * 3
+
+
 def _meet_and_die(info: bytes, rank: int, size: int, dying: int, after: int, results: Any) -> None:
     """One rank is killed when it has met so many others, while they wait for all."""
     if rank == dying:
