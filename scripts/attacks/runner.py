@@ -32,7 +32,6 @@ from rank_tools import processes
 MARK = "ASCEND_ACLNN_ATTACK_TURN"
 SHARED_MEMORY = Path("/dev/shm")
 START = 30.0  # seconds a turn may take beyond its time: to import, to end its last round
-ENDING = 5.0  # seconds in which processes that a turn has started must have ended after it
 
 
 class Turn(NamedTuple):
@@ -48,9 +47,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float, nargs="?", default=1.0)
     parser.add_argument("--seed", type=int, default=None, help="chosen at random, and printed, without it")
-    parser.add_argument("--only", action="append", metavar="NAME", help="this scenario; may be given several times")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this scenario, at least one turn; may be given several times")
     parser.add_argument("--round", type=int, help="this round of the one scenario, with its --seed")
     parser.add_argument("--keep", type=Path, default=Path("attack-findings"), help="where findings go (%(default)s)")
+    parser.add_argument("--grace", type=float, default=2.0, help="seconds in which a turn's processes must end (%(default)s)")
     parser.add_argument("--list", action="store_true", help="print the scenarios")
     options = parser.parse_args()
     scenarios = load()
@@ -67,11 +67,12 @@ def main() -> int:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 31)
     with tempfile.TemporaryDirectory(prefix="attack-shared-") as place:
         os.environ[SHARED] = place
-        return attack(chosen, options.minutes * 60, seed, options.keep, options.round)
+        return attack(chosen, seed, options)
 
 
-def attack(chosen: list[Scenario], seconds: float, seed: int, keep: Path, only: Optional[int]) -> int:
+def attack(chosen: list[Scenario], seed: int, options: argparse.Namespace) -> int:
     """Turns until the time is over; whether there was a finding."""
+    seconds, only = options.minutes * 60, options.round
     print(f"attack: seed {seed}, {seconds:.0f} seconds, {len(chosen)} scenarios", flush=True)
     for one in list(chosen):
         missing = [name for name in one.needs if importlib.util.find_spec(name) is None]
@@ -82,12 +83,13 @@ def attack(chosen: list[Scenario], seconds: float, seed: int, keep: Path, only: 
             chosen.remove(one)
     choices, end = random.Random(seed), time.monotonic() + seconds
     turns: dict[str, list[Turn]] = {one.name: [] for one in chosen}
-    while chosen and (time.monotonic() < end or not any(turns.values())):
+    enough = all if options.only else any
+    while chosen and (time.monotonic() < end or not enough(turns.values())):
         # The one that has had the least time, so that all get their share; which of equal ones is random.
         spent = {one.name: sum(turn.seconds for turn in turns[one.name]) for one in chosen}
         one = min(choices.sample(chosen, len(chosen)), key=lambda one: spent[one.name])
         own_seed = seed if only is not None else choices.randrange(1 << 31)
-        turn = take_turn(one, own_seed, min(one.seconds, max(end - time.monotonic(), 0.1)), keep, only)
+        turn = take_turn(one, own_seed, min(one.seconds, max(end - time.monotonic(), 0.1)), options)
         turns[one.name].append(turn)
         if turn.finding is not None:
             again = "" if only is not None else f" (seed {own_seed})"
@@ -113,8 +115,9 @@ def report(turns: dict[str, list[Turn]]) -> int:
     return int(found > 0)
 
 
-def take_turn(one: Scenario, seed: int, seconds: float, keep: Path, only: Optional[int]) -> Turn:
+def take_turn(one: Scenario, seed: int, seconds: float, options: argparse.Namespace) -> Turn:
     """One process of a scenario, and what is left of it."""
+    only = options.round
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attack-") as place:
         directory, temporary = Path(place, "turn"), Path(place, "tmp")
@@ -142,9 +145,9 @@ def take_turn(one: Scenario, seed: int, seconds: float, keep: Path, only: Option
             problems.append(f"hangs: no end after {seconds + patience(START):.0f} seconds")
         elif not result.exists():
             problems.append(f"ended with {status}: {last_lines(directory / 'output.txt')}")
-        problems += leftovers(f"{MARK}={mark}", shared, temporary)
+        problems += leftovers(f"{MARK}={mark}", shared, temporary, options.grace)
         if problems:
-            kept = keep / f"{one.name}-{seed}"
+            kept = options.keep / f"{one.name}-{seed}"
             shutil.copytree(directory, kept, dirs_exist_ok=True)
             rounds = f" --round {found['rounds'] - 1}" if found["rounds"] else ""
             again = f"scripts/attack 1 --only {one.name} --seed {seed}{rounds}"
@@ -153,10 +156,10 @@ def take_turn(one: Scenario, seed: int, seconds: float, keep: Path, only: Option
     return Turn(found["rounds"], found["counts"], "; ".join(problems) or None, time.monotonic() - start)
 
 
-def leftovers(mark: str, shared: set[Path], temporary: Path) -> list[str]:
+def leftovers(mark: str, shared: set[Path], temporary: Path, grace: float) -> list[str]:
     """What a turn has left behind. Its processes are ended."""
     problems = []
-    if not wait_for(lambda: not processes(mark), patience(ENDING)):
+    if not wait_for(lambda: not processes(mark), patience(grace)):
         left = processes(mark)
         problems.append(f"processes are left: {left}")
         for pid in left:

@@ -84,7 +84,8 @@ def soak(run: Run) -> None:
         with aclnn.Stream() as stream:
             y = ops.add(x, x, 1)
             y = ops.sum(ops.mul(y, y), [0], True, "FLOAT") if choice.random() < 0.5 else ops.exp(y)
-            event = stream.record()
+            event = aclnn.Event()
+            event.record(stream)
         event.synchronize()
         run.expect(np.isfinite(y.numpy()).all(), "numbers are not finite")
         stream.close()
