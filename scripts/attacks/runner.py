@@ -164,7 +164,9 @@ def leftovers(mark: str, shared: set[Path], temporary: Path, grace: float) -> li
         problems.append(f"processes are left: {left}")
         for pid in left:
             os.kill(pid, signal.SIGKILL)
-    more = sorted(str(path) for path in files(SHARED_MEMORY) - shared if not in_use(path))
+    # Python's own semaphores ("sem.mp-...") have names for as long as other programs that use multiprocessing start children.
+    new = (path for path in files(SHARED_MEMORY) - shared if not path.name.startswith("sem.mp-"))
+    more = sorted(str(path) for path in new if not in_use(path))
     if more:
         problems.append(f"shared memory is left: {', '.join(more)}")
     rest = sorted(str(path.relative_to(temporary)) for path in temporary.rglob("*"))

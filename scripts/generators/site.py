@@ -49,6 +49,7 @@ NAVIGATION = (
     ("docs/emulator/how-it-works.md", "How it works", "工作原理"),
     ("docs/distributed.md", "Many ranks", "多卡通信"),
     ("docs/testing.md", "Testing", "精度测试工具"),
+    ("docs/reliability.md", "Reliability", "可靠性"),
     ("docs/random-numbers.md", "Random numbers", "随机数"),
     ("docs/performance.md", "Performance", "性能"),
     ("docs/results/references.md", "Large operators", "大算子"),

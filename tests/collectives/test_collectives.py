@@ -422,7 +422,7 @@ def _without_rank_0(collectives: Collectives, sends: bool, done: Any) -> None:
             collectives.barrier()
         os.kill(os.getpid(), signal.SIGKILL)
     elif group.rank == 1:
-        assert done.wait(40)
+        assert done.wait(90)
     else:
         try:
             collectives.barrier()
@@ -439,7 +439,7 @@ def test_a_rank_that_lives_is_not_waited_for_once_rank_0_is_lost(sends: bool, tr
     ]
     for child in children:
         child.start()
-    found = dict(results.get(timeout=12) for _ in range(2))
+    found = dict(results.get(timeout=60) for _ in range(2))
     for child in children:
         child.join(10)
     assert found[1] is None

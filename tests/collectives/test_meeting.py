@@ -37,6 +37,19 @@ def set_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 
 
+def tell_when_it_comes(value: int, results: Any) -> None:
+    """A rank tells when it has bound the lobby's address, or has connected to it, or could not."""
+    for name in ("listen", "connect"):
+
+        def call(self: Any, *arguments: Any, original: Any = getattr(meeting._Place, name)) -> Any:
+            try:
+                return original(self, *arguments)
+            finally:
+                results.put((value, "came"))
+
+        setattr(meeting._Place, name, call)
+
+
 def rank_body(variables: dict[str, str], value: int, timeout: float, go: Any, goes_on: Any, results: Any) -> None:
     """A rank: waits to be started, meets, waits until all are started, and sums."""
     set_environment(variables)
@@ -61,6 +74,7 @@ class Jobs:
             (job, rank): 10 ** (2 * n) + rank for n, job in enumerate(jobs) for rank in range(len(jobs[job]))
         }
         self.found: dict[int, Any] = {}
+        self.came: set[int] = set()
         self.met: set[int] = set()
         self.launchers = [FORK.Process(target=self._launch, args=(job, ranks, timeout)) for job, ranks in jobs.items()]
         for launcher in self.launchers:
@@ -71,18 +85,29 @@ class Jobs:
         for rank, variables in enumerate(ranks):
             events = self.go[job, rank], self.goes_on, self.results
             arguments = (variables, self.values[job, rank], timeout, *events)
-            children.append(FORK.Process(target=rank_body, args=arguments))
+            children.append(FORK.Process(target=self._rank, args=arguments))
             children[-1].start()
         for child in children:
             child.join()
 
+    @staticmethod
+    def _rank(variables: dict[str, str], value: int, timeout: float, go: Any, goes_on: Any, results: Any) -> None:
+        tell_when_it_comes(value, results)
+        rank_body(variables, value, timeout, go, goes_on, results)
+
     def start(self, job: str, rank: int) -> None:
+        """Until the rank has come to the lobby, or has failed before."""
+        value = self.values[job, rank]
         self.go[job, rank].set()
+        while value not in self.came and value not in self.found:
+            self._take(30)
 
     def _take(self, seconds: float) -> None:
         value, text = self.results.get(timeout=seconds)
         if text == "met":
             self.met.add(value)
+        elif text == "came":
+            self.came.add(value)
         else:
             self.found[value] = text
 
@@ -132,7 +157,6 @@ def test_two_jobs_of_a_launcher_do_not_meet_in_any_order(launcher: Any) -> None:
         jobs = Jobs({job: [launcher(job, rank) for rank in range(2)] for job in "AB"}, timeout=30)
         for job, rank in order:
             jobs.start(job, rank)
-            time.sleep(0.02)
         jobs.wait_until_met(4)
         assert jobs.end() == {("A", 0): 3, ("A", 1): 3, ("B", 0): 201, ("B", 1): 201}, order
 
@@ -143,7 +167,6 @@ def test_two_jobs_of_one_name_are_told_in_every_order() -> None:
         jobs = Jobs({job: [by_hand(job, rank) for rank in range(2)] for job in "AB"}, timeout=1)
         for job, rank in order:
             jobs.start(job, rank)
-            time.sleep(0.05)
         found = jobs.end()
         right = {"A": 3, "B": 201}
         wrong = {key: value for key, value in found.items() if isinstance(value, int) and value != right[key[0]]}
