@@ -1,4 +1,4 @@
-"""Runs a turn of a scenario in this process: python -m attacks.child NAME SEED SECONDS DIRECTORY [ROUND]. Writes DIRECTORY/result.json."""
+"""A turn of a scenario: python -m attacks.child NAME SEED SECONDS DIRECTORY [ROUND]. Writes DIRECTORY/result.json."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attacks.scenario import SHARED, Run, scenario
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import native, ops
 from ascend_aclnn.native import library
 from ascend_aclnn.numerics import round_into, widen
+from attacks.scenario import SHARED, Run, scenario
 
 SOC = "Ascend950PR_9599"
 LOW = ("FLOAT8_E4M3FN", "FLOAT8_E5M2", "HIFLOAT8", "INT4", "FLOAT4_E2M1", "FLOAT16", "BF16", "INT8")
@@ -68,7 +68,8 @@ def helper_conversions(run: Run) -> None:
         nan = np.isnan(x.astype(np.float64)) if source.kind in "fV" else np.zeros(x.shape, bool)
         differ = np.flatnonzero((found.view(f"u{target.itemsize}") != wanted.view(f"u{target.itemsize}")) & ~nan)
         run.expect(
-            differ.size == 0, f"{x.ravel()[differ[:3]]} became {found.ravel()[differ[:3]]}, NumPy: {wanted.ravel()[differ[:3]]}"
+            differ.size == 0,
+            f"{x.ravel()[differ[:3]]} became {found.ravel()[differ[:3]]}, NumPy: {wanted.ravel()[differ[:3]]}",
         )
         run.count(f"{source} to {target}")
 
@@ -86,7 +87,7 @@ def convert_without(source: Any, target: Any) -> None:
         native.converts = has
 
 
-def without_nan_bits(array: Any) -> bytes:
+def without_nan_bits(array: Any) -> Any:
     """The bytes of a result, with one NaN for all, whose bits are left open."""
     array = np.asarray(array)
     if array.dtype == np.float16 or array.dtype.name == "bfloat16" or array.dtype.name.startswith("float8"):

@@ -11,11 +11,11 @@ import time
 from typing import Any
 
 import numpy as np
-from attacks.scenario import DIED, Run, patience, scenario
 from rank_tools import Crew
 
 import ascend_aclnn as aclnn
 from ascend_aclnn import Communicator
+from attacks.scenario import DIED, Run, patience, scenario
 
 FORK = multiprocessing.get_context("fork")
 
@@ -82,7 +82,13 @@ def word(call: Call, what: str, size: int) -> str:
     operation, count, dtype, reduction, root = call
     parts = operation in ("reduce_scatter", "all_to_all")
     counts = str(count if parts else count * size)
-    return {"operation": operation, "counts": counts, "data type": TYPE_NAMES[dtype], "reduction": reduction, "root": str(root)}[what]
+    return {
+        "operation": operation,
+        "counts": counts,
+        "data type": TYPE_NAMES[dtype],
+        "reduction": reduction,
+        "root": str(root),
+    }[what]
 
 
 @scenario(emulator=(), seconds=30)
@@ -99,7 +105,13 @@ def disagreeing_ranks(run: Run) -> None:
 
 def disagree(run: Run, choice: random.Random, backend: str, crew: Crew) -> None:
     size, operation = crew.size, choice.choice(OPERATIONS)
-    call: Call = (operation, choice.choice((1, 5, 3000)), choice.choice(DTYPES), choice.choice(REDUCTIONS), choice.randrange(size))
+    call: Call = (
+        operation,
+        choice.choice((1, 5, 3000)),
+        choice.choice(DTYPES),
+        choice.choice(REDUCTIONS),
+        choice.randrange(size),
+    )
     what, odd = choice.choice(("order", *RESPECTS[operation])), choice.randrange(size)
     calls = [[call] for _ in range(size)]
     if what == "order":
@@ -117,7 +129,9 @@ def disagree(run: Run, choice: random.Random, backend: str, crew: Crew) -> None:
         run.expect(not isinstance(text, BaseException), f"rank {rank}: {text!r}")
         run.expect(text, f"{backend}: rank {odd} differs in {what}, and rank {rank} has no error: {calls}")
         left_out = [side for side in sides if side not in text]
-        run.expect(not left_out, f"{backend}: rank {odd} differs in {what}; rank {rank} hears nothing of {left_out}: {text}")
+        run.expect(
+            not left_out, f"{backend}: rank {odd} differs in {what}; rank {rank} hears nothing of {left_out}: {text}"
+        )
     run.count(f"{what} on {backend}")
 
 
@@ -168,7 +182,10 @@ def many_ranks(run: Run) -> None:
             others = [rank for rank in range(size) if rank != victim or not deadly]
             limit = patience(DIED) * max(1, size / 8)
             answers = hear(pipes, others, limit)
-            run.expect(len(answers) == len(others), f"{sorted(set(others) - set(answers))} have no answer after {limit:.0f} seconds")
+            run.expect(
+                len(answers) == len(others),
+                f"{sorted(set(others) - set(answers))} have no answer after {limit:.0f} seconds",
+            )
             for rank, text in answers.items():
                 good = f"rank {victim} is lost" in text if deadly else text == "done"
                 run.expect(good, f"rank {victim} was killed; rank {rank}: {text}" if deadly else f"rank {rank}: {text}")
@@ -186,8 +203,9 @@ def hear(pipes: list[Any], ranks: Any, seconds: float) -> dict[int, str]:
     answers: dict[int, str] = {}
     end = time.monotonic() + seconds
     while len(answers) < len(ranks) and time.monotonic() < end:
-        waiting = {pipes[rank]: rank for rank in ranks if rank not in answers}
-        for pipe in multiprocessing.connection.wait(list(waiting), 0.1):
+        waiting: dict[Any, int] = {pipes[rank]: rank for rank in ranks if rank not in answers}
+        for ready in multiprocessing.connection.wait(list(waiting), 0.1):
+            pipe: Any = ready
             try:
                 answers[waiting[pipe]] = pipe.recv()
             except EOFError:

@@ -10,11 +10,12 @@ import signal
 from typing import Any, Optional
 
 import numpy as np
-from attacks.scenario import Run, patience, scenario, wait_for
 from emulator_client import NEWEST, Cann, CannError, Location, Property
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from attacks.scenario import Run, patience, scenario, wait_for
 
 MIB = 1 << 20
 GRANULE = 2 * MIB
@@ -70,7 +71,9 @@ class Model(RuleBasedStateMachine):
     @rule(granules=st.integers(1, 4))
     def reserve(self, granules: int) -> None:
         base = self.cann.create("aclrtReserveMemAddress", granules * GRANULE, 0, None, 0)
-        assert not any(base < start + size and start < base + granules * GRANULE for start, size in self.reserved.items())
+        assert not any(
+            base < start + size and start < base + granules * GRANULE for start, size in self.reserved.items()
+        )
         self.reserved[base] = granules * GRANULE
         self.done()
 
@@ -154,7 +157,9 @@ class Model(RuleBasedStateMachine):
     def import_(self, which: int, change: int) -> None:
         """A name that was never given out, or, unchanged, this process's own: neither can be imported here."""
         names = [memory.name for memory in self.physicals if memory.name is not None] or [1]
-        self.refused("aclrtMemImportFromShareableHandle", self.pick(names, which) ^ change, 0, ctypes.byref(ctypes.c_void_p()))
+        self.refused(
+            "aclrtMemImportFromShareableHandle", self.pick(names, which) ^ change, 0, ctypes.byref(ctypes.c_void_p())
+        )
 
     def teardown(self) -> None:
         """What is mapped holds the last byte written; in the end the device has all of its memory again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from attacks.runtime import ROOT, call_program
+from attacks.runtime import call_program
 from attacks.scenario import Run, patience, scenario
 
 TESTS = (
@@ -24,5 +24,16 @@ def stress_tests(run: Run) -> None:
     for choice in run.rounds():
         test = choice.choice(TESTS)
         base = run.directory / f"pytest{run.round}"
-        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={base}", test]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={base}",
+            test,
+        ]
         call_program(run, command, patience(300), test.rpartition("/")[2])

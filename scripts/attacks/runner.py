@@ -26,8 +26,9 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Optional
 
-from attacks.scenario import SHARED, Scenario, load, patience, wait_for
 from rank_tools import processes
+
+from attacks.scenario import SHARED, Scenario, load, patience, wait_for
 
 MARK = "ASCEND_ACLNN_ATTACK_TURN"
 SHARED_MEMORY = Path("/dev/shm")
@@ -47,10 +48,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("minutes", type=float, nargs="?", default=1.0)
     parser.add_argument("--seed", type=int, default=None, help="chosen at random, and printed, without it")
-    parser.add_argument("--only", action="append", metavar="NAME", help="this scenario, at least one turn; may be given several times")
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="this scenario, at least one turn; may be given several times"
+    )
     parser.add_argument("--round", type=int, help="this round of the one scenario, with its --seed")
     parser.add_argument("--keep", type=Path, default=Path("attack-findings"), help="where findings go (%(default)s)")
-    parser.add_argument("--grace", type=float, default=2.0, help="seconds in which a turn's processes must end (%(default)s)")
+    parser.add_argument(
+        "--grace", type=float, default=2.0, help="seconds in which a turn's processes must end (%(default)s)"
+    )
     parser.add_argument("--list", action="store_true", help="print the scenarios")
     options = parser.parse_args()
     scenarios = load()

@@ -95,7 +95,9 @@ class Job:
                 what, value = pipe.recv()
             except (EOFError, ConnectionResetError):
                 pipe.close()
-                self.ends.setdefault(rank, "died: " + (self.place / f"rank{rank}.txt").read_text(errors="replace")[-3000:])
+                self.ends.setdefault(
+                    rank, "died: " + (self.place / f"rank{rank}.txt").read_text(errors="replace")[-3000:]
+                )
                 continue
             if what == "device":
                 self.devices[rank] = value
@@ -145,14 +147,17 @@ def strike(job: Job, choice: random.Random, way: str) -> None:
     job.until(lambda: job.steps[victim] >= after, patience(30))
     time.sleep(choice.random() * 0.03)
     device = size == 1 or choice.random() < 0.5
-    target = job.devices[victim] if device else job.processes[victim].pid
+    target = job.devices[victim] if device else job.processes[victim].pid or 0
+    assert target > 0
     what = f"the device process of rank {victim}" if device else f"rank {victim}"
     run.step(f"{way} {what} of {size} (process {target}) after step {job.steps[victim]}")
     if way == "pause":
         os.kill(target, signal.SIGSTOP)
         time.sleep(choice.random())
         os.kill(target, signal.SIGCONT)
-        run.expect(job.until(lambda: len(job.ends) == size, patience(30)), f"{what} was stopped and continued: a rank hangs")
+        run.expect(
+            job.until(lambda: len(job.ends) == size, patience(30)), f"{what} was stopped and continued: a rank hangs"
+        )
         run.expect(not any(job.ends.values()), f"{what} was stopped and continued: {job.ends}")
         run.expect(len(set(job.losses.values())) == 1, f"losses differ: {job.losses}")
         run.count("paused and went on")
@@ -167,10 +172,15 @@ def strike(job: Job, choice: random.Random, way: str) -> None:
         heard = job.until(lambda: all(rank in job.ends for rank in others), limit)
         run.expect(heard, f"{what} was stopped: no error after {limit:.0f} seconds on the others; {job.ends}")
         for rank in others:
-            run.expect(not job.ends[rank] or f"rank {victim}" in job.ends[rank], f"{what} was stopped; rank {rank}: {job.ends[rank]}")
+            run.expect(
+                not job.ends[rank] or f"rank {victim}" in job.ends[rank],
+                f"{what} was stopped; rank {rank}: {job.ends[rank]}",
+            )
         with contextlib.suppress(ProcessLookupError):
             os.kill(target, signal.SIGKILL)
-        run.expect(not device or job.until(lambda: victim in job.ends, limit), f"{what} was stopped and killed: it hangs")
+        run.expect(
+            not device or job.until(lambda: victim in job.ends, limit), f"{what} was stopped and killed: it hangs"
+        )
         run.count("stopped and named")
         return
     survivors = [rank for rank in range(size) if rank not in early and (device or rank != victim)]
@@ -184,7 +194,9 @@ def strike(job: Job, choice: random.Random, way: str) -> None:
         return
     for rank in survivors:
         text = job.ends[rank]
-        run.expect(not text or named(text, rank, victim, device), f"{what} was killed; rank {rank} does not name it: {text}")
+        run.expect(
+            not text or named(text, rank, victim, device), f"{what} was killed; rank {rank} does not name it: {text}"
+        )
     seconds = time.monotonic() - start
     run.count(f"killed and named within {'1 s' if seconds < 1 else f'{limit:.0f} s'}")
 

@@ -39,15 +39,18 @@ def set_environment(variables: dict[str, str]) -> None:
 
 def tell_when_it_comes(value: int, results: Any) -> None:
     """A rank tells when it has bound the lobby's address, or has connected to it, or could not."""
-    for name in ("listen", "connect"):
 
-        def call(self: Any, *arguments: Any, original: Any = getattr(meeting._Place, name)) -> Any:
+    def telling(original: Any) -> Any:
+        def call(*arguments: Any) -> Any:
             try:
-                return original(self, *arguments)
+                return original(*arguments)
             finally:
                 results.put((value, "came"))
 
-        setattr(meeting._Place, name, call)
+        return call
+
+    for name in ("listen", "connect"):
+        setattr(meeting._Place, name, telling(getattr(meeting._Place, name)))
 
 
 def rank_body(variables: dict[str, str], value: int, timeout: float, go: Any, goes_on: Any, results: Any) -> None:

@@ -74,7 +74,7 @@ def single_operator_functions() -> dict[str, Any]:
 
 
 def graph_functions() -> dict[str, str]:
-    """The graph engine's functions that MindSpore 2.10 and torch_npu 2.13's torchair link against: the linker's name -> the C++ one."""
+    """The graph engine's functions that MindSpore 2.10 and torchair link against: the linker's name -> the C++ one."""
     data: dict[str, str] = json.loads((catalog.DATA / "graph_functions.json").read_text(encoding="utf-8"))
     return data
 
