@@ -428,10 +428,9 @@ class HostGroup(Group):
             ended = self._wait(missing, [] if gone >= 0 else list(messages), channel, deadline)
             if time.monotonic() >= deadline:
                 text = f"rank {missing[0]} did not answer rank {self.rank} in time"
-                raise self.fail(TimedOut(text) if gone < 0 else CommunicationError(f"rank {gone} is lost"))
-            words = None if ended is None else self._last_words(ended, channel)
-            if words is not None:
-                raise self.fail(words)
+                if gone < 0:
+                    raise self.fail(TimedOut(text))
+                raise self.fail(self._last_words(gone, channel) or f"rank {gone} is lost")
             if ended is not None:
                 gone, deadline = ended, min(deadline, time.monotonic() + GRACE_SECONDS)
 

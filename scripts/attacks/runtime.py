@@ -85,7 +85,7 @@ def soak(run: Run) -> None:
     aclnn.use_backend("npu")
     library = ctypes.CDLL("libascendcl.so")
     seen: list[tuple[int, int, int, int]] = []
-    begin, seconds, next_look = time.monotonic(), run.left(), 0.25
+    begin, seconds, next_look = time.monotonic(), run.left(), 0.5  # when what is kept has been made
     for choice in run.rounds():
         x = aclnn.asarray(np.ones((choice.choice((1, 64, 513)), 32), np.float32))
         with aclnn.Stream() as stream:
@@ -105,8 +105,8 @@ def soak(run: Run) -> None:
         if seconds > 5 and time.monotonic() - begin > seconds * next_look:
             device = int(library.aclemuDevicePid(0))
             seen.append((resident(os.getpid()), resident(device), descriptors(os.getpid()), descriptors(device)))
-            next_look += 0.25
-    run.step(f"megabytes and descriptors of both processes after each quarter: {seen}")
+            next_look += 0.1
+    run.step(f"megabytes and descriptors of both processes from the middle on: {seen}")
     if len(seen) > 2:
         first, last = seen[0], seen[-1]
         for what, before, after, most in zip(
