@@ -126,7 +126,8 @@ def test_a_device_address_of_before_the_end_is_not_taken_for_the_hosts(cann: Can
 def test_a_context_ends_under_the_threads_that_have_it(cann: Cann) -> None:
     context = cann.create("aclrtCreateContext", 0)
     stream, event = cann.create("aclrtCreateStream"), cann.create("aclrtCreateEvent")
-    seen, go, done = [], threading.Event(), threading.Event()
+    seen: list[int] = []
+    go, done = threading.Event(), threading.Event()
 
     def use() -> None:
         cann.aclrtSetCurrentContext(context)
