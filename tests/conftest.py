@@ -6,6 +6,7 @@ the emulated device; ``--aclnn-backend=npu`` runs the same tests, unedited, on t
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib.metadata
 import os
@@ -22,6 +23,7 @@ from long_tests import LONG
 from ascend_aclnn import catalog
 from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.emulator.build import NoCompilerError, find_compiler
+from ascend_aclnn.native import library
 
 
 def _installed() -> bool:
@@ -88,6 +90,19 @@ def compiler() -> str:
 def emulator_home(aclnn_emulator_home: Path) -> Path:
     """The emulated device's libraries, built once; tests that need them are skipped where there is no C compiler."""
     return aclnn_emulator_home
+
+
+@pytest.fixture(scope="session")
+def built_helper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory with the compiled helper, which the first of the workers that needs it builds."""
+    base = tmp_path_factory.getbasetemp()
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "native-helper"
+    place.mkdir(mode=0o700, exist_ok=True)
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / library.library_name()).exists():
+            library.build(place)
+    return place
 
 
 @pytest.fixture

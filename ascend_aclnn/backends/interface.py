@@ -57,11 +57,21 @@ class HostRunner(Protocol):
 class RememberedCall(abc.ABC):
     """An operator with all that its arguments have beside memory. See ``Backend.remember``."""
 
+    inputs: Sequence[int]  # the indices of the items that are Tensors
+    outputs: Sequence[TensorSpec]  # that each call makes
+    # of each result the index of its item, or -1 - n for output n; None: a null pointer
+    results: Sequence[Optional[int]]
+
     @abc.abstractmethod
-    def run(
-        self, items: Sequence[Any], stream: Optional[Stream], allocate: Optional[Callable[[TensorSpec], Tensor]] = None
-    ) -> list[Any]:
-        """Runs the operator on other tensors of the same descriptions; its results. ``allocate`` makes the new outputs."""
+    def run(self, items: Sequence[Any], stream: Optional[Stream]) -> list[Any]:
+        """Runs the operator on other tensors of the same descriptions; its results."""
+
+    @abc.abstractmethod
+    def run_at(self, addresses: Sequence[int], stream: Stream) -> bool:
+        """Runs it on storages at addresses, of ``inputs`` and then of ``outputs``, whose owner orders their reuse.
+
+        False, and nothing done, where the stream is not of the current device.
+        """
 
 
 class Collective(NamedTuple):

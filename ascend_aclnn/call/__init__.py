@@ -17,7 +17,7 @@ from ascend_aclnn.call.arguments import Invocation, holds_tensor
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import host_results, output_items
 from ascend_aclnn.call.plan import CallPlan, plan
-from ascend_aclnn.call.replay import remember, remember_on_device, replay_on_device, signature
+from ascend_aclnn.call.replay import find_on_device, remember, remember_on_device, signature
 from ascend_aclnn.call.torch_call import call_with_torch, first_torch_tensor
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
@@ -32,7 +32,8 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     arguments = (*args, *output_items(plan, out))
     key = signature(arguments, (backend, stream is None, out is None))
     if not backend.wraps_host_memory:
-        again = None if key is None else replay_on_device(plan, key, arguments, stream)
+        remembered = None if key is None else find_on_device(plan, key)
+        again = None if remembered is None else remembered.run(arguments, stream)
         if again is not None:
             return plan.result(again)
     else:

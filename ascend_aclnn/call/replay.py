@@ -27,15 +27,12 @@ from ascend_aclnn.core.tensor import Tensor
 _DEEPEST = 64  # lists within lists: more than an array has axes, and a list may contain itself
 REMEMBERED = 256  # calls that a plan remembers
 
-_PLAIN = frozenset((int, bool, str, type(None)))
+PLAIN = frozenset((int, bool, str, type(None)))
 
 
 def signature(items: Sequence[Any], start: tuple[Any, ...] = (), depth: int = 0) -> Optional[tuple[Any, ...]]:
     """Everything but data that a call depends on, as a key; None where an item has no such key."""
-    if depth > _DEEPEST:
-        return None
-    # The types are part of the key: 1, 1.0 and True are equal, and so may be a shape and a tuple of numbers.
-    key: list[Any] = [*start, tuple(map(type, items))]
+    key: list[Any] = [*start]
     for item in items:
         kind = type(item)
         if kind is np.ndarray:
@@ -45,12 +42,12 @@ def signature(items: Sequence[Any], start: tuple[Any, ...] = (), depth: int = 0)
             key += (description, storage.backend)
             if not description.at_start:
                 key.append(storage.nbytes)
-        elif kind in _PLAIN:
+        elif kind in PLAIN:
             key.append(item)
         elif kind is float:
-            key.append(_float_key(item))
+            key.append(float_key(item))
         elif kind is tuple or kind is list:
-            inner = signature(item, (), depth + 1)
+            inner = signature(item, (), depth + 1) if depth < _DEEPEST else None
             if inner is None:
                 return None
             key.append(inner)
@@ -58,17 +55,19 @@ def signature(items: Sequence[Any], start: tuple[Any, ...] = (), depth: int = 0)
             value = item.value
             if isinstance(value, complex):
                 return None
-            key += (item.dtype, type(value), _float_key(value) if isinstance(value, float) else value)
+            key += (item.dtype, type(value), float_key(value) if isinstance(value, float) else value)
         elif isinstance(item, (np.dtype, type, enum.Enum)):
             key.append(item)
         elif isinstance(item, np.generic) and item.dtype.kind in "biuf":
-            key.append(_float_key(float(item)) if item.dtype.kind == "f" else int(item))
+            key.append(float_key(float(item)) if item.dtype.kind == "f" else int(item))
         else:
             return None
+    # The types are part of the key: 1, 1.0 and True are equal, and so may be a shape and a tuple of numbers.
+    key.append(tuple(map(type, items)))
     return tuple(key)
 
 
-def _float_key(value: float) -> Any:
+def float_key(value: float) -> Any:
     """A float as a key that keeps 0.0 and -0.0 apart and makes all NaN equal."""
     return value if value and value == value else str(value)
 
@@ -93,29 +92,24 @@ def _keep(plan: CallPlan, key: tuple[Any, ...], replay: Any) -> None:
             plan.replays.popitem(last=False)
 
 
-def replay_on_device(
-    plan: CallPlan,
-    key: tuple[Any, ...],
-    items: Sequence[Any],
-    stream: Optional[Stream],
-    allocate: Optional[Callable[[TensorSpec], Tensor]] = None,
-) -> Optional[list[Any]]:
-    """The results of a call that is remembered; None, and nothing done, where it is not."""
+def find_on_device(plan: CallPlan, key: tuple[Any, ...]) -> Optional[Any]:
+    """What makes a call on a device again that is remembered; None where it is not."""
     replay = plan.replays.get(key)
     if replay is None or replay is _SEEN:
         return None
-    try:  # noqa: SIM105  # contextlib.suppress takes longer than the look-up
-        plan.replays.move_to_end(key)
-    except KeyError:  # another thread has forgotten it
-        pass
-    results: Optional[list[Any]] = replay.run(items, stream, allocate)
-    return results
+    if len(plan.replays) > REMEMBERED // 2:  # long before any is forgotten, and else not worth another look-up
+        with contextlib.suppress(KeyError):  # another thread has forgotten it
+            plan.replays.move_to_end(key)
+    return replay
 
 
-def remember_on_device(call: Invocation, key: tuple[Any, ...], items: Sequence[Any]) -> None:
+def remember_on_device(
+    call: Invocation, key: tuple[Any, ...], items: Sequence[Any], wrap: Optional[Callable[[RememberedCall], Any]] = None
+) -> None:
     """Remembers a call on a device that has succeeded for the second time, if it can be made again by its signature.
 
-    A remembered call has handles of its own, which are not worth their price for shapes that never come again.
+    A remembered call has handles of its own, which are not worth their price for shapes that never come again. ``wrap`` makes
+    of it what ``find_on_device`` returns.
     """
     plan = call.plan
     if key not in plan.replays:
@@ -124,7 +118,11 @@ def remember_on_device(call: Invocation, key: tuple[Any, ...], items: Sequence[A
         sources = _device_sources(call, items)
         operator = plan.operator
         remembered = None if sources is None else call.backend.remember(operator, call.values, sources, plan.results)
-        if remembered is not None:
+        if remembered is None:
+            return
+        if wrap is not None:
+            _keep(plan, key, wrap(remembered))
+        else:
             _keep(plan, key, remembered if call.on_device else HostReplay(call, remembered, items))
 
 
@@ -178,7 +176,7 @@ class HostReplay:
         sources = {places[index][0]: index for index in self._written}
         self._passed = [sources.get(position) for position in plan.results]  # the caller's own array, for each result
 
-    def run(self, items: Sequence[Any], stream: Optional[Stream], allocate: None) -> Optional[list[Any]]:
+    def run(self, items: Sequence[Any], stream: Optional[Stream]) -> Optional[list[Any]]:
         """The results; None, and nothing done, where an array that is to be written is read-only."""
         for index in self._written:
             if not items[index].flags.writeable:

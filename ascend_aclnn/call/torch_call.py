@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.backends.interface import Backend, RememberedCall
 from ascend_aclnn.call.arguments import Invocation
 from ascend_aclnn.call.invoke import invoke
 from ascend_aclnn.call.outputs import output_items
 from ascend_aclnn.call.plan import CallPlan
-from ascend_aclnn.call.replay import remember_on_device, replay_on_device, signature
+from ascend_aclnn.call.replay import PLAIN, find_on_device, float_key, remember_on_device, signature
 from ascend_aclnn.core import torch_interop
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.streams import Device, Stream
@@ -59,11 +59,16 @@ def call_with_torch(
     if backend.name != "npu":
         text = f"the torch tensors are on {device}, and the backend in use is {backend.name}"
         raise TypeError(f'{name}: {text}; choose the NPU with use_backend("npu")')
+    npu = _npu(backend, device)
+    results = npu.replay(plan, args, out)
+    if results is not None:
+        return plan.result(results)
     if device.index != backend.current_device():
         # torch and this package each have a current device.
         with torch_interop.torch_device(device), Device(device.index):
-            return _on_npu(backend, plan, args, out, device)
-    return _on_npu(backend, plan, args, out, device)
+            results = npu.replay(plan, args, out)
+            return _on_npu(npu, backend, plan, args, out) if results is None else plan.result(results)
+    return _on_npu(npu, backend, plan, args, out)
 
 
 def _on_host(plan: CallPlan, args: Sequence[Any], out: Any, device: Any, call: Call) -> Any:
@@ -91,10 +96,61 @@ class _Npu:
     """
 
     def __init__(self, backend: Backend, device: Any) -> None:
+        torch = sys.modules["torch"]
+        self.device = device
         self.stream = torch_interop.TorchStream(device.index)
         self._format = torch_interop.format_question()
-        self._strided = sys.modules["torch"].strided
+        self._strided = torch.strided
+        self._tensor, self._parameter = torch.Tensor, torch.nn.Parameter
+        self._start = (backend, device.index, "torch")
         self._tensors: dict[tuple[Any, ...], Tensor] = {}
+
+    def signature(self, items: Sequence[Any], new: bool) -> tuple[Optional[tuple[Any, ...]], list[int]]:
+        """Everything but data that a call depends on, as a key, and the address of the storage of each item that is a tensor.
+
+        The key is None where an item has none, or is for new_tensor() to refuse.
+        """
+        torch_kind, parameter_kind, device = self._tensor, self._parameter, self.device
+        strided, format_of = self._strided, self._format
+        key: list[Any] = [*self._start, new]
+        addresses: list[int] = []
+        for item in items:
+            kind = type(item)
+            if kind is torch_kind or kind is parameter_kind:
+                if item.layout is not strided or item.device != device:
+                    return None, addresses
+                storage = item.untyped_storage()
+                addresses.append(storage.data_ptr())
+                key += (  # all that describe() reads
+                    item.dtype,
+                    item.shape,
+                    item.stride(),
+                    item.storage_offset(),
+                    storage.nbytes(),
+                    format_of(item),
+                    item.is_conj(),
+                    item.is_neg(),
+                )
+                continue
+            addresses.append(0)
+            if kind in PLAIN:
+                key.append(item)
+            elif kind is float:
+                key.append(float_key(item))
+            else:
+                inner = signature((item,))
+                if inner is None:
+                    return None, addresses
+                key.append(inner)
+        key.append(tuple(map(type, items)))
+        return tuple(key), addresses
+
+    def replay(self, plan: CallPlan, args: Sequence[Any], out: Any) -> Optional[list[Any]]:
+        """The results of a call that is remembered; None, and nothing done, where it is not, or another device is current."""
+        items = (*args, *output_items(plan, out))
+        key, addresses = self.signature(items, out is None)
+        remembered: Optional[_Replay] = None if key is None else find_on_device(plan, key)
+        return None if remembered is None else remembered.run(items, addresses, self.stream)
 
     def tensor(self, torch_tensor: Any) -> Tensor:
         """The Tensor for a torch tensor."""
@@ -141,8 +197,34 @@ class _Npu:
 _npu = functools.cache(_Npu)
 
 
-def _on_npu(backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, device: Any) -> Any:
-    npu = _npu(backend, device)
+class _Replay:
+    """A call with torch tensors, ready for others of its signature: their addresses are all that a remembered call needs."""
+
+    __slots__ = ("_call", "_new")
+
+    def __init__(self, call: RememberedCall, device: Any) -> None:
+        samples = [torch_interop.empty_like_spec(spec, device) for spec in call.outputs]
+        self._call = call
+        self._new = [(t.shape, t.stride(), {"dtype": t.dtype, "device": device}) for t in samples]
+
+    def run(self, items: Sequence[Any], addresses: Sequence[int], stream: Stream) -> Optional[list[Any]]:
+        """The results; None, and nothing done, where the stream is not of the current device."""
+        call = self._call
+        new: list[Any] = []
+        empty = sys.modules["torch"].empty_strided
+        used = [addresses[i] for i in call.inputs]
+        for shape, strides, options in self._new:
+            # faster than torch.empty
+            torch_tensor = empty(shape, strides, **options)
+            new.append(torch_tensor)
+            used.append(torch_tensor.data_ptr())
+        if not call.run_at(used, stream):
+            return None
+        return [None if at is None else items[at] if at >= 0 else new[-1 - at] for at in call.results]
+
+
+def _on_npu(npu: _Npu, backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any) -> Any:
+    device = npu.device
     again = not plan.operator.data_dependent
     shared, output = (npu.tensor, npu.output) if again else (npu.new_tensor, npu.new_output)
     allocated: dict[int, Any] = {}  # id of a Tensor that was made for an output -> the torch tensor
@@ -163,16 +245,14 @@ def _on_npu(backend: Backend, plan: CallPlan, args: Sequence[Any], out: Any, dev
 
     tensors = [_mapped(arg, shared, plan, device) for arg in args]
     out_tensors = out if out is None else _mapped(out, shared, plan, device)
-    items = (*tensors, *output_items(plan, out_tensors))
-    key = signature(items, (backend, "torch", out is None))
-    results = None if key is None else replay_on_device(plan, key, items, npu.stream, allocate)
-    if results is None:
-        invocation = Invocation(backend, plan, True)
-        invocation.allocate = allocate
-        invoke(invocation, tensors, out_tensors, npu.stream)
-        results = [invocation.values[i] for i in plan.results]
-        if key is not None:
-            remember_on_device(invocation, key, items)
+    invocation = Invocation(backend, plan, True)
+    invocation.allocate = allocate
+    invoke(invocation, tensors, out_tensors, npu.stream)
+    results = [invocation.values[i] for i in plan.results]
+    key, _ = npu.signature((*args, *output_items(plan, out)), out is None)
+    if key is not None:
+        items = (*tensors, *output_items(plan, out_tensors))
+        remember_on_device(invocation, key, items, lambda remembered: _Replay(remembered, device))
     passed = {position: args[at] for position, at in plan.changed}
     if out is not None:
         passed.update((i, item) for (i, _), item in zip(plan.outputs, output_items(plan, out)) if item is not None)

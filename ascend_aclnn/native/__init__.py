@@ -97,6 +97,8 @@ def _load() -> Status:
     philox = library.ascend_native_philox
     philox.argtypes = [ctypes.c_uint64, pointer, size, pointer, size, pointer, size]
     philox.restype = None
+    library.ascend_native_call.argtypes = [pointer, ctypes.c_char_p, pointer, number]
+    library.ascend_native_call.restype = number
     library.ascend_native_instructions.restype = ctypes.c_char_p
     _CONVERSIONS.update(_conversions(library))
     _library = library
@@ -153,6 +155,13 @@ def runs_programs() -> bool:
     if _status is None:
         status()
     return _library is not None
+
+
+def call_function() -> Optional[Any]:
+    """The helper's function for ``calls.NativeCall``; None without the helper, or where it cannot pass all arguments."""
+    if status().path is None or os.uname().machine not in ("x86_64", "aarch64"):
+        return None
+    return _library and _library.ascend_native_call
 
 
 def exp(source: Array, target: Array) -> None:
@@ -339,6 +348,7 @@ __all__ = [
     "add_runs",
     "add_up",
     "build",
+    "call_function",
     "combine_rows",
     "convert",
     "converts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import shutil
@@ -17,8 +18,10 @@ import numpy as np
 import pytest
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import native
+from ascend_aclnn import catalog, native
+from ascend_aclnn.backends.npu import prototypes
 from ascend_aclnn.cli import main
+from ascend_aclnn.native import calls
 from ascend_aclnn.native import library as native_library
 from ascend_aclnn.numerics import convert, round_into, widen
 
@@ -303,3 +306,37 @@ def test_philox_makes_the_words_that_python_integers_make(helper: str, count: in
     assert native.philox(key, low, high, made[:0].reshape(0, 4)) and not native.philox(
         key, low, np.zeros((count, 2), np.uint64)[:, 0], made
     )
+
+
+def test_a_call_passes_all_arguments_of_phase_one(built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_library, "PACKAGED", built_helper)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto")
+    monkeypatch.setattr(native, "_status", None)
+    monkeypatch.setattr(native, "_library", None)
+    helper = native.call_function()
+    examples = {
+        ctypes.c_void_p: lambda n: None if n % 5 == 0 else 2**63 + n,
+        ctypes.c_char_p: lambda n: None if n % 5 == 0 else b"text %d" % n,
+        ctypes.c_bool: lambda n: n % 2 == 0,
+        ctypes.c_uint32: lambda n: 2**32 - n - 1,
+        ctypes.c_uint64: lambda n: 2**64 - n - 1,
+        ctypes.c_float: lambda n: n + 0.5,
+        ctypes.c_double: lambda n: n + 0.1,
+    }
+    received: list[Any] = []
+
+    def phase_one(*arguments: Any) -> int:
+        received[:] = arguments
+        ctypes.c_uint64.from_address(arguments[-2]).value = len(arguments)
+        ctypes.c_void_p.from_address(arguments[-1]).value = 77
+        return 0
+
+    # the most arguments, floating ones before and after the end of the registers for others, every type
+    for name in ("FusedInferAttentionScoreV5", "MlaPrologV3", "ApplyAdamWV2", "MoeFusedTopk", "SplitTensor", "Addmm"):
+        types = prototypes.phase_one(catalog.get(f"aclnn{name}"))
+        function = ctypes.CFUNCTYPE(ctypes.c_int32, *types)(phase_one)
+        assert calls.can_call(function)
+        values = [examples.get(kind, lambda n: -n - 1)(n) for n, kind in enumerate(types[:-2])]
+        call = calls.NativeCall(helper, None, None, function, None, values, [], [])
+        assert call.call([], 0, False) == calls.PREPARED
+        assert received[:-2] == values and (call.workspace_size, call.executor) == (len(types), 77)

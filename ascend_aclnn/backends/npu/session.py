@@ -10,7 +10,7 @@ from typing import Any, Optional
 from ascend_aclnn.backends.npu.handles import Handles
 from ascend_aclnn.backends.npu.library import Libraries
 from ascend_aclnn.backends.npu.memory import NpuStorage, Pool
-from ascend_aclnn.backends.npu.runtime import Runtime, StreamState
+from ascend_aclnn.backends.npu.runtime import DeviceState, Runtime, StreamState
 from ascend_aclnn.core.interface import DeviceInterface, StreamHandle
 from ascend_aclnn.core.streams import entered_streams
 
@@ -54,13 +54,18 @@ class Session:
         """A storage whose memory is reserved at its first touch."""
         return NpuStorage(self.backend, self.runtime, device, nbytes)
 
+    def device(self) -> DeviceState:
+        """The current device, whose context is current then."""
+        runtime = self.runtime
+        cells = runtime.cells
+        if runtime.closed or not cells.has_context or runtime.get_device(cells.device_at):
+            return runtime.current()
+        # what current() does where all is well, without the call
+        return runtime.devices.get(cells.device.value) or runtime.current()
+
     def target(self, stream: Optional[StreamHandle]) -> StreamState:
         """The stream to launch on (None: the current one), whose device must be current."""
-        runtime, cells = self.runtime, self.runtime.cells
-        if runtime.closed or not cells.has_context or runtime.get_device(cells.device_at):
-            state = runtime.current()
-        else:  # what current() does where all is well, without the call
-            state = runtime.devices.get(cells.device.value) or runtime.current()
+        runtime, state = self.runtime, self.device()
         if stream is None:
             return runtime.current_stream(state.index) if entered_streams() else state.default
         if stream.device != state.index:

@@ -17,10 +17,11 @@ from emulated_device import Emulator
 from live_objects import assert_nothing_left
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import AclError, Tensor, ops
+from ascend_aclnn import AclError, Tensor, native, ops
 from ascend_aclnn.backends.npu.backend import NpuBackend
 from ascend_aclnn.call import plan, replay
 from ascend_aclnn.cli.emulator import environment
+from ascend_aclnn.native import library
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 WARM = 3  # calls until one is remembered and has its handles
@@ -46,6 +47,20 @@ def _forget(npu: NpuBackend) -> None:
         plan(aclnn.signature(name)).replays.clear()
 
 
+@pytest.fixture(params=["helper", "Python"])
+def way(request: pytest.FixtureRequest, built_helper: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Calls are made with the compiled helper, or without."""
+    monkeypatch.setattr(library, "PACKAGED", built_helper)
+    monkeypatch.setenv("ASCEND_ACLNN_NATIVE", "auto" if request.param == "helper" else "0")
+    monkeypatch.setattr(native, "_status", None)
+    monkeypatch.setattr(native, "_library", None)
+    assert (native.call_function() is None) == (request.param == "Python")
+    return str(request.param)
+
+
+both_ways = pytest.mark.usefixtures("way")
+
+
 def tensors(factor: float = 1) -> tuple[Tensor, Tensor]:
     return aclnn.asarray(X * np.float32(factor)), aclnn.asarray(np.ascontiguousarray(X.T))
 
@@ -66,6 +81,7 @@ def native_calls(emulator: Emulator, call: Any) -> int:
 # ------------------------------------------------------------------------------------------ what is computed
 
 
+@both_ways
 def test_other_memory_gives_other_results(npu: NpuBackend) -> None:
     keep = []
     for factor in range(1, 8):
@@ -76,6 +92,7 @@ def test_other_memory_gives_other_results(npu: NpuBackend) -> None:
         np.testing.assert_array_equal(result.numpy(), factor * (X @ X.T))
 
 
+@both_ways
 def test_views_at_other_places_and_of_other_storages(npu: NpuBackend) -> None:
     for rows in (5, 6, 7):
         whole = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4)
@@ -94,6 +111,7 @@ def test_arguments_of_the_same_value_and_another_type_are_other_calls(npu: NpuBa
         np.testing.assert_array_equal(ops.add(x, x, 2).numpy(), [9, 15])
 
 
+@both_ways
 def test_what_is_changed_in_place_and_what_is_passed_in_out(npu: NpuBackend) -> None:
     for factor in (1, 2, 3, 4):
         a, b = tensors(factor)
@@ -105,6 +123,7 @@ def test_what_is_changed_in_place_and_what_is_passed_in_out(npu: NpuBackend) -> 
     assert remembered("aclnnMm") == remembered("aclnnInplaceAdd") == 1
 
 
+@both_ways
 def test_an_operator_whose_source_is_not_known_is_described_again(npu: NpuBackend, emulator: Emulator) -> None:
     gamma = aclnn.asarray(np.ones(3, np.float32))
     assert not aclnn.signature("aclnnRmsNorm").keeps_arguments
@@ -119,6 +138,7 @@ def test_an_operator_whose_source_is_not_known_is_described_again(npu: NpuBacken
         ops.rms_norm(x, gamma)
 
 
+@both_ways
 def test_tensors_without_elements_and_without_dimensions(npu: NpuBackend) -> None:
     full, gamma = aclnn.asarray(X), aclnn.asarray(np.ones(3, np.float32))
     one = aclnn.asarray(np.float32(4))
@@ -148,6 +168,7 @@ def test_an_operator_that_changes_descriptions_is_not_remembered(npu: NpuBackend
     assert operator.rewrites_arguments and remembered(operator.name) == 0
 
 
+@both_ways
 def test_ndarrays_come_and_go(npu: NpuBackend) -> None:
     for factor in (1, 2, 3, 4):
         x = X * np.float32(factor)
@@ -194,6 +215,7 @@ def test_ndarrays_wait_for_the_former_users_of_their_memory(npu: NpuBackend) -> 
 # ------------------------------------------------------------------------------------------ native calls
 
 
+@both_ways
 def test_a_call_made_again_is_two_phases_and_new_addresses(npu: NpuBackend, emulator: Emulator) -> None:
     warm()
     a, b = tensors()
@@ -220,6 +242,7 @@ def test_a_shape_that_comes_once_makes_no_handles_of_its_own(npu: NpuBackend, em
 # ------------------------------------------------------------------------------------------ streams, devices, threads
 
 
+@both_ways
 def test_two_streams_use_one_remembered_call(npu: NpuBackend) -> None:
     warm()
     streams = [aclnn.Stream(), aclnn.Stream()]
@@ -260,6 +283,7 @@ def test_memory_may_be_dropped_while_the_launch_is_queued(npu: NpuBackend) -> No
         np.testing.assert_array_equal(result.numpy(), 2 * number * (X @ X.T))
 
 
+@both_ways
 def test_threads_share_operators(npu: NpuBackend) -> None:
     wrong: list[str] = []
     start = threading.Barrier(6)
@@ -315,6 +339,7 @@ def _descriptions(name: str) -> list[list[Any]]:
     return [[item for item in key if type(item).__name__ == "Description"] for key in keys]
 
 
+@both_ways
 def test_an_emptied_cache_keeps_no_handles(npu: NpuBackend, emulator: Emulator) -> None:
     warm()
     assert emulator.alive("tensor") == 3
@@ -356,23 +381,21 @@ atexit.register(end)
 # ------------------------------------------------------------------------------------------ settings and errors
 
 
-def test_settings_count_in_the_next_call(npu: NpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+@both_ways
+def test_settings_count_in_the_next_call(npu: NpuBackend, emulator: Emulator) -> None:
     """Phase one runs each time: it is where CANN asks for determinism."""
     warm()
-    launcher = npu.launcher.plan(aclnn.signature("aclnnMm"))
-    native, phases = launcher.phase_one, []
-
-    def counted(*arguments: Any) -> int:
-        phases.append(arguments)
-        return int(native(*arguments))
-
-    monkeypatch.setattr(launcher, "phase_one", counted)
     for enabled in (True, False):
         aclnn.set_deterministic(enabled)
+        emulator.reset()
+        emulator.fail(1, "aclnnMmGetWorkspaceSize")
+        with pytest.raises(AclError) as caught:
+            warm(1)
+        assert caught.value.routine == "aclnnMmGetWorkspaceSize"
         warm(1)
-    assert len(phases) == 2
 
 
+@both_ways
 def test_a_fault_is_named_in_blocking_mode(npu: NpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     weight, good = aclnn.asarray(X), aclnn.asarray(np.array([0, 1], np.int32))
     for _ in range(WARM):
@@ -393,6 +416,7 @@ def test_a_refused_call_is_not_remembered(npu: NpuBackend) -> None:
     assert remembered("aclnnMm") == 0
 
 
+@both_ways
 @pytest.mark.parametrize("routine", ["aclnnMmGetWorkspaceSize", "aclnnMm", "aclSetRawTensorAddr"])
 def test_a_failure_leaves_nothing_and_the_next_call_works(npu: NpuBackend, emulator: Emulator, routine: str) -> None:
     warm()
@@ -408,6 +432,7 @@ def test_a_failure_leaves_nothing_and_the_next_call_works(npu: NpuBackend, emula
     del keep
 
 
+@both_ways
 def test_every_native_call_of_a_remembered_call_may_fail_without_a_leak(npu: NpuBackend, emulator: Emulator) -> None:
     def scenario() -> None:
         (a, b), gamma = tensors(), aclnn.asarray(np.ones(3, np.float32))
