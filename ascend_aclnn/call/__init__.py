@@ -22,6 +22,8 @@ from ascend_aclnn.call.torch_call import call_with_torch, first_torch_tensor
 from ascend_aclnn.call.values import describe
 from ascend_aclnn.catalog import Kind, Operator
 from ascend_aclnn.core.streams import Stream, check_stream
+from ascend_aclnn.core.tensor import Tensor
+from ascend_aclnn.core.torch_interop import is_torch_tensor
 
 
 def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]) -> Any:
@@ -30,7 +32,10 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
     if stream is not None:
         check_stream(stream, backend)
     arguments = (*args, *output_items(plan, out))
-    key = signature(arguments, (backend, stream is None, out is None))
+    torch_tensor = None  # which has a signature of its own
+    if args and type(args[0]) is not Tensor and type(args[0]) is not np.ndarray and is_torch_tensor(args[0]):
+        torch_tensor = args[0]
+    key = None if torch_tensor is not None else signature(arguments, (backend, stream is None, out is None))
     if not backend.wraps_host_memory:
         remembered = None if key is None else find_on_device(plan, key)
         again = None if remembered is None else remembered.run(arguments, stream)
@@ -43,7 +48,8 @@ def call(plan: CallPlan, args: Sequence[Any], out: Any, stream: Optional[Stream]
             if again is not None:
                 return plan.result(again)
     if key is None and "torch" in sys.modules:
-        torch_tensor = first_torch_tensor((*args, out))
+        if torch_tensor is None:
+            torch_tensor = first_torch_tensor((*args, out))
         if torch_tensor is not None:
             return call_with_torch(backend, plan, args, out, stream, torch_tensor.device, call)
     on_device = stream is not None or holds_tensor(args) or holds_tensor((out,))

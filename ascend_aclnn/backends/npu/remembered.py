@@ -148,6 +148,7 @@ class NpuRememberedCall(RememberedCall):
         self.results = [
             None if values[p] is None else sources[p] if sources[p] >= 0 else -1 - outputs.index(p) for p in results
         ]
+        self._only_new = self.results == [-1 - n for n in range(len(outputs))]
 
     def run(self, items: Sequence[Any], stream: Optional[Stream]) -> list[Any]:
         session = self._session
@@ -170,6 +171,8 @@ class NpuRememberedCall(RememberedCall):
             addresses.append(storage.base)
             written.append(storage)
         self._launch(addresses, target, written)
+        if self._only_new:
+            return outputs
         return [None if at is None else items[at] if at >= 0 else outputs[-1 - at] for at in self.results]
 
     def run_at(self, addresses: Sequence[int], stream: Stream) -> bool:
