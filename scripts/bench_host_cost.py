@@ -1,8 +1,9 @@
 #!/usr/bin/env python
 """What one call costs the host, and where the time goes: on the emulated device, with operators that do nothing.
 
-python scripts/bench_host_cost.py             one ops.* call on Tensors, one Executor.run, and their parts
+python scripts/bench_host_cost.py             calls with and without the compiled helper, one Executor.run, and their parts
 python scripts/bench_host_cost.py --device    the same on the Ascend device of this host (kernels run meanwhile)
+python scripts/bench_host_cost.py --all       this table, --torch and --wait one after another (also with --device)
 python scripts/bench_host_cost.py --wait      how long after some device work each way to wait for it ends (also with --device)
 python scripts/bench_host_cost.py --numpy     small calls on the NumPy backend, beside torch where it is installed
 python scripts/bench_host_cost.py --torch     calls on Tensors, on torch's NPU tensors, and torch_npu's own; needs torch_npu
@@ -13,6 +14,7 @@ With --write each also writes its page of docs/results.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import os
 import statistics
@@ -27,10 +29,11 @@ import bench_results
 import numpy as np
 
 import ascend_aclnn as aclnn
-from ascend_aclnn import ops, rules
+from ascend_aclnn import native, ops, rules
 from ascend_aclnn.backends.npu import waiting
 from ascend_aclnn.backends.npu.backend import NpuBackend
 from ascend_aclnn.backends.npu.runtime import STREAM_COMPLETE
+from ascend_aclnn.call import plan as call_plan
 
 
 def microseconds(call: Callable[[], Any], number: int, after: Callable[[], Any]) -> float:
@@ -42,12 +45,56 @@ def microseconds(call: Callable[[], Any], number: int, after: Callable[[], Any])
     return min(times)
 
 
-def measure(number: int) -> list[tuple[str, float, str]]:
-    """Rows of the table: what, microseconds, remark. Two spaces of indent mark a part of the row above."""
+WITHOUT, WITH = "Python alone", "with the helper"
+
+
+def measure_calls(number: int) -> list[tuple[str, dict[str, float]]]:
+    """Rows of the table of calls: what, and microseconds without and, where it is built, with the compiled helper.
+
+    Both take turns of 50 calls, so that other work of the machine meets both; the least of the turns counts.
+    """
+    arrays = [np.ones((4, 4), np.float32) for _ in range(2)]
+    a, b, x = map(aclnn.asarray, (*arrays, arrays[0]))
+    gamma, rstd = (aclnn.asarray(np.ones(shape, np.float32)) for shape in ((4,), (4, 1)))
+    out = aclnn.empty((4, 4), np.float32)
+    calls: dict[str, Callable[[], Any]] = {
+        "ops.mm(a, b)": lambda: ops.mm(a, b),
+        "ops.mm(a, b, out=out)": lambda: ops.mm(a, b, out=out),
+        "ops.add(a, b, 1)": lambda: ops.add(a, b, 1),
+        "ops.rms_norm(x, gamma)": lambda: ops.rms_norm(x, gamma),
+        "ops.rms_norm_grad(dy, x, rstd, gamma)": lambda: ops.rms_norm_grad(x, x, rstd, gamma),
+        "ops.mm of ndarrays": lambda: ops.mm(*arrays),
+        "ops.add of ndarrays": lambda: ops.add(*arrays, 1),
+    }
+    plans = [call_plan(aclnn.signature(name)) for name in ("aclnnMm", "aclnnAdd", "aclnnRmsNorm", "aclnnRmsNormGrad")]
+    function = native.call_function
+    ways = {WITHOUT: lambda: None, **({WITH: function} if function() else {})}
+    remembered: dict[str, list[Any]] = {}  # the remembered calls of each way, which then take turns
+    for way, of_helper in ways.items():
+        native.call_function = of_helper  # type: ignore[assignment]
+        for plan in plans:
+            plan.replays.clear()
+        for call in calls.values():
+            for _ in range(3):
+                call()
+        remembered[way] = [plan.replays.copy() for plan in plans]
+    native.call_function = function
+    least = {what: dict.fromkeys(ways, math.inf) for what in calls}
+    for _ in range(max(1, number // 50)):
+        for way in ways:
+            for plan, replays in zip(plans, remembered[way]):
+                plan.replays = replays
+            for what, call in calls.items():
+                least[what][way] = min(least[what][way], timeit.timeit(call, number=50) / 50 * 1e6)
+                aclnn.synchronize()
+    return list(least.items())
+
+
+def measure_parts(number: int) -> list[tuple[str, float, str]]:
+    """Rows of the table of parts: what, microseconds, remark. Two spaces of indent mark a part of the row above."""
     npu = aclnn.backend()
     assert isinstance(npu, NpuBackend)
     a, b = (aclnn.asarray(np.ones((4, 4), np.float32)) for _ in range(2))
-    x, gamma, rstd = (aclnn.asarray(np.ones(shape, np.float32)) for shape in ((4, 4), (4,), (4, 1)))
     out = aclnn.empty((4, 4), np.float32)
     operator = aclnn.signature("aclnnMm")
     values = [a, b, out, 0]
@@ -76,19 +123,16 @@ def measure(number: int) -> list[tuple[str, float, str]]:
         return microseconds(call, number, aclnn.synchronize)
 
     rows = [
-        ("ops.mm(a, b)", time(lambda: ops.mm(a, b)), "one output"),
-        ("ops.mm(a, b, out=out)", time(lambda: ops.mm(a, b, out=out)), "no output to make"),
-        ("  backend.run", time(lambda: npu.run(operator, values, None)), "the rest is binding"),
-        ("    thread's device and stream", time(lambda: npu.session.target(None)), ""),
+        ("backend.run of mm", time(lambda: npu.run(operator, values, None)), "a call that is not remembered"),
+        ("  thread's device and stream", time(lambda: npu.session.target(None)), ""),
         (
-            "    arguments",
+            "  arguments",
             time(lambda: plan.arguments(values, stream, npu.session.handles, undo, False)),
             "kept aclTensors",
         ),
-        ("    both phases, bare", time(phases), "ctypes and the library"),
-        ("  aclTensor of an output", time(handle), "create and destroy"),
-        ("  memory of an output", time(storage), "from the cache and back"),
-        ("ops.rms_norm_grad(dy, x, rstd, gamma)", time(lambda: ops.rms_norm_grad(x, x, rstd, gamma)), "two outputs"),
+        ("  both phases, bare", time(phases), "ctypes and the library"),
+        ("aclTensor of an output", time(handle), "create and destroy"),
+        ("memory of an output", time(storage), "from the cache and back"),
         ("Executor.run, repeatable", time(executor.run), ""),
         ("  phase two, bare", time(lambda: plan.phase_two(None, 0, raw, None)), "ctypes and the library"),
     ]
@@ -287,10 +331,13 @@ def main() -> None:
     parser.add_argument(
         "--torch", action="store_true", help="torch's NPU tensors as arguments, beside torch_npu itself"
     )
+    parser.add_argument("--all", action="store_true", help="the calls, --torch and --wait, one after another")
     parser.add_argument("--number", type=int, default=5000, help="calls per measurement")
     parser.add_argument("--write", action="store_true", help="write the page of docs/results; for an idle machine")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.all:
+        sys.exit(run_all([argument for argument in sys.argv[1:] if argument != "--all"]))
     if options.numpy:
         with aclnn.use_backend("numpy"):
             print(f"small calls in microseconds, 4 x 4 (NumPy backend, NumPy {np.__version__})\n")
@@ -338,11 +385,33 @@ def main() -> None:
         if options.write:
             write_torch(calls)
         return
-    rows = measure(options.number)
-    for what, cost, remark in rows:
+    made_again = measure_calls(options.number)
+    ways = list(made_again[0][1])
+    print(f"{'':<42}" + "".join(f"{way:>18}" for way in ways))
+    for what, costs in made_again:
+        print(f"{what:<42}" + "".join(f"{costs[way]:18.1f}" for way in ways))
+    if WITH not in ways:
+        print(f"(the compiled helper is {native.status().reason})")
+    print()
+    parts = measure_parts(options.number)
+    for what, cost, remark in parts:
         print(f"{what:<42}{cost:8.2f}   {remark}".rstrip())
     if options.write:
-        write_parts(rows, where, options.device)
+        write_calls(made_again, parts, where, options.device)
+
+
+def run_all(arguments: Sequence[str]) -> int:
+    """The tables of a device one after another, each in a process of its own; the first exit status that is not 0."""
+    tables = [[], ["--torch"], ["--wait"]]
+    if importlib.util.find_spec("torch_npu") is None:
+        print("--torch is left out: torch_npu is not installed\n", flush=True)
+        tables.remove(["--torch"])
+    for table in tables:
+        status = subprocess.run([sys.executable, __file__, *table, *arguments], check=False).returncode
+        if status:
+            return status
+        print(flush=True)
+    return 0
 
 
 def write_numpy(known: Sequence[tuple[str, float, Optional[float]]], new: Sequence[tuple[str, float, float]]) -> None:
@@ -382,18 +451,23 @@ turns; the work takes as long as its row says where the wait is a native one."""
     )
 
 
-def write_parts(rows: Sequence[tuple[str, float, str]], where: str, device: bool) -> None:
-    text = f"""What one call costs the host, in microseconds ({where}): the least of five rounds. An indented row is a part of
-the row above it."""
-    cells = [
-        [what.replace("  ", "&emsp;") + (f" ({remark})" if remark else ""), f"{cost:.2g}"]
-        for what, cost, remark in rows
+def write_calls(
+    calls: Sequence[tuple[str, dict[str, float]]], parts: Sequence[tuple[str, float, str]], where: str, device: bool
+) -> None:
+    text = f"""What one call costs the host, in microseconds ({where}). Calls are made again with known shapes: the least of
+turns of 50, taken in one run. The second table has the least of five rounds; an indented row is a part of the row above it."""
+    ways = list(calls[0][1])
+    tables = [
+        bench_results.Table(("call", *ways), [[f"`{w}`", *(f"{c[way]:.1f}" for way in ways)] for w, c in calls]),
+        bench_results.Table(
+            ("part", "us"),
+            [[w.replace("  ", "&emsp;") + (f" ({remark})" if remark else ""), f"{c:.2g}"] for w, c, remark in parts],
+            "Parts",
+        ),
     ]
     command = f"python scripts/bench_host_cost.py {'--device ' * device}--write"
-    table = bench_results.Table(("call", "us"), cells)
-    bench_results.write(
-        "host-cost-device" if device else "host-cost", "The host's share of a call", command, text, [table]
-    )
+    name = "host-cost-device" if device else "host-cost"
+    bench_results.write(name, "The host's share of a call", command, text, tables)
 
 
 if __name__ == "__main__":
