@@ -33,15 +33,16 @@ PLAIN = frozenset((int, bool, str, type(None)))
 def signature(items: Sequence[Any], start: tuple[Any, ...] = (), depth: int = 0) -> Optional[tuple[Any, ...]]:
     """Everything but data that a call depends on, as a key; None where an item has no such key."""
     key: list[Any] = [*start]
+    ndarray = np.ndarray
     for item in items:
         kind = type(item)
-        if kind is np.ndarray:
-            key += (item.dtype, item.shape, item.strides)
-        elif kind is Tensor:
-            storage, description = item.storage, item.description
+        if kind is Tensor:
+            storage, description = item.storage, item._description or item.description  # the property is a call
             key += (description, storage.backend)
             if not description.at_start:
                 key.append(storage.nbytes)
+        elif kind is ndarray:
+            key += (item.dtype, item.shape, item.strides)
         elif kind in PLAIN:
             key.append(item)
         elif kind is float:

@@ -192,7 +192,7 @@ class NpuRememberedCall(RememberedCall):
         runtime, call = self._session.runtime, arguments.call
         try:
             done = call.call(addresses, target.handle, self._at_once and not runtime.blocking)
-            if done in _FAILED:
+            if done != LAUNCHED and done != PREPARED:
                 self._fail(done, call.status, written, target)
             for storage in written:
                 storage.writer = target
