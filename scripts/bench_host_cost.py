@@ -37,10 +37,10 @@ from ascend_aclnn.call import plan as call_plan
 
 
 def microseconds(call: Callable[[], Any], number: int, after: Callable[[], Any]) -> float:
-    """Best of five: the time of one call, without the queue (``after`` empties it)."""
+    """One call, without the queue (``after`` empties it): the best of short runs, which other work leaves alone."""
     times = []
-    for _ in range(5):
-        times.append(timeit.timeit(call, number=number) / number * 1e6)
+    for _ in range(max(5, number // 50)):
+        times.append(timeit.timeit(call, number=50) / 50 * 1e6)
         after()
     return min(times)
 
@@ -433,7 +433,7 @@ signature was called before; torch has one thread. The second table has shapes t
 def write_torch(calls: Sequence[tuple[str, list[float]]]) -> None:
     text = """Time of the calling thread for one call, in microseconds, on the emulated device with operators that do
 nothing. The kinds of calls take turns in one run. torch_npu launches from a thread of its own, whose time is not in the table."""
-    rows = [[f"`{name}`", *(f"{cost:.2g}" for cost in costs)] for name, costs in calls]
+    rows = [[f"`{name}`", *(f"{cost:.1f}" for cost in costs)] for name, costs in calls]
     table = bench_results.Table(("call", "Tensors", "torch tensors", "torch_npu's own"), rows)
     command = "python scripts/bench_host_cost.py --torch --write"
     bench_results.write("torch-tensors", "Calls with torch's NPU tensors", command, text, [table])
@@ -455,7 +455,7 @@ def write_calls(
     calls: Sequence[tuple[str, dict[str, float]]], parts: Sequence[tuple[str, float, str]], where: str, device: bool
 ) -> None:
     text = f"""What one call costs the host, in microseconds ({where}). Calls are made again with known shapes: the least of
-turns of 50, taken in one run. The second table has the least of five rounds; an indented row is a part of the row above it."""
+turns of 50, taken in one run. In the second table an indented row is a part of the row above it."""
     ways = list(calls[0][1])
     tables = [
         bench_results.Table(("call", *ways), [[f"`{w}`", *(f"{c[way]:.1f}" for way in ways)] for w, c in calls]),

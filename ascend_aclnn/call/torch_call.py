@@ -6,7 +6,6 @@ stream; outputs are torch's own allocations, so torch's allocator orders their r
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
@@ -51,15 +50,17 @@ def call_with_torch(
     if stream is not None:
         text = "torch tensors are worked on where torch is: at once on the host, on its current stream on an NPU"
         raise TypeError(f"{name}: {text}; leave stream out, or make Tensors of them with from_torch()")
-    place = device.type
-    if place == "cpu":
-        return _on_host(plan, args, out, device, call)
-    if place != "npu":
-        raise TypeError(f"{name}: the torch tensors are on {device}; they must be on cpu or npu")
-    if backend.name != "npu":
-        text = f"the torch tensors are on {device}, and the backend in use is {backend.name}"
-        raise TypeError(f'{name}: {text}; choose the NPU with use_backend("npu")')
-    npu = _npu(backend, device)
+    npu = _npus.get((backend, device))
+    if npu is None:
+        place = device.type
+        if place == "cpu":
+            return _on_host(plan, args, out, device, call)
+        if place != "npu":
+            raise TypeError(f"{name}: the torch tensors are on {device}; they must be on cpu or npu")
+        if backend.name != "npu":
+            text = f"the torch tensors are on {device}, and the backend in use is {backend.name}"
+            raise TypeError(f'{name}: {text}; choose the NPU with use_backend("npu")')
+        npu = _npus[backend, device] = _Npu(backend, device)
     results = npu.replay(plan, args, out)
     if results is not None:
         return plan.result(results)
@@ -194,7 +195,7 @@ class _Npu:
         return tensor
 
 
-_npu = functools.cache(_Npu)
+_npus: dict[tuple[Backend, Any], _Npu] = {}  # by backend and torch.device
 
 
 class _Replay:
