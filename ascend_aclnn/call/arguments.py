@@ -12,7 +12,7 @@ from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.call.values import describe, items, plain_value
 from ascend_aclnn.catalog import REQUIRED, Kind, Parameter
-from ascend_aclnn.core.dtypes import as_datatype
+from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
 
@@ -58,7 +58,15 @@ class Invocation:
         if kind is Kind.TENSOR_LIST and arg is not None:
             members = items(self.plan.operator, parameter, arg, "tensors")
             return [self.tensor(position, parameter, item) for item in members]
+        if arg is None and kind is Kind.DATA_TYPE and parameter.default is None:
+            return self._summed_dtype()
         return plain_value(self.plan.operator, parameter, kind, arg)
+
+    def _summed_dtype(self) -> int:
+        """What torch takes for ``dtype=None``: the data type of the first tensor, INT64 where that is an integer or BOOL."""
+        dtype = next((v.dtype for v in self.values if isinstance(v, Tensor)), DataType.FLOAT)  # None is refused in phase one
+        integral = dtype.numpy is not None and dtype.numpy.kind in "biu"
+        return int(DataType.INT64 if integral else dtype)
 
     def tensor(self, position: int, parameter: Parameter, arg: Any) -> Optional[Tensor]:
         if isinstance(arg, Tensor):

@@ -48,6 +48,12 @@ CONDITION_WORDS = {
     "platform_unsupported": "the product is not supported",
 }
 
+# Defaults that do not say themselves what they mean.
+DEFAULT_WORDS: dict[object, str] = {
+    (): "() (all axes)",
+    None: "None (the data type of the input, INT64 for integers)",
+}
+
 
 class PythonParameter(NamedTuple):
     """A parameter of the Python function; ``default`` is ``inspect.Parameter.empty`` where there is none."""
@@ -146,7 +152,7 @@ def parameter_words(parameter: Parameter) -> list[str]:
     if parameter.optional:
         notes.append("optional")
     if parameter.default is not REQUIRED:
-        notes.append(f"default {parameter.default!r}")
+        notes.append("default " + DEFAULT_WORDS.get(parameter.default, repr(parameter.default)))
     if parameter.direction == "inout":
         notes.append("changed in place")
     if parameter.noncontiguous is False:

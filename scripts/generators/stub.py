@@ -107,7 +107,9 @@ def variants(rows: list[PythonParameter]) -> list[Variant]:
 
 
 def accepts_none(operator: Operator, parameter: Parameter) -> bool:
-    """By its name or document (the catalog), or where the operator's rule accepts a null pointer."""
+    """By its default, name or document (the catalog), or where the operator's rule accepts a null pointer."""
+    if parameter.default is None:
+        return True
     rule = rules.find(operator)
     nullable = parameter.optional or (rule is not None and rule.accepts_null(operator, parameter))
     return nullable and parameter.kind.pointer
