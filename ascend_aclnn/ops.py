@@ -109,13 +109,26 @@ def __dir__() -> list[str]:
 
 
 def _suggestion(name: str) -> str:
-    """ "; did you mean ..." for names that match when case, underscores and the prefix are ignored, or nearly."""
+    """ "; did you mean ..." for a name that no operator has."""
+    close = _close_names(name)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _close_names(name: str) -> list[str]:
+    """The same name in another spelling, what torch or NumPy calls so, in place as torch marks it, or nearly the same."""
+    names = catalog.python_names()
 
     def plain(text: str) -> str:
         text = text.replace("_", "").lower()
         return text[5:] if text.startswith("aclnn") else text
 
-    wanted = plain(name)
-    names = catalog.python_names()
-    close = [k for k in names if plain(k) == wanted] or difflib.get_close_matches(name, names, 3, 0.75)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
+    stem = name.rstrip("_")
+    forms = ("", "_scalar", "_tensor", "_tensor_scalar", "_tensor_tensor")
+    in_place = [f"inplace_{stem}{form}" for form in forms] if name.endswith("_") else []
+    return (
+        [k for k in in_place if k in names]
+        or [k for k in names if plain(k) == plain(name)]
+        or catalog.other_names().get(stem, "").split()
+        or [k for k in names if k.startswith(f"{stem}_")][:3]
+        or difflib.get_close_matches(name, names, 3, 0.75)
+    )

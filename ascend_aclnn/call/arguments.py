@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -11,10 +12,14 @@ import numpy.typing as npt
 from ascend_aclnn.backends.interface import Backend
 from ascend_aclnn.call.plan import CallPlan
 from ascend_aclnn.call.values import describe, items, plain_value
-from ascend_aclnn.catalog import REQUIRED, Kind, Parameter
+from ascend_aclnn.catalog import REQUIRED, Kind, Parameter, get, python_names
 from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
+
+
+# How the names of operators end that take a number in place of a tensor.
+_SCALAR_FORMS = ("tensor_scalar", "scalar_tensor", "scalar", "scalar_self", "scalar_other")
 
 
 class WriteBack(NamedTuple):
@@ -103,8 +108,9 @@ class Invocation:
         """A sequence in place of a tensor: 64-bit numbers become a dtype that the operator documents."""
         sequence = isinstance(arg, (list, tuple, range))
         if not sequence and not hasattr(arg, "__array__"):
-            text = f"is a {type(arg).__name__}; it must be a Tensor, an ndarray or a sequence"
-            raise TypeError(self.describe(parameter, text))
+            kind = type(arg).__name__
+            text = f"is {'an' if kind[0] in 'aeiou' else 'a'} {kind}; it must be a Tensor, an ndarray or a sequence"
+            raise TypeError(self.describe(parameter, text + self._takes_scalar(parameter, arg)))
         try:
             array = np.asarray(arg)
         except ValueError:
@@ -116,6 +122,20 @@ class Invocation:
                 if array.dtype == dtype and (name not in documented or narrower is np.float32):
                     array = array.astype(narrower)
         return array
+
+    def _takes_scalar(self, parameter: Parameter, arg: Any) -> str:
+        """ "; ops.adds takes a number there" where an operator does."""
+        if not isinstance(arg, numbers.Number):
+            return ""
+        name = self.plan.operator.python_name
+        known = python_names()
+        changed = [name + "s", name.replace("_tensor", "_scalar")]
+        changed += [f"{name.split('_tensor')[0]}_{form}" for form in _SCALAR_FORMS]
+        for other in changed:
+            operands = get(known[other]).inputs if other in known and other != name else ()
+            if any(p.python_name == parameter.python_name and p.kind is Kind.SCALAR for p in operands):
+                return f"; ops.{other} takes a number there"
+        return ""
 
     # ---------------------------------------------------------------------------------------- tensors, in and out
     def from_host(self, parameter: Parameter, array: npt.NDArray[Any]) -> Tensor:

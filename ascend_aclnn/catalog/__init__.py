@@ -9,6 +9,7 @@ corrected, alone:
 ``examples/``      a call of each operator that has a reference, and its result
 ``overlay.json``   corrections of that, a reason each
 ``defaults.json``  defaults of attributes, the evidence of each
+``other_names.json``  names of torch and NumPy, and the operators that are meant
 ``traits.json``    what prototypes and documents do not say: data-dependent shapes, workspaces, standards of accuracy
 """
 
@@ -400,6 +401,13 @@ def operator_from_json(name: str, entry: dict[str, Any]) -> Operator:
         phase_two=tuple((row["ctype"], row["name"]) for row in entry.get("phase_two", ())),
         **{key: entry[key] for key in same if key in entry},
     )
+
+
+@functools.cache
+def other_names() -> dict[str, str]:
+    """What torch and NumPy call a function -> the Python names of its operators here, separated by spaces."""
+    rows: dict[str, str] = json.loads(_text(FOLDER / "other_names.json"))
+    return rows
 
 
 def unknown_name(name: str) -> str:

@@ -51,11 +51,40 @@ def test_unknown_names_suggest_known_ones() -> None:
         ("RmsNormGrad", "rms_norm_grad"),
         ("aclnnMm", "mm"),
         ("embeddingdensebackward", "embedding_dense_backward"),
+        ("concat", "cat"),
+        ("matmul_", "matmul"),
+        ("add_", "inplace_add"),
+        ("arctan2", "atan2"),
+        ("eq", "eq_tensor or eq_scalar"),
+        ("isfinite", "is_finite"),
+        ("masked_fill_", "inplace_masked_fill_"),
     ]:
         with pytest.raises(AttributeError, match=f"did you mean {right}"):
             getattr(ops, wrong)
     with pytest.raises(AttributeError):
         ops.no_such_operator_at_all  # noqa: B018
+
+
+def test_names_of_torch_and_numpy_lead_to_operators() -> None:
+    for name, operators in aclnn.catalog.other_names().items():
+        assert name not in dir(ops)
+        for operator in operators.split():
+            assert operator in dir(ops) or "." in operator or "[" in operator, (name, operator)
+
+
+def test_a_number_in_place_of_a_tensor_names_the_operator_that_takes_one() -> None:
+    x = np.ones(3, np.float32)
+    for function, other in [
+        (ops.add, "adds"),
+        (ops.inplace_mul, "inplace_muls"),
+        (ops.eq_tensor, "eq_scalar"),
+        (ops.pow_tensor_tensor, "pow_tensor_scalar"),
+        (ops.remainder_tensor_tensor, "remainder_tensor_scalar"),
+    ]:
+        with pytest.raises(TypeError, match=rf"is an int; it must be a Tensor.*; ops\.{other} takes a number there"):
+            function(x, 2)
+    with pytest.raises(TypeError, match="mat2 is an int; it must be a Tensor, an ndarray or a sequence$"):
+        ops.matmul(x, 2)
 
 
 def test_dir_lists_every_operator() -> None:

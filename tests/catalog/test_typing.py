@@ -82,10 +82,10 @@ def test_every_operator_is_in_the_stub() -> None:
 
 def test_a_required_parameter_is_required_in_the_stub() -> None:
     text = (ROOT / "ascend_aclnn" / "ops.pyi").read_text(encoding="utf-8")
-    rows = [line for line in text.splitlines() if line.startswith("def batch_norm(")]
+    rows = [line for line in text.splitlines() if line.startswith("def group_norm_silu(")]
     assert len(rows) == 8  # four kinds of call, each by position and by keyword
-    assert all("training: _Bool," in row and "eps: _Float," in row for row in rows)
-    assert sum("running_var: Optional[_A] = None, *, training: _Bool" in row for row in rows) == 1
+    assert all("group: _Int," in row for row in rows)
+    assert sum("beta: Optional[_A] = None, *, group: _Int, eps: _Float = 1e-05" in row for row in rows) == 1
 
 
 def test_what_may_be_none_is_optional_in_the_stub() -> None:

@@ -67,7 +67,7 @@ class Search:
         kind, pick, chance = parameter.kind, self.random.choice, self.random.random
         if kind.pointer and parameter.optional and chance() < 0.6:
             return None
-        if parameter.default is not REQUIRED and chance() < 0.7:
+        if parameter.default not in (REQUIRED, None) and chance() < 0.7:
             return parameter.default
         if kind is Kind.TENSOR:
             return self.array(parameter, shape, dtype)
