@@ -17,7 +17,6 @@ from ascend_aclnn.core.dtypes import DataType, as_datatype
 from ascend_aclnn.core.spec import TensorSpec
 from ascend_aclnn.core.tensor import Tensor
 
-
 # How the names of operators end that take a number in place of a tensor.
 _SCALAR_FORMS = ("tensor_scalar", "scalar_tensor", "scalar", "scalar_self", "scalar_other")
 
@@ -69,7 +68,9 @@ class Invocation:
 
     def _summed_dtype(self) -> int:
         """What torch takes for ``dtype=None``: the data type of the first tensor, INT64 where that is an integer or BOOL."""
-        dtype = next((v.dtype for v in self.values if isinstance(v, Tensor)), DataType.FLOAT)  # None is refused in phase one
+        dtype = next(
+            (v.dtype for v in self.values if isinstance(v, Tensor)), DataType.FLOAT
+        )  # None is refused in phase one
         integral = dtype.numpy is not None and dtype.numpy.kind in "biu"
         return int(DataType.INT64 if integral else dtype)
 

@@ -118,14 +118,22 @@ def compare(
     operator: Optional[str] = None,
     competitor: Any = None,
     hf32: bool = False,
+    rtol: Optional[float] = None,
+    atol: Optional[float] = None,
 ) -> Comparison:
     """Compares a result with a golden one: arrays, Tensors or torch tensors of the same shape.
 
     ``standard`` is a name of ``STANDARDS``; without one it is that of the ``operator`` (its C name), else "default".
     ``dtype`` is the output's data type where ``actual`` is held in a wider one. ``competitor`` is a result of the same
     precision, for "double_benchmark"; ``hf32`` says that products were rounded to HiFLOAT32. A golden is best computed in
-    float64: an element that equals the golden rounded to the output's type has no error.
+    float64: an element that equals the golden rounded to the output's type has no error. ``rtol`` and ``atol`` replace the
+    standard by one rule: every element within ``atol + rtol * abs(golden)``.
     """
+    if operator is not None and operator not in catalog.names():
+        raise ValueError(catalog.unknown_name(operator))
+    own_limits = rtol is not None or atol is not None
+    if own_limits and standard is not None:
+        raise ValueError(f"standard {standard!r} and rtol or atol; a comparison has one or the other")
     by_operator = standard is None and operator is not None
     if standard is None:
         standard = "default" if operator is None else catalog.get(operator).accuracy_standard
@@ -136,6 +144,8 @@ def compare(
     if actual_array.shape != golden_array.shape:
         reason = f"the shape is {actual_array.shape}; the golden's is {golden_array.shape}"
         return Comparison(standard, data_type, actual_array.size, reason, {}, [])
+    if own_limits and actual_array.size:
+        return _within(actual_array, golden_array, data_type, rtol or 0.0, atol or 0.0)
     limits = thresholds(data_type, hf32)
     if by_operator and standard == "off_by_one" and limits is not None:
         standard = "default"  # the float results of an operator that quantises
@@ -156,16 +166,35 @@ def compare(
 
 def assert_accurate(actual: Any, golden: Any, standard: Optional[str] = None, **options: Any) -> Comparison:
     """``compare`` that raises AssertionError, with the worst elements, where the result is not accurate."""
+    __tracebackhide__ = True  # pytest shows the line of the test
     comparison = compare(actual, golden, standard, **options)
     if not comparison.accurate:
         raise AssertionError(str(comparison))
     return comparison
 
 
+def _within(actual: Array, golden: Array, dtype: DataType, rtol: float, atol: float) -> Comparison:
+    """Every element within the caller's tolerances; NaN where the golden has NaN, infinities equal."""
+    values, expected = _wide(actual), _wide(golden)
+    with np.errstate(all="ignore"):
+        error = np.abs(values - expected)
+        wrong = ~((error <= atol + rtol * np.abs(expected)) & np.isfinite(expected))
+    wrong &= ~((values == expected) | (np.isnan(values) & np.isnan(expected)))
+    count = int(np.count_nonzero(wrong))
+    rule = f"atol {atol:g} + rtol {rtol:g} * abs(golden)"
+    reason = f"{count} of {wrong.size} elements are not within {rule}" if count else ""
+    finite = error[np.isfinite(error)]
+    figures = {"max_abs_error": float(finite.max()) if finite.size else 0.0, "different": float(count)}
+    return Comparison("rtol and atol", dtype, actual.size, reason, figures, _worst(actual, golden, wrong, dtype))
+
+
 def _array(value: Any) -> Array:
     """An ndarray of the values: of a Tensor, a torch tensor (bfloat16 too) or anything that NumPy takes."""
     if isinstance(value, Tensor):
         return value.numpy()
+    results = (Tensor, np.ndarray) if isinstance(value, tuple) else Tensor
+    if isinstance(value, (tuple, list)) and any(isinstance(item, results) for item in value):
+        raise TypeError(f"a {type(value).__name__} of {len(value)} results; compare them one by one")
     if type(value).__module__.partition(".")[0] == "torch":
         value = value.detach().cpu()
         if str(value.dtype) == "torch.bfloat16":

@@ -3,8 +3,9 @@
     pytest --aclnn-backend=numpy,emulator        # every test with one of these fixtures, on both
     pytest --aclnn-backend=npu                   # the same tests, unedited, on the device of this host
 
-Fixtures: ``aclnn_backend`` (the backend in use for the test), ``aclnn_device`` (a Device), ``aclnn_stream`` (a new Stream,
-entered). Marker: ``@pytest.mark.npu(soc="Ascend910B*", min_cann="8.3")`` for a test that needs a device, of some kind.
+Fixtures: ``aclnn_backend`` (the backend in use for the test), ``aclnn_module_backend`` (the same for a module and its own
+fixtures), ``aclnn_device`` (a Device), ``aclnn_stream`` (a new Stream, entered). Marker:
+``@pytest.mark.npu(soc="Ascend910B*", min_cann="8.3")`` for a test that needs a device, of some kind.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import contextlib
 import ctypes
 import fnmatch
 import gc
+import inspect
 import os
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import pytest
 
@@ -38,6 +41,12 @@ _KINDS = (
     "executor",
     "event",
 )
+_FIXTURES = ("aclnn_backend", "aclnn_device", "aclnn_stream")
+_PASSED = pytest.StashKey[bool]()
+
+
+class LeakWarning(pytest.PytestWarning):
+    """A test left something on an emulated device (``--aclnn-leaks=warn``)."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         choices=("background", "eager", "deferred"),
         help="when the emulated device runs what is queued",
+    )
+    group.addoption(
+        "--aclnn-leaks",
+        default="error",
+        choices=("error", "warn", "off"),
+        help="what becomes of a test that passed and left something on an emulated device",
     )
 
 
@@ -93,27 +108,107 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "aclnn_backend" in metafunc.fixturenames:
-        metafunc.parametrize("aclnn_backend", _backends(metafunc.config), indirect=True, scope="function")
+    for name, scope in (("aclnn_module_backend", "module"), ("aclnn_backend", "function")):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, _backends(metafunc.config), indirect=True, scope=scope)  # type: ignore[arg-type]
+            return
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Hypothesis refuses fixtures that live for all examples of a test, as ours are meant to."""
+    for item in items:
+        function = getattr(item, "obj", None)
+        if getattr(function, "is_hypothesis_test", False) and isinstance(item, pytest.Function):
+            _allow_fixtures(item, function)
+
+
+def _allow_fixtures(item: pytest.Function, function: Any) -> None:
+    """Takes Hypothesis' check of fixtures off a test whose only fixtures of a function's lifetime are ours."""
+    from hypothesis import HealthCheck, settings
+
+    fixtures = item._fixtureinfo.name2fixturedefs
+    arguments = [name for name in inspect.signature(function).parameters if name in fixtures]
+    lifetimes = {name: fixtures[name][-1].scope for name in arguments}
+    if any(name not in _FIXTURES and scope == "function" for name, scope in lifetimes.items()):
+        return
+    function = getattr(function, "__func__", function)  # of a method
+    current = getattr(function, "_hypothesis_internal_use_settings", None) or settings()
+    allowed = {*current.suppress_health_check, HealthCheck.function_scoped_fixture}
+    function._hypothesis_internal_use_settings = settings(current, suppress_health_check=tuple(allowed))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    report: pytest.TestReport = (yield).get_result()
+    if report.when == "call":
+        item.stash[_PASSED] = report.passed
+    if report.failed and call.excinfo is not None and "backend; the backend in use is" in str(call.excinfo.value):
+        text = (
+            "A Tensor belongs to the backend that was in use when it was made. A fixture of a module or a class that makes "
+            "Tensors takes aclnn_module_backend as its argument; it is made again for each backend."
+        )
+        report.sections.append(("ascend_aclnn", text))
 
 
 @pytest.fixture(scope="session")
-def aclnn_emulator_home() -> Path:
-    """The emulated device's libraries, built once; a test that needs them is skipped where there is no compiler."""
+def aclnn_emulator_home(pytestconfig: pytest.Config) -> Path:
+    """The emulated device's libraries, built once.
+
+    Where they cannot be built, the test is an error if the emulated device was asked for, and skipped otherwise.
+    """
     from ascend_aclnn.emulator.build import NoCompilerError, build
 
     try:
         return Path(build())
     except NoCompilerError as error:
-        pytest.skip(f"the emulated device cannot be built: {error}")
+        text = f"the emulated device cannot be built: {error}"
+        if "emulator" in _backends(pytestconfig):
+            pytest.fail(f"--aclnn-backend asks for the emulator; {text}", pytrace=False)
+        pytest.skip(text)
+
+
+@pytest.fixture(scope="module")
+def aclnn_module_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """A backend in use for a module, from the first test that asks for it: for fixtures that make Tensors for many tests.
+
+    ``aclnn_backend`` of the same test is the same backend.
+    """
+    with _in_use(request) as backend:
+        yield backend
 
 
 @pytest.fixture
 def aclnn_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
-    """A backend in use for the test. Afterwards nothing of the test may be left on an emulated device."""
+    """A backend in use for the test. What a test that passed has left on an emulated device is reported afterwards."""
+    leaks: str = request.config.getoption("--aclnn-leaks")
+    with contextlib.ExitStack() as stack:
+        if "aclnn_module_backend" in request.fixturenames:
+            backend: Backend = request.getfixturevalue("aclnn_module_backend")
+        else:
+            backend = stack.enter_context(_in_use(request))
+        marker = request.node.get_closest_marker("npu")
+        if marker is not None:
+            _skip_unless(backend, **marker.kwargs)
+        checked = backend.emulated and leaks != "off"
+        if checked:
+            backend.record_origins(True)
+            before = _what_is_alive(backend)
+        yield backend
+        if checked:
+            backend.record_origins(False)
+            if request.node.stash.get(_PASSED, False):
+                left = what_is_left(backend, before)
+                if left and leaks == "warn":
+                    warnings.warn(LeakWarning(f"the test left on the emulated device: {left}"), stacklevel=1)
+                elif left:
+                    pytest.fail(f"the test left on the emulated device: {left}", pytrace=False)
+
+
+@contextlib.contextmanager
+def _in_use(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """The backend that a fixture's parameter names, made ready and in use."""
     name = request.param
     soc: Optional[str] = request.config.getoption("--aclnn-soc")
-    marker = request.node.get_closest_marker("npu")
     if name == "emulator":
         os.environ["ASCEND_HOME_PATH"] = str(request.getfixturevalue("aclnn_emulator_home"))
         streams = request.config.getoption("--aclnn-streams")
@@ -127,10 +222,7 @@ def aclnn_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
                 "npu" if name == "emulator" else name, soc if name in ("numpy", "auto") else None
             )
             backend = stack.enter_context(opened)
-        if marker is not None:
-            _skip_unless(backend, **marker.kwargs)
         yield backend
-        assert_nothing_left(backend)
 
 
 def _skip_unless(backend: Backend, soc: Optional[str] = None, min_cann: Optional[str] = None) -> None:
@@ -183,6 +275,13 @@ def aclnn_stream(aclnn_backend: Backend) -> Iterator[aclnn.Stream]:
         stream.close()
 
 
+class Alive(NamedTuple):
+    """What is alive on an emulated device: handles and allocations by kind, and the package's blocks of memory."""
+
+    counts: dict[str, int]
+    blocks: dict[int, str]  # address -> size, and the line of the program that asked for it
+
+
 def live_objects(backend: Any) -> dict[str, int]:
     """Live handles and allocations of the emulated device by kind, streams and contexts of the runtime itself excepted."""
     runtime = ctypes.CDLL(str(backend.library_path))
@@ -192,17 +291,38 @@ def live_objects(backend: Any) -> dict[str, int]:
     return {kind: count for kind, count in counts.items() if count}
 
 
-def assert_nothing_left(backend: Backend) -> None:
-    """AssertionError where a tensor, executor, event or allocation is alive on an emulated device; nothing elsewhere."""
-    if not backend.emulated:
-        return
+def _what_is_alive(backend: Backend) -> Alive:
+    snapshot = backend.memory_snapshot(backend.current_device())
+    blocks = {b.address: f"{b.nbytes} bytes, allocated at {b.origin or 'an unknown line'}" for b in snapshot}
+    return Alive(live_objects(backend), blocks)
+
+
+def what_is_left(backend: Backend, before: Alive) -> str:
+    """What is alive on an emulated device and was not before, with the lines that made it; "" where there is nothing."""
+
+    def new() -> dict[str, int]:
+        counts = live_objects(backend)
+        if before.blocks:  # a Tensor from before the test may have got its aclTensor, or memory, at its first use
+            counts.pop("tensor", None)
+        return {kind: n - before.counts.get(kind, 0) for kind, n in counts.items() if n > before.counts.get(kind, 0)}
+
     aclnn.synchronize()
     aclnn.empty_cache()
-    live = live_objects(backend)
+    left = new()
     for generation in (1, 2):  # perhaps in reference cycles; collecting the old generation takes longer than most tests
-        if live:
+        if left:
             gc.collect(generation)
             aclnn.synchronize()
             aclnn.empty_cache()
-            live = live_objects(backend)
-    assert not live, f"the test left on the emulated device: {live}"
+            left = new()
+    if not left:
+        return ""
+    blocks = [text for address, text in _what_is_alive(backend).blocks.items() if before.blocks.get(address) != text]
+    return "\n  ".join([", ".join(f"{count} {kind}" for kind, count in left.items()), *blocks])
+
+
+def assert_nothing_left(backend: Backend) -> None:
+    """AssertionError where a tensor, executor, event or allocation is alive on an emulated device; nothing elsewhere."""
+    if backend.emulated:
+        left = what_is_left(backend, Alive({}, {}))
+        assert not left, f"left on the emulated device: {left}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from ascend_aclnn.core.dtypes import DataType
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 
 
 class Thresholds(NamedTuple):
@@ -64,8 +64,9 @@ STANDARDS = {
 }
 
 
-def thresholds(dtype: DataType, hf32: bool = False) -> Optional[Thresholds]:
+def thresholds(dtype: DTypeLike, hf32: bool = False) -> Optional[Thresholds]:
     """The thresholds of a data type; None for one that is compared bit by bit."""
+    dtype = as_datatype(dtype)
     if dtype in (DataType.COMPLEX64, DataType.COMPLEX32):
         dtype = DataType.FLOAT if dtype is DataType.COMPLEX64 else DataType.FLOAT16
     elif dtype is DataType.COMPLEX128:

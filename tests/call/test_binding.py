@@ -83,7 +83,7 @@ def test_a_number_in_place_of_a_tensor_names_the_operator_that_takes_one() -> No
     ]:
         with pytest.raises(TypeError, match=rf"is an int; it must be a Tensor.*; ops\.{other} takes a number there"):
             function(x, 2)
-    with pytest.raises(TypeError, match="mat2 is an int; it must be a Tensor, an ndarray or a sequence$"):
+    with pytest.raises(TypeError, match=r"mat2 is an int; it must be a Tensor, an ndarray or a sequence$"):
         ops.matmul(x, 2)
 
 

@@ -197,7 +197,9 @@ def test_docstring_starts_with_what_the_operator_computes() -> None:
         assert words in text
     url = "https://gitcode.com/cann/ops-nn/blob/master/norm/rms_norm_grad/docs/aclnnRmsNormGrad.md"
     assert text.endswith(url)
-    assert "dim: ints; default () (all axes); axes, negative ones count from the end" in docstring(catalog.get("aclnnAmax"))
+    assert "dim: ints; default () (all axes); axes, negative ones count from the end" in docstring(
+        catalog.get("aclnnAmax")
+    )
 
 
 def test_every_operator_can_be_described(operators: list[Operator]) -> None:

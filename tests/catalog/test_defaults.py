@@ -80,7 +80,9 @@ def test_defaults_named_after_torch_are_torchs() -> None:
         for parameter, row in defaults.items():
             match = re.fullmatch(r"torch: ([\w.]+)(?: \((\w+)(?:=(.*))?\))?", row["evidence"])
             if match is None:
-                documented = re.fullmatch(r"torch: torch\.\w+, documented", row["evidence"])  # its signature does not say
+                documented = re.fullmatch(
+                    r"torch: torch\.\w+, documented", row["evidence"]
+                )  # its signature does not say
                 assert documented or not row["evidence"].startswith("torch"), (name, parameter, row)
                 continue
             function, renamed, value = match.groups()

@@ -322,6 +322,9 @@ def test_a_cache_that_others_can_write_to_is_not_used(
         assert found not in (path, target)
         assert found.stat().st_mode & 0o777 == 0o700
         assert text in capsys.readouterr().err
+    (tmp_path / "file").touch()  # a HOME that nothing can be made in
+    assert cache.private_directory(tmp_path / "file" / ".cache" / "emulator").parent == tmp_path
+    assert "it cannot be made" in capsys.readouterr().err
     monkeypatch.setattr("os.getuid", lambda: 4711)
     assert "belongs to user" in (cache.why_not_private(foreign) or "")
     fresh = tmp_path / "fresh"

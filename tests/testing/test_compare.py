@@ -178,6 +178,26 @@ def test_shapes_and_names() -> None:
     assert compare(wide, GOLDEN, dtype="bfloat16") and not compare(wide, GOLDEN)
 
 
+def test_tolerances_of_the_caller() -> None:
+    golden = np.array([1.0, 100.0, np.nan, np.inf])
+    assert compare(golden + np.array([0.1, 0.1, 0, 0]), golden, rtol=0.001, atol=0.1)
+    wrong = compare(golden + np.array([0.2, 0.1, 0, 0]), golden, atol=0.15)
+    assert wrong.reason == "1 of 4 elements are not within atol 0.15 + rtol 0 * abs(golden)"
+    assert wrong.worst[0].index == (0,)
+    assert not compare(np.array([1.0, np.nan]), np.array([1.0, np.inf]), rtol=1)
+    with pytest.raises(ValueError, match="one or the other"):
+        compare(golden, golden, "mixed", rtol=1)
+
+
+def test_wrong_calls() -> None:
+    two = (np.ones(2), np.ones((3, 3)))
+    with pytest.raises(TypeError, match="a tuple of 2 results; compare them one by one"):
+        compare(two, two)
+    with pytest.raises(ValueError, match="no operator 'aclnnExpp' in the catalog; did you mean 'aclnnExp"):
+        compare(np.ones(1), np.ones(1), operator="aclnnExpp")
+    assert thresholds("float16") == thresholds(aclnn.DataType.FLOAT16) is not None
+
+
 def test_tensors_and_torch_tensors() -> None:
     with aclnn.use_backend("numpy"):
         assert compare(aclnn.asarray(GOLDEN.astype(np.float16)), GOLDEN)

@@ -58,7 +58,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", "-rs", *PLUGIN, *arguments)
 
 
-def test_a_compiler_that_fails_is_an_error_and_one_that_is_missing_a_skip(
+def test_an_emulator_that_was_asked_for_and_cannot_be_built_is_an_error(
     pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASCEND_EMULATOR_CACHE", str(tmp_path))
@@ -66,7 +66,9 @@ def test_a_compiler_that_fails_is_an_error_and_one_that_is_missing_a_skip(
     run(pytester, "--aclnn-backend=emulator", "-k", "exp").assert_outcomes(errors=1)
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", "")
-    run(pytester, "--aclnn-backend=emulator", "-k", "exp").assert_outcomes(skipped=1)
+    result = run(pytester, "--aclnn-backend=numpy,emulator", "-k", "exp")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*--aclnn-backend asks for the emulator; *cannot be built: *C compiler*"])
 
 
 def test_numpy(pytester: pytest.Pytester) -> None:
@@ -81,20 +83,93 @@ def test_numpy_and_the_emulated_device(pytester: pytest.Pytester, with_emulator:
     result.stdout.fnmatch_lines(["*needs CANN 99.0 or later*"])
 
 
-def test_what_a_test_leaves_is_an_error(pytester: pytest.Pytester, with_emulator: None) -> None:
+LEAKS = """
+import numpy as np
+import pytest
+import ascend_aclnn as aclnn
+from ascend_aclnn import ops
+
+class TestState:
+    kept = []
+
+    def test_leak(self, aclnn_backend):
+        TestState.kept.append(aclnn.asarray(np.ones(3, np.float32)))  # born here
+
+    def test_next(self, aclnn_backend):
+        assert ops.exp(TestState.kept[0]).shape == (3,)
+
+    def test_failing(self, aclnn_backend):
+        x = aclnn.asarray(np.ones(3, np.float32))
+        TestState.kept.append(x)
+        assert x.shape == (4,)
+
+    def test_after_a_failure(self, aclnn_backend):
+        aclnn.asarray(np.ones(3, np.float32))
+
+@pytest.fixture(scope="module")
+def weight(aclnn_module_backend):
+    return aclnn.asarray(np.ones((2, 2), np.float32))
+
+def test_with_a_modules_tensor(weight, aclnn_backend):
+    assert ops.add(weight, weight).backend is aclnn_backend
+"""
+
+
+def test_what_a_test_that_passed_leaves_is_named_once(pytester: pytest.Pytester, with_emulator: None) -> None:
+    path = pytester.makepyfile(LEAKS)
+    line = 1 + LEAKS.lstrip().splitlines().index(next(t for t in LEAKS.splitlines() if "born here" in t))
+    result = pytester.runpytest_subprocess(*PLUGIN, "-p", "no:randomly", "--aclnn-backend=emulator")
+    result.assert_outcomes(passed=4, failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["the test left on the emulated device: *1 allocation*", f"  * bytes, allocated at {path}:{line} test_leak"]
+    )
+
+
+def test_hypothesis_a_warning_for_leaks_and_tensors_of_another_backend(
+    pytester: pytest.Pytester, with_emulator: None
+) -> None:
     pytester.makepyfile(
         """
         import numpy as np
+        import pytest
+        from hypothesis import given, settings, strategies
         import ascend_aclnn as aclnn
+        from ascend_aclnn import ops
+
         kept = []
 
         def test_leak(aclnn_backend):
-            kept.append(aclnn.asarray(np.ones(3, np.float32)))
+            kept.append(aclnn.ones(3, "float32"))
+
+        @given(n=strategies.integers(1, 9))
+        @settings(max_examples=3, deadline=None)
+        def test_given(aclnn_backend, n):
+            assert ops.add(aclnn.ones(n, "float32"), aclnn.ones(n, "float32")).shape == (n,)
+
+        @pytest.fixture(scope="class")
+        def unaware():
+            with aclnn.use_backend("numpy"):
+                return aclnn.ones(2, "float32")
+
+        def test_with_a_tensor_of_another_backend(unaware, aclnn_backend):
+            ops.add(unaware, unaware)
+
+        @given(n=strategies.integers(1, 9))
+        def test_tmp_path_is_still_refused(aclnn_backend, tmp_path, n):
+            pass
         """
     )
-    result = pytester.runpytest_subprocess(*PLUGIN, "--aclnn-backend=emulator")
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*the test left on the emulated device: *allocation*"])
+    result = pytester.runpytest_subprocess(
+        *PLUGIN, "-p", "no:randomly", "-p", "no:cacheprovider", "--aclnn-backend=emulator", "--aclnn-leaks=warn"
+    )
+    result.assert_outcomes(passed=2, failed=2, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*makes Tensors takes aclnn_module_backend*",
+            "*FailedHealthCheck*test_tmp_path_is_still_refused*",
+            "*LeakWarning: the test left*",
+        ]
+    )
 
 
 def test_wrong_options_are_usage_errors(pytester: pytest.Pytester) -> None:

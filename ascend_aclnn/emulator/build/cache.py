@@ -303,11 +303,14 @@ def keep_object(shared_objects: Path, key: str, unfinished: Path) -> Path:
 
 
 def private_directory(directory: Path) -> Path:
-    """The directory if only this user can write to it; otherwise a private one, with a warning."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(directory, 0o700)
-    reason = why_not_private(directory)
+    """The directory if this user, and no other, can write to it; otherwise a private one, with a warning."""
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
+        reason = why_not_private(directory)
+    except OSError as error:  # a HOME that is absent, or that nobody can write to
+        reason = f"it cannot be made ({error})"
     if reason is None:
         return directory
     private = Path(tempfile.gettempdir()) / f"ascend-aclnn-emulator-{os.getuid()}"
@@ -320,7 +323,7 @@ def private_directory(directory: Path) -> Path:
 
 
 def why_not_private(directory: Path) -> str | None:
-    """Why others could have put something there; None when they could not."""
+    """Why others could have put something there, or this user can not; None when neither is so."""
     status = os.lstat(directory)
     if stat.S_ISLNK(status.st_mode):
         return "it is a symbolic link"
@@ -328,4 +331,6 @@ def why_not_private(directory: Path) -> str | None:
         return "it is not a directory"
     if status.st_uid != os.getuid():
         return f"it belongs to user {status.st_uid}"
+    if not os.access(directory, os.W_OK):
+        return "it cannot be written to"
     return "others can write to it" if status.st_mode & 0o022 else None
