@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 from ascend_aclnn import catalog as _catalog
 from ascend_aclnn.backends.interface import current_backend as backend
 from ascend_aclnn.catalog import Operator
+from ascend_aclnn.core.array_methods import set_operator_loader as _set_operator_loader
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.errors import AclError, LibraryNotFound, UnsupportedOperator
 from ascend_aclnn.core.interface import MemoryInfo
@@ -41,7 +42,6 @@ from ascend_aclnn.core.streams import (
     synchronize,
 )
 from ascend_aclnn.core.tensor import Tensor
-from ascend_aclnn.core.tensor import set_operator_loader as _set_operator_loader
 from ascend_aclnn.core.torch_interop import torch_stream
 from ascend_aclnn.creation import (
     arange,
@@ -51,10 +51,14 @@ from ascend_aclnn.creation import (
     from_dlpack,
     from_torch,
     full,
+    full_like,
+    linspace,
     ones,
+    ones_like,
     zeros,
     zeros_like,
 )
+from ascend_aclnn.files import load, save
 from ascend_aclnn.selection import is_available, show_config, use_backend
 from ascend_aclnn.version import __version__
 
@@ -134,6 +138,9 @@ else:
             return importlib.import_module("ascend_aclnn.executor").Executor
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
+    def __dir__():
+        return __all__
+
 
 __all__ = [
     "SCHEDULE_CONTEXT",
@@ -163,12 +170,16 @@ __all__ = [
     "from_dlpack",
     "from_torch",
     "full",
+    "full_like",
     "function",
     "is_available",
+    "linspace",
+    "load",
     "memory_info",
     "memory_snapshot",
     "memory_statistics",
     "ones",
+    "ones_like",
     "operators",
     "ops",
     "overflow_mode",
@@ -176,6 +187,7 @@ __all__ = [
     "profiling_range",
     "record_memory_origins",
     "register_operator",
+    "save",
     "set_deterministic",
     "set_memory_limit",
     "set_operator_timeout",

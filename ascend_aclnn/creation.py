@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ascend_aclnn.backends.interface import current_backend
 from ascend_aclnn.core import dlpack, torch_interop
-from ascend_aclnn.core.dtypes import DTypeLike, as_datatype
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 from ascend_aclnn.core.spec import FormatLike, TensorSpec
 from ascend_aclnn.core.streams import current_stream
 from ascend_aclnn.core.tensor import Tensor, share_torch
@@ -34,21 +34,28 @@ def empty(
     return Tensor.on(backend.allocate(spec.storage_nbytes, backend.current_device()), spec)
 
 
-def zeros(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
+def zeros(shape: Union[int, Sequence[int]], dtype: DTypeLike = DataType.FLOAT, *, format: FormatLike = "auto") -> Tensor:
     """A tensor filled with zeros."""
     return full(shape, 0, dtype, format=format)
 
 
-def ones(shape: Union[int, Sequence[int]], dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
+def ones(shape: Union[int, Sequence[int]], dtype: DTypeLike = DataType.FLOAT, *, format: FormatLike = "auto") -> Tensor:
     """A tensor filled with ones."""
     return full(shape, 1, dtype, format=format)
 
 
-def full(shape: Union[int, Sequence[int]], fill_value: Any, dtype: DTypeLike, *, format: FormatLike = "auto") -> Tensor:
-    """A tensor filled with one value."""
-    tensor = _sized(shape, dtype, format)
+def full(
+    shape: Union[int, Sequence[int]], fill_value: Any, dtype: Optional[DTypeLike] = None, *, format: FormatLike = "auto"
+) -> Tensor:
+    """A tensor filled with one value; without ``dtype`` BOOL, INT64, FLOAT or COMPLEX64, as the value is."""
+    tensor = _sized(shape, _dtype_of(np.asarray(fill_value).dtype) if dtype is None else dtype, format)
     tensor.assign(fill_value)
     return tensor
+
+
+def _dtype_of(dtype: np.dtype[Any]) -> DTypeLike:
+    """What values of a NumPy dtype become where no data type is named: the precision that an NPU has."""
+    return {"i": np.int64, "f": np.float32, "c": np.complex64}.get(dtype.kind, dtype)
 
 
 def _sized(shape: Union[int, Sequence[int]], dtype: DTypeLike, format: FormatLike) -> Tensor:
@@ -62,7 +69,13 @@ def _sized(shape: Union[int, Sequence[int]], dtype: DTypeLike, format: FormatLik
 def arange(start: float, stop: Optional[float] = None, step: float = 1, dtype: Optional[DTypeLike] = None) -> Tensor:
     """Evenly spaced values in [start, stop), or [0, start) without ``stop``; INT64 or FLOAT unless ``dtype`` says else."""
     values = np.arange(start, stop, step) if stop is not None else np.arange(0, start, step)
-    return asarray(values, dtype or (np.float32 if values.dtype.kind == "f" else np.int64))
+    return asarray(values, dtype or _dtype_of(values.dtype))
+
+
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """``num`` evenly spaced values from ``start`` to ``stop``, which is left out without ``endpoint``; FLOAT by default."""
+    values = np.linspace(start, stop, num, endpoint=endpoint)
+    return asarray(values, dtype or _dtype_of(values.dtype))
 
 
 def empty_like(x: Tensor, dtype: Optional[DTypeLike] = None) -> Tensor:
@@ -74,6 +87,18 @@ def zeros_like(x: Tensor, dtype: Optional[DTypeLike] = None) -> Tensor:
     """A tensor of zeros with another's shape, dtype and format."""
     tensor = empty_like(x, dtype)
     tensor.assign(0)
+    return tensor
+
+
+def ones_like(x: Tensor, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """A tensor of ones with another's shape, dtype and format."""
+    return full_like(x, 1, dtype)
+
+
+def full_like(x: Tensor, fill_value: Any, dtype: Optional[DTypeLike] = None) -> Tensor:
+    """A tensor filled with one value, with another's shape, dtype and format."""
+    tensor = empty_like(x, dtype)
+    tensor.assign(fill_value)
     return tensor
 
 

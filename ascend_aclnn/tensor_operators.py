@@ -1,4 +1,4 @@
-"""Python's operators on Tensors, by the corresponding aclnn operators.
+"""Python's operators on Tensors and their methods, by the corresponding aclnn operators.
 
 Each is asynchronous on the current stream, and CANN's promotion holds: ``t + 1`` is aclnnAdds, ``t + u`` aclnnAdd.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from ascend_aclnn import creation, ops
+from ascend_aclnn import catalog, creation, ops
 from ascend_aclnn.backends.interface import Backend
-from ascend_aclnn.core import tensor as core_tensor
+from ascend_aclnn.core import array_methods
 from ascend_aclnn.core.dtypes import DataType, Format
 from ascend_aclnn.core.tensor import Tensor
 
@@ -38,6 +38,8 @@ BINARY = {
     "&": Binary("bitwise_and_tensor", "bitwise_and_scalar"),
     "|": Binary("bitwise_or_tensor", "bitwise_or_scalar"),
     "^": Binary("bitwise_xor_tensor", "bitwise_xor_scalar"),
+    "<<": Binary("left_shift", ""),
+    ">>": Binary("right_shift", ""),
     "==": Binary("eq_tensor", "eq_scalar"),
     "!=": Binary("ne_tensor", "ne_scalar"),
     "<": Binary("lt_tensor", "lt_scalar"),
@@ -56,17 +58,20 @@ def _call(name: str, *arguments: Any) -> Any:
     return getattr(ops, name)(*arguments)
 
 
-class _AclnnOperators(core_tensor.Operators):
+class _AclnnOperators(array_methods.Operators):
     def binary(self, symbol: str, tensor: Tensor, other: Any, reflected: bool) -> Any:
         row = BINARY[symbol]
         if _is_scalar(other):
-            if not reflected or symbol in COMMUTATIVE:
+            if not row.with_scalar:
+                other = creation.asarray(other, tensor.dtype)
+            elif not reflected or symbol in COMMUTATIVE:
                 return _call(row.with_scalar, tensor, other, *row.rest)
-            if row.scalar_first in ("remainder_scalar_tensor", "pow_scalar_tensor"):
+            elif row.scalar_first in ("remainder_scalar_tensor", "pow_scalar_tensor"):
                 return _call(row.scalar_first, other, tensor)
-            if row.scalar_first:
+            elif row.scalar_first:
                 return _call(row.scalar_first, tensor, other, *row.rest)
-            other = creation.asarray(other, _scalar_dtype(other, tensor.dtype))
+            else:
+                other = creation.asarray(other, _scalar_dtype(other, tensor.dtype))
         if isinstance(other, (np.ndarray, list, tuple)):
             other = creation.asarray(other)
         if not isinstance(other, Tensor):
@@ -112,6 +117,65 @@ class _AclnnOperators(core_tensor.Operators):
                 raise IndexError(f"an index tensor must be BOOL, INT64 or INT32; it is {array.dtype.name}")
         return _call("index", tensor, arrays)  # type: ignore[no-any-return]
 
+    def reduce(self, name: str, tensor: Tensor, axes: Optional[tuple[int, ...]], keepdims: bool, option: Any) -> Tensor:
+        if name in ("argmax", "argmin"):
+            return _position(f"arg_{name[3:]}", tensor, axes, keepdims)
+        if name in ("any", "all") and tensor.dtype is not DataType.BOOL:
+            tensor = tensor != 0
+        if name == "mean" and _is_integral(tensor.dtype):
+            tensor = tensor.astype(DataType.FLOAT)
+        if name in ("sum", "prod") and option is not None:
+            tensor = tensor.astype(option)
+        along = list(range(tensor.ndim) if axes is None else axes)
+        if name == "prod":
+            return _product(tensor, along, keepdims, option)
+        if not along:  # no axis is reduced; operators take that for all
+            lone = tensor.reshape(*tensor.shape, 1) if tensor.is_contiguous else tensor.copy().reshape(*tensor.shape, 1)
+            return self.reduce(name, lone, (tensor.ndim,), False, option)
+        if name == "sum":
+            return _call("reduce_sum", tensor, along, keepdims, option)  # type: ignore[no-any-return]
+        if name in ("std", "var"):
+            function = "std" if name == "std" else "var_correction"
+            return _call(function, tensor, along, option, keepdims)  # type: ignore[no-any-return]
+        if name in ("max", "min"):
+            return _call(f"a{name}", tensor, along, keepdims)  # type: ignore[no-any-return]
+        return _call(name, tensor, along, keepdims)  # type: ignore[no-any-return]
+
+    def in_place_of(self, function: str) -> str:
+        names = [function] if function in dir(ops) else catalog.other_names().get(function, "").split()
+        return " or ".join(f"ops.{name}(x)" for name in names)
+
+    def namespace(self, api_version: Optional[str]) -> Any:
+        from ascend_aclnn import array_api
+
+        if api_version not in (None, *array_api.VERSIONS):
+            raise ValueError(f"api_version is {api_version!r}; it must be one of {', '.join(array_api.VERSIONS)}")
+        return array_api
+
+
+def _is_integral(dtype: DataType) -> bool:
+    return dtype.numpy is not None and dtype.numpy.kind in "biu"
+
+
+def _position(name: str, tensor: Tensor, axes: Optional[tuple[int, ...]], keepdims: bool) -> Tensor:
+    """The index of the largest or smallest element, along an axis or in the flattened tensor."""
+    if tensor.dtype is DataType.BOOL:
+        tensor = tensor.astype(DataType.INT32)
+    if axes is not None:
+        return _call(name, tensor, axes[0], keepdims)  # type: ignore[no-any-return]
+    result: Tensor = _call(name, tensor.flatten(), 0, False)
+    return result.reshape([1] * tensor.ndim) if keepdims else result
+
+
+def _product(tensor: Tensor, along: list[int], keepdims: bool, dtype: Any) -> Tensor:
+    if len(along) == tensor.ndim and not keepdims:
+        return _call("prod", tensor, dtype)  # type: ignore[no-any-return]
+    if not along and _is_integral(tensor.dtype) and dtype is None:
+        return tensor.astype(DataType.INT64)
+    for axis in sorted(along, reverse=True):
+        tensor = _call("prod_dim", tensor, axis, keepdims, dtype)
+    return tensor if along else tensor.copy()
+
 
 def _scalar_dtype(value: Any, dtype: DataType) -> DataType:
     """The data type of a scalar beside a tensor: the tensor's, unless only the scalar is fractional."""
@@ -125,4 +189,4 @@ def _index_array(key: Any) -> Any:
     return array.astype(np.int64) if array.dtype.kind in "iu" or array.size == 0 else array
 
 
-core_tensor.set_operators(_AclnnOperators())
+array_methods.set_operators(_AclnnOperators())

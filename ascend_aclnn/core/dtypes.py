@@ -49,7 +49,7 @@ class DataType(enum.IntEnum):
     __hash__ = int.__hash__  # Enum's own runs in Python, and these are the keys of every call
 
     def __eq__(self, other: object) -> bool:
-        """Equal to itself, to its number, and to the NumPy dtype (or scalar type) of its host arrays."""
+        """Equal to itself, its number, its name ("FLOAT16", "float16"), and the NumPy dtype (or type) of its host arrays."""
         if self is other:
             return True
         if isinstance(other, int):
@@ -57,6 +57,11 @@ class DataType(enum.IntEnum):
         if isinstance(other, (np.dtype, type)):
             try:
                 return self.numpy == np.dtype(other)
+            except TypeError:
+                return False
+        if isinstance(other, str):
+            try:
+                return self is as_datatype(other)
             except TypeError:
                 return False
         return NotImplemented

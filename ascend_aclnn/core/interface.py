@@ -95,6 +95,11 @@ class Storage(abc.ABC):
 
     owner: object = None  # the owner of borrowed memory
 
+    @property
+    @abc.abstractmethod
+    def has_memory(self) -> bool:
+        """False until the memory is reserved."""
+
     def wait(self) -> None:
         """Waits for the stream that wrote last."""
         return

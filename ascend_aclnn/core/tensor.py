@@ -2,74 +2,24 @@
 
 from __future__ import annotations
 
-import abc
 import math
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from ascend_aclnn.core import dlpack, torch_interop
+from ascend_aclnn.core.array_methods import ArrayMethods, axes_of, get_operators
 from ascend_aclnn.core.current import current_backend
-from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_datatype, as_format
+from ascend_aclnn.core.dtypes import DataType, DTypeLike, Format, as_format
 from ascend_aclnn.core.spec import FormatLike, TensorSpec, contiguous_strides
-from ascend_aclnn.core.stored import StoredTensor
 from ascend_aclnn.core.streams import Stream
 
 
-class Operators(abc.ABC):
-    """The aclnn operators behind Python's operators on Tensors, provided by ``tensor_operators``."""
-
-    @abc.abstractmethod
-    def binary(self, symbol: str, tensor: Tensor, other: Any, reflected: bool) -> Any: ...
-
-    @abc.abstractmethod
-    def unary(self, symbol: str, tensor: Tensor) -> Any: ...
-
-    @abc.abstractmethod
-    def matmul(self, left: Any, right: Any) -> Any: ...
-
-    @abc.abstractmethod
-    def cast(self, tensor: Tensor, dtype: DataType) -> Tensor: ...
-
-    @abc.abstractmethod
-    def copy(self, tensor: Tensor) -> Tensor: ...
-
-    @abc.abstractmethod
-    def to_format(self, tensor: Tensor, format: Format) -> Tensor: ...
-
-    @abc.abstractmethod
-    def index(self, tensor: Tensor, keys: Sequence[Any]) -> Tensor: ...
-
-
-_operators: Optional[Operators] = None
-_load_operators: Optional[Callable[[], object]] = None
-
-
-def set_operators(operators: Operators) -> None:
-    """Registers the implementation of Python's operators on Tensors."""
-    global _operators
-    _operators = operators
-
-
-def set_operator_loader(load: Callable[[], object]) -> None:
-    """Registers the function that registers the operators, called at their first use."""
-    global _load_operators
-    _load_operators = load
-
-
-def _get_operators() -> Operators:
-    if _operators is None and _load_operators is not None:
-        _load_operators()
-    if _operators is None:
-        raise RuntimeError("no operators on Tensors before ascend_aclnn is imported as a whole")
-    return _operators
-
-
-class Tensor(StoredTensor):
+class Tensor(ArrayMethods):
     """Device memory with shape, dtype, strides and offset (in elements) and format.
 
     Slicing, transposing and reshaping of contiguous tensors give views that share memory. ``numpy()`` waits for the
@@ -89,12 +39,6 @@ class Tensor(StoredTensor):
         if self.size != 1:
             raise ValueError(f"the truth of a tensor of {self.size} elements is not defined")
         return bool(self.item())
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the metadata, and the values where there are few."""
-        from ascend_aclnn.core.notebook import tensor_html
-
-        return tensor_html(self)
 
     # -------------------------------------------------------------------------------------------- views
     def view(
@@ -132,7 +76,7 @@ class Tensor(StoredTensor):
         if arrays:
             if len(arrays) < len(items):
                 raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
-            return _get_operators().index(self, arrays)
+            return get_operators().index(self, arrays)
         self._check_in_rows("index")
         indexed_axes = sum(1 for item in items if item is not None and item is not Ellipsis)
         if indexed_axes > self.ndim:
@@ -192,7 +136,23 @@ class Tensor(StoredTensor):
 
     @property
     def T(self) -> Tensor:
+        """All axes in the reverse order; a view."""
         return self.transpose()
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two axes swapped; a view."""
+        if self.ndim < 2:
+            raise ValueError(f"mT needs a rank of at least 2; the shape is {self.shape}")
+        return self.transpose(*range(self.ndim - 2), -1, -2)
+
+    def squeeze(self, axis: Union[int, Sequence[int], None] = None) -> Tensor:
+        """Without the axes of size 1: all of them, or those that are named; a view."""
+        named = [i for i, n in enumerate(self.shape) if n == 1] if axis is None else axes_of(axis, self.ndim)
+        if any(self.shape[i] != 1 for i in named):
+            raise ValueError(f"axis {axis} of shape {self.shape} is not of size 1")
+        rest = [i for i in range(self.ndim) if i not in named]
+        return self._view([self.shape[i] for i in rest], [self.strides[i] for i in rest], self.offset)
 
     def reshape(self, *shape: Union[int, Sequence[int]]) -> Tensor:
         """Another shape over the same memory, as separate sizes or one sequence; one size may be -1.
@@ -236,130 +196,6 @@ class Tensor(StoredTensor):
         """Values, dtype and format; a tensor is made anew on the backend in use where it is unpickled."""
         return _unpickle, (type(self), self.numpy(), self._dtype, self._format, self._storage_shape)
 
-    # ---------------------------------------------------------------------------------------- new tensors, by operators
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """The values in another data type (aclnnCast)."""
-        return _get_operators().cast(self, as_datatype(dtype))
-
-    def copy(self) -> Tensor:
-        """A contiguous tensor with the same values, dtype and format."""
-        return _get_operators().copy(self)
-
-    def __copy__(self) -> Tensor:
-        return self.copy()
-
-    def __deepcopy__(self, memo: object) -> Tensor:
-        return self.copy()
-
-    __array_ufunc__ = None  # np.add(t, 1) is a TypeError instead of a silent copy to the host; np.asarray(t) copies
-
-    def _binary(self, symbol: str, other: Any, reflected: bool = False) -> Any:
-        return _get_operators().binary(symbol, self, other, reflected)
-
-    def _compare(self, symbol: str, other: Any) -> Any:
-        result = self._binary(symbol, other)
-        if result is NotImplemented and symbol in ("==", "!="):  # otherwise Python would compare identities
-            raise TypeError(f"a Tensor cannot be compared with a {type(other).__name__}; `is` compares identities")
-        return result
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> Any:
-        return self._compare("==", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compare("!=", other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare("<", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare("<=", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(">", other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(">=", other)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary("+", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("+", other, True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("-", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("-", other, True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary("*", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary("*", other, True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary("/", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary("/", other, True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._binary("//", other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._binary("//", other, True)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("%", other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._binary("%", other, True)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._binary("**", other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._binary("**", other, True)
-
-    def __and__(self, other: Any) -> Any:
-        return self._binary("&", other)
-
-    def __rand__(self, other: Any) -> Any:
-        return self._binary("&", other, True)
-
-    def __or__(self, other: Any) -> Any:
-        return self._binary("|", other)
-
-    def __ror__(self, other: Any) -> Any:
-        return self._binary("|", other, True)
-
-    def __xor__(self, other: Any) -> Any:
-        return self._binary("^", other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return self._binary("^", other, True)
-
-    def __matmul__(self, other: Any) -> Any:
-        return _get_operators().matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return _get_operators().matmul(other, self)
-
-    def __neg__(self) -> Any:
-        return _get_operators().unary("-", self)
-
-    def __pos__(self) -> Tensor:
-        return self
-
-    def __abs__(self) -> Any:
-        return _get_operators().unary("abs", self)
-
-    def __invert__(self) -> Any:
-        return _get_operators().unary("~", self)
-
     # ---------------------------------------------------------------------------------------- streams and other packages
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self, **options)
@@ -387,7 +223,8 @@ class Tensor(StoredTensor):
             self.format.private and self.format is not Format.FRACTAL_NZ
         ):
             raise ValueError(f"cannot convert {self.format.name} to {wanted.name}; only ND <-> FRACTAL_NZ")
-        return _get_operators().to_format(self, wanted)
+        result: Tensor = get_operators().to_format(self, wanted)
+        return result
 
     @classmethod
     def from_pointer(

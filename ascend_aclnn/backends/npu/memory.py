@@ -513,6 +513,10 @@ class NpuStorage(Storage):
         return storage
 
     @property
+    def has_memory(self) -> bool:
+        return self.block is not None or self.borrowed
+
+    @property
     def address(self) -> int:
         if self.block is None and self.nbytes and not self.borrowed:
             self._reserve(self.runtime.current_stream(self.device))

@@ -76,6 +76,10 @@ class HostStorage(Storage):
         return self._buffer
 
     @property
+    def has_memory(self) -> bool:
+        return self._buffer is not None or self.array is not None
+
+    @property
     def address(self) -> int:
         if self.array is not None:
             return self.array.ctypes.data
