@@ -121,17 +121,17 @@ def function(name: str) -> Callable[..., Any]:
 
 
 if TYPE_CHECKING:
-    from ascend_aclnn import ops
+    from ascend_aclnn import array_api, ops
     from ascend_aclnn.communicator import Communicator, CommunicatorConfig
     from ascend_aclnn.executor import Executor
 else:
 
     def __getattr__(name):
-        """``ops``, ``Executor`` and ``Communicator`` load the backends: imported at the first use."""
+        """``ops``, ``array_api``, ``Executor`` and ``Communicator`` load the backends: imported at the first use."""
         import importlib
 
-        if name == "ops":
-            return importlib.import_module("ascend_aclnn.ops")
+        if name in ("array_api", "ops"):
+            return importlib.import_module(f"ascend_aclnn.{name}")
         if name in ("Communicator", "CommunicatorConfig"):
             return getattr(importlib.import_module("ascend_aclnn.communicator"), name)
         if name == "Executor":
@@ -160,6 +160,7 @@ __all__ = [
     "UnsupportedOperator",
     "__version__",
     "arange",
+    "array_api",
     "asarray",
     "backend",
     "current_stream",

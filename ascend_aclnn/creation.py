@@ -34,7 +34,9 @@ def empty(
     return Tensor.on(backend.allocate(spec.storage_nbytes, backend.current_device()), spec)
 
 
-def zeros(shape: Union[int, Sequence[int]], dtype: DTypeLike = DataType.FLOAT, *, format: FormatLike = "auto") -> Tensor:
+def zeros(
+    shape: Union[int, Sequence[int]], dtype: DTypeLike = DataType.FLOAT, *, format: FormatLike = "auto"
+) -> Tensor:
     """A tensor filled with zeros."""
     return full(shape, 0, dtype, format=format)
 
@@ -72,7 +74,9 @@ def arange(start: float, stop: Optional[float] = None, step: float = 1, dtype: O
     return asarray(values, dtype or _dtype_of(values.dtype))
 
 
-def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Optional[DTypeLike] = None) -> Tensor:
+def linspace(
+    start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Optional[DTypeLike] = None
+) -> Tensor:
     """``num`` evenly spaced values from ``start`` to ``stop``, which is left out without ``endpoint``; FLOAT by default."""
     values = np.linspace(start, stop, num, endpoint=endpoint)
     return asarray(values, dtype or _dtype_of(values.dtype))

@@ -104,18 +104,19 @@ class _AclnnOperators(array_methods.Operators):
 
     def index(self, tensor: Tensor, keys: Sequence[Any]) -> Tensor:
         """Boolean and integer indexing: a mask of the tensor's shape, or integer arrays for the leading axes."""
-        arrays = [key if isinstance(key, Tensor) else creation.asarray(_index_array(key)) for key in keys]
-        mask = arrays[0]
-        if mask.dtype is DataType.BOOL:
-            if len(arrays) > 1 or mask.shape != tensor.shape:
-                raise IndexError(
-                    f"a boolean index must be one mask of the tensor's shape {tensor.shape}; it is {mask.shape}"
-                )
-            return _call("masked_select", tensor, mask)  # type: ignore[no-any-return]
-        for array in arrays:
-            if array.dtype not in (DataType.INT64, DataType.INT32):
-                raise IndexError(f"an index tensor must be BOOL, INT64 or INT32; it is {array.dtype.name}")
+        arrays = _index_tensors(tensor, keys)
+        if arrays[0].dtype is DataType.BOOL:
+            return _call("masked_select", tensor, arrays[0])  # type: ignore[no-any-return]
         return _call("index", tensor, arrays)  # type: ignore[no-any-return]
+
+    def set_index(self, tensor: Tensor, keys: Sequence[Any], values: Any) -> None:
+        arrays = _index_tensors(tensor, keys)
+        if arrays[0].dtype is DataType.BOOL and _is_scalar(values):
+            _call("inplace_masked_fill_scalar", tensor, arrays[0], values)
+            return
+        if not isinstance(values, Tensor):
+            values = creation.asarray(values, tensor.dtype)
+        _call("index_put_impl", tensor, arrays, values if values.dtype is tensor.dtype else values.astype(tensor.dtype))
 
     def reduce(self, name: str, tensor: Tensor, axes: Optional[tuple[int, ...]], keepdims: bool, option: Any) -> Tensor:
         if name in ("argmax", "argmin"):
@@ -182,6 +183,22 @@ def _scalar_dtype(value: Any, dtype: DataType) -> DataType:
     integer = isinstance(value, (numbers.Integral, np.bool_))
     host = dtype.numpy
     return DataType.FLOAT if not integer and host is not None and host.kind in "biu" else dtype
+
+
+def _index_tensors(tensor: Tensor, keys: Sequence[Any]) -> list[Tensor]:
+    """The arrays of an index as Tensors; IndexError for what is no mask of the whole tensor and no array of integers."""
+    arrays = [key if isinstance(key, Tensor) else creation.asarray(_index_array(key)) for key in keys]
+    mask = arrays[0]
+    if mask.dtype is DataType.BOOL:
+        if len(arrays) > 1 or mask.shape != tensor.shape:
+            raise IndexError(
+                f"a boolean index must be one mask of the tensor's shape {tensor.shape}; it is {mask.shape}"
+            )
+        return arrays
+    for array in arrays:
+        if array.dtype not in (DataType.INT64, DataType.INT32):
+            raise IndexError(f"an index tensor must be BOOL, INT64 or INT32; it is {array.dtype.name}")
+    return arrays
 
 
 def _index_array(key: Any) -> Any:

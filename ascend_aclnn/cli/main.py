@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Optional
 
 import ascend_aclnn
+from ascend_aclnn.cli import array_api, doctor, explain, verify
 from ascend_aclnn.cli import catalog as cli_catalog
-from ascend_aclnn.cli import doctor, explain, verify
 from ascend_aclnn.cli import emulator as cli_emulator
 from ascend_aclnn.cli import native as cli_native
 from ascend_aclnn.core.errors import AclError, LibraryNotFound
@@ -28,6 +28,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     cli_catalog.add_commands(commands)
     cli_emulator.add_commands(commands)
     cli_native.add_commands(commands)
+    array_api.add_commands(commands)
     options = parser.parse_args(argv)
     if not hasattr(options, "run"):
         parser.print_help()

@@ -10,8 +10,6 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional, TypeVar, Union
 
-import numpy as np
-
 from ascend_aclnn.core import printing
 from ascend_aclnn.core.dtypes import DTypeLike, Format, as_datatype
 from ascend_aclnn.core.stored import StoredTensor
@@ -43,6 +41,9 @@ class Operators(abc.ABC):
 
     @abc.abstractmethod
     def index(self, tensor: Any, keys: Sequence[Any]) -> Any: ...
+
+    @abc.abstractmethod
+    def set_index(self, tensor: Any, keys: Sequence[Any], values: Any) -> None: ...
 
     @abc.abstractmethod
     def reduce(self, name: str, tensor: Any, axes: Optional[tuple[int, ...]], keepdims: bool, option: Any) -> Any:
@@ -164,6 +165,14 @@ class ArrayMethods(StoredTensor):
         tensor: Any = self
         result: T = (tensor if tensor.is_contiguous and not tensor.format.private else tensor.copy()).reshape(-1)
         return result
+
+    def __index__(self) -> int:
+        """A 0-d tensor of an integer type as a Python int."""
+        tensor: Any = self
+        host = tensor.dtype.numpy
+        if self.shape or host is None or host.kind not in "iu":
+            raise TypeError(f"only a 0-d tensor of integers is an index; this is {tensor.dtype.name} {self.shape}")
+        return int(tensor.item())
 
     def __iter__(self: T) -> Iterator[T]:
         """The tensors along the first axis."""

@@ -72,11 +72,10 @@ class Tensor(ArrayMethods):
     def __getitem__(self, index: Any) -> Tensor:
         """Integers, slices with positive steps, ``...`` and None give a view; a boolean mask or integer arrays a copy."""
         items = index if isinstance(index, tuple) else (index,)
-        arrays = [item for item in items if isinstance(item, (Tensor, np.ndarray, list)) and not _is_index(item)]
+        arrays = _index_arrays(items)
         if arrays:
-            if len(arrays) < len(items):
-                raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
-            return get_operators().index(self, arrays)
+            result: Tensor = get_operators().index(self, arrays)
+            return result
         self._check_in_rows("index")
         indexed_axes = sum(1 for item in items if item is not None and item is not Ellipsis)
         if indexed_axes > self.ndim:
@@ -181,7 +180,11 @@ class Tensor(ArrayMethods):
         return Tensor.on(self.backend.copy_storage(self.storage, device), self)
 
     def __setitem__(self, index: Any, values: npt.ArrayLike) -> None:
-        self[index].assign(values)
+        arrays = _index_arrays(index if isinstance(index, tuple) else (index,))
+        if arrays:
+            get_operators().set_index(self, arrays, values)
+        else:
+            self[index].assign(values)
 
     def __float__(self) -> float:
         return float(self.item())
@@ -262,6 +265,14 @@ def _flat(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(arguments) == 1 and isinstance(arguments[0], (tuple, list)):
         return tuple(arguments[0])
     return arguments
+
+
+def _index_arrays(items: tuple[Any, ...]) -> list[Any]:
+    """The masks and integer arrays of an index, which must be all of it; [] where there is none."""
+    arrays = [item for item in items if isinstance(item, (Tensor, np.ndarray, list)) and not _is_index(item)]
+    if arrays and len(arrays) < len(items):
+        raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
+    return arrays
 
 
 def _is_index(item: Any) -> bool:

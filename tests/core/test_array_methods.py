@@ -18,7 +18,7 @@ HOST = np.array([[3, -1, 2, 0], [7, 5, 4, 6]], np.float32)
 def test_the_text_shows_values_as_numpy_does(each_backend: Backend) -> None:
     x = aclnn.asarray(HOST)
     place = f"{each_backend.name}:0"
-    assert repr(x) == f"{repr(HOST).replace('array', 'Tensor')[:-len(', dtype=float32)')]}, FLOAT, {place})".replace(
+    assert repr(x) == f"{repr(HOST).replace('array', 'Tensor')[: -len(', dtype=float32)')]}, FLOAT, {place})".replace(
         "\n      ", "\n       "
     )
     assert str(x) == str(HOST) == f"{x}"
@@ -42,7 +42,9 @@ def test_text_reserves_no_memory_and_copies_only_what_is_shown(monkeypatch: pyte
         read: list[int] = []
         real = type(x.storage).read
         monkeypatch.setattr(
-            type(x.storage), "read", lambda s, at, n: read.append(n) or real(s, at, n)  # type: ignore[func-returns-value]
+            type(x.storage),
+            "read",
+            lambda s, at, n: read.append(n) or real(s, at, n),  # type: ignore[func-returns-value]
         )
         repr(x)
         assert sum(read) == 7 * (4 + 3) * 4
@@ -89,7 +91,11 @@ def test_numpys_functions_say_what_to_write() -> None:
             np.exp(x)
         with pytest.raises(TypeError, match=r"write ops\.atan\(x\)"):
             np.arctan(x)
-        for actual, expected in ((HOST + x, HOST + HOST), (np.float32(1) - x, 1 - HOST), (HOST < x + 1, HOST < HOST + 1)):
+        for actual, expected in (
+            (HOST + x, HOST + HOST),
+            (np.float32(1) - x, 1 - HOST),
+            (x + 1 > HOST, HOST < HOST + 1),
+        ):
             np.testing.assert_array_equal(actual.numpy(), expected)
         with pytest.raises(TypeError, match="write  a = a . t"):
             HOST.copy().__iadd__(x)

@@ -1,0 +1,241 @@
+"""ascend_aclnn.array_api beside NumPy's own namespace, which follows the same standard."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ascend_aclnn as aclnn
+from ascend_aclnn import array_api as xp
+from ascend_aclnn.backends.interface import Backend
+from ascend_aclnn.core.tensor import Tensor
+
+pytestmark = pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="NumPy has the standard from 2.1 on"
+)
+
+F = np.array([[0.5, -0.25, 0.75, 1.0], [-1.0, 0.125, 0.0, -0.5]], np.float32)
+G = np.array([[2.0, 3.0, -1.0, 0.5], [4.0, -2.0, 1.0, 0.25]], np.float32)
+I = np.array([[3, -1, 2, 0], [7, 5, 3, 6]], np.int32)
+J = np.array([[1, 2, 2, 3], [1, 1, 3, 2]], np.int32)
+B = I > 2
+C = (F + 1j * G).astype(np.complex64)
+S = np.array([1, 3, 3, 7, 9], np.int32)
+P = np.array([2, 0, 1], np.int64)
+
+FLOATING = "acos asin asinh atan atanh cos cosh exp expm1 sin sinh tan tanh"
+POSITIVE = "acosh log log1p log2 log10 sqrt reciprocal"
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    *((name, (F * 0.9,), {}) for name in FLOATING.split()),
+    *((name, (np.abs(G) + 1,), {}) for name in POSITIVE.split()),
+    *((name, (x,), {}) for name in ("ceil", "floor", "round", "trunc", "sign", "abs", "negative") for x in (F * 3, I)),
+    *((name, (x,), {}) for name in ("square", "positive", "isnan", "isinf", "isfinite") for x in (F / np.float32(0.5), I)),
+    *((n, (F, G), {}) for n in ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "maximum", "minimum", "atan2", "hypot"]),
+    *((n, (F, G), {}) for n in ["copysign", "logaddexp", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]),
+    *((n, (I, J), {}) for n in ["add", "subtract", "multiply", "floor_divide", "remainder", "pow", "maximum", "minimum", "equal", "less"]),
+    *((n, (I, J), {}) for n in ["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"]),
+    *((n, (B, I == 3), {}) for n in ["logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"]),
+    *((n, (F, 2.0), {}) for n in ["add", "subtract", "multiply", "divide", "pow", "maximum", "less"]),
+    ("pow", (np.abs(G), F), {}),
+    ("add", (F[:, :1], G[0]), {}),
+    ("signbit", (np.array([0.0, -0.0, 1, -1, np.inf, -np.inf], np.float32),), {}),
+    ("isfinite", (np.array([0, np.inf, np.nan], np.float32),), {}),
+    ("isinf", (np.array([0, -np.inf, np.nan], np.float32),), {}),
+    ("isnan", (np.array([0, -np.inf, np.nan], np.float32),), {}),
+    ("bitwise_invert", (I,), {}),
+    ("bitwise_invert", (B,), {}),
+    ("logical_not", (B,), {}),
+    ("clip", (F,), {"min": -0.3, "max": 0.6}),
+    ("clip", (I,), {"max": 3}),
+    ("real", (C,), {}),
+    ("imag", (C,), {}),
+    ("conj", (C,), {}),
+    ("broadcast_to", (F[:, :1], (3, 2, 4)), {}),
+    ("expand_dims", (F,), {"axis": 1}),
+    ("expand_dims", (F,), {"axis": -1}),
+    ("squeeze", (F[:, None], 1), {}),
+    ("flip", (F,), {}),
+    ("flip", (F,), {"axis": -1}),
+    ("permute_dims", (F, (1, 0)), {}),
+    ("matrix_transpose", (F,), {}),
+    ("moveaxis", (F[None], 0, -1), {}),
+    ("moveaxis", (F[None], (0, 2), (2, 0)), {}),
+    ("reshape", (F.T, (2, -1)), {}),
+    ("repeat", (F, 2), {"axis": 1}),
+    ("repeat", (I, 3), {}),
+    ("repeat", (I, np.array([1, 2], np.int64)), {"axis": 0}),
+    ("tile", (F, (2, 1, 3)), {}),
+    ("tile", (F, (2,)), {}),
+    ("roll", (F, 3), {}),
+    ("roll", (F, (1, -2)), {"axis": (0, 1)}),
+    ("matmul", (F, G.T.copy()), {}),
+    ("matmul", (I, J.T.copy()), {}),
+    ("matmul", (F, G[0]), {}),
+    ("matmul", (I[0], J.T.copy()), {}),
+    ("tensordot", (F, G), {"axes": ((0, 1), (0, 1))}),
+    ("tensordot", (F, G.T.copy()), {"axes": 1}),
+    ("tensordot", (I, J), {"axes": 0}),
+    ("vecdot", (F, G), {}),
+    ("vecdot", (I, J), {"axis": 0}),
+    *((n, (I,), {"axis": axis}) for n in ("argmax", "argmin", "count_nonzero") for axis in (None, 0, 1)),
+    ("argmax", (F,), {"axis": 1, "keepdims": True}),
+    ("nonzero", (I,), {}),
+    ("searchsorted", (S, np.array([0, 3, 8, 10], np.int32)), {}),
+    ("searchsorted", (S, np.array([0, 3, 8, 10], np.int32)), {"side": "right"}),
+    ("where", (B, F, G), {}),
+    ("where", (B[0], I, J), {}),
+    *((n, (I,), {"axis": axis}) for n in ("sort", "argsort") for axis in (0, -1)),
+    ("take", (F, P), {"axis": 1}),
+    ("take", (S, P), {}),
+    ("take_along_axis", (F, np.array([[1, 0], [3, 2]], np.int64)), {"axis": 1}),
+    *((n, (J,), {}) for n in ("unique_all", "unique_counts", "unique_inverse")),
+    *((n, (x,), k) for n in ("sum", "prod", "max", "min") for x in (F, I) for k in ({}, {"axis": 0, "keepdims": True})),
+    *((n, (F,), {"axis": (0, 1)}) for n in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all")),
+    *((n, (F,), {"axis": ()}) for n in ("sum", "prod", "max", "mean", "any")),
+    ("sum", (F,), {"dtype": "float16"}),
+    ("var", (F,), {"axis": 1, "correction": 1}),
+    ("std", (F,), {"correction": 0.5}),
+    ("any", (B,), {"axis": 0}),
+    ("all", (I,), {"axis": 1}),
+    ("cumulative_sum", (F,), {"axis": 1}),
+    ("cumulative_sum", (I,), {"axis": 0, "include_initial": True}),
+    ("cumulative_prod", (F,), {"axis": 1}),
+    ("diff", (F,), {}),
+    ("diff", (I,), {"axis": 0}),
+    ("diff", (F,), {"n": 2}),
+    ("tril", (F,), {"k": 1}),
+    ("triu", (I,), {"k": -1}),
+]  # fmt: skip
+
+
+def tensors(value: Any) -> Any:
+    return aclnn.asarray(value) if isinstance(value, np.ndarray) else value
+
+
+def arrays(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.numpy()
+    return [arrays(v) for v in value] if isinstance(value, (tuple, list)) else value
+
+
+def same(actual: Any, expected: Any, where: str) -> None:
+    if isinstance(expected, (tuple, list)):
+        assert len(actual) == len(expected), where
+        for one, other in zip(actual, expected):
+            same(one, other, where)
+        return
+    expected = np.asarray(expected)
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, f"{where}: {actual.dtype} {actual.shape}"
+    exact = expected.dtype.kind not in "fc"
+    np.testing.assert_allclose(actual, expected, rtol=0 if exact else 2e-6, atol=0 if exact else 1e-6, err_msg=where)
+
+
+def test_functions_agree_with_numpys(each_backend: Backend) -> None:
+    for name, arguments, options in CALLS:
+        where = f"{name} {[getattr(a, 'dtype', a) for a in arguments]} {options}"
+        with np.errstate(all="ignore"):
+            expected = getattr(np, name)(*arguments, **options)
+        actual = getattr(xp, name)(*map(tensors, arguments), **options)
+        same(arrays(actual), expected, where)
+
+
+def test_unique_values(each_backend: Backend) -> None:
+    assert sorted(xp.unique_values(aclnn.asarray(J)).tolist()) == [1, 2, 3]  # in any order
+
+
+def test_lists_of_tensors(each_backend: Backend) -> None:
+    f, i = aclnn.asarray(F), aclnn.asarray(I)
+    same(xp.concat([f, i.astype("float32")], axis=1).numpy(), np.concat([F, I.astype(np.float32)], axis=1), "concat")
+    same(xp.concat([f, f], axis=None).numpy(), np.concat([F, F], axis=None), "concat")
+    same(xp.stack([i, i], axis=-1).numpy(), np.stack([I, I], axis=-1), "stack")
+    same(arrays(xp.unstack(f, axis=1)), np.unstack(F, axis=1), "unstack")
+    same(arrays(xp.broadcast_arrays(f, f[0])), np.broadcast_arrays(F, F[0]), "broadcast_arrays")
+    for indexing in ("xy", "ij"):
+        grids = xp.meshgrid(f[0], i[1], i[0], indexing=indexing)
+        same(arrays(grids), np.meshgrid(F[0], I[1], I[0], indexing=indexing), "meshgrid")  # type: ignore[call-overload]
+
+
+def test_creation(each_backend: Backend) -> None:
+    like = aclnn.asarray(I)
+    for actual, expected in (
+        (xp.zeros((2, 3)), np.zeros((2, 3), np.float32)),
+        (xp.ones(3, dtype=xp.int8), np.ones(3, np.int8)),
+        (xp.full((2,), 7), np.full((2,), 7)),
+        (xp.full((2,), True), np.full((2,), True)),
+        (xp.arange(1, 7, 2), np.arange(1, 7, 2)),
+        (xp.linspace(0, 1, 5), np.linspace(0, 1, 5, dtype=np.float32)),
+        (xp.eye(3, 4, k=1), np.eye(3, 4, 1, np.float32)),
+        (xp.zeros_like(like), np.zeros_like(I)),
+        (xp.ones_like(like, dtype=xp.float16), np.ones_like(I, np.float16)),
+        (xp.full_like(like, 5), np.full_like(I, 5)),
+        (xp.asarray([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])),
+        (xp.asarray(1.5), np.asarray(1.5, np.float32)),
+        (xp.asarray(like, copy=True), I),
+        (xp.astype(like, xp.float32), I.astype(np.float32)),
+    ):
+        same(actual.numpy(), expected, repr(expected))
+    assert xp.empty((2, 3)).shape == xp.empty_like(like[:, :3]).shape == (2, 3)
+    assert xp.from_dlpack(like) is like
+
+
+def test_data_types() -> None:
+    assert xp.result_type(xp.int8, xp.int16) is xp.int16 and xp.result_type(xp.uint8, xp.int8) is xp.int16
+    assert xp.result_type(xp.float16, 1.0) is xp.float16 and xp.result_type(xp.int32, 1) is xp.int32
+    assert xp.result_type(xp.int32, 1.0) is xp.float32
+    assert xp.isdtype(xp.float32, "real floating") and not xp.isdtype(xp.int8, ("bool", "unsigned integer"))
+    assert xp.can_cast(xp.int8, xp.int16) and not xp.can_cast(xp.int16, xp.int8)
+    assert xp.finfo(xp.float16).eps == 2**-10 and xp.finfo(xp.complex64).dtype is xp.float32
+    assert xp.iinfo(xp.int8)[:3] == (8, 127, -128)
+    info = xp.__array_namespace_info__()
+    assert info.dtypes(kind="unsigned integer") == {f"uint{n}": getattr(xp, f"uint{n}") for n in (8, 16, 32, 64)}
+    assert info.default_dtypes()["real floating"] is xp.float32 and info.default_device() in info.devices()
+
+
+def test_the_namespace_of_a_tensor(each_backend: Backend) -> None:
+    x = aclnn.asarray(F)
+    assert x.__array_namespace__() is xp is x.__array_namespace__(api_version="2024.12")
+    with pytest.raises(ValueError, match="api_version is '2020.01'; it must be one of 2024.12"):
+        x.__array_namespace__(api_version="2020.01")
+    assert operator.index(aclnn.asarray(np.int64(3))) == 3
+    with pytest.raises(TypeError):
+        operator.index(x[0, 0])
+
+
+def test_all_functions_are_there_but_those_that_are_excluded_and_signatures_are_the_standards() -> None:
+    missing = [name for name in xp.FUNCTIONS if not hasattr(xp, name)]
+    assert missing == list(xp.EXCLUDED) and len(missing) < 0.05 * len(xp.FUNCTIONS)
+    assert f"{len(xp.FUNCTIONS) - len(missing)} of {len(xp.FUNCTIONS)} functions" in xp.report()
+    assert "nextafter: no aclnn operator" in xp.report()
+    strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
+    theirs = {n for n in dir(strict) if callable(getattr(strict, n)) and n.islower() and not n.startswith("_")}
+    theirs -= {
+        *strict.__array_namespace_info__().dtypes(),
+        "bool",
+        "set_array_api_strict_flags",
+        "reset_array_api_strict_flags",
+    }
+    theirs -= {"get_array_api_strict_flags", "linalg", "fft", "broadcast_shapes", "isin"}  # the last two: of 2025.12
+    assert sorted(n for n in theirs if n not in xp.FUNCTIONS and inspect.isfunction(getattr(strict, n))) == []
+    for name in xp.FUNCTIONS:
+        if name in missing or not inspect.isfunction(getattr(strict, name, None)):
+            continue
+        ours, standard = (inspect.signature(getattr(m, name)).parameters for m in (xp, strict))
+        keywords = [n for n, p in standard.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        assert [n for n in keywords if n not in ours] == [], name
+
+
+def test_assignment_by_masks_and_arrays(each_backend: Backend) -> None:
+    x, host = aclnn.asarray(F), F.copy()
+    x[x > 0.3] = 0
+    host[host > 0.3] = 0
+    x[[1]] = 7.0
+    host[[1]] = 7.0
+    x[[0, 1], [2, 3]] = np.array([5, 6], np.float32)
+    host[[0, 1], [2, 3]] = [5, 6]
+    x[x == 7] = np.array([1, 2, 3], np.float32)
+    host[host == 7] = [1, 2, 3]
+    same(x.numpy(), host, "setitem")
