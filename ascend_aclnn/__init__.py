@@ -121,7 +121,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 if TYPE_CHECKING:
-    from ascend_aclnn import array_api, ops
+    from ascend_aclnn import ops
     from ascend_aclnn.communicator import Communicator, CommunicatorConfig
     from ascend_aclnn.executor import Executor
 else:
@@ -160,7 +160,6 @@ __all__ = [
     "UnsupportedOperator",
     "__version__",
     "arange",
-    "array_api",
     "asarray",
     "backend",
     "current_stream",
