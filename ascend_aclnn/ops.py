@@ -16,15 +16,15 @@ from ascend_aclnn import call, catalog
 from ascend_aclnn.catalog.signature import docstring, python_parameters
 from ascend_aclnn.core.errors import AclError
 
-# The body of every operator function: the only frame between the caller's line and an AclError.
+# The body of every operator function: the only frame between the caller's line and what is wrong with the call.
 _SOURCE = """
 def {name}({head}*, out=None, stream=None, **unknown):
     if unknown:
         raise TypeError(_unexpected(_plan.operator, unknown))
     try:
         return _call(_plan, ({arguments}), out, stream)
-    except _AclError as error:
-        raise error.with_traceback(None) from error.__cause__
+    except (_AclError, TypeError, ValueError) as error:
+        raise _outside(error) from error.__cause__
 """
 
 
@@ -35,6 +35,7 @@ def _make(name: str) -> Callable[..., Any]:
         "_call": call.call,
         "_plan": call.plan(operator),
         "_AclError": AclError,
+        "_outside": _outside,
         "_unexpected": _unexpected,
     }
     head = ""
@@ -58,6 +59,17 @@ def _make(name: str) -> Callable[..., Any]:
     function.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     function.__module__ = __name__
     return function
+
+
+def _outside(error: Exception) -> Exception:
+    """An error of the call without the frames of this package. One that a reference raised itself keeps its frames."""
+    innermost = error.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    where = "" if innermost is None else innermost.tb_frame.f_globals.get("__name__", "")
+    if isinstance(error, AclError) or where.startswith(("ascend_aclnn.call", "ascend_aclnn.core")):
+        return error.with_traceback(None)
+    return error
 
 
 def _reference_text(operator: catalog.Operator) -> str:

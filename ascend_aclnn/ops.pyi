@@ -15,11 +15,17 @@ from ascend_aclnn.core.tensor import Tensor
 class _Torch(Protocol):
     def requires_grad_(self, requires_grad: bool = ...) -> Any: ...
 
+class _Sequence(Protocol):  # what a list, a tuple and a range are, and a str is not
+    def __contains__(self, value: object, /) -> bool: ...
+    def __len__(self) -> int: ...
+    def index(self, value: Any, /) -> int: ...
+    def count(self, value: Any, /) -> int: ...
+
 _T = TypeVar("_T")
 _N = npt.NDArray[Any]
-_A = Union[npt.NDArray[Any], Sequence[Any], builtins.complex]  # arrays, and lists and numbers that become arrays
-_B = Union[Tensor, npt.NDArray[Any], Sequence[Any], builtins.complex]
-_C = Union[_Torch, npt.NDArray[Any], Sequence[Any], builtins.complex]
+_A = Union[npt.NDArray[Any], _Sequence, builtins.complex]  # arrays, and lists and numbers that become arrays
+_B = Union[Tensor, npt.NDArray[Any], _Sequence, builtins.complex]
+_C = Union[_Torch, npt.NDArray[Any], _Sequence, builtins.complex]
 _Scalar = Union[Scalar, builtins.complex, np.number[Any], np.bool_]
 _Int = SupportsIndex
 _Ints = Union[SupportsIndex, Sequence[SupportsIndex], npt.NDArray[Any]]

@@ -274,6 +274,9 @@ def _mapped(value: Any, function: Callable[[Any], Any], plan: CallPlan, device: 
         if value.device != device:
             text = f"the torch tensors are on {device} and {value.device}; they must be on one device"
             raise TypeError(f"{plan.operator.name}: {text}")
+        lost = torch_interop.why_not_differentiated(value)
+        if lost:
+            raise TypeError(f"{plan.operator.name}: {lost}")
         return function(value)
     kind = type(value)
     if kind is list or kind is tuple:

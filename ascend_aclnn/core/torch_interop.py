@@ -41,6 +41,16 @@ def is_torch_tensor(value: object) -> bool:
     return kind is not None and isinstance(value, kind)
 
 
+def why_not_differentiated(tensor: Any) -> str:
+    """What is wrong with a torch tensor whose gradient would be lost; "" where none is recorded."""
+    if not (tensor.requires_grad and sys.modules["torch"].is_grad_enabled()):
+        return ""
+    return (
+        "a torch tensor requires grad, which an aclnn operator does not record; call it under torch.no_grad(), pass "
+        "x.detach(), or write a torch.autograd.Function whose backward calls the operator of the gradient"
+    )
+
+
 @functools.cache
 def torch_dtype(dtype: DataType) -> Any:
     """torch's dtype of a DataType; TypeError where torch has none."""

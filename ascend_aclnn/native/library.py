@@ -84,6 +84,8 @@ def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Pa
     import subprocess
     import tempfile
 
+    from ascend_aclnn.core.progress import Progress
+
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")))), None)
     if compiler is None:
         raise BuildError("the compiled helper needs a C compiler (cc, gcc or clang) on PATH, or its name in CC")
@@ -106,7 +108,8 @@ def build(directory: Optional[Path] = None, machine: Optional[str] = None) -> Pa
             work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
             try:
                 command = [compiler, *_FLAGS, *map(str, sorted(CSRC.glob("*.c"))), "-lm", "-o", str(work / _UNFINISHED)]
-                done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+                with Progress("building the compiled helper"):
+                    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
                 if done.returncode:
                     raise BuildError(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
                 os.chmod(work / _UNFINISHED, 0o755)

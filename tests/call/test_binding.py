@@ -87,6 +87,18 @@ def test_a_number_in_place_of_a_tensor_names_the_operator_that_takes_one() -> No
         ops.matmul(x, 2)
 
 
+def test_a_wrong_call_shows_the_callers_line_and_a_fault_of_a_reference_its_own() -> None:
+    x = np.ones(3, np.float32)
+    for call, error in ((lambda: ops.add(x, 2), TypeError), (lambda: ops.mm(x, x, 300), ValueError)):
+        with pytest.raises(error) as caught:
+            call()
+        assert len(caught.traceback) == 3, caught.traceback  # this function, the lambda and the generated one
+    try:
+        raise ValueError("of a reference")
+    except ValueError as error:
+        assert ops._outside(error).__traceback__ is not None
+
+
 def test_dir_lists_every_operator() -> None:
     assert len(dir(ops)) == len(set(aclnn.operators())) == 1335
     assert "rms_norm_grad" in dir(ops)

@@ -82,8 +82,14 @@ def test_dtype_arguments_accept_torch_dtypes(each_backend: Backend) -> None:
     assert aclnn.empty((2,), torch.float8_e4m3fn).dtype is aclnn.DataType.FLOAT8_E4M3FN
 
 
-def test_torch_tensors_that_require_gradients_are_read(each_backend: Backend) -> None:
-    assert ops.abs(torch.tensor([-1.0], requires_grad=True)).tolist() == [1.0]
+def test_torch_tensors_that_require_gradients_are_refused_with_what_to_write(each_backend: Backend) -> None:
+    x = torch.tensor([-1.0], requires_grad=True)
+    for call in (lambda: ops.abs(x), lambda: ops.cat([x.detach(), x]), lambda: ops.abs(x.detach(), out=x)):
+        with pytest.raises(TypeError, match=r"requires grad.*torch\.no_grad\(\), pass x\.detach\(\)"):
+            call()
+    with torch.no_grad():
+        assert ops.abs(x).tolist() == [1.0]
+    assert ops.abs(x.detach()).tolist() == [1.0]
 
 
 def test_asarray_copies_a_torch_tensor(each_backend: Backend) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ascend_aclnn.core import files
+from ascend_aclnn.core.progress import Progress
 from ascend_aclnn.emulator import releases
 from ascend_aclnn.emulator.build import cache, headers
 from ascend_aclnn.emulator.build.generated import absent_functions, graph_lines, name_lines, operator_lines, stub_lines
@@ -74,13 +75,15 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         digest = common_digest.copy()
         digest.update("\0".join([*flags, source.name, ""]).encode() + source.read_bytes())
         key = digest.hexdigest()[:32]
-        kept = None if shared_objects is None else cache.object_of(shared_objects, key)
-        if kept is not None:
-            return kept
-        object_file = work / (source.stem + ".o")
-        places = [f"-I{place}" for place in (include, CSRC, work)]
-        _run([compiler, *flags, *places, "-c", str(source), "-o", str(object_file)])
-        return object_file if shared_objects is None else cache.keep_object(shared_objects, key, object_file)
+        object_file = None if shared_objects is None else cache.object_of(shared_objects, key)
+        if object_file is None:
+            object_file = work / (source.stem + ".o")
+            places = [f"-I{place}" for place in (include, CSRC, work)]
+            _run([compiler, *flags, *places, "-c", str(source), "-o", str(object_file)])
+            if shared_objects is not None:
+                object_file = cache.keep_object(shared_objects, key, object_file)
+        progress.step()
+        return object_file
 
     targets = filters(options)
     for library in targets:
@@ -100,7 +103,8 @@ def compile_libraries(directory: Path, compiler: str, options: Options, shared_o
         linked = (flag for flag in LINK if not (flags and "no-undefined" in flag))
         return [compiler, *linked, *flags, f"-Wl,--version-script={hidden}", f"-Wl,-soname,{library}"]
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    progress = Progress(f"building the emulated device of CANN {options.cann}", sum(map(len, sources.values())))
+    with progress, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         objects = {
             library: [pool.submit(compile_one, path, flags_of(library)) for path in paths]
             for library, paths in sources.items()

@@ -17,3 +17,7 @@ aclnn.no_such_name  # error: no such name  # noqa: B018
 ops.convolution(x, x, None)  # error: stride and the others are required
 ops.rms_norm(x, x).gamma  # error: no such result  # noqa: B018
 aclnn.Executor(1, x)  # error: the name is a string
+ops.exp("abc")  # error: a str is no array
+(t + 1).nonsense()  # error: a Tensor has no such method
+for row in t:
+    row.nonsense()  # error: a Tensor has no such method
