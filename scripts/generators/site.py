@@ -39,6 +39,7 @@ NAVIGATION = (
     ("README.md", "Home", "首页"),
     ("docs/hardware.md", "The first day on a card", "在卡上的第一天"),
     ("docs/errors.md", "Error codes", "错误码"),
+    ("docs/arrays.md", "Tensors as arrays", "数组用法"),
     ("docs/streams.md", "Streams and memory", "流与内存"),
     ("docs/emulator/README.md", "Start here", "快速开始"),
     ("docs/emulator/torch-npu.md", "torch_npu", "使用 torch_npu"),

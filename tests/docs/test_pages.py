@@ -118,6 +118,15 @@ def test_the_page_on_streams_runs(each_backend: Backend) -> None:
     assert scope["done"].result() == 131072.0  # type: ignore[attr-defined]
 
 
+def test_the_page_on_arrays_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    with aclnn.use_backend("numpy"):
+        for block in python_blocks(ROOT / "docs" / "arrays.md"):
+            exec(compile(block, "arrays.md", "exec"), scope)
+    assert scope["tensors"]["scale"].tolist() == [1, 2.5]
+
+
 def test_the_page_on_ranks_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the only rank; tests/collectives runs more."""
     for variable, value in (("RANK", "0"), ("WORLD_SIZE", "1"), ("LOCAL_RANK", "0"), ("ASCEND_ACLNN_PORT", "0")):
@@ -137,9 +146,9 @@ ELSEWHERE = {
     "docs/distributed.md": (2, "two ranks, and two devices: tests/collectives"),
     "docs/emulator/torch-npu.md": (1, "tests/emulator/test_activate.py"),
     "docs/hardware.md": (1, "torch tensors of a device: tests/emulator/clients"),
-    "docs/testing.md": (1, "a user's test: samples/testing_project"),
+    "docs/testing.md": (2, "a user's tests: samples/testing_project, tests/testing/test_plugin.py"),
 }
-RUN = {"README.md": 3, "docs/distributed.md": 1, "docs/streams.md": 3, "docs/testing.md": 1}
+RUN = {"README.md": 3, "docs/arrays.md": 2, "docs/distributed.md": 1, "docs/streams.md": 3, "docs/testing.md": 1}
 
 
 def test_every_block_of_python_is_run_somewhere() -> None:
