@@ -26,11 +26,13 @@ from ascend_aclnn.core.dtypes import DataType, DTypeLike, as_datatype
 from ascend_aclnn.core.tensor import Tensor
 
 VERSIONS = ("2024.12",)
+__array_api_version__ = VERSIONS[-1]
 EXCLUDED = {
     "nextafter": "no aclnn operator gives the next number of a floating-point type",
 }
 NOTES = (
-    "float64, uint16, uint32, uint64 and complex types: as far as CANN's operators take them on the SoC in use",
+    "uint16, uint32, uint64: names for storage; CANN's arithmetic and comparisons do not take them",
+    "float64 and complex types: as far as CANN's operators take them on the SoC in use",
     "shapes that depend on data (nonzero, unique_*, masks): the call waits for the stream",
     "extensions linalg and fft: not there; ops.linalg_* has what CANN has of them",
 )
@@ -55,6 +57,7 @@ _KINDS = {
     "real floating": (float32, float64),
     "complex floating": (complex64, complex128),
 }
+_RARE = (uint16, uint32, uint64)  # hardly an operator computes with them, not even a comparison
 _KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
 
@@ -84,7 +87,8 @@ class Info:
 
     def dtypes(self, *, device: Optional[int] = None, kind: Any = None) -> dict[str, DataType]:
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
-        return {str(member.numpy): member for name in kinds for member in _KINDS[name]}
+        members = (member for name in kinds for member in _KINDS[name] if member not in _RARE)
+        return {str(member.numpy): member for member in members}
 
 
 def __array_namespace_info__() -> Info:
@@ -522,7 +526,7 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(first[i] for i in range(first.shape[0]))
 
 
-def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int) -> Tensor:
     (at,) = axes_of(axis, x.ndim + 1)
     return x[(slice(None),) * at + (None,)]
 
@@ -566,7 +570,7 @@ def repeat(x: Tensor, repeats: Union[int, Tensor], /, *, axis: Optional[int] = N
     x, axis = (x.flatten(), 0) if axis is None else (x, axes_of(axis, x.ndim)[0])
     if isinstance(repeats, int):
         return ops.repeat_interleave_int_with_dim(x, repeats, axis, repeats * x.shape[axis])
-    counts = broadcast_to(repeats, (x.shape[axis],)).copy()
+    counts = _as(broadcast_to(repeats, (x.shape[axis],)), int64).copy()
     return ops.repeat_interleave_with_dim(x, counts, axis, int(counts.sum().item()))
 
 

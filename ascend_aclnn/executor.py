@@ -33,6 +33,11 @@ class Executor:
         self._prepared = backend.prepare(operator, executor_values(backend, operator, args), repeatable)
         self._run = self._prepared.run
 
+    def __repr__(self) -> str:
+        kind = "repeatable" if self._often else "one-shot"
+        state = f"{kind}, {self._spent.partition(';')[0]}" if self._spent else kind
+        return f"Executor({self.operator.name!r}, {state}, {self._backend.name})"
+
     @property
     def workspace_size(self) -> int:
         """Bytes of device memory that phase two needs beside the tensors."""

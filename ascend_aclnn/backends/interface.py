@@ -142,6 +142,9 @@ class Backend(DeviceInterface):
     for by-value attributes (enums as ints). Binding has already made them so; outputs are among them.
     """
 
+    def __repr__(self) -> str:
+        return f"Backend({self.name!r}, {self.soc}{', emulated' if self.emulated else ''})"
+
     # operators
     @abc.abstractmethod
     def prepare(self, operator: Operator, values: Sequence[Any], repeatable: bool) -> PreparedCall:

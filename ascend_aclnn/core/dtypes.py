@@ -60,10 +60,7 @@ class DataType(enum.IntEnum):
             except TypeError:
                 return False
         if isinstance(other, str):
-            try:
-                return self is as_datatype(other)
-            except TypeError:
-                return False
+            return other == self.name or (self.numpy is not None and other == self.numpy.name)
         return NotImplemented
 
     def __ne__(self, other: object) -> bool:

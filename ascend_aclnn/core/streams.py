@@ -194,6 +194,9 @@ class Event:
         self._release = weakref.finalize(self, self.backend.destroy_event, self.device, self.handle)
         self._release.atexit = False
 
+    def __repr__(self) -> str:
+        return f"Event(device {self.device})"
+
     def record(self, stream: Optional[StreamHandle] = None) -> None:
         """Marks the work queued so far on a stream (by default the current one)."""
         self.backend.event_record(self.handle, current_stream() if stream is None else stream)

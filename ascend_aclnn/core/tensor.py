@@ -173,8 +173,10 @@ class Tensor(ArrayMethods):
             )
         return self._view(dims, contiguous_strides(tuple(dims)), self._offset)
 
-    def to_device(self, device: int) -> Tensor:
-        """A copy on another device, with the same layout; waits for what wrote this tensor."""
+    def to_device(self, device: int, *, stream: Optional[Stream] = None) -> Tensor:
+        """A copy on another device, with the same layout; what wrote this tensor, and ``stream``, are waited for."""
+        if stream is not None:
+            stream.synchronize()
         if not 0 <= device < self.backend.device_count():
             raise ValueError(f"device {device}: this host has {self.backend.device_count()} device(s)")
         return Tensor.on(self.backend.copy_storage(self.storage, device), self)
@@ -200,8 +202,16 @@ class Tensor(ArrayMethods):
         return _unpickle, (type(self), self.numpy(), self._dtype, self._format, self._storage_shape)
 
     # ---------------------------------------------------------------------------------------- streams and other packages
-    def __dlpack__(self, **options: Any) -> Any:
-        return dlpack.export(self, **options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any:
+        """A capsule over the tensor's memory for other packages' ``from_dlpack``; see ``core.dlpack.export``."""
+        return dlpack.export(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def torch(self) -> Any:
         """A torch tensor over this tensor's memory: on the host from the NumPy backend, on the NPU from the npu backend.

@@ -204,7 +204,8 @@ def test_data_types() -> None:
     assert xp.finfo(xp.float16).eps == 2**-10 and xp.finfo(xp.complex64).dtype is xp.float32
     assert xp.iinfo(xp.int8)[:3] == (8, 127, -128)
     info = xp.__array_namespace_info__()
-    assert info.dtypes(kind="unsigned integer") == {f"uint{n}": getattr(xp, f"uint{n}") for n in (8, 16, 32, 64)}
+    assert info.dtypes(kind="signed integer") == {f"int{n}": getattr(xp, f"int{n}") for n in (8, 16, 32, 64)}
+    assert info.dtypes(kind="unsigned integer") == {"uint8": xp.uint8}
     assert info.default_dtypes()["real floating"] is xp.float32 and info.default_device() in info.devices()
 
 

@@ -34,6 +34,18 @@ def test_the_text_shows_values_as_numpy_does(each_backend: Backend) -> None:
     assert repr(aclnn.zeros((40, 50))).endswith(f"shape=(40, 50), FLOAT, {place})")
 
 
+def test_other_objects_say_what_they_are(each_backend: Backend) -> None:
+    emulated = ", emulated" if each_backend.emulated else ""
+    assert repr(each_backend) == f"Backend('{each_backend.name}', {each_backend.soc}{emulated})"
+    assert repr(aclnn.Event()) == "Event(device 0)"
+    x = aclnn.asarray(HOST)
+    with aclnn.Executor("aclnnRelu", x, aclnn.empty_like(x)) as executor:
+        assert repr(executor) == f"Executor('aclnnRelu', one-shot, {each_backend.name})"
+        executor.run()
+        assert repr(executor) == f"Executor('aclnnRelu', one-shot, has run, {each_backend.name})"
+    assert {"Executor", "asarray", "ops"} <= set(dir(aclnn)) and "Any" not in dir(aclnn)
+
+
 def test_text_reserves_no_memory_and_copies_only_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with aclnn.use_backend("numpy"):
         huge = aclnn.empty((1 << 40,), "float32")
@@ -104,7 +116,9 @@ def test_numpys_functions_say_what_to_write() -> None:
 
 def test_a_dtype_equals_its_name() -> None:
     dtype = aclnn.DataType.FLOAT16
-    assert dtype == "float16" and dtype == "FLOAT16" and dtype != "float32" and dtype != "nonsense"
+    assert (
+        dtype == "float16" and dtype == "FLOAT16" and dtype != "float32" and dtype != "nonsense" and dtype != "a, text"
+    )
 
 
 def test_creation_with_numpys_defaults(each_backend: Backend) -> None:
