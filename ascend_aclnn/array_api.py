@@ -397,7 +397,7 @@ def abs(x: Tensor, /) -> Tensor:
 
 
 def negative(x: Tensor, /) -> Tensor:
-    return -x
+    return ~x + 1 if _kind(x) == "u" else -x  # modulo 2^n, which aclnnNeg does not do
 
 
 def positive(x: Tensor, /) -> Tensor:

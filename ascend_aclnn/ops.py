@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import linecache
 import textwrap
@@ -80,6 +81,11 @@ def _reference_text(operator: catalog.Operator) -> str:
     if entry is None:
         return f"    # {operator.name} on a device; the NumPy backend has no reference for it.\n"
     function = inspect.unwrap(entry.function)
+    if isinstance(function, functools.partial):
+        function = inspect.unwrap(function.func)
+    if not inspect.isfunction(function):  # a ufunc of NumPy, which has no source
+        name = getattr(function, "__name__", type(function).__name__)
+        return f"    # {operator.name} on a device; on the NumPy backend, with widened arguments, {name}.\n"
     lines, first = inspect.getsourcelines(function)
     place = f"{function.__module__}, line {first}"
     text = textwrap.dedent("".join(lines)).splitlines()

@@ -59,6 +59,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("isfinite", (np.array([0, np.inf, np.nan], np.float32),), {}),
     ("isinf", (np.array([0, -np.inf, np.nan], np.float32),), {}),
     ("isnan", (np.array([0, -np.inf, np.nan], np.float32),), {}),
+    ("negative", (np.array([0, 1, 255], np.uint8),), {}),
     ("bitwise_invert", (N,), {}),
     ("bitwise_invert", (B,), {}),
     ("logical_not", (B,), {}),

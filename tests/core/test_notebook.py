@@ -81,6 +81,12 @@ def test_source_of_an_operator_without_reference() -> None:
     assert "the NumPy backend has no reference for it" in source
 
 
+def test_source_of_an_operator_whose_reference_is_a_function_of_numpy() -> None:
+    assert "# aclnnNeg on a device; on the NumPy backend, with widened arguments, negative." in inspect.getsource(
+        ops.neg
+    )
+
+
 def test_a_traceback_shows_the_call() -> None:
     try:
         ops.mm(np.ones((2, 3), np.float32), np.ones((2, 3), np.float32))
