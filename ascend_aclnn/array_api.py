@@ -32,7 +32,8 @@ EXCLUDED = {
 }
 NOTES = (
     "uint16, uint32, uint64: names for storage; CANN's arithmetic and comparisons do not take them",
-    "float64 and complex types: as far as CANN's operators take them on the SoC in use",
+    "float64 and complex types: as far as CANN's operators take them on the SoC in use (no matmul, std and var of float64)",
+    "-x of uint8: aclnnNeg does not take it; negative(x) does",
     "shapes that depend on data (nonzero, unique_*, masks): the call waits for the stream",
     "extensions linalg and fft: not there; ops.linalg_* has what CANN has of them",
 )

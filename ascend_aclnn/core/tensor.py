@@ -278,11 +278,14 @@ def _flat(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _index_arrays(items: tuple[Any, ...]) -> list[Any]:
-    """The masks and integer arrays of an index, which must be all of it; [] where there is none."""
+    """The masks and integer arrays of an index, which with integers must be all of it; [] where there is no array."""
     arrays = [item for item in items if isinstance(item, (Tensor, np.ndarray, list)) and not _is_index(item)]
-    if arrays and len(arrays) < len(items):
-        raise IndexError("index arrays cannot stand beside slices or integers; index in two steps")
-    return arrays
+    if not arrays or len(arrays) == len(items):
+        return arrays
+    if any(item is None or item is Ellipsis or isinstance(item, slice) for item in items):
+        raise IndexError("index arrays cannot stand beside slices, None or ...; index in two steps")
+    shape = np.broadcast_shapes(*(np.shape(a) if isinstance(a, list) else a.shape for a in arrays))
+    return [item if any(item is a for a in arrays) else np.full(shape, _index(item)) for item in items]
 
 
 def _is_index(item: Any) -> bool:

@@ -74,6 +74,7 @@ def test_indexing_by_masks_and_arrays(each_backend: Backend) -> None:
     assert t[[1, 0, 1]].tolist() == A[[1, 0, 1]].tolist()
     assert t[aclnn.asarray(np.array([1], np.int64))].tolist() == A[[1]].tolist()
     assert t[[0, 1], [2, 0]].tolist() == A[[0, 1], [2, 0]].tolist()
+    assert t[[1, 0], 2].tolist() == A[[1, 0], 2].tolist() and t[-1, [0, 1]].tolist() == A[-1, [0, 1]].tolist()
     assert t[np.int64(1)].tolist() == A[1].tolist()
     for index, text in (
         ((slice(None), [0, 1]), "index in two steps"),
