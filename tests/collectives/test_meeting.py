@@ -50,7 +50,7 @@ def tell_when_it_comes(value: int, results: Any) -> None:
         return call
 
     for name in ("listen", "connect"):
-        setattr(meeting._Place, name, telling(getattr(meeting._Place, name)))
+        setattr(meeting._JobPlace, name, telling(getattr(meeting._JobPlace, name)))
 
 
 def rank_body(variables: dict[str, str], value: int, timeout: float, go: Any, goes_on: Any, results: Any) -> None:

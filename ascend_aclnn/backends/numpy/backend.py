@@ -48,10 +48,8 @@ class NumpyBackend(HostBackend):
     emulated = False
     wraps_host_memory = True
 
-    def __init__(self, soc: str, zeroes: bool = True) -> None:
-        """``zeroes``: outputs that CANN leaves unwritten are zeroed."""
+    def __init__(self, soc: str) -> None:
         super().__init__()
-        self._zeroes = zeroes
         self._soc = find_soc(soc)
         self.soc = self._soc.name
         self._handles = itertools.count(1)
@@ -73,7 +71,7 @@ class NumpyBackend(HostBackend):
 
     def bind(self, operator: Operator, values: Sequence[Any]) -> run.BoundCall:
         """``execute`` bound to these values, to be repeated; UnsupportedOperator where that is impossible."""
-        return run.BoundCall(operator, values, self._soc, self._zeroes)
+        return run.BoundCall(operator, values, self._soc)
 
     def host_array(self, tensor: Tensor) -> npt.NDArray[Any]:
         return host_view(tensor)

@@ -52,7 +52,7 @@ class PlacedCall:
         if entry is None:
             raise LookupError(f"{operator.name} has no reference")
         # On the emulated device, which leaves what CANN leaves.
-        self._runner = Runner(operator, entry, soc.product, zeroes=False)
+        self._runner = Runner(operator, entry, soc.product)
         self._layouts = layouts
         self._views = [None if layout is None else _view(layout) for layout in layouts]
         self._arguments = [_host_value(value) for value in values]  # of each parameter, but for the tensors

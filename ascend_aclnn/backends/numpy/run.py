@@ -82,17 +82,14 @@ class Runner:
         "_rule",
         "_wide",
         "_widened",
-        "_zeroes",
     )
 
-    def __init__(self, operator: Operator, registered: Reference, product: str, zeroes: bool = True) -> None:
-        """``zeroes``: what CANN leaves unwritten is zeroed, so that results do not depend on what memory held."""
+    def __init__(self, operator: Operator, registered: Reference, product: str) -> None:
         entry = registered.of(product)
         directions = [parameter.direction for parameter in operator.parameters]
         self._operator = operator
         self._registered = registered
         self._reference = entry
-        self._zeroes = zeroes
         self._rule = rules.find(operator)
         self._inputs = [i for i, direction in enumerate(directions) if direction != "out"]
         self._outputs = [i for i, direction in enumerate(directions) if direction != "in"]
@@ -117,12 +114,12 @@ class Runner:
                 if _nothing_to_write(outputs) and not entry.communicates:
                     return
                 if self._is_idle(arguments):
-                    self._leave([arguments[i] for i in self._pure])
+                    self._zero([arguments[i] for i in self._pure])
                     return
                 if entry.raw:
                     written = [arguments[i] for i in self._pure]
                     separate = [_separate(value, written) for value in inputs]
-                    self._leave(entry.function(*separate, out=tuple(outputs)))
+                    self._zero(entry.function(*separate, out=tuple(outputs)))
                     return
                 if entry.elementwise and numerics.elementwise(entry.function, inputs, outputs):
                     return
@@ -190,7 +187,7 @@ class Runner:
                 outputs = tuple([arguments[i] for i in self._outputs])
                 unwritten = self._reference.function(*[arguments[i] for i in self._inputs], out=outputs)
                 if unwritten is not None:
-                    self._leave(unwritten)
+                    self._zero(unwritten)
         except Exception as error:
             self._fail(error, arguments)
 
@@ -236,7 +233,7 @@ class Runner:
             parameter = self._operator.parameters[position]
             targets = target if isinstance(target, list) else [target]
             if value is None:
-                self._leave(targets if parameter.direction == "out" else ())
+                self._zero(targets if parameter.direction == "out" else ())
                 continue
             sources = value if isinstance(target, list) else [value]
             if len(sources) != len(targets):
@@ -251,9 +248,9 @@ class Runner:
                     destination = shrink(position, item, source.shape)
                 numerics.round_into(destination, source)
 
-    def _leave(self, unwritten: Optional[Sequence[Any]]) -> None:
-        """What CANN leaves unwritten: zeros are reproducible."""
-        if unwritten is not None and self._zeroes:
+    def _zero(self, unwritten: Optional[Sequence[Any]]) -> None:
+        """Zeroes what CANN leaves unwritten, so that results do not depend on what memory held."""
+        if unwritten is not None:
             for array in _all_arrays(unwritten):
                 array[...] = 0
 
@@ -319,12 +316,12 @@ def _is_low_precision(array: Any) -> bool:
 class BoundCall:
     """A runner and the values of one call, which phase one has passed; the results are in the output tensors."""
 
-    def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc, zeroes: bool = True) -> None:
+    def __init__(self, operator: Operator, values: Sequence[Any], soc: Soc) -> None:
         why = unsupported(operator, values, soc)
         entry = reference.find(operator)
         if why is not None or entry is None:
             raise UnsupportedOperator(operator.name, why or "")
-        self.runner = Runner(operator, entry, soc.product, zeroes)
+        self.runner = Runner(operator, entry, soc.product)
         self._operator, self._values = operator, values
         self._channels_first = entry.channels_first is True or soc.product in (entry.channels_first or "").split()
         self._hosts = self._host_values()

@@ -380,7 +380,7 @@ def main() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # as many connections as the client has streams
     try:
-        backend = NumpyBackend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC, zeroes=False)
+        backend = NumpyBackend(os.environ.get("ASCEND_ACLNN_SOC") or DEFAULT_SOC)
         mapped = mmap.mmap(Descriptor.MEMORY, os.fstat(Descriptor.MEMORY).st_size)
         memory = np.frombuffer(mapped, np.uint8)
         device, base = Device(backend, memory), int(sys.argv[3], 16)  # where the client has mapped it
